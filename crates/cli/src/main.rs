@@ -1,0 +1,2 @@
+//! nagori: the command.
+fn main() {}

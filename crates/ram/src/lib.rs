@@ -1,0 +1,181 @@
+//! Guest memory: one anonymous host mapping, reached by offset.
+//!
+//! All accesses go through `&self`: harts and devices share the memory by
+//! `Arc`. Naturally aligned accesses of 1, 2, 4 and 8 bytes are relaxed host
+//! atomics, so that sharing between host threads is never undefined behaviour;
+//! on a 64-bit host they compile to plain moves.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+
+/// Errors of guest memory.
+#[derive(Debug, thiserror::Error)]
+pub enum RamError {
+    /// The host gave no memory.
+    #[error("cannot map {bytes} bytes of guest memory: {source}")]
+    Map {
+        /// Size asked for, in bytes.
+        bytes: u64,
+        /// The host's reason.
+        source: std::io::Error,
+    },
+    /// The size is zero or not a multiple of 4096.
+    #[error("guest memory of {0} bytes: the size must be a positive multiple of 4096")]
+    Size(u64),
+    /// An access reaches past the end.
+    #[error("offset {offset:#x} + {len:#x} bytes lies outside the guest memory of {size:#x} bytes")]
+    OutOfRange {
+        /// First byte, from the start of memory.
+        offset: u64,
+        /// Length of the access in bytes.
+        len: u64,
+        /// Size of the memory in bytes.
+        size: u64,
+    },
+}
+
+/// Guest RAM, zeroed at creation; host pages are taken on first touch.
+#[derive(Debug)]
+pub struct GuestRam {
+    base: *mut u8,
+    len: u64,
+    // Keeps the mapping alive; never touched but through `base`.
+    _map: memmap2::MmapMut,
+}
+
+// SAFETY: the mapping is owned for the life of the value, and every access to
+// it is either atomic or a byte-wise copy of atomics (see `read_bytes`).
+unsafe impl Send for GuestRam {}
+// SAFETY: as above; there is no interior state besides the mapped bytes.
+unsafe impl Sync for GuestRam {}
+
+macro_rules! scalar {
+    ($read:ident, $write:ident, $t:ty, $a:ty) => {
+        /// Reads a little-endian scalar. Any alignment. `None` outside the memory.
+        #[inline(always)]
+        pub fn $read(&self, offset: u64) -> Option<$t> {
+            const N: u64 = std::mem::size_of::<$t>() as u64;
+            if offset % N != 0 {
+                let mut b = [0u8; N as usize];
+                self.read_bytes(offset, &mut b).ok()?;
+                return Some(<$t>::from_le_bytes(b));
+            }
+            if offset >= self.len {
+                return None;
+            }
+            // SAFETY: offset is a multiple of N and below len, which is a
+            // multiple of 4096, so N bytes from it are mapped and aligned.
+            let v = unsafe { (*(self.base.add(offset as usize) as *const $a)).load(Relaxed) };
+            Some(<$t>::from_le(v))
+        }
+        /// Writes a little-endian scalar. Any alignment. `None` outside the memory.
+        #[inline(always)]
+        pub fn $write(&self, offset: u64, value: $t) -> Option<()> {
+            const N: u64 = std::mem::size_of::<$t>() as u64;
+            if offset % N != 0 {
+                return self.write_bytes(offset, &value.to_le_bytes()).ok();
+            }
+            if offset >= self.len {
+                return None;
+            }
+            // SAFETY: as for the read.
+            unsafe { (*(self.base.add(offset as usize) as *const $a)).store(value.to_le(), Relaxed) };
+            Some(())
+        }
+    };
+}
+
+impl GuestRam {
+    /// Maps `bytes` (a positive multiple of 4096) of zeroed memory.
+    pub fn new(bytes: u64) -> Result<Self, RamError> {
+        if bytes == 0 || bytes % 4096 != 0 || usize::try_from(bytes).is_err() {
+            return Err(RamError::Size(bytes));
+        }
+        let mut map = memmap2::MmapOptions::new()
+            .len(bytes as usize)
+            .no_reserve_swap()
+            .map_anon()
+            .map_err(|source| RamError::Map { bytes, source })?;
+        Ok(Self { base: map.as_mut_ptr(), len: bytes, _map: map })
+    }
+
+    /// Size in bytes.
+    #[inline(always)]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Never true: a memory has at least one page.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    scalar!(read_u8, write_u8, u8, AtomicU8);
+    scalar!(read_u16, write_u16, u16, AtomicU16);
+    scalar!(read_u32, write_u32, u32, AtomicU32);
+    scalar!(read_u64, write_u64, u64, AtomicU64);
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), RamError> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(RamError::OutOfRange { offset, len, size: self.len }),
+        }
+    }
+
+    /// Copies bytes out of guest memory.
+    pub fn read_bytes(&self, offset: u64, out: &mut [u8]) -> Result<(), RamError> {
+        self.check(offset, out.len() as u64)?;
+        for (i, b) in out.iter_mut().enumerate() {
+            // SAFETY: checked above; single bytes have no alignment.
+            *b = unsafe { (*(self.base.add(offset as usize + i) as *const AtomicU8)).load(Relaxed) };
+        }
+        Ok(())
+    }
+
+    /// Copies bytes into guest memory.
+    pub fn write_bytes(&self, offset: u64, data: &[u8]) -> Result<(), RamError> {
+        self.check(offset, data.len() as u64)?;
+        for (i, b) in data.iter().enumerate() {
+            // SAFETY: checked above; single bytes have no alignment.
+            unsafe { (*(self.base.add(offset as usize + i) as *const AtomicU8)).store(*b, Relaxed) };
+        }
+        Ok(())
+    }
+
+    /// Sets a range to one byte value.
+    pub fn fill(&self, offset: u64, len: u64, value: u8) -> Result<(), RamError> {
+        self.check(offset, len)?;
+        for i in 0..len {
+            // SAFETY: checked above; single bytes have no alignment.
+            unsafe { (*(self.base.add((offset + i) as usize) as *const AtomicU8)).store(value, Relaxed) };
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalars_keep_little_endian_order_at_any_alignment() {
+        let m = GuestRam::new(8192).unwrap();
+        m.write_u64(8, 0x1122_3344_5566_7788).unwrap();
+        assert_eq!(m.read_u8(8), Some(0x88));
+        assert_eq!(m.read_u32(11), Some(0x2233_4455));
+        m.write_u32(4093, 0xaabb_ccdd).unwrap();
+        assert_eq!(m.read_u32(4093), Some(0xaabb_ccdd));
+    }
+
+    #[test]
+    fn the_end_is_a_boundary() {
+        let m = GuestRam::new(4096).unwrap();
+        assert_eq!(m.read_u64(4088), Some(0));
+        assert_eq!(m.read_u64(4096), None);
+        assert_eq!(m.read_u64(4090), None);
+        assert_eq!(m.write_u8(u64::MAX, 1), None);
+        assert!(m.write_bytes(4095, &[1, 2]).is_err());
+        assert!(m.read_bytes(u64::MAX, &mut [0; 2]).is_err());
+        assert!(GuestRam::new(0).is_err());
+        assert!(GuestRam::new(4097).is_err());
+    }
+}
