@@ -1,1 +1,19 @@
-//! nagori-isa.
+//! The RISC-V instruction set as data: one table of instructions, and the decoder, encoder and
+//! disassembler that read it.
+//!
+//! ```
+//! let inst = nagori_isa::decode(0x0015_0513).unwrap();
+//! assert_eq!(inst.op, nagori_isa::Op::Addi);
+//! assert_eq!((inst.rd, inst.rs1, inst.imm), (10, 10, 1));
+//! ```
+
+mod compressed;
+pub mod csr;
+mod decode;
+mod format;
+mod ops;
+pub mod reg;
+
+pub use decode::{decode, inst_len, Inst};
+pub use format::Format;
+pub use ops::{Ext, Op, OpInfo, OPS};
