@@ -10,10 +10,14 @@
 mod compressed;
 pub mod csr;
 mod decode;
+mod disasm;
+mod encode;
 mod format;
 mod ops;
 pub mod reg;
 
 pub use decode::{decode, inst_len, Inst};
+pub use disasm::disassemble;
+pub use encode::encode;
 pub use format::Format;
 pub use ops::{Ext, Op, OpInfo, OPS};
