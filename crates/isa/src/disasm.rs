@@ -5,8 +5,11 @@ use crate::decode::Inst;
 use crate::format::Format;
 use crate::reg::{f_name, x_name};
 
-/// Names of the rounding modes; 5 and 6 are reserved.
-const RM_NAMES: [&str; 8] = ["rne", "rtz", "rdn", "rup", "rmm", "rm5", "rm6", "dyn"];
+/// Last operand of rounding instructions; 5 and 6 are reserved, 7 (dynamic) is not shown.
+const ROUNDING: [&str; 8] = [",rne", ",rtz", ",rdn", ",rup", ",rmm", ",rm5", ",rm6", ""];
+
+/// Immediate of `fence.tso`: fm = 8, both sets rw.
+const FENCE_TSO: i32 = 0x833;
 
 /// Name of an integer register, or `x?` where the number is out of range.
 fn x(n: u8) -> &'static str {
@@ -29,6 +32,9 @@ pub fn disassemble(inst: &Inst, pc: u64) -> String {
     if matches!(info.format, Format::Amo | Format::LoadReserved) {
         name.push_str(["", ".rl", ".aq", ".aqrl"][usize::from(inst.rm & 3)]);
     }
+    if info.format == Format::Fence && inst.imm == FENCE_TSO {
+        return "fence.tso".to_string();
+    }
     let operands = operands(inst, info.format, pc);
     if operands.is_empty() {
         name
@@ -46,7 +52,7 @@ fn operands(inst: &Inst, format: Format, pc: u64) -> String {
         imm,
         ..
     } = inst;
-    let rm = RM_NAMES[usize::from(inst.rm & 7)];
+    let rm = ROUNDING[usize::from(inst.rm & 7)];
     let target = || pc.wrapping_add(i64::from(imm) as u64);
     match format {
         Format::None | Format::FenceI => String::new(),
@@ -65,13 +71,13 @@ fn operands(inst: &Inst, format: Format, pc: u64) -> String {
         Format::LoadReserved => format!("{},({})", x(rd), x(rs1)),
         Format::FpLoad => format!("{},{imm}({})", f(rd), x(rs1)),
         Format::FpStore => format!("{},{imm}({})", f(rs2), x(rs1)),
-        Format::FpFma => format!("{},{},{},{},{rm}", f(rd), f(rs1), f(rs2), f(rs3)),
-        Format::FpArith => format!("{},{},{},{rm}", f(rd), f(rs1), f(rs2)),
-        Format::FpUnary => format!("{},{},{rm}", f(rd), f(rs1)),
+        Format::FpFma => format!("{},{},{},{}{rm}", f(rd), f(rs1), f(rs2), f(rs3)),
+        Format::FpArith => format!("{},{},{}{rm}", f(rd), f(rs1), f(rs2)),
+        Format::FpUnary => format!("{},{}{rm}", f(rd), f(rs1)),
         Format::FpPair => format!("{},{},{}", f(rd), f(rs1), f(rs2)),
         Format::FpCompare => format!("{},{},{}", x(rd), f(rs1), f(rs2)),
-        Format::FpToInt => format!("{},{},{rm}", x(rd), f(rs1)),
-        Format::FpFromInt => format!("{},{},{rm}", f(rd), x(rs1)),
+        Format::FpToInt => format!("{},{}{rm}", x(rd), f(rs1)),
+        Format::FpFromInt => format!("{},{}{rm}", f(rd), x(rs1)),
         Format::FpMoveToInt => format!("{},{}", x(rd), f(rs1)),
         Format::FpMoveFromInt => format!("{},{}", f(rd), x(rs1)),
         Format::Sfence => format!("{},{}", x(rs1), x(rs2)),
@@ -81,7 +87,7 @@ fn operands(inst: &Inst, format: Format, pc: u64) -> String {
     }
 }
 
-/// Operands of a `fence`: the predecessor and successor sets, before them the mode where it is not 0.
+/// Operands of a `fence`: predecessor and successor set, after a reserved mode if there is one.
 fn fence(imm: i32) -> String {
     let set = |bits: i32| {
         let letters: String = "iorw"
@@ -99,7 +105,6 @@ fn fence(imm: i32) -> String {
     let sets = format!("{},{}", set(imm >> 4), set(imm));
     match imm >> 8 & 15 {
         0 => sets,
-        8 => format!("tso,{sets}"),
         mode => format!("fm{mode},{sets}"),
     }
 }

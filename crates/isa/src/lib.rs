@@ -5,6 +5,8 @@
 //! let inst = nagori_isa::decode(0x0015_0513).unwrap();
 //! assert_eq!(inst.op, nagori_isa::Op::Addi);
 //! assert_eq!((inst.rd, inst.rs1, inst.imm), (10, 10, 1));
+//! assert_eq!(nagori_isa::disassemble(&inst, 0x8000_0000), "addi a0,a0,1");
+//! assert_eq!(nagori_isa::encode(&inst), Some(0x0015_0513));
 //! ```
 
 mod compressed;
