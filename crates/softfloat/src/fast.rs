@@ -42,14 +42,12 @@ pub(crate) fn add<F: Format>(a: u64, b: u64, r: Round, f: &mut Flags) -> u64 {
             let y_part = s - x;
             let x_part = s - y_part;
             let error = F::bits((x - x_part) + (y - y_part));
-            if error & !F::SIGN == 0 {
-                return bits;
-            }
-            // Not finite: an intermediate overflowed and the error is unknown.
-            if exp_field::<F>(error) != F::EXP_MAX {
+            // An intermediate can overflow next to the largest number, leaving a
+            // NaN here; never if s is exact, as then y_part = y and x_part = x.
+            if error & !F::SIGN != 0 {
                 f.raise(Flags::NX);
-                return bits;
             }
+            return bits;
         }
     }
     soft::add::<F>(a, b, r, f)

@@ -10,6 +10,9 @@
 //! must give the same bits and flags, in the default floating-point environment
 //! that Rust assumes. The module [`soft`] does without it.
 //!
+//! Why not a library: `rustc_apfloat` has no square root, `simple-soft-float`
+//! computes with big integers and is LGPL, the others bind C or lack modes or flags.
+//!
 //! ```
 //! use nagori_softfloat::{div_f64, Flags, Round};
 //! let mut f = Flags::default();

@@ -47,6 +47,7 @@ pub fn operand<F: Format>() -> BoxedStrategy<u64> {
         F::HIDDEN + 1,
         (F::BIAS as u64) << F::FRAC,
         F::INF - 1,
+        F::INF - 2,
         F::INF,
         F::INF + 1,
         F::NAN,
