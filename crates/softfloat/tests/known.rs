@@ -103,6 +103,20 @@ fn overflow_saturates_by_mode() {
 }
 
 #[test]
+fn sums_next_to_the_largest_number_are_inexact() {
+    // -1.5 units + MAX is a tie; recovering MAX from the rounded sum overflows, so
+    // an exactness test by host arithmetic sees a NaN.
+    let x = -1.5 * 2f64.powi(971);
+    assert_eq!(run(|f| add_f64(d(x), MAX, Rne, f)), (MAX - 1, NX));
+    assert_eq!(
+        run(|f| add_f64(d(-x), MAX | SIGN, Rne, f)),
+        ((MAX - 1) | SIGN, NX)
+    );
+    let (x, max) = (-1.5 * 2f32.powi(104), f32::MAX.to_bits());
+    assert_eq!(run(|f| add_f32(x.to_bits(), max, Rne, f)), (max - 1, NX));
+}
+
+#[test]
 fn ties() {
     let half_ulp = d(f64::EPSILON / 2.0);
     let one = d(1.0);
