@@ -1,0 +1,463 @@
+//! The address map: which device answers where, its time and its interrupts.
+
+use crate::clock::Ps;
+use crate::control::{self, ControlAccess};
+use crate::device::{
+    BusFault, Device, DeviceCx, DeviceState, DmaRange, Placement, PowerRequest, StateError, Wires,
+};
+use nagori_ram::GuestRam;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A piece of the physical address space with the name of who has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    /// Owner, for messages.
+    pub name: String,
+    /// First address.
+    pub base: u64,
+    /// Length in bytes, at least 1.
+    pub size: u64,
+}
+
+impl Range {
+    /// Last address.
+    pub fn last(&self) -> u64 {
+        self.base + (self.size - 1)
+    }
+
+    fn overlaps(&self, other: &Range) -> bool {
+        self.base <= other.last() && other.base <= self.last()
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "`{}` at {:#x}..={:#x}",
+            self.name,
+            self.base,
+            self.last()
+        )
+    }
+}
+
+/// A map that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    /// Two owners of an address.
+    #[error("address ranges overlap: {new} and {old}; move one of them")]
+    Overlap {
+        /// The range that was there.
+        old: Range,
+        /// The range that was to be added.
+        new: Range,
+    },
+    /// A range of no bytes, or one that wraps around.
+    #[error("`{name}`: a range of {size:#x} bytes at {base:#x} is empty or passes the end of the address space")]
+    Extent {
+        /// Owner.
+        name: String,
+        /// First address.
+        base: u64,
+        /// Length in bytes.
+        size: u64,
+    },
+    /// The interrupt source is taken.
+    #[error("interrupt source {irq} is wanted by `{new}` but belongs to `{old}`")]
+    Irq {
+        /// Source number.
+        irq: u32,
+        /// Owner.
+        old: String,
+        /// The device that was to be added.
+        new: String,
+    },
+    /// There is no such interrupt source.
+    #[error("`{name}`: there is no interrupt source {irq}; 1 to 31 exist")]
+    IrqRange {
+        /// Source number.
+        irq: u32,
+        /// The device that was to be added.
+        name: String,
+    },
+}
+
+/// Outcome of a read on the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BusRead {
+    /// The value, in the low bytes.
+    Value(u64),
+    /// The address belongs to the control block, whose registers are the
+    /// machine's own: the machine answers with [`control::ControlBlock::read`].
+    Control(ControlAccess),
+}
+
+/// Outcome of a write on the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BusWrite {
+    /// Done.
+    Done,
+    /// As for [`BusRead::Control`], with [`control::ControlBlock::write`].
+    Control(ControlAccess),
+}
+
+struct Attached {
+    range: Range,
+    irq: Option<u32>,
+    device: Box<dyn Device>,
+}
+
+enum Owner {
+    Device(usize),
+    Memory,
+    Control,
+}
+
+/// Saved state of the bus and all devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BusState {
+    /// Levels of the interrupt sources.
+    pub irq_levels: u32,
+    /// Interrupt inputs of every hart.
+    pub hart_lines: Vec<u64>,
+    /// Devices in the order of attachment.
+    pub devices: Vec<DeviceState>,
+}
+
+/// The bus with its devices.
+pub struct Bus {
+    devices: Vec<Attached>,
+    /// Sorted by base; never overlapping.
+    map: Vec<(Range, Owner)>,
+    wires: Wires,
+    /// Levels that the interrupt controller knows of.
+    seen_levels: u32,
+    next: Ps,
+    control_base: Option<u64>,
+}
+
+impl Bus {
+    /// A bus for `harts` harts and guest memory at `ram_base`.
+    pub fn new(ram: Arc<GuestRam>, ram_base: u64, harts: u32) -> Result<Bus, MapError> {
+        let size = ram.len();
+        let mut bus = Bus {
+            devices: Vec::new(),
+            map: Vec::new(),
+            wires: Wires {
+                ram,
+                ram_base,
+                dma_writes: Vec::new(),
+                irq_levels: 0,
+                hart_lines: vec![0; harts as usize],
+                power: None,
+            },
+            seen_levels: 0,
+            next: Ps::NEVER,
+            control_base: None,
+        };
+        bus.claim("memory", ram_base, size, Owner::Memory)?;
+        Ok(bus)
+    }
+
+    fn claim(&mut self, name: &str, base: u64, size: u64, owner: Owner) -> Result<(), MapError> {
+        if size == 0 || base.checked_add(size - 1).is_none() {
+            return Err(MapError::Extent {
+                name: name.into(),
+                base,
+                size,
+            });
+        }
+        let new = Range {
+            name: name.into(),
+            base,
+            size,
+        };
+        if let Some((old, _)) = self.map.iter().find(|(r, _)| r.overlaps(&new)) {
+            return Err(MapError::Overlap {
+                old: old.clone(),
+                new,
+            });
+        }
+        let at = self.map.partition_point(|(r, _)| r.base < base);
+        self.map.insert(at, (new, owner));
+        Ok(())
+    }
+
+    /// Attaches a device; returns its number.
+    pub fn attach(
+        &mut self,
+        name: &str,
+        base: u64,
+        size: u64,
+        irq: Option<u32>,
+        device: Box<dyn Device>,
+    ) -> Result<usize, MapError> {
+        if let Some(irq) = irq {
+            if !(1..=31).contains(&irq) {
+                return Err(MapError::IrqRange {
+                    irq,
+                    name: name.into(),
+                });
+            }
+            if let Some(old) = self.devices.iter().find(|d| d.irq == Some(irq)) {
+                let old = old.range.name.clone();
+                return Err(MapError::Irq {
+                    irq,
+                    old,
+                    new: name.into(),
+                });
+            }
+        }
+        let id = self.devices.len();
+        self.claim(name, base, size, Owner::Device(id))?;
+        let range = Range {
+            name: name.into(),
+            base,
+            size,
+        };
+        self.devices.push(Attached { range, irq, device });
+        self.with_id(id, Ps::ZERO, None, |d, cx| d.reset(cx));
+        Ok(id)
+    }
+
+    /// Reserves the range of the control block.
+    pub fn attach_control(&mut self, base: u64) -> Result<(), MapError> {
+        self.claim(control::KIND, base, control::SIZE, Owner::Control)?;
+        self.control_base = Some(base);
+        Ok(())
+    }
+
+    /// Base address of the control block, if there is one.
+    pub fn control_base(&self) -> Option<u64> {
+        self.control_base
+    }
+
+    /// All ranges in ascending order, memory included.
+    pub fn ranges(&self) -> impl Iterator<Item = &Range> {
+        self.map.iter().map(|(r, _)| r)
+    }
+
+    /// Devices with their places, in the order of attachment.
+    pub fn devices(&self) -> impl Iterator<Item = (Placement, &dyn Device)> {
+        let harts = self.wires.hart_lines.len() as u32;
+        self.devices.iter().map(move |d| {
+            let at = Placement {
+                base: d.range.base,
+                size: d.range.size,
+                irq: d.irq,
+                harts,
+            };
+            (at, &*d.device)
+        })
+    }
+
+    fn find(&self, addr: u64, size: u8) -> Result<(&Owner, u64), BusFault> {
+        if !matches!(size, 1 | 2 | 4 | 8) || addr % size as u64 != 0 {
+            return Err(BusFault::Misaligned { addr, size });
+        }
+        let unmapped = BusFault::Unmapped { addr, size };
+        let at = self.map.partition_point(|(r, _)| r.base <= addr);
+        let (range, owner) = &self.map[at.checked_sub(1).ok_or(unmapped)?];
+        if addr + (size as u64 - 1) > range.last() {
+            return Err(unmapped);
+        }
+        Ok((owner, addr - range.base))
+    }
+
+    /// A load by a hart at its local time. Memory is not reached this way.
+    pub fn read(&mut self, addr: u64, size: u8, now: Ps, hart: u32) -> Result<BusRead, BusFault> {
+        match self.find(addr, size)? {
+            (Owner::Memory, _) => Err(BusFault::Unmapped { addr, size }),
+            (Owner::Control, offset) => control::access(offset, size).map(BusRead::Control),
+            (&Owner::Device(id), offset) => self
+                .with_id(id, now, Some(hart), |d, cx| d.read(cx, offset, size))
+                .map(BusRead::Value),
+        }
+    }
+
+    /// A store by a hart at its local time. Memory is not reached this way.
+    pub fn write(
+        &mut self,
+        addr: u64,
+        size: u8,
+        value: u64,
+        now: Ps,
+        hart: u32,
+    ) -> Result<BusWrite, BusFault> {
+        let value = crate::device::part(value, 0, size.min(8));
+        match self.find(addr, size)? {
+            (Owner::Memory, _) => Err(BusFault::Unmapped { addr, size }),
+            (Owner::Control, offset) => control::access(offset, size).map(BusWrite::Control),
+            (&Owner::Device(id), offset) => self
+                .with_id(id, now, Some(hart), |d, cx| {
+                    d.write(cx, offset, size, value)
+                })
+                .map(|()| BusWrite::Done),
+        }
+    }
+
+    /// Calls a device, then lets interrupt levels and event times follow.
+    fn with_id<R>(
+        &mut self,
+        id: usize,
+        now: Ps,
+        hart: Option<u32>,
+        f: impl FnOnce(&mut dyn Device, &mut DeviceCx<'_>) -> R,
+    ) -> R {
+        let d = &mut self.devices[id];
+        let mut cx = DeviceCx {
+            now,
+            hart,
+            irq: d.irq,
+            wires: &mut self.wires,
+        };
+        let result = f(&mut *d.device, &mut cx);
+        self.settle(now);
+        result
+    }
+
+    fn settle(&mut self, now: Ps) {
+        if self.wires.irq_levels != self.seen_levels {
+            self.seen_levels = self.wires.irq_levels;
+            let levels = self.seen_levels;
+            for d in &mut self.devices {
+                let mut cx = DeviceCx {
+                    now,
+                    hart: None,
+                    irq: d.irq,
+                    wires: &mut self.wires,
+                };
+                d.device.irq_levels(&mut cx, levels);
+            }
+        }
+        self.next = self
+            .devices
+            .iter()
+            .filter_map(|d| d.device.next_event())
+            .min()
+            .unwrap_or(Ps::NEVER);
+    }
+
+    /// Typed access by the host to the first device of a type, with its
+    /// surroundings; `None` if there is no such device.
+    pub fn with<T: Device, R>(
+        &mut self,
+        now: Ps,
+        f: impl FnOnce(&mut T, &mut DeviceCx<'_>) -> R,
+    ) -> Option<R> {
+        let id = self
+            .devices
+            .iter()
+            .position(|d| d.device.as_any().is::<T>())?;
+        self.with_id(id, now, None, |d, cx| {
+            d.as_any_mut().downcast_mut::<T>().map(|d| f(d, cx))
+        })
+    }
+
+    /// The first device of a type, to look at.
+    pub fn get<T: Device>(&self) -> Option<&T> {
+        self.devices
+            .iter()
+            .find_map(|d| d.device.as_any().downcast_ref::<T>())
+    }
+
+    /// Time of the earliest event of any device; [`Ps::NEVER`] if there is none.
+    pub fn next_event(&self) -> Ps {
+        self.next
+    }
+
+    /// Runs all events up to and including `now`, in the order of time and
+    /// then of attachment.
+    pub fn run_events(&mut self, now: Ps) {
+        while self.next <= now && self.next != Ps::NEVER {
+            let at = self.next;
+            let due = self
+                .devices
+                .iter()
+                .position(|d| d.device.next_event() == Some(at));
+            let Some(id) = due else { break };
+            self.with_id(id, at, None, |d, cx| d.on_time(cx));
+            // A device that leaves its event in place would stop time here.
+            debug_assert!(self.devices[id].device.next_event() != Some(at));
+            if self.devices[id].device.next_event() == Some(at) {
+                break;
+            }
+        }
+    }
+
+    /// Interrupt inputs of a hart as bits of `mip`; 0 for harts that do not exist.
+    pub fn hart_lines(&self, hart: usize) -> u64 {
+        self.wires.hart_lines.get(hart).copied().unwrap_or(0)
+    }
+
+    /// A pending request to switch off or restart; taken once.
+    pub fn take_power_request(&mut self) -> Option<PowerRequest> {
+        self.wires.power.take()
+    }
+
+    /// Whether devices have written memory since the last [`Bus::take_dma_writes`].
+    pub fn has_dma_writes(&self) -> bool {
+        !self.wires.dma_writes.is_empty()
+    }
+
+    /// Ranges of memory that devices have written, in order; taken once.
+    pub fn take_dma_writes(&mut self) -> Vec<DmaRange> {
+        std::mem::take(&mut self.wires.dma_writes)
+    }
+
+    /// Resets every device. Time goes on.
+    pub fn reset(&mut self, now: Ps) {
+        self.wires.irq_levels = 0;
+        self.wires.hart_lines.fill(0);
+        self.wires.power = None;
+        for id in 0..self.devices.len() {
+            self.with_id(id, now, None, |d, cx| d.reset(cx));
+        }
+    }
+
+    /// The state of all devices. Take DMA ranges and power requests first.
+    pub fn save(&self) -> BusState {
+        BusState {
+            irq_levels: self.wires.irq_levels,
+            hart_lines: self.wires.hart_lines.clone(),
+            devices: self.devices.iter().map(|d| d.device.save()).collect(),
+        }
+    }
+
+    /// Takes over a saved state; on error devices may be partly loaded.
+    pub fn load(&mut self, state: &BusState) -> Result<(), StateError> {
+        if state.devices.len() != self.devices.len() {
+            return Err(StateError::Devices {
+                found: state.devices.len(),
+                expected: self.devices.len(),
+            });
+        }
+        if state.hart_lines.len() != self.wires.hart_lines.len() {
+            let problem = format!(
+                "{} harts in the state, {} in the machine",
+                state.hart_lines.len(),
+                self.wires.hart_lines.len()
+            );
+            return Err(StateError::Content {
+                kind: "bus",
+                problem,
+            });
+        }
+        for (d, s) in self.devices.iter_mut().zip(&state.devices) {
+            d.device.load(s)?;
+        }
+        self.wires.irq_levels = state.irq_levels;
+        self.seen_levels = state.irq_levels;
+        self.wires.hart_lines.clone_from(&state.hart_lines);
+        self.wires.dma_writes.clear();
+        self.wires.power = None;
+        self.settle(Ps::ZERO);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "bus_tests.rs"]
+mod tests;

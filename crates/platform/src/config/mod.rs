@@ -1,0 +1,307 @@
+//! Machine descriptions: read, completed, checked, shown.
+//!
+//! A machine is a TOML file. What it leaves out comes from its controller
+//! preset, its core description, and the defaults; [`Machine`] remembers which.
+
+mod check;
+mod library;
+mod locate;
+mod show;
+mod size;
+mod types;
+
+pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
+pub use locate::Place;
+pub use size::Size;
+pub use types::*;
+
+use serde::{de::DeserializeOwned, Serialize};
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// Keys of a controller preset that describe it and are no parameters.
+pub(crate) const PRESET_TEXT_KEYS: &[&str] = &["name", "description", "source"];
+
+/// What is wrong with a description.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// No description has this name.
+    #[error(
+        "there is no {kind} `{name}`; known are: {known} (a path must contain `/` or end in .toml)"
+    )]
+    NotFound {
+        /// What was looked for.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// Names that would have been found.
+        known: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {path}: {problem}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        problem: String,
+    },
+    /// The text is not TOML.
+    #[error("{place}: not valid TOML: {problem}")]
+    Syntax {
+        /// Where.
+        place: Place,
+        /// What the parser says.
+        problem: String,
+    },
+    /// A key is unknown, or its value is of the wrong type or out of range.
+    #[error("{place}: `{key}`: {problem}")]
+    Invalid {
+        /// Where.
+        place: Place,
+        /// Path of the key.
+        key: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// An override that is not `key=value`.
+    #[error("`{0}` is no setting: expected key=value, such as memory.size=\"2 GiB\"")]
+    Override(String),
+}
+
+/// Where a value of the resolved description comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Set for this run, for instance on the command line.
+    Override,
+    /// Given in the machine's file.
+    Given,
+    /// From the controller preset.
+    Preset,
+    /// From the core description.
+    Core,
+    /// Left out everywhere.
+    Default,
+}
+
+/// A resolved and checked machine description.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// Every value.
+    pub config: MachineConfig,
+    /// The core that `config.core` names.
+    pub core: CoreConfig,
+    /// File that the description comes from.
+    pub source: String,
+    origins: BTreeMap<String, Origin>,
+}
+
+impl Machine {
+    /// Finds, reads, completes and checks a machine. `overrides` are `key=value`.
+    pub fn load(
+        library: &Library,
+        name: &str,
+        overrides: &[String],
+    ) -> Result<Machine, ConfigError> {
+        let source = library.find(".", name, None)?;
+        Machine::from_source(library, &source, overrides)
+    }
+
+    /// The same for a description whose text is at hand.
+    pub fn from_source(
+        library: &Library,
+        source: &Source,
+        overrides: &[String],
+    ) -> Result<Machine, ConfigError> {
+        let mut table = parse(source)?;
+        let mut origins = BTreeMap::new();
+        leaves("", &Value::Table(table.clone()), &mut |key, _| {
+            origins.insert(key.to_string(), Origin::Given);
+        });
+        for setting in overrides {
+            let key = apply(&mut table, setting)?;
+            origins.insert(key, Origin::Override);
+        }
+        complete_controller(library, source, &mut table, &mut origins)?;
+        let config: MachineConfig = decode(source, Value::Table(table))?;
+        check::machine(&config).map_err(|p| p.at(source))?;
+
+        let core_source = library.find("cores", &config.core, source.dir.as_deref())?;
+        let core: CoreConfig = decode(&core_source, Value::Table(parse(&core_source)?))?;
+        check::core(&core).map_err(|p| p.at(&core_source))?;
+        Ok(Machine {
+            config,
+            core,
+            source: source.name.clone(),
+            origins,
+        })
+    }
+
+    /// Where a value comes from.
+    pub fn origin(&self, key: &str) -> Origin {
+        if key.starts_with("core.") {
+            return Origin::Core;
+        }
+        // A list or table that was given as a whole covers what is in it.
+        let mut prefix = key;
+        loop {
+            if let Some(origin) = self.origins.get(prefix) {
+                return origin.clone();
+            }
+            match prefix.rfind('.') {
+                Some(dot) => prefix = &prefix[..dot],
+                None => return Origin::Default,
+            }
+        }
+    }
+}
+
+/// JSON schema of machine descriptions.
+pub fn schema() -> serde_json::Value {
+    let schema = schemars::schema_for!(MachineConfig);
+    let mut schema = serde_json::to_value(schema).expect("a schema is JSON");
+    // A preset supplies what a file leaves out of the controller's table.
+    if let Some(controller) = schema.pointer_mut("/definitions/ControllerConfig") {
+        controller.as_object_mut().map(|c| c.remove("required"));
+    }
+    schema
+}
+
+fn parse(source: &Source) -> Result<Table, ConfigError> {
+    toml::from_str(&source.text).map_err(|e| ConfigError::Syntax {
+        place: Place::of_offset(source, e.span().map(|s| s.start)),
+        problem: e.message().into(),
+    })
+}
+
+fn decode<T: DeserializeOwned>(source: &Source, value: Value) -> Result<T, ConfigError> {
+    serde_path_to_error::deserialize(value).map_err(|e| {
+        let path = e.path().to_string();
+        let problem = e.into_inner().message().trim().to_string();
+        let mut key = if path == "." { String::new() } else { path };
+        // The path of an unknown key ends at its table, or in a question mark.
+        if let Some(name) = problem
+            .strip_prefix("unknown field `")
+            .and_then(|p| p.split('`').next())
+        {
+            let table = key.trim_end_matches('?').trim_end_matches('.');
+            let table = table
+                .strip_suffix(name)
+                .unwrap_or(table)
+                .trim_end_matches('.');
+            key = if table.is_empty() {
+                name.into()
+            } else {
+                format!("{table}.{name}")
+            };
+        }
+        ConfigError::Invalid {
+            place: Place::of_key(source, &key),
+            key,
+            problem,
+        }
+    })
+}
+
+/// Visits every value that is no table, with its dotted key.
+fn leaves(prefix: &str, value: &Value, visit: &mut dyn FnMut(&str, &Value)) {
+    match value {
+        Value::Table(table) => {
+            for (name, value) in table {
+                let key = if prefix.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{prefix}.{name}")
+                };
+                leaves(&key, value, visit);
+            }
+        }
+        _ => visit(prefix, value),
+    }
+}
+
+fn apply(table: &mut Table, setting: &str) -> Result<String, ConfigError> {
+    let wrong = || ConfigError::Override(setting.into());
+    let (key, value) = setting.split_once('=').ok_or_else(wrong)?;
+    let (key, value) = (key.trim(), value.trim());
+    let parts: Vec<&str> = key.split('.').collect();
+    if parts.iter().any(|p| p.is_empty()) || value.is_empty() {
+        return Err(wrong());
+    }
+    // What is no TOML value is meant as a string: method=fine.
+    let value = toml::from_str::<Table>(&format!("v = {value}"))
+        .ok()
+        .filter(|t| t.len() == 1)
+        .and_then(|mut t| t.remove("v"))
+        .unwrap_or_else(|| Value::String(value.into()));
+    let (last, tables) = parts.split_last().ok_or_else(wrong)?;
+    let mut at = table;
+    for part in tables {
+        let next = at
+            .entry(*part)
+            .or_insert_with(|| Value::Table(Table::new()));
+        at = next.as_table_mut().ok_or_else(wrong)?;
+    }
+    at.insert(last.to_string(), value);
+    Ok(key.into())
+}
+
+/// Fills the controller's table from its preset.
+fn complete_controller(
+    library: &Library,
+    source: &Source,
+    table: &mut Table,
+    origins: &mut BTreeMap<String, Origin>,
+) -> Result<(), ConfigError> {
+    const KEY: &str = "memory.controller";
+    let memory = table
+        .entry("memory")
+        .or_insert_with(|| Value::Table(Table::new()));
+    let Some(memory) = memory.as_table_mut() else {
+        return Ok(());
+    };
+    let given = memory
+        .entry("controller")
+        .or_insert_with(|| Value::Table(Table::new()));
+    // A wrong type is reported when the whole is decoded.
+    let Some(given) = given.as_table_mut() else {
+        return Ok(());
+    };
+    let preset = given
+        .entry("preset")
+        .or_insert_with(|| DEFAULT_CONTROLLER.into());
+    let Some(preset) = preset.as_str().map(String::from) else {
+        return Ok(());
+    };
+
+    let found = library
+        .find("controllers", &preset, source.dir.as_deref())
+        .map_err(|e| {
+            let key = format!("{KEY}.preset");
+            let place = Place::of_key(source, &key);
+            match origins.get(&key) {
+                Some(Origin::Given) => ConfigError::Invalid {
+                    place,
+                    key,
+                    problem: e.to_string(),
+                },
+                _ => e,
+            }
+        })?;
+    let mut values = parse(&found)?;
+    for key in PRESET_TEXT_KEYS {
+        values.remove(*key);
+    }
+    values.insert("preset".into(), preset.into());
+    decode::<ControllerConfig>(&found, Value::Table(values.clone()))?;
+    for (name, value) in values {
+        if !given.contains_key(&name) {
+            origins.insert(format!("{KEY}.{name}"), Origin::Preset);
+            given.insert(name, value);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+use super::*;
+use proptest::prelude::*;
+
+fn source(text: &str) -> Source {
+    Source {
+        name: "test.toml".into(),
+        dir: None,
+        text: text.into(),
+    }
+}
+
+fn load(text: &str) -> Result<Machine, ConfigError> {
+    Machine::from_source(&Library::default(), &source(text), &[])
+}
+
+fn error(text: &str) -> String {
+    load(text).unwrap_err().to_string()
+}
+
+#[test]
+fn shipped_machines_are_sound() {
+    let library = Library::default();
+    for name in library.machines() {
+        let m = Machine::load(&library, &name, &[]).unwrap();
+        assert_eq!(m.config.name, name);
+    }
+    let board = Machine::load(&library, DEFAULT_MACHINE, &[])
+        .unwrap()
+        .config;
+    assert_eq!(board.memory.nvmm_base(), 0xc000_0000);
+    assert_eq!(board.memory.end(), 0x1_8000_0000);
+    assert_eq!(board.l1d.sets(), 64);
+}
+
+#[test]
+fn unknown_keys_are_errors_with_their_place() {
+    assert!(error("name = \"x\"\n\n[memory]\n  siez = 1\n")
+        .starts_with("test.toml:4:3: `memory.siez`: unknown field `siez`"));
+    assert!(error("name = \"x\"\nfoo = 1\n").starts_with("test.toml:2:1: `foo`: unknown field"));
+    assert!(error("name = \"x\"\n[memory.controller]\nrdc = 1\n")
+        .starts_with("test.toml:3:1: `memory.controller.rdc`: unknown field"));
+}
+
+#[test]
+fn wrong_types_and_values_are_errors_with_their_place() {
+    for (text, expected) in [
+        ("name = \"x\"\nharts = \"four\"", "test.toml:2:1: `harts`: invalid type: string \"four\", expected u32"),
+        ("name = \"x\"\nharts = 9", "test.toml:2:1: `harts`: 9 is outside 1 to 8"),
+        ("name = \"x\"\nharts = -1", "test.toml:2:1: `harts`: invalid value: integer `-1`, expected u32"),
+        ("name = \"x\"\nclock_hz = 3", "test.toml:2:1: `clock_hz`: 3 Hz has no period"),
+        ("name = \"x\"\n[memory]\nsize = \"4 GB\"", "test.toml:3:1: `memory.size`: `4 GB` is no size"),
+        ("name = \"x\"\n[memory]\nnvmm_boundary = \"1 MiB\"", "test.toml:3:1: `memory.nvmm_boundary`: 1 MiB is not possible: expected a multiple of the bank size 512 MiB"),
+        ("name = \"x\"\nmemory = 3", "test.toml:2:1: `memory`: invalid type"),
+        ("name = \"x\"\n[memory]\nsize = \"2 GiB\"", "`memory.controller.bank_shift`: 29 makes banks of 512 MiB"),
+        ("name = \"x\"\nmethod = \"slow\"", "test.toml:2:1: `method`: unknown variant `slow`, expected one of"),
+        ("name = \"x\"\nisa = [\"i\", \"m\", \"a\", \"f\", \"d\", \"c\", \"zicsr\", \"v\"]", "test.toml:2:1: `isa[7]`: unknown extension `v`"),
+        ("name = \"x\"\n[l1d]\nsize = \"64 KiB\"", "test.toml:3:1: `l1d.size`: 64 KiB in 4 ways"),
+        ("harts = 1", "`name`: `` is no name"),
+        ("name = ", "test.toml:1:8: not valid TOML"),
+        ("name = \"x\"\ncore = \"nano\"", "there is no core description `nano`; known are: rocket"),
+        ("name = \"x\"\n[memory.controller]\npreset = \"ddr9\"", "test.toml:3:1: `memory.controller.preset`: there is no controller preset `ddr9`; known are: vc707"),
+    ] {
+        let e = error(text);
+        assert!(e.contains(expected), "{text}\n gave {e}\n not  {expected}");
+    }
+}
+
+#[test]
+fn origins_and_overrides() {
+    let text = "name = \"x\"\n[memory.controller]\nrcd_clocks = 9\n";
+    let settings = [
+        "harts=2".to_string(),
+        "method = fine".into(),
+        "memory.expose=\"pmem-region\"".into(),
+    ];
+    let m = Machine::from_source(&Library::default(), &source(text), &settings).unwrap();
+    assert_eq!(m.config.harts, 2);
+    assert_eq!(m.config.method, Method::Fine);
+    assert_eq!(m.config.memory.controller.rcd_clocks, 9);
+    for (key, origin) in [
+        ("name", Origin::Given),
+        ("harts", Origin::Override),
+        ("memory.expose", Origin::Override),
+        ("memory.controller.rcd_clocks", Origin::Given),
+        ("memory.controller.rp_clocks", Origin::Preset),
+        ("memory.size", Origin::Default),
+        ("core.timing.amo", Origin::Core),
+    ] {
+        assert_eq!(m.origin(key), origin, "{key}");
+    }
+    for bad in ["harts", "=3", "memory..size=3", "harts=", "name.x=3"] {
+        let e = Machine::from_source(&Library::default(), &source(text), &[bad.to_string()]);
+        assert!(matches!(e, Err(ConfigError::Override(_))), "{bad}");
+    }
+    let e =
+        Machine::from_source(&Library::default(), &source(text), &["hats=3".into()]).unwrap_err();
+    assert!(e.to_string().contains("unknown field `hats`"), "{e}");
+}
+
+#[test]
+fn an_unknown_machine_names_the_known_ones() {
+    let e = Machine::load(&Library::default(), "vc770", &[])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        e.contains("there is no machine `vc770`; known are: small, vc707"),
+        "{e}"
+    );
+    let e = Machine::load(&Library::default(), "./nowhere.toml", &[])
+        .unwrap_err()
+        .to_string();
+    assert!(e.starts_with("cannot read ./nowhere.toml: "), "{e}");
+}
+
+#[test]
+fn directories_come_before_what_is_built_in() {
+    let dir = std::env::temp_dir().join(format!("nagori-config-{}", std::process::id()));
+    std::fs::create_dir_all(dir.join("cores")).unwrap();
+    std::fs::write(
+        dir.join("small.toml"),
+        "name = \"small\"\nharts = 3\ncore = \"./cores/tiny.toml\"\n",
+    )
+    .unwrap();
+    let tiny = "name = \"tiny\"\ndescription = \"\"\nsource = \"\"\n[timing]\namo = { value = 3 }\n[predictor]\n";
+    std::fs::write(dir.join("cores/tiny.toml"), tiny).unwrap();
+    let m = Machine::load(&Library::new(vec![dir.clone()]), "small", &[]);
+    std::fs::remove_dir_all(&dir).unwrap();
+    let m = m.unwrap();
+    assert_eq!((m.config.harts, m.core.name.as_str()), (3, "tiny"));
+    assert_eq!(m.core.timing_values(), serde_json::json!({ "amo": 3 }));
+}
+
+fn golden(name: &str, actual: &str) {
+    let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("NAGORI_BLESS").is_some() {
+        std::fs::write(&path, actual).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == actual,
+        "{name} differs from the golden file; NAGORI_BLESS=1 rewrites it:\n{actual}"
+    );
+}
+
+#[test]
+fn show_is_as_in_the_golden_files() {
+    let m = Machine::load(&Library::default(), "small", &["seed=7".into()]).unwrap();
+    golden("small.txt", &m.show());
+    let json = serde_json::to_string_pretty(&m.to_json()).unwrap() + "\n";
+    golden("small.json", &json);
+    golden(
+        "schema.json",
+        &(serde_json::to_string_pretty(&schema()).unwrap() + "\n"),
+    );
+}
+
+#[test]
+fn every_number_has_a_unit_or_is_a_count() {
+    let counts = [
+        "harts",
+        "pmp_entries",
+        "seed",
+        "memory.banks",
+        "memory.controller.bank_machines",
+    ];
+    let small = Machine::load(&Library::default(), "small", &[]).unwrap();
+    for row in small
+        .rows()
+        .iter()
+        .filter(|r| r.value.is_number() && r.unit.is_empty())
+    {
+        let count = counts.contains(&row.key.as_str())
+            || ["l1", "dtlb.", "itlb.", "core.predictor."]
+                .iter()
+                .any(|p| row.key.starts_with(p));
+        assert!(count, "{} has no unit", row.key);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_machine_or_an_error(text in ".*") {
+        let _ = load(&text);
+    }
+
+    #[test]
+    fn any_value_anywhere_is_accepted_or_refused(
+        key in "(harts|memory|memory\\.size|memory\\.controller\\.[a-z_]+|l1d\\.ways|isa|core|clock_hz|board\\.[a-z_]+)",
+        value in "(-?[0-9]{1,20}|\"[a-z0-9 ]*\"|true|\\[1, 2\\]|\\{ a = 1 \\}|[0-9]\\.[0-9])",
+    ) {
+        let _ = Machine::from_source(&Library::default(), &source("name = \"x\""), &[format!("{key}={value}")]);
+    }
+}

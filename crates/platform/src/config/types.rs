@@ -1,0 +1,388 @@
+//! The form of a machine description. Doc comments here are the schema's texts.
+
+use super::size::Size;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A machine. Keys that a file leaves out have the values of the reference board.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MachineConfig {
+    /// Short name.
+    pub name: String,
+    /// One line on what it is.
+    pub description: String,
+    /// Where its numbers come from.
+    pub source: String,
+    /// Number of harts, 1 to 8.
+    pub harts: u32,
+    /// Core clock in Hz; its period must be a whole number of picoseconds.
+    pub clock_hz: u64,
+    /// Clock of the `time` CSR in Hz; divides 10^12.
+    pub timebase_hz: u64,
+    /// Extensions in lower case: the single letters i, m, a, f, d, c, then multi-letter ones.
+    pub isa: Vec<String>,
+    /// Bits of the address-space identifier, 0 to 16.
+    pub asid_bits: u32,
+    /// Physical memory protection entries: 0 or 16.
+    pub pmp_entries: u32,
+    /// Core description: a name, or a path relative to this file.
+    pub core: String,
+    /// Core cycles that the hub between the cores adds to an L1 miss.
+    pub hub_cycles: u32,
+    /// Delay method in force after reset.
+    pub method: Method,
+    /// Core cycles that a hart runs at most before the others catch up.
+    pub quantum_cycles: u32,
+    /// Core cycles of an instruction in functional mode.
+    pub functional_cpi: u32,
+    /// Seed of everything random in the machine.
+    pub seed: u64,
+    /// Unix time in seconds that the real-time clock shows when the machine starts.
+    pub rtc_epoch: u64,
+    /// Whether the device tree advertises Zicbom and its block size, so that the kernel flushes.
+    pub advertise_zicbom: bool,
+    /// First-level data cache.
+    pub l1d: CacheConfig,
+    /// First-level instruction cache.
+    pub l1i: CacheConfig,
+    /// Data TLB.
+    pub dtlb: TlbConfig,
+    /// Instruction TLB.
+    pub itlb: TlbConfig,
+    /// Main memory.
+    pub memory: MemoryConfig,
+    /// What the board adds between the core and the memory controller.
+    pub board: BoardConfig,
+}
+
+/// A first-level cache.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheConfig {
+    /// Capacity in bytes.
+    pub size: Size,
+    /// Associativity.
+    pub ways: u32,
+    /// Line size in bytes; only 64 is supported.
+    pub line: u32,
+    /// Replacement policy.
+    pub replacement: Replacement,
+}
+
+/// Replacement policy of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Replacement {
+    /// Pseudo-random, by a linear-feedback shift register.
+    Lfsr,
+}
+
+/// A TLB.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlbConfig {
+    /// Entries for sectors of contiguous 4 KiB pages.
+    pub sectors: u32,
+    /// Contiguous pages of a sector.
+    pub pages_per_sector: u32,
+    /// Entries for 2 MiB and 1 GiB pages.
+    pub superpage_entries: u32,
+}
+
+/// How NVMM reaches the guest's kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expose {
+    /// In no node of the device tree; programs map it through /dev/mem.
+    Hidden,
+    /// As a `pmem-region` node.
+    PmemRegion,
+}
+
+/// Main memory: DRAM from the base to the boundary, NVMM from there to the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryConfig {
+    /// First physical address.
+    pub base: u64,
+    /// Size of DRAM and NVMM together.
+    pub size: Size,
+    /// Distance of the first NVMM byte from the base, a multiple of the bank size; equal to the size if there is no NVMM.
+    pub nvmm_boundary: Size,
+    /// Number of banks, equal parts of the memory; 8.
+    pub banks: u32,
+    /// How NVMM reaches the guest's kernel.
+    pub expose: Expose,
+    /// The memory controller: a preset and what differs from it.
+    pub controller: ControllerConfig,
+}
+
+/// Delay method of NVMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// No added delay.
+    Dram,
+    /// Requests to NVMM are held back at the controller's entrance.
+    Coarse,
+    /// tRCD, and tRP of dirty rows, are lengthened in NVMM banks.
+    Fine,
+    /// As fine, with a lengthened tRAS.
+    Extended,
+}
+
+/// Which bank decides whether a precharge is one of NVMM and dirty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RpTest {
+    /// The bank of the newest accepted request, as on the board.
+    NewestRequest,
+    /// The bank that is precharged.
+    OwnBank,
+}
+
+/// Memory controller. Clocks are controller clocks of `clock_ps` each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerConfig {
+    /// Preset that supplies every key left out: a name, or a path relative to this file.
+    pub preset: String,
+    /// Period of the controller's clock in ps.
+    pub clock_ps: u64,
+    /// Number of bank machines.
+    pub bank_machines: u32,
+    /// Lowest bit of the bank number in the offset from the memory's base.
+    pub bank_shift: u32,
+    /// Lowest bit of the row number in the offset; 2 to this power is the row size in bytes.
+    pub row_shift: u32,
+    /// Clocks from acceptance to activation.
+    pub wait_clocks: u32,
+    /// tRCD: clocks from activation to column command.
+    pub rcd_clocks: u32,
+    /// tRAS: clocks for which a row stays open at least.
+    pub ras_clocks: u32,
+    /// tRTP: clocks from column command to precharge at least.
+    pub rtp_clocks: u32,
+    /// tRP: clocks of a precharge.
+    pub rp_clocks: u32,
+    /// Clocks between refresh ticks (tREFI).
+    pub refresh_interval_clocks: u32,
+    /// Clocks from a refresh tick to the maintenance pulse.
+    pub pulse_start_clocks: u32,
+    /// Length of the maintenance pulse in clocks.
+    pub pulse_length_clocks: u32,
+    /// Limit of tRAS timers during the pulse, in clocks.
+    pub pulse_ras_limit_clocks: u32,
+    /// Limit of tRTP timers during the pulse, in clocks.
+    pub pulse_rtp_limit_clocks: u32,
+    /// Clocks of a refresh (tRFC).
+    pub refresh_clocks: u32,
+    /// Added tRCD of NVMM under fine and extended, in clocks.
+    pub added_rcd_clocks: u32,
+    /// Added tRP of dirty NVMM rows under fine and extended, in clocks.
+    pub added_rp_clocks: u32,
+    /// Added tRAS of NVMM under extended, in clocks.
+    pub added_ras_clocks: u32,
+    /// Clocks for which coarse holds a read request to NVMM.
+    pub coarse_read_clocks: u32,
+    /// Clocks for which coarse holds a write request to NVMM.
+    pub coarse_write_clocks: u32,
+    /// Which bank decides on the added tRP.
+    pub rp_test: RpTest,
+}
+
+/// Latency of bus and clock crossing, in ps; fitted to published measurements.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BoardConfig {
+    /// From the core's read request to its arrival at the controller.
+    pub read_request_ps: u64,
+    /// From the controller's data to the core.
+    pub read_response_ps: u64,
+    /// From the core's write request to its arrival at the controller.
+    pub write_request_ps: u64,
+    /// From the controller's acceptance of a write to its acknowledgement at the core.
+    pub write_ack_ps: u64,
+}
+
+/// A core description: `cores/*.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CoreConfig {
+    /// Short name.
+    pub name: String,
+    /// One line on what it is.
+    pub description: String,
+    /// Where its numbers come from.
+    pub source: String,
+    /// Pipeline costs by name.
+    pub timing: BTreeMap<String, CoreValue>,
+    /// Branch predictor geometry by name.
+    pub predictor: BTreeMap<String, CoreValue>,
+}
+
+/// One number of a core description.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CoreValue {
+    /// Core cycles in `timing`, a count in `predictor`.
+    pub value: u32,
+    /// What it means, or how it follows from the measurement.
+    #[serde(default)]
+    pub note: String,
+    /// The measurement it comes from, if it is another than the file's.
+    #[serde(default)]
+    pub source: String,
+}
+
+impl Default for MachineConfig {
+    fn default() -> Self {
+        let isa = [
+            "i",
+            "m",
+            "a",
+            "f",
+            "d",
+            "c",
+            "zicsr",
+            "zifencei",
+            "zicntr",
+            "zihpm",
+            "zicbom",
+            "zicboz",
+            "zicbop",
+            "zihintpause",
+            "zihintntl",
+            "sstc",
+        ];
+        MachineConfig {
+            name: String::new(),
+            description: String::new(),
+            source: String::new(),
+            harts: 4,
+            clock_hz: 50_000_000,
+            timebase_hz: 1_000_000,
+            isa: isa.map(String::from).to_vec(),
+            asid_bits: 16,
+            pmp_entries: 16,
+            core: "rocket".into(),
+            hub_cycles: 7,
+            method: Method::Dram,
+            quantum_cycles: 10_000,
+            functional_cpi: 1,
+            seed: 1,
+            rtc_epoch: 1_609_459_200,
+            advertise_zicbom: false,
+            l1d: CacheConfig::default(),
+            l1i: CacheConfig::default(),
+            dtlb: TlbConfig::default(),
+            itlb: TlbConfig::default(),
+            memory: MemoryConfig::default(),
+            board: BoardConfig::default(),
+        }
+    }
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        CacheConfig {
+            size: Size(16 << 10),
+            ways: 4,
+            line: 64,
+            replacement: Replacement::Lfsr,
+        }
+    }
+}
+
+impl CacheConfig {
+    /// Number of sets.
+    pub fn sets(&self) -> u64 {
+        self.size.0 / (u64::from(self.ways) * u64::from(self.line))
+    }
+}
+
+impl Default for TlbConfig {
+    fn default() -> Self {
+        TlbConfig {
+            sectors: 8,
+            pages_per_sector: 4,
+            superpage_entries: 4,
+        }
+    }
+}
+
+impl Default for MemoryConfig {
+    fn default() -> Self {
+        MemoryConfig {
+            base: crate::map::MEMORY,
+            size: Size(4 << 30),
+            nvmm_boundary: Size(1 << 30),
+            banks: 8,
+            expose: Expose::Hidden,
+            controller: ControllerConfig::shipped(super::library::DEFAULT_CONTROLLER),
+        }
+    }
+}
+
+impl Default for BoardConfig {
+    // Starting values; the fitted ones stand in machines/vc707.toml.
+    fn default() -> Self {
+        BoardConfig {
+            read_request_ps: 200_000,
+            read_response_ps: 200_000,
+            write_request_ps: 200_000,
+            write_ack_ps: 200_000,
+        }
+    }
+}
+
+impl ControllerConfig {
+    /// One of the presets that are part of the program.
+    fn shipped(name: &str) -> ControllerConfig {
+        let text = super::library::embedded("controllers", name).expect("a shipped preset");
+        let mut table: toml::Table = toml::from_str(text).expect("shipped presets are tested");
+        for key in super::PRESET_TEXT_KEYS {
+            table.remove(*key);
+        }
+        table.insert("preset".into(), name.into());
+        table.try_into().expect("shipped presets are tested")
+    }
+}
+
+impl MemoryConfig {
+    /// Bytes of a bank.
+    pub fn bank_size(&self) -> u64 {
+        self.size.0 / u64::from(self.banks)
+    }
+
+    /// First physical address of NVMM; the end of memory if there is none.
+    pub fn nvmm_base(&self) -> u64 {
+        self.base + self.nvmm_boundary.0
+    }
+
+    /// First physical address after memory.
+    pub fn end(&self) -> u64 {
+        self.base + self.size.0
+    }
+}
+
+impl CoreConfig {
+    /// The pipeline costs as plain numbers, for a struct with these names as fields.
+    pub fn timing_values(&self) -> serde_json::Value {
+        values(&self.timing)
+    }
+
+    /// The branch predictor's geometry as plain numbers.
+    pub fn predictor_values(&self) -> serde_json::Value {
+        values(&self.predictor)
+    }
+}
+
+fn values(map: &BTreeMap<String, CoreValue>) -> serde_json::Value {
+    map.iter()
+        .map(|(name, v)| (name.clone(), v.value.into()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}

@@ -1,0 +1,323 @@
+//! What a device is, and what it sees of the machine.
+
+use crate::clock::Ps;
+use crate::fdt::Node;
+use nagori_ram::GuestRam;
+use serde::{de::DeserializeOwned, Deserialize, Serialize};
+use std::any::Any;
+use std::sync::Arc;
+
+/// A device access that has no result; the hart takes an access fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BusFault {
+    /// No device answers at this address.
+    #[error("no device at {addr:#x} ({size} bytes)")]
+    Unmapped {
+        /// Physical address.
+        addr: u64,
+        /// Bytes asked for.
+        size: u8,
+    },
+    /// The address is not a multiple of the size.
+    #[error("misaligned access of {size} bytes at {addr:#x}")]
+    Misaligned {
+        /// Physical address.
+        addr: u64,
+        /// Bytes asked for.
+        size: u8,
+    },
+    /// The device has no access of this width there.
+    #[error("{device} has no access of {size} bytes at offset {offset:#x}")]
+    Width {
+        /// Kind of the device.
+        device: &'static str,
+        /// Offset in the device's range.
+        offset: u64,
+        /// Bytes asked for.
+        size: u8,
+    },
+}
+
+/// What the guest asks of the power supply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PowerRequest {
+    /// Switch off; 0 is success, anything else is the guest's exit code.
+    Off {
+        /// Exit code.
+        code: u32,
+    },
+    /// Restart the machine.
+    Reset,
+}
+
+/// A hart's interrupt inputs, as bits of `mip`.
+pub mod line {
+    /// Machine software interrupt.
+    pub const MSIP: u64 = 1 << 3;
+    /// Machine timer interrupt.
+    pub const MTIP: u64 = 1 << 7;
+    /// Supervisor external interrupt.
+    pub const SEIP: u64 = 1 << 9;
+    /// Machine external interrupt.
+    pub const MEIP: u64 = 1 << 11;
+}
+
+/// A DMA access outside guest memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("DMA of {len} bytes at {addr:#x} is outside guest memory")]
+pub struct DmaError {
+    /// Physical address.
+    pub addr: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+/// A physical address range that a device has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DmaRange {
+    /// First byte.
+    pub addr: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+/// Everything that devices act on besides themselves; owned by the bus.
+#[derive(Debug)]
+pub(crate) struct Wires {
+    pub(crate) ram: Arc<GuestRam>,
+    pub(crate) ram_base: u64,
+    pub(crate) dma_writes: Vec<DmaRange>,
+    /// Levels of the interrupt sources, bit n for source n (1..=31).
+    pub(crate) irq_levels: u32,
+    pub(crate) hart_lines: Vec<u64>,
+    pub(crate) power: Option<PowerRequest>,
+}
+
+/// The machine as a device sees it during one call.
+pub struct DeviceCx<'a> {
+    /// Machine time of the access or event.
+    pub now: Ps,
+    /// The hart that accesses the device; `None` for events and the host.
+    pub hart: Option<u32>,
+    pub(crate) irq: Option<u32>,
+    pub(crate) wires: &'a mut Wires,
+}
+
+impl DeviceCx<'_> {
+    /// Sets the level of the device's own interrupt source.
+    pub fn set_irq(&mut self, level: bool) {
+        if let Some(n) = self.irq {
+            let bit = 1u32 << n;
+            if level {
+                self.wires.irq_levels |= bit;
+            } else {
+                self.wires.irq_levels &= !bit;
+            }
+        }
+    }
+
+    /// Sets interrupt inputs of a hart (bits of [`line`]). For interrupt
+    /// controllers only. Harts that do not exist are ignored.
+    pub fn set_hart_lines(&mut self, hart: usize, mask: u64, level: bool) {
+        if let Some(lines) = self.wires.hart_lines.get_mut(hart) {
+            if level {
+                *lines |= mask;
+            } else {
+                *lines &= !mask;
+            }
+        }
+    }
+
+    /// Asks for power-off or reset. The first request of a step counts.
+    pub fn request_power(&mut self, request: PowerRequest) {
+        self.wires.power.get_or_insert(request);
+    }
+
+    fn offset(&self, addr: u64, len: u64) -> Result<u64, DmaError> {
+        let offset = addr.checked_sub(self.wires.ram_base);
+        match offset.and_then(|o| Some((o, o.checked_add(len)?))) {
+            Some((o, end)) if end <= self.wires.ram.len() => Ok(o),
+            _ => Err(DmaError { addr, len }),
+        }
+    }
+
+    /// Reads guest memory at a physical address.
+    pub fn dma_read(&self, addr: u64, out: &mut [u8]) -> Result<(), DmaError> {
+        let len = out.len() as u64;
+        let offset = self.offset(addr, len)?;
+        self.wires
+            .ram
+            .read_bytes(offset, out)
+            .map_err(|_| DmaError { addr, len })
+    }
+
+    /// Writes guest memory at a physical address and records the range, so
+    /// that the machine can drop cached lines and decoded code of it.
+    pub fn dma_write(&mut self, addr: u64, data: &[u8]) -> Result<(), DmaError> {
+        let len = data.len() as u64;
+        let offset = self.offset(addr, len)?;
+        self.wires
+            .ram
+            .write_bytes(offset, data)
+            .map_err(|_| DmaError { addr, len })?;
+        self.wires.dma_writes.push(DmaRange { addr, len });
+        Ok(())
+    }
+}
+
+/// Saved state of one device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// [`Device::kind`] of the device that wrote it.
+    pub kind: String,
+    /// Version of the layout of `data`.
+    pub version: u32,
+    /// The device's fields.
+    pub data: serde_json::Value,
+}
+
+/// Saved state that does not fit the device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// The state was written by something else.
+    #[error("state of `{found}` version {found_version} given to `{expected}`, which reads version {expected_version}")]
+    Kind {
+        /// Kind in the state.
+        found: String,
+        /// Version in the state.
+        found_version: u32,
+        /// Kind of the device.
+        expected: &'static str,
+        /// Version that the device reads.
+        expected_version: u32,
+    },
+    /// The fields do not have the right form or range.
+    #[error("state of `{kind}`: {problem}")]
+    Content {
+        /// Kind of the device.
+        kind: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The saved machine had other devices.
+    #[error("the state has {found} devices, the machine {expected}")]
+    Devices {
+        /// In the state.
+        found: usize,
+        /// In the machine.
+        expected: usize,
+    },
+}
+
+impl DeviceState {
+    /// Packs a plain struct.
+    pub fn pack<T: Serialize>(kind: &'static str, version: u32, data: &T) -> DeviceState {
+        let data = serde_json::to_value(data).expect("plain structs have a JSON form");
+        DeviceState {
+            kind: kind.into(),
+            version,
+            data,
+        }
+    }
+
+    /// Unpacks a plain struct, checking kind and version.
+    pub fn unpack<T: DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        version: u32,
+    ) -> Result<T, StateError> {
+        if self.kind != kind || self.version != version {
+            return Err(StateError::Kind {
+                found: self.kind.clone(),
+                found_version: self.version,
+                expected: kind,
+                expected_version: version,
+            });
+        }
+        serde_json::from_value(self.data.clone()).map_err(|e| StateError::Content {
+            kind,
+            problem: e.to_string(),
+        })
+    }
+}
+
+/// Where a device sits: for its device-tree node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// First physical address.
+    pub base: u64,
+    /// Length of its range in bytes.
+    pub size: u64,
+    /// Interrupt source, 1..=31.
+    pub irq: Option<u32>,
+    /// Harts of the machine.
+    pub harts: u32,
+}
+
+/// A memory-mapped device.
+///
+/// Accesses arrive naturally aligned, with a size of 1, 2, 4 or 8 bytes, and
+/// inside the device's range; reads return the value in the low bytes.
+pub trait Device: Any + Send {
+    /// Stable short name, for messages and saved state.
+    fn kind(&self) -> &'static str;
+
+    /// A load.
+    fn read(&mut self, cx: &mut DeviceCx<'_>, offset: u64, size: u8) -> Result<u64, BusFault>;
+
+    /// A store; `value` has no bits above `size` bytes.
+    fn write(
+        &mut self,
+        cx: &mut DeviceCx<'_>,
+        offset: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<(), BusFault>;
+
+    /// When `on_time` has to be called next.
+    fn next_event(&self) -> Option<Ps> {
+        None
+    }
+
+    /// Called at or after `next_event`.
+    fn on_time(&mut self, _cx: &mut DeviceCx<'_>) {}
+
+    /// For the interrupt controller: levels of all sources have changed.
+    fn irq_levels(&mut self, _cx: &mut DeviceCx<'_>, _levels: u32) {}
+
+    /// Device-tree nodes of the device, at the level of `/soc`.
+    fn nodes(&self, at: &Placement) -> Vec<Node>;
+
+    /// Back to the state after power-on.
+    fn reset(&mut self, cx: &mut DeviceCx<'_>);
+
+    /// The whole state.
+    fn save(&self) -> DeviceState;
+
+    /// Takes over a saved state.
+    fn load(&mut self, state: &DeviceState) -> Result<(), StateError>;
+
+    /// For typed access by the host.
+    fn as_any(&self) -> &dyn Any;
+
+    /// For typed access by the host.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+/// Writes `value` of `size` bytes over a part of a 64-bit register.
+pub(crate) fn merge(old: u64, byte: u64, size: u8, value: u64) -> u64 {
+    if size == 8 {
+        return value;
+    }
+    let shift = byte * 8;
+    let mask = ((1u64 << (size * 8)) - 1) << shift;
+    (old & !mask) | ((value << shift) & mask)
+}
+
+/// The part of a 64-bit register that a read of `size` bytes sees.
+pub(crate) fn part(whole: u64, byte: u64, size: u8) -> u64 {
+    if size == 8 {
+        return whole;
+    }
+    (whole >> (byte * 8)) & ((1u64 << (size * 8)) - 1)
+}

@@ -1,0 +1,8 @@
+//! The devices, one file each.
+
+pub mod clint;
+pub mod plic;
+pub mod rtc;
+pub mod syscon;
+pub mod uart;
+pub mod virtio;

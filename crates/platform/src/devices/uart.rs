@@ -1,0 +1,333 @@
+//! UART 16550A (`ns16550a`) with 16-byte FIFOs.
+//!
+//! The transmitter takes no time: a byte written to THR is at the host at
+//! once, and the holding register is empty again. A baud-rate model would
+//! make every boot message cost milliseconds of guest time and measure nothing.
+//! Input waits in a backlog of any length and enters the FIFO as it drains, so
+//! that an overrun cannot happen; data below the trigger level are reported as
+//! a character timeout at once.
+
+use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
+use crate::fdt::{Node, PLIC_LABEL};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::collections::VecDeque;
+
+/// Length of the range in bytes; the registers are its first 8.
+pub const SIZE: u64 = 0x100;
+/// Input clock that the device tree states, in Hz.
+pub const CLOCK_HZ: u32 = 3_686_400;
+const FIFO: usize = 16;
+const KIND: &str = "uart16550a";
+
+mod ier {
+    pub const RX: u8 = 1;
+    pub const THRE: u8 = 2;
+    pub const LINE: u8 = 4;
+    pub const MASK: u8 = 0x0f;
+}
+mod iir {
+    pub const NONE: u8 = 1;
+    pub const THRE: u8 = 2;
+    pub const RX: u8 = 4;
+    pub const LINE: u8 = 6;
+    pub const TIMEOUT: u8 = 0x0c;
+    pub const FIFO_ON: u8 = 0xc0;
+}
+mod fcr {
+    pub const ENABLE: u8 = 1;
+    pub const CLEAR_RX: u8 = 2;
+    pub const TRIGGER_SHIFT: u8 = 6;
+}
+mod lcr {
+    pub const DLAB: u8 = 0x80;
+}
+mod mcr {
+    pub const DTR: u8 = 1;
+    pub const RTS: u8 = 2;
+    pub const OUT1: u8 = 4;
+    pub const OUT2: u8 = 8;
+    pub const LOOP: u8 = 0x10;
+    pub const MASK: u8 = 0x1f;
+}
+mod lsr {
+    pub const DATA: u8 = 1;
+    pub const OVERRUN: u8 = 2;
+    pub const THRE: u8 = 0x20;
+    pub const IDLE: u8 = 0x40;
+}
+mod msr {
+    pub const CTS: u8 = 0x10;
+    pub const DSR: u8 = 0x20;
+    pub const RI: u8 = 0x40;
+    pub const DCD: u8 = 0x80;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct State {
+    ier: u8,
+    fifo_on: bool,
+    trigger: u8,
+    lcr: u8,
+    mcr: u8,
+    scr: u8,
+    divisor: u16,
+    overrun: bool,
+    /// The transmitter-empty interrupt is due (not yet shown by IIR).
+    thre_due: bool,
+    rx: VecDeque<u8>,
+    backlog: VecDeque<u8>,
+    out: Vec<u8>,
+}
+
+/// The UART.
+#[derive(Debug, Default)]
+pub struct Uart {
+    state: State,
+}
+
+impl Uart {
+    /// A UART after reset.
+    pub fn new() -> Uart {
+        Uart::default()
+    }
+
+    /// Bytes from the host's side of the line. Reach it by [`crate::bus::Bus::with`].
+    pub fn push_input(&mut self, cx: &mut DeviceCx<'_>, bytes: &[u8]) {
+        self.state.backlog.extend(bytes);
+        self.update(cx);
+    }
+
+    /// Input that the guest has not read yet, in bytes.
+    pub fn input_pending(&self) -> usize {
+        self.state.backlog.len() + self.state.rx.len()
+    }
+
+    /// Everything sent since the last call.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.state.out)
+    }
+
+    /// Whether [`Uart::take_output`] would give anything.
+    pub fn has_output(&self) -> bool {
+        !self.state.out.is_empty()
+    }
+
+    fn depth(&self) -> usize {
+        if self.state.fifo_on {
+            FIFO
+        } else {
+            1
+        }
+    }
+
+    fn threshold(&self) -> usize {
+        match (self.state.fifo_on, self.state.trigger) {
+            (false, _) | (true, 0) => 1,
+            (true, 1) => 4,
+            (true, 2) => 8,
+            (true, _) => 14,
+        }
+    }
+
+    fn cause(&self) -> u8 {
+        let s = &self.state;
+        if s.ier & ier::LINE != 0 && s.overrun {
+            iir::LINE
+        } else if s.ier & ier::RX != 0 && s.rx.len() >= self.threshold() {
+            iir::RX
+        } else if s.ier & ier::RX != 0 && !s.rx.is_empty() {
+            iir::TIMEOUT
+        } else if s.ier & ier::THRE != 0 && s.thre_due {
+            iir::THRE
+        } else {
+            iir::NONE
+        }
+    }
+
+    fn modem_status(&self) -> u8 {
+        let m = self.state.mcr;
+        if m & mcr::LOOP == 0 {
+            return msr::CTS | msr::DSR | msr::DCD;
+        }
+        let wired = [
+            (mcr::RTS, msr::CTS),
+            (mcr::DTR, msr::DSR),
+            (mcr::OUT1, msr::RI),
+            (mcr::OUT2, msr::DCD),
+        ];
+        wired
+            .iter()
+            .filter(|(out, _)| m & out != 0)
+            .map(|(_, input)| input)
+            .sum()
+    }
+
+    fn update(&mut self, cx: &mut DeviceCx<'_>) {
+        // In loopback the receiver is cut off from the line.
+        while self.state.mcr & mcr::LOOP == 0 && self.state.rx.len() < self.depth() {
+            let Some(byte) = self.state.backlog.pop_front() else {
+                break;
+            };
+            self.state.rx.push_back(byte);
+        }
+        cx.set_irq(self.cause() != iir::NONE);
+    }
+
+    fn transmit(&mut self, byte: u8) {
+        if self.state.mcr & mcr::LOOP == 0 {
+            self.state.out.push(byte);
+        } else if self.state.rx.len() < self.depth() {
+            self.state.rx.push_back(byte);
+        } else {
+            self.state.overrun = true;
+        }
+        self.state.thre_due = true;
+    }
+}
+
+fn check(offset: u64, size: u8) -> Result<(), BusFault> {
+    // Wider accesses that some drivers use touch one register as well.
+    if matches!(size, 1 | 2 | 4) {
+        return Ok(());
+    }
+    Err(BusFault::Width {
+        device: KIND,
+        offset,
+        size,
+    })
+}
+
+impl Device for Uart {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn read(&mut self, cx: &mut DeviceCx<'_>, offset: u64, size: u8) -> Result<u64, BusFault> {
+        check(offset, size)?;
+        let dlab = self.state.lcr & lcr::DLAB != 0;
+        let value = match offset {
+            0 if dlab => self.state.divisor as u8,
+            0 => self.state.rx.pop_front().unwrap_or(0),
+            1 if dlab => (self.state.divisor >> 8) as u8,
+            1 => self.state.ier,
+            2 => {
+                let cause = self.cause();
+                if cause == iir::THRE {
+                    self.state.thre_due = false;
+                }
+                cause | if self.state.fifo_on { iir::FIFO_ON } else { 0 }
+            }
+            3 => self.state.lcr,
+            4 => self.state.mcr,
+            5 => {
+                let mut value = lsr::THRE | lsr::IDLE;
+                if !self.state.rx.is_empty() {
+                    value |= lsr::DATA;
+                }
+                if std::mem::take(&mut self.state.overrun) {
+                    value |= lsr::OVERRUN;
+                }
+                value
+            }
+            6 => self.modem_status(),
+            7 => self.state.scr,
+            _ => 0,
+        };
+        self.update(cx);
+        Ok(value as u64)
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut DeviceCx<'_>,
+        offset: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<(), BusFault> {
+        check(offset, size)?;
+        let value = value as u8;
+        let s = &mut self.state;
+        let dlab = s.lcr & lcr::DLAB != 0;
+        match offset {
+            0 if dlab => s.divisor = s.divisor & 0xff00 | value as u16,
+            0 => self.transmit(value),
+            1 if dlab => s.divisor = s.divisor & 0xff | (value as u16) << 8,
+            1 => {
+                // Enabling the interrupt while the register is empty raises it.
+                if value & ier::THRE == 0 {
+                    s.thre_due = false;
+                } else if s.ier & ier::THRE == 0 {
+                    s.thre_due = true;
+                }
+                s.ier = value & ier::MASK;
+            }
+            2 => {
+                let on = value & fcr::ENABLE != 0;
+                // A change of the enable bit empties the FIFOs.
+                if value & fcr::CLEAR_RX != 0 && on || on != s.fifo_on {
+                    s.rx.clear();
+                }
+                s.fifo_on = on;
+                s.trigger = if on { value >> fcr::TRIGGER_SHIFT } else { 0 };
+            }
+            3 => s.lcr = value,
+            4 => s.mcr = value & mcr::MASK,
+            7 => s.scr = value,
+            _ => {}
+        }
+        self.update(cx);
+        Ok(())
+    }
+
+    fn nodes(&self, at: &Placement) -> Vec<Node> {
+        let node = Node::at("serial", at.base)
+            .compatible(&["ns16550a"])
+            .reg(&[(at.base, at.size)])
+            .u32("clock-frequency", CLOCK_HZ);
+        vec![match at.irq {
+            Some(irq) => node.interrupt(PLIC_LABEL, irq),
+            None => node,
+        }]
+    }
+
+    fn reset(&mut self, cx: &mut DeviceCx<'_>) {
+        // What is on its way to or from the host survives a reset of the chip.
+        let State { backlog, out, .. } = std::mem::take(&mut self.state);
+        self.state = State {
+            backlog,
+            out,
+            ..State::default()
+        };
+        self.update(cx);
+    }
+
+    fn save(&self) -> DeviceState {
+        DeviceState::pack(KIND, 1, &self.state)
+    }
+
+    fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
+        let s: State = state.unpack(KIND, 1)?;
+        if s.rx.len() > FIFO || s.trigger > 3 {
+            let problem = "more than 16 bytes in the FIFO, or a trigger level above 3".into();
+            return Err(StateError::Content {
+                kind: KIND,
+                problem,
+            });
+        }
+        self.state = s;
+        Ok(())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+#[path = "uart_tests.rs"]
+mod tests;

@@ -1,0 +1,26 @@
+//! The memory map: the one place where addresses and interrupt numbers of the
+//! machine stand. Where QEMU's `virt` machine has the same device, it has it
+//! at the same place, so that bare-metal programs run on both.
+
+/// Test finisher (power-off and reset).
+pub const SYSCON: u64 = 0x10_0000;
+/// Real-time clock.
+pub const RTC: u64 = 0x10_1000;
+/// Interrupt source of the real-time clock.
+pub const RTC_IRQ: u32 = 11;
+/// CLINT.
+pub const CLINT: u64 = 0x200_0000;
+/// Configuration and statistics registers (free in QEMU's map).
+pub const CONTROL: u64 = 0x400_0000;
+/// PLIC.
+pub const PLIC: u64 = 0xc00_0000;
+/// Console.
+pub const UART: u64 = 0x1000_0000;
+/// Interrupt source of the console.
+pub const UART_IRQ: u32 = 10;
+/// First virtio transport; the next ones follow at a distance of 0x1000.
+pub const VIRTIO: u64 = 0x1000_1000;
+/// Interrupt source of the first virtio transport; the next ones count up.
+pub const VIRTIO_IRQ: u32 = 1;
+/// First address of memory unless the machine description says otherwise.
+pub const MEMORY: u64 = 0x8000_0000;
