@@ -1,1 +1,203 @@
-//! nagori-image.
+//! The guest image: Debian's own riscv64 kernel, OpenSBI and busybox, taken from the host's
+//! Debian mirror by the host's apt (which verifies signatures and checksums), and our guest
+//! programs, cross-compiled from the sources that this crate carries.
+//!
+//! Images are cached under a hash of all they are made of. A second [`build`] neither asks the
+//! network nor writes anything; [`Options::refresh`] asks apt for newer packages.
+//!
+//! ```no_run
+//! let options = nagori_image::Options::from_env()?;
+//! let image = nagori_image::build(&options, &mut |p| eprintln!("{p}"))?;
+//! println!("{} {}", image.kernel.display(), image.manifest.kernel_release);
+//! # Ok::<(), nagori_image::Error>(())
+//! ```
+//!
+//! The cache directory holds `apt/` (apt's private state), `packages/` (the .deb files, by
+//! their checksum), `resolved.json` (which packages were chosen last) and `images/KEY/`.
+
+mod apt;
+mod archive;
+mod builder;
+mod deb;
+mod error;
+mod guest;
+mod manifest;
+mod mirror;
+mod modules;
+mod tool;
+
+pub use apt::Package;
+pub use archive::overlay_cpio;
+pub use builder::build;
+pub use error::Error;
+pub use manifest::{Manifest, Output};
+pub use modules::DEFAULT_MODULES;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Initcalls of Debian's 6.12 kernel that only cost time in an emulator (self-tests of the
+/// entropy source, certificates, tracing) or, the last one, make the PMU driver inhibit the
+/// guest's instruction counter. About half of the instructions of a boot.
+const FAST_BOOT_ARGS: &str = "initcall_blacklist=jent_mod_init,load_system_certificate_list,\
+    init_kprobe_trace,bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init,\
+    check_unaligned_access_all_cpus,pmu_sbi_devinit";
+
+/// What to build, and where to keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Where downloads and images are kept; made if absent.
+    pub cache_dir: PathBuf,
+    /// A Debian mirror's URI; otherwise the one the host's package configuration uses.
+    pub mirror: Option<String>,
+    /// Debian's release, by its code name.
+    pub suite: String,
+    /// Kernel modules to have in the initrd, without those they depend on.
+    pub modules: Vec<String>,
+    /// Ask the mirror for newer packages, even if the image is cached.
+    pub refresh: bool,
+}
+
+impl Options {
+    /// The defaults, with their data in `cache_dir`.
+    pub fn new(cache_dir: impl Into<PathBuf>) -> Self {
+        Options {
+            cache_dir: cache_dir.into(),
+            mirror: None,
+            suite: "trixie".into(),
+            modules: DEFAULT_MODULES.map(String::from).to_vec(),
+            refresh: false,
+        }
+    }
+
+    /// The defaults, changed by the environment: `NAGORI_CACHE` (else `XDG_CACHE_HOME/nagori`,
+    /// else `HOME/.cache/nagori`) and `NAGORI_MIRROR`.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::from_vars(|name| std::env::var_os(name).filter(|v| !v.is_empty()))
+    }
+
+    fn from_vars(var: impl Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
+        let absolute = |name| var(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let cache_dir = var("NAGORI_CACHE")
+            .map(PathBuf::from)
+            // The XDG specification has relative paths ignored.
+            .or_else(|| absolute("XDG_CACHE_HOME").map(|d| d.join("nagori")))
+            .or_else(|| absolute("HOME").map(|d| d.join(".cache/nagori")))
+            .ok_or(Error::NoCacheDir)?;
+        let mut options = Self::new(cache_dir);
+        options.mirror = match var("NAGORI_MIRROR") {
+            None => None,
+            Some(v) => Some(v.into_string().map_err(|v| Error::BadMirror {
+                uri: v.to_string_lossy().into_owned(),
+                why: "it is not valid UTF-8",
+            })?),
+        };
+        Ok(options)
+    }
+}
+
+/// The files of an image; they are never changed once they exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestImage {
+    /// Debian's kernel: a raw, uncompressed `Image`.
+    pub kernel: PathBuf,
+    /// OpenSBI's `fw_dynamic.bin`.
+    pub firmware: PathBuf,
+    /// The first root file system; further archives (see [`overlay_cpio`]) can be appended.
+    pub initrd: PathBuf,
+    /// What they are made of.
+    pub manifest: Manifest,
+}
+
+/// What a build does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Waiting for another build in the same cache directory.
+    Wait,
+    /// Asking the mirror which packages there are.
+    Index,
+    /// Fetching a package.
+    Download,
+    /// Reading a package.
+    Unpack,
+    /// Compiling a guest program.
+    Compile,
+    /// Writing the image.
+    Write,
+}
+
+/// A message for whoever waits for a build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub stage: Stage,
+    /// To what: a package, a program, a file.
+    pub detail: String,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.stage {
+            Stage::Wait => "waiting for another build in",
+            Stage::Index => "reading the package index of",
+            Stage::Download => "downloading",
+            Stage::Unpack => "unpacking",
+            Stage::Compile => "compiling",
+            Stage::Write => "writing",
+        };
+        write!(f, "{verb} {}", self.detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(vars: &[(&str, &str)]) -> Result<Options, Error> {
+        Options::from_vars(|n| {
+            vars.iter()
+                .find(|(k, _)| *k == n)
+                .map(|(_, v)| OsString::from(v))
+        })
+    }
+
+    #[test]
+    fn cache_directory() {
+        let dir = |vars| options(vars).unwrap().cache_dir;
+        assert_eq!(
+            dir(&[("HOME", "/home/a")]),
+            PathBuf::from("/home/a/.cache/nagori")
+        );
+        assert_eq!(
+            dir(&[("HOME", "/home/a"), ("XDG_CACHE_HOME", "/x")]),
+            PathBuf::from("/x/nagori")
+        );
+        assert_eq!(
+            dir(&[("HOME", "/home/a"), ("XDG_CACHE_HOME", "x")]),
+            PathBuf::from("/home/a/.cache/nagori")
+        );
+        assert_eq!(
+            dir(&[("NAGORI_CACHE", "rel"), ("XDG_CACHE_HOME", "/x")]),
+            PathBuf::from("rel")
+        );
+        let e = options(&[]).unwrap_err().to_string();
+        assert!(e.contains("set XDG_CACHE_HOME or HOME"), "{e}");
+    }
+
+    #[test]
+    fn mirror_from_the_environment() {
+        let o = options(&[("HOME", "/h"), ("NAGORI_MIRROR", "http://m.example/debian")]).unwrap();
+        assert_eq!(o.mirror.as_deref(), Some("http://m.example/debian"));
+    }
+
+    #[test]
+    fn progress_reads_well() {
+        let p = Progress {
+            stage: Stage::Download,
+            detail: "opensbi 1.6-1".into(),
+        };
+        assert_eq!(p.to_string(), "downloading opensbi 1.6-1");
+    }
+}

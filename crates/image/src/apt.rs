@@ -1,0 +1,322 @@
+//! The host's apt with a state of its own: another architecture and another release than the
+//! host's, no root, nothing of the host's touched. apt verifies signatures and checksums.
+
+use crate::error::IoContext;
+use crate::tool::{APT_CACHE, APT_GET};
+use crate::{mirror, Error};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A package as the mirror's signed index describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Package {
+    /// Debian's name of the package.
+    pub name: String,
+    /// Its version, with epoch and revision.
+    pub version: String,
+    /// SHA-256 of the .deb file, in hexadecimal.
+    pub sha256: String,
+    /// Size of the .deb file in bytes.
+    pub size: u64,
+}
+
+/// apt with its state in a directory of ours.
+pub(crate) struct Apt {
+    dir: PathBuf,
+    suite: String,
+}
+
+/// Debian's keys, in the order of preference; without them apt uses its trusted.gpg.d.
+const KEYRINGS: [&str; 2] = [
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+];
+
+impl Apt {
+    pub fn new(dir: &Path, suite: &str) -> Result<Self, Error> {
+        check_name("suite", suite)?;
+        for sub in [
+            "state/lists/partial",
+            "cache/archives/partial",
+            "parts",
+            "download",
+        ] {
+            let d = dir.join(sub);
+            fs::create_dir_all(&d).context("create", &d)?;
+        }
+        let status = dir.join("state/status");
+        if !status.exists() {
+            fs::write(&status, "").context("write", &status)?;
+        }
+        let conf = dir.join("apt.conf");
+        fs::write(&conf, configuration(dir)).context("write", &conf)?;
+        Ok(Apt {
+            dir: dir.to_path_buf(),
+            suite: suite.to_string(),
+        })
+    }
+
+    fn tool(&self, tool: crate::tool::Tool) -> Command {
+        let mut c = tool.command();
+        // As an option, so that it is read after the host's configuration and wins.
+        c.arg("-c").arg(self.dir.join("apt.conf"));
+        c
+    }
+
+    /// Reads the index of the first mirror that has it, properly signed.
+    pub fn update(&self, mirror: Option<&str>) -> Result<(), Error> {
+        let keyring = KEYRINGS.iter().find(|k| Path::new(k).exists());
+        let mut first_error = None;
+        for uri in mirror::candidates(mirror)? {
+            let list = self.dir.join("sources.list");
+            fs::write(&list, source_line(&uri, &self.suite, keyring.copied()))
+                .context("write", &list)?;
+            let mut c = self.tool(APT_GET);
+            c.args(["update", "--quiet=2"]);
+            let what = format!("read the package index of Debian {}", self.suite);
+            match APT_GET.run(c, &what) {
+                Ok(_) => return Ok(()),
+                Err(e @ Error::ToolMissing { .. }) => return Err(e),
+                Err(e) => first_error = first_error.or(Some(e)),
+            }
+        }
+        Err(first_error.unwrap_or(Error::NoMirror))
+    }
+
+    /// The record of a package's newest version.
+    fn show(&self, name: &str) -> Result<Record, Error> {
+        check_name("package", name)?;
+        let mut c = self.tool(APT_CACHE);
+        c.args(["show", "--no-all-versions", name]);
+        match APT_CACHE.run(c, "look up a package") {
+            Ok(out) => Record::parse(&String::from_utf8_lossy(&out.stdout))
+                .ok_or_else(|| self.odd(name, "not in the index")),
+            Err(Error::Command { output, .. }) => {
+                Err(self.odd(name, &format!("not in the index ({output})")))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn odd(&self, name: &str, what: &str) -> Error {
+        Error::Package {
+            name: name.to_string(),
+            suite: self.suite.clone(),
+            what: what.to_string(),
+        }
+    }
+
+    /// What the index says of a package that is to be downloaded.
+    pub fn package(&self, name: &str) -> Result<Package, Error> {
+        self.show(name)?
+            .package()
+            .ok_or_else(|| self.odd(name, "its record lacks Version, SHA256 or Size"))
+    }
+
+    /// The kernel package that the meta package `linux-image-riscv64` depends on.
+    pub fn kernel_package(&self) -> Result<String, Error> {
+        const META: &str = "linux-image-riscv64";
+        let record = self.show(META)?;
+        let kernel = record.depends().find(|d| d.starts_with("linux-image-"));
+        kernel
+            .map(str::to_string)
+            .ok_or_else(|| self.odd(META, "depends on no linux-image-* package"))
+    }
+
+    /// Downloads one package; apt compares it with the checksum in the signed index.
+    /// Returns the file, which the caller may move.
+    pub fn download(&self, p: &Package) -> Result<PathBuf, Error> {
+        let dir = self.dir.join("download");
+        fs::remove_dir_all(&dir).context("remove", &dir)?;
+        fs::create_dir(&dir).context("create", &dir)?;
+        let mut c = self.tool(APT_GET);
+        c.args(["download", "--quiet=2"])
+            .arg(format!("{}={}", p.name, p.version))
+            .current_dir(&dir);
+        let what = format!("download {} {}", p.name, p.version);
+        APT_GET.run(c, &what)?;
+        fs::read_dir(&dir)
+            .context("read", &dir)?
+            .flatten()
+            .map(|e| e.path())
+            .find(|f| f.extension().is_some_and(|x| x == "deb"))
+            .ok_or_else(|| self.odd(&p.name, "apt downloaded nothing"))
+    }
+}
+
+/// Options that separate this apt from the host's; proxies and passwords stay the host's.
+fn configuration(dir: &Path) -> String {
+    let d = dir.display();
+    format!(
+        "#clear APT::Architectures;\n\
+         #clear APT::Update::Pre-Invoke;\n\
+         #clear APT::Update::Post-Invoke;\n\
+         #clear APT::Update::Post-Invoke-Success;\n\
+         APT::Architecture \"riscv64\";\n\
+         APT::Architectures {{ \"riscv64\"; }};\n\
+         APT::Sandbox::User \"root\";\n\
+         APT::Update::Error-Mode \"any\";\n\
+         APT::Default-Release \"\";\n\
+         Acquire::Languages \"none\";\n\
+         Acquire::Retries \"3\";\n\
+         Acquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\n\
+         Acquire::IndexTargets::deb::CNF::DefaultEnabled \"false\";\n\
+         Dir::State \"{d}/state\";\n\
+         Dir::State::lists \"{d}/state/lists\";\n\
+         Dir::State::status \"{d}/state/status\";\n\
+         Dir::Cache \"{d}/cache\";\n\
+         Dir::Cache::archives \"{d}/cache/archives\";\n\
+         Dir::Etc::sourcelist \"{d}/sources.list\";\n\
+         Dir::Etc::sourceparts \"{d}/parts\";\n\
+         Dir::Etc::preferences \"/dev/null\";\n\
+         Dir::Etc::preferencesparts \"{d}/parts\";\n"
+    )
+}
+
+fn source_line(uri: &str, suite: &str, keyring: Option<&str>) -> String {
+    let signed = keyring.map_or(String::new(), |k| format!(" signed-by={k}"));
+    format!("deb [arch=riscv64{signed}] {uri} {suite} main\n")
+}
+
+fn check_name(what: &'static str, value: &str) -> Result<(), Error> {
+    let ok = value
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_alphanumeric())
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b".+-_".contains(&b));
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::BadName {
+            what,
+            value: value.to_string(),
+        })
+    }
+}
+
+/// One stanza of a Debian control file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Record(Vec<(String, String)>);
+
+impl Record {
+    /// The first stanza; continuation lines are joined with a newline.
+    fn parse(text: &str) -> Option<Record> {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for line in text.lines() {
+            if line.trim().is_empty() {
+                if fields.is_empty() {
+                    continue;
+                }
+                break;
+            }
+            if line.starts_with([' ', '\t']) {
+                let (_, value) = fields.last_mut()?;
+                value.push('\n');
+                value.push_str(line.trim());
+            } else {
+                let (key, value) = line.split_once(':')?;
+                fields.push((key.to_string(), value.trim().to_string()));
+            }
+        }
+        (!fields.is_empty()).then_some(Record(fields))
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(k, _)| k.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v.as_str())
+    }
+
+    /// Names of the packages this one depends on, first alternatives only.
+    fn depends(&self) -> impl Iterator<Item = &str> {
+        self.field("Depends")
+            .unwrap_or_default()
+            .split(',')
+            .filter_map(|d| d.split(['|', '(', ':', ' ', '\n']).find(|w| !w.is_empty()))
+    }
+
+    fn package(&self) -> Option<Package> {
+        let sha256 = self.field("SHA256")?.to_ascii_lowercase();
+        (sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_hexdigit())).then_some(())?;
+        Some(Package {
+            name: self.field("Package")?.to_string(),
+            version: self.field("Version")?.to_string(),
+            sha256,
+            size: self.field("Size")?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const META: &str = "\nPackage: linux-image-riscv64\nVersion: 6.12.107-1\n\
+        Depends: linux-base (>= 4.12~), linux-image-6.12.107+deb13-riscv64 (= 6.12.107-1) | x\n\
+        Description: Linux for 64-bit RISC-V platforms\n two\n\tlines\nSize: 1436\n\
+        SHA256: 1B458CC5b1d13b946bdca67bdca891fccf57882f8af972276d1346b24fa8285b\n\n\
+        Package: other\n";
+
+    #[test]
+    fn stanza() {
+        let r = Record::parse(META).unwrap();
+        assert_eq!(
+            r.depends().collect::<Vec<_>>(),
+            ["linux-base", "linux-image-6.12.107+deb13-riscv64"]
+        );
+        assert_eq!(
+            r.field("description").unwrap(),
+            "Linux for 64-bit RISC-V platforms\ntwo\nlines"
+        );
+        let p = r.package().unwrap();
+        assert_eq!((p.name.as_str(), p.size), ("linux-image-riscv64", 1436));
+        assert!(p.sha256.starts_with("1b458cc5"));
+    }
+
+    #[test]
+    fn stanza_without_what_is_needed() {
+        assert_eq!(Record::parse(""), None);
+        assert_eq!(Record::parse(" continuation first\n"), None);
+        assert_eq!(Record::parse("no colon\n"), None);
+        for text in [
+            "Package: a\nVersion: 1\nSize: 3\n",
+            "Package: a\nVersion: 1\nSize: 3\nSHA256: 12\n",
+            "Package: a\nVersion: 1\nSize: -3\nSHA256: 1b458cc5b1d13b946bdca67bdca891fccf57882f8af972276d1346b24fa8285b\n",
+        ] {
+            assert_eq!(Record::parse(text).unwrap().package(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_checked() {
+        assert!(check_name("package", "linux-image-6.12.107+deb13-riscv64").is_ok());
+        for bad in ["", "-o", "a b", "a\nb", "a=1", "../x", "a/bookworm"] {
+            let e = check_name("package", bad).unwrap_err().to_string();
+            assert!(e.contains("is not a valid name"), "{e}");
+        }
+    }
+
+    #[test]
+    fn source() {
+        assert_eq!(
+            source_line("http://m.example/debian/", "trixie", Some("/k.gpg")),
+            "deb [arch=riscv64 signed-by=/k.gpg] http://m.example/debian/ trixie main\n"
+        );
+        assert!(!source_line("file:/d", "trixie", None).contains("signed-by"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed_without_panic(text in "(?s).{0,200}") {
+            if let Some(r) = Record::parse(&text) {
+                let _ = (r.depends().count(), r.package());
+            }
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! Putting an image together, and keeping it.
+
+use crate::apt::{Apt, Package};
+use crate::archive::Archive;
+use crate::error::IoContext;
+use crate::manifest::{hex, sha256, Manifest, Output};
+use crate::{deb, guest, modules, Error, GuestImage, Options, Progress, Stage, FAST_BOOT_ARGS};
+use fs4::fs_std::FileExt;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Counts changes of what this crate makes from the same packages and sources.
+const BUILDER: u32 = 1;
+
+const KERNEL: &str = "Image";
+const FIRMWARE: &str = "fw_dynamic.bin";
+const INITRD: &str = "initrd.cpio";
+const MANIFEST: &str = "manifest.json";
+
+/// Which packages were chosen when the mirror was last asked: kernel, OpenSBI, busybox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Resolved {
+    suite: String,
+    packages: [Package; 3],
+}
+
+/// Makes the guest image, or finds it in the cache.
+///
+/// Safe to call from several processes at once with the same cache directory: one builds, the
+/// others wait. An interrupted build leaves nothing that looks like an image.
+pub fn build(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<GuestImage, Error> {
+    let dir = cache_dir(&options.cache_dir)?;
+    // Finished images never change, so looking one up takes no lock.
+    if !options.refresh {
+        if let Some(image) = cached(&dir, options) {
+            return Ok(image);
+        }
+    }
+    let _lock = lock(&dir, progress)?;
+    if !options.refresh {
+        if let Some(image) = cached(&dir, options) {
+            return Ok(image);
+        }
+    }
+    Builder {
+        dir: &dir,
+        options,
+        progress,
+    }
+    .build()
+}
+
+fn cache_dir(dir: &Path) -> Result<PathBuf, Error> {
+    fs::create_dir_all(dir).context("create", dir)?;
+    let dir = dir.canonicalize().context("find", dir)?;
+    // It is written into an apt configuration file.
+    match dir.to_str() {
+        Some(s) if !s.contains('"') && !s.contains(char::is_control) => Ok(dir),
+        _ => Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "the name of a cache directory must be UTF-8 without quotes and control characters",
+        ))
+        .context("use", dir),
+    }
+}
+
+/// Held until dropped.
+fn lock(dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
+    let path = dir.join("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .context("open", &path)?;
+    if !file.try_lock_exclusive().context("lock", &path)? {
+        progress(Progress {
+            stage: Stage::Wait,
+            detail: dir.display().to_string(),
+        });
+        file.lock_exclusive().context("lock", &path)?;
+    }
+    Ok(file)
+}
+
+/// The image for these options, if the mirror has been asked before and it exists, whole.
+fn cached(dir: &Path, options: &Options) -> Option<GuestImage> {
+    let resolved = read_resolved(dir, &options.suite)?;
+    open(dir, &key(&resolved, options))
+}
+
+fn read_resolved(dir: &Path, suite: &str) -> Option<Resolved> {
+    let text = fs::read(dir.join("resolved.json")).ok()?;
+    let r: Resolved = serde_json::from_slice(&text).ok()?;
+    (r.suite == suite).then_some(r)
+}
+
+fn open(dir: &Path, key: &str) -> Option<GuestImage> {
+    let dir = dir.join("images").join(key);
+    let manifest: Manifest = serde_json::from_slice(&fs::read(dir.join(MANIFEST)).ok()?).ok()?;
+    let path = |o: &Output| {
+        let p = dir.join(&o.file);
+        (fs::metadata(&p).ok()?.len() == o.size).then_some(p)
+    };
+    Some(GuestImage {
+        kernel: path(&manifest.kernel)?,
+        firmware: path(&manifest.firmware)?,
+        initrd: path(&manifest.initrd)?,
+        manifest,
+    })
+}
+
+/// A hash of all that an image is made of.
+fn key(resolved: &Resolved, options: &Options) -> String {
+    let mut h = Sha256::new();
+    let mut line = |parts: &[&str]| {
+        for p in parts {
+            h.update((p.len() as u64).to_le_bytes());
+            h.update(p.as_bytes());
+        }
+    };
+    line(&["nagori image", &BUILDER.to_string(), FAST_BOOT_ARGS]);
+    line(&["suite", &resolved.suite]);
+    for p in &resolved.packages {
+        line(&["package", &p.name, &p.version, &p.sha256]);
+    }
+    for m in &options.modules {
+        line(&["module", m]);
+    }
+    for s in guest::sources() {
+        line(&["source", &s.path, &sha256(s.bytes)]);
+    }
+    hex(&h.finalize()[..16])
+}
+
+struct Builder<'a> {
+    dir: &'a Path,
+    options: &'a Options,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Builder<'_> {
+    fn say(&mut self, stage: Stage, detail: impl Into<String>) {
+        (self.progress)(Progress {
+            stage,
+            detail: detail.into(),
+        });
+    }
+
+    fn build(mut self) -> Result<GuestImage, Error> {
+        let apt = Apt::new(&self.dir.join("apt"), &self.options.suite)?;
+        let known = read_resolved(self.dir, &self.options.suite);
+        let resolved = match known {
+            Some(r) if !self.options.refresh && self.have_all(&r) => r,
+            _ => self.resolve(&apt)?,
+        };
+        let key = key(&resolved, self.options);
+        if let Some(image) = open(self.dir, &key) {
+            return Ok(image);
+        }
+        self.make(&apt, &resolved, &key)?;
+        open(self.dir, &key).ok_or_else(|| Error::Io {
+            what: "read back",
+            path: self.dir.join("images").join(&key),
+            source: std::io::ErrorKind::NotFound.into(),
+        })
+    }
+
+    fn have_all(&self, r: &Resolved) -> bool {
+        r.packages.iter().all(|p| self.package_file(p).exists())
+    }
+
+    fn package_file(&self, p: &Package) -> PathBuf {
+        self.dir.join("packages").join(format!("{}.deb", p.sha256))
+    }
+
+    /// Asks the mirror which packages there are, fetches them, and notes the choice.
+    fn resolve(&mut self, apt: &Apt) -> Result<Resolved, Error> {
+        self.say(Stage::Index, format!("Debian {}", self.options.suite));
+        apt.update(self.options.mirror.as_deref())?;
+        let kernel = apt.kernel_package()?;
+        let resolved = Resolved {
+            suite: self.options.suite.clone(),
+            packages: [
+                apt.package(&kernel)?,
+                apt.package("opensbi")?,
+                apt.package("busybox-static")?,
+            ],
+        };
+        let packages = self.dir.join("packages");
+        fs::create_dir_all(&packages).context("create", &packages)?;
+        for p in &resolved.packages {
+            self.fetch(apt, p)?;
+        }
+        let keep: Vec<PathBuf> = resolved
+            .packages
+            .iter()
+            .map(|p| self.package_file(p))
+            .collect();
+        for old in fs::read_dir(&packages)
+            .context("read", &packages)?
+            .flatten()
+        {
+            if !keep.contains(&old.path()) {
+                fs::remove_file(old.path()).context("remove", old.path())?;
+            }
+        }
+        let text = serde_json::to_vec_pretty(&resolved).expect("plain data");
+        write_atomically(&self.dir.join("resolved.json"), &text)?;
+        Ok(resolved)
+    }
+
+    fn fetch(&mut self, apt: &Apt, p: &Package) -> Result<(), Error> {
+        let file = self.package_file(p);
+        if file.exists() && file_sha256(&file)? == p.sha256 {
+            return Ok(());
+        }
+        let mb = p.size as f64 / 1e6;
+        self.say(
+            Stage::Download,
+            format!("{} {} ({mb:.1} MB)", p.name, p.version),
+        );
+        let fresh = apt.download(p)?;
+        fs::rename(&fresh, &file).context("move a package to", &file)
+    }
+
+    /// Reads files out of a package, after checking that it is still what apt verified.
+    fn unpack(
+        &mut self,
+        apt: &Apt,
+        p: &Package,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<std::collections::BTreeMap<String, Vec<u8>>, Error> {
+        self.fetch(apt, p)?;
+        self.say(Stage::Unpack, format!("{} {}", p.name, p.version));
+        deb::files(&self.package_file(p), wanted)
+    }
+
+    fn make(&mut self, apt: &Apt, resolved: &Resolved, key: &str) -> Result<(), Error> {
+        let [kernel_deb, opensbi_deb, busybox_deb] = &resolved.packages;
+
+        let work = self.temporary("compile")?;
+        let compiler = guest::compiler()?;
+        let programs = guest::compile(work.path(), |name| {
+            (self.progress)(Progress {
+                stage: Stage::Compile,
+                detail: name.to_string(),
+            })
+        })?;
+
+        let firmware = self
+            .unpack(apt, opensbi_deb, |p| {
+                p.contains("riscv64") && p.ends_with("/generic/fw_dynamic.bin")
+            })?
+            .into_values()
+            .next()
+            .ok_or_else(|| missing(opensbi_deb, "generic/fw_dynamic.bin"))?;
+        let busybox = self
+            .unpack(apt, busybox_deb, |p| p.ends_with("bin/busybox"))?
+            .into_values()
+            .next()
+            .ok_or_else(|| missing(busybox_deb, "bin/busybox"))?;
+        let kernel = self.kernel(apt, kernel_deb)?;
+
+        let initrd = initrd(&busybox, &kernel, &programs)?;
+        let manifest = Manifest {
+            key: key.to_string(),
+            builder: format!("nagori-image {} ({BUILDER})", env!("CARGO_PKG_VERSION")),
+            suite: resolved.suite.clone(),
+            packages: resolved.packages.to_vec(),
+            kernel_release: kernel.release.clone(),
+            compiler,
+            modules: kernel.modules.iter().map(|m| m.name.clone()).collect(),
+            programs: programs.iter().map(|p| p.name.clone()).collect(),
+            fast_boot_args: FAST_BOOT_ARGS.to_string(),
+            kernel: Output::of(KERNEL, &kernel.image),
+            firmware: Output::of(FIRMWARE, &firmware),
+            initrd: Output::of(INITRD, &initrd),
+        };
+        let text = serde_json::to_vec_pretty(&manifest).expect("plain data");
+        self.write(
+            key,
+            &[
+                (KERNEL, &kernel.image),
+                (FIRMWARE, &firmware),
+                (INITRD, &initrd),
+                (MANIFEST, &text),
+            ],
+        )
+    }
+
+    fn kernel(&mut self, apt: &Apt, p: &Package) -> Result<Kernel, Error> {
+        let release = p
+            .name
+            .strip_prefix("linux-image-")
+            .unwrap_or(&p.name)
+            .to_string();
+        let tree = format!("lib/modules/{release}/");
+        // With merged /usr the same path begins with usr/.
+        let below = |path: &str| -> Option<String> {
+            let path = path.strip_prefix("usr/").unwrap_or(path);
+            path.strip_prefix(&tree).map(str::to_string)
+        };
+        let files = self.unpack(apt, p, |path| {
+            path.starts_with("boot/vmlinu")
+                || below(path).is_some_and(|b| {
+                    b == "modules.builtin" || b.ends_with(".ko") || b.ends_with(".ko.xz")
+                })
+        })?;
+        let mut image = None;
+        let mut builtin = String::new();
+        let mut packed = std::collections::BTreeMap::new();
+        for (path, bytes) in files {
+            match below(&path) {
+                Some(b) if b == "modules.builtin" => {
+                    builtin = String::from_utf8_lossy(&bytes).into_owned();
+                }
+                Some(b) => {
+                    packed.insert(b, bytes);
+                }
+                None => image = Some((path, bytes)),
+            }
+        }
+        let (path, image) = image.ok_or_else(|| missing(p, "a kernel in boot/"))?;
+        if image.get(0x38..0x3c) != Some(b"RSC\x05") {
+            return Err(missing(
+                p,
+                &format!("a raw RISC-V Image ({path} has no such header)"),
+            ));
+        }
+        let modules = modules::closure(&packed, &builtin, &self.options.modules)?;
+        Ok(Kernel {
+            image,
+            release,
+            modules,
+        })
+    }
+
+    /// A directory that goes away with the returned guard; leftovers of killed builds go first.
+    fn temporary(&self, what: &str) -> Result<tempfile::TempDir, Error> {
+        let parent = self.dir.join("work");
+        if parent.exists() {
+            fs::remove_dir_all(&parent).context("remove", &parent)?;
+        }
+        fs::create_dir(&parent).context("create", &parent)?;
+        tempfile::Builder::new()
+            .prefix(what)
+            .tempdir_in(&parent)
+            .context("create a directory in", &parent)
+    }
+
+    /// Writes the image's files aside, then gives their directory its name in one step.
+    fn write(&mut self, key: &str, files: &[(&str, &[u8])]) -> Result<(), Error> {
+        let images = self.dir.join("images");
+        let place = images.join(key);
+        self.say(Stage::Write, place.display().to_string());
+        fs::create_dir_all(&images).context("create", &images)?;
+        let aside = self.temporary("image")?;
+        for (name, bytes) in files {
+            let path = aside.path().join(name);
+            let mut f = File::create(&path).context("create", &path)?;
+            f.write_all(bytes)
+                .and_then(|()| f.sync_all())
+                .context("write", &path)?;
+        }
+        if place.exists() {
+            // Damaged, or `open` had found it.
+            fs::remove_dir_all(&place).context("remove", &place)?;
+        }
+        fs::rename(aside.path(), &place).context("move the image to", &place)
+    }
+}
+
+struct Kernel {
+    image: Vec<u8>,
+    release: String,
+    modules: Vec<modules::Module>,
+}
+
+fn missing(p: &Package, what: &str) -> Error {
+    Error::Contents {
+        name: format!("{} {}", p.name, p.version),
+        what: format!("{what} is not there"),
+    }
+}
+
+fn initrd(busybox: &[u8], kernel: &Kernel, programs: &[guest::Program]) -> Result<Vec<u8>, Error> {
+    let mut a = Archive::default();
+    for (dir, mode) in [
+        ("dev", 0o755),
+        ("proc", 0o555),
+        ("sys", 0o555),
+        ("tmp", 0o1777),
+        ("run", 0o755),
+        ("root", 0o700),
+        ("mnt", 0o755),
+    ] {
+        a.directory(dir, mode)?;
+    }
+    a.char_device("dev/console", 0o600, (5, 1))?;
+    a.file("init", 0o755, guest::init_file("init"))?;
+    a.file("bin/busybox", 0o755, busybox)?;
+    a.symlink("bin/sh", "busybox")?;
+    a.symlink("sbin", "bin")?;
+    for p in programs {
+        a.file(&format!("bin/{}", p.name), 0o755, &p.bytes)?;
+    }
+    a.file("etc/passwd", 0o644, b"root:x:0:0:root:/root:/bin/sh\n")?;
+    a.file("etc/group", 0o644, b"root:x:0:\n")?;
+    let tree = format!("lib/modules/{}", kernel.release);
+    for m in &kernel.modules {
+        a.file(&format!("{tree}/{}", m.path), 0o644, &m.bytes)?;
+    }
+    let dep = modules::modules_dep(&kernel.modules);
+    a.file(&format!("{tree}/modules.dep"), 0o644, dep.as_bytes())?;
+    Ok(a.finish())
+}
+
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut f = tempfile::NamedTempFile::new_in(dir).context("create a file in", dir)?;
+    f.write_all(bytes)
+        .and_then(|()| f.as_file().sync_all())
+        .context("write", path)?;
+    f.persist(path)
+        .map_err(|e| e.error)
+        .context("write", path)?;
+    Ok(())
+}
+
+fn file_sha256(path: &Path) -> Result<String, Error> {
+    let mut f = File::open(path).context("open", path)?;
+    let mut h = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match f.read(&mut buffer).context("read", path)? {
+            0 => return Ok(hex(&h.finalize())),
+            n => h.update(&buffer[..n]),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Reading files out of a .deb, without unpacking it to the file system.
+
+use crate::error::IoContext;
+use crate::tool::DPKG_DEB;
+use crate::Error;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+
+/// The regular files of package file `deb` that `wanted` picks by path (without a leading `./`).
+pub(crate) fn files(
+    deb: &Path,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let mut child = DPKG_DEB
+        .command()
+        .arg("--fsys-tarfile")
+        .arg(deb)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| DPKG_DEB.spawn_error(e))?;
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let picked = pick(stdout, wanted);
+    let out = child.wait_with_output().context("read", deb)?;
+    if !out.status.success() {
+        return Err(Error::Command {
+            what: format!("unpack {}", deb.display()),
+            command: DPKG_DEB.name.into(),
+            status: out.status.to_string(),
+            output: String::from_utf8_lossy(&out.stderr).trim().to_string(),
+        });
+    }
+    picked.context("read", deb)
+}
+
+fn pick(
+    tar: impl Read,
+    wanted: impl Fn(&str) -> bool,
+) -> std::io::Result<BTreeMap<String, Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut archive = tar::Archive::new(tar);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let path = path.strip_prefix("./").unwrap_or(&path);
+        if wanted(path) {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes)?;
+            found.insert(path.to_string(), bytes);
+        }
+    }
+    // Read to the end, so that dpkg-deb does not die of a closed pipe.
+    std::io::copy(&mut archive.into_inner(), &mut std::io::sink())?;
+    Ok(found)
+}

@@ -1,0 +1,154 @@
+//! What can go wrong while a guest image is made.
+
+use std::path::PathBuf;
+
+/// Every failure of this crate, with what the reader can do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A program of the host is not installed.
+    #[error("`{tool}` is not installed; it is in the Debian package(s) {packages}: apt-get install {packages}")]
+    ToolMissing {
+        /// The program.
+        tool: String,
+        /// The Debian packages that bring it, separated by spaces.
+        packages: &'static str,
+    },
+
+    /// The host's package configuration names no Debian mirror.
+    #[error(
+        "no Debian mirror found in this host's package configuration; \
+         name one with --mirror URI or NAGORI_MIRROR=URI (the directory that holds `dists` and `pool`)"
+    )]
+    NoMirror,
+
+    /// The URI of a mirror cannot be used in an apt source.
+    #[error("the mirror `{uri}` cannot be used: {why}")]
+    BadMirror {
+        /// As given.
+        uri: String,
+        /// What is wrong with it, and what would be right.
+        why: &'static str,
+    },
+
+    /// A name that goes into an apt source or a file name holds characters that may not be there.
+    #[error("the {what} `{value}` is not a valid name: letters, digits and `.+-_` only")]
+    BadName {
+        /// What the name is of.
+        what: &'static str,
+        /// As given.
+        value: String,
+    },
+
+    /// apt could not reach the mirror.
+    #[error("{what}: the mirror cannot be reached; is there a network? apt says:\n{output}")]
+    Network {
+        /// What was being done.
+        what: String,
+        /// apt's own words.
+        output: String,
+    },
+
+    /// The mirror's signature was not accepted.
+    #[error(
+        "{what}: the mirror's signature is not accepted; \
+         is the package debian-archive-keyring installed and current? apt says:\n{output}"
+    )]
+    Signature {
+        /// What was being done.
+        what: String,
+        /// apt's own words.
+        output: String,
+    },
+
+    /// Another failure of a program of the host.
+    #[error("{what}: `{command}` failed ({status}):\n{output}")]
+    Command {
+        /// What was being done.
+        what: String,
+        /// The program.
+        command: String,
+        /// Its exit status.
+        status: String,
+        /// The end of its error output.
+        output: String,
+    },
+
+    /// A package is not in the index, or its record there lacks something.
+    #[error("package `{name}` of Debian {suite} (riscv64): {what}")]
+    Package {
+        /// The package.
+        name: String,
+        /// The suite asked.
+        suite: String,
+        /// What is missing or odd.
+        what: String,
+    },
+
+    /// A package was downloaded but does not hold what is expected.
+    #[error("package `{name}` does not hold what is needed: {what}")]
+    Contents {
+        /// The package.
+        name: String,
+        /// What is missing or odd.
+        what: String,
+    },
+
+    /// A kernel module cannot be had.
+    #[error("kernel module `{name}`: {what}")]
+    Module {
+        /// As asked for, or as another module depends on it.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+
+    /// A guest program does not compile.
+    #[error("guest program `{program}` does not compile:\n{output}")]
+    Compile {
+        /// The program.
+        program: String,
+        /// The compiler's messages.
+        output: String,
+    },
+
+    /// A path given for the guest's file system is not usable.
+    #[error("`{path}` is not a usable path in the guest: {why}")]
+    GuestPath {
+        /// As given.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+
+    /// Neither a cache directory nor a home directory is known.
+    #[error("no cache directory: set XDG_CACHE_HOME or HOME, or name a directory with --cache DIR or NAGORI_CACHE")]
+    NoCacheDir,
+
+    /// The host's file system refuses something.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// The verb, for the message.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+/// Adds what was tried, and on which path, to an I/O error.
+pub(crate) trait IoContext<T> {
+    /// `what` is a verb: "read", "create".
+    fn context(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T, Error>;
+}
+
+impl<T> IoContext<T> for std::io::Result<T> {
+    fn context(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T, Error> {
+        self.map_err(|source| Error::Io {
+            what,
+            path: path.into(),
+            source,
+        })
+    }
+}

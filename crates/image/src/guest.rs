@@ -1,0 +1,141 @@
+//! Our own guest programs: their sources travel inside this crate and are compiled on the host.
+
+use crate::error::IoContext;
+use crate::tool::GCC;
+use crate::Error;
+use include_dir::{include_dir, Dir, DirEntry};
+use std::fs;
+use std::path::Path;
+
+static BENCH: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/bench");
+static LIB: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/lib");
+static INCLUDE: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/include");
+static INIT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/init");
+
+/// rv64gc, the least that Debian's own programs need; nothing of the host's paths gets in.
+const FLAGS: [&str; 11] = [
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-march=rv64gc",
+    "-mabi=lp64d",
+    "-static",
+    "-s",
+    "-Wl,--build-id=none",
+];
+
+/// A file of `guest/`: its path below it, and its bytes.
+pub(crate) struct Source {
+    pub path: String,
+    pub bytes: &'static [u8],
+}
+
+/// A compiled program, for `/bin`.
+pub(crate) struct Program {
+    pub name: String,
+    pub bytes: Vec<u8>,
+}
+
+/// All sources, sorted by path.
+pub(crate) fn sources() -> Vec<Source> {
+    let mut list = Vec::new();
+    for (name, dir) in [
+        ("bench", &BENCH),
+        ("lib", &LIB),
+        ("include", &INCLUDE),
+        ("init", &INIT),
+    ] {
+        collect(name, dir, &mut list);
+    }
+    list.sort_by(|a, b| a.path.cmp(&b.path));
+    list
+}
+
+fn collect(root: &str, dir: &'static Dir<'static>, list: &mut Vec<Source>) {
+    for entry in dir.entries() {
+        match entry {
+            DirEntry::Dir(d) => collect(root, d, list),
+            DirEntry::File(f) => list.push(Source {
+                path: format!("{root}/{}", f.path().display()),
+                bytes: f.contents(),
+            }),
+        }
+    }
+}
+
+/// One of the files of `guest/init`.
+pub(crate) fn init_file(name: &str) -> &'static [u8] {
+    INIT.get_file(name)
+        .map(|f| f.contents())
+        .expect("the file is part of guest/init")
+}
+
+/// The compiler's version, for the manifest.
+pub(crate) fn compiler() -> Result<String, Error> {
+    let mut c = GCC.command();
+    c.arg("-dumpfullversion");
+    let out = GCC.run(c, "ask the compiler's version")?;
+    let version = String::from_utf8_lossy(&out.stdout);
+    Ok(format!("{} {}", GCC.name, version.trim()))
+}
+
+/// Compiles every `bench/*.c`, each with all of `lib/*.c`. `work` is an empty directory.
+pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec<Program>, Error> {
+    let sources = sources();
+    for s in &sources {
+        let file = work.join(&s.path);
+        let dir = file.parent().unwrap_or(work);
+        fs::create_dir_all(dir).context("create", dir)?;
+        fs::write(&file, s.bytes).context("write", &file)?;
+    }
+    let c_files = |dir: &str| -> Vec<&str> {
+        sources
+            .iter()
+            .map(|s| s.path.as_str())
+            .filter(|p| p.starts_with(dir) && p.ends_with(".c"))
+            .collect()
+    };
+    let lib = c_files("lib/");
+    let mut programs = Vec::new();
+    for main in c_files("bench/") {
+        let name = main.trim_start_matches("bench/").trim_end_matches(".c");
+        progress(name);
+        let mut c = GCC.command();
+        c.current_dir(work)
+            .args(FLAGS)
+            .args(["-Iinclude", "-Ilib", "-o", "program", main])
+            .args(&lib);
+        GCC.run(c, "compile").map_err(|e| match e {
+            Error::Command { output, .. } => Error::Compile {
+                program: name.to_string(),
+                output,
+            },
+            other => other,
+        })?;
+        let file = work.join("program");
+        programs.push(Program {
+            name: name.to_string(),
+            bytes: fs::read(&file).context("read", &file)?,
+        });
+    }
+    Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_all_here_and_sorted() {
+        let list = sources();
+        let paths: Vec<&str> = list.iter().map(|s| s.path.as_str()).collect();
+        for needed in ["bench/nagori-exit.c", "include/nagori.h", "init/init"] {
+            assert!(paths.contains(&needed), "{needed} not in {paths:?}");
+        }
+        assert!(paths.is_sorted());
+        assert!(init_file("init").starts_with(b"#!/bin/busybox sh\n"));
+    }
+}

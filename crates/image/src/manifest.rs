@@ -1,0 +1,77 @@
+//! What an image is made of, written beside it.
+
+use crate::apt::Package;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The contents of `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Hash of everything the image is made from; also the name of its directory.
+    pub key: String,
+    /// Version of the program that built it.
+    pub builder: String,
+    /// Debian's release the packages are of.
+    pub suite: String,
+    /// The packages, checked by apt against the signed index.
+    pub packages: Vec<Package>,
+    /// The kernel's release, as `uname -r` tells it.
+    pub kernel_release: String,
+    /// The cross compiler our programs were compiled with.
+    pub compiler: String,
+    /// Modules in the initrd, each behind those it needs.
+    pub modules: Vec<String>,
+    /// Our programs in the initrd's /bin.
+    pub programs: Vec<String>,
+    /// Kernel arguments that shorten the boot without changing what a program can see.
+    pub fast_boot_args: String,
+    /// The kernel: a raw `Image`.
+    pub kernel: Output,
+    /// OpenSBI's fw_dynamic.
+    pub firmware: Output,
+    /// The first root file system: an uncompressed newc archive.
+    pub initrd: Output,
+}
+
+/// One of the files of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// Its name in the image's directory.
+    pub file: String,
+    /// SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl Output {
+    pub(crate) fn of(file: &str, bytes: &[u8]) -> Self {
+        Output {
+            file: file.to_string(),
+            sha256: sha256(bytes),
+            size: bytes.len() as u64,
+        }
+    }
+}
+
+/// SHA-256 in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_hash() {
+        assert_eq!(
+            sha256(b"abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

@@ -1,0 +1,272 @@
+//! Kernel modules: which are needed, in what order, unpacked so that the guest need not.
+
+use crate::Error;
+use object::{Object, ObjectSection};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+
+/// Modules that go into the image unless others are named; what they depend on comes along.
+pub const DEFAULT_MODULES: [&str; 15] = [
+    // NVMM given to the kernel as a pmem-region: block device, device DAX, system RAM.
+    "libnvdimm",
+    "nd_btt",
+    "nd_pmem",
+    "of_pmem",
+    "device_dax",
+    "dax_pmem",
+    "kmem",
+    // Devices of the virtio-mmio slots.
+    "virtio_mmio",
+    "virtio_rng",
+    "virtio_blk",
+    "virtio_net",
+    // File systems.
+    "9p",
+    "9pnet_virtio",
+    "ext4",
+    "overlay",
+];
+
+/// An unpacked module.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Module {
+    /// With `_`, as the kernel writes it.
+    pub name: String,
+    /// Below /lib/modules/RELEASE, such as `kernel/fs/ext4/ext4.ko`.
+    pub path: String,
+    pub bytes: Vec<u8>,
+    /// Direct dependencies that are modules, too.
+    pub depends: Vec<String>,
+}
+
+/// The modules `wanted` and all they depend on; a module stands behind those it needs.
+/// `packed` maps paths (below /lib/modules/RELEASE) to `.ko` or `.ko.xz` files,
+/// `builtin` is the kernel's modules.builtin file.
+pub(crate) fn closure(
+    packed: &BTreeMap<String, Vec<u8>>,
+    builtin: &str,
+    wanted: &[String],
+) -> Result<Vec<Module>, Error> {
+    let mut c = Closure {
+        by_name: packed.keys().map(|p| (name_of(p), p.as_str())).collect(),
+        packed,
+        builtin: builtin.lines().map(name_of).collect(),
+        entered: BTreeSet::new(),
+        done: Vec::new(),
+    };
+    for name in wanted {
+        c.add(&name.replace('-', "_"), None)?;
+    }
+    Ok(c.done)
+}
+
+struct Closure<'a> {
+    by_name: BTreeMap<String, &'a str>,
+    packed: &'a BTreeMap<String, Vec<u8>>,
+    builtin: BTreeSet<String>,
+    entered: BTreeSet<String>,
+    done: Vec<Module>,
+}
+
+impl Closure<'_> {
+    fn add(&mut self, name: &str, needed_by: Option<&str>) -> Result<(), Error> {
+        if self.builtin.contains(name) || !self.entered.insert(name.to_string()) {
+            return Ok(());
+        }
+        let fail = |what: String| Error::Module {
+            name: name.to_string(),
+            what,
+        };
+        let Some(&path) = self.by_name.get(name) else {
+            let by = needed_by.map_or(String::new(), |n| format!(" (needed by {n})"));
+            return Err(fail(format!("not in the kernel package{by}")));
+        };
+        let (path, bytes) = match path.strip_suffix(".xz") {
+            Some(stem) => {
+                let mut out = Vec::new();
+                lzma_rust2::XzReader::new(self.packed[path].as_slice(), false)
+                    .read_to_end(&mut out)
+                    .map_err(|e| fail(format!("cannot be unpacked: {e}")))?;
+                (stem, out)
+            }
+            None => (path, self.packed[path].clone()),
+        };
+        let depends: Vec<String> = depends(&bytes).map_err(fail)?;
+        for d in &depends {
+            self.add(d, Some(name))?;
+        }
+        let depends = depends
+            .into_iter()
+            .filter(|d| !self.builtin.contains(d))
+            .collect();
+        self.done.push(Module {
+            name: name.to_string(),
+            path: path.to_string(),
+            bytes,
+            depends,
+        });
+        Ok(())
+    }
+}
+
+/// `kernel/drivers/char/hw_random/virtio-rng.ko.xz` is module `virtio_rng`.
+fn name_of(path: &str) -> String {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let stem = file.strip_suffix(".xz").unwrap_or(file);
+    let stem = stem.strip_suffix(".ko").unwrap_or(stem);
+    stem.replace('-', "_")
+}
+
+/// The `depends=` entry of the module's .modinfo section.
+fn depends(ko: &[u8]) -> Result<Vec<String>, String> {
+    let file = object::File::parse(ko).map_err(|e| format!("is no ELF file: {e}"))?;
+    let info = file
+        .section_by_name(".modinfo")
+        .and_then(|s| s.data().ok())
+        .ok_or("has no .modinfo section")?;
+    Ok(depends_entry(info))
+}
+
+fn depends_entry(modinfo: &[u8]) -> Vec<String> {
+    modinfo
+        .split(|&b| b == 0)
+        .find_map(|e| e.strip_prefix(b"depends="))
+        .map(|list| {
+            String::from_utf8_lossy(list)
+                .split(',')
+                .filter(|d| !d.is_empty())
+                .map(|d| d.replace('-', "_"))
+                .collect()
+        })
+        .unwrap_or_default()
+}
+
+/// The text of a modules.dep file, for `modprobe`: each module with all it needs.
+pub(crate) fn modules_dep(modules: &[Module]) -> String {
+    let by_name: BTreeMap<&str, &Module> = modules.iter().map(|m| (m.name.as_str(), m)).collect();
+    let mut text = String::new();
+    for m in modules {
+        // Nearest first, as depmod writes it: modprobe loads from the end.
+        let mut all: Vec<&str> = Vec::new();
+        let mut queue: Vec<&str> = m.depends.iter().map(String::as_str).collect();
+        while !queue.is_empty() {
+            let mut next = Vec::new();
+            for d in queue {
+                all.retain(|x| *x != d);
+                all.push(d);
+                next.extend(by_name[d].depends.iter().map(String::as_str));
+            }
+            queue = next;
+        }
+        text.push_str(&m.path);
+        text.push(':');
+        for d in all {
+            text.push(' ');
+            text.push_str(&by_name[d].path);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A 64-bit little-endian RISC-V ELF file with a .modinfo section and nothing else.
+    fn ko(modinfo: &[u8]) -> Vec<u8> {
+        let names = b"\0.modinfo\0.shstrtab\0";
+        let (info_at, names_at) = (64, 64 + modinfo.len());
+        let table_at = (names_at + names.len()).next_multiple_of(8);
+        let mut f = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+        f.extend(1u16.to_le_bytes());
+        f.extend(243u16.to_le_bytes());
+        f.extend(1u32.to_le_bytes());
+        f.extend([0u8; 16]);
+        f.extend((table_at as u64).to_le_bytes());
+        f.extend(0u32.to_le_bytes());
+        for v in [64u16, 0, 0, 64, 3, 2] {
+            f.extend(v.to_le_bytes());
+        }
+        f.extend(modinfo);
+        f.extend(names);
+        f.resize(table_at, 0);
+        f.extend([0u8; 64]);
+        for (name, at, len) in [(1u32, info_at, modinfo.len()), (10, names_at, names.len())] {
+            f.extend(name.to_le_bytes());
+            f.extend(if name == 1 { 1u32 } else { 3 }.to_le_bytes());
+            f.extend([0u8; 16]);
+            f.extend((at as u64).to_le_bytes());
+            f.extend((len as u64).to_le_bytes());
+            f.extend([0u8; 8]);
+            f.extend(1u64.to_le_bytes());
+            f.extend([0u8; 8]);
+        }
+        f
+    }
+
+    fn set() -> BTreeMap<String, Vec<u8>> {
+        [
+            ("kernel/d/libnvdimm.ko", &b"license=GPL\0depends=\0"[..]),
+            ("kernel/d/nd_btt.ko", b"depends=libnvdimm\0"),
+            ("kernel/d/nd-pmem.ko", b"depends=nd-btt,libnvdimm,dax\0"),
+            ("kernel/d/loop_a.ko", b"depends=loop_b\0"),
+            ("kernel/d/loop_b.ko", b"depends=loop_a\0"),
+            ("kernel/d/lost.ko", b"depends=nowhere\0"),
+        ]
+        .into_iter()
+        .map(|(p, i)| (p.to_string(), ko(i)))
+        .collect()
+    }
+
+    fn names(m: &[Module]) -> Vec<&str> {
+        m.iter().map(|m| m.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_module_stands_behind_what_it_needs() {
+        let builtin = "kernel/drivers/dax/dax.ko\n";
+        let m = closure(&set(), builtin, &["nd_pmem".into(), "libnvdimm".into()]).unwrap();
+        assert_eq!(names(&m), ["libnvdimm", "nd_btt", "nd_pmem"]);
+        assert_eq!(
+            modules_dep(&m),
+            "kernel/d/libnvdimm.ko:\n\
+             kernel/d/nd_btt.ko: kernel/d/libnvdimm.ko\n\
+             kernel/d/nd-pmem.ko: kernel/d/nd_btt.ko kernel/d/libnvdimm.ko\n"
+        );
+        assert!(closure(&set(), builtin, &["dax".into()])
+            .unwrap()
+            .is_empty());
+    }
+
+    #[test]
+    fn missing_broken_and_circular_modules() {
+        let e = closure(&set(), "", &["lost".into()])
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            e,
+            "kernel module `nowhere`: not in the kernel package (needed by lost)"
+        );
+        let e = closure(&set(), "", &["absent".into()]).unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "kernel module `absent`: not in the kernel package"
+        );
+        let mut s = set();
+        s.insert("kernel/bad.ko.xz".into(), b"not xz".to_vec());
+        s.insert("kernel/elf.ko".into(), b"not elf".to_vec());
+        assert!(closure(&s, "", &["bad".into()])
+            .unwrap_err()
+            .to_string()
+            .contains("cannot be unpacked"));
+        assert!(closure(&s, "", &["elf".into()])
+            .unwrap_err()
+            .to_string()
+            .contains("no ELF file"));
+        assert_eq!(
+            names(&closure(&s, "", &["loop_a".into()]).unwrap()),
+            ["loop_b", "loop_a"]
+        );
+    }
+}

@@ -1,0 +1,104 @@
+// bench-board: all cells of the reference board's tables, under each method.
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+static const char USAGE[] =
+    "usage: bench-board [options]\n"
+    "  --methods LIST    (dram,coarse,fine,extended)\n"
+    "  --accesses N      measured in each cell (4096)\n"
+    "  --warmup N        accesses before them (1024)\n"
+    "  --ctl ADDRESS     of the control block\n"
+    "  --anonymous       ordinary memory, no control block: to try the program elsewhere\n"
+    "Writes go to the start of each NVMM bank: what is there is lost.\n";
+
+enum { MAX_BANKS = 6 };
+
+static void all_cells(const struct board *b, const char *method, size_t accesses, size_t warm)
+{
+    static const size_t STRIDES[] = {4096, 8192};
+    for (enum op op = READ; op <= WRITE; op++) {
+        for (size_t i = 0; i < sizeof STRIDES / sizeof STRIDES[0]; i++) {
+            struct cell c = {
+                .op = op,
+                .kind = STRIDE,
+                .value = STRIDES[i],
+                .bytes = accesses * STRIDES[i],
+                .warm = warm * STRIDES[i],
+                .repeat = 1,
+            };
+            cell_run(b, &c, method);
+        }
+        for (size_t banks = 1; banks <= MAX_BANKS; banks++) {
+            struct cell c = {
+                .op = op,
+                .kind = NBANK,
+                .value = banks,
+                .bytes = (accesses + banks - 1) / banks * ROW_STEP,
+                .warm = (warm + banks - 1) / banks * ROW_STEP,
+                .repeat = 1,
+            };
+            cell_run(b, &c, method);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    enum { METHODS, ACCESSES, WARMUP, CTL, ANONYMOUS, HELP };
+    static const struct option OPTIONS[] = {
+        {"methods", required_argument, NULL, METHODS},
+        {"accesses", required_argument, NULL, ACCESSES},
+        {"warmup", required_argument, NULL, WARMUP},
+        {"ctl", required_argument, NULL, CTL},
+        {"anonymous", no_argument, NULL, ANONYMOUS},
+        {"help", no_argument, NULL, HELP},
+        {0},
+    };
+    char all[] = "dram,coarse,fine,extended";
+    char *methods = all;
+    uint64_t accesses = 4096, warm = 1024, ctl = NAGORI_CTL_BASE;
+    bool anonymous = false;
+    for (int o; (o = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1;) {
+        switch (o) {
+        case METHODS: methods = optarg; break;
+        // A bank has 65536 rows; the warm-up takes some of them.
+        case ACCESSES: accesses = parse_number("--accesses", optarg, 1, 49152); break;
+        case WARMUP: warm = parse_number("--warmup", optarg, 0, 16384); break;
+        case CTL: ctl = parse_number("--ctl", optarg, 0, INT64_MAX); break;
+        case ANONYMOUS: anonymous = true; break;
+        default: fputs(USAGE, o == HELP ? stdout : stderr); return o == HELP ? 0 : 2;
+        }
+    }
+    if (optind != argc) {
+        fprintf(stderr, "bench-board: no arguments\n%s", USAGE);
+        return 2;
+    }
+    struct board b = {0};
+    if (!anonymous)
+        board_open(&b, ctl);
+    unsigned before = b.present ? board_method(&b) : 0;
+    for (const char *p = methods; *p != '\0';) {
+        // Names are checked before the first cell is run.
+        char name[32] = {0};
+        size_t length = strcspn(p, ",");
+        if (length >= sizeof name)
+            die("method %s: dram, coarse, fine or extended", p);
+        memcpy(name, p, length);
+        method_number(name);
+        p += length + (p[length] == ',');
+    }
+    if (!b.present) {
+        all_cells(&b, "none", accesses, warm);
+        return 0;
+    }
+    for (char *name = strtok(methods, ","); name != NULL; name = strtok(NULL, ",")) {
+        board_set_method(&b, method_number(name));
+        all_cells(&b, name, accesses, warm);
+    }
+    board_set_method(&b, before);
+    return 0;
+}

@@ -1,0 +1,91 @@
+// Common to the benchmarks: time, memory, the control block, options, result rows.
+#ifndef NAGORI_BENCH_H
+#define NAGORI_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nagori.h"
+
+// Ends the program with a message and status 1.
+void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+// A number with an optional suffix k, M, G (powers of 1024); dies if `text` is not one, or
+// outside of min..max.
+uint64_t parse_number(const char *option, const char *text, uint64_t min, uint64_t max);
+
+// --- the control block ---
+
+// The machine's setting; without one (`--anonymous`) `present` is false and setters do nothing.
+struct board {
+    bool present;
+    struct nagori_ctl ctl;
+    uint64_t nvmm_base, nvmm_bytes; // physical
+};
+
+void board_open(struct board *b, uint64_t phys);
+// Dies if `name` is no method.
+unsigned method_number(const char *name);
+const char *method_name(unsigned method);
+unsigned board_method(const struct board *b);
+void board_set_method(const struct board *b, unsigned method);
+void board_set_timed(const struct board *b, bool on);
+bool board_timed(const struct board *b);
+
+// --- memory ---
+
+// Banks of NVMM as a program sees them: a window at the start of each, all of one bank's
+// distance apart in virtual addresses, too, so that the same offset in several banks has its
+// page table entries at the same place of their pages.
+struct window {
+    volatile char *base;
+    size_t bytes; // of each bank
+    size_t bank;  // distance
+};
+
+enum { PAGE = 4096 };
+#define BANK_BYTES ((size_t)512 << 20)
+
+// Maps `bytes` of each of `banks` banks in pages of 4 KiB and touches each page, so that no
+// access faults later; contents are kept. Anonymous memory if there is no control block.
+struct window window_map(const struct board *b, size_t banks, size_t bytes, bool write);
+void window_unmap(struct window *w, size_t banks);
+
+// --- time ---
+
+struct reading {
+    uint64_t ns, cycles;
+};
+
+// Does `f` run without an illegal instruction?
+bool allowed(void (*f)(void));
+// Are user programs allowed to read the cycle counter?
+bool cycles_readable(void);
+struct reading clock_read(bool with_cycles);
+
+// --- cells ---
+
+enum op { READ, WRITE };
+enum kind { STRIDE, NBANK };
+
+struct cell {
+    enum op op;
+    enum kind kind;
+    size_t value;    // the stride in bytes, or the number of banks
+    size_t bytes;    // measured, of each bank
+    size_t warm;     // bytes of each bank that are gone through before, below the measured
+    unsigned repeat; // passes over the measured bytes
+};
+
+enum { ROW_STEP = 8192 }; // from row to row of a bank
+
+// Measures a cell and prints its row. The machine is timed from the warm-up to the end.
+void cell_run(const struct board *b, const struct cell *c, const char *method);
+enum op parse_op(const char *text);
+const char *op_name(enum op op);
+
+// The method that --method asks for, set; without it the one that is set already.
+const char *use_method(const struct board *b, const char *asked);
+
+#endif

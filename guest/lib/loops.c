@@ -1,0 +1,40 @@
+#include "loops.h"
+#include "nagori.h"
+
+#define LOOP __attribute__((noinline, noclone))
+#define WORD(p) (*(volatile uint64_t *)(p))
+#define CONST_WORD(p) (*(const volatile uint64_t *)(p))
+
+LOOP void loop_read(const volatile char *base, size_t bytes, size_t stride)
+{
+    for (size_t off = 0; off < bytes; off += stride)
+        CONST_WORD(base + off);
+}
+
+LOOP void loop_write(volatile char *base, size_t bytes, size_t stride)
+{
+    for (size_t off = 0; off < bytes; off += stride)
+        WORD(base + off) = off;
+}
+
+LOOP void loop_read_banks(const volatile char *base, size_t bytes, size_t stride, size_t bank,
+                          size_t banks)
+{
+    for (size_t off = 0; off < bytes; off += stride)
+        for (size_t b = 0; b < banks; b++)
+            CONST_WORD(base + b * bank + off);
+}
+
+LOOP void loop_write_banks(volatile char *base, size_t bytes, size_t stride, size_t bank,
+                           size_t banks)
+{
+    for (size_t off = 0; off < bytes; off += stride)
+        for (size_t b = 0; b < banks; b++)
+            WORD(base + b * bank + off) = off;
+}
+
+LOOP void loop_flush(const volatile char *base, size_t bytes)
+{
+    for (size_t off = 0; off < bytes; off += NAGORI_LINE)
+        nagori_cflush_line(base + off);
+}
