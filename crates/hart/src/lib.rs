@@ -1,1 +1,30 @@
-//! nagori-hart.
+//! A RISC-V hart: architectural state, traps, address translation, physical
+//! memory protection, an interpreter over predecoded blocks, and the timing of
+//! an in-order core with its first-level caches and TLBs.
+//!
+//! The hart sees the rest of the machine through the traits of [`world`]; it
+//! runs as well against a flat memory ([`flat`]).
+#![forbid(unsafe_code)]
+
+mod block;
+pub mod cache;
+pub mod config;
+mod csr;
+mod exec;
+pub mod filter;
+pub mod flat;
+mod fp;
+mod hart;
+mod mem;
+mod mmu;
+pub mod pipeline;
+mod pmp;
+pub mod predict;
+pub mod tlb;
+pub mod trap;
+pub mod world;
+
+pub use block::CodeCache;
+pub use config::{HartConfig, HartError};
+pub use csr::Csrs;
+pub use hart::{Exit, Hart, HartStats, Privilege};

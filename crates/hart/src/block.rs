@@ -1,0 +1,390 @@
+//! Predecoded blocks: straight runs of instructions with their static costs,
+//! keyed by physical address and mode (timed or not), found by virtual address.
+//!
+//! What a block contains follows from its first pc and memory alone, so every
+//! engine that uses blocks charges the same cycles.
+
+use crate::hart::Hart;
+use crate::mmu::Fault;
+use crate::pipeline::{operands, pending_pairs, Pending, Schedule};
+use crate::pmp::Access;
+use crate::trap::{cause, Trap};
+use crate::world::World;
+use crate::cache::Notice;
+use nagori_isa::{decode, inst_len, Format, Inst, Op};
+use std::collections::HashMap;
+
+/// An instruction ready to execute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PreOp {
+    pub op: Op,
+    pub rd: u8,
+    pub rs1: u8,
+    pub rs2: u8,
+    pub rs3: u8,
+    pub rm: u8,
+    /// See the flag constants.
+    pub flags: u8,
+    pub len: u8,
+    pub imm: i32,
+    /// Bytes from the start of the block.
+    pub off: u16,
+    /// Cycles from the start of the block to this instruction's issue.
+    pub cost: u16,
+}
+
+/// The instruction's last byte is the first of the block in its line.
+pub(crate) const NEW_LINE: u8 = 1;
+/// A load close behind a store.
+pub(crate) const HAZARD: u8 = 2;
+
+/// Index of the integer register that swallows writes to x0.
+const SINK: u8 = 32;
+/// Longest block, in instructions.
+const MAX_OPS: usize = 64;
+/// Decoded instructions kept before the cache starts afresh.
+const ARENA_LIMIT: usize = 2 << 20;
+/// Entries of the table from virtual address to block.
+const JUMPS: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub start: u32,
+    pub count: u16,
+    pub bytes: u16,
+    pub cost: u32,
+    pub pending: Pending,
+    live: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Jump {
+    pc: u64,
+    context: u64,
+    block: u32,
+}
+
+const NO_JUMP: Jump = Jump { pc: 1, context: 0, block: 0 };
+
+/// Physical address of a block, of the second page if its instruction crosses, and mode.
+type Key = (u64, u64, bool);
+
+/// Block cache of one hart.
+pub struct CodeCache {
+    pub(crate) ops: Vec<PreOp>,
+    pub(crate) blocks: Vec<Block>,
+    jumps: Box<[Jump; JUMPS]>,
+    by_address: HashMap<Key, u32>,
+    by_page: HashMap<u64, Vec<(Key, u32)>>,
+    decoded: u64,
+}
+
+impl Default for CodeCache {
+    fn default() -> Self {
+        Self {
+            ops: Vec::new(),
+            blocks: Vec::new(),
+            jumps: Box::new([NO_JUMP; JUMPS]),
+            by_address: HashMap::new(),
+            by_page: HashMap::new(),
+            decoded: 0,
+        }
+    }
+}
+
+impl CodeCache {
+    /// Instructions decoded since creation.
+    pub fn decoded(&self) -> u64 {
+        self.decoded
+    }
+
+    fn clear(&mut self) {
+        self.ops.clear();
+        self.blocks.clear();
+        self.jumps.fill(NO_JUMP);
+        self.by_address.clear();
+        self.by_page.clear();
+    }
+
+    /// Forgets the blocks of a physical page.
+    fn drop_page(&mut self, page: u64) {
+        let Some(ids) = self.by_page.remove(&page) else { return };
+        for (key, id) in ids {
+            self.blocks[id as usize].live = false;
+            self.by_address.remove(&key);
+        }
+        let blocks = &self.blocks;
+        for j in self.jumps.iter_mut() {
+            if j.pc & 1 == 0 && !blocks[j.block as usize].live {
+                *j = NO_JUMP;
+            }
+        }
+    }
+}
+
+fn ends_block(op: Op) -> bool {
+    use Op::*;
+    matches!(op, Jal | Jalr | Ecall | Ebreak | FenceI | Mret | Sret | Wfi | SfenceVma)
+        || matches!(op.info().format, Format::B | Format::Csr | Format::CsrImm)
+}
+
+/// An op that raises illegal instruction when executed: `ebreak` never carries this length.
+pub(crate) const ILLEGAL_LEN: u8 = 0;
+
+fn pre(i: &Inst, off: u16, cost: u32, flags: u8) -> PreOp {
+    let mut rd = i.rd;
+    let int_dest = operands(i).1 < 32;
+    if rd == 0 && int_dest {
+        rd = SINK;
+    }
+    PreOp {
+        op: i.op,
+        rd,
+        rs1: i.rs1,
+        rs2: i.rs2,
+        rs3: i.rs3,
+        rm: i.rm,
+        flags,
+        len: i.len,
+        imm: i.imm,
+        off,
+        cost: cost.min(u16::MAX as u32) as u16,
+    }
+}
+
+/// Stands for a word that does not decode; `imm` holds its bits.
+fn illegal(word: u32, off: u16, cost: u32, flags: u8) -> PreOp {
+    PreOp {
+        op: Op::Ebreak,
+        rd: SINK,
+        rs1: 0,
+        rs2: 0,
+        rs3: 0,
+        rm: 0,
+        flags,
+        len: ILLEGAL_LEN,
+        imm: word as i32,
+        off,
+        cost: cost.min(u16::MAX as u32) as u16,
+    }
+}
+
+impl Hart {
+    /// Identity of the fetch context: blocks found under another one must be looked up anew.
+    #[inline(always)]
+    fn fetch_context(&self) -> u64 {
+        (self.generation as u64) << 3 | (self.timed as u64) << 2 | self.privilege as u64
+    }
+
+    /// The block that starts at `pc`.
+    #[inline(always)]
+    pub(crate) fn find_block<W: World>(&mut self, code: &mut CodeCache, w: &mut W, pc: u64) -> Result<u32, Trap> {
+        let j = &code.jumps[(pc >> 1) as usize & (JUMPS - 1)];
+        if j.pc == pc && j.context == self.fetch_context() {
+            return Ok(j.block);
+        }
+        self.find_block_slow(code, w, pc)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_block_slow<W: World>(&mut self, code: &mut CodeCache, w: &mut W, pc: u64) -> Result<u32, Trap> {
+        let pa = self.fetch_address(w, pc, 2, pc)?;
+        let first = self.fetch_half(w, pa, pc)?;
+        // An instruction that crosses into the next page depends on that page, too.
+        let pa2 = if pc & 0xfff == 0xffe && inst_len(first) == 4 {
+            Some(self.fetch_address(w, pc + 2, 2, pc + 2)?)
+        } else {
+            None
+        };
+        let key = (pa, pa2.unwrap_or(0), self.timed);
+        let id = match code.by_address.get(&key) {
+            Some(&id) => id,
+            None => {
+                if code.ops.len() > ARENA_LIMIT {
+                    code.clear();
+                }
+                let id = self.decode_block(code, w, pc, key, pa2)?;
+                code.by_address.insert(key, id);
+                id
+            }
+        };
+        let context = self.fetch_context();
+        code.jumps[(pc >> 1) as usize & (JUMPS - 1)] = Jump { pc, context, block: id };
+        Ok(id)
+    }
+
+    fn fetch_address<W: World>(&mut self, w: &mut W, va: u64, len: u64, tval: u64) -> Result<u64, Trap> {
+        let p = self.privilege;
+        let pa = self.translate(w, va, Access::Fetch, p).map_err(|t| Trap::new(t.cause, tval))?;
+        if !self.pmp.allows(pa, len, Access::Fetch, p as u8) {
+            return Err(Fault::Access.trap(Access::Fetch, tval));
+        }
+        Ok(pa)
+    }
+
+    fn fetch_half<W: World>(&self, w: &W, pa: u64, tval: u64) -> Result<u16, Trap> {
+        w.ram()
+            .read_u16(pa.wrapping_sub(w.ram_base()))
+            .ok_or(Trap::new(cause::FETCH_ACCESS, tval))
+    }
+
+    fn decode_block<W: World>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        pc: u64,
+        key: Key,
+        pa2: Option<u64>,
+    ) -> Result<u32, Trap> {
+        let pa = key.0;
+        let start = code.ops.len() as u32;
+        let timing = self.config.timing;
+        let mut schedule = Schedule::new(&timing);
+        let cpi = self.config.functional_cpi;
+        let page_left = 0x1000 - (pa & 0xfff);
+        let mut off = 0u64;
+        let mut line = pc >> 6;
+        let mut lines = 1u64 << (pa >> 6 & 63);
+        let mut n = 0u32;
+        let mut functional_cost = 0;
+        while (n as usize) < MAX_OPS && off < page_left {
+            let at = pa + off;
+            let low = self.fetch_half(w, at, pc + off)?;
+            let long = inst_len(low) == 4;
+            let mut word = low as u32;
+            if long {
+                let high_at = if off + 2 >= page_left {
+                    // Crosses the page: a block of its own.
+                    match pa2 {
+                        Some(p) if n == 0 => p,
+                        _ => break,
+                    }
+                } else {
+                    at + 2
+                };
+                if !self.pmp.allows(high_at, 2, Access::Fetch, self.privilege as u8) {
+                    if n == 0 {
+                        return Err(Fault::Access.trap(Access::Fetch, pc + off + 2));
+                    }
+                    break;
+                }
+                word |= (self.fetch_half(w, high_at, pc + off + 2)? as u32) << 16;
+            } else if n > 0 && !self.pmp.allows(at, 2, Access::Fetch, self.privilege as u8) {
+                break;
+            }
+            let len = if long { 4 } else { 2 };
+            let last_line = (pc + off + len - 1) >> 6;
+            let mut flags = 0;
+            if last_line != line {
+                flags |= NEW_LINE;
+                line = last_line;
+            }
+            if off + len <= page_left {
+                lines |= 1 << (line & 63);
+            }
+            let inst = decode(word);
+            let (cost, hazard) = match &inst {
+                Some(i) => schedule.add(i),
+                None => (schedule.finish().0, false),
+            };
+            if hazard {
+                flags |= HAZARD;
+            }
+            let cost = if self.timed { cost } else { functional_cost };
+            functional_cost += cpi;
+            code.ops.push(match &inst {
+                Some(i) => pre(i, off as u16, cost, flags),
+                None => illegal(word, off as u16, cost, flags),
+            });
+            n += 1;
+            off += len;
+            if inst.is_none_or(|i| ends_block(i.op)) {
+                break;
+            }
+        }
+        code.decoded += n as u64;
+        let (cost, pending) = schedule.finish();
+        let id = code.blocks.len() as u32;
+        code.blocks.push(Block {
+            start,
+            count: n as u16,
+            bytes: off as u16,
+            cost: if self.timed { cost } else { functional_cost },
+            pending: if self.timed { pending } else { 0 },
+            live: true,
+        });
+        self.mark_code(code, w, (key, id), pa, lines);
+        if let Some(p) = pa2 {
+            self.mark_code(code, w, (key, id), p, 1);
+        }
+        Ok(id)
+    }
+
+    /// Stores to lines that hold decoded code have to be noticed from now on.
+    fn mark_code<W: World>(&mut self, code: &mut CodeCache, w: &mut W, id: (Key, u32), pa: u64, lines: u64) {
+        code.by_page.entry(pa >> 12).or_default().push(id);
+        let base = w.ram_base();
+        let c = w.coherence();
+        if c.mark_code(pa, lines) {
+            c.post_others(self.id, Notice::GuardPage(pa >> 12));
+            self.guard_page(pa >> 12, base);
+        }
+    }
+
+    fn guard_page(&mut self, page: u64, ram_base: u64) {
+        let mask = !((1u64 << crate::mem::block_shift(self.timed)) - 1);
+        self.data.guard_page(page.wrapping_sub(ram_base >> 12), mask);
+    }
+
+    /// Applies what other harts and devices asked for.
+    pub(crate) fn apply_notices<W: World>(&mut self, code: &mut CodeCache, w: &mut W) {
+        if !w.coherence().has_notices(self.id) {
+            return;
+        }
+        let base = w.ram_base();
+        for n in w.coherence().take_notices(self.id) {
+            match n {
+                Notice::DropSlot(s) => *self.data.at_mut(s as usize) = crate::filter::EMPTY,
+                Notice::DropWrite(s) => self.data.at_mut(s as usize).write = crate::filter::NEVER,
+                Notice::GuardPage(p) => self.guard_page(p, base),
+                Notice::StaleCode(p) => code.drop_page(p),
+            }
+        }
+    }
+
+    /// Cycles for which the next block has to wait for results of the last one.
+    pub(crate) fn pending_stall(&self, ops: &[PreOp], pending: Pending) -> u64 {
+        let mut stall = 0u64;
+        for (reg, left) in pending_pairs(pending) {
+            for p in ops {
+                if p.cost as u32 >= left {
+                    break;
+                }
+                if p.len == ILLEGAL_LEN {
+                    break;
+                }
+                let i = Inst {
+                    op: p.op,
+                    rd: p.rd & 31,
+                    rs1: p.rs1,
+                    rs2: p.rs2,
+                    rs3: p.rs3,
+                    rm: p.rm,
+                    len: p.len,
+                    imm: p.imm,
+                    raw: 0,
+                };
+                let (sources, dest) = operands(&i);
+                if sources.contains(&reg) {
+                    stall = stall.max((left - p.cost as u32) as u64);
+                    break;
+                }
+                if dest == reg {
+                    break;
+                }
+            }
+        }
+        stall
+    }
+}

@@ -1,0 +1,342 @@
+//! First-level caches (tags only: data stays in guest memory) and the state
+//! through which harts observe one another.
+
+use crate::config::CacheGeometry;
+use serde::{Deserialize, Serialize};
+
+/// State of a line in a cache, as the coherence protocol sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum LineState {
+    /// Not present.
+    Invalid = 0,
+    /// Readable; others may hold it, too.
+    Shared = 1,
+    /// The only copy, unmodified.
+    Exclusive = 2,
+    /// The only copy, modified.
+    Dirty = 3,
+}
+
+const STATE: u64 = 3;
+const LINE: u64 = !63;
+
+/// 16-bit LFSR that picks victims (taps of the Chisel library's maximal-period LFSR).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lfsr(u16);
+
+impl Default for Lfsr {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl Lfsr {
+    /// The next pseudo-random number below `ways`, a power of two.
+    pub fn pick(&mut self, ways: u32) -> u32 {
+        let way = self.0 as u32 & (ways - 1);
+        let b = self.0 ^ self.0 >> 2 ^ self.0 >> 3 ^ self.0 >> 5;
+        self.0 = self.0 >> 1 | b << 15;
+        way
+    }
+}
+
+/// No filter slot.
+pub const NO_SLOT: u16 = u16::MAX;
+
+/// Tags of one cache.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct L1 {
+    sets: u32,
+    ways: u32,
+    /// Line address with the state in the low bits; 0 is invalid.
+    tags: Vec<u64>,
+    /// Slot of the owner's filter that covers the line.
+    slots: Vec<u16>,
+    lfsr: Lfsr,
+}
+
+impl L1 {
+    /// An empty cache.
+    pub fn new(g: CacheGeometry) -> Self {
+        let n = (g.sets * g.ways) as usize;
+        Self { sets: g.sets, ways: g.ways, tags: vec![0; n], slots: vec![NO_SLOT; n], lfsr: Lfsr::default() }
+    }
+
+    #[inline]
+    fn set_start(&self, line: u64) -> usize {
+        (((line >> 6) as u32 & (self.sets - 1)) * self.ways) as usize
+    }
+
+    /// Index of a line that is present.
+    #[inline]
+    pub fn find(&self, line: u64) -> Option<usize> {
+        let s = self.set_start(line);
+        (s..s + self.ways as usize).find(|&i| self.tags[i] & LINE == line && self.tags[i] & STATE != 0)
+    }
+
+    /// Index of the line to replace for a fill of `line`.
+    pub fn victim(&mut self, line: u64) -> usize {
+        self.set_start(line) + self.lfsr.pick(self.ways) as usize
+    }
+
+    /// Address and state of an entry.
+    #[inline]
+    pub fn entry(&self, i: usize) -> (u64, LineState) {
+        let t = self.tags[i];
+        let s = match t & STATE {
+            0 => LineState::Invalid,
+            1 => LineState::Shared,
+            2 => LineState::Exclusive,
+            _ => LineState::Dirty,
+        };
+        (t & LINE, s)
+    }
+
+    /// Puts a line into an entry, or changes its state.
+    #[inline]
+    pub fn set(&mut self, i: usize, line: u64, state: LineState) {
+        self.tags[i] = line | state as u64;
+    }
+
+    /// Filter slot of an entry.
+    #[inline]
+    pub fn slot(&self, i: usize) -> u16 {
+        self.slots[i]
+    }
+
+    /// Notes the filter slot of an entry.
+    #[inline]
+    pub fn set_slot(&mut self, i: usize, slot: u16) {
+        self.slots[i] = slot;
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.tags.len()
+    }
+
+    /// Whether the cache has no entries at all (never).
+    pub fn is_empty(&self) -> bool {
+        self.tags.is_empty()
+    }
+
+    /// Drops every line without writing back.
+    pub fn clear(&mut self) {
+        self.tags.fill(0);
+        self.slots.fill(NO_SLOT);
+    }
+}
+
+/// What one hart asks of another's private structures. Applied before the other runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Notice {
+    /// The data line behind a filter slot is gone.
+    DropSlot(u16),
+    /// The data line behind a filter slot may no longer be written without asking.
+    DropWrite(u16),
+    /// Stores to a page (physical number) have to ask: it holds code or a reservation.
+    GuardPage(u64),
+    /// Decoded code of a page (physical number) is stale.
+    StaleCode(u64),
+}
+
+/// Everything that harts share beside memory: caches kept coherent, reservations, code marks.
+#[derive(Clone, Debug)]
+pub struct Coherence {
+    /// L1 data caches, by hart.
+    pub l1d: Vec<L1>,
+    /// L1 instruction caches, by hart.
+    pub l1i: Vec<L1>,
+    /// Reserved line of each hart that was stopped between lr and sc.
+    pub reservations: Vec<Option<u64>>,
+    notices: Vec<Vec<Notice>>,
+    /// For each page of memory, a bit for each line that has been decoded as code.
+    code: Vec<u64>,
+    ram_base: u64,
+}
+
+impl Coherence {
+    /// For `harts` harts over `ram_bytes` of memory at `ram_base`.
+    pub fn new(harts: usize, l1d: CacheGeometry, l1i: CacheGeometry, ram_base: u64, ram_bytes: u64) -> Self {
+        Self {
+            l1d: vec![L1::new(l1d); harts],
+            l1i: vec![L1::new(l1i); harts],
+            reservations: vec![None; harts],
+            notices: vec![Vec::new(); harts],
+            code: vec![0; (ram_bytes >> 12) as usize],
+            ram_base,
+        }
+    }
+
+    /// Posts a notice to a hart.
+    pub fn post(&mut self, to: usize, n: Notice) {
+        self.notices[to].push(n);
+    }
+
+    /// Posts a notice to every hart but one.
+    pub fn post_others(&mut self, from: usize, n: Notice) {
+        for (h, q) in self.notices.iter_mut().enumerate() {
+            if h != from {
+                q.push(n);
+            }
+        }
+    }
+
+    /// Whether a hart has notices.
+    pub fn has_notices(&self, hart: usize) -> bool {
+        !self.notices[hart].is_empty()
+    }
+
+    /// Takes a hart's notices.
+    pub fn take_notices(&mut self, hart: usize) -> Vec<Notice> {
+        std::mem::take(&mut self.notices[hart])
+    }
+
+    fn page(&self, paddr: u64) -> usize {
+        (paddr.wrapping_sub(self.ram_base) >> 12) as usize
+    }
+
+    /// Lines of a page that hold decoded code, as a bit mask.
+    #[inline]
+    pub fn code_lines(&self, paddr: u64) -> u64 {
+        self.code.get(self.page(paddr)).copied().unwrap_or(0)
+    }
+
+    /// Marks lines of a page as code; true if any of them is new.
+    pub fn mark_code(&mut self, paddr: u64, lines: u64) -> bool {
+        let p = self.page(paddr);
+        match self.code.get_mut(p) {
+            Some(m) => {
+                let new = lines & !*m != 0;
+                *m |= lines;
+                new
+            }
+            None => false,
+        }
+    }
+
+    /// Unmarks a page's code and tells every hart; true if it had any.
+    pub fn invalidate_code(&mut self, paddr: u64) -> bool {
+        let p = self.page(paddr);
+        match self.code.get_mut(p) {
+            Some(m) if *m != 0 => {
+                *m = 0;
+                for q in &mut self.notices {
+                    q.push(Notice::StaleCode(paddr >> 12));
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Invalidates code in a range that a device wrote, and ends reservations on it.
+    pub fn device_wrote(&mut self, paddr: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let last = paddr.saturating_add(len - 1);
+        for page in (paddr >> 12)..=(last >> 12) {
+            self.invalidate_code(page << 12);
+        }
+        for r in &mut self.reservations {
+            if r.is_some_and(|l| l <= last && l + 64 > paddr) {
+                *r = None;
+            }
+        }
+    }
+
+    /// Ends other harts' reservations on a line that `hart` stores to.
+    pub fn break_reservations(&mut self, hart: usize, line: u64) {
+        for (h, r) in self.reservations.iter_mut().enumerate() {
+            if h != hart && *r == Some(line) {
+                *r = None;
+            }
+        }
+    }
+
+    /// Whether another hart holds a reservation in the same page.
+    pub fn page_reserved(&self, hart: usize, paddr: u64) -> bool {
+        self.reservations
+            .iter()
+            .enumerate()
+            .any(|(h, r)| h != hart && r.is_some_and(|l| l >> 12 == paddr >> 12))
+    }
+
+    /// Whether any other hart holds a valid copy of the line, and which one has it dirty.
+    pub fn holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
+        let mut any = false;
+        for (h, c) in self.l1d.iter().enumerate() {
+            if h == hart {
+                continue;
+            }
+            if let Some(i) = c.find(line) {
+                any = true;
+                if c.entry(i).1 == LineState::Dirty {
+                    return (true, Some(h));
+                }
+            }
+        }
+        (any, None)
+    }
+
+    /// Takes a line away from every other hart (`exclusive`) or makes it shared there.
+    pub fn probe(&mut self, hart: usize, line: u64, exclusive: bool) {
+        for h in 0..self.l1d.len() {
+            if h == hart {
+                continue;
+            }
+            if let Some(i) = self.l1d[h].find(line) {
+                let slot = self.l1d[h].slot(i);
+                if exclusive {
+                    self.l1d[h].set(i, 0, LineState::Invalid);
+                    self.l1d[h].set_slot(i, NO_SLOT);
+                    if slot != NO_SLOT {
+                        self.notices[h].push(Notice::DropSlot(slot));
+                    }
+                } else {
+                    self.l1d[h].set(i, line, LineState::Shared);
+                    if slot != NO_SLOT {
+                        self.notices[h].push(Notice::DropWrite(slot));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lfsr_has_full_period() {
+        let mut l = Lfsr::default();
+        let start = l;
+        let mut n = 0u32;
+        loop {
+            l.pick(4);
+            n += 1;
+            if l == start {
+                break;
+            }
+        }
+        assert_eq!(n, 65535);
+    }
+
+    #[test]
+    fn probe_moves_lines_between_harts() {
+        let g = CacheGeometry { sets: 64, ways: 4, line: 64 };
+        let mut c = Coherence::new(2, g, g, 0, 1 << 20);
+        let i = c.l1d[0].victim(0x1040);
+        c.l1d[0].set(i, 0x1040, LineState::Dirty);
+        c.l1d[0].set_slot(i, 7);
+        assert_eq!(c.holders(1, 0x1040), (true, Some(0)));
+        c.probe(1, 0x1040, false);
+        assert_eq!(c.holders(1, 0x1040), (true, None));
+        c.probe(1, 0x1040, true);
+        assert_eq!(c.holders(1, 0x1040), (false, None));
+        assert_eq!(c.take_notices(0), vec![Notice::DropWrite(7), Notice::DropSlot(7)]);
+    }
+}

@@ -1,0 +1,304 @@
+//! What a hart is made of: architecture options, caches, TLBs, core timing.
+
+use serde::{Deserialize, Serialize};
+
+/// Geometry of a first-level cache. Replacement is by LFSR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheGeometry {
+    /// Number of sets, a power of two; `sets * line` must not exceed a 4 KiB page
+    /// (virtually indexed, physically tagged without aliases).
+    pub sets: u32,
+    /// Associativity, a power of two, 1..=16.
+    pub ways: u32,
+    /// Line size in bytes. Only 64 is supported.
+    pub line: u32,
+}
+
+/// Geometry of a TLB: sectored entries of contiguous pages, and superpage entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlbGeometry {
+    /// Number of sectored entries, a power of two, 1..=8 (tree pseudo-LRU).
+    pub sectors: u32,
+    /// Contiguous 4 KiB pages in a sector. Only 4 is supported.
+    pub pages_per_sector: u32,
+    /// Entries for 2 MiB and 1 GiB pages, a power of two, 1..=8.
+    pub superpages: u32,
+}
+
+/// Branch prediction structures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PredictorGeometry {
+    /// Entries of the branch target buffer, 1..=254.
+    pub btb_entries: u32,
+    /// Entries of the branch history table, a power of two.
+    pub bht_entries: u32,
+    /// Bits of global history, at most log2 of the table.
+    pub history_bits: u32,
+    /// Entries of the return address stack, 1..=64.
+    pub ras_entries: u32,
+}
+
+/// Costs of the in-order pipeline, in core cycles.
+///
+/// A latency is the distance from issue of the producer to issue of a dependent
+/// consumer (1 = back to back). A penalty is added to the instruction's own cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreTiming {
+    /// Latency of word and double-word loads that hit.
+    pub load_latency: u32,
+    /// Latency of byte and half-word loads that hit (sign extension).
+    pub load_sub_word_latency: u32,
+    /// Penalty of a load that hits a store still in the pipeline, same 4 KiB offset.
+    pub store_load_hazard: u32,
+    /// Instructions after a store in which a load can run into it.
+    pub store_load_window: u32,
+    /// Latency of a multiplication whose operand needs few steps.
+    pub mul_latency_min: u32,
+    /// Latency of a full 64-bit multiplication.
+    pub mul_latency_max: u32,
+    /// Cycles for which a multiplication keeps the unit busy.
+    pub mul_occupancy: u32,
+    /// Cycles of a division besides one per quotient bit.
+    pub div_base: u32,
+    /// Cycles of a 64-bit division at most.
+    pub div_max: u32,
+    /// Cycles of a 32-bit division at most.
+    pub divw_max: u32,
+    /// Latency of single-precision add, multiply, fused multiply-add.
+    pub fp_single_latency: u32,
+    /// Latency of double-precision add, multiply, fused multiply-add.
+    pub fp_double_latency: u32,
+    /// Latency of FP moves, compares, conversions, sign injection.
+    pub fp_misc_latency: u32,
+    /// Cycles of fdiv.s.
+    pub fdiv_single: u32,
+    /// Cycles of fdiv.d.
+    pub fdiv_double: u32,
+    /// Cycles of fsqrt.s.
+    pub fsqrt_single: u32,
+    /// Cycles of fsqrt.d.
+    pub fsqrt_double: u32,
+    /// Cycles of an atomic read-modify-write that hits.
+    pub amo: u32,
+    /// The same with aq and rl set.
+    pub amo_aqrl: u32,
+    /// Cycles of lr; lr and sc together make the published pair.
+    pub lr: u32,
+    /// Cycles of sc.
+    pub sc: u32,
+    /// Cycles of fence.
+    pub fence: u32,
+    /// Cycles of fence directly after a store.
+    pub fence_after_store: u32,
+    /// Cycles of fence.i besides the refetch of its line.
+    pub fence_i: u32,
+    /// Cycles of a CSR read.
+    pub csr_read: u32,
+    /// Cycles of a CSR write.
+    pub csr_write: u32,
+    /// Cycles of sfence.vma.
+    pub sfence_vma: u32,
+    /// Cycles from a trapping instruction to the first of the handler.
+    pub trap_entry: u32,
+    /// Cycles of mret and sret.
+    pub trap_return: u32,
+    /// Penalty of a mispredicted branch or jump.
+    pub mispredict: u32,
+    /// Penalty of a jump whose target the decoder supplies (no BTB entry).
+    pub btb_miss_jump: u32,
+    /// Penalty of a predicted return.
+    pub predicted_return: u32,
+    /// A load or store that misses L1D with a clean victim costs L + this in all
+    /// (L: request on the bus to first data).
+    pub l1d_miss: u32,
+    /// Cycles from the miss to the release of a dirty victim.
+    pub release_offset: u32,
+    /// A fetch that misses L1I costs L + this.
+    pub l1i_miss: u32,
+    /// Added to every L1 miss by the coherence hub.
+    pub hub: u32,
+    /// Cost of a TLB miss whose page-table entries all hit.
+    pub tlb_miss: u32,
+    /// Cost of each non-leaf level that the page-walk cache does not hold.
+    pub ptw_level: u32,
+    /// Entries of the page-walk cache.
+    pub ptw_cache_entries: u32,
+    /// An uncached access costs its bus latency + this.
+    pub mmio: u32,
+    /// Bus latency of an access to the on-chip devices.
+    pub mmio_latency: u32,
+    /// Cycles of a flush of one line that is absent or clean.
+    pub flush_line: u32,
+    /// Cycles per line slot of a whole-cache flush.
+    pub flush_scan: u32,
+}
+
+impl CoreTiming {
+    /// A Rocket core, from measurements on its RTL; see `machines/cores/rocket.toml`
+    /// for the row that each value comes from.
+    pub fn rocket() -> Self {
+        Self {
+            load_latency: 2,
+            load_sub_word_latency: 3,
+            store_load_hazard: 5,
+            store_load_window: 2,
+            mul_latency_min: 6,
+            mul_latency_max: 10,
+            mul_occupancy: 4,
+            div_base: 5,
+            div_max: 66,
+            divw_max: 34,
+            fp_single_latency: 4,
+            fp_double_latency: 6,
+            fp_misc_latency: 4,
+            fdiv_single: 28,
+            fdiv_double: 57,
+            fsqrt_single: 27,
+            fsqrt_double: 56,
+            amo: 7,
+            amo_aqrl: 4,
+            lr: 4,
+            sc: 3,
+            fence: 1,
+            fence_after_store: 4,
+            fence_i: 28,
+            csr_read: 3,
+            csr_write: 1,
+            sfence_vma: 5,
+            trap_entry: 5,
+            trap_return: 5,
+            mispredict: 3,
+            btb_miss_jump: 1,
+            predicted_return: 2,
+            l1d_miss: 15,
+            release_offset: 2,
+            l1i_miss: 20,
+            hub: 7,
+            tlb_miss: 12,
+            ptw_level: 4,
+            ptw_cache_entries: 8,
+            mmio: 9,
+            mmio_latency: 1,
+            flush_line: 4,
+            flush_scan: 2,
+        }
+    }
+}
+
+/// Everything that distinguishes one hart from another kind of hart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HartConfig {
+    /// Bits of satp.ASID that exist, 0..=16.
+    pub asid_bits: u32,
+    /// PMP entries, 0, 16 or 64.
+    pub pmp_entries: u32,
+    /// Whether stimecmp exists (Sstc).
+    pub sstc: bool,
+    /// Whether cbo.clean/flush/inval exist (Zicbom).
+    pub zicbom: bool,
+    /// Whether cbo.zero exists (Zicboz).
+    pub zicboz: bool,
+    /// Cycles that an instruction takes in functional mode, at least 1.
+    pub functional_cpi: u32,
+    /// L1 data cache.
+    pub l1d: CacheGeometry,
+    /// L1 instruction cache.
+    pub l1i: CacheGeometry,
+    /// Data TLB.
+    pub dtlb: TlbGeometry,
+    /// Instruction TLB.
+    pub itlb: TlbGeometry,
+    /// Branch predictor.
+    pub predictor: PredictorGeometry,
+    /// Pipeline costs.
+    pub timing: CoreTiming,
+}
+
+/// Errors of this crate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HartError {
+    /// A configuration value outside its range.
+    #[error("hart configuration: {key} is {value}: {expected}")]
+    Config {
+        /// Name of the field.
+        key: &'static str,
+        /// What it was.
+        value: u64,
+        /// What would be right.
+        expected: &'static str,
+    },
+}
+
+impl HartConfig {
+    /// The core of the reference board.
+    pub fn rocket() -> Self {
+        let l1 = CacheGeometry { sets: 64, ways: 4, line: 64 };
+        let tlb = TlbGeometry { sectors: 8, pages_per_sector: 4, superpages: 4 };
+        Self {
+            asid_bits: 0,
+            pmp_entries: 16,
+            sstc: true,
+            zicbom: true,
+            zicboz: true,
+            functional_cpi: 1,
+            l1d: l1,
+            l1i: l1,
+            dtlb: tlb,
+            itlb: tlb,
+            predictor: PredictorGeometry { btb_entries: 28, bht_entries: 512, history_bits: 8, ras_entries: 6 },
+            timing: CoreTiming::rocket(),
+        }
+    }
+
+    /// Checks every range; the first violation is the error.
+    pub fn validate(&self) -> Result<(), HartError> {
+        fn check(key: &'static str, value: u32, ok: bool, expected: &'static str) -> Result<(), HartError> {
+            if ok {
+                Ok(())
+            } else {
+                Err(HartError::Config { key, value: value as u64, expected })
+            }
+        }
+        check("asid_bits", self.asid_bits, self.asid_bits <= 16, "0..=16")?;
+        check("pmp_entries", self.pmp_entries, matches!(self.pmp_entries, 0 | 16 | 64), "0, 16 or 64")?;
+        check("functional_cpi", self.functional_cpi, (1..=1000).contains(&self.functional_cpi), "1..=1000")?;
+        for (sets, ways, line, c) in [
+            ("l1d.sets", "l1d.ways", "l1d.line", self.l1d),
+            ("l1i.sets", "l1i.ways", "l1i.line", self.l1i),
+        ] {
+            check(line, c.line, c.line == 64, "64 (bytes)")?;
+            check(sets, c.sets, c.sets.is_power_of_two() && c.sets <= 64, "a power of two, 1..=64")?;
+            check(ways, c.ways, c.ways.is_power_of_two() && c.ways <= 16, "a power of two, 1..=16")?;
+        }
+        for (s, p, u, t) in [
+            ("dtlb.sectors", "dtlb.pages_per_sector", "dtlb.superpages", self.dtlb),
+            ("itlb.sectors", "itlb.pages_per_sector", "itlb.superpages", self.itlb),
+        ] {
+            check(s, t.sectors, t.sectors.is_power_of_two() && t.sectors <= 8, "a power of two, 1..=8")?;
+            check(p, t.pages_per_sector, t.pages_per_sector == 4, "4")?;
+            check(u, t.superpages, t.superpages.is_power_of_two() && t.superpages <= 8, "a power of two, 1..=8")?;
+        }
+        let p = self.predictor;
+        check("predictor.btb_entries", p.btb_entries, (1..=254).contains(&p.btb_entries), "1..=254")?;
+        check(
+            "predictor.bht_entries",
+            p.bht_entries,
+            p.bht_entries.is_power_of_two() && p.bht_entries <= 1 << 16,
+            "a power of two, at most 65536",
+        )?;
+        check(
+            "predictor.history_bits",
+            p.history_bits,
+            p.history_bits <= p.bht_entries.trailing_zeros(),
+            "at most log2 of bht_entries",
+        )?;
+        check("predictor.ras_entries", p.ras_entries, (1..=64).contains(&p.ras_entries), "1..=64")?;
+        check(
+            "timing.ptw_cache_entries",
+            self.timing.ptw_cache_entries,
+            (1..=64).contains(&self.timing.ptw_cache_entries),
+            "1..=64",
+        )?;
+        Ok(())
+    }
+}

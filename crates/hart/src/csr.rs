@@ -1,0 +1,461 @@
+//! Behaviour of control and status registers; their numbers, masks and reset
+//! values are rows of `nagori_isa::csr`.
+
+use crate::hart::{Hart, HartStats, Privilege};
+use crate::trap::{irq, status, Trap};
+use crate::world::World;
+use nagori_isa::csr::{self as table, CsrKind};
+use serde::{Deserialize, Serialize};
+
+/// A counter that runs with a source, can be set and can be stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    offset: u64,
+    frozen: Option<u64>,
+}
+
+impl Counter {
+    fn read(&self, source: u64) -> u64 {
+        self.frozen.unwrap_or(source.wrapping_add(self.offset))
+    }
+    fn write(&mut self, source: u64, value: u64) {
+        if self.frozen.is_some() {
+            self.frozen = Some(value);
+        } else {
+            self.offset = value.wrapping_sub(source);
+        }
+    }
+    fn inhibit(&mut self, source: u64, stop: bool) {
+        match (stop, self.frozen) {
+            (true, None) => self.frozen = Some(self.read(source)),
+            (false, Some(v)) => {
+                self.frozen = None;
+                self.offset = v.wrapping_sub(source);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Event counters that exist (mhpmcounter3 on); the rest read zero.
+pub const HPM_COUNTERS: usize = 8;
+
+/// Storage of the registers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Csrs {
+    pub mstatus: u64,
+    pub mie: u64,
+    pub mip_soft: u64,
+    pub medeleg: u64,
+    pub mideleg: u64,
+    pub mtvec: u64,
+    pub stvec: u64,
+    pub mepc: u64,
+    pub sepc: u64,
+    pub mcause: u64,
+    pub scause: u64,
+    pub mtval: u64,
+    pub stval: u64,
+    pub mscratch: u64,
+    pub sscratch: u64,
+    pub mcounteren: u64,
+    pub scounteren: u64,
+    pub mcountinhibit: u64,
+    pub menvcfg: u64,
+    pub senvcfg: u64,
+    pub satp: u64,
+    pub stimecmp: u64,
+    pub frm: u8,
+    pub fflags: u8,
+    cycle: Counter,
+    instret: Counter,
+    hpm: [Counter; HPM_COUNTERS],
+    hpm_event: [u8; HPM_COUNTERS],
+}
+
+impl Default for Csrs {
+    fn default() -> Self {
+        Self {
+            mstatus: 0,
+            mie: 0,
+            mip_soft: 0,
+            medeleg: 0,
+            mideleg: 0,
+            mtvec: 0,
+            stvec: 0,
+            mepc: 0,
+            sepc: 0,
+            mcause: 0,
+            scause: 0,
+            mtval: 0,
+            stval: 0,
+            mscratch: 0,
+            sscratch: 0,
+            mcounteren: 0,
+            scounteren: 0,
+            mcountinhibit: 0,
+            menvcfg: 0,
+            senvcfg: 0,
+            satp: 0,
+            stimecmp: u64::MAX,
+            frm: 0,
+            fflags: 0,
+            cycle: Counter::default(),
+            instret: Counter::default(),
+            hpm: [Counter::default(); HPM_COUNTERS],
+            hpm_event: [0; HPM_COUNTERS],
+        }
+    }
+}
+
+impl Csrs {
+    /// menvcfg.STCE: stimecmp belongs to S and drives STIP.
+    pub fn stce(&self) -> bool {
+        self.menvcfg >> 63 != 0
+    }
+
+    /// Address space in force (satp.ASID).
+    pub fn asid(&self) -> u16 {
+        (self.satp >> 44) as u16
+    }
+
+    fn plain(&mut self, number: u16) -> Option<&mut u64> {
+        Some(match number {
+            0x106 => &mut self.scounteren,
+            0x140 => &mut self.sscratch,
+            0x141 => &mut self.sepc,
+            0x142 => &mut self.scause,
+            0x143 => &mut self.stval,
+            0x302 => &mut self.medeleg,
+            0x303 => &mut self.mideleg,
+            0x304 => &mut self.mie,
+            0x306 => &mut self.mcounteren,
+            0x340 => &mut self.mscratch,
+            0x341 => &mut self.mepc,
+            0x342 => &mut self.mcause,
+            0x343 => &mut self.mtval,
+            _ => return None,
+        })
+    }
+}
+
+/// misa: RV64, extensions A C D F I M S U.
+const MISA: u64 = 2 << 62 | 1 << 0 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 20;
+/// UXL and SXL are fixed at 64 bits.
+const XL: u64 = 2 << 32 | 2 << 34;
+const UXL: u64 = 2 << 32;
+
+/// Position in time of the instruction that touches a CSR.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    pub cycle: u64,
+    pub instret: u64,
+}
+
+impl Hart {
+    fn counter_allowed(&self, index: u64) -> bool {
+        let bit = 1 << index;
+        match self.privilege {
+            Privilege::Machine => true,
+            Privilege::Supervisor => self.csr.mcounteren & bit != 0,
+            Privilege::User => self.csr.mcounteren & self.csr.scounteren & bit != 0,
+        }
+    }
+
+    fn csr_exists(&self, number: u16) -> bool {
+        let Some(_) = table::lookup(number) else { return false };
+        let n = self.config.pmp_entries as u16;
+        match number {
+            0x3a0..=0x3af => n > 0 && number & 1 == 0,
+            0x3b0..=0x3ef => n > 0,
+            0x14d => self.config.sstc,
+            _ => true,
+        }
+    }
+
+    /// Whether the current mode may touch the register; the trap it gets otherwise.
+    fn check_csr(&self, number: u16, write: bool, raw: u32) -> Result<(), Trap> {
+        let illegal = Err(Trap::illegal(raw));
+        if !self.csr_exists(number)
+            || (self.privilege as u8) < table::privilege(number)
+            || (write && table::read_only(number))
+        {
+            return illegal;
+        }
+        match number {
+            0x001..=0x003 if self.csr.mstatus & status::FS == 0 => illegal,
+            0xc00..=0xc1f if !self.counter_allowed(number as u64 - 0xc00) => illegal,
+            0x180 if self.privilege == Privilege::Supervisor && self.csr.mstatus & status::TVM != 0 => illegal,
+            0x14d if self.privilege == Privilege::Supervisor
+                && (!self.csr.stce() || self.csr.mcounteren & 2 == 0) =>
+            {
+                illegal
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn hpm(&self, index: u16) -> u64 {
+        let k = index as usize - 3;
+        if k >= HPM_COUNTERS {
+            return 0;
+        }
+        self.csr.hpm[k].read(self.stats.event(self.csr.hpm_event[k] as u64))
+    }
+
+    fn mstatus(&self) -> u64 {
+        let st = self.csr.mstatus;
+        let sd = if st & status::FS == status::FS { 1 << 63 } else { 0 };
+        st | XL | sd
+    }
+
+    /// Value of a register that exists, without a privilege check.
+    pub(crate) fn csr_value<W: World>(&mut self, w: &W, number: u16, at: Moment) -> u64 {
+        let Some(row) = table::lookup(number) else { return 0 };
+        match row.kind {
+            CsrKind::Fixed => return row.reset,
+            CsrKind::Plain => return self.csr.plain(number).map_or(row.reset, |p| *p),
+            CsrKind::Handler => {}
+        }
+        match number {
+            0x001 => self.csr.fflags as u64,
+            0x002 => self.csr.frm as u64,
+            0x003 => (self.csr.frm as u64) << 5 | self.csr.fflags as u64,
+            0x100 => self.mstatus() & (table::SSTATUS_MASK | UXL | 1 << 63),
+            0x104 => self.csr.mie & self.csr.mideleg,
+            0x105 => self.csr.stvec,
+            0x10a => self.csr.senvcfg,
+            0x144 => self.mip() & self.csr.mideleg,
+            0x14d => self.csr.stimecmp,
+            0x180 => self.csr.satp,
+            0x300 => self.mstatus(),
+            0x301 => MISA,
+            0x305 => self.csr.mtvec,
+            0x30a => self.csr.menvcfg,
+            0x320 => self.csr.mcountinhibit,
+            0x323..=0x33f => *self.csr.hpm_event.get(number as usize - 0x323).unwrap_or(&0) as u64,
+            0x344 => self.mip(),
+            0x3a0..=0x3af => self.pmp.read_cfg(number as usize - 0x3a0),
+            0x3b0..=0x3ef => self.pmp.read_addr(number as usize - 0x3b0),
+            0xb00 | 0xc00 => self.csr.cycle.read(at.cycle),
+            0xb02 | 0xc02 => self.csr.instret.read(at.instret),
+            0xb03..=0xb1f => self.hpm(number - 0xb00),
+            0xc03..=0xc1f => self.hpm(number - 0xc00),
+            0xc01 => w.time(at.cycle),
+            0xf14 => self.id as u64,
+            _ => row.reset,
+        }
+    }
+
+    /// Writes a register that exists, without a privilege check.
+    pub(crate) fn set_csr<W: World>(&mut self, w: &W, number: u16, value: u64, at: Moment) {
+        let Some(row) = table::lookup(number) else { return };
+        let masked = |old: u64| old & !row.mask | value & row.mask;
+        match row.kind {
+            CsrKind::Fixed => return,
+            CsrKind::Plain => {
+                if let Some(p) = self.csr.plain(number) {
+                    *p = *p & !row.mask | value & row.mask;
+                }
+                self.recheck = true;
+                return;
+            }
+            CsrKind::Handler => {}
+        }
+        match number {
+            0x001 => {
+                self.csr.fflags = value as u8 & 0x1f;
+                self.fp_dirty();
+            }
+            0x002 => {
+                self.csr.frm = value as u8 & 7;
+                self.fp_dirty();
+            }
+            0x003 => {
+                self.csr.fflags = value as u8 & 0x1f;
+                self.csr.frm = (value >> 5) as u8 & 7;
+                self.fp_dirty();
+            }
+            0x100 => self.set_mstatus(masked(self.csr.mstatus)),
+            0x104 => {
+                let m = self.csr.mideleg;
+                self.csr.mie = self.csr.mie & !m | value & m;
+                self.recheck = true;
+            }
+            0x105 => self.csr.stvec = masked(self.csr.stvec),
+            0x10a => self.csr.senvcfg = legal_cbie(masked(self.csr.senvcfg), self.csr.senvcfg),
+            0x144 => {
+                let m = self.csr.mideleg & irq::SSIP;
+                self.csr.mip_soft = self.csr.mip_soft & !m | value & m;
+                self.recheck = true;
+            }
+            0x14d => {
+                self.csr.stimecmp = value;
+                self.update_timer(w);
+            }
+            0x180 => self.set_satp(value),
+            0x300 => {
+                let mut v = masked(self.csr.mstatus);
+                if v >> 11 & 3 == 2 {
+                    v = v & !status::MPP | self.csr.mstatus & status::MPP;
+                }
+                self.set_mstatus(v);
+            }
+            0x305 => self.csr.mtvec = masked(self.csr.mtvec),
+            0x30a => {
+                let mut v = legal_cbie(masked(self.csr.menvcfg), self.csr.menvcfg);
+                if !self.config.sstc {
+                    v &= !(1 << 63);
+                }
+                self.csr.menvcfg = v;
+                self.update_timer(w);
+            }
+            0x320 => {
+                let v = value & row.mask;
+                self.csr.mcountinhibit = v;
+                self.csr.cycle.inhibit(at.cycle, v & 1 != 0);
+                self.csr.instret.inhibit(at.instret + 1, v & 4 != 0);
+                for k in 0..HPM_COUNTERS {
+                    let source = self.stats.event(self.csr.hpm_event[k] as u64);
+                    self.csr.hpm[k].inhibit(source, v >> (k + 3) & 1 != 0);
+                }
+            }
+            0x323..=0x33f => {
+                let k = number as usize - 0x323;
+                if k < HPM_COUNTERS && value < HartStats::EVENTS.len() as u64 {
+                    let now = self.csr.hpm[k].read(self.stats.event(self.csr.hpm_event[k] as u64));
+                    self.csr.hpm_event[k] = value as u8;
+                    self.csr.hpm[k].write(self.stats.event(value), now);
+                }
+            }
+            0x344 => {
+                let mut m = row.mask;
+                if self.csr.stce() {
+                    m &= !irq::STIP;
+                }
+                self.csr.mip_soft = self.csr.mip_soft & !m | value & m;
+                self.recheck = true;
+            }
+            0x3a0..=0x3af => {
+                self.pmp.write_cfg(number as usize - 0x3a0, value);
+                self.flush_filters();
+            }
+            0x3b0..=0x3ef => {
+                self.pmp.write_addr(number as usize - 0x3b0, value & row.mask);
+                self.flush_filters();
+            }
+            // The write takes the place of this instruction's own increment.
+            0xb00 => self.csr.cycle.write(at.cycle, value),
+            0xb02 => self.csr.instret.write(at.instret + 1, value),
+            0xb03..=0xb1f => {
+                let k = number as usize - 0xb03;
+                if k < HPM_COUNTERS {
+                    let source = self.stats.event(self.csr.hpm_event[k] as u64);
+                    self.csr.hpm[k].write(source, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn set_mstatus(&mut self, v: u64) {
+        self.csr.mstatus = v;
+        self.context_changed();
+    }
+
+    pub(crate) fn fp_dirty(&mut self) {
+        self.csr.mstatus |= status::FS;
+    }
+
+    fn set_satp(&mut self, value: u64) {
+        let mode = value >> 60;
+        // WARL: a write with an unsupported mode has no effect.
+        if mode != 0 && mode != 8 {
+            return;
+        }
+        let asid = value >> 44 & ((1 << self.config.asid_bits) - 1);
+        let new = mode << 60 | asid << 44 | value & ((1 << 44) - 1);
+        if new != self.csr.satp {
+            self.csr.satp = new;
+            self.walks.clear();
+            self.flush_filters();
+        }
+    }
+
+    pub(crate) fn update_timer<W: World>(&mut self, w: &W) {
+        self.timer_cycle = if self.csr.stce() { w.cycle_of_time(self.csr.stimecmp) } else { u64::MAX };
+        self.recheck = true;
+    }
+
+    /// One CSR instruction: reads the old value, writes a new one if asked to.
+    pub(crate) fn csr_access<W: World>(
+        &mut self,
+        w: &W,
+        number: u16,
+        raw: u32,
+        at: Moment,
+        write: Option<CsrWrite>,
+    ) -> Result<u64, Trap> {
+        self.check_csr(number, write.is_some(), raw)?;
+        let old = self.csr_value(w, number, at);
+        if let Some(op) = write {
+            // A read-modify-write of mip must not latch the external line into the software bit.
+            let base = if number == 0x344 {
+                old & !irq::SEIP | self.csr.mip_soft & irq::SEIP
+            } else {
+                old
+            };
+            let new = match op {
+                CsrWrite::Put(v) => v,
+                CsrWrite::Set(v) => base | v,
+                CsrWrite::Clear(v) => base & !v,
+            };
+            self.set_csr(w, number, new, at);
+        }
+        Ok(old)
+    }
+}
+
+/// CBIE has a reserved encoding, 2: a write of it keeps the field.
+fn legal_cbie(new: u64, old: u64) -> u64 {
+    if new >> 4 & 3 == 2 {
+        new & !0x30 | old & 0x30
+    } else {
+        new
+    }
+}
+
+/// What a CSR instruction writes.
+#[derive(Clone, Copy)]
+pub(crate) enum CsrWrite {
+    Put(u64),
+    Set(u64),
+    Clear(u64),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plain_row_has_storage() {
+        let mut c = Csrs::default();
+        for r in table::CSRS.iter().filter(|r| r.kind == CsrKind::Plain) {
+            for n in r.first..r.first + r.count {
+                assert!(c.plain(n).is_some(), "{}", table::name(n));
+            }
+        }
+    }
+
+    #[test]
+    fn counters_stop_and_go_on() {
+        let mut c = Counter::default();
+        c.write(100, 5);
+        assert_eq!(c.read(110), 15);
+        c.inhibit(110, true);
+        assert_eq!(c.read(500), 15);
+        c.inhibit(500, false);
+        assert_eq!(c.read(501), 16);
+    }
+}

@@ -1,0 +1,775 @@
+//! The interpreter: runs predecoded blocks.
+
+use crate::block::{CodeCache, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE};
+use crate::csr::{CsrWrite, Moment};
+use crate::filter::{FilterEntry, EMPTY, NEVER, SLOTS};
+use crate::hart::{Exit, Hart, Privilege};
+use crate::mem::block_shift;
+use crate::mmu::RunPoint;
+use crate::pmp::Access;
+use crate::predict::Outcome;
+use crate::trap::{cause, status, Trap};
+use crate::world::World;
+use crate::cache::{Notice, NO_SLOT};
+use nagori_isa::{Format, Op};
+
+/// How a block ended.
+enum End {
+    /// Every instruction retired; the hart's pc is set.
+    Done,
+    /// The instruction at this index trapped.
+    Trap(usize, Trap),
+    /// Left after the instruction at this index.
+    Left(usize),
+}
+
+impl Hart {
+    /// Runs until the local time reaches `limit` or something else must happen first.
+    ///
+    /// Time is looked at between blocks only, so the hart may pass the limit by a block.
+    pub fn run<W: World>(&mut self, code: &mut CodeCache, w: &mut W, limit: u64) -> Exit {
+        self.resume_reservation(w);
+        let exit = if self.timed {
+            self.run_mode::<W, true>(code, w, limit)
+        } else {
+            self.run_mode::<W, false>(code, w, limit)
+        };
+        self.suspend_reservation(w);
+        exit
+    }
+
+    fn resume_reservation<W: World>(&mut self, w: &mut W) {
+        if self.reservation.is_some() {
+            self.reservation = w.coherence().reservations[self.id].take();
+        }
+        self.recheck = true;
+    }
+
+    /// While another hart runs, its stores to the reserved line have to be seen.
+    fn suspend_reservation<W: World>(&mut self, w: &mut W) {
+        let c = w.coherence();
+        c.reservations[self.id] = self.reservation;
+        if let Some(line) = self.reservation {
+            c.post_others(self.id, Notice::GuardPage(line >> 12));
+        }
+    }
+
+    fn run_mode<W: World, const TIMED: bool>(&mut self, code: &mut CodeCache, w: &mut W, limit: u64) -> Exit {
+        loop {
+            let mut stop = limit;
+            if self.timer_cycle > self.cycle {
+                stop = stop.min(self.timer_cycle);
+            }
+            self.recheck = false;
+            self.apply_notices(code, w);
+            if self.waiting {
+                if !self.wakes() {
+                    return Exit::Wfi;
+                }
+                self.waiting = false;
+            }
+            if let Some(i) = self.pending_interrupt() {
+                self.take_trap(w, cause::INTERRUPT | i, 0);
+                self.recheck = false;
+            }
+            if self.cycle >= limit {
+                return Exit::Limit;
+            }
+            while self.cycle < stop && !self.recheck {
+                let pc = self.pc;
+                let id = match self.find_block(code, w, pc) {
+                    Ok(id) => id,
+                    Err(t) => {
+                        self.take_trap(w, t.cause, t.tval);
+                        break;
+                    }
+                };
+                let b = code.blocks[id as usize];
+                let ops = &code.ops[b.start as usize..b.start as usize + b.count as usize];
+                match self.block::<W, TIMED>(w, ops, pc, pc.wrapping_add(b.bytes as u64)) {
+                    End::Done => {
+                        self.cycle += b.cost as u64;
+                        self.instret += b.count as u64;
+                        if TIMED {
+                            self.pending = b.pending;
+                        }
+                    }
+                    End::Left(i) => {
+                        let next = i + 1;
+                        self.cycle += ops.get(next).map_or(b.cost as u64, |p| p.cost as u64);
+                        self.instret += next as u64;
+                        self.pc = ops
+                            .get(next)
+                            .map_or(pc.wrapping_add(b.bytes as u64), |p| pc.wrapping_add(p.off as u64));
+                        self.pending = 0;
+                        self.leave = false;
+                        return Exit::Device;
+                    }
+                    End::Trap(i, t) => {
+                        self.cycle += ops[i].cost as u64;
+                        self.instret += i as u64;
+                        self.pc = pc.wrapping_add(ops[i].off as u64);
+                        let device = std::mem::take(&mut self.leave);
+                        self.take_trap(w, t.cause, t.tval);
+                        if device {
+                            return Exit::Device;
+                        }
+                    }
+                }
+                if self.waiting {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Makes sure that the line of an instruction is in L1I, at the cost it has.
+    #[inline(always)]
+    fn fetch_line<W: World>(&mut self, w: &mut W, va: u64, at: RunPoint) {
+        let key = va & !63 | (self.privilege as u64) << 3;
+        if self.fetch.at((va >> 6) as usize).read != key {
+            self.fetch_line_slow(w, va, key, at);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_line_slow<W: World>(&mut self, w: &mut W, va: u64, key: u64, at: RunPoint) {
+        let p = self.privilege;
+        // The block was decoded, so the address was legal then; a fault now can only
+        // come from a table that changed without sfence, and costs no more than a walk.
+        let Ok((pa, way)) = self.translate_timed(w, va, Access::Fetch, p, at) else { return };
+        let index = self.l1i_touch(w, pa, at);
+        let slot = (va >> 6) as usize & (SLOTS - 1);
+        let cache = &mut w.coherence().l1i[self.id];
+        let old_slot = cache.slot(index);
+        if old_slot != NO_SLOT && old_slot as usize != slot {
+            *self.fetch.at_mut(old_slot as usize) = EMPTY;
+        }
+        let old = *self.fetch.at(slot);
+        if old.read != NEVER && old.l1 as usize != index {
+            cache.set_slot(old.l1 as usize, NO_SLOT);
+        }
+        cache.set_slot(index, slot as u16);
+        *self.fetch.at_mut(slot) = FilterEntry { read: key, write: NEVER, delta: 0, l1: index as u16, way };
+    }
+
+    #[inline(always)]
+    fn predicted(&mut self, o: Outcome) {
+        let t = &self.config.timing;
+        self.cycle += match o {
+            Outcome::Right => return,
+            Outcome::Late => t.btb_miss_jump,
+            Outcome::Return => t.predicted_return,
+            Outcome::Wrong => {
+                self.stats.mispredicts += 1;
+                t.mispredict
+            }
+        } as u64;
+    }
+
+    /// A load close behind a store may have to wait for it.
+    #[inline(always)]
+    fn hazard(&mut self, p: &PreOp, va: u64) {
+        if p.flags & HAZARD != 0 && (va ^ self.last_store) & 0xff8 == 0 {
+            self.cycle += self.config.timing.store_load_hazard as u64;
+        }
+    }
+
+    #[inline(always)]
+    fn touch_way(&mut self, way: u8) {
+        if way != self.last_way {
+            self.last_way = way;
+            self.dtlb.touch(way);
+        }
+    }
+
+    fn block<W: World, const TIMED: bool>(&mut self, w: &mut W, ops: &[PreOp], pc0: u64, end: u64) -> End {
+        if TIMED {
+            if self.pending != 0 {
+                self.cycle += self.pending_stall(ops, self.pending);
+            }
+            self.fetch_line(w, pc0, RunPoint { offset: 0, pc: pc0 });
+        }
+        let mut next = end;
+        let shift = block_shift(TIMED);
+        let block_mask = !((1u64 << shift) - 1);
+
+        for (i, p) in ops.iter().enumerate() {
+            macro_rules! pc {
+                () => {
+                    pc0.wrapping_add(p.off as u64)
+                };
+            }
+            macro_rules! at {
+                () => {
+                    RunPoint { offset: p.cost as u64, pc: pc!() }
+                };
+            }
+            macro_rules! x {
+                ($r:expr) => {
+                    self.x[($r & 63) as usize]
+                };
+            }
+            macro_rules! a {
+                () => {
+                    x!(p.rs1)
+                };
+            }
+            macro_rules! b {
+                () => {
+                    x!(p.rs2)
+                };
+            }
+            macro_rules! imm {
+                () => {
+                    p.imm as i64 as u64
+                };
+            }
+            macro_rules! set {
+                ($v:expr) => {{
+                    let v: u64 = $v;
+                    x!(p.rd) = v;
+                }};
+            }
+            macro_rules! setw {
+                ($v:expr) => {{
+                    let v: u32 = $v;
+                    x!(p.rd) = v as i32 as i64 as u64;
+                }};
+            }
+            macro_rules! check {
+                ($r:expr) => {
+                    match $r {
+                        Ok(v) => v,
+                        Err(t) => return End::Trap(i, t),
+                    }
+                };
+            }
+            macro_rules! illegal {
+                () => {
+                    return End::Trap(i, self.illegal_at(w, p, pc!()))
+                };
+            }
+            macro_rules! left {
+                () => {
+                    if self.leave {
+                        return End::Left(i);
+                    }
+                };
+            }
+            macro_rules! load {
+                ($read:ident, $t:ty, $size:expr) => {{
+                    let va = a!().wrapping_add(imm!());
+                    if W::ACCESS {
+                        w.access(self.id, self.cycle + p.cost as u64, pc!(), va, $size, false);
+                    }
+                    let e = self.data.at((va >> shift) as usize);
+                    let key = va & (block_mask | ($size - 1)) | self.dctx;
+                    if e.read == key {
+                        let (delta, way) = (e.delta, e.way);
+                        if TIMED {
+                            self.touch_way(way);
+                            self.hazard(p, va);
+                        }
+                        w.ram().$read(va.wrapping_add(delta)).unwrap_or(0) as $t
+                    } else {
+                        if TIMED {
+                            self.hazard(p, va);
+                        }
+                        let v = check!(self.load_slow::<W, TIMED>(w, va, $size, at!()));
+                        v as $t
+                    }
+                }};
+            }
+            macro_rules! store {
+                ($write:ident, $t:ty, $size:expr, $v:expr) => {{
+                    let va = a!().wrapping_add(imm!());
+                    let v: u64 = $v;
+                    if W::ACCESS {
+                        w.access(self.id, self.cycle + p.cost as u64, pc!(), va, $size, true);
+                    }
+                    let e = self.data.at((va >> shift) as usize);
+                    let key = va & (block_mask | ($size - 1)) | self.dctx;
+                    if TIMED {
+                        self.last_store = va;
+                    }
+                    if e.write == key {
+                        let (delta, way) = (e.delta, e.way);
+                        if TIMED {
+                            self.touch_way(way);
+                        }
+                        let _ = w.ram().$write(va.wrapping_add(delta), v as $t);
+                    } else {
+                        check!(self.store_slow::<W, TIMED>(w, va, $size, v, at!()));
+                        left!();
+                    }
+                }};
+            }
+            macro_rules! branch {
+                ($taken:expr) => {{
+                    let taken = $taken;
+                    let target = pc!().wrapping_add(imm!());
+                    if TIMED {
+                        let o = self.predictor.branch(pc!(), target, taken);
+                        self.predicted(o);
+                    }
+                    if taken {
+                        next = target;
+                    }
+                }};
+            }
+            macro_rules! amo_w {
+                (|$o:ident| $f:expr) => {{
+                    let va = a!();
+                    let v = b!() as u32;
+                    let f = |old: u64| {
+                        let $o = old as u32;
+                        let r: u32 = $f(v);
+                        r as u64
+                    };
+                    let old = check!(self.amo_traced::<W, TIMED>(w, va, 4, at!(), f));
+                    set!(old);
+                }};
+            }
+            macro_rules! amo_d {
+                (|$o:ident| $f:expr) => {{
+                    let va = a!();
+                    let v = b!();
+                    let f = |$o: u64| -> u64 { $f(v) };
+                    let old = check!(self.amo_traced::<W, TIMED>(w, va, 8, at!(), f));
+                    set!(old);
+                }};
+            }
+            if TIMED && p.flags & NEW_LINE != 0 {
+                let last = pc!().wrapping_add(p.len.max(2) as u64 - 1);
+                self.fetch_line(w, last, at!());
+            }
+            if W::RETIRE {
+                let raw = self.raw_at(w, pc!(), p.len);
+                w.retired(self.id, self.cycle + p.cost as u64, pc!(), raw, self.privilege as u8);
+            }
+            use Op::*;
+            match p.op {
+                Addi => set!(a!().wrapping_add(imm!())),
+                Add => set!(a!().wrapping_add(b!())),
+                Ld => {
+                    set!(load!(read_u64, u64, 8));
+                    left!();
+                }
+                Sd => store!(write_u64, u64, 8, b!()),
+                Lw => {
+                    set!(load!(read_u32, u32, 4) as i32 as i64 as u64);
+                    left!();
+                }
+                Sw => store!(write_u32, u32, 4, b!()),
+                Lwu => {
+                    set!(load!(read_u32, u32, 4) as u64);
+                    left!();
+                }
+                Lbu => {
+                    set!(load!(read_u8, u8, 1) as u64);
+                    left!();
+                }
+                Lb => {
+                    set!(load!(read_u8, u8, 1) as i8 as i64 as u64);
+                    left!();
+                }
+                Lhu => {
+                    set!(load!(read_u16, u16, 2) as u64);
+                    left!();
+                }
+                Lh => {
+                    set!(load!(read_u16, u16, 2) as i16 as i64 as u64);
+                    left!();
+                }
+                Sb => store!(write_u8, u8, 1, b!()),
+                Sh => store!(write_u16, u16, 2, b!()),
+                Beq => branch!(a!() == b!()),
+                Bne => branch!(a!() != b!()),
+                Blt => branch!((a!() as i64) < b!() as i64),
+                Bge => branch!(a!() as i64 >= b!() as i64),
+                Bltu => branch!(a!() < b!()),
+                Bgeu => branch!(a!() >= b!()),
+                Jal => {
+                    let target = pc!().wrapping_add(imm!());
+                    let link = pc!().wrapping_add(p.len as u64);
+                    if TIMED {
+                        let o = self.predictor.jump(pc!(), target, is_link(p.rd).then_some(link));
+                        self.predicted(o);
+                    }
+                    set!(link);
+                    next = target;
+                }
+                Jalr => {
+                    let target = a!().wrapping_add(imm!()) & !1;
+                    let link = pc!().wrapping_add(p.len as u64);
+                    if TIMED {
+                        let o = if is_link(p.rs1) && !is_link(p.rd) {
+                            self.predictor.ret(target)
+                        } else {
+                            self.predictor.indirect(pc!(), target, is_link(p.rd).then_some(link))
+                        };
+                        self.predicted(o);
+                    }
+                    set!(link);
+                    next = target;
+                }
+                Lui => set!(imm!()),
+                Auipc => set!(pc!().wrapping_add(imm!())),
+                Slti => set!(((a!() as i64) < p.imm as i64) as u64),
+                Sltiu => set!((a!() < imm!()) as u64),
+                Xori => set!(a!() ^ imm!()),
+                Ori => set!(a!() | imm!()),
+                Andi => set!(a!() & imm!()),
+                Slli => set!(a!() << (p.imm & 63)),
+                Srli => set!(a!() >> (p.imm & 63)),
+                Srai => set!((a!() as i64 >> (p.imm & 63)) as u64),
+                Sub => set!(a!().wrapping_sub(b!())),
+                Sll => set!(a!() << (b!() & 63)),
+                Slt => set!(((a!() as i64) < b!() as i64) as u64),
+                Sltu => set!((a!() < b!()) as u64),
+                Xor => set!(a!() ^ b!()),
+                Srl => set!(a!() >> (b!() & 63)),
+                Sra => set!((a!() as i64 >> (b!() & 63)) as u64),
+                Or => set!(a!() | b!()),
+                And => set!(a!() & b!()),
+                Addiw => setw!((a!() as u32).wrapping_add(p.imm as u32)),
+                Slliw => setw!((a!() as u32) << (p.imm & 31)),
+                Srliw => setw!(a!() as u32 >> (p.imm & 31)),
+                Sraiw => setw!((a!() as i32 >> (p.imm & 31)) as u32),
+                Addw => setw!((a!() as u32).wrapping_add(b!() as u32)),
+                Subw => setw!((a!() as u32).wrapping_sub(b!() as u32)),
+                Sllw => setw!((a!() as u32) << (b!() & 31)),
+                Srlw => setw!(a!() as u32 >> (b!() & 31)),
+                Sraw => setw!((a!() as i32 >> (b!() & 31)) as u32),
+                Mul => {
+                    if TIMED {
+                        self.mul_time(b!());
+                    }
+                    set!(a!().wrapping_mul(b!()))
+                }
+                Mulw => {
+                    if TIMED {
+                        self.mul_time(b!() as i32 as i64 as u64);
+                    }
+                    setw!((a!() as u32).wrapping_mul(b!() as u32))
+                }
+                Mulh => {
+                    if TIMED {
+                        self.mul_time(b!());
+                    }
+                    set!(((a!() as i64 as i128 * b!() as i64 as i128) >> 64) as u64)
+                }
+                Mulhu => {
+                    if TIMED {
+                        self.mul_time(b!());
+                    }
+                    set!(((a!() as u128 * b!() as u128) >> 64) as u64)
+                }
+                Mulhsu => {
+                    if TIMED {
+                        self.mul_time(b!());
+                    }
+                    set!(((a!() as i64 as i128 * b!() as i128) >> 64) as u64)
+                }
+                Div | Divu | Rem | Remu | Divw | Divuw | Remw | Remuw => {
+                    let (va, vb) = (a!(), b!());
+                    if TIMED {
+                        self.div_time(p.op, va, vb);
+                    }
+                    set!(divide(p.op, va, vb));
+                }
+                Fld => {
+                    if !self.fp_on() {
+                        illegal!();
+                    }
+                    let v = load!(read_u64, u64, 8);
+                    self.f[(p.rd & 31) as usize] = v;
+                    self.fp_dirty();
+                    left!();
+                }
+                Flw => {
+                    if !self.fp_on() {
+                        illegal!();
+                    }
+                    let v = load!(read_u32, u32, 4);
+                    self.f[(p.rd & 31) as usize] = v as u64 | 0xffff_ffff_0000_0000;
+                    self.fp_dirty();
+                    left!();
+                }
+                Fsd => {
+                    if !self.fp_on() {
+                        illegal!();
+                    }
+                    store!(write_u64, u64, 8, self.f[(p.rs2 & 31) as usize])
+                }
+                Fsw => {
+                    if !self.fp_on() {
+                        illegal!();
+                    }
+                    store!(write_u32, u32, 4, self.f[(p.rs2 & 31) as usize])
+                }
+                LrW => {
+                    let va = a!();
+                    let v = check!(self.load_reserved::<W, TIMED>(w, va, 4, at!()));
+                    setw!(v as u32);
+                }
+                LrD => {
+                    let va = a!();
+                    set!(check!(self.load_reserved::<W, TIMED>(w, va, 8, at!())));
+                }
+                ScW | ScD => {
+                    let (va, v) = (a!(), b!());
+                    let size = if p.op == ScW { 4 } else { 8 };
+                    let ok = check!(self.store_conditional::<W, TIMED>(w, va, size, v, at!()));
+                    set!(!ok as u64);
+                }
+                AmoswapW => amo_w!(|_o| |v: u32| v),
+                AmoaddW => amo_w!(|o| |v: u32| o.wrapping_add(v)),
+                AmoxorW => amo_w!(|o| |v: u32| o ^ v),
+                AmoandW => amo_w!(|o| |v: u32| o & v),
+                AmoorW => amo_w!(|o| |v: u32| o | v),
+                AmominW => amo_w!(|o| |v: u32| (o as i32).min(v as i32) as u32),
+                AmomaxW => amo_w!(|o| |v: u32| (o as i32).max(v as i32) as u32),
+                AmominuW => amo_w!(|o| |v: u32| o.min(v)),
+                AmomaxuW => amo_w!(|o| |v: u32| o.max(v)),
+                AmoswapD => amo_d!(|_o| |v: u64| v),
+                AmoaddD => amo_d!(|o| |v: u64| o.wrapping_add(v)),
+                AmoxorD => amo_d!(|o| |v: u64| o ^ v),
+                AmoandD => amo_d!(|o| |v: u64| o & v),
+                AmoorD => amo_d!(|o| |v: u64| o | v),
+                AmominD => amo_d!(|o| |v: u64| (o as i64).min(v as i64) as u64),
+                AmomaxD => amo_d!(|o| |v: u64| (o as i64).max(v as i64) as u64),
+                AmominuD => amo_d!(|o| |v: u64| o.min(v)),
+                AmomaxuD => amo_d!(|o| |v: u64| o.max(v)),
+                Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR | PrefetchW => {}
+                FenceI => {
+                    if TIMED {
+                        self.fence_i(w);
+                    }
+                }
+                CboClean | CboFlush | CboInval | CboZero | CflushDL1 | CflushDL1U => {
+                    let va = a!();
+                    match self.cache_op::<W, TIMED>(w, p, va, at!()) {
+                        Some(r) => check!(r),
+                        None => illegal!(),
+                    }
+                }
+                Ebreak if p.len == ILLEGAL_LEN => {
+                    return End::Trap(i, Trap::illegal(p.imm as u32));
+                }
+                Ebreak => return End::Trap(i, Trap::new(cause::BREAKPOINT, pc!())),
+                Ecall => {
+                    return End::Trap(i, Trap::new(cause::ECALL_U + self.privilege as u64, 0));
+                }
+                Mret => {
+                    if self.privilege != Privilege::Machine {
+                        illegal!();
+                    }
+                    self.mret();
+                    next = self.pc;
+                }
+                Sret => {
+                    if self.privilege == Privilege::User
+                        || self.privilege == Privilege::Supervisor && self.csr.mstatus & status::TSR != 0
+                    {
+                        illegal!();
+                    }
+                    self.sret();
+                    next = self.pc;
+                }
+                Wfi => {
+                    if self.privilege != Privilege::Machine && self.csr.mstatus & status::TW != 0
+                        || self.privilege == Privilege::User
+                    {
+                        illegal!();
+                    }
+                    self.waiting = true;
+                    self.recheck = true;
+                }
+                SfenceVma => {
+                    if self.privilege == Privilege::User
+                        || self.privilege == Privilege::Supervisor && self.csr.mstatus & status::TVM != 0
+                    {
+                        illegal!();
+                    }
+                    let vpn = (p.rs1 != 0).then(|| a!() << 25 >> 37);
+                    let asid = (p.rs2 != 0).then(|| b!() as u16 & ((1u32 << self.config.asid_bits) - 1) as u16);
+                    self.dtlb.flush(vpn, asid);
+                    self.itlb.flush(vpn, asid);
+                    self.walks.clear();
+                    self.flush_filters();
+                }
+                Csrrw | Csrrs | Csrrc | Csrrwi | Csrrsi | Csrrci => {
+                    let v = if p.op.info().format == Format::CsrImm { p.rs1 as u64 } else { a!() };
+                    let write = match p.op {
+                        Csrrw | Csrrwi => Some(CsrWrite::Put(v)),
+                        Csrrs | Csrrsi => (p.rs1 != 0).then_some(CsrWrite::Set(v)),
+                        _ => (p.rs1 != 0).then_some(CsrWrite::Clear(v)),
+                    };
+                    let when = Moment {
+                        cycle: self.cycle + p.cost as u64,
+                        instret: self.instret + i as u64,
+                    };
+                    match self.csr_access(w, p.imm as u16, 0, when, write) {
+                        Ok(v) => set!(v),
+                        Err(_) => illegal!(),
+                    }
+                }
+                _ => {
+                    if self.fp_op(p).is_none() {
+                        illegal!();
+                    }
+                }
+            }
+        }
+        self.pc = next;
+        End::Done
+    }
+
+    /// Illegal instruction with the bits of the instruction as the trap value.
+    #[cold]
+    #[inline(never)]
+    fn illegal_at<W: World>(&mut self, w: &mut W, p: &PreOp, pc: u64) -> Trap {
+        Trap::illegal(self.raw_at(w, pc, p.len))
+    }
+
+    /// Instruction bits at a pc that was fetched before.
+    fn raw_at<W: World>(&mut self, w: &mut W, pc: u64, len: u8) -> u32 {
+        let p = self.privilege;
+        let base = w.ram_base();
+        let mut half = |h: &mut Self, va: u64| -> u32 {
+            h.translate(w, va, Access::Fetch, p)
+                .ok()
+                .and_then(|pa| w.ram().read_u16(pa.wrapping_sub(base)))
+                .unwrap_or(0) as u32
+        };
+        let low = half(self, pc);
+        if len == 2 || low & 3 != 3 {
+            low
+        } else {
+            low | half(self, pc.wrapping_add(2)) << 16
+        }
+    }
+
+    #[inline(always)]
+    fn amo_traced<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        size: u8,
+        at: RunPoint,
+        f: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Trap> {
+        if W::ACCESS {
+            w.access(self.id, self.cycle + at.offset, at.pc, va, size, true);
+        }
+        self.amo::<W, TIMED>(w, va, size, at, f)
+    }
+
+    /// Steps that the multiplier takes beyond its least number.
+    fn mul_time(&mut self, multiplier: u64) {
+        let t = &self.config.timing;
+        let magnitude = if (multiplier as i64) < 0 { !multiplier } else { multiplier };
+        let bits = 65 - magnitude.leading_zeros();
+        let latency = (2 + bits.div_ceil(8)).clamp(t.mul_latency_min, t.mul_latency_max);
+        self.cycle += (latency - t.mul_latency_min) as u64;
+    }
+
+    /// The divider delivers a quotient bit a cycle and skips leading zeros.
+    fn div_time(&mut self, op: Op, a: u64, b: u64) {
+        use Op::*;
+        let t = &self.config.timing;
+        let word = matches!(op, Divw | Divuw | Remw | Remuw);
+        let signed = matches!(op, Div | Rem | Divw | Remw);
+        let magnitude = |v: u64| -> u64 {
+            match (word, signed) {
+                (false, false) => v,
+                (false, true) => (v as i64).unsigned_abs(),
+                (true, false) => v as u32 as u64,
+                (true, true) => (v as i32).unsigned_abs() as u64,
+            }
+        };
+        let (ma, mb) = (magnitude(a), magnitude(b));
+        let max = if word { t.divw_max } else { t.div_max };
+        let cycles = if mb == 0 {
+            max
+        } else {
+            let steps = mb.leading_zeros().saturating_sub(ma.leading_zeros());
+            (t.div_base + steps).min(max)
+        };
+        self.cycle += cycles.saturating_sub(1) as u64;
+    }
+
+    /// fence.i empties L1I; the refetch is an ordinary miss.
+    fn fence_i<W: World>(&mut self, w: &mut W) {
+        w.coherence().l1i[self.id].clear();
+        self.fetch.clear();
+    }
+
+    /// A cache-block operation; `None` if it is illegal in the current mode.
+    fn cache_op<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        p: &PreOp,
+        va: u64,
+        at: RunPoint,
+    ) -> Option<Result<(), Trap>> {
+        let gate = |bits: u64| -> bool {
+            match self.privilege {
+                Privilege::Machine => true,
+                Privilege::Supervisor => self.csr.menvcfg & bits != 0,
+                Privilege::User => self.csr.menvcfg & bits != 0 && self.csr.senvcfg & bits != 0,
+            }
+        };
+        const CBIE: u64 = 3 << 4;
+        const CBCFE: u64 = 1 << 6;
+        const CBZE: u64 = 1 << 7;
+        match p.op {
+            Op::CflushDL1 if self.privilege != Privilege::Machine => None,
+            Op::CflushDL1 | Op::CflushDL1U => {
+                Some(self.cflush::<W, TIMED>(w, (p.rs1 != 0).then_some(va), at))
+            }
+            Op::CboZero => (self.config.zicboz && gate(CBZE)).then(|| self.cbo_zero::<W, TIMED>(w, va, at)),
+            Op::CboClean => {
+                (self.config.zicbom && gate(CBCFE)).then(|| self.cbo_writeback::<W, TIMED>(w, va, true, at))
+            }
+            Op::CboFlush => {
+                (self.config.zicbom && gate(CBCFE)).then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at))
+            }
+            // An invalidation that loses no data is a flush, which the specification permits.
+            Op::CboInval => {
+                (self.config.zicbom && gate(CBIE)).then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// x1 and x5 hold return addresses by convention.
+fn is_link(r: u8) -> bool {
+    r == 1 || r == 5
+}
+
+fn divide(op: Op, a: u64, b: u64) -> u64 {
+    use Op::*;
+    let (sa, sb) = (a as i64, b as i64);
+    let (wa, wb) = (a as u32, b as u32);
+    let (ia, ib) = (a as i32, b as i32);
+    let word = |v: u32| v as i32 as i64 as u64;
+    match op {
+        Div if b == 0 => u64::MAX,
+        Div => sa.wrapping_div(sb) as u64,
+        Divu => a.checked_div(b).unwrap_or(u64::MAX),
+        Rem if b == 0 => a,
+        Rem => sa.wrapping_rem(sb) as u64,
+        Remu => a.checked_rem(b).unwrap_or(a),
+        Divw if ib == 0 => u64::MAX,
+        Divw => word(ia.wrapping_div(ib) as u32),
+        Divuw => word(wa.checked_div(wb).unwrap_or(u32::MAX)),
+        Remw if ib == 0 => word(wa),
+        Remw => word(ia.wrapping_rem(ib) as u32),
+        _ => word(wa.checked_rem(wb).unwrap_or(wa)),
+    }
+}

@@ -1,0 +1,72 @@
+//! The smallest world: flat memory, no devices, fixed line latency.
+
+use crate::cache::Coherence;
+use crate::config::HartConfig;
+use crate::world::{Bus, BusFault, LineRequest, MemPort, Observer, World};
+use nagori_ram::{GuestRam, RamError};
+
+/// Memory at a base address and nothing else; `time` counts cycles.
+pub struct Flat {
+    ram: GuestRam,
+    base: u64,
+    coherence: Coherence,
+    /// Core cycles from a line request to its first beat.
+    pub latency: u64,
+    /// Lines read and written back.
+    pub traffic: (u64, u64),
+}
+
+impl Flat {
+    /// `bytes` of memory at `base` for `harts` harts of one kind.
+    pub fn new(base: u64, bytes: u64, harts: usize, config: &HartConfig) -> Result<Self, RamError> {
+        Ok(Self {
+            ram: GuestRam::new(bytes)?,
+            base,
+            coherence: Coherence::new(harts, config.l1d, config.l1i, base, bytes),
+            latency: 10,
+            traffic: (0, 0),
+        })
+    }
+}
+
+impl Bus for Flat {
+    #[inline(always)]
+    fn ram(&self) -> &GuestRam {
+        &self.ram
+    }
+    #[inline(always)]
+    fn ram_base(&self) -> u64 {
+        self.base
+    }
+    fn mmio_read(&mut self, _: usize, _: u64, _: u64, _: u8) -> Result<u64, BusFault> {
+        Err(BusFault)
+    }
+    fn mmio_write(&mut self, _: usize, _: u64, _: u64, _: u8, _: u64) -> Result<(), BusFault> {
+        Err(BusFault)
+    }
+    fn time(&self, cycle: u64) -> u64 {
+        cycle
+    }
+    fn cycle_of_time(&self, time: u64) -> u64 {
+        time
+    }
+}
+
+impl MemPort for Flat {
+    fn read_line(&mut self, req: &LineRequest) -> u64 {
+        self.traffic.0 += 1;
+        req.cycle + self.latency
+    }
+    fn write_line(&mut self, req: &LineRequest) -> u64 {
+        self.traffic.1 += 1;
+        req.cycle + self.latency
+    }
+}
+
+impl Observer for Flat {}
+
+impl World for Flat {
+    fn coherence(&mut self) -> &mut Coherence {
+        &mut self.coherence
+    }
+}

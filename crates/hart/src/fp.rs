@@ -1,0 +1,160 @@
+//! Floating-point instructions: NaN boxing, rounding modes, flags; the
+//! arithmetic is `nagori_softfloat`.
+
+use crate::block::PreOp;
+use crate::hart::Hart;
+use crate::trap::status;
+use nagori_isa::Op;
+use nagori_softfloat::*;
+
+const BOX: u64 = 0xffff_ffff_0000_0000;
+const NAN32: u32 = 0x7fc0_0000;
+const SIGN32: u32 = 1 << 31;
+const SIGN64: u64 = 1 << 63;
+
+#[inline(always)]
+fn unbox(v: u64) -> u32 {
+    if v >= BOX {
+        v as u32
+    } else {
+        NAN32
+    }
+}
+
+#[inline(always)]
+fn boxed(v: u32) -> u64 {
+    BOX | v as u64
+}
+
+impl Hart {
+    /// Whether floating point is on.
+    #[inline(always)]
+    pub(crate) fn fp_on(&self) -> bool {
+        self.csr.mstatus & status::FS != 0
+    }
+
+    /// Executes a computational FP instruction. `None`: illegal (unit off, reserved rounding mode).
+    #[inline(always)]
+    pub(crate) fn fp_op(&mut self, p: &PreOp) -> Option<()> {
+        use Op::*;
+        if !self.fp_on() {
+            return None;
+        }
+        let d = (p.rd & 31) as usize;
+        let (a, b, c) = (
+            self.f[(p.rs1 & 31) as usize],
+            self.f[(p.rs2 & 31) as usize],
+            self.f[(p.rs3 & 31) as usize],
+        );
+        let xa = self.x[(p.rs1 & 31) as usize];
+        let xd = (p.rd & 63) as usize;
+        let mut fl = Flags(self.csr.fflags);
+        macro_rules! rm {
+            () => {
+                match Round::from_bits(if p.rm == 7 { self.csr.frm } else { p.rm }) {
+                    Some(r) => r,
+                    None => return None,
+                }
+            };
+        }
+        macro_rules! s2 {
+            ($f:ident) => {
+                self.f[d] = boxed($f(unbox(a), unbox(b), rm!(), &mut fl))
+            };
+        }
+        macro_rules! d2 {
+            ($f:ident) => {
+                self.f[d] = $f(a, b, rm!(), &mut fl)
+            };
+        }
+        macro_rules! s3 {
+            ($na:expr, $nc:expr) => {
+                self.f[d] = boxed(fma_f32(unbox(a) ^ $na, unbox(b), unbox(c) ^ $nc, rm!(), &mut fl))
+            };
+        }
+        macro_rules! d3 {
+            ($na:expr, $nc:expr) => {
+                self.f[d] = fma_f64(a ^ $na, b, c ^ $nc, rm!(), &mut fl)
+            };
+        }
+        macro_rules! to_x {
+            ($v:expr) => {{
+                let v = $v;
+                self.x[xd] = v as u64
+            }};
+        }
+        match p.op {
+            FaddS => s2!(add_f32),
+            FsubS => s2!(sub_f32),
+            FmulS => s2!(mul_f32),
+            FdivS => s2!(div_f32),
+            FsqrtS => self.f[d] = boxed(sqrt_f32(unbox(a), rm!(), &mut fl)),
+            FmaddS => s3!(0, 0),
+            FmsubS => s3!(0, SIGN32),
+            FnmsubS => s3!(SIGN32, 0),
+            FnmaddS => s3!(SIGN32, SIGN32),
+            FaddD => d2!(add_f64),
+            FsubD => d2!(sub_f64),
+            FmulD => d2!(mul_f64),
+            FdivD => d2!(div_f64),
+            FsqrtD => self.f[d] = sqrt_f64(a, rm!(), &mut fl),
+            FmaddD => d3!(0, 0),
+            FmsubD => d3!(0, SIGN64),
+            FnmsubD => d3!(SIGN64, 0),
+            FnmaddD => d3!(SIGN64, SIGN64),
+            FsgnjS => self.f[d] = boxed(unbox(a) & !SIGN32 | unbox(b) & SIGN32),
+            FsgnjnS => self.f[d] = boxed(unbox(a) & !SIGN32 | !unbox(b) & SIGN32),
+            FsgnjxS => self.f[d] = boxed(unbox(a) ^ unbox(b) & SIGN32),
+            FsgnjD => self.f[d] = a & !SIGN64 | b & SIGN64,
+            FsgnjnD => self.f[d] = a & !SIGN64 | !b & SIGN64,
+            FsgnjxD => self.f[d] = a ^ b & SIGN64,
+            FminS => self.f[d] = boxed(min_f32(unbox(a), unbox(b), &mut fl)),
+            FmaxS => self.f[d] = boxed(max_f32(unbox(a), unbox(b), &mut fl)),
+            FminD => self.f[d] = min_f64(a, b, &mut fl),
+            FmaxD => self.f[d] = max_f64(a, b, &mut fl),
+            FeqS => to_x!(eq_f32(unbox(a), unbox(b), &mut fl)),
+            FltS => to_x!(lt_f32(unbox(a), unbox(b), &mut fl)),
+            FleS => to_x!(le_f32(unbox(a), unbox(b), &mut fl)),
+            FeqD => to_x!(eq_f64(a, b, &mut fl)),
+            FltD => to_x!(lt_f64(a, b, &mut fl)),
+            FleD => to_x!(le_f64(a, b, &mut fl)),
+            FclassS => to_x!(classify_f32(unbox(a))),
+            FclassD => to_x!(classify_f64(a)),
+            FcvtWS => to_x!(f32_to_i32(unbox(a), rm!(), &mut fl) as i64),
+            FcvtWuS => to_x!(f32_to_u32(unbox(a), rm!(), &mut fl) as i32 as i64),
+            FcvtLS => to_x!(f32_to_i64(unbox(a), rm!(), &mut fl)),
+            FcvtLuS => to_x!(f32_to_u64(unbox(a), rm!(), &mut fl)),
+            FcvtWD => to_x!(f64_to_i32(a, rm!(), &mut fl) as i64),
+            FcvtWuD => to_x!(f64_to_u32(a, rm!(), &mut fl) as i32 as i64),
+            FcvtLD => to_x!(f64_to_i64(a, rm!(), &mut fl)),
+            FcvtLuD => to_x!(f64_to_u64(a, rm!(), &mut fl)),
+            FcvtSW => self.f[d] = boxed(i32_to_f32(xa as i32, rm!(), &mut fl)),
+            FcvtSWu => self.f[d] = boxed(u32_to_f32(xa as u32, rm!(), &mut fl)),
+            FcvtSL => self.f[d] = boxed(i64_to_f32(xa as i64, rm!(), &mut fl)),
+            FcvtSLu => self.f[d] = boxed(u64_to_f32(xa, rm!(), &mut fl)),
+            FcvtDW => {
+                rm!();
+                self.f[d] = i32_to_f64(xa as i32, Round::Rne, &mut fl)
+            }
+            FcvtDWu => {
+                rm!();
+                self.f[d] = u32_to_f64(xa as u32, Round::Rne, &mut fl)
+            }
+            FcvtDL => self.f[d] = i64_to_f64(xa as i64, rm!(), &mut fl),
+            FcvtDLu => self.f[d] = u64_to_f64(xa, rm!(), &mut fl),
+            FcvtSD => self.f[d] = boxed(f64_to_f32(a, rm!(), &mut fl)),
+            FcvtDS => {
+                rm!();
+                self.f[d] = f32_to_f64(unbox(a), &mut fl)
+            }
+            FmvXW => to_x!(a as u32 as i32 as i64),
+            FmvXD => to_x!(a),
+            FmvWX => self.f[d] = boxed(xa as u32),
+            FmvDX => self.f[d] = xa,
+            _ => return None,
+        }
+        self.csr.fflags = fl.0;
+        self.fp_dirty();
+        Some(())
+    }
+}

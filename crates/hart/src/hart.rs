@@ -1,0 +1,328 @@
+//! State of one hart, and what keeps its derived state in step.
+
+use crate::config::{HartConfig, HartError};
+use crate::csr::Csrs;
+use crate::filter::Filter;
+use crate::pipeline::Pending;
+use crate::pmp::Pmp;
+use crate::predict::Predictor;
+use crate::tlb::{Tlb, WalkCache};
+use crate::trap::{irq, status};
+use serde::{Deserialize, Serialize};
+
+/// Privilege modes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Privilege {
+    /// User.
+    User = 0,
+    /// Supervisor.
+    Supervisor = 1,
+    /// Machine.
+    Machine = 3,
+}
+
+impl Privilege {
+    /// From the two bits of mstatus.MPP; the reserved value counts as user.
+    pub fn from_bits(b: u64) -> Self {
+        match b {
+            3 => Self::Machine,
+            1 => Self::Supervisor,
+            _ => Self::User,
+        }
+    }
+}
+
+/// Event counters of a hart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HartStats {
+    /// L1D misses of loads.
+    pub l1d_load_misses: u64,
+    /// L1D misses of stores and atomics.
+    pub l1d_store_misses: u64,
+    /// L1D misses of page walks.
+    pub l1d_walk_misses: u64,
+    /// Lines that were present but had to be made writable.
+    pub l1d_upgrades: u64,
+    /// Dirty lines written back on replacement.
+    pub l1d_writebacks: u64,
+    /// Dirty lines written back by flush and clean instructions.
+    pub l1d_flushes: u64,
+    /// Dirty lines of other caches written back for this hart.
+    pub probes: u64,
+    /// L1I misses.
+    pub l1i_misses: u64,
+    /// Data TLB misses.
+    pub dtlb_misses: u64,
+    /// Instruction TLB misses.
+    pub itlb_misses: u64,
+    /// Mispredicted branches and jumps.
+    pub mispredicts: u64,
+    /// Cycles spent waiting for lines (data, walks, instructions).
+    pub memory_stall_cycles: u64,
+    /// Exceptions taken.
+    pub exceptions: u64,
+    /// Interrupts taken.
+    pub interrupts: u64,
+    /// Cycles spent in wfi.
+    pub idle_cycles: u64,
+}
+
+impl HartStats {
+    /// Events that mhpmevent can select; 0 selects none.
+    pub const EVENTS: [&'static str; 9] = [
+        "none",
+        "l1d-misses",
+        "l1i-misses",
+        "dtlb-misses",
+        "itlb-misses",
+        "mispredicts",
+        "memory-stall-cycles",
+        "writebacks",
+        "interrupts",
+    ];
+
+    /// Count of an event by its number.
+    pub fn event(&self, n: u64) -> u64 {
+        match n {
+            1 => self.l1d_load_misses + self.l1d_store_misses + self.l1d_walk_misses,
+            2 => self.l1i_misses,
+            3 => self.dtlb_misses,
+            4 => self.itlb_misses,
+            5 => self.mispredicts,
+            6 => self.memory_stall_cycles,
+            7 => self.l1d_writebacks + self.l1d_flushes,
+            8 => self.interrupts,
+            _ => 0,
+        }
+    }
+}
+
+/// Why `run` came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// The cycle limit was reached.
+    Limit,
+    /// A device was touched: lines and events may have changed.
+    Device,
+    /// The hart waits for an interrupt.
+    Wfi,
+}
+
+/// Architectural and timing state of a hart.
+#[derive(Clone, Debug)]
+pub struct Hart {
+    /// Index and mhartid.
+    pub id: usize,
+    /// Integer registers; index 0 stays 0, index 32 swallows writes to x0.
+    pub(crate) x: [u64; 64],
+    /// Floating-point registers, NaN-boxed.
+    pub(crate) f: [u64; 32],
+    /// Program counter.
+    pub pc: u64,
+    /// Current mode.
+    pub privilege: Privilege,
+    /// Control and status registers.
+    pub csr: Csrs,
+    /// Local time in core cycles.
+    pub cycle: u64,
+    /// Instructions retired since reset.
+    pub instret: u64,
+    /// Event counters.
+    pub stats: HartStats,
+    /// Whether the hart waits in wfi.
+    pub waiting: bool,
+    pub(crate) config: HartConfig,
+    pub(crate) pmp: Pmp,
+    /// Physical line reserved by lr.
+    pub(crate) reservation: Option<u64>,
+    /// Interrupt lines driven by the platform.
+    pub(crate) lines: u64,
+    /// Cycle at which stimecmp is reached (`u64::MAX` without Sstc).
+    pub(crate) timer_cycle: u64,
+    pub(crate) timed: bool,
+    pub(crate) dtlb: Tlb,
+    pub(crate) itlb: Tlb,
+    pub(crate) walks: WalkCache,
+    pub(crate) predictor: Predictor,
+    /// Results on their way at the end of the last run of instructions.
+    pub(crate) pending: Pending,
+    pub(crate) data: Filter,
+    pub(crate) fetch: Filter,
+    pub(crate) last_way: u8,
+    pub(crate) last_store: u64,
+    /// Data context: see `filter`.
+    pub(crate) dctx: u64,
+    /// Bumped when translations or permissions of fetches change.
+    pub(crate) generation: u32,
+    /// Leave the block after this instruction.
+    pub(crate) leave: bool,
+    /// Look at notices and interrupts before the next block.
+    pub(crate) recheck: bool,
+}
+
+impl Hart {
+    /// A hart at reset, in machine mode at pc 0.
+    pub fn new(id: usize, config: HartConfig) -> Result<Self, HartError> {
+        config.validate()?;
+        let mut h = Self {
+            id,
+            x: [0; 64],
+            f: [0; 32],
+            pc: 0,
+            privilege: Privilege::Machine,
+            csr: Csrs::default(),
+            cycle: 0,
+            instret: 0,
+            stats: HartStats::default(),
+            waiting: false,
+            pmp: Pmp::new(config.pmp_entries),
+            reservation: None,
+            lines: 0,
+            timer_cycle: u64::MAX,
+            timed: true,
+            dtlb: Tlb::new(config.dtlb),
+            itlb: Tlb::new(config.itlb),
+            walks: WalkCache::new(config.timing.ptw_cache_entries),
+            predictor: Predictor::new(config.predictor),
+            pending: 0,
+            data: Filter::default(),
+            fetch: Filter::default(),
+            last_way: crate::tlb::NO_WAY,
+            last_store: 0,
+            dctx: 0,
+            generation: 0,
+            leave: false,
+            recheck: true,
+            config,
+        };
+        h.context_changed();
+        Ok(h)
+    }
+
+    /// Returns to the reset state; cycle and counters go on.
+    pub fn reset(&mut self, pc: u64) {
+        self.x = [0; 64];
+        self.f = [0; 32];
+        self.pc = pc;
+        self.privilege = Privilege::Machine;
+        self.csr = Csrs::default();
+        self.pmp = Pmp::new(self.config.pmp_entries);
+        self.reservation = None;
+        self.waiting = false;
+        self.timer_cycle = u64::MAX;
+        self.pending = 0;
+        self.flush_translations();
+        self.context_changed();
+    }
+
+    /// Integer register `r` (0..=31).
+    pub fn reg(&self, r: usize) -> u64 {
+        self.x[r & 31]
+    }
+
+    /// Sets integer register `r` (0..=31); x0 stays 0.
+    pub fn set_reg(&mut self, r: usize, v: u64) {
+        if r & 31 != 0 {
+            self.x[r & 31] = v;
+        }
+    }
+
+    /// Floating-point register `r` (0..=31), raw bits.
+    pub fn freg(&self, r: usize) -> u64 {
+        self.f[r & 31]
+    }
+
+    /// Sets floating-point register `r` (0..=31), raw bits.
+    pub fn set_freg(&mut self, r: usize, v: u64) {
+        self.f[r & 31] = v;
+    }
+
+    /// What the hart was made from.
+    pub fn config(&self) -> &HartConfig {
+        &self.config
+    }
+
+    /// Whether the timing model is on.
+    pub fn timed(&self) -> bool {
+        self.timed
+    }
+
+    /// Turns the timing model on or off. TLBs start empty; the caller empties the caches.
+    pub fn set_timed(&mut self, timed: bool) {
+        if timed != self.timed {
+            self.timed = timed;
+            self.flush_translations();
+            self.pending = 0;
+        }
+    }
+
+    /// Sets the interrupt lines that the platform drives (bits of mip).
+    pub fn set_lines(&mut self, lines: u64) {
+        if lines != self.lines {
+            self.lines = lines;
+            self.recheck = true;
+        }
+    }
+
+    /// Current value of mip.
+    pub fn mip(&self) -> u64 {
+        let mut v = self.lines | self.csr.mip_soft;
+        if self.csr.stce() {
+            v &= !irq::STIP;
+            if self.cycle >= self.timer_cycle {
+                v |= irq::STIP;
+            }
+        }
+        v
+    }
+
+    /// Whether wfi would end now.
+    pub fn wakes(&self) -> bool {
+        self.mip() & self.csr.mie != 0
+    }
+
+    /// Cycle at which a waiting hart wakes by its own timer, if it can.
+    pub fn wake_cycle(&self) -> Option<u64> {
+        (self.csr.stce() && self.csr.mie & irq::STIP != 0 && self.timer_cycle != u64::MAX)
+            .then_some(self.timer_cycle)
+    }
+
+    /// Privilege that loads and stores have, with MPRV.
+    pub(crate) fn data_privilege(&self) -> Privilege {
+        if self.csr.mstatus & status::MPRV != 0 {
+            Privilege::from_bits(self.csr.mstatus >> 11 & 3)
+        } else {
+            self.privilege
+        }
+    }
+
+    /// Derived state follows privilege and mstatus.
+    pub(crate) fn context_changed(&mut self) {
+        let st = self.csr.mstatus;
+        let c = match self.data_privilege() {
+            Privilege::User => 0,
+            Privilege::Supervisor if st & status::SUM == 0 => 1,
+            Privilege::Supervisor => 2,
+            Privilege::Machine => 3,
+        };
+        let mxr = if st & status::MXR != 0 { 4 } else { 0 };
+        self.dctx = (c | mxr) << 3;
+        self.recheck = true;
+    }
+
+    /// Translations or protections may have changed: forget everything derived.
+    pub(crate) fn flush_filters(&mut self) {
+        self.data.clear();
+        self.fetch.clear();
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Forgets TLBs and all derived state.
+    pub(crate) fn flush_translations(&mut self) {
+        self.dtlb.flush(None, None);
+        self.itlb.flush(None, None);
+        self.walks.clear();
+        self.flush_filters();
+    }
+}

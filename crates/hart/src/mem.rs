@@ -1,0 +1,445 @@
+//! Data accesses that the filter does not pass: alignment, translation,
+//! protection, caches, devices; atomics; cache-block operations.
+
+use crate::cache::{LineState, NO_SLOT};
+use crate::filter::{FilterEntry, EMPTY, NEVER, SLOTS};
+use crate::hart::Hart;
+use crate::mmu::{Fault, RunPoint};
+use crate::pmp::Access;
+use crate::tlb::NO_WAY;
+use crate::trap::{cause, Trap};
+use crate::world::{LineKind, World};
+
+/// Bits of an address inside a filter block: a line in timed mode, a page otherwise.
+#[inline(always)]
+pub(crate) const fn block_shift(timed: bool) -> u32 {
+    if timed {
+        6
+    } else {
+        12
+    }
+}
+
+/// A physical place that an access resolved to.
+enum Place {
+    /// Offset in guest memory.
+    Ram(u64),
+    /// Physical address of a device register.
+    Device(u64),
+}
+
+impl Hart {
+    fn misaligned(va: u64, size: u8, access: Access) -> Result<(), Trap> {
+        if va & (size as u64 - 1) == 0 {
+            return Ok(());
+        }
+        let c = if access == Access::Write { cause::STORE_MISALIGNED } else { cause::LOAD_MISALIGNED };
+        Err(Trap::new(c, va))
+    }
+
+    /// Resolves an aligned data access; in timed mode charges TLB and cache.
+    fn resolve<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        size: u8,
+        access: Access,
+        at: RunPoint,
+    ) -> Result<Place, Trap> {
+        let p = self.data_privilege();
+        let (pa, way) = if TIMED {
+            self.translate_timed(w, va, access, p, at)?
+        } else {
+            (self.translate(w, va, access, p)?, NO_WAY)
+        };
+        if !self.pmp.allows(pa, size as u64, access, p as u8) {
+            return Err(Fault::Access.trap(access, va));
+        }
+        let offset = pa.wrapping_sub(w.ram_base());
+        if offset >= w.ram().len() {
+            return Ok(Place::Device(pa));
+        }
+        let write = access == Access::Write;
+        let mut index = 0;
+        if TIMED {
+            index = self.l1d_touch(w, pa, if write { LineKind::Store } else { LineKind::Load }, at);
+        }
+        if write {
+            self.store_side_effects(w, pa);
+        }
+        self.install::<W, TIMED>(w, va, pa, offset, index, way, write);
+        Ok(Place::Ram(offset))
+    }
+
+    /// What other structures learn of a store: code marks and reservations.
+    fn store_side_effects<W: World>(&mut self, w: &mut W, pa: u64) {
+        let c = w.coherence();
+        if c.code_lines(pa) >> (pa >> 6 & 63) & 1 != 0 {
+            c.invalidate_code(pa);
+            self.recheck = true;
+        }
+        c.break_reservations(self.id, pa & !63);
+    }
+
+    /// Lets later accesses of the same block pass the filter, as far as that is exact.
+    #[allow(clippy::too_many_arguments)]
+    fn install<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        pa: u64,
+        offset: u64,
+        index: usize,
+        way: u8,
+        write: bool,
+    ) {
+        let shift = block_shift(TIMED);
+        let block = 1u64 << shift;
+        let base = pa & !(block - 1);
+        if !self.pmp.uniform(base, block) {
+            return;
+        }
+        let id = self.id;
+        let slot = (va >> shift) as usize & (SLOTS - 1);
+        let key = va & !(block - 1) | self.dctx;
+        let delta = offset.wrapping_sub(va);
+        let c = w.coherence();
+        let lines = c.code_lines(pa);
+        let code = if TIMED { lines >> (pa >> 6 & 63) & 1 != 0 } else { lines != 0 };
+        let may_write = write && !code && !c.page_reserved(id, pa);
+        if TIMED {
+            let cache = &mut c.l1d[id];
+            let old_slot = cache.slot(index);
+            if old_slot != NO_SLOT && old_slot as usize != slot {
+                *self.data.at_mut(old_slot as usize) = EMPTY;
+            }
+            let old = *self.data.at(slot);
+            if (old.read != NEVER || old.write != NEVER) && old.l1 as usize != index {
+                cache.set_slot(old.l1 as usize, NO_SLOT);
+            }
+            cache.set_slot(index, slot as u16);
+        }
+        let e = self.data.at_mut(slot);
+        let same = e.read == key || e.write == key;
+        if !same || e.delta != delta {
+            *e = FilterEntry { read: NEVER, write: NEVER, delta, l1: index as u16, way };
+        }
+        e.l1 = index as u16;
+        e.way = way;
+        // A store right does not imply a load right and the other way round: ask for each.
+        if write {
+            e.write = if may_write { key } else { NEVER };
+        } else {
+            e.read = key;
+        }
+        debug_assert!(!TIMED || w.coherence().l1d[id].entry(index).0 == pa & !63);
+    }
+
+    /// A load that the filter did not pass.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn load_slow<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        size: u8,
+        at: RunPoint,
+    ) -> Result<u64, Trap> {
+        Self::misaligned(va, size, Access::Read)?;
+        match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
+            Place::Ram(o) => Ok(read_ram(w, o, size)),
+            Place::Device(pa) => {
+                self.device_time::<TIMED>();
+                self.leave = true;
+                w.mmio_read(self.id, self.cycle + at.offset, pa, size)
+                    .map_err(|_| Trap::new(cause::LOAD_ACCESS, va))
+            }
+        }
+    }
+
+    /// A store that the filter did not pass.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn store_slow<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        size: u8,
+        value: u64,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
+        Self::misaligned(va, size, Access::Write)?;
+        match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
+            Place::Ram(o) => {
+                write_ram(w, o, size, value);
+                Ok(())
+            }
+            Place::Device(pa) => {
+                self.device_time::<TIMED>();
+                self.leave = true;
+                w.mmio_write(self.id, self.cycle + at.offset, pa, size, value)
+                    .map_err(|_| Trap::new(cause::STORE_ACCESS, va))
+            }
+        }
+    }
+
+    fn device_time<const TIMED: bool>(&mut self) {
+        if TIMED {
+            let t = &self.config.timing;
+            self.cycle += (t.mmio + t.mmio_latency) as u64;
+        }
+    }
+
+    /// Load reserved.
+    pub(crate) fn load_reserved<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        size: u8,
+        at: RunPoint,
+    ) -> Result<u64, Trap> {
+        Self::misaligned(va, size, Access::Read)?;
+        match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
+            Place::Ram(o) => {
+                self.reservation = Some((w.ram_base() + o) & !63);
+                Ok(read_ram(w, o, size))
+            }
+            Place::Device(_) => Err(Trap::new(cause::LOAD_ACCESS, va)),
+        }
+    }
+
+    /// Store conditional: true if it stored.
+    pub(crate) fn store_conditional<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        size: u8,
+        value: u64,
+        at: RunPoint,
+    ) -> Result<bool, Trap> {
+        Self::misaligned(va, size, Access::Write)?;
+        let reserved = self.reservation.take();
+        let Some(line) = reserved else {
+            // Permissions count even where the store will not happen.
+            self.check_store(w, va, size)?;
+            return Ok(false);
+        };
+        match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
+            Place::Ram(o) if (w.ram_base() + o) & !63 == line => {
+                write_ram(w, o, size, value);
+                Ok(true)
+            }
+            Place::Ram(_) => Ok(false),
+            Place::Device(_) => Err(Trap::new(cause::STORE_ACCESS, va)),
+        }
+    }
+
+    fn check_store<W: World>(&mut self, w: &mut W, va: u64, size: u8) -> Result<(), Trap> {
+        let p = self.data_privilege();
+        let pa = self.translate(w, va, Access::Write, p)?;
+        let offset = pa.wrapping_sub(w.ram_base());
+        if !self.pmp.allows(pa, size as u64, Access::Write, p as u8) || offset >= w.ram().len() {
+            return Err(Trap::new(cause::STORE_ACCESS, va));
+        }
+        Ok(())
+    }
+
+    /// Atomic read-modify-write; the old value, sign-extended for words.
+    pub(crate) fn amo<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        size: u8,
+        at: RunPoint,
+        f: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Trap> {
+        Self::misaligned(va, size, Access::Write)?;
+        let shift = block_shift(TIMED);
+        let e = self.data.at((va >> shift) as usize);
+        let key = va & (!((1u64 << shift) - 1) | (size as u64 - 1)) | self.dctx;
+        let o = if e.write == key && e.read == key {
+            va.wrapping_add(e.delta)
+        } else {
+            match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
+                Place::Ram(o) => o,
+                Place::Device(_) => return Err(Trap::new(cause::STORE_ACCESS, va)),
+            }
+        };
+        let old = read_ram(w, o, size);
+        let old = if size == 4 { old as u32 as i32 as i64 as u64 } else { old };
+        write_ram(w, o, size, f(old));
+        Ok(old)
+    }
+
+    /// Resolves the address of a cache-block operation. `None` where no memory is behind it.
+    fn resolve_block<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        as_access: Access,
+        also_read: bool,
+        at: RunPoint,
+    ) -> Result<Option<u64>, Trap> {
+        let p = self.data_privilege();
+        let mut go = |h: &mut Self, a: Access| -> Result<u64, Trap> {
+            let pa = if TIMED {
+                h.translate_timed(w, va, a, p, at)?.0
+            } else {
+                h.translate(w, va, a, p)?
+            };
+            if !h.pmp.allows(pa & !63, 64, a, p as u8) {
+                return Err(Fault::Access.trap(a, va));
+            }
+            Ok(pa)
+        };
+        let pa = match go(self, as_access) {
+            Ok(pa) => pa,
+            Err(first) if also_read => match go(self, Access::Read) {
+                Ok(pa) => pa,
+                Err(_) => return Err(first),
+            },
+            Err(e) => return Err(e),
+        };
+        let offset = pa.wrapping_sub(w.ram_base());
+        Ok((offset < w.ram().len()).then_some(pa & !63))
+    }
+
+    /// Writes one line back if it is dirty and, unless `keep`, takes it out of L1D.
+    fn flush_index<W: World>(&mut self, w: &mut W, index: usize, keep: bool, at: RunPoint) {
+        let id = self.id;
+        let (line, state) = w.coherence().l1d[id].entry(index);
+        if state == LineState::Dirty {
+            self.stats.l1d_flushes += 1;
+            let start = self.cycle;
+            let later = self.config.timing.release_offset as u64;
+            let req = self.line_request(at, later, line, LineKind::Flush);
+            let ack = w.write_line(&req);
+            self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+            self.stats.memory_stall_cycles += self.cycle - start;
+        }
+        if state == LineState::Invalid {
+            return;
+        }
+        if keep {
+            let c = &mut w.coherence().l1d[id];
+            if state == LineState::Dirty {
+                c.set(index, line, LineState::Exclusive);
+            }
+            let slot = c.slot(index);
+            if slot != NO_SLOT {
+                self.data.at_mut(slot as usize).write = NEVER;
+            }
+        } else {
+            self.forget_line(w, index);
+            w.coherence().l1d[id].set(index, 0, LineState::Invalid);
+        }
+    }
+
+    /// CFLUSH.D.L1: one line, or the whole cache for `None`. Timed like a dirty
+    /// eviction for each dirty line: the release is waited for.
+    pub(crate) fn cflush<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: Option<u64>,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
+        let id = self.id;
+        match va {
+            Some(va) => {
+                let line = self.resolve_block::<W, TIMED>(w, va, Access::Read, false, at)?;
+                if let (true, Some(line)) = (TIMED, line) {
+                    if let Some(i) = w.coherence().l1d[id].find(line) {
+                        self.flush_index(w, i, false, at);
+                    }
+                }
+            }
+            None if TIMED => {
+                let n = w.coherence().l1d[id].len();
+                for i in 0..n {
+                    self.cycle += self.config.timing.flush_scan as u64;
+                    self.flush_index(w, i, false, at);
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// cbo.clean (`keep`) and cbo.flush: in all caches of the coherence domain.
+    /// A store fault is raised only where neither load nor store is permitted.
+    pub(crate) fn cbo_writeback<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        keep: bool,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
+        let line = self.resolve_block::<W, TIMED>(w, va, Access::Write, true, at)?;
+        let (true, Some(line)) = (TIMED, line) else { return Ok(()) };
+        let id = self.id;
+        match w.coherence().l1d[id].find(line) {
+            Some(i) => self.flush_index(w, i, keep, at),
+            None => {
+                if w.coherence().holders(id, line).1.is_some() {
+                    self.stats.probes += 1;
+                    let req = self.line_request(at, 0, line, LineKind::Flush);
+                    let ack = w.write_line(&req);
+                    self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+                }
+            }
+        }
+        w.coherence().probe(id, line, !keep);
+        Ok(())
+    }
+
+    /// cbo.zero: sets a block of 64 bytes to zero, as a store does.
+    pub(crate) fn cbo_zero<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
+        let p = self.data_privilege();
+        let pa = if TIMED {
+            self.translate_timed(w, va, Access::Write, p, at)?.0
+        } else {
+            self.translate(w, va, Access::Write, p)?
+        } & !63;
+        let offset = pa.wrapping_sub(w.ram_base());
+        if !self.pmp.allows(pa, 64, Access::Write, p as u8) || offset >= w.ram().len() {
+            return Err(Trap::new(cause::STORE_ACCESS, va));
+        }
+        if TIMED {
+            self.l1d_touch(w, pa, LineKind::Store, at);
+        }
+        self.store_side_effects(w, pa);
+        for k in 0..8 {
+            write_ram(w, offset + 8 * k, 8, 0);
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn read_ram<W: World>(w: &W, offset: u64, size: u8) -> u64 {
+    let m = w.ram();
+    match size {
+        1 => m.read_u8(offset).map(u64::from),
+        2 => m.read_u16(offset).map(u64::from),
+        4 => m.read_u32(offset).map(u64::from),
+        _ => m.read_u64(offset),
+    }
+    .unwrap_or(0)
+}
+
+#[inline]
+fn write_ram<W: World>(w: &W, offset: u64, size: u8, value: u64) {
+    let m = w.ram();
+    // In range by construction: the offset was checked and the access is aligned.
+    let _ = match size {
+        1 => m.write_u8(offset, value as u8),
+        2 => m.write_u16(offset, value as u16),
+        4 => m.write_u32(offset, value as u32),
+        _ => m.write_u64(offset, value),
+    };
+}

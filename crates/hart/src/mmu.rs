@@ -1,0 +1,365 @@
+//! Address translation: Sv39 walks, permissions, and the timed TLB path.
+//!
+//! Two-stage translation (the hypervisor extension) would put a second walk
+//! behind `read_pte` and the leaf address; nothing else depends on it.
+
+use crate::cache::{LineState, NO_SLOT};
+use crate::filter::EMPTY;
+use crate::hart::{Hart, Privilege};
+use crate::pmp::Access;
+use crate::tlb::{TlbHit, NO_WAY};
+use crate::trap::{cause, status, Trap};
+use crate::world::{LineKind, LineRequest, World};
+
+const V: u64 = 1;
+const R: u64 = 1 << 1;
+const W: u64 = 1 << 2;
+const X: u64 = 1 << 3;
+const U: u64 = 1 << 4;
+const A: u64 = 1 << 6;
+const D: u64 = 1 << 7;
+/// Bits 63..54 belong to extensions that this hart lacks (Svnapot, Svpbmt) or are reserved.
+const RESERVED: u64 = 0x3ff << 54;
+
+/// Physical addresses have 56 bits.
+pub const PADDR_BITS: u32 = 56;
+
+/// Which of the two caches an L1 operation concerns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Data,
+    Inst,
+}
+
+/// Why a walk ended without a translation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    Page,
+    Access,
+}
+
+impl Fault {
+    pub(crate) fn trap(self, access: Access, va: u64) -> Trap {
+        let c = match (self, access) {
+            (Fault::Page, Access::Fetch) => cause::FETCH_PAGE,
+            (Fault::Page, Access::Read) => cause::LOAD_PAGE,
+            (Fault::Page, Access::Write) => cause::STORE_PAGE,
+            (Fault::Access, Access::Fetch) => cause::FETCH_ACCESS,
+            (Fault::Access, Access::Read) => cause::LOAD_ACCESS,
+            (Fault::Access, Access::Write) => cause::STORE_ACCESS,
+        };
+        Trap::new(c, va)
+    }
+}
+
+impl Hart {
+    /// Whether translation is on for a privilege.
+    #[inline]
+    pub(crate) fn translates(&self, p: Privilege) -> bool {
+        p != Privilege::Machine && self.csr.satp >> 60 == 8
+    }
+
+    /// Reads a page-table entry as the walker does.
+    fn read_pte<Wd: World>(&self, w: &Wd, pa: u64) -> Result<u64, Fault> {
+        if !self.pmp.allows(pa, 8, Access::Read, Privilege::Supervisor as u8) {
+            return Err(Fault::Access);
+        }
+        let offset = pa.wrapping_sub(w.ram_base());
+        w.ram().read_u64(offset).ok_or(Fault::Access)
+    }
+
+    /// Walks the table. The level and entry of the leaf; `step` sees each entry's address and whether it is the leaf.
+    fn walk<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        va: u64,
+        mut step: impl FnMut(&mut Self, &mut Wd, u64, u64, bool),
+    ) -> Result<(u8, u64), Fault> {
+        if (va as i64) << 25 >> 25 != va as i64 {
+            return Err(Fault::Page);
+        }
+        let mut table = (self.csr.satp & ((1 << 44) - 1)) << 12;
+        for level in (0..3u8).rev() {
+            let vpn = va >> (12 + 9 * level) & 0x1ff;
+            let at = table + vpn * 8;
+            let pte = self.read_pte(w, at)?;
+            let leaf = pte & (R | X) != 0;
+            step(self, w, at, pte, leaf || level == 0);
+            if pte & V == 0 || pte & RESERVED != 0 || pte & (R | W) == W {
+                return Err(Fault::Page);
+            }
+            if leaf {
+                let ppn = pte >> 10;
+                if ppn & ((1 << (9 * level)) - 1) != 0 {
+                    return Err(Fault::Page);
+                }
+                return Ok((level, pte));
+            }
+            if pte & (A | D | U) != 0 {
+                return Err(Fault::Page);
+            }
+            table = (pte >> 10) << 12;
+        }
+        Err(Fault::Page)
+    }
+
+    /// Permission of a leaf entry for an access.
+    pub(crate) fn permits(&self, pte: u64, access: Access, p: Privilege) -> bool {
+        let st = self.csr.mstatus;
+        let user_page = pte & U != 0;
+        let mode_ok = match p {
+            Privilege::User => user_page,
+            _ => !user_page || (st & status::SUM != 0 && access != Access::Fetch),
+        };
+        let right = match access {
+            Access::Fetch => pte & X != 0,
+            Access::Write => pte & W != 0 && pte & D != 0,
+            Access::Read => pte & R != 0 || (st & status::MXR != 0 && pte & X != 0),
+        };
+        mode_ok && right && pte & A != 0
+    }
+
+    fn page_address(level: u8, pte: u64, va: u64) -> u64 {
+        let span = (1u64 << (12 + 9 * level)) - 1;
+        ((pte >> 10) << 12) & !span & ((1 << PADDR_BITS) - 1) | va & span
+    }
+
+    /// Translates without timing (functional mode, fetch decoding, tracing).
+    pub(crate) fn translate<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        va: u64,
+        access: Access,
+        p: Privilege,
+    ) -> Result<u64, Trap> {
+        if !self.translates(p) {
+            return Ok(va);
+        }
+        let (level, pte) = self.walk(w, va, |_, _, _, _, _| {}).map_err(|f| f.trap(access, va))?;
+        if !self.permits(pte, access, p) {
+            return Err(Fault::Page.trap(access, va));
+        }
+        Ok(Self::page_address(level, pte, va))
+    }
+
+    /// Translates through a timed TLB; advances the hart's time by what it costs.
+    /// The physical address and the TLB entry used.
+    pub(crate) fn translate_timed<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        va: u64,
+        access: Access,
+        p: Privilege,
+        at: RunPoint,
+    ) -> Result<(u64, u8), Trap> {
+        if !self.translates(p) {
+            return Ok((va, NO_WAY));
+        }
+        let (vpn, asid) = (va << 25 >> 37, self.csr.asid());
+        let side = if access == Access::Fetch { Side::Inst } else { Side::Data };
+        let found = match side {
+            Side::Inst => self.itlb.lookup(vpn, asid),
+            Side::Data => self.dtlb.lookup(vpn, asid),
+        };
+        let canonical = (va as i64) << 25 >> 25 == va as i64;
+        if let Some(TlbHit { way, level, pte }) = found.filter(|_| canonical) {
+            if !self.permits(pte, access, p) {
+                return Err(Fault::Page.trap(access, va));
+            }
+            match side {
+                Side::Inst => self.itlb.touch(way),
+                Side::Data => self.dtlb.touch(way),
+            }
+            return Ok((Self::page_address(level, pte, va), way));
+        }
+        match side {
+            Side::Inst => self.stats.itlb_misses += 1,
+            Side::Data => self.stats.dtlb_misses += 1,
+        }
+        let t = self.config.timing;
+        self.cycle += t.tlb_miss as u64;
+        let leaf = self.walk(w, va, |h, w, pa, pte, leaf| {
+            if !leaf {
+                if h.walks.lookup(pa).is_some() {
+                    return;
+                }
+                h.cycle += t.ptw_level as u64;
+                h.walks.insert(pa, pte);
+            }
+            h.l1d_touch(w, pa, LineKind::PageWalk, at);
+        });
+        let (level, pte) = leaf.map_err(|f| f.trap(access, va))?;
+        let (way, lost) = match side {
+            Side::Inst => self.itlb.insert(vpn, level, asid, pte),
+            Side::Data => self.dtlb.insert(vpn, level, asid, pte),
+        };
+        if lost {
+            self.drop_way(w, side, way);
+        }
+        if !self.permits(pte, access, p) {
+            return Err(Fault::Page.trap(access, va));
+        }
+        Ok((Self::page_address(level, pte, va), way))
+    }
+
+    /// A TLB entry lost pages: nothing that relied on it may pass the filter.
+    fn drop_way<Wd: World>(&mut self, w: &mut Wd, side: Side, way: u8) {
+        let id = self.id;
+        let (filter, cache) = match side {
+            Side::Data => (&mut self.data, &mut w.coherence().l1d[id]),
+            Side::Inst => (&mut self.fetch, &mut w.coherence().l1i[id]),
+        };
+        for i in 0..cache.len() {
+            let slot = cache.slot(i);
+            if slot != NO_SLOT && filter.at(slot as usize).way == way {
+                *filter.at_mut(slot as usize) = EMPTY;
+                cache.set_slot(i, NO_SLOT);
+            }
+        }
+    }
+
+    /// Brings a line into L1D (if it is not there with the needed right); the
+    /// hart's time moves on by the cost. Index of the line.
+    pub(crate) fn l1d_touch<Wd: World>(&mut self, w: &mut Wd, pa: u64, kind: LineKind, at: RunPoint) -> usize {
+        let line = pa & !63;
+        let id = self.id;
+        let write = kind == LineKind::Store;
+        let c = w.coherence();
+        let present = c.l1d[id].find(line);
+        if let Some(i) = present {
+            match c.l1d[id].entry(i).1 {
+                LineState::Dirty => return i,
+                LineState::Exclusive if write => {
+                    c.l1d[id].set(i, line, LineState::Dirty);
+                    return i;
+                }
+                LineState::Shared if write => {}
+                _ => return i,
+            }
+        }
+        let start = self.cycle;
+        let t = self.config.timing;
+        let index = match present {
+            Some(i) => {
+                self.stats.l1d_upgrades += 1;
+                i
+            }
+            None => {
+                match kind {
+                    LineKind::Store => self.stats.l1d_store_misses += 1,
+                    LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
+                    _ => self.stats.l1d_load_misses += 1,
+                }
+                let i = w.coherence().l1d[id].victim(line);
+                let (old, state) = w.coherence().l1d[id].entry(i);
+                self.forget_line(w, i);
+                if state == LineState::Dirty {
+                    self.stats.l1d_writebacks += 1;
+                    let req = self.line_request(at, t.release_offset as u64, old, LineKind::Evict);
+                    let ack = w.write_line(&req);
+                    self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+                }
+                i
+            }
+        };
+        self.fetch_shared(w, line, at);
+        let req = self.line_request(at, 0, line, kind);
+        let first = w.read_line(&req);
+        let penalty = (t.l1d_miss + t.hub).saturating_sub(t.load_latency) as u64;
+        self.cycle = (first + penalty).saturating_sub(at.offset).max(self.cycle);
+        let c = w.coherence();
+        let others = c.holders(id, line).0;
+        c.probe(id, line, write);
+        let state = match (write, others) {
+            (true, _) => LineState::Dirty,
+            (false, true) => LineState::Shared,
+            (false, false) => LineState::Exclusive,
+        };
+        c.l1d[id].set(index, line, state);
+        self.stats.memory_stall_cycles += self.cycle - start;
+        index
+    }
+
+    /// If another hart has the line dirty, it is written back first.
+    fn fetch_shared<Wd: World>(&mut self, w: &mut Wd, line: u64, at: RunPoint) {
+        let (_, dirty) = w.coherence().holders(self.id, line);
+        if dirty.is_some() {
+            self.stats.probes += 1;
+            let req = self.line_request(at, 0, line, LineKind::Probe);
+            let ack = w.write_line(&req);
+            self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+        }
+    }
+
+    /// The filter entry of an L1D line goes with it.
+    pub(crate) fn forget_line<Wd: World>(&mut self, w: &mut Wd, index: usize) {
+        let c = &mut w.coherence().l1d[self.id];
+        let slot = c.slot(index);
+        if slot != NO_SLOT {
+            c.set_slot(index, NO_SLOT);
+            *self.data.at_mut(slot as usize) = EMPTY;
+        }
+    }
+
+    pub(crate) fn line_request(&self, at: RunPoint, later: u64, line: u64, kind: LineKind) -> LineRequest {
+        LineRequest {
+            cycle: self.cycle + at.offset + later,
+            line,
+            kind,
+            hart: self.id,
+            pc: at.pc,
+            privilege: self.privilege as u8,
+            asid: self.csr.asid(),
+        }
+    }
+
+    /// Brings a line into L1I; the hart's time moves on by the cost. Index of the line.
+    pub(crate) fn l1i_touch<Wd: World>(&mut self, w: &mut Wd, pa: u64, at: RunPoint) -> usize {
+        let line = pa & !63;
+        let id = self.id;
+        if let Some(i) = w.coherence().l1i[id].find(line) {
+            return i;
+        }
+        let start = self.cycle;
+        self.stats.l1i_misses += 1;
+        // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
+        let c = w.coherence();
+        let own = c.l1d[id].find(line).filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
+        if let Some(i) = own {
+            c.l1d[id].set(i, line, LineState::Shared);
+            let slot = c.l1d[id].slot(i);
+            if slot != NO_SLOT {
+                self.data.at_mut(slot as usize).write = crate::filter::NEVER;
+            }
+            self.stats.probes += 1;
+            let req = self.line_request(at, 0, line, LineKind::Probe);
+            let ack = w.write_line(&req);
+            self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+        } else {
+            self.fetch_shared(w, line, at);
+            w.coherence().probe(id, line, false);
+        }
+        let req = self.line_request(at, 0, line, LineKind::Fetch);
+        let first = w.read_line(&req);
+        let t = self.config.timing;
+        self.cycle = (first + (t.l1i_miss + t.hub) as u64).saturating_sub(at.offset).max(self.cycle);
+        let c = &mut w.coherence().l1i[id];
+        let i = c.victim(line);
+        let slot = c.slot(i);
+        if slot != NO_SLOT {
+            c.set_slot(i, NO_SLOT);
+            *self.fetch.at_mut(slot as usize) = EMPTY;
+        }
+        c.set(i, line, LineState::Shared);
+        self.stats.memory_stall_cycles += self.cycle - start;
+        i
+    }
+}
+
+/// Where in a run of instructions something happens: cycles since the hart's
+/// `cycle` was last brought up to date, and the program counter.
+#[derive(Clone, Copy)]
+pub(crate) struct RunPoint {
+    pub offset: u64,
+    pub pc: u64,
+}

@@ -1,0 +1,198 @@
+//! Static schedule of a straight run of instructions on the in-order pipeline:
+//! when each issues, counted from the start of the run, and which results are
+//! still on their way at its end.
+//!
+//! The rules read the operand formats of the instruction table, so interpreter
+//! and translator charge the same cycles.
+
+use crate::config::CoreTiming;
+use nagori_isa::{Format, Inst, Op};
+
+/// A register as the scoreboard sees it: 1..=31 integer, 32..=63 floating point; 0 none.
+type Reg = u8;
+
+fn x(r: u8) -> Reg {
+    r
+}
+fn f(r: u8) -> Reg {
+    r + 32
+}
+
+/// Registers read (0 is none) and the one written.
+pub fn operands(i: &Inst) -> ([Reg; 3], Reg) {
+    use Format::*;
+    match i.op.info().format {
+        None | Fence | FenceI => ([0; 3], 0),
+        R | Sfence => ([x(i.rs1), x(i.rs2), 0], x(i.rd)),
+        I | Jalr | Load | Shift6 | Shift5 | LoadReserved | Csr => ([x(i.rs1), 0, 0], x(i.rd)),
+        Store | B => ([x(i.rs1), x(i.rs2), 0], 0),
+        U | J | CsrImm => ([0; 3], x(i.rd)),
+        Amo => ([x(i.rs1), x(i.rs2), 0], x(i.rd)),
+        FpLoad => ([x(i.rs1), 0, 0], f(i.rd)),
+        FpStore => ([x(i.rs1), f(i.rs2), 0], 0),
+        FpFma => ([f(i.rs1), f(i.rs2), f(i.rs3)], f(i.rd)),
+        FpArith | FpPair => ([f(i.rs1), f(i.rs2), 0], f(i.rd)),
+        FpUnary => ([f(i.rs1), 0, 0], f(i.rd)),
+        FpCompare => ([f(i.rs1), f(i.rs2), 0], x(i.rd)),
+        FpToInt | FpMoveToInt => ([f(i.rs1), 0, 0], x(i.rd)),
+        FpFromInt | FpMoveFromInt => ([x(i.rs1), 0, 0], f(i.rd)),
+        Cbo | Prefetch | Cflush => ([x(i.rs1), 0, 0], 0),
+    }
+}
+
+/// Issue cycles, result latency, and the shared unit an instruction keeps busy.
+struct Cost {
+    issue: u32,
+    latency: u32,
+    busy: u32,
+}
+
+fn cost(t: &CoreTiming, i: &Inst, after_store: bool) -> Cost {
+    use Op::*;
+    let simple = |issue: u32| Cost { issue, latency: issue, busy: 0 };
+    let result = |latency: u32| Cost { issue: 1, latency, busy: 0 };
+    match i.op {
+        Ld | Lw | Lwu | Fld | Flw => result(t.load_latency),
+        Lb | Lbu | Lh | Lhu => result(t.load_sub_word_latency),
+        Mul | Mulh | Mulhsu | Mulhu | Mulw => {
+            Cost { issue: 1, latency: t.mul_latency_min, busy: t.mul_occupancy }
+        }
+        LrW | LrD => simple(t.lr),
+        ScW | ScD => simple(t.sc),
+        Csrrw | Csrrwi => simple(if i.rd == 0 { t.csr_write } else { t.csr_read }),
+        Csrrs | Csrrc | Csrrsi | Csrrci => simple(if i.rs1 == 0 || i.rd != 0 { t.csr_read } else { t.csr_write }),
+        Fence | Pause => simple(if after_store { t.fence_after_store } else { t.fence }),
+        FenceI => simple(t.fence_i),
+        SfenceVma => simple(t.sfence_vma),
+        Mret | Sret => simple(t.trap_return),
+        CflushDL1 | CflushDL1U | CboClean | CboFlush | CboInval => simple(t.flush_line),
+        FdivS => Cost { issue: 1, latency: t.fdiv_single, busy: t.fdiv_single },
+        FdivD => Cost { issue: 1, latency: t.fdiv_double, busy: t.fdiv_double },
+        FsqrtS => Cost { issue: 1, latency: t.fsqrt_single, busy: t.fsqrt_single },
+        FsqrtD => Cost { issue: 1, latency: t.fsqrt_double, busy: t.fsqrt_double },
+        FaddS | FsubS | FmulS | FmaddS | FmsubS | FnmaddS | FnmsubS => result(t.fp_single_latency),
+        FaddD | FsubD | FmulD | FmaddD | FmsubD | FnmaddD | FnmsubD => result(t.fp_double_latency),
+        op => match op.info().format {
+            Format::Amo => simple(if i.rm == 3 { t.amo_aqrl } else { t.amo }),
+            Format::FpArith
+            | Format::FpPair
+            | Format::FpUnary
+            | Format::FpCompare
+            | Format::FpToInt
+            | Format::FpFromInt
+            | Format::FpMoveToInt
+            | Format::FpMoveFromInt => result(t.fp_misc_latency),
+            _ => result(1),
+        },
+    }
+}
+
+/// Results still on their way: two (register, cycles) pairs in bytes, the later
+/// ones where there are more; 0 is none.
+pub type Pending = u32;
+
+/// Builds the schedule of one run.
+pub struct Schedule<'a> {
+    timing: &'a CoreTiming,
+    now: u32,
+    ready: [u32; 64],
+    busy: [u32; 2],
+    since_store: u32,
+}
+
+impl<'a> Schedule<'a> {
+    /// An empty run: every register ready, every unit free.
+    pub fn new(timing: &'a CoreTiming) -> Self {
+        Self { timing, now: 0, ready: [0; 64], busy: [0; 2], since_store: u32::MAX }
+    }
+
+    /// Adds an instruction; the cycle at which it issues, and for a load whether a
+    /// store is close enough in front of it to be run into.
+    pub fn add(&mut self, i: &Inst) -> (u32, bool) {
+        let (sources, dest) = operands(i);
+        let c = cost(self.timing, i, self.since_store == 0);
+        let mut at = self.now;
+        for s in sources {
+            at = at.max(self.ready[s as usize]);
+        }
+        let unit = matches!(i.op.info().format, Format::R) as usize;
+        if c.busy > 0 {
+            at = at.max(self.busy[unit]);
+            self.busy[unit] = at + c.busy;
+        }
+        if dest != 0 {
+            self.ready[dest as usize] = at + c.latency;
+        }
+        self.now = at + c.issue;
+        let near = self.since_store < self.timing.store_load_window;
+        let is_store = matches!(i.op.info().format, Format::Store | Format::FpStore);
+        self.since_store = if is_store { 0 } else { self.since_store.saturating_add(1) };
+        (at, near && matches!(i.op.info().format, Format::Load | Format::FpLoad))
+    }
+
+    /// Length of the run in cycles, and what is pending after it.
+    pub fn finish(&self) -> (u32, Pending) {
+        let mut best = [(0u32, 0u8); 2];
+        for r in 1..64u8 {
+            let left = self.ready[r as usize].saturating_sub(self.now).min(255);
+            if left > best[0].0 {
+                best[1] = best[0];
+                best[0] = (left, r);
+            } else if left > best[1].0 {
+                best[1] = (left, r);
+            }
+        }
+        let pack = |(left, r): (u32, u8)| if left == 0 { 0 } else { (r as u32) << 8 | left };
+        (self.now, pack(best[0]) | pack(best[1]) << 16)
+    }
+}
+
+/// The two pairs of a [`Pending`].
+pub fn pending_pairs(p: Pending) -> impl Iterator<Item = (u8, u32)> {
+    [p & 0xffff, p >> 16].into_iter().filter(|v| *v != 0).map(|v| ((v >> 8) as u8, v & 0xff))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagori_isa::decode;
+
+    fn run(words: &[u32]) -> (u32, Pending) {
+        let t = CoreTiming::rocket();
+        let mut s = Schedule::new(&t);
+        for w in words {
+            s.add(&decode(*w).unwrap());
+        }
+        s.finish()
+    }
+
+    const ADD: u32 = 0x00b5_0533; // add a0, a0, a1
+    const LD: u32 = 0x0005_3503; // ld a0, 0(a0)
+    const LB: u32 = 0x0005_0503; // lb a0, 0(a0)
+    const FADD: u32 = 0x02b5_7553; // fadd.d fa0, fa0, fa1
+    const MUL: u32 = 0x02b6_0633; // mul a2, a2, a1
+
+    #[test]
+    fn measured_pairs() {
+        assert_eq!(run(&[ADD, ADD]).0, 2);
+        assert_eq!(run(&[LD, ADD]).0, 3); // ld then use
+        assert_eq!(run(&[LB, ADD]).0, 4); // lb then use
+        assert_eq!(run(&[LD, LD, LD]).0, 5); // chase: two a load
+        assert_eq!(run(&[FADD, FADD]).0, 7); // dependent: six apart
+    }
+
+    #[test]
+    fn independent_multiplications_share_the_unit() {
+        // mul a2,a2,a1; mul a3,a3,a1; mul a4,a4,a1; mul a5,a5,a1
+        let v: Vec<u32> = (0..4).map(|k| MUL + k * (1 << 15 | 1 << 7)).collect();
+        assert_eq!(run(&v).0, 13); // issues at 0, 4, 8, 12: sixteen with the unit's last
+    }
+
+    #[test]
+    fn late_results_are_pending() {
+        let (n, p) = run(&[FADD]);
+        assert_eq!(n, 1);
+        assert_eq!(pending_pairs(p).collect::<Vec<_>>(), vec![(42, 5)]);
+        assert_eq!(run(&[ADD]).1, 0);
+    }
+}

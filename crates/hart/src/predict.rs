@@ -1,0 +1,201 @@
+//! Branch prediction: a branch target buffer, a history table of one bit a
+//! counter indexed with global history, and a return address stack.
+
+use crate::config::PredictorGeometry;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct BtbEntry {
+    pc: u64,
+    target: u64,
+}
+
+/// What the front end would have done with a control transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Right, without a bubble.
+    Right,
+    /// Right, but found only by the decoder.
+    Late,
+    /// Right, from the return address stack.
+    Return,
+    /// Wrong.
+    Wrong,
+}
+
+/// Predictor state of one hart.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Predictor {
+    btb: Vec<BtbEntry>,
+    next: usize,
+    /// For each hash of a pc: how many BTB entries share it, and the last one (an index).
+    buckets: Vec<(u8, u8)>,
+    bht: Vec<bool>,
+    history: u32,
+    history_mask: u32,
+    ras: Vec<u64>,
+    ras_limit: usize,
+}
+
+const BUCKETS: usize = 256;
+
+fn bucket(pc: u64) -> usize {
+    ((pc >> 1) ^ (pc >> 9)) as usize & (BUCKETS - 1)
+}
+
+impl Predictor {
+    /// An empty predictor.
+    pub fn new(g: PredictorGeometry) -> Self {
+        Self {
+            // A pc is never odd: no entry matches before it is filled.
+            btb: vec![BtbEntry { pc: 1, target: 0 }; g.btb_entries as usize],
+            next: 0,
+            buckets: vec![(0, 0); BUCKETS],
+            bht: vec![false; g.bht_entries as usize],
+            history: 0,
+            history_mask: (1 << g.history_bits) - 1,
+            ras: Vec::with_capacity(g.ras_entries as usize + 1),
+            ras_limit: g.ras_entries as usize,
+        }
+    }
+
+    fn find(&self, pc: u64) -> Option<usize> {
+        let (count, last) = self.buckets[bucket(pc)];
+        if count == 0 {
+            return None;
+        }
+        if self.btb[last as usize].pc == pc {
+            return Some(last as usize);
+        }
+        self.btb.iter().position(|e| e.pc == pc)
+    }
+
+    fn insert(&mut self, pc: u64, target: u64) {
+        let i = self.next;
+        self.next = (self.next + 1) % self.btb.len();
+        if self.btb[i].pc & 1 == 0 {
+            self.buckets[bucket(self.btb[i].pc)].0 -= 1;
+        }
+        self.btb[i] = BtbEntry { pc, target };
+        let b = &mut self.buckets[bucket(pc)];
+        b.0 += 1;
+        b.1 = i as u8;
+    }
+
+    fn bht_index(&self, pc: u64) -> usize {
+        ((pc >> 2) as usize ^ ((self.history as usize) << 1)) & (self.bht.len() - 1)
+    }
+
+    /// A conditional branch with its real direction.
+    pub fn branch(&mut self, pc: u64, target: u64, taken: bool) -> Outcome {
+        let hit = self.find(pc);
+        let i = self.bht_index(pc);
+        let predicted = self.bht[i];
+        self.bht[i] = taken;
+        self.history = (self.history << 1 | taken as u32) & self.history_mask;
+        if predicted != taken {
+            if taken && hit.is_none() {
+                self.insert(pc, target);
+            }
+            return Outcome::Wrong;
+        }
+        match (taken, hit) {
+            (true, None) => {
+                self.insert(pc, target);
+                Outcome::Late
+            }
+            _ => Outcome::Right,
+        }
+    }
+
+    /// A direct jump; `link` is the return address if it is a call.
+    pub fn jump(&mut self, pc: u64, target: u64, link: Option<u64>) -> Outcome {
+        if let Some(l) = link {
+            self.push(l);
+        }
+        if self.find(pc).is_some() {
+            Outcome::Right
+        } else {
+            self.insert(pc, target);
+            Outcome::Late
+        }
+    }
+
+    /// An indirect jump or call.
+    pub fn indirect(&mut self, pc: u64, target: u64, link: Option<u64>) -> Outcome {
+        if let Some(l) = link {
+            self.push(l);
+        }
+        match self.find(pc) {
+            Some(i) if self.btb[i].target == target => Outcome::Right,
+            Some(i) => {
+                self.btb[i].target = target;
+                Outcome::Wrong
+            }
+            None => {
+                self.insert(pc, target);
+                Outcome::Wrong
+            }
+        }
+    }
+
+    /// A return.
+    pub fn ret(&mut self, target: u64) -> Outcome {
+        match self.ras.pop() {
+            Some(t) if t == target => Outcome::Return,
+            _ => Outcome::Wrong,
+        }
+    }
+
+    fn push(&mut self, link: u64) {
+        if self.ras.len() == self.ras_limit {
+            self.ras.remove(0);
+        }
+        self.ras.push(link);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::HartConfig;
+
+    fn predictor() -> Predictor {
+        Predictor::new(HartConfig::rocket().predictor)
+    }
+
+    #[test]
+    fn a_loop_is_learnt_and_its_end_missed() {
+        let mut p = predictor();
+        for _ in 0..20 {
+            p.branch(0x100, 0x80, true);
+        }
+        assert_eq!(p.branch(0x100, 0x80, true), Outcome::Right);
+        assert_eq!(p.branch(0x100, 0x80, false), Outcome::Wrong);
+    }
+
+    #[test]
+    fn btb_holds_28_jumps() {
+        let mut p = predictor();
+        for round in 0..2 {
+            for i in 0..28 {
+                let o = p.jump(0x1000 + i * 4, 0x40, None);
+                assert_eq!(o, if round == 0 { Outcome::Late } else { Outcome::Right });
+            }
+        }
+        p.jump(0x9000, 0, None);
+        assert_eq!(p.jump(0x1000, 0x40, None), Outcome::Late);
+    }
+
+    #[test]
+    fn returns_nest_six_deep() {
+        let mut p = predictor();
+        for i in 0..7 {
+            p.jump(0x2000 + i * 8, 0x40, Some(0x2004 + i * 8));
+        }
+        for i in (1..7).rev() {
+            assert_eq!(p.ret(0x2004 + i * 8), Outcome::Return);
+        }
+        assert_eq!(p.ret(0x2004), Outcome::Wrong);
+    }
+}

@@ -1,0 +1,273 @@
+//! Timed TLBs: sectored entries, superpage entries, the page-walk cache.
+//!
+//! They hold copies of page-table entries, so a stale translation stays in use
+//! until `sfence.vma`, as on hardware.
+
+use crate::config::TlbGeometry;
+use serde::{Deserialize, Serialize};
+
+/// Tree pseudo-LRU over a power-of-two number of ways, at most 64.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Plru {
+    bits: u64,
+    ways: u32,
+}
+
+impl Plru {
+    /// For `ways` ways.
+    pub fn new(ways: u32) -> Self {
+        Self { bits: 0, ways }
+    }
+
+    /// Notes a use of a way.
+    #[inline]
+    pub fn touch(&mut self, way: u32) {
+        let mut node = 1u32;
+        let mut half = self.ways >> 1;
+        while half > 0 {
+            let right = way & half != 0;
+            // A node points away from the side last used.
+            if right {
+                self.bits &= !(1 << node);
+            } else {
+                self.bits |= 1 << node;
+            }
+            node = node << 1 | right as u32;
+            half >>= 1;
+        }
+    }
+
+    /// The way to replace.
+    pub fn victim(&self) -> u32 {
+        let mut node = 1u32;
+        let mut way = 0;
+        let mut half = self.ways >> 1;
+        while half > 0 {
+            let right = self.bits >> node & 1 != 0;
+            if right {
+                way |= half;
+            }
+            node = node << 1 | right as u32;
+            half >>= 1;
+        }
+        way
+    }
+}
+
+/// PTE global bit.
+const G: u64 = 1 << 5;
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Sector {
+    tag: u64,
+    asid: u16,
+    pte: [u64; 4],
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Super {
+    vpn: u64,
+    level: u8,
+    asid: u16,
+    pte: u64,
+}
+
+impl Super {
+    fn covers(&self, vpn: u64) -> bool {
+        self.pte != 0 && (self.vpn ^ vpn) >> (9 * self.level as u32) == 0
+    }
+}
+
+/// A translation found in a TLB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlbHit {
+    /// Entry: sectors first, superpages from 8.
+    pub way: u8,
+    /// 0: 4 KiB, 1: 2 MiB, 2: 1 GiB.
+    pub level: u8,
+    /// The page-table entry.
+    pub pte: u64,
+}
+
+/// First way number of superpage entries.
+pub const SUPER_WAY: u8 = 8;
+/// Way number of an access without translation.
+pub const NO_WAY: u8 = 0xff;
+
+/// One TLB.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tlb {
+    sectors: Vec<Sector>,
+    plru: Plru,
+    supers: Vec<Super>,
+    super_plru: Plru,
+}
+
+impl Tlb {
+    /// An empty TLB.
+    pub fn new(g: TlbGeometry) -> Self {
+        Self {
+            sectors: vec![Sector::default(); g.sectors as usize],
+            plru: Plru::new(g.sectors),
+            supers: vec![Super::default(); g.superpages as usize],
+            super_plru: Plru::new(g.superpages),
+        }
+    }
+
+    /// Looks up a virtual page number.
+    pub fn lookup(&self, vpn: u64, asid: u16) -> Option<TlbHit> {
+        for (i, s) in self.sectors.iter().enumerate() {
+            let pte = s.pte[(vpn & 3) as usize];
+            if s.tag == vpn >> 2 && pte != 0 && (s.asid == asid || pte & G != 0) {
+                return Some(TlbHit { way: i as u8, level: 0, pte });
+            }
+        }
+        for (i, s) in self.supers.iter().enumerate() {
+            if s.covers(vpn) && (s.asid == asid || s.pte & G != 0) {
+                return Some(TlbHit { way: SUPER_WAY + i as u8, level: s.level, pte: s.pte });
+            }
+        }
+        None
+    }
+
+    /// Notes a use of an entry.
+    #[inline]
+    pub fn touch(&mut self, way: u8) {
+        if way < SUPER_WAY {
+            self.plru.touch(way as u32);
+        } else if way != NO_WAY {
+            self.super_plru.touch((way - SUPER_WAY) as u32);
+        }
+    }
+
+    /// Puts a translation in; the way it took, and whether older pages were lost from it.
+    pub fn insert(&mut self, vpn: u64, level: u8, asid: u16, pte: u64) -> (u8, bool) {
+        if level == 0 {
+            let tag = vpn >> 2;
+            let same = |s: &Sector| s.tag == tag && s.asid == asid && s.pte != [0; 4];
+            let (way, lost) = match self.sectors.iter().position(same) {
+                Some(w) => (w, false),
+                None => {
+                    let w = self
+                        .sectors
+                        .iter()
+                        .position(|s| s.pte == [0; 4])
+                        .unwrap_or(self.plru.victim() as usize);
+                    let lost = self.sectors[w].pte != [0; 4];
+                    self.sectors[w] = Sector { tag, asid, pte: [0; 4] };
+                    (w, lost)
+                }
+            };
+            self.sectors[way].pte[(vpn & 3) as usize] = pte;
+            self.touch(way as u8);
+            (way as u8, lost)
+        } else {
+            let w = self.super_plru.victim() as usize;
+            let lost = self.supers[w].pte != 0;
+            self.supers[w] = Super { vpn, level, asid, pte };
+            let way = SUPER_WAY + w as u8;
+            self.touch(way);
+            (way, lost)
+        }
+    }
+
+    /// `sfence.vma`: by page, by address space, or everything.
+    pub fn flush(&mut self, vpn: Option<u64>, asid: Option<u16>) {
+        for s in &mut self.sectors {
+            for (k, p) in s.pte.iter_mut().enumerate() {
+                let page = s.tag << 2 | k as u64;
+                if vpn.is_none_or(|v| v == page) && asid.is_none_or(|a| a == s.asid && *p & G == 0) {
+                    *p = 0;
+                }
+            }
+        }
+        for s in &mut self.supers {
+            if vpn.is_none_or(|v| s.covers(v)) && asid.is_none_or(|a| a == s.asid && s.pte & G == 0) {
+                s.pte = 0;
+            }
+        }
+    }
+}
+
+/// The page-walk cache: physical addresses of non-leaf entries read lately.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WalkCache {
+    entries: Vec<(u64, u64)>,
+    plru: Plru,
+}
+
+impl WalkCache {
+    /// An empty cache of `n` entries, rounded up to a power of two for its pseudo-LRU.
+    pub fn new(n: u32) -> Self {
+        let n = n.next_power_of_two();
+        Self { entries: vec![(u64::MAX, 0); n as usize], plru: Plru::new(n) }
+    }
+
+    /// The entry read from a physical address, if it is held.
+    pub fn lookup(&mut self, pte_addr: u64) -> Option<u64> {
+        let i = self.entries.iter().position(|e| e.0 == pte_addr)?;
+        self.plru.touch(i as u32);
+        Some(self.entries[i].1)
+    }
+
+    /// Notes an entry.
+    pub fn insert(&mut self, pte_addr: u64, pte: u64) {
+        let i = self.plru.victim();
+        self.entries[i as usize] = (pte_addr, pte);
+        self.plru.touch(i);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.entries.fill((u64::MAX, 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tlb() -> Tlb {
+        Tlb::new(TlbGeometry { sectors: 8, pages_per_sector: 4, superpages: 4 })
+    }
+
+    #[test]
+    fn reach_is_eight_sectors_of_four_pages() {
+        let mut t = tlb();
+        for v in 0..32 {
+            t.insert(v, 0, 0, v << 10 | 1);
+        }
+        assert!((0..32).all(|v| t.lookup(v, 0).is_some()));
+        let (_, lost) = t.insert(32, 0, 0, 1);
+        assert!(lost);
+        assert_eq!((0..32).filter(|&v| t.lookup(v, 0).is_some()).count(), 28);
+    }
+
+    #[test]
+    fn plru_spares_the_last_used() {
+        let mut p = Plru::new(8);
+        for w in 0..8 {
+            p.touch(w);
+            assert_ne!(p.victim(), w);
+        }
+        assert_eq!(p.victim(), 0);
+    }
+
+    #[test]
+    fn flush_honours_page_asid_and_global() {
+        let mut t = tlb();
+        t.insert(5, 0, 1, 1);
+        t.insert(9, 0, 2, 1);
+        t.insert(13, 0, 1, 1 | G);
+        t.insert(512, 1, 1, 1);
+        t.flush(None, Some(1));
+        assert!(t.lookup(5, 1).is_none());
+        assert!(t.lookup(9, 2).is_some());
+        assert!(t.lookup(13, 7).is_some());
+        assert!(t.lookup(600, 1).is_none());
+        t.flush(Some(9), None);
+        assert!(t.lookup(9, 2).is_none());
+        t.flush(None, None);
+        assert!(t.lookup(13, 1).is_none());
+    }
+}

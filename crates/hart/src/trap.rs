@@ -1,0 +1,175 @@
+//! Trap causes, trap entry and return, interrupts.
+
+use crate::hart::{Hart, Privilege};
+use crate::world::World;
+
+/// Exception causes (privileged specification, table of mcause values).
+#[allow(missing_docs)]
+pub mod cause {
+    pub const FETCH_MISALIGNED: u64 = 0;
+    pub const FETCH_ACCESS: u64 = 1;
+    pub const ILLEGAL: u64 = 2;
+    pub const BREAKPOINT: u64 = 3;
+    pub const LOAD_MISALIGNED: u64 = 4;
+    pub const LOAD_ACCESS: u64 = 5;
+    pub const STORE_MISALIGNED: u64 = 6;
+    pub const STORE_ACCESS: u64 = 7;
+    pub const ECALL_U: u64 = 8;
+    pub const FETCH_PAGE: u64 = 12;
+    pub const LOAD_PAGE: u64 = 13;
+    pub const STORE_PAGE: u64 = 15;
+    pub const INTERRUPT: u64 = 1 << 63;
+}
+
+/// Bits of mstatus.
+#[allow(missing_docs)]
+pub mod status {
+    pub const SIE: u64 = 1 << 1;
+    pub const MIE: u64 = 1 << 3;
+    pub const SPIE: u64 = 1 << 5;
+    pub const MPIE: u64 = 1 << 7;
+    pub const SPP: u64 = 1 << 8;
+    pub const MPP: u64 = 3 << 11;
+    pub const FS: u64 = 3 << 13;
+    pub const MPRV: u64 = 1 << 17;
+    pub const SUM: u64 = 1 << 18;
+    pub const MXR: u64 = 1 << 19;
+    pub const TVM: u64 = 1 << 20;
+    pub const TW: u64 = 1 << 21;
+    pub const TSR: u64 = 1 << 22;
+}
+
+/// Bits of mip and mie.
+#[allow(missing_docs)]
+pub mod irq {
+    pub const SSIP: u64 = 1 << 1;
+    pub const MSIP: u64 = 1 << 3;
+    pub const STIP: u64 = 1 << 5;
+    pub const MTIP: u64 = 1 << 7;
+    pub const SEIP: u64 = 1 << 9;
+    pub const MEIP: u64 = 1 << 11;
+    /// Highest priority first.
+    pub const PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
+}
+
+/// A synchronous exception.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trap {
+    /// Cause code.
+    pub cause: u64,
+    /// Value for mtval or stval.
+    pub tval: u64,
+}
+
+impl Trap {
+    /// A trap with its value.
+    pub fn new(cause: u64, tval: u64) -> Self {
+        Self { cause, tval }
+    }
+    /// Illegal instruction; the value is the instruction's bits.
+    pub fn illegal(raw: u32) -> Self {
+        Self::new(cause::ILLEGAL, raw as u64)
+    }
+}
+
+impl Hart {
+    /// The interrupt to take now, if any.
+    pub(crate) fn pending_interrupt(&self) -> Option<u64> {
+        let pending = self.mip() & self.csr.mie;
+        if pending == 0 {
+            return None;
+        }
+        let st = self.csr.mstatus;
+        let m_on = self.privilege < Privilege::Machine || st & status::MIE != 0;
+        let s_on = self.privilege < Privilege::Supervisor
+            || (self.privilege == Privilege::Supervisor && st & status::SIE != 0);
+        let for_m = if m_on { pending & !self.csr.mideleg } else { 0 };
+        let for_s = if s_on { pending & self.csr.mideleg } else { 0 };
+        let set = if for_m != 0 { for_m } else { for_s };
+        irq::PRIORITY.into_iter().find(|i| set >> i & 1 != 0)
+    }
+
+    /// Enters the handler of an exception or interrupt (`cause::INTERRUPT` set) at `self.pc`.
+    pub(crate) fn take_trap<W: World>(&mut self, w: &mut W, code: u64, tval: u64) {
+        let interrupt = code & cause::INTERRUPT != 0;
+        let bit = code & 63;
+        let deleg = if interrupt { self.csr.mideleg } else { self.csr.medeleg };
+        let to_s = self.privilege != Privilege::Machine && deleg >> bit & 1 != 0;
+        if W::TRAP {
+            w.trap(self.id, self.cycle, self.pc, code, tval, if to_s { 1 } else { 3 });
+        }
+        let st = self.csr.mstatus;
+        let vector;
+        if to_s {
+            self.csr.sepc = self.pc;
+            self.csr.scause = code;
+            self.csr.stval = tval;
+            let mut n = st & !(status::SPP | status::SPIE | status::SIE);
+            if self.privilege == Privilege::Supervisor {
+                n |= status::SPP;
+            }
+            if st & status::SIE != 0 {
+                n |= status::SPIE;
+            }
+            self.csr.mstatus = n;
+            self.privilege = Privilege::Supervisor;
+            vector = self.csr.stvec;
+        } else {
+            self.csr.mepc = self.pc;
+            self.csr.mcause = code;
+            self.csr.mtval = tval;
+            let mut n = st & !(status::MPP | status::MPIE | status::MIE);
+            n |= (self.privilege as u64) << 11;
+            if st & status::MIE != 0 {
+                n |= status::MPIE;
+            }
+            self.csr.mstatus = n;
+            self.privilege = Privilege::Machine;
+            vector = self.csr.mtvec;
+        }
+        let base = vector & !3;
+        self.pc = if vector & 1 != 0 && interrupt { base.wrapping_add(4 * bit) } else { base };
+        self.reservation = None;
+        if interrupt {
+            self.stats.interrupts += 1;
+        } else {
+            self.stats.exceptions += 1;
+        }
+        self.pending = 0;
+        if self.timed {
+            self.cycle += self.config.timing.trap_entry as u64;
+        }
+        self.context_changed();
+    }
+
+    pub(crate) fn mret(&mut self) {
+        let st = self.csr.mstatus;
+        let to = Privilege::from_bits(st >> 11 & 3);
+        let mut n = st & !(status::MIE | status::MPP);
+        if st & status::MPIE != 0 {
+            n |= status::MIE;
+        }
+        n |= status::MPIE;
+        if to != Privilege::Machine {
+            n &= !status::MPRV;
+        }
+        self.csr.mstatus = n;
+        self.privilege = to;
+        self.pc = self.csr.mepc;
+        self.context_changed();
+    }
+
+    pub(crate) fn sret(&mut self) {
+        let st = self.csr.mstatus;
+        let to = if st & status::SPP != 0 { Privilege::Supervisor } else { Privilege::User };
+        let mut n = st & !(status::SIE | status::SPP | status::MPRV);
+        if st & status::SPIE != 0 {
+            n |= status::SIE;
+        }
+        n |= status::SPIE;
+        self.csr.mstatus = n;
+        self.privilege = to;
+        self.pc = self.csr.sepc;
+        self.context_changed();
+    }
+}

@@ -1,0 +1,92 @@
+//! What a hart sees of the rest of the machine.
+
+use crate::cache::Coherence;
+use nagori_ram::GuestRam;
+
+/// A bus access that no device answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusFault;
+
+/// Functional side: memory, devices, time.
+pub trait Bus {
+    /// Guest memory.
+    fn ram(&self) -> &GuestRam;
+    /// Physical address of its first byte.
+    fn ram_base(&self) -> u64;
+    /// Device read of `size` bytes (1, 2, 4, 8), naturally aligned.
+    fn mmio_read(&mut self, hart: usize, cycle: u64, paddr: u64, size: u8) -> Result<u64, BusFault>;
+    /// Device write of `size` bytes (1, 2, 4, 8), naturally aligned.
+    fn mmio_write(&mut self, hart: usize, cycle: u64, paddr: u64, size: u8, value: u64) -> Result<(), BusFault>;
+    /// Value of the `time` CSR at a core cycle.
+    fn time(&self, cycle: u64) -> u64;
+    /// First core cycle at which `time` has reached a value (saturating).
+    fn cycle_of_time(&self, time: u64) -> u64;
+}
+
+/// Why a line moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineKind {
+    /// Fill of L1D for a load.
+    Load,
+    /// Fill or upgrade of L1D for a store or atomic.
+    Store,
+    /// Fill of L1I.
+    Fetch,
+    /// Fill of L1D by the page-table walker.
+    PageWalk,
+    /// Write-back of a dirty victim.
+    Evict,
+    /// Write-back by a flush or clean instruction.
+    Flush,
+    /// Write-back because another hart or an instruction fetch wants the line.
+    Probe,
+}
+
+/// One line transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct LineRequest {
+    /// Core cycle at which the request leaves the core.
+    pub cycle: u64,
+    /// Physical address of the line.
+    pub line: u64,
+    /// Reason.
+    pub kind: LineKind,
+    /// Hart that asked.
+    pub hart: usize,
+    /// Program counter of the instruction.
+    pub pc: u64,
+    /// Privilege of the instruction (0 U, 1 S, 3 M).
+    pub privilege: u8,
+    /// Address-space identifier in force.
+    pub asid: u16,
+}
+
+/// Timing side: what a line transfer costs.
+pub trait MemPort {
+    /// Core cycle at which the first beat of a line arrives.
+    fn read_line(&mut self, req: &LineRequest) -> u64;
+    /// Core cycle at which a write-back is acknowledged.
+    fn write_line(&mut self, req: &LineRequest) -> u64;
+}
+
+/// Watches a hart. Every hook costs nothing where its constant is false.
+pub trait Observer {
+    /// Whether `retired` is called.
+    const RETIRE: bool = false;
+    /// Whether `access` is called.
+    const ACCESS: bool = false;
+    /// Whether `trap` is called.
+    const TRAP: bool = false;
+    /// An instruction is about to execute.
+    fn retired(&mut self, _hart: usize, _cycle: u64, _pc: u64, _raw: u32, _privilege: u8) {}
+    /// A load or store of a virtual address.
+    fn access(&mut self, _hart: usize, _cycle: u64, _pc: u64, _vaddr: u64, _size: u8, _write: bool) {}
+    /// A trap or interrupt was taken.
+    fn trap(&mut self, _hart: usize, _cycle: u64, _pc: u64, _cause: u64, _tval: u64, _to: u8) {}
+}
+
+/// All that a hart needs around it.
+pub trait World: Bus + MemPort + Observer {
+    /// First-level caches of all harts.
+    fn coherence(&mut self) -> &mut Coherence;
+}
