@@ -7,7 +7,7 @@
 //! * [`loader`]: firmware, kernels and bare-metal programs.
 //! * [`clock`]: machine time.
 
-//pub mod board;
+pub mod board;
 pub mod bus;
 pub mod clock;
 pub mod config;
@@ -15,6 +15,41 @@ pub mod control;
 pub mod device;
 pub mod devices;
 pub mod fdt;
-//pub mod loader;
+pub mod loader;
 pub mod map;
-//pub mod tree;
+pub mod tree;
+
+/// Compares a text with a file in `tests/golden`; NAGORI_BLESS=1 rewrites the file.
+#[cfg(test)]
+pub(crate) fn golden(name: &str, actual: &str) {
+    let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("NAGORI_BLESS").is_some() {
+        std::fs::write(&path, actual).expect("the golden file can be written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == actual,
+        "{name} differs from the golden file; NAGORI_BLESS=1 rewrites it:\n{actual}"
+    );
+}
+
+/// A host tool for a test, or `None` with a message: then the test is skipped,
+/// unless NAGORI_REQUIRE_TOOLS makes that a failure.
+#[cfg(test)]
+pub(crate) fn tool(name: &'static str) -> Option<&'static str> {
+    let quiet = std::process::Stdio::null;
+    let found = std::process::Command::new(name)
+        .arg("--version")
+        .stdout(quiet())
+        .stderr(quiet())
+        .status();
+    let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
+    assert!(
+        found.is_ok() || !required,
+        "{name} is not installed, and NAGORI_REQUIRE_TOOLS=1"
+    );
+    if found.is_err() {
+        eprintln!("skipped: {name} is not installed (NAGORI_REQUIRE_TOOLS=1 makes this a failure)");
+    }
+    found.is_ok().then_some(name)
+}

@@ -130,17 +130,7 @@ fn directories_come_before_what_is_built_in() {
     assert_eq!(m.core.timing_values(), serde_json::json!({ "amo": 3 }));
 }
 
-fn golden(name: &str, actual: &str) {
-    let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("NAGORI_BLESS").is_some() {
-        std::fs::write(&path, actual).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == actual,
-        "{name} differs from the golden file; NAGORI_BLESS=1 rewrites it:\n{actual}"
-    );
-}
+use crate::golden;
 
 #[test]
 fn show_is_as_in_the_golden_files() {

@@ -1,0 +1,208 @@
+//! Programs into memory: firmware and kernel, or one bare-metal ELF.
+//!
+//! Loading is in two steps: a plan says what goes where (and is refused if
+//! anything does not fit), then the plan is copied to guest memory.
+
+mod elf;
+mod image;
+mod linux;
+
+pub use elf::{load_elf, Elf, Symbols};
+pub use image::{check_firmware, check_initramfs, parse_kernel, Kernel};
+pub use linux::{plan_linux, LinuxFiles};
+
+use crate::fdt::FdtError;
+use nagori_ram::GuestRam;
+use std::fmt;
+use std::path::Path;
+
+/// What is wrong with a file, or with all of them together.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read the {role} {path}: {problem}")]
+    Read {
+        /// What the file is for.
+        role: Role,
+        /// The file.
+        path: String,
+        /// Why.
+        problem: String,
+    },
+    /// The file is not what it should be.
+    #[error("{path} cannot be used as {role}: {problem}; expected {expected}")]
+    Format {
+        /// What the file is for.
+        role: Role,
+        /// The file.
+        path: String,
+        /// What was found.
+        problem: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// The file does not fit into memory.
+    #[error("{path} ({role}) needs {start:#x}..{end:#x}, but System RAM is {ram_start:#x}..{ram_end:#x}; give the machine more DRAM or use a smaller file")]
+    Space {
+        /// What the file is for.
+        role: Role,
+        /// The file.
+        path: String,
+        /// First address needed.
+        start: u64,
+        /// First address after that.
+        end: u64,
+        /// First address of memory that may be used.
+        ram_start: u64,
+        /// First address after that.
+        ram_end: u64,
+    },
+    /// The device tree cannot be made.
+    #[error(transparent)]
+    Tree(#[from] FdtError),
+}
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// OpenSBI.
+    Firmware,
+    /// Linux.
+    Kernel,
+    /// Initial root file system.
+    Initramfs,
+    /// The generated device tree.
+    DeviceTree,
+    /// A bare-metal program.
+    Program,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Firmware => "firmware",
+            Role::Kernel => "kernel",
+            Role::Initramfs => "initramfs",
+            Role::DeviceTree => "device tree",
+            Role::Program => "bare-metal program",
+        })
+    }
+}
+
+/// A file's content with its name for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileData {
+    /// Where it came from.
+    pub path: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl FileData {
+    /// Reads a file.
+    pub fn read(role: Role, path: &Path) -> Result<FileData, LoadError> {
+        let name = path.display().to_string();
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(FileData { path: name, bytes }),
+            Err(e) => Err(LoadError::Read {
+                role,
+                path: name,
+                problem: e.to_string(),
+            }),
+        }
+    }
+
+    fn wrong(&self, role: Role, problem: impl Into<String>, expected: &'static str) -> LoadError {
+        LoadError::Format {
+            role,
+            path: self.path.clone(),
+            problem: problem.into(),
+            expected,
+        }
+    }
+}
+
+/// Memory that may be filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RamRange {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+}
+
+impl RamRange {
+    /// Checks that a part of `len` bytes from `start` fits.
+    fn claim(&self, role: Role, path: &str, start: u64, len: u64) -> Result<(), LoadError> {
+        let end = start.saturating_add(len);
+        if start >= self.start && end <= self.end {
+            return Ok(());
+        }
+        Err(LoadError::Space {
+            role,
+            path: path.into(),
+            start,
+            end,
+            ram_start: self.start,
+            ram_end: self.end,
+        })
+    }
+}
+
+/// Bytes with their place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// What they are.
+    pub role: Role,
+    /// First physical address.
+    pub addr: u64,
+    /// Content.
+    pub bytes: Vec<u8>,
+    /// Bytes in memory, at least the content; the rest is zero.
+    pub memory_size: u64,
+}
+
+/// Registers of every hart at its first instruction; a0 is the hart's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryState {
+    /// Program counter, in M mode.
+    pub pc: u64,
+    /// Address of the device tree, or 0.
+    pub a1: u64,
+    /// Address of what the firmware is to start next, or 0.
+    pub a2: u64,
+}
+
+/// What goes where, and how it starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Parts of memory in ascending order; they do not overlap.
+    pub segments: Vec<Segment>,
+    /// Start of execution.
+    pub entry: EntryState,
+}
+
+impl Plan {
+    /// Copies the plan to memory that starts at `ram_base`. Memory is taken to
+    /// be zero where nothing is loaded.
+    pub fn apply(&self, ram: &GuestRam, ram_base: u64) -> Result<(), LoadError> {
+        for s in &self.segments {
+            let range = RamRange {
+                start: ram_base,
+                end: ram_base.saturating_add(ram.len()),
+            };
+            range.claim(s.role, "", s.addr, s.memory_size.max(s.bytes.len() as u64))?;
+            ram.write_bytes(s.addr - ram_base, &s.bytes)
+                .expect("the range was checked");
+        }
+        Ok(())
+    }
+}
+
+/// The next multiple of `align`, a power of two; saturates near the end.
+pub(crate) fn align_up(addr: u64, align: u64) -> u64 {
+    addr.saturating_add(align - 1) & !(align - 1)
+}
+
+#[cfg(test)]
+mod tests;

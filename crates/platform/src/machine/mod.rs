@@ -1,0 +1,388 @@
+//! A machine: harts, caches, memory controller and bus, wired from a
+//! description, and the scheduler that advances them in machine time.
+//!
+//! The hart that is furthest behind runs next, at most a quantum past the
+//! others, so that the order of events depends on nothing but the machine.
+
+mod control;
+mod parts;
+mod stats;
+mod world;
+
+pub use parts::{board_params, hart_config};
+pub use stats::{HartReport, Report};
+
+use crate::bus::{Bus, MapError};
+use crate::clock::{Clock, Ps};
+use crate::config::{self, MachineConfig, Method};
+use crate::device::PowerRequest;
+use crate::devices::uart::Uart;
+use nagori_hart::cache::Coherence;
+use nagori_hart::world::Observer;
+use nagori_hart::{CodeCache, Exit, Hart, HartError};
+use nagori_memtime::Controller;
+use nagori_ram::{GuestRam, RamError};
+use std::sync::Arc;
+use world::{Action, HartView, Surroundings};
+
+/// A machine that cannot be built or changed as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The host gave no memory.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+    /// Two devices want the same addresses or interrupt.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// A core value out of range.
+    #[error(transparent)]
+    Hart(#[from] HartError),
+    /// A controller value out of range, or a change that it refuses.
+    #[error("memory controller: {0}")]
+    Memory(#[from] nagori_memtime::Error),
+    /// The core description lacks or has a key that the core model does not know.
+    #[error("core `{core}`: {problem}")]
+    Core {
+        /// Name of the core description.
+        core: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Why [`Machine::run`] came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// The guest switched the machine off, with an exit code.
+    PowerOff(u32),
+    /// The guest asked for a restart; [`Machine::reset`] does it.
+    Reset,
+    /// The instruction limit was reached.
+    Instructions,
+    /// A slice of work is done; call again.
+    Slice,
+    /// Every hart waits; the next event is at this time ([`Ps::NEVER`]: only
+    /// input from outside can go on).
+    Idle(Ps),
+}
+
+/// Watches nothing.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Quiet;
+impl Observer for Quiet {}
+
+/// Longest run of one hart before the scheduler looks again, in cycles. A grid
+/// in guest time, so that it does not depend on how often the host looks.
+const GRID: u64 = 1 << 20;
+
+/// A machine.
+pub struct Machine<O: Observer = Quiet> {
+    config: MachineConfig,
+    harts: Vec<Hart>,
+    code: Vec<CodeCache>,
+    world: Surroundings<O>,
+    started: stats::Baseline,
+    marks: Vec<(u64, Report)>,
+}
+
+impl<O: Observer> Machine<O> {
+    /// Builds a machine from a checked description.
+    pub fn new(resolved: &config::Machine, observer: O) -> Result<Self, MachineError> {
+        let config = resolved.config.clone();
+        let m = &config.memory;
+        let ram = Arc::new(GuestRam::new(m.size.0)?);
+        let bus = crate::board::build(&config, ram.clone())?;
+        let hart_config = parts::hart_config(resolved)?;
+        let memory = Controller::new(parts::board_params(&config))?;
+        let harts = (0..config.harts as usize)
+            .map(|i| Hart::new(i, hart_config.clone()))
+            .collect::<Result<Vec<_>, _>>()?;
+        // Both clocks were checked with the description.
+        let clock = |hz| Clock::new(hz).expect("a checked description");
+        let core_clock = clock(config.clock_hz);
+        let period = core_clock.exact_period().expect("a checked description").0;
+        let n = harts.len();
+        let world = Surroundings {
+            coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0),
+            ram,
+            ram_base: m.base,
+            bus,
+            memory,
+            core_clock,
+            period,
+            timebase: clock(config.timebase_hz),
+            board: config.board.clone(),
+            observer,
+            views: vec![HartView::default(); n],
+            timed: true,
+            actions: Vec::new(),
+            control: control::ControlState::default(),
+        };
+        let started = stats::Baseline::new(n);
+        Ok(Self {
+            code: (0..n).map(|_| CodeCache::default()).collect(),
+            harts,
+            world,
+            config,
+            started,
+            marks: Vec::new(),
+        })
+    }
+
+    /// The description's values.
+    pub fn config(&self) -> &MachineConfig {
+        &self.config
+    }
+
+    /// Guest memory.
+    pub fn ram(&self) -> &Arc<GuestRam> {
+        &self.world.ram
+    }
+
+    /// The bus, to look at devices and to build the device tree.
+    pub fn bus(&self) -> &Bus {
+        &self.world.bus
+    }
+
+    /// A hart, to look at.
+    pub fn hart(&self, i: usize) -> Option<&Hart> {
+        self.harts.get(i)
+    }
+
+    /// A hart, to set registers before the start.
+    pub fn hart_mut(&mut self, i: usize) -> Option<&mut Hart> {
+        self.harts.get_mut(i)
+    }
+
+    /// What watches the machine.
+    pub fn observer_mut(&mut self) -> &mut O {
+        &mut self.world.observer
+    }
+
+    /// All harts at reset at `pc`, with their index in a0 and the given a1 and a2.
+    pub fn start_at(&mut self, pc: u64, a1: u64, a2: u64) {
+        for h in &mut self.harts {
+            h.reset(pc);
+            let id = h.id as u64;
+            h.set_reg(10, id);
+            h.set_reg(11, a1);
+            h.set_reg(12, a2);
+        }
+    }
+
+    /// Whether the timing model is on.
+    pub fn timed(&self) -> bool {
+        self.world.timed
+    }
+
+    /// Turns the timing model on (with cold caches and TLBs) or off.
+    pub fn set_timed(&mut self, timed: bool) {
+        if timed == self.world.timed {
+            return;
+        }
+        self.world.timed = timed;
+        for h in &mut self.harts {
+            h.set_timed(timed);
+        }
+        for c in self.world.coherence.l1d.iter_mut().chain(&mut self.world.coherence.l1i) {
+            c.clear();
+        }
+    }
+
+    /// Selects a delay method from now on.
+    pub fn set_method(&mut self, m: Method) -> Result<(), MachineError> {
+        let at = nagori_memtime::Ps(self.now().0);
+        Ok(self.world.memory.set_method(at, parts::method(m))?)
+    }
+
+    /// Machine time: that of the hart that is furthest ahead.
+    pub fn now(&self) -> Ps {
+        self.world.ps(self.harts.iter().map(|h| h.cycle).max().unwrap_or(0))
+    }
+
+    /// Instructions retired by all harts.
+    pub fn instructions(&self) -> u64 {
+        self.harts.iter().map(|h| h.instret).sum()
+    }
+
+    /// Gives bytes to the console.
+    pub fn console_input(&mut self, bytes: &[u8]) {
+        let now = self.now();
+        self.world.bus.with::<Uart, _>(now, |u, cx| u.push_input(cx, bytes));
+        self.update_lines(now);
+    }
+
+    /// Takes what the console has printed.
+    pub fn console_output(&mut self) -> Vec<u8> {
+        let now = self.now();
+        self.world
+            .bus
+            .with::<Uart, _>(now, |u, _| u.take_output())
+            .unwrap_or_default()
+    }
+
+    /// Restarts harts and devices; memory and time go on. The caller loads again.
+    pub fn reset(&mut self) {
+        let now = self.now();
+        self.world.bus.reset(now);
+        let latest = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
+        for h in &mut self.harts {
+            h.reset(0);
+            h.cycle = latest;
+        }
+        let c = &mut self.world.coherence;
+        for l1 in c.l1d.iter_mut().chain(&mut c.l1i) {
+            l1.clear();
+        }
+        let (base, len) = (self.world.ram_base, self.world.ram.len());
+        c.device_wrote(base, len);
+        self.update_lines(now);
+    }
+
+    /// Tells the harts that the host wrote guest memory.
+    pub fn memory_written(&mut self, paddr: u64, len: u64) {
+        self.world.coherence.device_wrote(paddr, len);
+    }
+
+    /// Statistics since the start or the last reset of statistics.
+    pub fn report(&self) -> Report {
+        stats::report(&self.config, &self.harts, &self.world.memory, self.now(), &self.started)
+    }
+
+    /// Reports kept by the guest under a label, in order.
+    pub fn marks(&self) -> &[(u64, Report)] {
+        &self.marks
+    }
+
+    /// Statistics start anew.
+    pub fn reset_stats(&mut self) {
+        let now = self.now();
+        self.started = stats::Baseline::of(&self.harts, now);
+        // Time only moves forward, so the controller accepts it.
+        let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
+        for v in &mut self.world.control.baselines {
+            *v = HartView::default();
+        }
+        self.world.control.baselines = self.started.views();
+    }
+
+    /// Interrupt lines follow the devices; sleeping harts wake at `at`.
+    fn update_lines(&mut self, at: Ps) {
+        let cycle = self.world.cycle_at(at);
+        for (i, h) in self.harts.iter_mut().enumerate() {
+            let asleep = h.waiting && !h.wakes();
+            h.set_lines(self.world.bus.hart_lines(i));
+            if asleep && h.wakes() && h.cycle < cycle {
+                h.stats.idle_cycles += cycle - h.cycle;
+                h.cycle = cycle;
+            }
+        }
+    }
+
+    fn apply_actions(&mut self) {
+        for a in std::mem::take(&mut self.world.actions) {
+            match a {
+                Action::Timed(on) => self.set_timed(on),
+                Action::ResetStats => self.reset_stats(),
+                Action::Mark(label) => {
+                    let r = self.report();
+                    self.marks.push((label, r));
+                }
+            }
+        }
+    }
+
+    /// Runs for about `cycles` core cycles of machine time, or until something
+    /// else must happen. What happens in the guest does not depend on `cycles`.
+    ///
+    /// `instructions` bounds the total of [`Machine::instructions`].
+    pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
+        let mut spent = 0u64;
+        loop {
+            if let Some(p) = self.world.bus.take_power_request() {
+                return match p {
+                    PowerRequest::Off { code } => Stop::PowerOff(code),
+                    PowerRequest::Reset => Stop::Reset,
+                };
+            }
+            let left = match instructions {
+                Some(n) => match n.saturating_sub(self.instructions()) {
+                    0 => return Stop::Instructions,
+                    left => left,
+                },
+                None => u64::MAX,
+            };
+            if spent >= cycles {
+                return Stop::Slice;
+            }
+            let event = self.world.cycle_at(self.world.bus.next_event());
+            let mut first: Option<usize> = None;
+            let mut others = u64::MAX;
+            let mut wake = u64::MAX;
+            for (i, h) in self.harts.iter().enumerate() {
+                if h.waiting && !h.wakes() {
+                    wake = wake.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
+                    continue;
+                }
+                match first {
+                    Some(f) if self.harts[f].cycle <= h.cycle => others = others.min(h.cycle),
+                    Some(f) => {
+                        others = others.min(self.harts[f].cycle);
+                        first = Some(i);
+                    }
+                    None => first = Some(i),
+                }
+            }
+            let next = event.min(wake);
+            let now = first.map_or(u64::MAX, |i| self.harts[i].cycle);
+            if next <= now {
+                if next == u64::MAX {
+                    return Stop::Idle(Ps::NEVER);
+                }
+                // A jump over idle time ends a slice, so that the host can pace it.
+                if first.is_none() && spent > 0 {
+                    return Stop::Idle(self.world.ps(next));
+                }
+                spent += 1;
+                let at = self.world.ps(next);
+                for h in &mut self.harts {
+                    if h.waiting && !h.wakes() && h.wake_cycle().is_some_and(|c| c <= next) {
+                        h.stats.idle_cycles += next.saturating_sub(h.cycle);
+                        h.cycle = h.cycle.max(next);
+                    }
+                }
+                self.world.bus.run_events(at);
+                self.after_devices(at);
+                continue;
+            }
+            let Some(i) = first else { return Stop::Idle(Ps::NEVER) };
+            let limit = others
+                .saturating_add(self.config.quantum_cycles.into())
+                .min(next)
+                .min((now / GRID + 1) * GRID)
+                .min(now.saturating_add(left));
+            let h = &mut self.harts[i];
+            let exit = h.run(&mut self.code[i], &mut self.world, limit);
+            spent += (h.cycle - now).max(1);
+            self.world.views[i] = HartView {
+                cycle: h.cycle,
+                instret: h.instret,
+                stats: h.stats,
+            };
+            if exit == Exit::Device {
+                let at = self.world.ps(self.harts[i].cycle);
+                self.apply_actions();
+                self.after_devices(at);
+            }
+        }
+    }
+
+    fn after_devices(&mut self, at: Ps) {
+        if self.world.bus.has_dma_writes() {
+            for r in self.world.bus.take_dma_writes() {
+                self.world.coherence.device_wrote(r.addr, r.len);
+            }
+        }
+        self.update_lines(at);
+    }
+}

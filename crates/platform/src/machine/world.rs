@@ -1,0 +1,147 @@
+//! The machine as its harts see it.
+
+use crate::bus::{Bus, BusRead, BusWrite};
+use crate::clock::{Clock, Ps};
+use crate::config::BoardConfig;
+use nagori_hart::cache::Coherence;
+use nagori_hart::world::{self, BusFault, LineRequest, MemPort, Observer, Requester, World};
+use nagori_hart::HartStats;
+use nagori_memtime::{Controller, Kind};
+use nagori_ram::GuestRam;
+use std::sync::Arc;
+
+/// Counters of one hart as others may read them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HartView {
+    pub cycle: u64,
+    pub instret: u64,
+    pub stats: HartStats,
+}
+
+/// What a guest asked for that concerns all harts: done between instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Timing model on or off.
+    Timed(bool),
+    /// Statistics start anew.
+    ResetStats,
+    /// The statistics so far are kept under a label.
+    Mark(u64),
+}
+
+/// Everything around the harts.
+pub(crate) struct Surroundings<O> {
+    pub ram: Arc<GuestRam>,
+    pub ram_base: u64,
+    pub bus: Bus,
+    pub memory: Controller,
+    pub coherence: Coherence,
+    pub core_clock: Clock,
+    pub period: u64,
+    pub timebase: Clock,
+    pub board: BoardConfig,
+    pub observer: O,
+    /// Views of the harts, as of when they last stopped.
+    pub views: Vec<HartView>,
+    pub timed: bool,
+    pub actions: Vec<Action>,
+    pub control: super::control::ControlState,
+}
+
+impl<O> Surroundings<O> {
+    /// Machine time of a core cycle.
+    pub fn ps(&self, cycle: u64) -> Ps {
+        Ps(cycle.saturating_mul(self.period))
+    }
+
+    /// First core cycle at or after a machine time.
+    pub fn cycle_at(&self, t: Ps) -> u64 {
+        if t == Ps::NEVER {
+            u64::MAX
+        } else {
+            t.0.div_ceil(self.period)
+        }
+    }
+
+    fn transfer(&mut self, req: &LineRequest, kind: Kind, there: u64, back: u64) -> u64 {
+        let at = nagori_memtime::Ps(req.cycle * self.period + there);
+        let addr = req.line - self.ram_base;
+        // The address lies in guest memory, which is the controller's capacity.
+        let done = self.memory.access(at, addr, kind, 64).unwrap_or(at);
+        (done.0 + back).div_ceil(self.period)
+    }
+}
+
+impl<O: Observer> world::Bus for Surroundings<O> {
+    #[inline(always)]
+    fn ram(&self) -> &GuestRam {
+        &self.ram
+    }
+    #[inline(always)]
+    fn ram_base(&self) -> u64 {
+        self.ram_base
+    }
+    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
+        let now = self.ps(by.cycle);
+        match self.bus.read(paddr, size, now, by.hart as u32) {
+            Ok(BusRead::Value(v)) => Ok(v),
+            Ok(BusRead::Control(access)) => Ok(self.control_read(by, access)),
+            Err(_) => Err(BusFault),
+        }
+    }
+    fn mmio_write(
+        &mut self,
+        by: &Requester<'_>,
+        paddr: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<(), BusFault> {
+        let now = self.ps(by.cycle);
+        match self.bus.write(paddr, size, value, now, by.hart as u32) {
+            Ok(BusWrite::Done) => Ok(()),
+            Ok(BusWrite::Control(access)) => {
+                self.control_write(by, access, value);
+                Ok(())
+            }
+            Err(_) => Err(BusFault),
+        }
+    }
+    fn time(&self, cycle: u64) -> u64 {
+        self.timebase.ticks_at(self.ps(cycle))
+    }
+    fn cycle_of_time(&self, time: u64) -> u64 {
+        self.cycle_at(self.timebase.time_of(time))
+    }
+}
+
+impl<O: Observer> MemPort for Surroundings<O> {
+    fn read_line(&mut self, req: &LineRequest) -> u64 {
+        let (there, back) = (self.board.read_request_ps, self.board.read_response_ps);
+        self.transfer(req, Kind::Read, there, back)
+    }
+    fn write_line(&mut self, req: &LineRequest) -> u64 {
+        let (there, back) = (self.board.write_request_ps, self.board.write_ack_ps);
+        self.transfer(req, Kind::Write, there, back)
+    }
+}
+
+impl<O: Observer> Observer for Surroundings<O> {
+    const RETIRE: bool = O::RETIRE;
+    const ACCESS: bool = O::ACCESS;
+    const TRAP: bool = O::TRAP;
+    fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
+        self.observer.retired(hart, cycle, pc, raw, privilege);
+    }
+    fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
+        self.observer.access(hart, cycle, pc, vaddr, size, write);
+    }
+    fn trap(&mut self, hart: usize, cycle: u64, pc: u64, cause: u64, tval: u64, to: u8) {
+        self.observer.trap(hart, cycle, pc, cause, tval, to);
+    }
+}
+
+impl<O: Observer> World for Surroundings<O> {
+    fn coherence(&mut self) -> &mut Coherence {
+        &mut self.coherence
+    }
+}

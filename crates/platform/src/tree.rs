@@ -1,0 +1,161 @@
+//! The device tree of a machine, from its description and what is on its bus.
+
+use crate::bus::Bus;
+use crate::config::{Expose, MachineConfig};
+use crate::control;
+use crate::fdt::{flatten, hart_label, Cell, FdtError, Node, PLIC_LABEL};
+
+/// What the loader adds to a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BootInfo {
+    /// Kernel command line.
+    pub bootargs: Option<String>,
+    /// First address and length of the initramfs.
+    pub initrd: Option<(u64, u64)>,
+}
+
+/// NUMA node of the `pmem-region`; without one, the kernel does not let it be
+/// used as volatile memory. System RAM is node 0.
+const PMEM_NUMA_NODE: u32 = 1;
+
+/// The tree as nodes.
+pub fn tree(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Node {
+    let mut root = Node::new("")
+        .u32("#address-cells", 2)
+        .u32("#size-cells", 2)
+        .compatible(&["riscv-virtio"])
+        .string("model", &format!("nagori,{}", config.name));
+    let mut soc = Node::new("soc")
+        .u32("#address-cells", 2)
+        .u32("#size-cells", 2)
+        .compatible(&["simple-bus"])
+        .cells("interrupt-parent", vec![Cell::Ref(PLIC_LABEL.into())])
+        .flag("ranges");
+    let mut plain = Vec::new();
+    let mut console = None;
+    for (at, device) in bus.devices() {
+        for node in device.nodes(&at) {
+            if console.is_none() && node.name.starts_with("serial@") {
+                console = Some(format!("/soc/{}", node.name));
+            }
+            // A simple bus has only nodes with an address.
+            match node.get("reg") {
+                Some(_) => soc.children.push(node),
+                None => plain.push(node),
+            }
+        }
+    }
+    if let Some(base) = bus.control_base() {
+        soc.children.push(
+            Node::at("control", base)
+                .compatible(&["nagori,control"])
+                .reg(&[(base, control::SIZE)]),
+        );
+    }
+    root.children.push(chosen(boot, console));
+    root.children.push(cpus(config));
+    root.children.extend(memory(config));
+    root.children.push(soc);
+    root.children.extend(plain);
+    root
+}
+
+/// The tree as a blob.
+pub fn blob(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Result<Vec<u8>, FdtError> {
+    flatten(&tree(config, bus, boot))
+}
+
+fn chosen(boot: &BootInfo, console: Option<String>) -> Node {
+    let mut node = Node::new("chosen");
+    if let Some(path) = console {
+        node = node.string("stdout-path", &path);
+    }
+    if let Some(args) = &boot.bootargs {
+        node = node.string("bootargs", args);
+    }
+    if let Some((start, len)) = boot.initrd {
+        node = node
+            .u64("linux,initrd-start", start)
+            .u64("linux,initrd-end", start + len);
+    }
+    node
+}
+
+/// Extensions in the form of the device tree: the advertised ones.
+fn extensions(config: &MachineConfig) -> Vec<&str> {
+    let shown = |name: &&str| *name != "zicbom" || config.advertise_zicbom;
+    config
+        .isa
+        .iter()
+        .map(String::as_str)
+        .filter(shown)
+        .collect()
+}
+
+fn cpus(config: &MachineConfig) -> Node {
+    let extensions = extensions(config);
+    let (single, multi): (Vec<&str>, Vec<&str>) = extensions.iter().partition(|e| e.len() == 1);
+    let mut isa = format!("rv64{}", single.concat());
+    for name in multi {
+        isa.push('_');
+        isa.push_str(name);
+    }
+    let clock = u32::try_from(config.clock_hz).unwrap_or(u32::MAX);
+    let timebase = u32::try_from(config.timebase_hz).unwrap_or(u32::MAX);
+    let mut cpus = Node::new("cpus")
+        .u32("#address-cells", 1)
+        .u32("#size-cells", 0)
+        .u32("timebase-frequency", timebase);
+    for hart in 0..config.harts {
+        let mut cpu = Node::at("cpu", hart.into())
+            .string("device_type", "cpu")
+            .u32("reg", hart)
+            .string("status", "okay")
+            .compatible(&["riscv"])
+            .string("riscv,isa", &isa)
+            .string("riscv,isa-base", "rv64i")
+            .strings("riscv,isa-extensions", &extensions)
+            .string("mmu-type", "riscv,sv39")
+            .u32("clock-frequency", clock);
+        for (prefix, cache) in [("d", &config.l1d), ("i", &config.l1i)] {
+            cpu = cpu
+                .u32(&format!("{prefix}-cache-size"), cache.size.0 as u32)
+                .u32(&format!("{prefix}-cache-sets"), cache.sets() as u32)
+                .u32(&format!("{prefix}-cache-block-size"), cache.line);
+        }
+        for extension in ["zicbom", "zicboz", "zicbop"] {
+            if extensions.contains(&extension) {
+                let name = format!("riscv,{}-block-size", &extension["zi".len()..]);
+                cpu = cpu.u32(&name, config.l1d.line);
+            }
+        }
+        let intc = Node::new("interrupt-controller")
+            .label(&hart_label(hart))
+            .compatible(&["riscv,cpu-intc"])
+            .flag("interrupt-controller")
+            .u32("#interrupt-cells", 1)
+            .u32("#address-cells", 0);
+        cpus = cpus.child(cpu.child(intc));
+    }
+    cpus
+}
+
+fn memory(config: &MachineConfig) -> Vec<Node> {
+    let m = &config.memory;
+    let pmem = m.expose == Expose::PmemRegion && m.nvmm_base() < m.end();
+    let ram = Node::at("memory", m.base)
+        .string("device_type", "memory")
+        .reg(&[(m.base, m.nvmm_boundary.0)]);
+    if !pmem {
+        return vec![ram];
+    }
+    let nvmm = Node::at("pmem", m.nvmm_base())
+        .compatible(&["pmem-region"])
+        .reg(&[(m.nvmm_base(), m.end() - m.nvmm_base())])
+        .u32("numa-node-id", PMEM_NUMA_NODE);
+    vec![ram, nvmm]
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;
