@@ -1,1 +1,27 @@
-//! nagori-memtime.
+//! Timing of main memory that is part DRAM, part non-volatile (NVMM).
+//!
+//! The crate knows nothing of CPUs, files or configuration formats. All time
+//! is integer picoseconds ([`units::Ps`]); a controller counts clocks of its
+//! own and never ticks through idle time.
+//!
+//! - [`board`]: the bank-machine controller of the reference board, with the
+//!   delay methods `dram`, `coarse`, `fine` and `extended`;
+//! - [`params`]: its parameters and presets, with units and sources;
+//! - [`mapping`]: from addresses to banks and rows;
+//! - [`stats`]: what is counted, by region and by bank;
+//! - [`request`]: requests and completions, common to all controllers.
+
+pub mod board;
+pub mod error;
+pub mod mapping;
+pub mod params;
+pub mod request;
+pub mod stats;
+pub mod units;
+
+pub use board::Controller;
+pub use error::Error;
+pub use params::{BoardParams, Method};
+pub use request::{Completion, Kind, Request, Submit};
+pub use stats::{Region, Stats};
+pub use units::{Clocks, Ps};

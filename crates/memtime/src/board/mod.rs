@@ -1,0 +1,595 @@
+//! The bank-machine controller of the reference board.
+//!
+//! The rules follow the controller that Omori and Kimura (Waseda University,
+//! 2021) built; the methods `coarse` and `fine` are those of TUNA (Lee et al.,
+//! 2014 and 2017). Unit of all counts is the controller's clock (5 ns).
+//!
+//! # Rules of one clock, in this order
+//! A timer loaded with *n* in clock *c* allows what it guards from clock
+//! *c + n* on.
+//!
+//! 1. **Timers.** A machine whose tRP is over becomes idle. A machine in RTP
+//!    whose row is to be passed hands it over: it becomes idle, the next
+//!    machine of the bank goes to Column with what is left of tRAS. A machine
+//!    whose tRTP is over goes to Precharge; its row is lost to newcomers.
+//! 2. **Release.** 52 clocks after a refresh its maintenance ends: all holds
+//!    are released. If another one is pending, its maintenance begins in this
+//!    clock, without a pulse of its own, and marks all busy machines.
+//! 3. **Pulse.** A tick comes every 1480 clocks. Three clocks after *every*
+//!    tick, whether or not an earlier refresh is still outstanding, a pulse of
+//!    4 clocks begins. In its first clock maintenance begins and all busy
+//!    machines, queued ones included, are marked; if maintenance is under way
+//!    already, one more refresh becomes pending (a third is lost and counted).
+//!    In each of its clocks timers of tRAS above 5 become 5 and timers of tRTP
+//!    and tWTP above 2 become 2.
+//! 4. **Refresh** begins when maintenance is under way and no marked machine is busy.
+//! 5. **Column**: one per clock, the oldest that is ready. Reads may pass
+//!    writes; a write waits for all older writes. A write makes the row of its
+//!    bank dirty. The machine goes to RTP for max(tRTP or tWTP, rest of tRAS - 1);
+//!    if its row is to be passed, it hands it over at once and the next column
+//!    can be issued in the next clock.
+//! 6. **Precharge**: one per clock, the oldest machine in Precharge whose tRAS
+//!    is over. tRP is longer by the added value if the tested bank is NVMM and
+//!    dirty; tested is the bank of the newest accepted request or the own one
+//!    ([`RpTest`](crate::params::RpTest)).
+//! 7. **Activation**: one per clock, the oldest machine in Wait that has waited
+//!    5 clocks since its acceptance, is the head of its bank, is not held and
+//!    does not wait for a passed row. It makes the row clean.
+//! 8. **Acceptance**: one per clock, if a machine is idle. Read and write
+//!    addresses have a channel each, in order, and the older of the two heads
+//!    goes first. The newcomer gets the row passed (row hit) if the newest
+//!    machine of its bank has the same row, is not in Precharge or RP and is not marked.
+//!    During maintenance the newcomer is held: it cannot activate. Its effects
+//!    are seen from the next clock on.
+//!
+//! `coarse` holds a request to NVMM at the head of its channel for *N* clocks
+//! from the clock in which it came there; so a channel holds one request at a
+//! time, and requests to DRAM behind it wait, too.
+//!
+//! # Decided where the description is silent
+//! - Activation, precharge and column each have a command slot of their own
+//!   in every clock (the device runs four command slots per clock).
+//! - The five clocks of Wait count from acceptance, also while queued or held.
+//!   A passed row needs no Wait: a hit can issue its column in the clock after
+//!   its acceptance.
+//! - A pulse is tied to the tick, never to the start of a pending refresh.
+//!   This is what the published latencies of `extended` show: with a pulse at
+//!   the start of the pending refresh, too, the write column of one bank
+//!   falls from 15.8 to about 10.7 us.
+//! - The dirty state of a bank lasts until its next activation, also through
+//!   precharge and refresh. tRRD and tFAW are not modelled: with one
+//!   activation per 5 ns clock the board's controller has no rule for them.
+//! - Changes of method or parameters act on timers loaded from then on; holds
+//!   and timers already running keep their values.
+//!
+//! # Use
+//! [`Controller::submit`], [`Controller::advance_to`] and
+//! [`Controller::drain`] are the asynchronous form, [`Controller::access`] is
+//! the synchronous one for blocking cores. Both may be mixed.
+
+mod engine;
+mod event;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+
+pub use event::{Command, Op};
+
+use engine::{State, Timing};
+use event::{Event, Sink, Tag};
+
+use crate::error::Error;
+use crate::params::{BoardParams, Method};
+use crate::request::{Completion, Kind, Request, Submit};
+use crate::stats::{Change, Region, Stats};
+use crate::units::Ps;
+
+/// Events kept of a look-ahead; a longer one is simulated again when committed.
+const AHEAD_EVENTS: usize = 24;
+
+/// The controller with its memory's timing. See the [module](self) for the rules.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    params: BoardParams,
+    timing: Timing,
+    state: State,
+    /// Latest arrival or advance; earlier times are treated as this.
+    latest: Ps,
+    next_seq: u64,
+    ahead: Ahead,
+    out: Out,
+}
+
+/// A simulated future of `Controller::state`, valid as long as nothing is
+/// submitted or changed before `state.now`.
+#[derive(Clone, Debug)]
+struct Ahead {
+    valid: bool,
+    state: State,
+    events: [Event; AHEAD_EVENTS],
+    len: usize,
+}
+
+/// Where committed events go.
+#[derive(Clone, Debug)]
+struct Out {
+    stats: Stats,
+    period: Ps,
+    read_data: u64,
+    response: u64,
+    first_nvmm: u8,
+    banks: u8,
+    done: Vec<Completion>,
+    log: Option<Vec<Command>>,
+}
+
+impl Out {
+    fn digest(&mut self, p: &BoardParams, t: &Timing) {
+        self.period = p.clock;
+        self.read_data = t.read_data;
+        self.response = t.response;
+        self.first_nvmm = (p.nvmm_base >> p.mapping.bank.low) as u8;
+        self.banks = (p.capacity >> p.mapping.bank.low) as u8;
+    }
+
+    #[inline]
+    fn region(&self, bank: u8) -> Region {
+        if bank >= self.first_nvmm {
+            Region::Nvmm
+        } else {
+            Region::Dram
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, tag: &Tag, region: Region, clock: u64) {
+        let done_at = Ps::of_clock(clock, self.period);
+        self.stats
+            .latency(region, tag.kind, done_at.saturating_sub(tag.arrival));
+        if !tag.sync {
+            self.done.push(Completion {
+                id: tag.id,
+                kind: tag.kind,
+                accepted_at: Ps::of_clock(tag.accepted, self.period),
+                done_at,
+                row_hit: tag.hit,
+            });
+        }
+    }
+}
+
+impl Sink for Out {
+    #[inline]
+    fn event(&mut self, e: Event) {
+        match e {
+            Event::Accept(tag) => {
+                let r = self.region(tag.bank);
+                self.stats.accept(r, tag.bank, tag.kind, tag.bytes, tag.hit);
+                if tag.kind == Kind::Write {
+                    self.complete(&tag, r, tag.accepted + self.response);
+                }
+            }
+            Event::Activate { tag, .. } => {
+                self.stats.activate(self.region(tag.bank), tag.bank);
+            }
+            Event::Column { clock, tag } => {
+                if tag.kind == Kind::Read {
+                    self.complete(&tag, self.region(tag.bank), clock + self.read_data);
+                }
+            }
+            Event::Precharge { tag, dirty, .. } => {
+                let r = self.region(tag.bank);
+                self.stats.precharge(r, tag.bank, dirty);
+            }
+            Event::Refresh { count, .. } => {
+                let nvmm = self.first_nvmm < self.banks;
+                self.stats.refresh(count, self.first_nvmm > 0, nvmm);
+            }
+            Event::TickLost => self.stats.refresh_ticks_lost += 1,
+        }
+        if let Some(log) = &mut self.log {
+            e.commands(|c| log.push(c));
+        }
+    }
+}
+
+/// Keeps the events of a look-ahead and watches for the end of one request.
+struct Watch<'a> {
+    events: &'a mut [Event; AHEAD_EVENTS],
+    len: usize,
+    seq: u64,
+    kind: Kind,
+    end: Option<u64>,
+}
+
+impl Sink for Watch<'_> {
+    #[inline]
+    fn event(&mut self, e: Event) {
+        match e {
+            Event::Column { clock, tag } if tag.seq == self.seq && self.kind == Kind::Read => {
+                self.end = Some(clock);
+            }
+            Event::Accept(tag) if tag.seq == self.seq && self.kind == Kind::Write => {
+                self.end = Some(tag.accepted);
+            }
+            _ => {}
+        }
+        if let Some(slot) = self.events.get_mut(self.len) {
+            *slot = e;
+        }
+        self.len += 1;
+    }
+}
+
+/// Ignores everything.
+struct Nothing;
+impl Sink for Nothing {
+    fn event(&mut self, _: Event) {}
+}
+
+impl Controller {
+    /// A controller at time 0 with all banks closed.
+    pub fn new(params: BoardParams) -> Result<Controller, Error> {
+        params.validate()?;
+        let timing = Timing::new(&params);
+        let state = State::new(&timing);
+        let mut out = Out {
+            stats: Stats::new(Ps::ZERO, &params),
+            period: params.clock,
+            read_data: 0,
+            response: 0,
+            first_nvmm: 0,
+            banks: 0,
+            done: Vec::new(),
+            log: None,
+        };
+        out.digest(&params, &timing);
+        Ok(Controller {
+            ahead: Ahead {
+                valid: false,
+                state,
+                events: [Event::TickLost; AHEAD_EVENTS],
+                len: 0,
+            },
+            params,
+            timing,
+            state,
+            latest: Ps::ZERO,
+            next_seq: 0,
+            out,
+        })
+    }
+
+    /// The parameters in use.
+    pub fn params(&self) -> &BoardParams {
+        &self.params
+    }
+
+    /// The method in use.
+    pub fn method(&self) -> Method {
+        self.params.method
+    }
+
+    /// The region of an offset.
+    #[inline]
+    pub fn region(&self, addr: u64) -> Region {
+        if addr >= self.params.nvmm_base {
+            Region::Nvmm
+        } else {
+            Region::Dram
+        }
+    }
+
+    /// Keeps every command from now on, or stops and forgets them.
+    pub fn set_logging(&mut self, on: bool) {
+        self.ahead.valid = false;
+        self.out.log = on.then(Vec::new);
+    }
+
+    /// Takes the commands logged since the last call. Those of a request are
+    /// there once the controller has been advanced past them.
+    pub fn take_log(&mut self) -> Vec<Command> {
+        match &mut self.out.log {
+            Some(log) => std::mem::take(log),
+            None => Vec::new(),
+        }
+    }
+
+    /// Submits a request that arrives at `at`; an `at` before the latest
+    /// arrival (or the time advanced to) is treated as that. Completions are
+    /// fetched by [`Controller::drain`].
+    pub fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
+        self.check(at, r.addr, r.bytes)?;
+        let at = self.arrive(at);
+        if !self.state.has_room(r.kind) {
+            return Ok(Submit::Busy(self.room_at(r.kind)));
+        }
+        self.push(at, r, false);
+        Ok(Submit::Accepted)
+    }
+
+    /// The time to advance to so that something can have happened; `None`
+    /// when no request is under way.
+    pub fn next_event(&self) -> Option<Ps> {
+        if self.state.is_idle() {
+            return None;
+        }
+        let next = self.state.next_clock(&self.timing);
+        Some(Ps::of_clock(next + 1, self.params.clock))
+    }
+
+    /// Processes all clocks before `t`.
+    pub fn advance_to(&mut self, t: Ps) -> Result<(), Error> {
+        if t > Ps::MAX_TIME {
+            return Err(Error::TooLate(t));
+        }
+        self.arrive(t);
+        Ok(())
+    }
+
+    /// Moves the completions found so far to the end of `into`, in the order
+    /// in which they were determined.
+    pub fn drain(&mut self, into: &mut Vec<Completion>) {
+        into.append(&mut self.out.done);
+    }
+
+    /// Submits a request and says when it is done: first data beat of a read,
+    /// response of a write.
+    ///
+    /// For cores that block on it. The controller itself is advanced to `at`
+    /// only, so that another core can submit something in between; the answer
+    /// is what happens if none does. As for [`Controller::submit`], an `at`
+    /// before the latest arrival is treated as that. If the channel is full,
+    /// the request waits in front of it, and the controller is advanced to the
+    /// time at which there is room.
+    pub fn access(&mut self, at: Ps, addr: u64, kind: Kind, bytes: u32) -> Result<Ps, Error> {
+        self.check(at, addr, bytes)?;
+        let at = self.arrive(at);
+        while !self.state.has_room(kind) {
+            let room = self.room_at(kind);
+            self.arrive(room);
+        }
+        let id = self.next_seq;
+        let seq = self.push(
+            at,
+            Request {
+                id,
+                addr,
+                kind,
+                bytes,
+            },
+            true,
+        );
+        let clock = self.look_ahead(seq, kind);
+        let more = match kind {
+            Kind::Read => self.timing.read_data,
+            Kind::Write => self.timing.response,
+        };
+        Ok(Ps::of_clock(clock + more, self.params.clock))
+    }
+
+    /// Selects a method from the clock edge at or after `at` on.
+    pub fn set_method(&mut self, at: Ps, method: Method) -> Result<(), Error> {
+        let params = BoardParams {
+            method,
+            ..self.params.clone()
+        };
+        self.set_params(at, params)
+    }
+
+    /// Changes method, delays, timing, boundary or refresh from the clock edge
+    /// at or after `at` on; clock, capacity, mapping and the number of
+    /// machines are fixed. Each changed value is recorded in the statistics.
+    pub fn set_params(&mut self, at: Ps, params: BoardParams) -> Result<(), Error> {
+        params.validate()?;
+        let old = &self.params;
+        for (field, from, to) in [
+            ("clock", old.clock.to_string(), params.clock.to_string()),
+            (
+                "capacity",
+                old.capacity.to_string(),
+                params.capacity.to_string(),
+            ),
+            (
+                "mapping",
+                format!("{:?}", old.mapping),
+                format!("{:?}", params.mapping),
+            ),
+            (
+                "machines",
+                old.machines.to_string(),
+                params.machines.to_string(),
+            ),
+        ] {
+            if from != to {
+                return Err(Error::Fixed { field, from, to });
+            }
+        }
+        if at > Ps::MAX_TIME {
+            return Err(Error::TooLate(at));
+        }
+        self.arrive(at);
+        let effective = Ps::of_clock(self.state.now, self.params.clock);
+        record_changes(&mut self.out.stats, effective, &self.params, &params);
+        let timing = Timing::new(&params);
+        let restart = params.refresh.enabled && !self.params.refresh.enabled;
+        self.state.change(&timing, restart);
+        self.ahead.valid = false;
+        self.out.digest(&params, &timing);
+        self.out.stats.method = params.method;
+        self.timing = timing;
+        self.params = params;
+        Ok(())
+    }
+
+    /// The statistics as they are at `at` (or at the time advanced to, if that
+    /// is later), without advancing the controller.
+    pub fn stats(&self, at: Ps) -> Stats {
+        let mut out = Out {
+            done: Vec::new(),
+            log: None,
+            ..self.out.clone()
+        };
+        let clock = self.clock_for(at);
+        let mut state = self.state;
+        state.run(clock, &self.timing, &mut out);
+        out.stats.to = self.latest.max(at);
+        out.stats
+    }
+
+    /// Statistics start anew at `at` (or at the time advanced to, if that is later).
+    pub fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
+        if at > Ps::MAX_TIME {
+            return Err(Error::TooLate(at));
+        }
+        let at = self.arrive(at);
+        self.out.stats = Stats::new(at, &self.params);
+        Ok(())
+    }
+
+    /// Completes everything under way, from `at` on, and returns the time at
+    /// which the controller is idle.
+    pub fn finish(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.advance_to(at)?;
+        while let Some(t) = self.next_event() {
+            self.advance_to(t)?;
+        }
+        Ok(Ps::of_clock(self.state.now, self.params.clock).max(at))
+    }
+
+    fn check(&self, at: Ps, addr: u64, bytes: u32) -> Result<(), Error> {
+        if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
+            return Err(Error::Size { addr, bytes });
+        }
+        if addr >= self.params.capacity {
+            return Err(Error::OutOfRange {
+                addr,
+                bytes,
+                capacity: self.params.capacity,
+            });
+        }
+        if at > Ps::MAX_TIME {
+            return Err(Error::TooLate(at));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn clock_for(&self, at: Ps) -> u64 {
+        at.max(self.latest).clocks_ceil(self.params.clock)
+    }
+
+    /// Advances to the clock of an arrival and returns its time.
+    #[inline]
+    fn arrive(&mut self, at: Ps) -> Ps {
+        self.latest = self.latest.max(at);
+        let clock = self.latest.clocks_ceil(self.params.clock);
+        self.commit(clock);
+        self.latest
+    }
+
+    /// Processes all clocks before `clock`; uses what has been looked ahead.
+    fn commit(&mut self, clock: u64) {
+        if clock <= self.state.now {
+            return;
+        }
+        if self.ahead.valid && self.ahead.state.now <= clock {
+            self.state = self.ahead.state;
+            for e in &self.ahead.events[..self.ahead.len] {
+                self.out.event(*e);
+            }
+        }
+        self.ahead.valid = false;
+        self.state.run(clock, &self.timing, &mut self.out);
+    }
+
+    fn push(&mut self, at: Ps, r: Request, sync: bool) -> u64 {
+        let place = self.params.mapping.decode(r.addr);
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.ahead.valid = false;
+        let tag = Tag {
+            id: r.id,
+            seq,
+            arrival: at,
+            accepted: 0,
+            row: place.row,
+            bank: place.bank,
+            bytes: r.bytes as u8,
+            kind: r.kind,
+            sync,
+            hit: false,
+        };
+        self.state.push(tag, &self.timing);
+        seq
+    }
+
+    /// Simulates a copy until the request `seq` has its column (read) or is
+    /// accepted (write); returns that clock.
+    fn look_ahead(&mut self, seq: u64, kind: Kind) -> u64 {
+        let ahead = &mut self.ahead;
+        ahead.state = self.state;
+        let mut watch = Watch {
+            events: &mut ahead.events,
+            len: 0,
+            seq,
+            kind,
+            end: None,
+        };
+        loop {
+            let next = ahead.state.next_clock(&self.timing);
+            ahead.state.step(next, &self.timing, &mut watch);
+            if let Some(clock) = watch.end {
+                ahead.len = watch.len;
+                ahead.valid = watch.len <= AHEAD_EVENTS;
+                return clock;
+            }
+        }
+    }
+
+    /// When a full channel has room again, if nothing else is submitted.
+    fn room_at(&self, kind: Kind) -> Ps {
+        let mut copy = self.state;
+        while !copy.has_room(kind) {
+            let next = copy.next_clock(&self.timing);
+            copy.step(next, &self.timing, &mut Nothing);
+        }
+        Ps::of_clock(copy.now, self.params.clock)
+    }
+}
+
+/// Compares the serialised forms, so that no field can be forgotten.
+fn record_changes(stats: &mut Stats, at: Ps, from: &BoardParams, to: &BoardParams) {
+    use serde_json::Value;
+    fn walk(path: &str, a: &Value, b: &Value, f: &mut impl FnMut(&str, &Value, &Value)) {
+        match (a, b) {
+            (Value::Object(a), Value::Object(b)) => {
+                for (k, v) in a {
+                    let path = if path.is_empty() {
+                        k.clone()
+                    } else {
+                        format!("{path}.{k}")
+                    };
+                    walk(&path, v, &b[k], f);
+                }
+            }
+            _ if a != b => f(path, a, b),
+            _ => {}
+        }
+    }
+    let text = |v: &Value| match v {
+        Value::String(s) => s.clone(),
+        v => v.to_string(),
+    };
+    if let (Ok(a), Ok(b)) = (serde_json::to_value(from), serde_json::to_value(to)) {
+        walk("", &a, &b, &mut |path, a, b| {
+            stats.changes.push(Change {
+                at,
+                what: path.to_owned(),
+                from: text(a),
+                to: text(b),
+            });
+        });
+    }
+}

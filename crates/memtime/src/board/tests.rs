@@ -1,0 +1,288 @@
+//! The engine against the naive reference, on random traces.
+
+use proptest::prelude::*;
+
+use super::reference::Reference;
+use super::*;
+use crate::params::RpTest;
+use crate::units::Clocks;
+
+/// A request `gap` ps after the one before.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    gap: u64,
+    bank: u8,
+    row: u8,
+    write: bool,
+    bytes: u32,
+    /// A change of the method just before.
+    method: Option<Method>,
+}
+
+fn method() -> impl Strategy<Value = Method> {
+    prop::sample::select(Method::ALL.to_vec())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let gap = prop_oneof![
+        4 => Just(0u64),
+        6 => 0..60_000u64,
+        4 => 0..2_000_000u64,
+        2 => 0..9_000_000u64,
+        1 => 0..80_000_000u64,
+    ];
+    let method = prop_oneof![30 => Just(None), 1 => method().prop_map(Some)];
+    (gap, 0..8u8, 0..3u8, any::<bool>(), 1..=64u32, method).prop_map(
+        |(gap, bank, row, write, bytes, method)| Step {
+            gap,
+            bank,
+            row,
+            write,
+            bytes,
+            method,
+        },
+    )
+}
+
+fn params() -> impl Strategy<Value = BoardParams> {
+    let timing = (1..8u32, 1..12u32, 1..12u32, 1..8u32, 1..8u32, 1..8u32);
+    let delays = prop::array::uniform5(prop_oneof![0..2_000u64, 0..12_000u64]);
+    let refresh = (
+        60..2000u32,
+        0..2000u32,
+        0..6u32,
+        1..6u32,
+        1..9u32,
+        1..9u32,
+        1..40u32,
+    );
+    let board = prop::bool::weighted(0.4);
+    let rest = (method(), any::<bool>(), 0..=8u64, 1..=8u32, 0..8u32);
+    (timing, delays, refresh, board, rest).prop_map(|(t, d, r, board, rest)| {
+        let mut p = BoardParams::vc707();
+        let (method, own, boundary, machines, off) = rest;
+        p.method = method;
+        p.refresh.first_tick = Clocks(r.1);
+        if board {
+            return p;
+        }
+        p.rp_test = if own {
+            RpTest::OwnBank
+        } else {
+            RpTest::NewestRequest
+        };
+        p.nvmm_base = boundary << 29;
+        p.machines = machines;
+        let c = Clocks;
+        (p.timing.wait, p.timing.rcd, p.timing.ras) = (c(t.0), c(t.1), c(t.2));
+        (p.timing.rtp, p.timing.wtp, p.timing.rp) = (c(t.3), c(t.4), c(t.5));
+        let [cr, cw, trcd, trp, tras] = d.map(Ps::from_ns);
+        p.delays = crate::params::Delays {
+            coarse_read: cr,
+            coarse_write: cw,
+            trcd,
+            trp,
+            tras,
+        };
+        p.refresh = crate::params::Refresh {
+            enabled: off != 0,
+            interval: c(r.0),
+            first_tick: c(r.1),
+            pulse_delay: c(r.2),
+            pulse: c(r.3),
+            ras_limit: c(r.4),
+            rtp_limit: c(r.5),
+            duration: c(r.6),
+        };
+        p
+    })
+}
+
+fn addr(s: &Step) -> u64 {
+    (u64::from(s.bank) << 29) | (u64::from(s.row) << 13) | 0x40
+}
+
+fn request(s: &Step, id: u64) -> Request {
+    Request {
+        id,
+        addr: addr(s),
+        kind: if s.write { Kind::Write } else { Kind::Read },
+        bytes: s.bytes,
+    }
+}
+
+/// Commands, completions, end clock, lost ticks.
+type Outcome = (Vec<Command>, Vec<Completion>, u64, u64);
+
+/// A full channel delays the submitter, as a handshake does.
+fn run_reference(p: &BoardParams, steps: &[Step]) -> Outcome {
+    let mut m = Reference::new(p.clone());
+    let mut at = Ps::ZERO;
+    for (i, s) in steps.iter().enumerate() {
+        at += Ps(s.gap);
+        while m.clock < at.clocks_ceil(p.clock) {
+            m.tick();
+        }
+        if let Some(method) = s.method {
+            m.p.method = method;
+        }
+        let r = request(s, 1000 + i as u64);
+        while m.channel_len(r.kind) == engine::PORT_DEPTH {
+            m.tick();
+        }
+        at = at.max(Ps::of_clock(m.clock, p.clock));
+        m.submit(r);
+    }
+    let mut more = 0;
+    while !m.is_idle() || more < 5000 {
+        more += u32::from(m.is_idle());
+        m.tick();
+        assert!(m.clock < 1 << 32, "stuck");
+    }
+    m.log.retain(|c| c.clock < m.clock);
+    let end = m.clock;
+    (m.log, m.done, end, m.lost)
+}
+
+fn run_submit(p: &BoardParams, steps: &[Step], end: u64) -> (Outcome, Controller) {
+    let mut c = Controller::new(p.clone()).unwrap();
+    c.set_logging(true);
+    let mut at = Ps::ZERO;
+    for (i, s) in steps.iter().enumerate() {
+        at += Ps(s.gap);
+        if let Some(method) = s.method {
+            c.set_method(at, method).unwrap();
+        }
+        while let Submit::Busy(t) = c.submit(at, request(s, 1000 + i as u64)).unwrap() {
+            assert!(t > at);
+            at = t;
+        }
+        at = at.max(Ps::of_clock(at.clocks_ceil(p.clock), p.clock));
+    }
+    c.advance_to(Ps::of_clock(end, p.clock)).unwrap();
+    let mut done = Vec::new();
+    c.drain(&mut done);
+    let lost = c.stats(Ps::ZERO).refresh_ticks_lost;
+    ((c.take_log(), done, end, lost), c)
+}
+
+proptest! {
+    #[test]
+    fn engine_equals_reference(
+        p in params(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        p.validate().unwrap();
+        let reference = run_reference(&p, &steps);
+        let (engine, _) = run_submit(&p, &steps, reference.2);
+        for (i, (a, b)) in engine.0.iter().zip(&reference.0).enumerate() {
+            prop_assert_eq!(a, b, "command {}", i);
+        }
+        prop_assert_eq!(engine.0.len(), reference.0.len());
+        prop_assert_eq!(engine.1, reference.1);
+        prop_assert_eq!(engine.3, reference.3);
+    }
+
+    /// Synchronous and asynchronous form: same commands, same statistics; and
+    /// a completion time is exact unless something came before it.
+    #[test]
+    fn access_equals_submit(
+        p in params(),
+        steps in prop::collection::vec(step(), 1..60),
+        peek in any::<bool>(),
+    ) {
+        let reference = run_reference(&p, &steps);
+        let ((log, done, end, _), other) = run_submit(&p, &steps, reference.2);
+        let mut c = Controller::new(p.clone()).unwrap();
+        c.set_logging(true);
+        let mut at = Ps::ZERO;
+        let mut told = Vec::new();
+        for s in &steps {
+            at += Ps(s.gap);
+            if let Some(method) = s.method {
+                c.set_method(at, method).unwrap();
+            }
+            let r = request(s, 0);
+            let t = c.access(at, r.addr, r.kind, r.bytes).unwrap();
+            told.push((at, t));
+            at = at.max(Ps::of_clock(c.state.now, p.clock));
+            if peek {
+                let now = c.stats(at);
+                prop_assert_eq!(now.total().requests() <= told.len() as u64, true);
+            }
+        }
+        let end = Ps::of_clock(end, p.clock);
+        let early = c.stats(end);
+        c.advance_to(end).unwrap();
+        prop_assert_eq!(&early, &c.stats(end));
+        prop_assert_eq!(c.take_log(), log);
+        let mut mine = c.stats(end);
+        let theirs = other.stats(end);
+        // A full channel puts off the asynchronous arrival, so the waiting
+        // time in front of it is in the synchronous latency only.
+        for (a, b) in mine.regions.iter_mut().zip(&theirs.regions) {
+            prop_assert_eq!(a.read_latency.count, b.read_latency.count);
+            a.read_latency = b.read_latency;
+            a.write_latency = b.write_latency;
+        }
+        prop_assert_eq!(mine, theirs);
+        for (i, (_, t)) in told.iter().enumerate() {
+            let d = done.iter().find(|d| d.id == 1000 + i as u64).unwrap();
+            let next = told.get(i + 1).map_or(Ps::MAX_TIME, |n| n.0);
+            if next >= *t {
+                prop_assert_eq!(*t, d.done_at);
+            }
+        }
+    }
+
+    /// Advancing in any portions, with snapshots in between, changes nothing.
+    #[test]
+    fn portions_do_not_matter(
+        p in params(),
+        steps in prop::collection::vec(step(), 1..30),
+        portion in 3_000..3_000_000u64,
+    ) {
+        let reference = run_reference(&p, &steps);
+        let ((log, done, end, _), one) = run_submit(&p, &steps, reference.2);
+        let mut c = Controller::new(p.clone()).unwrap();
+        c.set_logging(true);
+        let (mut at, mut t) = (Ps::ZERO, Ps::ZERO);
+        for (i, s) in steps.iter().enumerate() {
+            at += Ps(s.gap);
+            while t + Ps(portion) < at {
+                t += Ps(portion);
+                c.advance_to(t).unwrap();
+            }
+            if let Some(method) = s.method {
+                c.set_method(at, method).unwrap();
+            }
+            while let Submit::Busy(t) = c.submit(at, request(s, 1000 + i as u64)).unwrap() {
+                at = t;
+            }
+            at = at.max(Ps::of_clock(at.clocks_ceil(p.clock), p.clock));
+        }
+        let end = Ps::of_clock(end, p.clock);
+        while let Some(t) = c.next_event().filter(|t| *t < end) {
+            c.advance_to(t).unwrap();
+        }
+        c.advance_to(end).unwrap();
+        let mut got = Vec::new();
+        c.drain(&mut got);
+        prop_assert_eq!(c.take_log(), log);
+        prop_assert_eq!(got, done);
+        prop_assert_eq!(c.stats(end), one.stats(end));
+    }
+}
+
+#[test]
+fn long_idle_time_is_one_step() {
+    let mut c = Controller::new(BoardParams::vc707()).unwrap();
+    // An hour: 486 million refreshes would take seconds one by one.
+    let hour = Ps(3_600_000_000_000_000);
+    c.advance_to(hour).unwrap();
+    let expected = (hour.0 / 5000 - 1480 - 3 - 1) / 1480 + 1;
+    let s = c.stats(hour);
+    assert!(s.refreshes.abs_diff(expected) <= 1, "{}", s.refreshes);
+    assert_eq!(s.banks[7].refreshes, s.refreshes);
+    assert_eq!(s.regions[0].counters.refreshes, s.refreshes);
+}

@@ -1,0 +1,58 @@
+//! What can be wrong with what a caller gives.
+
+use crate::units::Ps;
+
+/// Errors of this crate. Every message says what, where and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Text that is no time.
+    #[error("'{0}' is not a time: write a number and one of s, ms, us, ns, ps (\"1000 ns\"), a whole number of picoseconds")]
+    Time(String),
+    /// A parameter out of its range.
+    #[error("{field} = {value}: {expected}")]
+    Param {
+        /// Path of the field, as in the serialised parameters.
+        field: &'static str,
+        /// What was given.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// A part that cannot change while a controller runs.
+    #[error(
+        "{field} cannot change while the controller runs ({from} to {to}): make a new controller"
+    )]
+    Fixed {
+        /// Path of the field.
+        field: &'static str,
+        /// Value in use.
+        from: String,
+        /// Value asked for.
+        to: String,
+    },
+    /// A request outside the memory.
+    #[error("request of {bytes} bytes at offset {addr:#x}: the memory has {capacity:#x} bytes")]
+    OutOfRange {
+        /// First byte, from the start of memory.
+        addr: u64,
+        /// Length in bytes.
+        bytes: u32,
+        /// Size of the memory in bytes.
+        capacity: u64,
+    },
+    /// A request of an impossible size, or one that crosses a line.
+    #[error("request of {bytes} bytes at offset {addr:#x}: 1 to 64 bytes inside one 64-byte line are possible")]
+    Size {
+        /// First byte, from the start of memory.
+        addr: u64,
+        /// Length in bytes.
+        bytes: u32,
+    },
+    /// A time beyond what the model can represent.
+    #[error("time {0} is beyond the latest time of the model, {max}", max = Ps::MAX_TIME)]
+    TooLate(Ps),
+    /// A saved state that does not fit.
+    #[error("saved memory controller state: {0}")]
+    Snapshot(String),
+}

@@ -1,0 +1,193 @@
+//! Time units. Everything is an integer; this file is the only place where a
+//! time becomes a count of clocks, and the only place that rounds.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// A time or a duration in picoseconds. Serialises as the plain number.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Ps(pub u64);
+
+/// A number of clocks of a stated clock. Serialises as the plain number.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Clocks(pub u32);
+
+impl Ps {
+    /// Zero.
+    pub const ZERO: Ps = Ps(0);
+    /// Latest time a model accepts: 2^62 ps, about 53 days. Leaves room to
+    /// add any delay without overflow.
+    pub const MAX_TIME: Ps = Ps(1 << 62);
+
+    /// `n` nanoseconds.
+    pub const fn from_ns(n: u64) -> Ps {
+        Ps(n * 1000)
+    }
+
+    /// In nanoseconds, for printing.
+    pub fn as_ns(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+
+    /// In seconds, for printing and rates.
+    pub fn as_s(self) -> f64 {
+        self.0 as f64 * 1e-12
+    }
+
+    /// The number of the first clock edge at or after this time: durations
+    /// round up, so that a device never gets less time than asked for.
+    ///
+    /// `period` must not be zero (parameters are validated before use).
+    #[inline]
+    pub const fn clocks_ceil(self, period: Ps) -> u64 {
+        self.0.div_ceil(period.0)
+    }
+
+    /// The time of clock edge `n`.
+    #[inline]
+    pub const fn of_clock(n: u64, period: Ps) -> Ps {
+        Ps(n * period.0)
+    }
+
+    /// `self - other`, or zero.
+    pub const fn saturating_sub(self, other: Ps) -> Ps {
+        Ps(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Ps {
+    type Output = Ps;
+    fn add(self, o: Ps) -> Ps {
+        Ps(self.0 + o.0)
+    }
+}
+impl AddAssign for Ps {
+    fn add_assign(&mut self, o: Ps) {
+        self.0 += o.0;
+    }
+}
+impl Sub for Ps {
+    type Output = Ps;
+    fn sub(self, o: Ps) -> Ps {
+        Ps(self.0 - o.0)
+    }
+}
+
+/// Units a time may be written in, largest first, with their picoseconds.
+const UNITS: [(&str, u64); 5] = [
+    ("s", 1_000_000_000_000),
+    ("ms", 1_000_000_000),
+    ("us", 1_000_000),
+    ("ns", 1000),
+    ("ps", 1),
+];
+
+/// Writes the largest unit that holds the value exactly, seconds excepted
+/// down to nanoseconds ("1000 ns" stays "1000 ns": device times are read in ns).
+impl fmt::Display for Ps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, scale) = if self.0 % 1000 == 0 {
+            ("ns", 1000)
+        } else {
+            ("ps", 1)
+        };
+        write!(f, "{} {name}", self.0 / scale)
+    }
+}
+
+/// Reads "1000 ns", "7.4us", "13.75 ns". The unit is required, and the value
+/// must be a whole number of picoseconds.
+impl FromStr for Ps {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Ps, Error> {
+        let bad = || Error::Time(s.to_owned());
+        let t = s.trim();
+        let split = t
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(bad)?;
+        let (number, unit) = (&t[..split], t[split..].trim());
+        let &(_, scale) = UNITS.iter().find(|u| u.0 == unit).ok_or_else(bad)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let whole: u64 = whole.parse().map_err(|_| bad())?;
+        let digits: u64 = fraction.parse().map_err(|_| bad())?;
+        let ten = 10u64
+            .checked_pow(u32::try_from(fraction.len()).map_err(|_| bad())?)
+            .ok_or_else(bad)?;
+        let part = digits.checked_mul(scale).ok_or_else(bad)?;
+        if part % ten != 0 {
+            return Err(bad());
+        }
+        let ps = whole.checked_mul(scale).ok_or_else(bad)?;
+        ps.checked_add(part / ten).map(Ps).ok_or_else(bad)
+    }
+}
+
+/// For `#[serde(with = "ps_text")]`: times in configurations carry their unit.
+pub mod ps_text {
+    use super::Ps;
+    use serde::{de::Error as _, Deserialize, Deserializer, Serializer};
+
+    /// Writes "1000 ns".
+    pub fn serialize<S: Serializer>(t: &Ps, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(t)
+    }
+
+    /// Reads "1000 ns"; a bare number is an error.
+    pub fn deserialize<'d, D: Deserializer<'d>>(d: D) -> Result<Ps, D::Error> {
+        String::deserialize(d)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trip_and_errors() {
+        for (text, ps) in [
+            ("1000 ns", 1_000_000),
+            ("7.4us", 7_400_000),
+            ("13.75 ns", 13_750),
+            ("5 ps", 5),
+            ("1 s", 1_000_000_000_000),
+        ] {
+            assert_eq!(text.parse::<Ps>().unwrap(), Ps(ps), "{text}");
+        }
+        for bad in [
+            "",
+            "5",
+            "ns",
+            "5 parsec",
+            "0.5 ps",
+            "-1 ns",
+            "1..2 ns",
+            "99999999999 s",
+        ] {
+            assert!(bad.parse::<Ps>().is_err(), "{bad}");
+        }
+        assert_eq!(Ps(1_000_000).to_string(), "1000 ns");
+        assert_eq!(Ps(1250).to_string(), "1250 ps");
+    }
+
+    #[test]
+    fn clocks_round_up() {
+        let p = Ps::from_ns(5);
+        assert_eq!(Ps::from_ns(1000).clocks_ceil(p), 200);
+        assert_eq!(Ps(5001).clocks_ceil(p), 2);
+        assert_eq!(Ps::ZERO.clocks_ceil(p), 0);
+        assert_eq!(Ps::of_clock(1480, p), Ps::from_ns(7400));
+    }
+}
