@@ -2,7 +2,7 @@
 
 use crate::cache::Coherence;
 use crate::config::HartConfig;
-use crate::world::{Bus, BusFault, LineRequest, MemPort, Observer, World};
+use crate::world::{Bus, BusFault, LineRequest, MemPort, Observer, Requester, World};
 use nagori_ram::{GuestRam, RamError};
 
 /// Memory at a base address and nothing else; `time` counts cycles.
@@ -38,10 +38,10 @@ impl Bus for Flat {
     fn ram_base(&self) -> u64 {
         self.base
     }
-    fn mmio_read(&mut self, _: usize, _: u64, _: u64, _: u8) -> Result<u64, BusFault> {
+    fn mmio_read(&mut self, _: &Requester<'_>, _: u64, _: u8) -> Result<u64, BusFault> {
         Err(BusFault)
     }
-    fn mmio_write(&mut self, _: usize, _: u64, _: u64, _: u8, _: u64) -> Result<(), BusFault> {
+    fn mmio_write(&mut self, _: &Requester<'_>, _: u64, _: u8, _: u64) -> Result<(), BusFault> {
         Err(BusFault)
     }
     fn time(&self, cycle: u64) -> u64 {

@@ -8,7 +8,7 @@ use crate::mmu::{Fault, RunPoint};
 use crate::pmp::Access;
 use crate::tlb::NO_WAY;
 use crate::trap::{cause, Trap};
-use crate::world::{LineKind, World};
+use crate::world::{LineKind, Requester, World};
 
 /// Bits of an address inside a filter block: a line in timed mode, a page otherwise.
 #[inline(always)]
@@ -151,7 +151,7 @@ impl Hart {
             Place::Device(pa) => {
                 self.device_time::<TIMED>();
                 self.leave = true;
-                w.mmio_read(self.id, self.cycle + at.offset, pa, size)
+                w.mmio_read(&self.requester(at), pa, size)
                     .map_err(|_| Trap::new(cause::LOAD_ACCESS, va))
             }
         }
@@ -177,10 +177,14 @@ impl Hart {
             Place::Device(pa) => {
                 self.device_time::<TIMED>();
                 self.leave = true;
-                w.mmio_write(self.id, self.cycle + at.offset, pa, size, value)
+                w.mmio_write(&self.requester(at), pa, size, value)
                     .map_err(|_| Trap::new(cause::STORE_ACCESS, va))
             }
         }
+    }
+
+    fn requester(&self, at: RunPoint) -> Requester<'_> {
+        Requester { hart: self.id, cycle: self.cycle + at.offset, instret: self.instret, stats: &self.stats }
     }
 
     fn device_time<const TIMED: bool>(&mut self) {

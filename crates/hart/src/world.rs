@@ -1,11 +1,25 @@
 //! What a hart sees of the rest of the machine.
 
 use crate::cache::Coherence;
+use crate::hart::HartStats;
 use nagori_ram::GuestRam;
 
 /// A bus access that no device answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusFault;
+
+/// Who accesses a device, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester<'a> {
+    /// Hart index.
+    pub hart: usize,
+    /// Core cycle of the access.
+    pub cycle: u64,
+    /// Instructions retired when the current block began.
+    pub instret: u64,
+    /// Event counters of the hart.
+    pub stats: &'a HartStats,
+}
 
 /// Functional side: memory, devices, time.
 pub trait Bus {
@@ -14,9 +28,9 @@ pub trait Bus {
     /// Physical address of its first byte.
     fn ram_base(&self) -> u64;
     /// Device read of `size` bytes (1, 2, 4, 8), naturally aligned.
-    fn mmio_read(&mut self, hart: usize, cycle: u64, paddr: u64, size: u8) -> Result<u64, BusFault>;
+    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault>;
     /// Device write of `size` bytes (1, 2, 4, 8), naturally aligned.
-    fn mmio_write(&mut self, hart: usize, cycle: u64, paddr: u64, size: u8, value: u64) -> Result<(), BusFault>;
+    fn mmio_write(&mut self, by: &Requester<'_>, paddr: u64, size: u8, value: u64) -> Result<(), BusFault>;
     /// Value of the `time` CSR at a core cycle.
     fn time(&self, cycle: u64) -> u64;
     /// First core cycle at which `time` has reached a value (saturating).

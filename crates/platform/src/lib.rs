@@ -16,6 +16,7 @@ pub mod device;
 pub mod devices;
 pub mod fdt;
 pub mod loader;
+pub mod machine;
 pub mod map;
 pub mod tree;
 

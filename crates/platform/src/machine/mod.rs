@@ -184,7 +184,13 @@ impl<O: Observer> Machine<O> {
         for h in &mut self.harts {
             h.set_timed(timed);
         }
-        for c in self.world.coherence.l1d.iter_mut().chain(&mut self.world.coherence.l1i) {
+        for c in self
+            .world
+            .coherence
+            .l1d
+            .iter_mut()
+            .chain(&mut self.world.coherence.l1i)
+        {
             c.clear();
         }
     }
@@ -197,7 +203,8 @@ impl<O: Observer> Machine<O> {
 
     /// Machine time: that of the hart that is furthest ahead.
     pub fn now(&self) -> Ps {
-        self.world.ps(self.harts.iter().map(|h| h.cycle).max().unwrap_or(0))
+        self.world
+            .ps(self.harts.iter().map(|h| h.cycle).max().unwrap_or(0))
     }
 
     /// Instructions retired by all harts.
@@ -208,7 +215,9 @@ impl<O: Observer> Machine<O> {
     /// Gives bytes to the console.
     pub fn console_input(&mut self, bytes: &[u8]) {
         let now = self.now();
-        self.world.bus.with::<Uart, _>(now, |u, cx| u.push_input(cx, bytes));
+        self.world
+            .bus
+            .with::<Uart, _>(now, |u, cx| u.push_input(cx, bytes));
         self.update_lines(now);
     }
 
@@ -246,7 +255,13 @@ impl<O: Observer> Machine<O> {
 
     /// Statistics since the start or the last reset of statistics.
     pub fn report(&self) -> Report {
-        stats::report(&self.config, &self.harts, &self.world.memory, self.now(), &self.started)
+        stats::report(
+            &self.config,
+            &self.harts,
+            &self.world.memory,
+            self.now(),
+            &self.started,
+        )
     }
 
     /// Reports kept by the guest under a label, in order.
@@ -355,7 +370,9 @@ impl<O: Observer> Machine<O> {
                 self.after_devices(at);
                 continue;
             }
-            let Some(i) = first else { return Stop::Idle(Ps::NEVER) };
+            let Some(i) = first else {
+                return Stop::Idle(Ps::NEVER);
+            };
             let limit = others
                 .saturating_add(self.config.quantum_cycles.into())
                 .min(next)

@@ -2,9 +2,7 @@
 
 use super::MachineError;
 use crate::config::{Machine as Resolved, MachineConfig, Method, RpTest, TlbConfig};
-use nagori_hart::config::{
-    CacheGeometry, CoreTiming, HartConfig, PredictorGeometry, TlbGeometry,
-};
+use nagori_hart::config::{CacheGeometry, CoreTiming, HartConfig, PredictorGeometry, TlbGeometry};
 use nagori_memtime::mapping::{AddressMapping, BitField};
 use nagori_memtime::params::{BankTiming, Delays, Refresh};
 use nagori_memtime::{BoardParams, Clocks, Ps};
