@@ -33,8 +33,6 @@ const OPTIONAL_ISA: [&str; 7] = [
     "zihintntl",
     "sstc",
 ];
-/// A limit that keeps sums of delays far from overflow.
-const MAX_CLOCKS: u32 = 10_000_000;
 const MAX_BOARD_PS: u64 = 1_000_000_000;
 
 fn ensure(ok: bool, key: &str, problem: impl FnOnce() -> String) -> Result<(), Problem> {
@@ -96,7 +94,7 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     tlb("dtlb", &c.dtlb)?;
     tlb("itlb", &c.itlb)?;
     memory(&c.memory)?;
-    controller(&c.memory)?;
+    controller(c)?;
     let b = &c.board;
     within("board.read_request_ps", b.read_request_ps, 0, MAX_BOARD_PS)?;
     within(
@@ -210,67 +208,43 @@ fn memory(m: &MemoryConfig) -> Result<(), Problem> {
     )
 }
 
-fn controller(m: &MemoryConfig) -> Result<(), Problem> {
-    let c = &m.controller;
+fn controller(c: &MachineConfig) -> Result<(), Problem> {
+    let m = &c.memory;
+    let bank = m.controller.mapping.bank;
     let key = |name: &str| format!("memory.controller.{name}");
-    within(&key("clock_ps"), c.clock_ps, 1, 1_000_000)?;
-    within(&key("bank_machines"), c.bank_machines.into(), 1, 64)?;
-    within(&key("row_shift"), c.row_shift.into(), 6, 30)?;
-    within(
-        &key("bank_shift"),
-        c.bank_shift.into(),
-        u64::from(c.row_shift) + 1,
-        48,
-    )?;
-    ensure(
-        m.bank_size() == 1 << c.bank_shift,
-        &key("bank_shift"),
-        || {
-            format!(
-                "{} makes banks of {}, but memory.size is {} in {} banks of {}",
-                c.bank_shift,
-                super::Size(1 << c.bank_shift),
-                m.size,
-                m.banks,
-                super::Size(m.bank_size())
-            )
+    within(&key("mapping.bank.low"), bank.low.into(), 1, 48)?;
+    within(&key("mapping.bank.bits"), bank.bits.into(), 1, 4)?;
+    let fits = m.bank_size() == 1 << bank.low && m.banks == 1 << bank.bits;
+    ensure(fits, &key("mapping.bank"), || {
+        format!(
+            "bits {} to {} make {} banks of {}, but memory.size is {} in {} banks of {}",
+            bank.low,
+            bank.low + bank.bits - 1,
+            1 << bank.bits,
+            super::Size(1 << bank.low),
+            m.size,
+            m.banks,
+            super::Size(m.bank_size())
+        )
+    })?;
+    c.controller_params().validate().map_err(|e| match e {
+        nagori_memtime::Error::Param {
+            field,
+            value,
+            expected,
+        } => Problem {
+            key: match field {
+                "capacity" => "memory.size".into(),
+                "nvmm_base" => "memory.nvmm_boundary".into(),
+                _ => key(field),
+            },
+            problem: format!("{value} is not possible: expected {expected}"),
         },
-    )?;
-    for (name, value) in [
-        ("wait_clocks", c.wait_clocks),
-        ("rcd_clocks", c.rcd_clocks),
-        ("ras_clocks", c.ras_clocks),
-        ("rtp_clocks", c.rtp_clocks),
-        ("rp_clocks", c.rp_clocks),
-        ("refresh_interval_clocks", c.refresh_interval_clocks),
-        ("pulse_length_clocks", c.pulse_length_clocks),
-        ("refresh_clocks", c.refresh_clocks),
-    ] {
-        within(&key(name), value.into(), 1, MAX_CLOCKS.into())?;
-    }
-    for (name, value) in [
-        ("pulse_start_clocks", c.pulse_start_clocks),
-        ("pulse_ras_limit_clocks", c.pulse_ras_limit_clocks),
-        ("pulse_rtp_limit_clocks", c.pulse_rtp_limit_clocks),
-        ("added_rcd_clocks", c.added_rcd_clocks),
-        ("added_rp_clocks", c.added_rp_clocks),
-        ("added_ras_clocks", c.added_ras_clocks),
-        ("coarse_read_clocks", c.coarse_read_clocks),
-        ("coarse_write_clocks", c.coarse_write_clocks),
-    ] {
-        within(&key(name), value.into(), 0, MAX_CLOCKS.into())?;
-    }
-    let busy = c.pulse_start_clocks + c.pulse_length_clocks + c.refresh_clocks;
-    ensure(
-        busy < c.refresh_interval_clocks,
-        &key("refresh_interval_clocks"),
-        || {
-            format!(
-                "{} clocks leave no time between refreshes: pulse and refresh take {busy}",
-                c.refresh_interval_clocks
-            )
+        other => Problem {
+            key: "memory.controller".into(),
+            problem: other.to_string(),
         },
-    )
+    })
 }
 
 pub(super) fn core(c: &CoreConfig) -> Result<(), Problem> {

@@ -12,6 +12,7 @@ mod types;
 
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
 pub use locate::Place;
+pub use nagori_memtime::{params::RpTest, Method};
 pub use size::Size;
 pub use types::*;
 
@@ -294,13 +295,25 @@ fn complete_controller(
     }
     values.insert("preset".into(), preset.into());
     decode::<ControllerConfig>(&found, Value::Table(values.clone()))?;
+    overlay(KEY, values, given, origins);
+    Ok(())
+}
+
+/// Adds to `given` what it leaves out.
+fn overlay(prefix: &str, values: Table, given: &mut Table, origins: &mut BTreeMap<String, Origin>) {
     for (name, value) in values {
-        if !given.contains_key(&name) {
-            origins.insert(format!("{KEY}.{name}"), Origin::Preset);
-            given.insert(name, value);
+        let key = format!("{prefix}.{name}");
+        match (value, given.get_mut(&name)) {
+            (Value::Table(inner), Some(Value::Table(given))) => {
+                overlay(&key, inner, given, origins)
+            }
+            (_, Some(_)) => {}
+            (value, None) => {
+                origins.insert(key, Origin::Preset);
+                given.insert(name, value);
+            }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -53,21 +53,25 @@ const UNITS: &[(&str, Unit)] = &[
     ("memory.base", Unit::Address),
     ("memory.size", Unit::Bytes),
     ("memory.nvmm_boundary", Unit::Bytes),
+    ("memory.controller.mapping.bank.low", Unit::Bits),
+    ("memory.controller.mapping.bank.bits", Unit::Bits),
+    ("memory.controller.mapping.row.low", Unit::Bits),
+    ("memory.controller.mapping.row.bits", Unit::Bits),
+    ("memory.controller.mapping.column.low", Unit::Bits),
+    ("memory.controller.mapping.column.bits", Unit::Bits),
+    ("memory.controller.refresh.enabled", Unit::None),
 ];
 
 fn unit(key: &str) -> Unit {
     if let Some((_, unit)) = UNITS.iter().find(|(k, _)| *k == key) {
         return *unit;
     }
-    let ends = [
-        ("_hz", Unit::Hz),
-        ("_ps", Unit::Ps),
-        ("_clocks", Unit::Clocks),
-        ("_shift", Unit::Bits),
-    ];
+    let ends = [("_hz", Unit::Hz), ("_ps", Unit::Ps)];
     match ends.iter().find(|(end, _)| key.ends_with(end)) {
         Some((_, unit)) => *unit,
         None if key.starts_with("core.timing.") => Unit::CoreCycles,
+        None if key.starts_with("memory.controller.timing.") => Unit::Clocks,
+        None if key.starts_with("memory.controller.refresh.") => Unit::Clocks,
         None => Unit::None,
     }
 }
@@ -168,7 +172,7 @@ impl Machine {
             Unit::Address => format!("{number:#x}"),
             Unit::Ps => format!("{number} ps"),
             Unit::Clocks => {
-                let ps = number * c.memory.controller.clock_ps;
+                let ps = number * c.memory.controller.clock.0;
                 format!("{number} clocks ({} ns)", ns(ps))
             }
             Unit::CoreCycles => {

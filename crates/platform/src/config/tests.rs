@@ -1,4 +1,5 @@
 use super::*;
+use nagori_memtime::Method;
 use proptest::prelude::*;
 
 fn source(text: &str) -> Source {
@@ -30,6 +31,11 @@ fn shipped_machines_are_sound() {
     assert_eq!(board.memory.nvmm_base(), 0xc000_0000);
     assert_eq!(board.memory.end(), 0x1_8000_0000);
     assert_eq!(board.l1d.sets(), 64);
+    // The preset file and the preset of the crate are the same facts.
+    assert_eq!(
+        board.controller_params(),
+        nagori_memtime::BoardParams::vc707()
+    );
 }
 
 #[test]
@@ -51,10 +57,12 @@ fn wrong_types_and_values_are_errors_with_their_place() {
         ("name = \"x\"\n[memory]\nsize = \"4 GB\"", "test.toml:3:1: `memory.size`: `4 GB` is no size"),
         ("name = \"x\"\n[memory]\nnvmm_boundary = \"1 MiB\"", "test.toml:3:1: `memory.nvmm_boundary`: 1 MiB is not possible: expected a multiple of the bank size 512 MiB"),
         ("name = \"x\"\nmemory = 3", "test.toml:2:1: `memory`: invalid type"),
-        ("name = \"x\"\n[memory]\nsize = \"2 GiB\"", "`memory.controller.bank_shift`: 29 makes banks of 512 MiB"),
+        ("name = \"x\"\n[memory]\nsize = \"2 GiB\"", "`memory.controller.mapping.bank`: bits 29 to 31 make 8 banks of 512 MiB, but memory.size is 2 GiB in 8 banks of 256 MiB"),
         ("name = \"x\"\nmethod = \"slow\"", "test.toml:2:1: `method`: unknown variant `slow`, expected one of"),
         ("name = \"x\"\nisa = [\"i\", \"m\", \"a\", \"f\", \"d\", \"c\", \"zicsr\", \"v\"]", "test.toml:2:1: `isa[7]`: unknown extension `v`"),
         ("name = \"x\"\n[l1d]\nsize = \"64 KiB\"", "test.toml:3:1: `l1d.size`: 64 KiB in 4 ways"),
+        ("name = \"x\"\n[memory.controller.delays]\ntrp = \"1 year\"", "test.toml:3:1: `memory.controller.delays.trp`: "),
+        ("name = \"x\"\n[memory.controller.timing]\nrp = 0", "test.toml:3:1: `memory.controller.timing.rp`: 0 is not possible: expected 1 to"),
         ("harts = 1", "`name`: `` is no name"),
         ("name = ", "test.toml:1:8: not valid TOML"),
         ("name = \"x\"\ncore = \"nano\"", "there is no core description `nano`; known are: rocket"),
@@ -67,7 +75,7 @@ fn wrong_types_and_values_are_errors_with_their_place() {
 
 #[test]
 fn origins_and_overrides() {
-    let text = "name = \"x\"\n[memory.controller]\nrcd_clocks = 9\n";
+    let text = "name = \"x\"\n[memory.controller.timing]\nrcd = 9\n";
     let settings = [
         "harts=2".to_string(),
         "method = fine".into(),
@@ -76,13 +84,13 @@ fn origins_and_overrides() {
     let m = Machine::from_source(&Library::default(), &source(text), &settings).unwrap();
     assert_eq!(m.config.harts, 2);
     assert_eq!(m.config.method, Method::Fine);
-    assert_eq!(m.config.memory.controller.rcd_clocks, 9);
+    assert_eq!(m.config.memory.controller.timing.rcd.0, 9);
     for (key, origin) in [
         ("name", Origin::Given),
         ("harts", Origin::Override),
         ("memory.expose", Origin::Override),
-        ("memory.controller.rcd_clocks", Origin::Given),
-        ("memory.controller.rp_clocks", Origin::Preset),
+        ("memory.controller.timing.rcd", Origin::Given),
+        ("memory.controller.timing.rp", Origin::Preset),
         ("memory.size", Origin::Default),
         ("core.timing.amo", Origin::Core),
     ] {
@@ -151,7 +159,7 @@ fn every_number_has_a_unit_or_is_a_count() {
         "pmp_entries",
         "seed",
         "memory.banks",
-        "memory.controller.bank_machines",
+        "memory.controller.machines",
     ];
     let small = Machine::load(&Library::default(), "small", &[]).unwrap();
     for row in small

@@ -1,6 +1,12 @@
 //! The form of a machine description. Doc comments here are the schema's texts.
 
 use super::size::Size;
+use nagori_memtime::{
+    mapping::AddressMapping,
+    params::{BankTiming, Delays, Refresh, RpTest},
+    units::ps_text,
+    BoardParams, Method, Ps,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -119,78 +125,29 @@ pub struct MemoryConfig {
     pub controller: ControllerConfig,
 }
 
-/// Delay method of NVMM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// No added delay.
-    Dram,
-    /// Requests to NVMM are held back at the controller's entrance.
-    Coarse,
-    /// tRCD, and tRP of dirty rows, are lengthened in NVMM banks.
-    Fine,
-    /// As fine, with a lengthened tRAS.
-    Extended,
-}
-
-/// Which bank decides whether a precharge is one of NVMM and dirty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum RpTest {
-    /// The bank of the newest accepted request, as on the board.
-    NewestRequest,
-    /// The bank that is precharged.
-    OwnBank,
-}
-
-/// Memory controller. Clocks are controller clocks of `clock_ps` each.
+/// Memory controller: the parameters of `nagori-memtime`, where the machine
+/// supplies capacity, boundary and method.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerConfig {
     /// Preset that supplies every key left out: a name, or a path relative to this file.
     pub preset: String,
-    /// Period of the controller's clock in ps.
-    pub clock_ps: u64,
+    /// Period of the controller's clock, such as "5 ns".
+    #[serde(with = "ps_text")]
+    #[schemars(with = "String")]
+    pub clock: Ps,
     /// Number of bank machines.
-    pub bank_machines: u32,
-    /// Lowest bit of the bank number in the offset from the memory's base.
-    pub bank_shift: u32,
-    /// Lowest bit of the row number in the offset; 2 to this power is the row size in bytes.
-    pub row_shift: u32,
-    /// Clocks from acceptance to activation.
-    pub wait_clocks: u32,
-    /// tRCD: clocks from activation to column command.
-    pub rcd_clocks: u32,
-    /// tRAS: clocks for which a row stays open at least.
-    pub ras_clocks: u32,
-    /// tRTP: clocks from column command to precharge at least.
-    pub rtp_clocks: u32,
-    /// tRP: clocks of a precharge.
-    pub rp_clocks: u32,
-    /// Clocks between refresh ticks (tREFI).
-    pub refresh_interval_clocks: u32,
-    /// Clocks from a refresh tick to the maintenance pulse.
-    pub pulse_start_clocks: u32,
-    /// Length of the maintenance pulse in clocks.
-    pub pulse_length_clocks: u32,
-    /// Limit of tRAS timers during the pulse, in clocks.
-    pub pulse_ras_limit_clocks: u32,
-    /// Limit of tRTP timers during the pulse, in clocks.
-    pub pulse_rtp_limit_clocks: u32,
-    /// Clocks of a refresh (tRFC).
-    pub refresh_clocks: u32,
-    /// Added tRCD of NVMM under fine and extended, in clocks.
-    pub added_rcd_clocks: u32,
-    /// Added tRP of dirty NVMM rows under fine and extended, in clocks.
-    pub added_rp_clocks: u32,
-    /// Added tRAS of NVMM under extended, in clocks.
-    pub added_ras_clocks: u32,
-    /// Clocks for which coarse holds a read request to NVMM.
-    pub coarse_read_clocks: u32,
-    /// Clocks for which coarse holds a write request to NVMM.
-    pub coarse_write_clocks: u32,
-    /// Which bank decides on the added tRP.
+    pub machines: u32,
+    /// Which bank decides whether a precharge is one of NVMM and dirty.
     pub rp_test: RpTest,
+    /// Bits of bank, row and column in the offset from the memory's base.
+    pub mapping: AddressMapping,
+    /// Bank machine timing.
+    pub timing: BankTiming,
+    /// Added delays.
+    pub delays: Delays,
+    /// Refresh.
+    pub refresh: Refresh,
 }
 
 /// Latency of bus and clock crossing, in ps; fitted to published measurements.
@@ -348,6 +305,25 @@ impl ControllerConfig {
         }
         table.insert("preset".into(), name.into());
         table.try_into().expect("shipped presets are tested")
+    }
+}
+
+impl MachineConfig {
+    /// The memory controller's parameters, complete and checked.
+    pub fn controller_params(&self) -> BoardParams {
+        let c = self.memory.controller.clone();
+        BoardParams {
+            clock: c.clock,
+            capacity: self.memory.size.0,
+            mapping: c.mapping,
+            nvmm_base: self.memory.nvmm_boundary.0,
+            machines: c.machines,
+            method: self.method,
+            rp_test: c.rp_test,
+            timing: c.timing,
+            delays: c.delays,
+            refresh: c.refresh,
+        }
     }
 }
 
