@@ -9,7 +9,7 @@ mod parts;
 mod stats;
 mod world;
 
-pub use parts::{board_params, hart_config};
+pub use parts::hart_config;
 pub use stats::{HartReport, Report};
 
 use crate::bus::{Bus, MapError};
@@ -93,7 +93,7 @@ impl<O: Observer> Machine<O> {
         let ram = Arc::new(GuestRam::new(m.size.0)?);
         let bus = crate::board::build(&config, ram.clone())?;
         let hart_config = parts::hart_config(resolved)?;
-        let memory = Controller::new(parts::board_params(&config))?;
+        let memory = Controller::new(config.controller_params())?;
         let harts = (0..config.harts as usize)
             .map(|i| Hart::new(i, hart_config.clone()))
             .collect::<Result<Vec<_>, _>>()?;
@@ -198,7 +198,7 @@ impl<O: Observer> Machine<O> {
     /// Selects a delay method from now on.
     pub fn set_method(&mut self, m: Method) -> Result<(), MachineError> {
         let at = nagori_memtime::Ps(self.now().0);
-        Ok(self.world.memory.set_method(at, parts::method(m))?)
+        Ok(self.world.memory.set_method(at, m)?)
     }
 
     /// Machine time: that of the hart that is furthest ahead.
