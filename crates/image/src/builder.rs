@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Counts changes of what this crate makes from the same packages and sources.
-const BUILDER: u32 = 1;
+const BUILDER: u32 = 2;
 
 const KERNEL: &str = "Image";
 const FIRMWARE: &str = "fw_dynamic.bin";
@@ -151,6 +151,13 @@ impl Builder<'_> {
     }
 
     fn build(mut self) -> Result<GuestImage, Error> {
+        // Asked first: better to hear of a missing compiler before a long download.
+        let compiler = guest::compiler()?;
+        // Leftovers of builds that were killed.
+        let work = self.dir.join("work");
+        if work.exists() {
+            fs::remove_dir_all(&work).context("remove", &work)?;
+        }
         let apt = Apt::new(&self.dir.join("apt"), &self.options.suite)?;
         let known = read_resolved(self.dir, &self.options.suite);
         let resolved = match known {
@@ -161,7 +168,7 @@ impl Builder<'_> {
         if let Some(image) = open(self.dir, &key) {
             return Ok(image);
         }
-        self.make(&apt, &resolved, &key)?;
+        self.make(&apt, &resolved, &key, compiler)?;
         open(self.dir, &key).ok_or_else(|| Error::Io {
             what: "read back",
             path: self.dir.join("images").join(&key),
@@ -239,11 +246,16 @@ impl Builder<'_> {
         deb::files(&self.package_file(p), wanted)
     }
 
-    fn make(&mut self, apt: &Apt, resolved: &Resolved, key: &str) -> Result<(), Error> {
+    fn make(
+        &mut self,
+        apt: &Apt,
+        resolved: &Resolved,
+        key: &str,
+        compiler: String,
+    ) -> Result<(), Error> {
         let [kernel_deb, opensbi_deb, busybox_deb] = &resolved.packages;
 
         let work = self.temporary("compile")?;
-        let compiler = guest::compiler()?;
         let programs = guest::compile(work.path(), |name| {
             (self.progress)(Progress {
                 stage: Stage::Compile,
@@ -331,7 +343,8 @@ impl Builder<'_> {
                 &format!("a raw RISC-V Image ({path} has no such header)"),
             ));
         }
-        let modules = modules::closure(&packed, &builtin, &self.options.modules)?;
+        let mut modules = modules::closure(&packed, &builtin, &self.options.modules)?;
+        modules::strip(&mut modules, self.temporary("modules")?.path())?;
         Ok(Kernel {
             image,
             release,
@@ -339,13 +352,10 @@ impl Builder<'_> {
         })
     }
 
-    /// A directory that goes away with the returned guard; leftovers of killed builds go first.
+    /// A directory that goes away with the returned guard.
     fn temporary(&self, what: &str) -> Result<tempfile::TempDir, Error> {
         let parent = self.dir.join("work");
-        if parent.exists() {
-            fs::remove_dir_all(&parent).context("remove", &parent)?;
-        }
-        fs::create_dir(&parent).context("create", &parent)?;
+        fs::create_dir_all(&parent).context("create", &parent)?;
         tempfile::Builder::new()
             .prefix(what)
             .tempdir_in(&parent)

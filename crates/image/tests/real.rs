@@ -1,0 +1,177 @@
+//! A real image: built from the mirror, found again without it, booted in QEMU.
+//!
+//! Needs apt, its mirror and the cross compiler; skipped where a tool is missing, unless
+//! NAGORI_REQUIRE_TOOLS=1.
+
+use nagori_image::{build, overlay_cpio, Error, GuestImage, Options, Progress, Stage};
+use std::fs;
+use std::process::{Command, Stdio};
+
+fn tools_required() -> bool {
+    std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1")
+}
+
+/// In the user's own cache, as in use: the download is shared with whatever else needs it.
+fn image() -> Option<(Options, GuestImage)> {
+    let options = Options::from_env().unwrap();
+    match build(&options, &mut |p| eprintln!("{p}")) {
+        Ok(image) => Some((options, image)),
+        Err(e @ Error::ToolMissing { .. }) if !tools_required() => {
+            eprintln!("skipped: {e}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn build_and_find_again() {
+    let Some((options, image)) = image() else {
+        return;
+    };
+    let kernel = fs::read(&image.kernel).unwrap();
+    assert_eq!(&kernel[0x38..0x3c], b"RSC\x05");
+    let firmware = fs::read(&image.firmware).unwrap();
+    assert!(firmware.len() > 100_000 && firmware.len() < 2_000_000);
+    let initrd = fs::read(&image.initrd).unwrap();
+    assert!(initrd.starts_with(b"070701"));
+    for (bytes, output) in [
+        (&kernel, &image.manifest.kernel),
+        (&firmware, &image.manifest.firmware),
+        (&initrd, &image.manifest.initrd),
+    ] {
+        assert_eq!(bytes.len() as u64, output.size, "{}", output.file);
+        assert_eq!(output.sha256.len(), 64);
+    }
+    let m = &image.manifest;
+    assert!(m.kernel_release.starts_with("6."), "{}", m.kernel_release);
+    assert!(
+        m.kernel_release.ends_with("-riscv64"),
+        "{}",
+        m.kernel_release
+    );
+    let position = |name: &str| m.modules.iter().position(|n| n == name);
+    assert!(position("libnvdimm") < position("nd_pmem"));
+    assert!(position("9pnet").is_some(), "{:?}", m.modules);
+    for program in ["bench-board", "nagori-ctl", "nagori-exit"] {
+        assert!(m.programs.iter().any(|p| p == program), "{program}");
+    }
+
+    // Again: nothing is done, so nothing is said, and no mirror is asked.
+    let offline = Options {
+        mirror: Some("http://mirror.invalid/debian".into()),
+        ..options.clone()
+    };
+    let again = build(&offline, &mut |p| panic!("{p}")).unwrap();
+    assert_eq!(again, image);
+}
+
+#[test]
+fn another_set_of_modules_is_another_image() {
+    let Some((options, image)) = image() else {
+        return;
+    };
+    let bare = Options {
+        modules: Vec::new(),
+        // The packages are here already.
+        mirror: Some("http://mirror.invalid/debian".into()),
+        ..options.clone()
+    };
+    let mut stages: Vec<Stage> = Vec::new();
+    let other = build(&bare, &mut |p: Progress| stages.push(p.stage)).unwrap();
+    assert!(!stages.contains(&Stage::Index) && !stages.contains(&Stage::Download));
+    assert_ne!(other.manifest.key, image.manifest.key);
+    assert!(other.manifest.modules.is_empty());
+    assert!(other.manifest.initrd.size < image.manifest.initrd.size);
+    fs::remove_dir_all(other.initrd.parent().unwrap()).unwrap();
+
+    let e = build(
+        &Options {
+            modules: vec!["no_such_module".into()],
+            ..bare
+        },
+        &mut |_| {},
+    )
+    .unwrap_err();
+    assert!(e.to_string().contains("no_such_module"), "{e}");
+}
+
+#[test]
+fn no_mirror_there() {
+    if image().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let empty = dir.path().join("debian");
+    fs::create_dir(&empty).unwrap();
+    let mut options = Options::new(dir.path().join("cache"));
+    options.mirror = Some(format!("file:{}", empty.display()));
+    let e = build(&options, &mut |_| {}).unwrap_err().to_string();
+    assert!(
+        e.starts_with("read the package index of Debian trixie"),
+        "{e}"
+    );
+    options.suite = "trixie main\ndeb [trusted=yes] x".into();
+    let e = build(&options, &mut |_| {}).unwrap_err();
+    assert!(matches!(e, Error::BadName { .. }), "{e}");
+}
+
+/// Boots the image in QEMU; the console's output and the exit status.
+fn boot(image: &GuestImage, append: &str, overlay: &[(&str, u32, &[u8])]) -> Option<(String, i32)> {
+    let mut initrd = fs::read(&image.initrd).unwrap();
+    initrd.extend(overlay_cpio(overlay).unwrap());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), initrd).unwrap();
+    let out = Command::new("timeout")
+        .args(["300", "qemu-system-riscv64", "-machine", "virt", "-m", "1G"])
+        .args(["-nographic", "-no-reboot", "-bios"])
+        .arg(&image.firmware)
+        .arg("-kernel")
+        .arg(&image.kernel)
+        .arg("-initrd")
+        .arg(file.path())
+        .arg("-append")
+        .arg(format!("quiet {} {append}", image.manifest.fast_boot_args))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if out.status.code() == Some(127) && !tools_required() {
+        eprintln!("skipped: no qemu-system-riscv64");
+        return None;
+    }
+    Some((
+        String::from_utf8_lossy(&out.stdout).replace('\r', ""),
+        out.status.code().unwrap_or(-1),
+    ))
+}
+
+#[test]
+fn it_boots_and_tells_the_exit_status() {
+    let Some((_, image)) = image() else {
+        return;
+    };
+    let release = &image.manifest.kernel_release;
+    let command = "nagori.run=\"uname -r; ls / | grep -c '^proc$' && seq 3 | tail -n 1; \
+                   modprobe ext4 && grep -w ext4 /proc/filesystems; exit 42\"";
+    let Some((text, status)) = boot(&image, command, &[]) else {
+        return;
+    };
+    let tail = format!("nagori: init\n{release}\n1\n3\n\text4\nnagori: exit 42\n");
+    assert!(text.ends_with(&tail), "{text}");
+    assert_eq!(status, 42);
+
+    let script = b"#!/bin/sh\ncat /data\nbench-locality --anonymous --size 64k --stride 64\n\
+                   exec bench-flush --anonymous\n";
+    let overlay: [(&str, u32, &[u8]); 2] = [
+        ("/etc/nagori/run", 0o755, script),
+        ("/data", 0o644, b"from the overlay\n"),
+    ];
+    let (text, status) = boot(&image, "nagori.modules=none", &overlay).unwrap();
+    assert!(
+        text.contains("nagori: init\nfrom the overlay\nrow op=read"),
+        "{text}"
+    );
+    assert!(text.contains("this machine has no CFLUSH.D.L1"), "{text}");
+    assert!(text.ends_with("nagori: exit 1\n"), "{text}");
+    assert_eq!(status, 1);
+}
