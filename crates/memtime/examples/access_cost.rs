@@ -25,7 +25,7 @@ fn main() -> Result<(), nagori_memtime::Error> {
                 x ^= x << 17;
                 let i = (0..cores as usize).min_by_key(|&i| at[i]).unwrap_or(0);
                 let kind = if x % 3 == 0 { Kind::Write } else { Kind::Read };
-                let done = c.access(at[i], (x >> 20) % (4 << 30) & !63, kind, 64)?;
+                let done = c.access(at[i], ((x >> 20) % (4 << 30)) & !63, kind, 64)?;
                 at[i] = done + Ps(gap);
             }
             let ns = start.elapsed().as_nanos() as f64 / N as f64;

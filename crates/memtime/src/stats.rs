@@ -380,7 +380,8 @@ impl fmt::Display for Stats {
                 .map(|(i, b)| (format!("bank{i}"), *b)),
         )
         .collect();
-        let int: [(&str, fn(&Counters) -> u64); 10] = [
+        type Count = fn(&Counters) -> u64;
+        let int: [(&str, Count); 10] = [
             ("reads", |c| c.reads),
             ("writes", |c| c.writes),
             ("read bytes", |c| c.read_bytes),
