@@ -275,7 +275,7 @@ impl Hart {
         Ok(old)
     }
 
-    /// Resolves the address of a cache-block operation. `None` where no memory is behind it.
+    /// Resolves the address of a cache-block operation; an access fault where no memory is behind it.
     fn resolve_block<W: World, const TIMED: bool>(
         &mut self,
         w: &mut W,
@@ -283,7 +283,7 @@ impl Hart {
         as_access: Access,
         also_read: bool,
         at: RunPoint,
-    ) -> Result<Option<u64>, Trap> {
+    ) -> Result<u64, Trap> {
         let p = self.data_privilege();
         let mut go = |h: &mut Self, a: Access| -> Result<u64, Trap> {
             let pa = if TIMED {
@@ -304,8 +304,10 @@ impl Hart {
             },
             Err(e) => return Err(e),
         };
-        let offset = pa.wrapping_sub(w.ram_base());
-        Ok((offset < w.ram().len()).then_some(pa & !63))
+        if pa.wrapping_sub(w.ram_base()) >= w.ram().len() {
+            return Err(Fault::Access.trap(as_access, va));
+        }
+        Ok(pa & !63)
     }
 
     /// Writes one line back if it is dirty and, unless `keep`, takes it out of L1D.
@@ -351,7 +353,7 @@ impl Hart {
         match va {
             Some(va) => {
                 let line = self.resolve_block::<W, TIMED>(w, va, Access::Read, false, at)?;
-                if let (true, Some(line)) = (TIMED, line) {
+                if TIMED {
                     if let Some(i) = w.coherence().l1d[id].find(line) {
                         self.flush_index(w, i, false, at);
                     }
@@ -379,7 +381,9 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), Trap> {
         let line = self.resolve_block::<W, TIMED>(w, va, Access::Write, true, at)?;
-        let (true, Some(line)) = (TIMED, line) else { return Ok(()) };
+        if !TIMED {
+            return Ok(());
+        }
         let id = self.id;
         match w.coherence().l1d[id].find(line) {
             Some(i) => self.flush_index(w, i, keep, at),
