@@ -342,12 +342,14 @@ void secondary_main(void)
 }
 int wait_harts(void)
 {
-    /* a hart that exists comes up within some thousand instructions */
-    int n = 1;
-    for (volatile int spin = 0; spin < 300000; spin++)
-        ;
-    for (int i = 1; i < MAX_HARTS; i++)
-        n += __atomic_load_n(&harts[i].state, __ATOMIC_SEQ_CST) == 1;
+    /* the board has four; on a machine with fewer they get time enough to come up */
+    u64 end = rd64(MTIME) + 2000000;
+    int n;
+    do {
+        n = 1;
+        for (int i = 1; i < MAX_HARTS; i++)
+            n += __atomic_load_n(&harts[i].state, __ATOMIC_SEQ_CST) == 1;
+    } while (n < 4 && rd64(MTIME) < end);
     return n;
 }
 void start_hart(int n, void (*fn)(u64), u64 arg)
