@@ -1,0 +1,226 @@
+//! The control block: memory-mapped registers through which a guest sets the
+//! memory's delays, switches between functional and timed, and reads statistics.
+//!
+//! The registers are a table ([`table`]); the guest's C header and the
+//! documentation are generated from it ([`render`]). What they act on belongs
+//! to the machine: the bus only says that an access hit the block, and the
+//! machine passes it to its [`ControlBlock`] together with itself as
+//! [`ControlPort`].
+
+mod render;
+mod table;
+
+pub use render::{c_header, markdown};
+pub use table::{
+    Access, Fixed, FixedRow, HartStat, HartStatRow, MemStat, MemStatRow, Reg, FIXED, HARTS,
+    HART_STATS, LATENCY_BUCKETS, MAX_BANKS, MEM_STATS,
+};
+
+use crate::device::{part, BusFault, DeviceState, StateError};
+use nagori_memtime::Method;
+use serde::{Deserialize, Serialize};
+
+/// Name of the block in the address map.
+pub const KIND: &str = "control";
+/// Length of the range in bytes.
+pub const SIZE: u64 = 0x1_0000;
+/// What the register MAGIC reads as: "NAGORI" in ASCII, little-endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"NAGORI\0\0");
+/// Version of the register layout.
+pub const VERSION: u64 = 1;
+
+/// An access to the block that the machine has to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlAccess {
+    /// Offset in the block; a multiple of `size`.
+    pub offset: u64,
+    /// 4 or 8 bytes.
+    pub size: u8,
+}
+
+/// Checks an access that the bus has found to be in the block.
+pub(crate) fn access(offset: u64, size: u8) -> Result<ControlAccess, BusFault> {
+    if size < 4 {
+        return Err(BusFault::Width {
+            device: KIND,
+            offset,
+            size,
+        });
+    }
+    Ok(ControlAccess { offset, size })
+}
+
+/// Why a write was rejected; the numbers are what the register ERROR shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum ControlError {
+    /// There is no register at this offset.
+    #[error("no register at this offset")]
+    Unknown = 1,
+    /// The register cannot be written.
+    #[error("the register is read-only")]
+    ReadOnly = 2,
+    /// A 4-byte write to the upper half of a register.
+    #[error("the upper half cannot be written by itself")]
+    UpperHalf = 3,
+    /// The value is not one of those that the register takes.
+    #[error("the value is out of range")]
+    Value = 4,
+    /// The address is not a multiple of the bank size.
+    #[error("the boundary is not a multiple of the bank size")]
+    Alignment = 5,
+    /// The machine cannot do this now.
+    #[error("not possible in this state of the machine")]
+    State = 6,
+}
+
+impl ControlError {
+    /// All errors.
+    pub const ALL: [ControlError; 6] = [
+        ControlError::Unknown,
+        ControlError::ReadOnly,
+        ControlError::UpperHalf,
+        ControlError::Value,
+        ControlError::Alignment,
+        ControlError::State,
+    ];
+}
+
+/// What a write to STATS_CONTROL asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatsAction {
+    /// All statistics start again at zero.
+    Reset,
+    /// The host records a snapshot under the value of the register LABEL.
+    Dump {
+        /// The guest's label.
+        label: u64,
+    },
+}
+
+impl StatsAction {
+    /// Value that asks for a reset.
+    pub const RESET: u64 = 1;
+    /// Value that asks for a snapshot.
+    pub const DUMP: u64 = 2;
+}
+
+/// Number of a method in the register METHOD.
+pub fn method_number(method: Method) -> u64 {
+    Method::ALL
+        .iter()
+        .position(|&m| m == method)
+        .expect("ALL has every method") as u64
+}
+
+/// The method with a number.
+pub fn method_from_number(number: u64) -> Option<Method> {
+    Method::ALL.get(usize::try_from(number).ok()?).copied()
+}
+
+/// What the machine answers for. Registers that the block itself keeps (MAGIC,
+/// VERSION, errors, LABEL, STATS_CONTROL) never get here.
+pub trait ControlPort {
+    /// Value of a register.
+    fn get(&mut self, reg: Reg) -> u64;
+    /// Sets a writable register.
+    fn set(&mut self, reg: Reg, value: u64) -> Result<(), ControlError>;
+    /// Acts on the statistics.
+    fn stats(&mut self, action: StatsAction);
+}
+
+/// The part of the block that is no one else's: the last error and the label.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlBlock {
+    error: Option<ControlError>,
+    error_offset: u64,
+    error_value: u64,
+    errors: u64,
+    label: u64,
+}
+
+impl ControlBlock {
+    /// The block after reset.
+    pub fn new() -> ControlBlock {
+        ControlBlock::default()
+    }
+
+    /// A load. Offsets without a register read as zero.
+    pub fn read(&self, access: ControlAccess, port: &mut dyn ControlPort) -> u64 {
+        let Some(reg) = Reg::at(access.offset & !7) else {
+            return 0;
+        };
+        let value = match reg {
+            Reg::Fixed(Fixed::Magic) => MAGIC,
+            Reg::Fixed(Fixed::Version) => VERSION,
+            Reg::Fixed(Fixed::Error) => self.error.map_or(0, |e| e as u64),
+            Reg::Fixed(Fixed::ErrorOffset) => self.error_offset,
+            Reg::Fixed(Fixed::ErrorValue) => self.error_value,
+            Reg::Fixed(Fixed::ErrorCount) => self.errors,
+            Reg::Fixed(Fixed::Label) => self.label,
+            Reg::Fixed(Fixed::StatsControl) => 0,
+            reg => port.get(reg),
+        };
+        part(value, access.offset & 7, access.size)
+    }
+
+    /// A store. A store of 4 bytes to the lower half sets the whole register
+    /// to the zero-extended value. Rejected stores show in the ERROR registers.
+    pub fn write(&mut self, access: ControlAccess, value: u64, port: &mut dyn ControlPort) {
+        if let Err(e) = self.try_write(access, value, port) {
+            self.error = Some(e);
+            self.error_offset = access.offset;
+            self.error_value = value;
+            self.errors += 1;
+        }
+    }
+
+    fn try_write(
+        &mut self,
+        access: ControlAccess,
+        value: u64,
+        port: &mut dyn ControlPort,
+    ) -> Result<(), ControlError> {
+        let reg = Reg::at(access.offset & !7).ok_or(ControlError::Unknown)?;
+        if reg.access() == Access::Read {
+            return Err(ControlError::ReadOnly);
+        }
+        if access.offset & 7 != 0 {
+            return Err(ControlError::UpperHalf);
+        }
+        match reg {
+            Reg::Fixed(Fixed::Error) => {
+                self.error = None;
+                self.error_offset = 0;
+                self.error_value = 0;
+            }
+            Reg::Fixed(Fixed::Label) => self.label = value,
+            Reg::Fixed(Fixed::StatsControl) => match value {
+                StatsAction::RESET => port.stats(StatsAction::Reset),
+                StatsAction::DUMP => port.stats(StatsAction::Dump { label: self.label }),
+                _ => return Err(ControlError::Value),
+            },
+            reg => port.set(reg, value)?,
+        }
+        Ok(())
+    }
+
+    /// Back to the state after power-on.
+    pub fn reset(&mut self) {
+        *self = ControlBlock::default();
+    }
+
+    /// The whole state.
+    pub fn save(&self) -> DeviceState {
+        DeviceState::pack(KIND, 1, self)
+    }
+
+    /// Takes over a saved state.
+    pub fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
+        *self = state.unpack(KIND, 1)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

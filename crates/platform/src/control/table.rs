@@ -1,0 +1,486 @@
+//! The registers as data. All are 64 bits wide.
+
+/// Harts that have statistics registers.
+pub const HARTS: u64 = 8;
+/// Banks that have statistics registers.
+pub const MAX_BANKS: u64 = nagori_memtime::mapping::MAX_BANKS as u64;
+/// Buckets of a latency histogram.
+pub const LATENCY_BUCKETS: u64 = nagori_memtime::stats::BUCKETS as u64;
+
+/// First register of the DRAM block; NVMM follows at [`STRIDE`].
+pub(super) const REGION_BASE: u64 = 0x1000;
+/// First register of bank 0.
+pub(super) const BANK_BASE: u64 = 0x2000;
+/// First register of hart 0.
+pub(super) const HART_BASE: u64 = 0x4000;
+/// Histogram of DRAM reads; DRAM writes, NVMM reads and NVMM writes follow.
+pub(super) const LATENCY_BASE: u64 = 0x8000;
+/// Distance of the blocks of regions, banks and harts.
+pub(super) const STRIDE: u64 = 0x100;
+/// Distance of the histograms.
+pub(super) const LATENCY_STRIDE: u64 = 0x200;
+/// In a histogram: number of latencies, their sum, and the first bucket.
+pub(super) const LATENCY_COUNT: u64 = 0;
+pub(super) const LATENCY_SUM: u64 = 8;
+pub(super) const LATENCY_FIRST_BUCKET: u64 = 0x100;
+
+/// What a guest may do with a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read only.
+    Read,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// Registers that exist once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // described in FIXED
+pub enum Fixed {
+    Magic,
+    Version,
+    Error,
+    ErrorOffset,
+    ErrorValue,
+    ErrorCount,
+    Harts,
+    Banks,
+    MemoryBase,
+    MemorySize,
+    ClockPs,
+    CoreHz,
+    Method,
+    TimingMode,
+    NvmmBoundary,
+    CoarseRead,
+    CoarseWrite,
+    AddedRcd,
+    AddedRp,
+    AddedRas,
+    BaseWait,
+    BaseRcd,
+    BaseRas,
+    BaseRtp,
+    BaseWtp,
+    BaseRp,
+    RefreshInterval,
+    RefreshDuration,
+    StatsControl,
+    Label,
+    TimeNs,
+    StatsFromNs,
+    Clocks,
+    Refreshes,
+    RefreshTicksLost,
+}
+
+/// A register that exists once.
+#[derive(Debug, Clone, Copy)]
+pub struct FixedRow {
+    /// Which.
+    pub reg: Fixed,
+    /// Offset in the block.
+    pub offset: u64,
+    /// Name in the header.
+    pub name: &'static str,
+    /// What a guest may do.
+    pub access: Access,
+    /// What the value counts.
+    pub unit: &'static str,
+    /// Meaning.
+    pub doc: &'static str,
+}
+
+const fn ro(
+    reg: Fixed,
+    offset: u64,
+    name: &'static str,
+    unit: &'static str,
+    doc: &'static str,
+) -> FixedRow {
+    FixedRow {
+        reg,
+        offset,
+        name,
+        access: Access::Read,
+        unit,
+        doc,
+    }
+}
+
+const fn rw(
+    reg: Fixed,
+    offset: u64,
+    name: &'static str,
+    unit: &'static str,
+    doc: &'static str,
+) -> FixedRow {
+    FixedRow {
+        reg,
+        offset,
+        name,
+        access: Access::ReadWrite,
+        unit,
+        doc,
+    }
+}
+
+/// Registers that exist once, by offset.
+pub const FIXED: &[FixedRow] = &[
+    ro(Fixed::Magic, 0x000, "MAGIC", "", "\"NAGORI\" in ASCII, little-endian: tells this machine from others"),
+    ro(Fixed::Version, 0x008, "VERSION", "", "Version of this layout"),
+    rw(Fixed::Error, 0x010, "ERROR", "", "Why the last rejected write was rejected, 0 if none was; writing anything clears it"),
+    ro(Fixed::ErrorOffset, 0x018, "ERROR_OFFSET", "bytes", "Offset of the last rejected write"),
+    ro(Fixed::ErrorValue, 0x020, "ERROR_VALUE", "", "Value of the last rejected write"),
+    ro(Fixed::ErrorCount, 0x028, "ERROR_COUNT", "", "Rejected writes since reset"),
+    ro(Fixed::Harts, 0x030, "HARTS", "", "Number of harts"),
+    ro(Fixed::Banks, 0x038, "BANKS", "", "Number of memory banks"),
+    ro(Fixed::MemoryBase, 0x040, "MEMORY_BASE", "address", "First physical address of memory"),
+    ro(Fixed::MemorySize, 0x048, "MEMORY_SIZE", "bytes", "Size of DRAM and NVMM together"),
+    ro(Fixed::ClockPs, 0x050, "CLOCK_PS", "ps", "Period of the memory controller's clock"),
+    ro(Fixed::CoreHz, 0x058, "CORE_HZ", "Hz", "Clock of the cores"),
+    rw(Fixed::Method, 0x100, "METHOD", "", "Delay method of NVMM"),
+    rw(Fixed::TimingMode, 0x108, "TIMING_MODE", "", "0: functional, every instruction takes the same time; 1: timed"),
+    rw(Fixed::NvmmBoundary, 0x110, "NVMM_BOUNDARY", "address", "First physical address of NVMM, a multiple of the bank size; the end of memory if there is none"),
+    rw(Fixed::CoarseRead, 0x120, "COARSE_READ", "clocks", "coarse: hold of a read request to NVMM"),
+    rw(Fixed::CoarseWrite, 0x128, "COARSE_WRITE", "clocks", "coarse: hold of a write request to NVMM"),
+    rw(Fixed::AddedRcd, 0x130, "ADDED_RCD", "clocks", "fine, extended: added to tRCD of NVMM banks"),
+    rw(Fixed::AddedRp, 0x138, "ADDED_RP", "clocks", "fine, extended: added to tRP of NVMM banks after a dirty row"),
+    rw(Fixed::AddedRas, 0x140, "ADDED_RAS", "clocks", "extended: added to tRAS of NVMM banks"),
+    rw(Fixed::BaseWait, 0x180, "BASE_WAIT", "clocks", "Acceptance of a request to its earliest activation"),
+    rw(Fixed::BaseRcd, 0x188, "BASE_RCD", "clocks", "tRCD: activation to column command"),
+    rw(Fixed::BaseRas, 0x190, "BASE_RAS", "clocks", "tRAS: activation to precharge"),
+    rw(Fixed::BaseRtp, 0x198, "BASE_RTP", "clocks", "tRTP: read column command to precharge"),
+    rw(Fixed::BaseWtp, 0x1a0, "BASE_WTP", "clocks", "tWTP: write column command to precharge"),
+    rw(Fixed::BaseRp, 0x1a8, "BASE_RP", "clocks", "tRP: precharge to activation"),
+    rw(Fixed::RefreshInterval, 0x1b0, "REFRESH_INTERVAL", "clocks", "tREFI: time between refreshes"),
+    rw(Fixed::RefreshDuration, 0x1b8, "REFRESH_DURATION", "clocks", "tRFC: length of a refresh"),
+    rw(Fixed::StatsControl, 0x200, "STATS_CONTROL", "", "Writing 1 resets all statistics, 2 makes the host record a snapshot under LABEL; reads as 0"),
+    rw(Fixed::Label, 0x208, "LABEL", "", "The guest's name for what follows; kept with snapshots"),
+    ro(Fixed::TimeNs, 0x210, "TIME_NS", "ns", "Machine time"),
+    ro(Fixed::StatsFromNs, 0x218, "STATS_FROM_NS", "ns", "Machine time of the last reset of the statistics"),
+    ro(Fixed::Clocks, 0x220, "CLOCKS", "clocks", "Clocks of the memory controller since the machine's start"),
+    ro(Fixed::Refreshes, 0x228, "REFRESHES", "", "Refreshes of all banks"),
+    ro(Fixed::RefreshTicksLost, 0x230, "REFRESH_TICKS_LOST", "", "Refresh ticks that found another one pending"),
+];
+
+/// Statistics of a memory region or bank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // described in MEM_STATS
+pub enum MemStat {
+    Reads,
+    Writes,
+    ReadBytes,
+    WriteBytes,
+    RowHits,
+    BankSwitches,
+    Activations,
+    PrechargesClean,
+    PrechargesDirty,
+    Refreshes,
+}
+
+/// A register of a region's or bank's block; all are read-only.
+#[derive(Debug, Clone, Copy)]
+pub struct MemStatRow {
+    /// Which.
+    pub stat: MemStat,
+    /// Offset in the region's or bank's block.
+    pub offset: u64,
+    /// Name in the header.
+    pub name: &'static str,
+    /// What the value counts.
+    pub unit: &'static str,
+    /// Meaning.
+    pub doc: &'static str,
+}
+
+const fn mem(
+    stat: MemStat,
+    offset: u64,
+    name: &'static str,
+    unit: &'static str,
+    doc: &'static str,
+) -> MemStatRow {
+    MemStatRow {
+        stat,
+        offset,
+        name,
+        unit,
+        doc,
+    }
+}
+
+/// Statistics of a region or bank, by offset.
+pub const MEM_STATS: &[MemStatRow] = &[
+    mem(MemStat::Reads, 0x00, "READS", "", "Read requests"),
+    mem(MemStat::Writes, 0x08, "WRITES", "", "Write requests"),
+    mem(MemStat::ReadBytes, 0x10, "READ_BYTES", "bytes", "Bytes of the read requests"),
+    mem(MemStat::WriteBytes, 0x18, "WRITE_BYTES", "bytes", "Bytes of the write requests"),
+    mem(MemStat::RowHits, 0x20, "ROW_HITS", "", "Requests that took over an open row"),
+    mem(MemStat::BankSwitches, 0x28, "BANK_SWITCHES", "", "Requests whose bank differs from that of the request before; over all requests this is BANK_PARA"),
+    mem(MemStat::Activations, 0x30, "ACTIVATIONS", "", "Activations; over all requests this is ACT/REQ"),
+    mem(MemStat::PrechargesClean, 0x38, "PRECHARGES_CLEAN", "", "Precharges of rows that were not written"),
+    mem(MemStat::PrechargesDirty, 0x40, "PRECHARGES_DIRTY", "", "Precharges of written rows"),
+    mem(MemStat::Refreshes, 0x48, "REFRESHES", "", "Refreshes"),
+];
+
+/// Statistics of a hart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // described in HART_STATS
+pub enum HartStat {
+    Instructions,
+    Cycles,
+    L1dLoadMisses,
+    L1dStoreMisses,
+    L1dWalkMisses,
+    L1dUpgrades,
+    L1dWritebacks,
+    L1dFlushes,
+    Probes,
+    L1iMisses,
+    DtlbMisses,
+    ItlbMisses,
+    Mispredicts,
+    MemoryStallCycles,
+    Exceptions,
+    Interrupts,
+    IdleCycles,
+}
+
+/// A register of a hart's block; all are read-only.
+#[derive(Debug, Clone, Copy)]
+pub struct HartStatRow {
+    /// Which.
+    pub stat: HartStat,
+    /// Offset in the hart's block.
+    pub offset: u64,
+    /// Name in the header.
+    pub name: &'static str,
+    /// What the value counts.
+    pub unit: &'static str,
+    /// Meaning.
+    pub doc: &'static str,
+}
+
+const fn hart(
+    stat: HartStat,
+    offset: u64,
+    name: &'static str,
+    unit: &'static str,
+    doc: &'static str,
+) -> HartStatRow {
+    HartStatRow {
+        stat,
+        offset,
+        name,
+        unit,
+        doc,
+    }
+}
+
+/// Statistics of a hart, by offset.
+pub const HART_STATS: &[HartStatRow] = &[
+    hart(
+        HartStat::Instructions,
+        0x00,
+        "INSTRUCTIONS",
+        "",
+        "Retired instructions",
+    ),
+    hart(
+        HartStat::Cycles,
+        0x08,
+        "CYCLES",
+        "core cycles",
+        "Cycles, idle ones included",
+    ),
+    hart(
+        HartStat::L1dLoadMisses,
+        0x10,
+        "L1D_LOAD_MISSES",
+        "",
+        "L1D misses of loads",
+    ),
+    hart(
+        HartStat::L1dStoreMisses,
+        0x18,
+        "L1D_STORE_MISSES",
+        "",
+        "L1D misses of stores and atomics",
+    ),
+    hart(
+        HartStat::L1dWalkMisses,
+        0x20,
+        "L1D_WALK_MISSES",
+        "",
+        "L1D misses of page walks",
+    ),
+    hart(
+        HartStat::L1dUpgrades,
+        0x28,
+        "L1D_UPGRADES",
+        "",
+        "Lines that were present and had to be made writable",
+    ),
+    hart(
+        HartStat::L1dWritebacks,
+        0x30,
+        "L1D_WRITEBACKS",
+        "",
+        "Dirty lines written back on replacement",
+    ),
+    hart(
+        HartStat::L1dFlushes,
+        0x38,
+        "L1D_FLUSHES",
+        "",
+        "Dirty lines written back by flush and clean instructions",
+    ),
+    hart(
+        HartStat::Probes,
+        0x40,
+        "PROBES",
+        "",
+        "Dirty lines of other caches written back for this hart",
+    ),
+    hart(HartStat::L1iMisses, 0x48, "L1I_MISSES", "", "L1I misses"),
+    hart(
+        HartStat::DtlbMisses,
+        0x50,
+        "DTLB_MISSES",
+        "",
+        "Data TLB misses",
+    ),
+    hart(
+        HartStat::ItlbMisses,
+        0x58,
+        "ITLB_MISSES",
+        "",
+        "Instruction TLB misses",
+    ),
+    hart(
+        HartStat::Mispredicts,
+        0x60,
+        "MISPREDICTS",
+        "",
+        "Mispredicted branches and jumps",
+    ),
+    hart(
+        HartStat::MemoryStallCycles,
+        0x68,
+        "MEMORY_STALL_CYCLES",
+        "core cycles",
+        "Cycles spent waiting for lines",
+    ),
+    hart(
+        HartStat::Exceptions,
+        0x70,
+        "EXCEPTIONS",
+        "",
+        "Exceptions taken",
+    ),
+    hart(
+        HartStat::Interrupts,
+        0x78,
+        "INTERRUPTS",
+        "",
+        "Interrupts taken",
+    ),
+    hart(
+        HartStat::IdleCycles,
+        0x80,
+        "IDLE_CYCLES",
+        "core cycles",
+        "Cycles spent in wfi",
+    ),
+];
+
+/// Any register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reg {
+    /// One that exists once.
+    Fixed(Fixed),
+    /// Statistics of a region: 0 is DRAM, 1 NVMM.
+    Region(u8, MemStat),
+    /// Statistics of a bank.
+    Bank(u8, MemStat),
+    /// Statistics of a hart.
+    Hart(u8, HartStat),
+    /// Number of latencies in a histogram.
+    LatencyCount {
+        /// 0 is DRAM, 1 NVMM.
+        region: u8,
+        /// Writes, not reads.
+        write: bool,
+    },
+    /// Sum of the latencies in a histogram, in ns.
+    LatencySum {
+        /// 0 is DRAM, 1 NVMM.
+        region: u8,
+        /// Writes, not reads.
+        write: bool,
+    },
+    /// Latencies of 2^bucket up to 2^(bucket+1) ns.
+    LatencyBucket {
+        /// 0 is DRAM, 1 NVMM.
+        region: u8,
+        /// Writes, not reads.
+        write: bool,
+        /// Bucket; the first counts from 0 ns, the last has no end.
+        bucket: u8,
+    },
+}
+
+/// Index and rest of an offset in an array of blocks.
+fn block(offset: u64, base: u64, stride: u64, count: u64) -> Option<(u8, u64)> {
+    let rest = offset.checked_sub(base)?;
+    (rest / stride < count).then_some(((rest / stride) as u8, rest % stride))
+}
+
+impl Reg {
+    /// The register at an offset, a multiple of 8.
+    pub fn at(offset: u64) -> Option<Reg> {
+        let mem = |at: u64| MEM_STATS.iter().find(|r| r.offset == at).map(|r| r.stat);
+        if let Some(row) = FIXED.iter().find(|r| r.offset == offset) {
+            return Some(Reg::Fixed(row.reg));
+        }
+        if let Some((n, at)) = block(offset, REGION_BASE, STRIDE, 2) {
+            return mem(at).map(|stat| Reg::Region(n, stat));
+        }
+        if let Some((n, at)) = block(offset, BANK_BASE, STRIDE, MAX_BANKS) {
+            return mem(at).map(|stat| Reg::Bank(n, stat));
+        }
+        if let Some((n, at)) = block(offset, HART_BASE, STRIDE, HARTS) {
+            let row = HART_STATS.iter().find(|r| r.offset == at)?;
+            return Some(Reg::Hart(n, row.stat));
+        }
+        let (n, at) = block(offset, LATENCY_BASE, LATENCY_STRIDE, 4)?;
+        let (region, write) = (n / 2, n % 2 == 1);
+        match at {
+            LATENCY_COUNT => Some(Reg::LatencyCount { region, write }),
+            LATENCY_SUM => Some(Reg::LatencySum { region, write }),
+            _ => {
+                let (bucket, 0) = block(at, LATENCY_FIRST_BUCKET, 8, LATENCY_BUCKETS)? else {
+                    return None;
+                };
+                Some(Reg::LatencyBucket {
+                    region,
+                    write,
+                    bucket,
+                })
+            }
+        }
+    }
+
+    /// What a guest may do with it.
+    pub fn access(self) -> Access {
+        match self {
+            Reg::Fixed(fixed) => FIXED
+                .iter()
+                .find(|r| r.reg == fixed)
+                .map_or(Access::Read, |r| r.access),
+            _ => Access::Read,
+        }
+    }
+}
