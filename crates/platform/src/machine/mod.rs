@@ -234,6 +234,7 @@ impl<O: Observer> Machine<O> {
     pub fn reset(&mut self) {
         let now = self.now();
         self.world.bus.reset(now);
+        self.world.control.block.reset();
         let latest = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
         for h in &mut self.harts {
             h.reset(0);
@@ -275,9 +276,6 @@ impl<O: Observer> Machine<O> {
         self.started = stats::Baseline::of(&self.harts, now);
         // Time only moves forward, so the controller accepts it.
         let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
-        for v in &mut self.world.control.baselines {
-            *v = HartView::default();
-        }
         self.world.control.baselines = self.started.views();
     }
 
