@@ -171,14 +171,14 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 Fixed::AddedRcd => self.clocks(d.trcd),
                 Fixed::AddedRp => self.clocks(d.trp),
                 Fixed::AddedRas => self.clocks(d.tras),
-                Fixed::BaseWait => t.wait.0,
-                Fixed::BaseRcd => t.rcd.0,
-                Fixed::BaseRas => t.ras.0,
-                Fixed::BaseRtp => t.rtp.0,
-                Fixed::BaseWtp => t.wtp.0,
-                Fixed::BaseRp => t.rp.0,
-                Fixed::RefreshInterval => r.interval.0,
-                Fixed::RefreshDuration => r.duration.0,
+                Fixed::BaseWait => t.wait.0.into(),
+                Fixed::BaseRcd => t.rcd.0.into(),
+                Fixed::BaseRas => t.ras.0.into(),
+                Fixed::BaseRtp => t.rtp.0.into(),
+                Fixed::BaseWtp => t.wtp.0.into(),
+                Fixed::BaseRp => t.rp.0.into(),
+                Fixed::RefreshInterval => r.interval.0.into(),
+                Fixed::RefreshDuration => r.duration.0.into(),
                 Fixed::TimeNs => self.now.0 / 1000,
                 Fixed::StatsFromNs => self.memory().from.0 / 1000,
                 Fixed::Clocks => self.now.0 / p.clock.0,
@@ -228,7 +228,7 @@ impl<O> ControlPort for Port<'_, '_, O> {
         };
         let clock = self.params().clock.0;
         let delay = || value.checked_mul(clock).map(Ps).ok_or(ControlError::Value);
-        let n = Clocks(value);
+        let narrow = || u32::try_from(value).map(Clocks).map_err(|_| ControlError::Value);
         match f {
             Fixed::Method => {
                 let m = method_from_number(value).ok_or(ControlError::Value)?;
@@ -272,14 +272,38 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 let d = delay()?;
                 self.change(|p| p.delays.tras = d)
             }
-            Fixed::BaseWait => self.change(|p| p.timing.wait = n),
-            Fixed::BaseRcd => self.change(|p| p.timing.rcd = n),
-            Fixed::BaseRas => self.change(|p| p.timing.ras = n),
-            Fixed::BaseRtp => self.change(|p| p.timing.rtp = n),
-            Fixed::BaseWtp => self.change(|p| p.timing.wtp = n),
-            Fixed::BaseRp => self.change(|p| p.timing.rp = n),
-            Fixed::RefreshInterval => self.change(|p| p.refresh.interval = n),
-            Fixed::RefreshDuration => self.change(|p| p.refresh.duration = n),
+            Fixed::BaseWait => {
+                let n = narrow()?;
+                self.change(|p| p.timing.wait = n)
+            }
+            Fixed::BaseRcd => {
+                let n = narrow()?;
+                self.change(|p| p.timing.rcd = n)
+            }
+            Fixed::BaseRas => {
+                let n = narrow()?;
+                self.change(|p| p.timing.ras = n)
+            }
+            Fixed::BaseRtp => {
+                let n = narrow()?;
+                self.change(|p| p.timing.rtp = n)
+            }
+            Fixed::BaseWtp => {
+                let n = narrow()?;
+                self.change(|p| p.timing.wtp = n)
+            }
+            Fixed::BaseRp => {
+                let n = narrow()?;
+                self.change(|p| p.timing.rp = n)
+            }
+            Fixed::RefreshInterval => {
+                let n = narrow()?;
+                self.change(|p| p.refresh.interval = n)
+            }
+            Fixed::RefreshDuration => {
+                let n = narrow()?;
+                self.change(|p| p.refresh.duration = n)
+            }
             _ => Err(ControlError::ReadOnly),
         }
     }
