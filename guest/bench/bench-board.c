@@ -80,7 +80,6 @@ int main(int argc, char **argv)
     struct board b = {0};
     if (!anonymous)
         board_open(&b, ctl);
-    unsigned before = b.present ? board_method(&b) : 0;
     for (const char *p = methods; *p != '\0';) {
         // Names are checked before the first cell is run.
         char name[32] = {0};
@@ -91,14 +90,15 @@ int main(int argc, char **argv)
         method_number(name);
         p += length + (p[length] == ',');
     }
-    if (!b.present) {
+    if (b.ctl == NULL) {
         all_cells(&b, "none", accesses, warm);
         return 0;
     }
+    const char *before = board_method(&b);
     for (char *name = strtok(methods, ","); name != NULL; name = strtok(NULL, ",")) {
         board_set_method(&b, method_number(name));
         all_cells(&b, name, accesses, warm);
     }
-    board_set_method(&b, before);
+    board_set_method(&b, method_number(before));
     return 0;
 }

@@ -107,10 +107,11 @@ int main(int argc, char **argv)
     const char *name = use_method(&b, method);
     // Without a control block, memory is anonymous.
     struct board memory = b;
-    memory.present = b.present && !dram;
+    if (dram)
+        memory.ctl = NULL;
     size_t most = lines > all_lines ? lines : all_lines;
     struct window w = window_map(&memory, 1, most * NAGORI_LINE, true);
-    const char *region = memory.present ? "nvmm" : "dram";
+    const char *region = memory.ctl != NULL ? "nvmm" : "dram";
     for (enum state s = ABSENT; s <= DIRTY; s++)
         measure(&b, name, region, false, s, w.base, lines, (unsigned)repeat);
     for (enum state s = ABSENT; s <= DIRTY; s++)

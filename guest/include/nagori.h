@@ -57,37 +57,37 @@ static inline void nagori_fence(void)
     __asm__ volatile("fence rw, rw" : : : "memory");
 }
 
-// The control block, mapped into this process.
-struct nagori_ctl {
-    volatile uint8_t *base;
-};
-
-// Maps the control block at physical address `phys`, as root. 0, or -1 with errno set.
-static inline int nagori_ctl_open(struct nagori_ctl *c, uint64_t phys)
+// Maps the control block at physical address `phys` (usually NAGORI_CTL_BASE) into this
+// process, as root: the address for nagori_read and nagori_write, or NULL with errno set.
+static inline volatile void *nagori_open(uint64_t phys)
 {
-    c->base = NULL;
     int fd = open("/dev/mem", O_RDWR | O_SYNC | O_CLOEXEC);
     if (fd < 0)
-        return -1;
+        return NULL;
     void *p = mmap(NULL, NAGORI_CTL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)phys);
     int error = errno;
     close(fd);
     errno = error;
-    if (p == MAP_FAILED)
-        return -1;
-    c->base = p;
-    return 0;
+    return p == MAP_FAILED ? NULL : p;
 }
 
 // Registers are 64 bits wide; `offset` is one of NAGORI_CTL_*.
-static inline uint64_t nagori_ctl_read(const struct nagori_ctl *c, size_t offset)
+static inline uint64_t nagori_read(const volatile void *base, unsigned long offset)
 {
-    return *(const volatile uint64_t *)(c->base + offset);
+    return *(const volatile uint64_t *)((const volatile char *)base + offset);
 }
 
-static inline void nagori_ctl_write(const struct nagori_ctl *c, size_t offset, uint64_t value)
+static inline void nagori_write(volatile void *base, unsigned long offset, uint64_t value)
 {
-    *(volatile uint64_t *)(c->base + offset) = value;
+    *(volatile uint64_t *)((volatile char *)base + offset) = value;
+}
+
+// Writes a register. 0, or why the machine rejects the value: one of NAGORI_ERROR_IS_*.
+static inline uint64_t nagori_set(volatile void *base, unsigned long offset, uint64_t value)
+{
+    nagori_write(base, NAGORI_CTL_ERROR, 0);
+    nagori_write(base, offset, value);
+    return nagori_read(base, NAGORI_CTL_ERROR);
 }
 
 #endif

@@ -50,7 +50,7 @@ static char *map(const struct board *b, char *place, size_t bytes, uint64_t phys
 {
     int prot = PROT_READ | (write ? PROT_WRITE : 0);
     void *p;
-    if (b->present) {
+    if (b->ctl != NULL) {
         int fd = open("/dev/mem", (write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
         if (fd < 0)
             die("/dev/mem: %s (are you root?)", strerror(errno));
@@ -74,7 +74,7 @@ struct window window_map(const struct board *b, size_t banks, size_t bytes, bool
     if (banks > 1 && w.bytes > BANK_BYTES)
         die("%zu bytes of each bank asked for, but a bank has %zu", w.bytes, BANK_BYTES);
     uint64_t needed = (banks - 1) * (uint64_t)BANK_BYTES + w.bytes;
-    if (b->present && needed > b->nvmm_bytes)
+    if (b->ctl != NULL && needed > b->nvmm_bytes)
         die("%llu MiB of NVMM needed, but there are %llu MiB", (unsigned long long)(needed >> 20),
             (unsigned long long)(b->nvmm_bytes >> 20));
 
@@ -92,7 +92,7 @@ struct window window_map(const struct board *b, size_t banks, size_t bytes, bool
             // A store, too: without hardware that sets it, the dirty bit costs a fault.
             volatile uint64_t *word = (volatile uint64_t *)(bank + off);
             uint64_t value = *word;
-            if (write || !b->present)
+            if (write || b->ctl == NULL)
                 *word = value;
         }
     }
@@ -175,7 +175,7 @@ const char *use_method(const struct board *b, const char *asked)
 {
     if (asked != NULL)
         board_set_method(b, method_number(asked));
-    return b->present ? method_name(board_method(b)) : "none";
+    return board_method(b);
 }
 
 static void pass(const struct cell *c, const struct window *w, size_t from, size_t bytes)

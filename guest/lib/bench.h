@@ -17,21 +17,22 @@ uint64_t parse_number(const char *option, const char *text, uint64_t min, uint64
 
 // --- the control block ---
 
-// The machine's setting; without one (`--anonymous`) `present` is false and setters do nothing.
+// The machine; without a control block (`--anonymous`) `ctl` is NULL and setters do nothing.
 struct board {
-    bool present;
-    struct nagori_ctl ctl;
+    volatile void *ctl;
     uint64_t nvmm_base, nvmm_bytes; // physical
 };
 
 void board_open(struct board *b, uint64_t phys);
+// Writes a register, and dies of what the machine rejects.
+void board_set(const struct board *b, const char *name, unsigned long offset, uint64_t value);
 // Dies if `name` is no method.
 unsigned method_number(const char *name);
-const char *method_name(unsigned method);
-unsigned board_method(const struct board *b);
+const char *method_name(uint64_t method);
+const char *board_method(const struct board *b); // "none" without a control block
 void board_set_method(const struct board *b, unsigned method);
-void board_set_timed(const struct board *b, bool on);
 bool board_timed(const struct board *b);
+void board_set_timed(const struct board *b, bool on);
 
 // --- memory ---
 
