@@ -40,7 +40,7 @@ pub enum Submit {
 
 /// A finished request. It is reported as soon as its end is known, which for
 /// a read is up to the data latency before `done_at`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
     /// The request's id.
     pub id: u64,

@@ -234,6 +234,71 @@ impl State {
         }
     }
 
+    /// Whether a state read from outside is one that the rules can reach, as
+    /// far as safety and progress depend on it: clocks up to `latest`, timers
+    /// up to the longest that parameters can ask for. The error names the part.
+    pub fn check(&self, t: &Timing, banks: usize, latest: u64) -> Result<(), &'static str> {
+        let fail = |bad: bool, what| if bad { Err(what) } else { Ok(()) };
+        let far = self.now.saturating_add(1 << 28);
+        fail(self.now > latest, "clock")?;
+        fail(self.busy & !t.machines != 0, "busy machines")?;
+        let subsets = [self.held, self.marked, self.passing, self.writing];
+        fail(
+            subsets.iter().any(|s| s & !self.busy != 0),
+            "sets of machines",
+        )?;
+        fail(self.held & self.marked != 0, "held and marked machines")?;
+        fail(self.held != 0 && !self.maintenance, "held machines")?;
+        let waits = self.maintenance && !self.refreshing;
+        fail((self.marked != 0) != waits, "marked machines")?;
+        fail(self.refreshing && !self.maintenance, "refresh")?;
+        fail(self.pending && !self.maintenance, "pending refresh")?;
+        let times = [self.refresh_end, self.pulse_at, self.pulse_end];
+        fail(times.iter().any(|&x| x > far), "refresh timers")?;
+        fail(usize::from(self.newest_bank) >= banks, "newest bank")?;
+        for ch in &self.channels {
+            let bad = usize::from(ch.first) >= PORT_DEPTH || usize::from(ch.len) > PORT_DEPTH;
+            fail(bad || ch.ready > far, "port queue")?;
+            let bank = |q: &Tag| usize::from(q.bank) >= banks;
+            fail(ch.queue.iter().any(bank), "bank of a waiting request")?;
+        }
+        let index = |i: u8| (i < 8 && self.busy & bit(i.into()) != 0).then_some(usize::from(i));
+        let mut reached = 0u8;
+        for (bank, &newest) in self.newest.iter().enumerate() {
+            let (mut at, mut newer) = (newest, NONE);
+            let mut order = NEVER;
+            while at != NONE {
+                let i = index(at).ok_or("links of a bank")?;
+                let m = &self.machines[i];
+                let ordered = m.order < order && m.order < self.next_order;
+                let linked = m.newer == newer && ordered && reached & bit(i) == 0;
+                fail(
+                    !linked || usize::from(m.tag.bank) != bank,
+                    "links of a bank",
+                )?;
+                let first = m.older == NONE;
+                let from_older =
+                    !first && self.passing & bit(index(m.older).ok_or("links of a bank")?) != 0;
+                let waiting = m.phase == Phase::Wait;
+                fail(waiting && m.tag.hit != from_older, "passed row")?;
+                fail(!waiting && !first, "order in a bank")?;
+                fail(self.passing & bit(i) != 0 && newer == NONE, "passed row")?;
+                fail(self.held & bit(i) != 0 && !waiting, "held machines")?;
+                let late = m.tag.accepted > self.now;
+                fail(
+                    late || m.ready > far || m.ras_end > far,
+                    "timers of a machine",
+                )?;
+                let todo = matches!(m.phase, Phase::Wait | Phase::Column);
+                let writes = m.tag.kind == Kind::Write && todo;
+                fail((self.writing & bit(i) != 0) != writes, "set of writes")?;
+                reached |= bit(i);
+                (order, newer, at) = (m.order, at, m.older);
+            }
+        }
+        fail(reached != self.busy, "links of a bank")
+    }
+
     /// Nothing in the machines or at the port.
     #[inline]
     pub fn is_idle(&self) -> bool {

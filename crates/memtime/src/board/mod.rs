@@ -71,10 +71,12 @@ mod engine;
 mod event;
 #[cfg(test)]
 mod reference;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
 pub use event::{Command, Op};
+pub use snapshot::Snapshot;
 
 use engine::{State, Timing};
 use event::{Event, Sink, Tag};

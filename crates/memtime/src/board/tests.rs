@@ -235,6 +235,74 @@ proptest! {
         }
     }
 
+    /// Saved as text and restored between any two requests: nothing changes.
+    #[test]
+    fn snapshots_go_on_unchanged(
+        p in params(),
+        steps in prop::collection::vec(step(), 1..30),
+        every in 1..6usize,
+    ) {
+        let mut a = Controller::new(p.clone()).unwrap();
+        let mut b = Controller::new(p).unwrap();
+        let mut at = Ps::ZERO;
+        for (i, s) in steps.iter().enumerate() {
+            at += Ps(s.gap);
+            if let Some(method) = s.method {
+                a.set_method(at, method).unwrap();
+                b.set_method(at, method).unwrap();
+            }
+            let r = request(s, 0);
+            if i % 2 == 0 {
+                let x = a.access(at, r.addr, r.kind, r.bytes);
+                prop_assert_eq!(x, b.access(at, r.addr, r.kind, r.bytes));
+            } else {
+                prop_assert_eq!(a.submit(at, r), b.submit(at, r));
+            }
+            if i % every == 0 {
+                let text = serde_json::to_string(&b.save()).unwrap();
+                b = Controller::restore(serde_json::from_str(&text).unwrap()).unwrap();
+            }
+        }
+        prop_assert_eq!(a.finish(at), b.finish(at));
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        a.drain(&mut x);
+        b.drain(&mut y);
+        prop_assert_eq!(x, y);
+        prop_assert_eq!(a.stats(at), b.stats(at));
+    }
+
+    /// A snapshot with one number damaged is refused, or runs to its end.
+    #[test]
+    fn damaged_snapshots_do_not_hang(
+        p in params(),
+        steps in prop::collection::vec(step(), 1..20),
+        place in any::<prop::sample::Index>(),
+        value in prop_oneof![0..20u64, any::<u64>()],
+    ) {
+        let mut c = Controller::new(p).unwrap();
+        for s in &steps {
+            let _ = c.submit(c.latest + Ps(s.gap / 8), request(s, 0)).unwrap();
+        }
+        let mut v = serde_json::to_value(c.save()).unwrap();
+        fn numbers(v: &mut serde_json::Value) -> Vec<&mut serde_json::Value> {
+            match v {
+                serde_json::Value::Array(a) => a.iter_mut().flat_map(numbers).collect(),
+                serde_json::Value::Object(m) => m.values_mut().flat_map(numbers).collect(),
+                serde_json::Value::Number(_) => vec![v],
+                _ => vec![],
+            }
+        }
+        let mut all = numbers(&mut v);
+        let i = place.index(all.len());
+        *all[i] = value.into();
+        if let Ok(s) = serde_json::from_value::<Snapshot>(v) {
+            if let Ok(mut c) = Controller::restore(s) {
+                let end = c.finish(Ps::ZERO).unwrap();
+                let _ = c.access(end, 0, Kind::Read, 64);
+            }
+        }
+    }
+
     /// Advancing in any portions, with snapshots in between, changes nothing.
     #[test]
     fn portions_do_not_matter(

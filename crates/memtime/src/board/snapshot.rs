@@ -1,0 +1,84 @@
+//! Saving and restoring a controller.
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::{State, Timing};
+use super::Controller;
+use crate::error::Error;
+use crate::params::BoardParams;
+use crate::request::Completion;
+use crate::stats::Stats;
+use crate::units::Ps;
+
+/// Version of the format written.
+const VERSION: u32 = 1;
+
+/// Everything a controller is, but for its command log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    version: u32,
+    params: BoardParams,
+    state: State,
+    latest: Ps,
+    next_seq: u64,
+    stats: Stats,
+    done: Vec<Completion>,
+}
+
+impl Controller {
+    /// The controller as data.
+    pub fn save(&self) -> Snapshot {
+        Snapshot {
+            version: VERSION,
+            params: self.params.clone(),
+            state: self.state,
+            latest: self.latest,
+            next_seq: self.next_seq,
+            stats: self.out.stats.clone(),
+            done: self.out.done.clone(),
+        }
+    }
+
+    /// A controller that goes on where the saved one was. What is saved is
+    /// checked: a damaged snapshot is an error.
+    pub fn restore(s: Snapshot) -> Result<Controller, Error> {
+        let fail = |what: &str| Err(Error::Snapshot(what.to_owned()));
+        if s.version != VERSION {
+            return Err(Error::Snapshot(format!(
+                "version {}, this program reads version {VERSION}",
+                s.version
+            )));
+        }
+        let mut c = Controller::new(s.params)?;
+        let banks = c.params.mapping.banks();
+        let end = Ps::MAX_TIME.clocks_ceil(c.params.clock);
+        if let Err(part) = s.state.check(&Timing::new(&c.params), banks, end) {
+            return fail(&format!("impossible state ({part})"));
+        }
+        if s.stats.banks.len() != banks || s.latest > Ps::MAX_TIME || s.next_seq > 1 << 62 {
+            return fail("statistics or times do not fit the parameters");
+        }
+        let sane = |v: Result<serde_json::Value, _>| v.is_ok_and(|v| all_numbers_sane(&v));
+        if !sane(serde_json::to_value(s.state)) || !sane(serde_json::to_value(&s.stats)) {
+            return fail("a number beyond 2^62");
+        }
+        c.state = s.state;
+        c.latest = s.latest;
+        c.next_seq = s.next_seq;
+        c.out.stats = s.stats;
+        c.out.done = s.done;
+        Ok(c)
+    }
+}
+
+/// No counter or time so large that going on could overflow it.
+fn all_numbers_sane(v: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match v {
+        Value::Array(a) => a.iter().all(all_numbers_sane),
+        Value::Object(m) => m.values().all(all_numbers_sane),
+        Value::Number(n) => n.as_u64().is_some_and(|n| n <= 1 << 62),
+        _ => true,
+    }
+}
