@@ -383,8 +383,15 @@ impl State {
             next = next.min(self.refresh_end);
         }
         let acting = self.busy & !self.held;
+        // A timer within its limit in one clock of a pulse is so in the next.
         if acting != 0 && now < self.pulse_end {
-            return now;
+            let over = |m: &Machine| {
+                m.ras_end > now + t.ras_limit
+                    || (m.phase == Phase::Rtp && m.ready > now + t.rtp_limit)
+            };
+            if Bits(acting).any(|i| over(&self.machines[i])) {
+                return now;
+            }
         }
         let oldest_write = self.oldest_write();
         for i in Bits(acting) {
