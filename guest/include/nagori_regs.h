@@ -4,57 +4,56 @@
 #ifndef NAGORI_REGS_H
 #define NAGORI_REGS_H
 
-#include <stdint.h>
-
-#define NAGORI_CONTROL_BASE               0x4000000UL  /* Physical address */
-#define NAGORI_CONTROL_SIZE               0x10000UL    /* Length in bytes */
-#define NAGORI_MAGIC_VALUE                0x49524f47414eUL /* What MAGIC reads as */
-#define NAGORI_VERSION_VALUE              1            /* What VERSION reads as */
+#define NAGORI_CTL_BASE                   0x4000000UL  /* Physical address */
+#define NAGORI_CTL_SIZE                   0x10000UL    /* Length in bytes */
+#define NAGORI_ID                         0x49524f47414eUL /* What CTL_ID reads as */
+#define NAGORI_VERSION                    1            /* What CTL_VERSION reads as */
 
 /* Registers */
-#define NAGORI_REG_MAGIC                  0x000        /* read-only: "NAGORI" in ASCII, little-endian: tells this machine from others */
-#define NAGORI_REG_VERSION                0x008        /* read-only: Version of this layout */
-#define NAGORI_REG_ERROR                  0x010        /* Why the last rejected write was rejected, 0 if none was; writing anything clears it */
-#define NAGORI_REG_ERROR_OFFSET           0x018        /* read-only: Offset of the last rejected write [bytes] */
-#define NAGORI_REG_ERROR_VALUE            0x020        /* read-only: Value of the last rejected write */
-#define NAGORI_REG_ERROR_COUNT            0x028        /* read-only: Rejected writes since reset */
-#define NAGORI_REG_HARTS                  0x030        /* read-only: Number of harts */
-#define NAGORI_REG_BANKS                  0x038        /* read-only: Number of memory banks */
-#define NAGORI_REG_MEMORY_BASE            0x040        /* read-only: First physical address of memory [address] */
-#define NAGORI_REG_MEMORY_SIZE            0x048        /* read-only: Size of DRAM and NVMM together [bytes] */
-#define NAGORI_REG_CLOCK_PS               0x050        /* read-only: Period of the memory controller's clock [ps] */
-#define NAGORI_REG_CORE_HZ                0x058        /* read-only: Clock of the cores [Hz] */
-#define NAGORI_REG_METHOD                 0x100        /* Delay method of NVMM */
-#define NAGORI_REG_TIMING_MODE            0x108        /* 0: functional, every instruction takes the same time; 1: timed */
-#define NAGORI_REG_NVMM_BOUNDARY          0x110        /* First physical address of NVMM, a multiple of the bank size; the end of memory if there is none [address] */
-#define NAGORI_REG_COARSE_READ            0x120        /* coarse: hold of a read request to NVMM [clocks] */
-#define NAGORI_REG_COARSE_WRITE           0x128        /* coarse: hold of a write request to NVMM [clocks] */
-#define NAGORI_REG_ADDED_RCD              0x130        /* fine, extended: added to tRCD of NVMM banks [clocks] */
-#define NAGORI_REG_ADDED_RP               0x138        /* fine, extended: added to tRP of NVMM banks after a dirty row [clocks] */
-#define NAGORI_REG_ADDED_RAS              0x140        /* extended: added to tRAS of NVMM banks [clocks] */
-#define NAGORI_REG_BASE_WAIT              0x180        /* Acceptance of a request to its earliest activation [clocks] */
-#define NAGORI_REG_BASE_RCD               0x188        /* tRCD: activation to column command [clocks] */
-#define NAGORI_REG_BASE_RAS               0x190        /* tRAS: activation to precharge [clocks] */
-#define NAGORI_REG_BASE_RTP               0x198        /* tRTP: read column command to precharge [clocks] */
-#define NAGORI_REG_BASE_WTP               0x1a0        /* tWTP: write column command to precharge [clocks] */
-#define NAGORI_REG_BASE_RP                0x1a8        /* tRP: precharge to activation [clocks] */
-#define NAGORI_REG_REFRESH_INTERVAL       0x1b0        /* tREFI: time between refreshes [clocks] */
-#define NAGORI_REG_REFRESH_DURATION       0x1b8        /* tRFC: length of a refresh [clocks] */
-#define NAGORI_REG_STATS_CONTROL          0x200        /* Writing 1 resets all statistics, 2 makes the host record a snapshot under LABEL; reads as 0 */
-#define NAGORI_REG_LABEL                  0x208        /* The guest's name for what follows; kept with snapshots */
-#define NAGORI_REG_TIME_NS                0x210        /* read-only: Machine time [ns] */
-#define NAGORI_REG_STATS_FROM_NS          0x218        /* read-only: Machine time of the last reset of the statistics [ns] */
-#define NAGORI_REG_CLOCKS                 0x220        /* read-only: Clocks of the memory controller since the machine's start [clocks] */
-#define NAGORI_REG_REFRESHES              0x228        /* read-only: Refreshes of all banks */
-#define NAGORI_REG_REFRESH_TICKS_LOST     0x230        /* read-only: Refresh ticks that found another one pending */
+#define NAGORI_CTL_ID                     0x000        /* read-only: "NAGORI" in ASCII, little-endian: tells this machine from others */
+#define NAGORI_CTL_VERSION                0x008        /* read-only: Version of this layout */
+#define NAGORI_CTL_ERROR                  0x010        /* Why the last rejected write was rejected, 0 if none was; writing anything clears it */
+#define NAGORI_CTL_ERROR_OFFSET           0x018        /* read-only: Offset of the last rejected write [bytes] */
+#define NAGORI_CTL_ERROR_VALUE            0x020        /* read-only: Value of the last rejected write */
+#define NAGORI_CTL_ERROR_COUNT            0x028        /* read-only: Rejected writes since reset */
+#define NAGORI_CTL_HARTS                  0x030        /* read-only: Number of harts */
+#define NAGORI_CTL_BANKS                  0x038        /* read-only: Number of memory banks */
+#define NAGORI_CTL_MEMORY_BASE            0x040        /* read-only: First physical address of memory [address] */
+#define NAGORI_CTL_MEMORY_SIZE            0x048        /* read-only: Size of DRAM and NVMM together [bytes] */
+#define NAGORI_CTL_CLOCK_PS               0x050        /* read-only: Period of the memory controller's clock [ps] */
+#define NAGORI_CTL_CORE_HZ                0x058        /* read-only: Clock of the cores [Hz] */
+#define NAGORI_CTL_METHOD                 0x100        /* Delay method of NVMM */
+#define NAGORI_CTL_TIMED                  0x108        /* 0: functional, every instruction takes the same time; 1: timed */
+#define NAGORI_CTL_NVMM_BASE              0x110        /* First physical address of NVMM, a multiple of the bank size; the end of memory if there is none [address] */
+#define NAGORI_CTL_NVMM_SIZE              0x118        /* read-only: Size of NVMM, from NVMM_BASE to the end of memory [bytes] */
+#define NAGORI_CTL_COARSE_READ            0x120        /* coarse: hold of a read request to NVMM [clocks] */
+#define NAGORI_CTL_COARSE_WRITE           0x128        /* coarse: hold of a write request to NVMM [clocks] */
+#define NAGORI_CTL_ADDED_RCD              0x130        /* fine, extended: added to tRCD of NVMM banks [clocks] */
+#define NAGORI_CTL_ADDED_RP               0x138        /* fine, extended: added to tRP of NVMM banks after a dirty row [clocks] */
+#define NAGORI_CTL_ADDED_RAS              0x140        /* extended: added to tRAS of NVMM banks [clocks] */
+#define NAGORI_CTL_BASE_WAIT              0x180        /* Acceptance of a request to its earliest activation [clocks] */
+#define NAGORI_CTL_BASE_RCD               0x188        /* tRCD: activation to column command [clocks] */
+#define NAGORI_CTL_BASE_RAS               0x190        /* tRAS: activation to precharge [clocks] */
+#define NAGORI_CTL_BASE_RTP               0x198        /* tRTP: read column command to precharge [clocks] */
+#define NAGORI_CTL_BASE_WTP               0x1a0        /* tWTP: write column command to precharge [clocks] */
+#define NAGORI_CTL_BASE_RP                0x1a8        /* tRP: precharge to activation [clocks] */
+#define NAGORI_CTL_REFRESH_INTERVAL       0x1b0        /* tREFI: time between refreshes [clocks] */
+#define NAGORI_CTL_REFRESH_DURATION       0x1b8        /* tRFC: length of a refresh [clocks] */
+#define NAGORI_CTL_STATS_CONTROL          0x200        /* Writing 1 resets all statistics, 2 makes the host record a snapshot under LABEL; reads as 0 */
+#define NAGORI_CTL_LABEL                  0x208        /* The guest's name for what follows; kept with snapshots */
+#define NAGORI_CTL_TIME_NS                0x210        /* read-only: Machine time [ns] */
+#define NAGORI_CTL_STATS_FROM_NS          0x218        /* read-only: Machine time of the last reset of the statistics [ns] */
+#define NAGORI_CTL_CLOCKS                 0x220        /* read-only: Clocks of the memory controller since the machine's start [clocks] */
+#define NAGORI_CTL_REFRESHES              0x228        /* read-only: Refreshes of all banks */
+#define NAGORI_CTL_REFRESH_TICKS_LOST     0x230        /* read-only: Refresh ticks that found another one pending */
 
 /* Values */
 #define NAGORI_METHOD_DRAM                0            /* METHOD: dram */
 #define NAGORI_METHOD_COARSE              1            /* METHOD: coarse */
 #define NAGORI_METHOD_FINE                2            /* METHOD: fine */
 #define NAGORI_METHOD_EXTENDED            3            /* METHOD: extended */
-#define NAGORI_FUNCTIONAL                 0            /* TIMING_MODE: no timing model */
-#define NAGORI_TIMED                      1            /* TIMING_MODE: the timing model */
+#define NAGORI_FUNCTIONAL                 0            /* TIMED: no timing model */
+#define NAGORI_TIMED                      1            /* TIMED: the timing model */
 #define NAGORI_STATS_RESET                1            /* STATS_CONTROL: start again at zero */
 #define NAGORI_STATS_DUMP                 2            /* STATS_CONTROL: record a snapshot */
 #define NAGORI_ERROR_IS_UNKNOWN           1            /* ERROR: no register at this offset */
@@ -65,10 +64,10 @@
 #define NAGORI_ERROR_IS_STATE             6            /* ERROR: not possible in this state of the machine */
 
 /* Arrays of read-only registers */
-#define NAGORI_REGION(n)                  (0x1000 + (n) * 0x100) /* Statistics of a region: 0 DRAM, 1 NVMM; n from 0 to 1 */
-#define NAGORI_BANK(n)                    (0x2000 + (n) * 0x100) /* Statistics of a bank; n from 0 to 15 */
-#define NAGORI_HART(n)                    (0x4000 + (n) * 0x100) /* Statistics of a hart; n from 0 to 7 */
-#define NAGORI_LATENCY(n)                 (0x8000 + (n) * 0x200) /* Latency histograms: DRAM reads, DRAM writes, NVMM reads, NVMM writes; n from 0 to 3 */
+#define NAGORI_CTL_REGION(n)              (0x1000 + (n) * 0x100) /* Statistics of a region: 0 DRAM, 1 NVMM; n from 0 to 1 */
+#define NAGORI_CTL_BANK(n)                (0x2000 + (n) * 0x100) /* Statistics of a bank; n from 0 to 15 */
+#define NAGORI_CTL_HART(n)                (0x4000 + (n) * 0x100) /* Statistics of a hart; n from 0 to 7 */
+#define NAGORI_CTL_LATENCY(n)             (0x8000 + (n) * 0x200) /* Latency histograms: DRAM reads, DRAM writes, NVMM reads, NVMM writes; n from 0 to 3 */
 
 /* In REGION(n) and BANK(n) */
 #define NAGORI_MEM_READS                  0x00         /* Read requests */
@@ -105,16 +104,5 @@
 #define NAGORI_LATENCY_COUNT              0x000        /* Number of latencies */
 #define NAGORI_LATENCY_SUM                0x008        /* Their sum [ns] */
 #define NAGORI_LATENCY_BUCKETS            0x100        /* First of 32 counts: 0 to 2 ns, 2 to 4 ns, 4 to 8 ns and so on; the last has no end */
-
-/* `base` is the block's first address as mapped by the program. */
-static inline uint64_t nagori_read(const volatile void *base, unsigned long offset)
-{
-	return *(const volatile uint64_t *)((const volatile char *)base + offset);
-}
-
-static inline void nagori_write(volatile void *base, unsigned long offset, uint64_t value)
-{
-	*(volatile uint64_t *)((volatile char *)base + offset) = value;
-}
 
 #endif

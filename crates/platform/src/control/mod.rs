@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub const KIND: &str = "control";
 /// Length of the range in bytes.
 pub const SIZE: u64 = 0x1_0000;
-/// What the register MAGIC reads as: "NAGORI" in ASCII, little-endian.
+/// What the register ID reads as: "NAGORI" in ASCII, little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NAGORI\0\0");
 /// Version of the register layout.
 pub const VERSION: u64 = 1;
@@ -118,8 +118,8 @@ pub fn method_from_number(number: u64) -> Option<Method> {
     Method::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
-/// What the machine answers for. Registers that the block itself keeps (MAGIC,
-/// VERSION, errors, LABEL, STATS_CONTROL) never get here.
+/// What the machine answers for. Registers that the block itself keeps (ID,
+/// VERSION, errors, NVMM_SIZE, LABEL, STATS_CONTROL) never get here.
 pub trait ControlPort {
     /// Value of a register.
     fn get(&mut self, reg: Reg) -> u64;
@@ -159,6 +159,11 @@ impl ControlBlock {
             Reg::Fixed(Fixed::ErrorCount) => self.errors,
             Reg::Fixed(Fixed::Label) => self.label,
             Reg::Fixed(Fixed::StatsControl) => 0,
+            Reg::Fixed(Fixed::NvmmSize) => {
+                let base = port.get(Reg::Fixed(Fixed::MemoryBase));
+                let end = base.saturating_add(port.get(Reg::Fixed(Fixed::MemorySize)));
+                end.saturating_sub(port.get(Reg::Fixed(Fixed::NvmmBoundary)))
+            }
             reg => port.get(reg),
         };
         part(value, access.offset & 7, access.size)

@@ -37,12 +37,8 @@ fn values() -> Vec<(String, u64, String)> {
         let name = format!("METHOD_{}", m.name().to_uppercase());
         all.push((name, method_number(m), format!("METHOD: {}", m.name())));
     }
-    all.push((
-        "FUNCTIONAL".into(),
-        0,
-        "TIMING_MODE: no timing model".into(),
-    ));
-    all.push(("TIMED".into(), 1, "TIMING_MODE: the timing model".into()));
+    all.push(("FUNCTIONAL".into(), 0, "TIMED: no timing model".into()));
+    all.push(("TIMED".into(), 1, "TIMED: the timing model".into()));
     all.push((
         "STATS_RESET".into(),
         StatsAction::RESET,
@@ -101,32 +97,22 @@ pub fn c_header() -> String {
         "/* Registers of the Nagori control block.\n\
          \x20* Generated from the register table of crates/platform; do not edit.\n\
          \x20* All registers are 64 bits wide; offsets are from the block's first address. */\n\
-         #ifndef NAGORI_REGS_H\n#define NAGORI_REGS_H\n\n#include <stdint.h>\n\n",
+         #ifndef NAGORI_REGS_H\n#define NAGORI_REGS_H\n\n",
     );
     let o = &mut out;
     define(
         o,
-        "CONTROL_BASE",
+        "CTL_BASE",
         &format!("{:#x}UL", map::CONTROL),
         "Physical address",
     );
+    define(o, "CTL_SIZE", &format!("{SIZE:#x}UL"), "Length in bytes");
+    define(o, "ID", &format!("{MAGIC:#x}UL"), "What CTL_ID reads as");
     define(
         o,
-        "CONTROL_SIZE",
-        &format!("{SIZE:#x}UL"),
-        "Length in bytes",
-    );
-    define(
-        o,
-        "MAGIC_VALUE",
-        &format!("{MAGIC:#x}UL"),
-        "What MAGIC reads as",
-    );
-    define(
-        o,
-        "VERSION_VALUE",
+        "VERSION",
         &VERSION.to_string(),
-        "What VERSION reads as",
+        "What CTL_VERSION reads as",
     );
     o.push_str("\n/* Registers */\n");
     for r in FIXED {
@@ -138,7 +124,7 @@ pub fn c_header() -> String {
         let doc = format!("{access}{}", with_unit(r.doc, r.unit));
         define(
             o,
-            &format!("REG_{}", r.name),
+            &format!("CTL_{}", r.name),
             &format!("{:#05x}", r.offset),
             &doc,
         );
@@ -152,7 +138,7 @@ pub fn c_header() -> String {
         let value = format!("({base:#x} + (n) * {stride:#x})");
         define(
             o,
-            &format!("{name}(n)"),
+            &format!("CTL_{name}(n)"),
             &value,
             &format!("{doc}; n from 0 to {}", count - 1),
         );
@@ -184,14 +170,7 @@ pub fn c_header() -> String {
             &with_unit(&doc, unit),
         );
     }
-    o.push_str(
-        "\n/* `base` is the block's first address as mapped by the program. */\n\
-         static inline uint64_t nagori_read(const volatile void *base, unsigned long offset)\n{\n\
-         \treturn *(const volatile uint64_t *)((const volatile char *)base + offset);\n}\n\n\
-         static inline void nagori_write(volatile void *base, unsigned long offset, uint64_t value)\n{\n\
-         \t*(volatile uint64_t *)((volatile char *)base + offset) = value;\n}\n\n\
-         #endif\n",
-    );
+    o.push_str("\n#endif\n");
     out
 }
 
@@ -204,7 +183,7 @@ pub fn markdown() -> String {
          wide and can be accessed with 8 or 4 bytes; a 4-byte write to the lower half sets the\n\
          whole register to the zero-extended value, one to the upper half is rejected. Rejected\n\
          writes change nothing but the ERROR registers. Offsets without a register read as zero.\n\
-         The guest's header `guest/include/nagori_regs.h` has the same names.\n\n\
+         The guest's header `guest/include/nagori_regs.h` has the names with the prefix NAGORI_CTL_.\n\n\
          Clocks are those of the memory controller (CLOCK_PS each). A new setting holds from the\n\
          next clock on; timers that are already running keep their values.\n\n\
          ## Registers\n\n| Offset | Name | Access | Unit | Meaning |\n|---|---|---|---|---|\n",

@@ -52,6 +52,7 @@ pub enum Fixed {
     Method,
     TimingMode,
     NvmmBoundary,
+    NvmmSize,
     CoarseRead,
     CoarseWrite,
     AddedRcd,
@@ -127,7 +128,7 @@ const fn rw(
 
 /// Registers that exist once, by offset.
 pub const FIXED: &[FixedRow] = &[
-    ro(Fixed::Magic, 0x000, "MAGIC", "", "\"NAGORI\" in ASCII, little-endian: tells this machine from others"),
+    ro(Fixed::Magic, 0x000, "ID", "", "\"NAGORI\" in ASCII, little-endian: tells this machine from others"),
     ro(Fixed::Version, 0x008, "VERSION", "", "Version of this layout"),
     rw(Fixed::Error, 0x010, "ERROR", "", "Why the last rejected write was rejected, 0 if none was; writing anything clears it"),
     ro(Fixed::ErrorOffset, 0x018, "ERROR_OFFSET", "bytes", "Offset of the last rejected write"),
@@ -140,8 +141,15 @@ pub const FIXED: &[FixedRow] = &[
     ro(Fixed::ClockPs, 0x050, "CLOCK_PS", "ps", "Period of the memory controller's clock"),
     ro(Fixed::CoreHz, 0x058, "CORE_HZ", "Hz", "Clock of the cores"),
     rw(Fixed::Method, 0x100, "METHOD", "", "Delay method of NVMM"),
-    rw(Fixed::TimingMode, 0x108, "TIMING_MODE", "", "0: functional, every instruction takes the same time; 1: timed"),
-    rw(Fixed::NvmmBoundary, 0x110, "NVMM_BOUNDARY", "address", "First physical address of NVMM, a multiple of the bank size; the end of memory if there is none"),
+    rw(Fixed::TimingMode, 0x108, "TIMED", "", "0: functional, every instruction takes the same time; 1: timed"),
+    rw(Fixed::NvmmBoundary, 0x110, "NVMM_BASE", "address", "First physical address of NVMM, a multiple of the bank size; the end of memory if there is none"),
+    ro(
+        Fixed::NvmmSize,
+        0x118,
+        "NVMM_SIZE",
+        "bytes",
+        "Size of NVMM, from NVMM_BASE to the end of memory",
+    ),
     rw(Fixed::CoarseRead, 0x120, "COARSE_READ", "clocks", "coarse: hold of a read request to NVMM"),
     rw(Fixed::CoarseWrite, 0x128, "COARSE_WRITE", "clocks", "coarse: hold of a write request to NVMM"),
     rw(Fixed::AddedRcd, 0x130, "ADDED_RCD", "clocks", "fine, extended: added to tRCD of NVMM banks"),

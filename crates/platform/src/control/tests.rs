@@ -12,6 +12,9 @@ impl ControlPort for Port {
     fn get(&mut self, reg: Reg) -> u64 {
         match reg {
             Reg::Fixed(Fixed::Method) => self.method,
+            Reg::Fixed(Fixed::MemoryBase) => 0x8000,
+            Reg::Fixed(Fixed::MemorySize) => 0x4000,
+            Reg::Fixed(Fixed::NvmmBoundary) => 0xa000,
             Reg::Hart(h, HartStat::Cycles) => 0x1_0000_0000 + u64::from(h),
             _ => 0,
         }
@@ -103,6 +106,10 @@ fn halves_and_whole_registers() {
     assert_eq!(
         block.read(at(4, 4), &mut port),
         u64::from(u32::from_le_bytes(*b"RI\0\0"))
+    );
+    assert_eq!(
+        block.read(at(offset(Fixed::NvmmSize), 8), &mut port),
+        0x2000
     );
     assert_eq!(
         block.read(at(0x410c, 4), &mut port),
@@ -198,8 +205,8 @@ fn the_header_is_c() {
         .stdin(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let text =
-        c_header() + "int main(void) { return NAGORI_HART(3) + NAGORI_HART_CYCLES == 0x4308; }\n";
+    let text = c_header()
+        + "int main(void) { return NAGORI_CTL_HART(3) + NAGORI_HART_CYCLES == 0x4308; }\n";
     child
         .stdin
         .take()
