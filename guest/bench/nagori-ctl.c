@@ -91,10 +91,11 @@ static unsigned long register_offset(const char *name)
 static void print_register(const struct board *b, const struct name *r)
 {
     unsigned long long value = nagori_read(b->ctl, r->offset);
-    bool address = r->offset == NAGORI_CTL_NVMM_BASE || r->offset == NAGORI_CTL_MEMORY_BASE ||
-                   r->offset == NAGORI_CTL_MEMORY_SIZE || r->offset == NAGORI_CTL_NVMM_SIZE || r->offset == NAGORI_CTL_ID;
-    printf(address ? "%-18s %#llx" : "%-18s %llu", r->name, value);
-    if (r->offset == NAGORI_CTL_METHOD)
+    unsigned long o = r->offset;
+    bool hex = o == NAGORI_CTL_ID || o == NAGORI_CTL_MEMORY_BASE || o == NAGORI_CTL_MEMORY_SIZE ||
+               o == NAGORI_CTL_NVMM_BASE || o == NAGORI_CTL_NVMM_SIZE;
+    printf(hex ? "%-18s %#llx" : "%-18s %llu", r->name, value);
+    if (o == NAGORI_CTL_METHOD)
         printf(" (%s)", method_name(value));
     printf("\n");
 }

@@ -71,8 +71,6 @@ static char *map(const struct board *b, char *place, size_t bytes, uint64_t phys
 struct window window_map(const struct board *b, size_t banks, size_t bytes, bool write)
 {
     struct window w = {.bytes = (bytes + PAGE - 1) / PAGE * PAGE, .bank = BANK_BYTES};
-    if (banks > 1 && w.bytes > BANK_BYTES)
-        die("%zu bytes of each bank asked for, but a bank has %zu", w.bytes, BANK_BYTES);
     uint64_t needed = (banks - 1) * (uint64_t)BANK_BYTES + w.bytes;
     if (b->ctl != NULL && needed > b->nvmm_bytes)
         die("%llu MiB of NVMM needed, but there are %llu MiB", (unsigned long long)(needed >> 20),
@@ -196,6 +194,9 @@ void cell_run(const struct board *b, const struct cell *c, const char *method)
     size_t banks = c->kind == NBANK ? c->value : 1;
     size_t step = c->kind == NBANK ? ROW_STEP : c->value;
     uint64_t accesses = (c->bytes + step - 1) / step * banks * c->repeat;
+    if (c->kind == NBANK && c->warm + c->bytes > BANK_BYTES)
+        die("%zu bytes of each bank asked for, but a bank has %zu", c->warm + c->bytes,
+            BANK_BYTES);
     bool with_cycles = cycles_readable();
     struct window w = window_map(b, banks, c->warm + c->bytes, c->op == WRITE);
 

@@ -40,8 +40,8 @@ use std::path::PathBuf;
 /// What Debian's 6.12 kernel does at boot that only costs time in an emulator: self-tests of
 /// ciphers and of the entropy source, certificates for signatures of modules, names for formats
 /// of trace events, BPF interfaces of TCP. The last one is no matter of time: the PMU driver
-/// stops the guest's instruction counter. From reset to /init it is 0.3 instead of about
-/// 0.9 thousand million instructions.
+/// stops the guest's instruction counter. One hart goes from reset through a short command to
+/// power-off in 304 instead of 1067 million instructions.
 const FAST_BOOT_ARGS: &str = "cryptomgr.notests=1 \
     initcall_blacklist=jent_mod_init,load_system_certificate_list,trace_eval_init,\
     init_kprobe_trace,bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init,\

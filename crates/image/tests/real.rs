@@ -5,7 +5,9 @@
 
 use nagori_image::{build, overlay_cpio, Error, GuestImage, Options, Progress, Stage};
 use std::fs;
-use std::process::{Command, Stdio};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
 
 fn tools_required() -> bool {
     std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1")
@@ -174,4 +176,136 @@ fn it_boots_and_tells_the_exit_status() {
     assert!(text.contains("this machine has no CFLUSH.D.L1"), "{text}");
     assert!(text.ends_with("nagori: exit 1\n"), "{text}");
     assert_eq!(status, 1);
+}
+
+/// A file of the image's initrd.
+fn guest_file(image: &GuestImage, path: &str) -> Vec<u8> {
+    let initrd = fs::read(&image.initrd).unwrap();
+    let mut rest = initrd.as_slice();
+    loop {
+        let mut entry = cpio::newc::Reader::new(rest).unwrap();
+        assert!(!entry.entry().is_trailer(), "no {path} in the initrd");
+        if entry.entry().name() == path {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            return bytes;
+        }
+        rest = entry.finish().unwrap();
+    }
+}
+
+/// The programs on their own, without the machine they are for.
+#[test]
+fn programs_in_user_emulation() {
+    let Some((_, image)) = image() else {
+        return;
+    };
+    if let Err(e) = Command::new("qemu-riscv64").arg("--version").output() {
+        assert!(!tools_required(), "qemu-riscv64: {e}");
+        eprintln!("skipped: qemu-riscv64: {e}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let run = |program: &str, arguments: &str| -> Output {
+        let file = dir.path().join(program);
+        if !file.exists() {
+            fs::write(&file, guest_file(&image, &format!("bin/{program}"))).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Command::new("qemu-riscv64")
+            .arg(&file)
+            .args(arguments.split_whitespace())
+            .output()
+            .unwrap()
+    };
+    let out = |o: &Output| String::from_utf8(o.stdout.clone()).unwrap();
+
+    let board = run("bench-board", "--anonymous --accesses 60 --warmup 16");
+    assert!(board.status.success());
+    let mut cells = Vec::new();
+    for line in out(&board).lines() {
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some("row"), "{line}");
+        let fields: Vec<(&str, &str)> = words.map(|w| w.split_once('=').unwrap()).collect();
+        let keys: Vec<&str> = fields.iter().map(|f| f.0).collect();
+        assert_eq!(
+            keys[..5],
+            ["op", "benchmark", "value", "method", "latency_ns"]
+        );
+        assert_eq!(fields[3].1, "none");
+        assert!(fields[4].1.parse::<f64>().unwrap() > 0.0, "{line}");
+        assert_eq!(fields[5], ("accesses", "60"), "{line}");
+        cells.push(format!("{} {} {}", fields[0].1, fields[1].1, fields[2].1));
+    }
+    let mut expected = Vec::new();
+    for op in ["read", "write"] {
+        expected.extend([4096, 8192].map(|s| format!("{op} stride {s}")));
+        expected.extend((1..=6).map(|n| format!("{op} nbank {n}")));
+    }
+    assert_eq!(cells, expected);
+
+    let banks = out(&run(
+        "bench-banks",
+        "--anonymous --op write --banks 3 --rows 10",
+    ));
+    assert!(
+        banks.starts_with("row op=write benchmark=nbank value=3 "),
+        "{banks}"
+    );
+    assert!(banks.contains(" accesses=30"), "{banks}");
+    let stride = out(&run(
+        "bench-locality",
+        "--anonymous --stride 64 --size 1k --repeat 3",
+    ));
+    assert!(
+        stride.contains("value=64 ") && stride.contains(" accesses=48"),
+        "{stride}"
+    );
+
+    for (program, arguments, status, message) in [
+        (
+            "bench-locality",
+            "--anonymous --stride 12q",
+            1,
+            "--stride 12q: give a number from 8",
+        ),
+        (
+            "bench-locality",
+            "--anonymous --size 99999999999999999999",
+            1,
+            "give a number",
+        ),
+        (
+            "bench-locality",
+            "--anonymous --op copy",
+            1,
+            "--op copy: read or write",
+        ),
+        ("bench-banks", "--anonymous --banks 9", 1, "from 1 to 8"),
+        (
+            "bench-banks",
+            "--anonymous --rows 65536",
+            1,
+            "but a bank has 536870912",
+        ),
+        (
+            "bench-board",
+            "--anonymous --methods dram,rough",
+            1,
+            "method rough: dram, coarse",
+        ),
+        ("bench-flush", "--anonymous", 1, "no CFLUSH.D.L1"),
+        ("nagori-ctl", "get NOTHING", 1, "no register NOTHING"),
+        ("nagori-ctl", "", 2, "usage: nagori-ctl"),
+        ("nagori-exit", "70000", 2, "0 to 65535"),
+    ] {
+        let o = run(program, arguments);
+        let text = String::from_utf8(o.stderr).unwrap();
+        assert_eq!(
+            o.status.code(),
+            Some(status),
+            "{program} {arguments}: {text}"
+        );
+        assert!(text.contains(message), "{program} {arguments}: {text}");
+    }
 }
