@@ -1,0 +1,107 @@
+//! Worlds that watch: flat memory with a record of traps and a bound on work.
+
+use nagori_hart::cache::Coherence;
+use nagori_hart::flat::Flat;
+use nagori_hart::world::{Bus, BusFault, LineRequest, MemPort, Observer, Requester, World};
+use nagori_hart::HartConfig;
+use nagori_ram::GuestRam;
+
+/// A trap as it was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    pub pc: u64,
+    pub cause: u64,
+    pub tval: u64,
+    pub to: u8,
+}
+
+/// Flat memory that records traps, and refuses to go on for ever.
+pub struct Watched {
+    pub flat: Flat,
+    pub traps: Vec<Taken>,
+    /// Instructions begun.
+    pub steps: u64,
+    /// Steps and traps after which the run counts as hung.
+    pub bound: u64,
+}
+
+impl Watched {
+    /// As [`Flat::new`].
+    pub fn new(base: u64, bytes: u64, harts: usize, config: &HartConfig) -> Self {
+        let flat = Flat::new(base, bytes, harts, config).expect("memory");
+        Self {
+            flat,
+            traps: Vec::new(),
+            steps: 0,
+            bound: u64::MAX,
+        }
+    }
+}
+
+impl Bus for Watched {
+    fn ram(&self) -> &GuestRam {
+        self.flat.ram()
+    }
+    fn ram_base(&self) -> u64 {
+        self.flat.ram_base()
+    }
+    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
+        self.flat.mmio_read(by, paddr, size)
+    }
+    fn mmio_write(
+        &mut self,
+        by: &Requester<'_>,
+        paddr: u64,
+        size: u8,
+        v: u64,
+    ) -> Result<(), BusFault> {
+        self.flat.mmio_write(by, paddr, size, v)
+    }
+    fn time(&self, cycle: u64) -> u64 {
+        self.flat.time(cycle)
+    }
+    fn cycle_of_time(&self, time: u64) -> u64 {
+        self.flat.cycle_of_time(time)
+    }
+}
+
+impl MemPort for Watched {
+    fn read_line(&mut self, req: &LineRequest) -> u64 {
+        self.flat.read_line(req)
+    }
+    fn write_line(&mut self, req: &LineRequest) -> u64 {
+        self.flat.write_line(req)
+    }
+}
+
+impl Observer for Watched {
+    const RETIRE: bool = true;
+    const TRAP: bool = true;
+    fn retired(&mut self, _: usize, _: u64, _: u64, _: u32, _: u8) {
+        self.steps += 1;
+        assert!(
+            self.steps < self.bound,
+            "hung: {} instructions begun",
+            self.steps
+        );
+    }
+    fn trap(&mut self, _: usize, _: u64, pc: u64, cause: u64, tval: u64, to: u8) {
+        self.traps.push(Taken {
+            pc,
+            cause,
+            tval,
+            to,
+        });
+        assert!(
+            (self.traps.len() as u64) < self.bound,
+            "hung: {} traps taken",
+            self.traps.len()
+        );
+    }
+}
+
+impl World for Watched {
+    fn coherence(&mut self) -> &mut Coherence {
+        self.flat.coherence()
+    }
+}
