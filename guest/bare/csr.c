@@ -425,6 +425,16 @@ static void counters(void)
     CHECK("minstret.written_value_is_read", a, 1000);
     QEMU_DIFFERS("does not count instructions");
     CHECK("minstret.counts", b - a, 5);
+    asm volatile("csrr %0, minstret\n li t0, 100\n 1: addi t0, t0, -1\n beqz t0, 2f\n j 1b\n 2: csrr %1, minstret"
+                 : "=&r"(a), "=&r"(b)::"t0");
+    QEMU_DIFFERS("does not count instructions");
+    CHECK("minstret.loop", b - a, 2 + 100 * 3 - 1);
+    /* ecall and ebreak, like all that trap, do not retire: csrr, then four of the handler */
+    asm volatile("lla t0, 2f\n csrw mtvec, t0\n csrr %0, minstret\n 1: .word 0x00000073\n csrr %1, minstret\n j 3f\n"
+                 " .balign 4\n .option push\n .option norvc\n 2: csrr t0, mepc\n addi t0, t0, 4\n csrw mepc, t0\n mret\n"
+                 " .option pop\n 3: lla t0, mtrap\n csrw mtvec, t0" : "=&r"(a), "=&r"(b)::"t0", "memory");
+    QEMU_DIFFERS("does not count instructions");
+    CHECK("minstret.trap_does_not_retire", b - a, 5);
     csrw(mcountinhibit, 5);
     CHECK("mcountinhibit", csrr(mcountinhibit) & 7, 5);
     a = csrr(mcycle);

@@ -108,6 +108,17 @@ static void state(void)
     asm volatile("feq.s %0, ft0, ft1" : "=r"(x));
     QEMU_DIFFERS("QEMU 7.2 sees writes of registers only");
     CHECK("fs_dirty.flags_only", fs_get(), 3); /* NV was raised: fflags changed */
+    /* changes take effect on the very next instruction */
+    on();
+    TRY("csrc mstatus, %0\n fadd.s ft0, ft1, ft2", , "r"(ST_FS));
+    EXPECT_CAUSE("fs_off.next_instruction", C_ILLEGAL);
+    CHECK("fs_off.next_instruction_epc", me()->epc, me()->want_epc + 4);
+    TRY("csrs mstatus, %0\n fadd.s ft0, ft1, ft2", , "r"(ST_FS));
+    EXPECT_CAUSE("fs_on.next_instruction", NONE);
+    TRY("fsrmi 5\n fadd.s ft0, ft1, ft2, dyn", , );
+    EXPECT_CAUSE("frm.next_instruction", C_ILLEGAL);
+    TRY("fsrmi 1\n fadd.s ft0, ft1, ft2, dyn", , );
+    EXPECT_CAUSE("frm.next_instruction_good", NONE);
     /* the register file survives FS off */
     on();
     asm volatile("fmv.d.x fs11, %0" ::"r"(0x0123456789abcdefull));

@@ -212,6 +212,28 @@ static void permissions(void)
                     }
         end_group();
     }
+    /* The same with one fence for each PTE: SUM, MXR, the mode and MPRV need none, so that a TLB must not keep
+     * what they decided. */
+    group("permissions.no_fence_between");
+    for (u64 f = 0; f < 32; f++) {
+        set(&l0[3], pte((u64)page_a, f | A | D));
+        for (int i = 0; i < 2 * 4 * 5 * 2; i++) {
+            int mode = i & 1, sum = i >> 1 & 1, mxr = i >> 2 & 1, type = (i >> 3) % 5, way = i >= 40;
+            if (way && type > STORE)
+                continue;
+            u64 va = VA + 3 * PAGE + (type == FETCH ? 0 : 256);
+            csrc(mstatus, ST_SUM | ST_MXR);
+            csrs(mstatus, (sum ? ST_SUM : 0) | (mxr ? ST_MXR : 0));
+            note("pte", f);
+            note("mode", mode);
+            note("type", type);
+            note("sum", sum);
+            note("mxr", mxr);
+            u64 c = way ? access_mprv(mode, type, va) : access_as(mode, type, va);
+            CHECK("cause", c, allowed(mode, type, f, sum, mxr) ? NONE : fault(type));
+        }
+    }
+    end_group();
     csrc(mstatus, ST_SUM | ST_MXR);
     /* MPRV with MPP = M: no translation */
     set(&l0[3], 0);
@@ -578,6 +600,30 @@ static void address_spaces(void)
     clean();
 }
 
+/* "Changing satp.MODE from Bare to other modes and vice versa also takes effect immediately" */
+static void mode_switch(void)
+{
+    build();
+    set(&l0[9], pte((u64)page_a, V | R | W | X | A | D));
+    csrw(satp, 0);
+    SFENCE();
+    group("satp.bare_and_back_no_fence");
+    for (int i = 0; i < 4; i++) {
+        note("round", i);
+        CHECK("bare load", access_as(S, LOAD, NOTHING_HIGH + 256), C_LOAD_ACC);
+        CHECK("bare load of the page", access_as(S, LOAD, (u64)page_b + 256), NONE);
+        CHECK("value", stub_value, page_b[32]);
+        csrw(satp, satp_of(root, 0));
+        CHECK("load", access_as(S, LOAD, VA + 9 * PAGE + 256), NONE);
+        CHECK("value", stub_value, page_a[32]);
+        CHECK("fetch", access_as(S, FETCH, VA + 9 * PAGE), NONE);
+        CHECK("absent", access_as(S, LOAD, VA + 10 * PAGE), C_LOAD_PF);
+        csrw(satp, 0);
+    }
+    end_group();
+    clean();
+}
+
 /* page faults handled in S, as an operating system does */
 static void delegated(void)
 {
@@ -618,5 +664,6 @@ void tests(void)
     fetch_crossing();
     fences();
     address_spaces();
+    mode_switch();
     delegated();
 }

@@ -193,6 +193,25 @@ static void ring(u64 i)
     V(8 + i) = h->irq[0];
 }
 
+/* each hart has its own comparator */
+static void timer(u64 i)
+{
+    struct hart *h = me();
+    h->nirq = 0;
+    barrier();
+    u64 t = rd64(MTIME) + 500 * (i + 1);
+    wr64(MTIMECMP(i), t);
+    csrw(mie, 1 << 7);
+    while (!(csrr(mip) & 1 << 7))
+        asm volatile("wfi");
+    V(8 + i) = rd64(MTIME) >= t;
+    csrs(mstatus, ST_MIE);
+    asm volatile("nop\n nop");
+    csrc(mstatus, ST_MIE);
+    V(i) = h->nirq << 8 | h->irq[0];
+    wr64(MTIMECMP(i), -1);
+}
+
 static u64 root[512] __attribute__((aligned(4096))), l1[512] __attribute__((aligned(4096))), l0[512] __attribute__((aligned(4096)));
 static u64 page_a[512] __attribute__((aligned(4096))), page_b[512] __attribute__((aligned(4096)));
 #define VA 0x100000000ull
@@ -305,6 +324,15 @@ void tests(void)
         note("hart", i);
         CHECK("count", V(i), n - 1);
         CHECK("cause", V(8 + i), MSI);
+    }
+    end_group();
+    reset();
+    everywhere(timer);
+    group("timer.each");
+    for (int i = 0; i < n; i++) {
+        note("hart", i);
+        CHECK("taken", V(i), 1 << 8 | MTI);
+        CHECK("not early", V(8 + i), 1);
     }
     end_group();
     reset();
