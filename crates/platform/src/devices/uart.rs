@@ -113,6 +113,11 @@ impl Uart {
         !self.state.out.is_empty()
     }
 
+    /// Whether the guest has enabled the interrupt for received data.
+    pub fn interrupts_on_input(&self) -> bool {
+        self.state.ier & ier::RX != 0
+    }
+
     fn depth(&self) -> usize {
         if self.state.fifo_on {
             FIFO
