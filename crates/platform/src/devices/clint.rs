@@ -66,13 +66,15 @@ impl Clint {
         tick.map_or(Ps::NEVER, |t| self.timebase.time_of(t))
     }
 
-    fn update(&mut self, cx: &mut DeviceCx<'_>) {
-        let mtime = self.mtime(cx.now);
-        for hart in 0..self.state.msip.len() {
-            self.state.mtip[hart] = mtime >= self.state.mtimecmp[hart];
-            cx.set_hart_lines(hart, line::MTIP, self.state.mtip[hart]);
-            cx.set_hart_lines(hart, line::MSIP, self.state.msip[hart]);
-        }
+    /// One hart only: another one's local time may lie ahead of this access.
+    fn update(&mut self, cx: &mut DeviceCx<'_>, hart: usize) {
+        self.state.mtip[hart] = self.mtime(cx.now) >= self.state.mtimecmp[hart];
+        cx.set_hart_lines(hart, line::MTIP, self.state.mtip[hart]);
+        cx.set_hart_lines(hart, line::MSIP, self.state.msip[hart]);
+    }
+
+    fn update_all(&mut self, cx: &mut DeviceCx<'_>) {
+        (0..self.state.msip.len()).for_each(|hart| self.update(cx, hart));
     }
 
     /// Register at an offset: which array, index, byte within.
@@ -143,19 +145,23 @@ impl Device for Clint {
         value: u64,
     ) -> Result<(), BusFault> {
         match self.decode(offset, size)? {
-            Some((Reg::Msip(hart), _)) => self.state.msip[hart] = value & 1 != 0,
+            Some((Reg::Msip(hart), _)) => {
+                self.state.msip[hart] = value & 1 != 0;
+                cx.set_hart_lines(hart, line::MSIP, self.state.msip[hart]);
+            }
             Some((Reg::Mtimecmp(hart), byte)) => {
                 let cmp = &mut self.state.mtimecmp[hart];
                 *cmp = merge(*cmp, byte, size, value);
+                self.update(cx, hart);
             }
             Some((Reg::Mtime, byte)) => {
                 let new = merge(self.mtime(cx.now), byte, size, value);
                 self.state.base = new;
                 self.state.base_tick = self.timebase.ticks_at(cx.now);
+                self.update_all(cx);
             }
             None => {}
         }
-        self.update(cx);
         Ok(())
     }
 
@@ -173,7 +179,12 @@ impl Device for Clint {
     }
 
     fn on_time(&mut self, cx: &mut DeviceCx<'_>) {
-        self.update(cx);
+        // Time only brings interrupts; they go when the guest writes.
+        for hart in 0..self.state.mtip.len() {
+            if !self.state.mtip[hart] {
+                self.update(cx, hart);
+            }
+        }
     }
 
     fn nodes(&self, at: &Placement) -> Vec<Node> {
@@ -191,7 +202,7 @@ impl Device for Clint {
 
     fn reset(&mut self, cx: &mut DeviceCx<'_>) {
         self.state = State::power_on(self.state.msip.len());
-        self.update(cx);
+        self.update_all(cx);
     }
 
     fn save(&self) -> DeviceState {

@@ -1,1 +1,182 @@
+use super::*;
+use crate::clock::Ps;
+use crate::device::Wires;
+use nagori_ram::GuestRam;
+use std::sync::Arc;
 
+const IRQ: u32 = 10;
+
+struct Bench {
+    uart: Uart,
+    wires: Wires,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let ram = Arc::new(GuestRam::new(4096).unwrap());
+        let wires = Wires {
+            ram,
+            ram_base: 0,
+            dma_writes: Vec::new(),
+            irq_levels: 0,
+            hart_lines: vec![0],
+            power: None,
+        };
+        Bench {
+            uart: Uart::new(),
+            wires,
+        }
+    }
+
+    fn cx(wires: &mut Wires) -> DeviceCx<'_> {
+        DeviceCx {
+            now: Ps::ZERO,
+            hart: Some(0),
+            irq: Some(IRQ),
+            wires,
+        }
+    }
+
+    fn r(&mut self, offset: u64) -> u8 {
+        self.uart
+            .read(&mut Self::cx(&mut self.wires), offset, 1)
+            .unwrap() as u8
+    }
+
+    fn w(&mut self, offset: u64, value: u8) {
+        self.uart
+            .write(&mut Self::cx(&mut self.wires), offset, 1, value.into())
+            .unwrap();
+    }
+
+    fn input(&mut self, bytes: &[u8]) {
+        self.uart.push_input(&mut Self::cx(&mut self.wires), bytes);
+    }
+
+    fn irq(&self) -> bool {
+        self.wires.irq_levels & 1 << IRQ != 0
+    }
+}
+
+#[test]
+fn output_reaches_the_host_at_once() {
+    let mut b = Bench::new();
+    for &c in b"hi\n" {
+        assert_eq!(b.r(5) & 0x60, 0x60, "the transmitter is always empty");
+        b.w(0, c);
+    }
+    assert_eq!(b.uart.take_output(), b"hi\n");
+    assert!(!b.uart.has_output());
+}
+
+#[test]
+fn the_empty_interrupt_comes_when_enabled_and_after_every_byte() {
+    let mut b = Bench::new();
+    b.w(0, b'x');
+    assert!(!b.irq());
+    assert_eq!(b.r(2), 1);
+    // Enabling it while the register is empty raises it.
+    b.w(1, 2);
+    assert!(b.irq());
+    assert_eq!(b.r(2), 2);
+    assert!(!b.irq(), "reading IIR has cleared it");
+    assert_eq!(b.r(2), 1);
+    b.w(0, b'y');
+    assert!(b.irq());
+    b.w(1, 0);
+    assert!(!b.irq());
+    // Off and on again, as the kernel's test for broken chips does.
+    b.w(1, 2);
+    assert_eq!(b.r(2), 2);
+    b.w(1, 2);
+    assert_eq!(b.r(2), 1, "it was on already");
+}
+
+#[test]
+fn the_receiver_has_priority_over_the_transmitter() {
+    let mut b = Bench::new();
+    b.w(1, 3);
+    b.input(b"a");
+    assert_eq!(b.r(2), 4);
+    assert_eq!(b.r(2), 4, "reading IIR does not clear it");
+    assert_eq!(b.r(5) & 1, 1);
+    assert_eq!(b.r(0), b'a');
+    assert_eq!(b.r(5) & 1, 0);
+    assert_eq!(b.r(2), 2);
+    assert!(!b.irq());
+    assert_eq!(b.r(0), 0, "empty");
+}
+
+#[test]
+fn fifo_levels_and_timeout() {
+    let mut b = Bench::new();
+    b.w(2, 0x81);
+    b.w(1, 1);
+    b.input(&[7; 7]);
+    assert_eq!(b.r(2), 0xcc, "below the level of 8: timeout");
+    b.input(&[8; 20]);
+    assert_eq!(b.r(2), 0xc4);
+    assert_eq!(b.uart.state.rx.len(), 16);
+    assert_eq!(b.uart.input_pending(), 27);
+    let mut got = Vec::new();
+    while b.r(5) & 1 != 0 {
+        got.push(b.r(0));
+    }
+    assert_eq!(got, [vec![7; 7], vec![8; 20]].concat());
+    assert!(!b.irq());
+    b.input(b"x");
+    b.w(2, 0x03);
+    assert_eq!(b.r(5) & 1, 0, "the FIFO was cleared");
+    b.w(2, 0);
+    assert_eq!(b.r(2) & 0xc0, 0);
+}
+
+#[test]
+fn divisor_scratch_and_loopback() {
+    let mut b = Bench::new();
+    b.w(3, 0x83);
+    b.w(0, 0x12);
+    b.w(1, 0x34);
+    assert_eq!((b.r(0), b.r(1)), (0x12, 0x34));
+    b.w(3, 0x03);
+    assert_eq!((b.r(0), b.r(1), b.r(3)), (0, 0, 3));
+    b.w(7, 0x5a);
+    assert_eq!(b.r(7), 0x5a);
+    assert_eq!(b.r(6), 0xb0, "carrier, ready, clear to send");
+    b.w(4, 0x1a);
+    assert_eq!(b.r(6) & 0xf0, 0x90, "the kernel's loopback test");
+    b.w(0, b'l');
+    assert!(!b.uart.has_output());
+    assert_eq!(b.r(0), b'l');
+    b.w(0, 1);
+    b.w(0, 2);
+    b.w(1, 4);
+    assert_eq!(b.r(2), 6, "overrun");
+    assert_eq!(b.r(5) & 2, 2);
+    assert_eq!(b.r(5) & 2, 0, "reading it clears it");
+    assert_eq!(b.r(0), 1);
+}
+
+#[test]
+fn reset_keeps_what_is_on_the_line() {
+    let mut b = Bench::new();
+    b.w(1, 3);
+    b.w(0, b'o');
+    b.input(b"in");
+    b.uart.reset(&mut Bench::cx(&mut b.wires));
+    assert_eq!(b.r(1), 0);
+    assert!(!b.irq());
+    assert_eq!(b.uart.take_output(), b"o");
+    assert_eq!(b.uart.input_pending(), 1, "the byte in the FIFO is lost");
+}
+
+#[test]
+fn double_words_are_faults() {
+    let mut b = Bench::new();
+    let e = b.uart.read(&mut Bench::cx(&mut b.wires), 0, 8).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "uart16550a has no access of 8 bytes at offset 0x0"
+    );
+    assert_eq!(b.uart.read(&mut Bench::cx(&mut b.wires), 4, 4), Ok(0));
+}
