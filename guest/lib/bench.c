@@ -70,22 +70,24 @@ static char *map(const struct board *b, char *place, size_t bytes, uint64_t phys
 
 struct window window_map(const struct board *b, size_t banks, size_t bytes, bool write)
 {
-    struct window w = {.bytes = (bytes + PAGE - 1) / PAGE * PAGE, .bank = BANK_BYTES};
+    // The windows of the banks lie side by side, each with its own leaf table: the non-leaf
+    // entries of all of them fit the page-walk cache, and equal offsets use equal table slots.
+    size_t pitch = (bytes + LEAF_SPAN - 1) / LEAF_SPAN * LEAF_SPAN;
+    struct window w = {.bytes = (bytes + PAGE - 1) / PAGE * PAGE, .bank = pitch};
     uint64_t needed = (banks - 1) * (uint64_t)BANK_BYTES + w.bytes;
     if (b->ctl != NULL && needed > b->nvmm_bytes)
         die("%llu MiB of NVMM needed, but there are %llu MiB", (unsigned long long)(needed >> 20),
             (unsigned long long)(b->nvmm_bytes >> 20));
 
-    // A range of addresses to put the windows into, aligned as the banks are.
-    size_t range = (banks + 1) * BANK_BYTES + w.bytes;
+    size_t range = (banks + 1) * pitch;
     char *p = mmap(NULL, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         die("cannot reserve %zu MiB of addresses: %s", range >> 20, strerror(errno));
-    p = (char *)(((uintptr_t)p + BANK_BYTES - 1) / BANK_BYTES * BANK_BYTES);
+    p = (char *)(((uintptr_t)p + LEAF_SPAN - 1) / LEAF_SPAN * LEAF_SPAN);
     w.base = p;
 
     for (size_t i = 0; i < banks; i++) {
-        char *bank = map(b, p + i * BANK_BYTES, w.bytes, b->nvmm_base + i * BANK_BYTES, write);
+        char *bank = map(b, p + i * pitch, w.bytes, b->nvmm_base + i * BANK_BYTES, write);
         for (size_t off = 0; off < w.bytes; off += PAGE) {
             // A store, too: without hardware that sets it, the dirty bit costs a fault.
             volatile uint64_t *word = (volatile uint64_t *)(bank + off);
@@ -119,7 +121,7 @@ static void read_cycles(void)
 
 static sigjmp_buf denied;
 
-static void on_sigill(int signal)
+static void on_fault(int signal)
 {
     (void)signal;
     siglongjmp(denied, 1);
@@ -127,14 +129,18 @@ static void on_sigill(int signal)
 
 bool allowed(void (*f)(void))
 {
-    struct sigaction action = {.sa_handler = on_sigill}, old;
+    static const int SIGNALS[] = {SIGILL, SIGSEGV, SIGBUS};
+    enum { COUNT = sizeof SIGNALS / sizeof SIGNALS[0] };
+    struct sigaction action = {.sa_handler = on_fault}, old[COUNT];
     volatile bool fine = false;
-    sigaction(SIGILL, &action, &old);
+    for (int i = 0; i < COUNT; i++)
+        sigaction(SIGNALS[i], &action, &old[i]);
     if (sigsetjmp(denied, 1) == 0) {
         f();
         fine = true;
     }
-    sigaction(SIGILL, &old, NULL);
+    for (int i = 0; i < COUNT; i++)
+        sigaction(SIGNALS[i], &old[i], NULL);
     return fine;
 }
 

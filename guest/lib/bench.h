@@ -47,6 +47,8 @@ struct window {
 
 enum { PAGE = 4096 };
 #define BANK_BYTES ((size_t)512 << 20)
+// What one leaf page table covers.
+#define LEAF_SPAN ((size_t)2 << 20)
 
 // Maps `bytes` of each of `banks` banks in pages of 4 KiB and touches each page, so that no
 // access faults later; contents are kept. Anonymous memory if there is no control block.
@@ -59,7 +61,7 @@ struct reading {
     uint64_t ns, cycles;
 };
 
-// Does `f` run without an illegal instruction?
+// Does `f` run without an illegal instruction or a fault?
 bool allowed(void (*f)(void));
 // Are user programs allowed to read the cycle counter?
 bool cycles_readable(void);

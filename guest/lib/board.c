@@ -14,11 +14,22 @@ static const struct {
 
 enum { METHOD_COUNT = sizeof METHODS / sizeof METHODS[0] };
 
+static volatile void *probed;
+
+static void probe(void)
+{
+    nagori_read(probed, NAGORI_CTL_ID);
+}
+
 void board_open(struct board *b, uint64_t phys)
 {
     *b = (struct board){.ctl = nagori_open(phys)};
     if (b->ctl == NULL)
         die("no control block at %#llx: %s", (unsigned long long)phys, strerror(errno));
+    // Where there is no device at all, the bus answers with a fault.
+    probed = b->ctl;
+    if (!allowed(probe))
+        die("no control block at %#llx: nothing answers there", (unsigned long long)phys);
     uint64_t magic = nagori_read(b->ctl, NAGORI_CTL_ID);
     uint64_t version = nagori_read(b->ctl, NAGORI_CTL_VERSION);
     if (magic != NAGORI_ID || version != NAGORI_VERSION)

@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Counts changes of what this crate makes from the same packages and sources.
-const BUILDER: u32 = 2;
+const BUILDER: u32 = 3;
 
 const KERNEL: &str = "Image";
 const FIRMWARE: &str = "fw_dynamic.bin";
@@ -424,21 +424,23 @@ fn initrd(busybox: &[u8], kernel: &Kernel, programs: &[guest::Program]) -> Resul
     for m in &kernel.modules {
         a.file(&format!("{tree}/{}", m.path), 0o644, &m.bytes)?;
     }
-    let dep = modules::modules_dep(&kernel.modules);
-    a.file(&format!("{tree}/modules.dep"), 0o644, dep.as_bytes())?;
+    for (name, text) in [
+        ("modules.dep", modules::modules_dep(&kernel.modules)),
+        ("modules.alias", modules::modules_alias(&kernel.modules)),
+    ] {
+        a.file(&format!("{tree}/{name}"), 0o644, text.as_bytes())?;
+    }
     Ok(a.finish())
 }
 
+/// The caller holds the lock, so the name of the new file is nobody else's.
 fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let mut f = tempfile::NamedTempFile::new_in(dir).context("create a file in", dir)?;
+    let new = path.with_extension("new");
+    let mut f = File::create(&new).context("create", &new)?;
     f.write_all(bytes)
-        .and_then(|()| f.as_file().sync_all())
-        .context("write", path)?;
-    f.persist(path)
-        .map_err(|e| e.error)
-        .context("write", path)?;
-    Ok(())
+        .and_then(|()| f.sync_all())
+        .context("write", &new)?;
+    fs::rename(&new, path).context("write", path)
 }
 
 fn file_sha256(path: &Path) -> Result<String, Error> {

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// Modules that go into the image unless others are named; what they depend on comes along.
-pub const DEFAULT_MODULES: [&str; 15] = [
+pub const DEFAULT_MODULES: [&str; 16] = [
     // NVMM given to the kernel as a pmem-region: block device, device DAX, system RAM.
     "libnvdimm",
     "nd_btt",
@@ -28,6 +28,8 @@ pub const DEFAULT_MODULES: [&str; 15] = [
     "9p",
     "9pnet_virtio",
     "ext4",
+    // The kernel asks for it when ext4 is mounted.
+    "crc32c_generic",
     "overlay",
 ];
 
@@ -41,6 +43,8 @@ pub(crate) struct Module {
     pub bytes: Vec<u8>,
     /// Direct dependencies that are modules, too.
     pub depends: Vec<String>,
+    /// Other names the kernel asks for it by, with wildcards.
+    pub aliases: Vec<String>,
 }
 
 /// The modules `wanted` and all they depend on; a module stands behind those it needs.
@@ -95,7 +99,7 @@ impl Closure<'_> {
             }
             None => (path, self.packed[path].clone()),
         };
-        let depends: Vec<String> = depends(&bytes).map_err(fail)?;
+        let (depends, aliases) = info(&bytes).map_err(fail)?;
         for d in &depends {
             self.add(d, Some(name))?;
         }
@@ -108,6 +112,7 @@ impl Closure<'_> {
             path: path.to_string(),
             bytes,
             depends,
+            aliases,
         });
         Ok(())
     }
@@ -121,28 +126,24 @@ fn name_of(path: &str) -> String {
     stem.replace('-', "_")
 }
 
-/// The `depends=` entry of the module's .modinfo section.
-fn depends(ko: &[u8]) -> Result<Vec<String>, String> {
+/// What the module's .modinfo section says it depends on, and its aliases.
+fn info(ko: &[u8]) -> Result<(Vec<String>, Vec<String>), String> {
     let file = object::File::parse(ko).map_err(|e| format!("is no ELF file: {e}"))?;
     let info = file
         .section_by_name(".modinfo")
         .and_then(|s| s.data().ok())
         .ok_or("has no .modinfo section")?;
-    Ok(depends_entry(info))
-}
-
-fn depends_entry(modinfo: &[u8]) -> Vec<String> {
-    modinfo
-        .split(|&b| b == 0)
-        .find_map(|e| e.strip_prefix(b"depends="))
-        .map(|list| {
-            String::from_utf8_lossy(list)
-                .split(',')
-                .filter(|d| !d.is_empty())
-                .map(|d| d.replace('-', "_"))
-                .collect()
-        })
-        .unwrap_or_default()
+    let entries = |key: &'static str| {
+        info.split(|&b| b == 0)
+            .filter_map(|e| std::str::from_utf8(e).ok())
+            .filter_map(move |e| e.strip_prefix(key)?.strip_prefix('='))
+    };
+    let depends = entries("depends")
+        .flat_map(|list| list.split(','))
+        .filter(|d| !d.is_empty())
+        .map(|d| d.replace('-', "_"))
+        .collect();
+    Ok((depends, entries("alias").map(String::from).collect()))
 }
 
 /// Takes the compiler's local labels (nine tenths of Debian's riscv64 modules) and the signature
@@ -167,6 +168,18 @@ pub(crate) fn strip(modules: &mut [Module], work: &Path) -> Result<(), Error> {
         m.bytes = fs::read(file(m)).context("read", file(m))?;
     }
     Ok(())
+}
+
+/// The text of a modules.alias file: by it the kernel's own requests (such as `fs-ext4` at a
+/// mount) find their module.
+pub(crate) fn modules_alias(modules: &[Module]) -> String {
+    modules
+        .iter()
+        .flat_map(|m| m.aliases.iter().map(move |a| (a, &m.name)))
+        // A line is split at blanks, and not all names of devices keep to that.
+        .filter(|(alias, _)| !alias.contains(char::is_whitespace))
+        .map(|(alias, name)| format!("alias {alias} {name}\n"))
+        .collect()
 }
 
 /// The text of a modules.dep file, for `modprobe`: each module with all it needs.
@@ -235,7 +248,10 @@ mod tests {
 
     fn set() -> BTreeMap<String, Vec<u8>> {
         [
-            ("kernel/d/libnvdimm.ko", &b"license=GPL\0depends=\0"[..]),
+            (
+                "kernel/d/libnvdimm.ko",
+                &b"license=GPL\0alias=x:d01*\0depends=\0alias=y-z\0alias=a b\0"[..],
+            ),
             ("kernel/d/nd_btt.ko", b"depends=libnvdimm\0"),
             ("kernel/d/nd-pmem.ko", b"depends=nd-btt,libnvdimm,dax\0"),
             ("kernel/d/loop_a.ko", b"depends=loop_b\0"),
@@ -261,6 +277,10 @@ mod tests {
             "kernel/d/libnvdimm.ko:\n\
              kernel/d/nd_btt.ko: kernel/d/libnvdimm.ko\n\
              kernel/d/nd-pmem.ko: kernel/d/nd_btt.ko kernel/d/libnvdimm.ko\n"
+        );
+        assert_eq!(
+            modules_alias(&m),
+            "alias x:d01* libnvdimm\nalias y-z libnvdimm\n"
         );
         assert!(closure(&set(), builtin, &["dax".into()])
             .unwrap()
