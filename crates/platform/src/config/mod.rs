@@ -226,7 +226,9 @@ fn apply(table: &mut Table, setting: &str) -> Result<String, ConfigError> {
     let (key, value) = setting.split_once('=').ok_or_else(wrong)?;
     let (key, value) = (key.trim(), value.trim());
     let parts: Vec<&str> = key.split('.').collect();
-    if parts.iter().any(|p| p.is_empty()) || value.is_empty() {
+    // No key is deeper; absurdly deep ones would exhaust the stack.
+    const DEPTH: usize = 8;
+    if parts.len() > DEPTH || parts.iter().any(|p| p.is_empty()) || value.is_empty() {
         return Err(wrong());
     }
     // What is no TOML value is meant as a string: method=fine.

@@ -175,6 +175,24 @@ fn every_number_has_a_unit_or_is_a_count() {
     }
 }
 
+#[test]
+fn depth_is_limited() {
+    let deep = "a.".repeat(100_000) + "b";
+    for text in [
+        format!("x = {}", "[".repeat(100_000)),
+        format!("x = {}", "{ a = ".repeat(100_000)),
+        format!("{deep} = 1"),
+    ] {
+        assert!(load(&text).is_err());
+    }
+    let e = Machine::from_source(
+        &Library::default(),
+        &source("name = \"x\""),
+        &[format!("{deep}=1")],
+    );
+    assert!(matches!(e, Err(ConfigError::Override(_))));
+}
+
 proptest! {
     #[test]
     fn any_text_is_a_machine_or_an_error(text in ".*") {
@@ -188,4 +206,23 @@ proptest! {
     ) {
         let _ = Machine::from_source(&Library::default(), &source("name = \"x\""), &[format!("{key}={value}")]);
     }
+}
+
+#[test]
+fn the_core_description_has_the_names_and_values_of_the_core_model() {
+    use nagori_hart::config::{CoreTiming, PredictorGeometry};
+    let board = Machine::load(&Library::default(), DEFAULT_MACHINE, &[]).unwrap();
+    let timing = serde_json::to_value(CoreTiming::rocket()).unwrap();
+    assert_eq!(board.core.timing_values(), timing);
+    let predictor: PredictorGeometry =
+        serde_json::from_value(board.core.predictor_values()).unwrap();
+    assert_eq!(
+        serde_json::to_value(predictor).unwrap(),
+        board.core.predictor_values()
+    );
+    assert!(board
+        .core
+        .timing
+        .values()
+        .all(|v| !v.source.is_empty() && !v.note.is_empty()));
 }

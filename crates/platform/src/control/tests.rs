@@ -220,7 +220,7 @@ proptest! {
     #[test]
     fn any_access_is_answered(offset in 0u64..SIZE / 4, value: u64, wide: bool) {
         let (mut block, mut port) = (ControlBlock::new(), Port::default());
-        let access = if wide { at(offset * 4 & !7, 8) } else { at(offset * 4, 4) };
+        let access = if wide { at((offset * 4) & !7, 8) } else { at(offset * 4, 4) };
         block.write(access, value, &mut port);
         let read = block.read(access, &mut port);
         prop_assert!(wide || read <= u64::from(u32::MAX));

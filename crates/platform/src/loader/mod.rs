@@ -183,6 +183,28 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Adds a device tree for a bare-metal program: at the end of `ram`, as
+    /// far from the program as possible, with its address in a1.
+    pub fn add_tree(&mut self, ram: RamRange, tree: Vec<u8>) -> Result<(), LoadError> {
+        const ALIGN: u64 = 4096;
+        let (role, size) = (Role::DeviceTree, tree.len() as u64);
+        let addr = ram.end.saturating_sub(size) & !(ALIGN - 1);
+        let used = self.segments.iter().map(|s| s.addr + s.memory_size).max();
+        let free = RamRange {
+            start: used.unwrap_or(ram.start),
+            end: ram.end,
+        };
+        free.claim(role, "(generated)", addr, size)?;
+        self.segments.push(Segment {
+            role,
+            addr,
+            bytes: tree,
+            memory_size: size,
+        });
+        self.entry.a1 = addr;
+        Ok(())
+    }
+
     /// Copies the plan to memory that starts at `ram_base`. Memory is taken to
     /// be zero where nothing is loaded.
     pub fn apply(&self, ram: &GuestRam, ram_base: u64) -> Result<(), LoadError> {

@@ -226,6 +226,25 @@ fn a_program_is_planned() {
 }
 
 #[test]
+fn a_program_gets_a_tree_behind_it() {
+    let mut plan = load_elf(&file(good()), RAM).unwrap().plan;
+    plan.add_tree(RAM, vec![7; 5000]).unwrap();
+    assert_eq!(plan.entry.a1, RAM.end - 8192);
+    let tight = RamRange {
+        end: 0x8000_3000,
+        ..RAM
+    };
+    let mut plan = load_elf(&file(good()), tight).unwrap().plan;
+    let e = plan.add_tree(tight, vec![7; 5000]).unwrap_err().to_string();
+    assert!(
+        e.contains(
+            "(device tree) needs 0x80001000..0x80002388, but System RAM is 0x80002100..0x80003000"
+        ),
+        "{e}"
+    );
+}
+
+#[test]
 fn wrong_programs_are_named() {
     let seg = (LOAD, RX, 0x200, 0x8000_0000, 0x100, 0x1000);
     let mut elf32 = good();
