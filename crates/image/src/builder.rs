@@ -454,3 +454,108 @@ fn file_sha256(path: &Path) -> Result<String, Error> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved() -> Resolved {
+        Resolved {
+            suite: "trixie".into(),
+            packages: ["linux", "opensbi", "busybox"].map(|name| Package {
+                name: name.into(),
+                version: "1".into(),
+                sha256: sha256(name.as_bytes()),
+                size: 1,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_key_depends_on_contents_only() {
+        let (r, o) = (resolved(), Options::new("/a"));
+        let base = key(&r, &o);
+        assert_eq!(base.len(), 32);
+        let mut elsewhere = Options::new("/b");
+        elsewhere.mirror = Some("http://m.example/debian".into());
+        elsewhere.refresh = true;
+        assert_eq!(key(&r, &elsewhere), base);
+
+        let mut all = vec![base];
+        for change in 0..5 {
+            let (mut r, mut o) = (resolved(), Options::new("/a"));
+            match change {
+                0 => r.packages[2].version = "2".into(),
+                1 => r.packages[0].sha256 = sha256(b"other"),
+                2 => r.suite = "forky".into(),
+                3 => o.modules.truncate(3),
+                // Lengths are part of it: a name cannot run into the next one.
+                _ => {
+                    r.packages[1].name = "opensb".into();
+                    r.packages[1].version = "i1".into();
+                }
+            }
+            all.push(key(&r, &o));
+        }
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 6);
+    }
+
+    #[test]
+    fn a_damaged_image_is_no_image() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("images/k");
+        fs::create_dir_all(&place).unwrap();
+        let manifest = Manifest {
+            key: "k".into(),
+            builder: "b".into(),
+            suite: "trixie".into(),
+            packages: resolved().packages.to_vec(),
+            kernel_release: "6".into(),
+            compiler: "c".into(),
+            modules: vec![],
+            programs: vec![],
+            fast_boot_args: String::new(),
+            kernel: Output::of(KERNEL, b"kernel"),
+            firmware: Output::of(FIRMWARE, b"firmware"),
+            initrd: Output::of(INITRD, b"initrd"),
+        };
+        let text = serde_json::to_vec(&manifest).unwrap();
+        assert_eq!(open(dir.path(), "k"), None);
+        for (name, bytes) in [
+            (KERNEL, &b"kernel"[..]),
+            (FIRMWARE, b"firmware"),
+            (INITRD, b"initrd"),
+            (MANIFEST, &text),
+        ] {
+            assert_eq!(open(dir.path(), "k"), None);
+            fs::write(place.join(name), bytes).unwrap();
+        }
+        assert_eq!(open(dir.path(), "k").unwrap().manifest, manifest);
+        fs::write(place.join(INITRD), b"init").unwrap();
+        assert_eq!(open(dir.path(), "k"), None);
+    }
+
+    #[test]
+    fn the_choice_of_packages_is_for_one_suite() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read_resolved(dir.path(), "trixie"), None);
+        let text = serde_json::to_vec(&resolved()).unwrap();
+        write_atomically(&dir.path().join("resolved.json"), &text).unwrap();
+        assert_eq!(read_resolved(dir.path(), "trixie"), Some(resolved()));
+        assert_eq!(read_resolved(dir.path(), "sid"), None);
+        fs::write(dir.path().join("resolved.json"), b"{").unwrap();
+        assert_eq!(read_resolved(dir.path(), "trixie"), None);
+    }
+
+    #[test]
+    fn cache_directories_that_apt_could_not_be_told() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a\"b", "a\nb"] {
+            let e = cache_dir(&dir.path().join(name)).unwrap_err().to_string();
+            assert!(e.contains("without quotes"), "{e}");
+        }
+        assert!(cache_dir(&dir.path().join("a b")).is_ok());
+    }
+}
