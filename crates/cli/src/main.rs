@@ -1,2 +1,39 @@
-//! nagori: the command.
-fn main() {}
+//! The `nagori` command.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bare;
+mod boot;
+mod console;
+mod guest;
+mod image;
+mod machine;
+mod output;
+mod signals;
+mod tables;
+mod trace;
+
+use args::{Cli, Command};
+use clap::Parser;
+use output::Exit;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let out = output::Messages::new(cli.quiet);
+    let result = match &cli.command {
+        Command::Boot(a) => boot::command(a, &out),
+        Command::Bare(a) => bare::command(a, &out),
+        Command::Machine(a) => machine::command(a),
+        Command::Image(a) => image::command(a, &out),
+    };
+    match result {
+        Ok(Exit(code)) => ExitCode::from(code),
+        // The reader of our output has gone: nobody is left to tell.
+        Err(e) if output::is_broken_pipe(&e) => ExitCode::from(output::BROKEN_PIPE),
+        Err(e) => {
+            out.error(&e);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What can be said on the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nagori_memtime::Method;
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  of the guest, where it ends by itself; 255 with a message if its code is larger than that
+  0    done
+  1    error
+  2    wrong arguments
+  124  the instruction limit was reached
+  125  every hart waits for something that cannot come
+  129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C), SIGTERM";
+
+/// A RISC-V computer with DRAM and non-volatile main memory, emulated.
+///
+/// Nagori boots unmodified Linux, or runs bare-metal programs, on a machine whose memory is part
+/// DRAM, part NVMM, and measures what each access costs.
+#[derive(Debug, Parser)]
+#[command(name = "nagori", version, propagate_version = true, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// Show only errors, no messages and no progress.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Boot(BootArgs),
+    Bare(BareArgs),
+    #[command(subcommand)]
+    Machine(MachineCommand),
+    #[command(subcommand)]
+    Image(ImageCommand),
+}
+
+const BOOT_EXAMPLES: &str = "\
+Examples:
+  nagori boot
+      Debian's kernel and a shell; end it with `exit` or Ctrl-A x
+  nagori boot --run 'bench-locality --op read --method fine' --stats table
+      Run one command in the guest, print what it did to the memory, exit with its code
+  nagori boot --nvmm pmem-region --set memory.nvmm_boundary='\"2 GiB\"'
+      2 GiB of DRAM; the rest is /dev/pmem0 in the guest
+  nagori boot --kernel Image --initrd root.cpio.gz --append 'loglevel=8'
+      A kernel of your own, with Debian's firmware
+
+Keys in the console:
+  Ctrl-A x  end the machine        Ctrl-A s  show statistics
+  Ctrl-A h  show these keys        Ctrl-A a  send Ctrl-A to the guest
+Everything else, Ctrl-C included, goes to the guest. Where input or output is not a terminal,
+input is passed on as it is (its end is sent as Ctrl-D) and Ctrl-C ends the run.";
+
+/// Boot Linux, with a console in this terminal.
+///
+/// Boots Debian's kernel with a small root file system (built on first use, see `nagori image`),
+/// or your own files, under OpenSBI. The boot is functional, that is without the timing model;
+/// programs in the guest switch it on for what they measure, or --timed does for the whole run.
+#[derive(Debug, Args)]
+#[command(after_long_help = concat_examples(BOOT_EXAMPLES))]
+pub struct BootArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Kernel: a raw riscv64 Image, or that compressed with gzip [default: Debian's]
+    #[arg(long, value_name = "FILE", help_heading = "Software")]
+    pub kernel: Option<PathBuf>,
+    /// Initial root file system: a cpio archive [default: ours, with busybox and benchmarks]
+    #[arg(long, value_name = "FILE", help_heading = "Software")]
+    pub initrd: Option<PathBuf>,
+    /// OpenSBI's fw_dynamic.bin [default: Debian's]
+    #[arg(long, value_name = "FILE", help_heading = "Software")]
+    pub firmware: Option<PathBuf>,
+    /// Added to the kernel's command line.
+    #[arg(
+        long,
+        value_name = "STRING",
+        help_heading = "Software",
+        allow_hyphen_values = true
+    )]
+    pub append: Option<String>,
+    /// Shell command to run in the guest instead of a shell.
+    ///
+    /// It is put into the initial root file system as /etc/nagori/run; the machine is switched
+    /// off when it ends, and its exit status is that of `nagori boot`.
+    #[arg(long, value_name = "COMMAND", help_heading = "Software")]
+    pub run: Option<String>,
+    /// How the guest's kernel sees NVMM.
+    ///
+    /// hidden: in no node of the device tree, programs map it through /dev/mem.
+    /// pmem-region: as /dev/pmem0.
+    #[arg(long, value_name = "HOW", help_heading = "Machine")]
+    pub nvmm: Option<Expose>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    #[command(flatten)]
+    pub run_args: RunArgs,
+}
+
+const BARE_EXAMPLES: &str = "\
+Examples:
+  nagori bare hello.elf
+  nagori bare --method extended --stats table pointer-chase.elf
+  nagori bare --functional --max-instructions 10000000 selftest.elf
+  nagori bare --trace exec --trace irq --trace-file trace.txt broken.elf
+
+The program is a static riscv64 ELF linked to addresses in memory (0x80000000 on). Every hart
+starts at its entry in M mode with its number in a0 and the address of a device tree in a1. It
+ends the machine by writing to the test device at 0x100000 (0x5555: code 0; code << 16 | 0x3333),
+or, if it has a symbol `tohost`, by writing 1 (code 0) or code << 1 | 1 there.";
+
+/// Run a bare-metal program.
+///
+/// Loads a static ELF, runs it without firmware, prints its console output, and exits with its
+/// code. The timing model is on unless --functional is given.
+#[derive(Debug, Args)]
+#[command(after_long_help = concat_examples(BARE_EXAMPLES))]
+pub struct BareArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// The program: a static riscv64 ELF.
+    #[arg(value_name = "ELF")]
+    pub program: PathBuf,
+    #[command(flatten)]
+    pub run_args: RunArgs,
+}
+
+/// Which machine.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Machine")]
+pub struct MachineArgs {
+    /// Machine description: a name (see `nagori machine list`) or a path.
+    #[arg(short, long, value_name = "NAME|PATH", default_value = nagori_platform::config::DEFAULT_MACHINE)]
+    pub machine: String,
+    /// Change a value of the description for this run; see `nagori machine show` for the keys.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Delay method of NVMM at the start; the guest can switch it.
+    #[arg(long, value_name = "METHOD", value_parser = method)]
+    pub method: Option<Method>,
+}
+
+/// How to run, and what to report.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Run")]
+pub struct RunArgs {
+    /// Without the timing model: every instruction takes the same time. The guest can switch.
+    #[arg(long, conflicts_with = "timed")]
+    pub functional: bool,
+    /// With the timing model from the first instruction on. The guest can switch.
+    #[arg(long)]
+    pub timed: bool,
+    /// End the run after this many instructions of all harts together.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_instructions: Option<u64>,
+    /// Print statistics at the end, to stdout unless --stats-file is given.
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, default_missing_value = "table", require_equals = false)]
+    pub stats: Option<StatsFormat>,
+    /// Write the statistics to a file [default format: by its name, JSON if it ends in .json].
+    #[arg(long, value_name = "FILE")]
+    pub stats_file: Option<PathBuf>,
+    /// Record what the harts do; can be given several times.
+    #[arg(long, value_name = "WHAT", requires = "trace_file")]
+    pub trace: Vec<TraceKind>,
+    /// File for the trace.
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    pub trace_file: Option<PathBuf>,
+}
+
+/// Form of statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatsFormat {
+    /// For people.
+    Table,
+    /// Everything, as one JSON object.
+    Json,
+}
+
+/// What to trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TraceKind {
+    /// Every instruction, disassembled.
+    Exec,
+    /// Every load and store.
+    Mem,
+    /// Every exception and interrupt.
+    Irq,
+}
+
+/// How the guest's kernel sees NVMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Expose {
+    /// In no node of the device tree.
+    Hidden,
+    /// As a `pmem-region` node.
+    PmemRegion,
+}
+
+/// Where guest images are.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CacheArgs {
+    /// Directory of guest images [default: NAGORI_CACHE, else ~/.cache/nagori].
+    #[arg(long = "cache", value_name = "DIR", help_heading = "Software")]
+    pub cache: Option<PathBuf>,
+}
+
+/// Show and list machine descriptions.
+#[derive(Debug, Subcommand)]
+pub enum MachineCommand {
+    Show(ShowArgs),
+    /// Print the JSON schema of machine descriptions.
+    ///
+    /// Editors with a TOML language server check descriptions against it. Example:
+    /// nagori machine schema > machine.schema.json
+    Schema,
+    /// List the machines that can be named.
+    ///
+    /// They are part of the program, or lie in a directory of NAGORI_MACHINES.
+    /// Example: nagori machine list
+    List {
+        /// A list of objects with name, description, source.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  nagori machine show
+  nagori machine show ./my-board.toml --set memory.controller.delays.tras='\"3000 ns\"'
+  nagori machine show vc707 --json | jq '.values[] | select(.unit == \"ps\")'";
+
+/// Show a machine description, every value resolved.
+///
+/// Every value has its unit and where it comes from: given in the file, the controller preset,
+/// the core description, the default, or set with --set.
+#[derive(Debug, Args)]
+#[command(after_long_help = SHOW_EXAMPLES)]
+pub struct ShowArgs {
+    /// A name (see `nagori machine list`) or a path.
+    #[arg(value_name = "NAME|PATH", default_value = nagori_platform::config::DEFAULT_MACHINE)]
+    pub machine: String,
+    /// Change a value.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const IMAGE_EXAMPLES: &str = "\
+Examples:
+  nagori image build
+  nagori image build --refresh --mirror http://mirror.example/debian
+  qemu-system-riscv64 -M virt -kernel $(nagori image path | awk '/^kernel/ {print $2}') ...";
+
+/// Build and find the guest image.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Build the guest image, if it is not cached.
+    ///
+    /// Debian's kernel, OpenSBI and busybox for riscv64, from the mirror that this host's package
+    /// configuration names and checked by apt, and our guest programs, cross-compiled.
+    #[command(after_long_help = IMAGE_EXAMPLES)]
+    Build {
+        /// Ask the mirror for newer packages, even if an image is cached.
+        #[arg(long)]
+        refresh: bool,
+        /// Debian mirror (the directory that holds `dists` and `pool`) [default: the host's].
+        #[arg(long, value_name = "URL")]
+        mirror: Option<String>,
+        #[command(flatten)]
+        cache: CacheArgs,
+        /// One JSON object: paths, packages, checksums.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print where the image's files are; it is built first if it is not cached.
+    #[command(after_long_help = IMAGE_EXAMPLES)]
+    Path {
+        #[command(flatten)]
+        cache: CacheArgs,
+        /// One JSON object: paths, packages, checksums.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Parses a delay method.
+pub fn method(text: &str) -> Result<Method, String> {
+    let known = || Method::ALL.map(Method::name).join(", ");
+    Method::ALL
+        .into_iter()
+        .find(|m| m.name() == text)
+        .ok_or_else(|| format!("expected one of {}", known()))
+}
+
+fn concat_examples(examples: &str) -> String {
+    format!("{examples}\n\n{EXIT_CODES}")
+}

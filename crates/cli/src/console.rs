@@ -1,0 +1,300 @@
+//! The guest's console in the host's terminal, or in pipes.
+
+use crate::output::Messages;
+use crate::signals::Signals;
+use anyhow::Context;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fs::{fstat, FileType};
+use rustix::io::Errno;
+use rustix::termios::{isatty, tcgetattr, tcsetattr, OptionalActions, Termios};
+use std::io::{stderr, stdin, stdout, Write};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// First key of commands to the console: Ctrl-A.
+const ESCAPE: u8 = 1;
+/// End of input at a terminal: Ctrl-D.
+const END_OF_INPUT: u8 = 4;
+
+const KEYS: &str = "Ctrl-A x ends the machine, Ctrl-A s shows statistics, \
+    Ctrl-A h shows this, Ctrl-A a sends Ctrl-A";
+
+/// What came from the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// For the guest.
+    Bytes(Vec<u8>),
+    /// Ctrl-A x.
+    Quit,
+    /// Ctrl-A s.
+    Stats,
+    /// Ctrl-A h.
+    Help,
+}
+
+/// Finds commands in what is typed.
+#[derive(Debug, Default)]
+struct Keys {
+    escaped: bool,
+}
+
+impl Keys {
+    fn feed(&mut self, typed: &[u8]) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut bytes = Vec::new();
+        for &b in typed {
+            if !std::mem::take(&mut self.escaped) {
+                match b {
+                    ESCAPE => self.escaped = true,
+                    _ => bytes.push(b),
+                }
+                continue;
+            }
+            let event = match b {
+                b'x' | b'X' => Event::Quit,
+                b's' | b'S' => Event::Stats,
+                b'a' | b'A' | ESCAPE => {
+                    bytes.push(ESCAPE);
+                    continue;
+                }
+                _ => Event::Help,
+            };
+            if !bytes.is_empty() {
+                events.push(Event::Bytes(std::mem::take(&mut bytes)));
+            }
+            events.push(event);
+        }
+        if !bytes.is_empty() {
+            events.push(Event::Bytes(bytes));
+        }
+        events
+    }
+}
+
+/// A terminal in raw mode; it is restored at the end, also by a panic.
+struct RawMode {
+    saved: Arc<Mutex<Option<Termios>>>,
+}
+
+impl RawMode {
+    fn enter() -> anyhow::Result<RawMode> {
+        let before = tcgetattr(stdin()).context("cannot read the terminal's settings")?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin(), OptionalActions::Now, &raw)
+            .context("cannot change the terminal's settings")?;
+        let saved = Arc::new(Mutex::new(Some(before)));
+        // Before the message of a panic is printed, not only when the stack is unwound.
+        let (at_panic, next) = (saved.clone(), std::panic::take_hook());
+        std::panic::set_hook(Box::new(move |info| {
+            restore(&at_panic);
+            next(info);
+        }));
+        Ok(RawMode { saved })
+    }
+}
+
+fn restore(saved: &Mutex<Option<Termios>>) {
+    let Ok(mut saved) = saved.lock() else { return };
+    if let Some(before) = saved.take() {
+        // There is nothing to be done if the terminal has gone.
+        let _ = tcsetattr(stdin(), OptionalActions::Drain, &before);
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        restore(&self.saved);
+    }
+}
+
+/// What kind of input there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Input {
+    /// A terminal in raw mode.
+    Terminal,
+    /// A pipe or another thing that gives input when it likes.
+    Stream,
+    /// A file: all there is, is there.
+    File,
+    /// Nothing more comes.
+    Closed,
+}
+
+/// How the console is to behave.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Raw mode with keys, if there is a terminal.
+    pub interactive: bool,
+    /// Send Ctrl-D at the end of piped input.
+    pub send_end: bool,
+}
+
+/// The console.
+pub struct Console<'a> {
+    options: Options,
+    signals: &'a Signals,
+    input: Input,
+    keys: Keys,
+    raw: Option<RawMode>,
+    at_line_start: bool,
+}
+
+impl<'a> Console<'a> {
+    /// Opens the console on stdin and stdout.
+    pub fn open(
+        options: Options,
+        signals: &'a Signals,
+        messages: &Messages,
+    ) -> anyhow::Result<Self> {
+        let interactive = options.interactive && isatty(stdin()) && isatty(stdout());
+        let raw = match interactive {
+            true => {
+                messages.note(KEYS);
+                Some(RawMode::enter()?)
+            }
+            false => None,
+        };
+        let file = fstat(stdin()).map(|s| FileType::from_raw_mode(s.st_mode));
+        let input = match file {
+            _ if interactive => Input::Terminal,
+            Ok(FileType::RegularFile) => Input::File,
+            Ok(_) => Input::Stream,
+            Err(_) => Input::Closed,
+        };
+        Ok(Console {
+            options,
+            signals,
+            input,
+            keys: Keys::default(),
+            raw,
+            at_line_start: true,
+        })
+    }
+
+    /// Whether a person sits at it.
+    pub fn interactive(&self) -> bool {
+        self.raw.is_some()
+    }
+
+    /// Whether input can still come.
+    pub fn is_open(&self) -> bool {
+        self.input != Input::Closed
+    }
+
+    /// Input that there is, or comes within a time (`None`: any time) unless a signal comes.
+    pub fn events(&mut self, wait: Option<Duration>) -> anyhow::Result<Vec<Event>> {
+        if self.input == Input::Closed && wait == Some(Duration::ZERO) {
+            return Ok(Vec::new());
+        }
+        let source = stdin();
+        let wake = PollFd::from_borrowed_fd(self.signals.wake(), PollFlags::IN);
+        let mut fds = vec![wake];
+        if self.input != Input::Closed {
+            fds.push(PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN));
+        }
+        let timeout = wait.and_then(|w| Timespec::try_from(w).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Err(Errno::INTR) | Ok(0) => return Ok(Vec::new()),
+            Err(e) => return Err(e).context("cannot wait for input"),
+            Ok(_) => {}
+        }
+        if fds.get(1).is_none_or(|f| f.revents().is_empty()) {
+            return Ok(Vec::new());
+        }
+        let mut buffer = [0; 4096];
+        let n = match rustix::io::read(&source, &mut buffer) {
+            Ok(n) => n,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(Vec::new()),
+            // A terminal that has gone away.
+            Err(Errno::IO) => 0,
+            Err(e) => return Err(e).context("cannot read input"),
+        };
+        if n == 0 {
+            self.input = Input::Closed;
+            let end = self.options.send_end && self.raw.is_none();
+            return Ok(match end {
+                true => vec![Event::Bytes(vec![END_OF_INPUT])],
+                false => Vec::new(),
+            });
+        }
+        Ok(match self.raw {
+            Some(_) => self.keys.feed(&buffer[..n]),
+            None => vec![Event::Bytes(buffer[..n].to_vec())],
+        })
+    }
+
+    /// Writes what the guest printed.
+    pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let Some(last) = bytes.last() else {
+            return Ok(());
+        };
+        let mut out = stdout().lock();
+        out.write_all(bytes)?;
+        out.flush()?;
+        self.at_line_start = *last == b'\n';
+        Ok(())
+    }
+
+    /// Tells the user something in between.
+    pub fn message(&mut self, text: &str) {
+        let text = text.trim_end().replace('\n', "\r\n");
+        let before = if self.at_line_start { "" } else { "\r\n" };
+        let _ = write!(stderr(), "{before}{text}\r\n");
+        self.at_line_start = true;
+    }
+
+    /// Tells the keys.
+    pub fn help(&mut self) {
+        self.message(&format!("nagori: {KEYS}"));
+    }
+
+    /// Closes the console, the cursor at the start of a line.
+    pub fn close(mut self) -> anyhow::Result<()> {
+        if !self.at_line_start {
+            let end: &[u8] = if self.interactive() { b"\r\n" } else { b"\n" };
+            self.write(end)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(s: &str) -> Event {
+        Event::Bytes(s.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn plain_input_passes() {
+        assert_eq!(
+            Keys::default().feed(b"ls\r\x03\x04"),
+            [text("ls\r\x03\x04")]
+        );
+    }
+
+    #[test]
+    fn commands_are_taken_out_in_order() {
+        let events = Keys::default().feed(b"one\x01sxy\x01\x01z\x01ax\x01x");
+        assert_eq!(
+            events,
+            [text("one"), Event::Stats, text("xy\x01z\x01x"), Event::Quit]
+        );
+        assert_eq!(
+            Keys::default().feed(b"\x01h\x01?"),
+            [Event::Help, Event::Help]
+        );
+    }
+
+    #[test]
+    fn an_escape_waits_for_its_key() {
+        let mut keys = Keys::default();
+        assert_eq!(keys.feed(b"a\x01"), [text("a")]);
+        assert_eq!(keys.feed(b""), []);
+        assert_eq!(keys.feed(b"x"), [Event::Quit]);
+        assert_eq!(keys.feed(b"x"), [text("x")]);
+    }
+}

@@ -1,0 +1,225 @@
+//! Statistics as tables and as JSON.
+
+use comfy_table::{presets, Cell, CellAlignment, Table};
+use nagori_memtime::stats::{Counters, Histogram, Region};
+use nagori_memtime::Ps;
+use nagori_platform::machine::{HartReport, Report};
+use serde_json::{json, Value};
+use std::fmt::Write;
+
+/// A table without borders but a line under its head; all but the first column to the right.
+pub fn table<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Table {
+    let mut t = Table::new();
+    t.load_preset(presets::NOTHING);
+    t.set_header(
+        head.into_iter()
+            .enumerate()
+            .map(|(i, s)| aligned(i, s.into())),
+    );
+    t
+}
+
+fn aligned(column: usize, text: String) -> Cell {
+    Cell::new(text).set_alignment(match column {
+        0 => CellAlignment::Left,
+        _ => CellAlignment::Right,
+    })
+}
+
+/// Adds a row, numbers to the right.
+pub fn row(t: &mut Table, cells: impl IntoIterator<Item = String>) {
+    t.add_row(cells.into_iter().enumerate().map(|(i, s)| aligned(i, s)));
+}
+
+/// A table's text, indented, without spaces at the ends of lines.
+pub fn text(t: &Table) -> String {
+    let lines = t.to_string();
+    lines
+        .lines()
+        .map(|l| format!("{}\n", l.trim_end()))
+        .collect()
+}
+
+/// Digits in groups of three: 12 345 678.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, d) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(' ');
+        }
+        out.push(d);
+    }
+    out
+}
+
+fn real(v: Option<f64>, digits: usize) -> String {
+    match v {
+        Some(v) => format!("{v:.digits$}"),
+        None => "-".into(),
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+type HartRow = (&'static str, fn(&HartReport) -> String);
+
+const HART_ROWS: &[HartRow] = &[
+    ("instructions", |h| grouped(h.instructions)),
+    ("cycles", |h| grouped(h.cycles)),
+    ("idle cycles", |h| grouped(h.events.idle_cycles)),
+    ("CPI without idle", |h| {
+        let busy = h.cycles.saturating_sub(h.events.idle_cycles);
+        real(share(busy, h.instructions), 3)
+    }),
+    ("memory stall cycles", |h| {
+        grouped(h.events.memory_stall_cycles)
+    }),
+    ("L1D load misses", |h| grouped(h.events.l1d_load_misses)),
+    ("L1D store misses", |h| grouped(h.events.l1d_store_misses)),
+    ("L1D page-walk misses", |h| {
+        grouped(h.events.l1d_walk_misses)
+    }),
+    ("L1D upgrades", |h| grouped(h.events.l1d_upgrades)),
+    ("L1D write-backs", |h| grouped(h.events.l1d_writebacks)),
+    ("L1D flushes of dirty lines", |h| {
+        grouped(h.events.l1d_flushes)
+    }),
+    ("probes of dirty lines", |h| grouped(h.events.probes)),
+    ("L1I misses", |h| grouped(h.events.l1i_misses)),
+    ("DTLB misses", |h| grouped(h.events.dtlb_misses)),
+    ("ITLB misses", |h| grouped(h.events.itlb_misses)),
+    ("mispredicts", |h| grouped(h.events.mispredicts)),
+    ("exceptions", |h| grouped(h.events.exceptions)),
+    ("interrupts", |h| grouped(h.events.interrupts)),
+];
+
+/// A row of memory counters: name, and value over an interval.
+type MemoryRow = (&'static str, fn(&Counters, Ps) -> String);
+
+const MEMORY_ROWS: &[MemoryRow] = &[
+    ("reads", |c, _| grouped(c.reads)),
+    ("writes", |c, _| grouped(c.writes)),
+    ("reads per write", |c, _| real(c.reads_per_write(), 3)),
+    ("bytes read", |c, _| grouped(c.read_bytes)),
+    ("bytes written", |c, _| grouped(c.write_bytes)),
+    ("requests per second", |c, t| {
+        c.requests_per_s(t)
+            .map_or("-".into(), |v| grouped(v.round() as u64))
+    }),
+    ("activations", |c, _| grouped(c.activations)),
+    ("ACT/REQ", |c, _| real(c.act_per_req(), 3)),
+    ("BANK_PARA", |c, _| real(c.bank_para(), 3)),
+    ("row hits", |c, _| grouped(c.row_hits)),
+    ("precharges, clean", |c, _| grouped(c.precharges_clean)),
+    ("precharges, dirty", |c, _| grouped(c.precharges_dirty)),
+    ("refreshes", |c, _| grouped(c.refreshes)),
+];
+
+/// All statistics for people, with what the guest marked.
+pub fn report(r: &Report, marks: &[(u64, Report)]) -> String {
+    let mut out = String::new();
+    for (label, mark) in marks {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "== mark {label} ==");
+        out.push_str(&one(mark));
+        out.push('\n');
+    }
+    if !marks.is_empty() {
+        out.push_str("== end ==\n");
+    }
+    out.push_str(&one(r));
+    out
+}
+
+fn one(r: &Report) -> String {
+    let mut out = format!(
+        "machine {}: {} of guest time, {} instructions, method {}\n\n",
+        r.machine,
+        duration(r.elapsed_ps),
+        grouped(r.instructions),
+        r.memory.method
+    );
+    out.push_str(&harts(r));
+    out.push('\n');
+    out.push_str(&memory(r, true));
+    out.push('\n');
+    out.push_str(&latencies(r));
+    out
+}
+
+/// A length of time with a fitting unit.
+pub fn duration(ps: u64) -> String {
+    let units = [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns")];
+    let v = ps as f64;
+    match units.iter().find(|u| v >= u.0) {
+        Some((one, unit)) => format!("{:.6} {unit}", v / one),
+        None => format!("{ps} ps"),
+    }
+}
+
+fn harts(r: &Report) -> String {
+    let head = r.harts.iter().map(|h| format!("hart {}", h.hart));
+    let mut t = table(std::iter::once("harts".to_string()).chain(head));
+    for (name, value) in HART_ROWS {
+        let cells = r.harts.iter().map(value);
+        row(&mut t, std::iter::once(name.to_string()).chain(cells));
+    }
+    text(&t)
+}
+
+/// The counters of the memory bus by region, and by bank if asked.
+pub fn memory(r: &Report, banks: bool) -> String {
+    let m = &r.memory;
+    let mut columns = vec![
+        ("DRAM".to_string(), m.region(Region::Dram).counters),
+        ("NVMM".to_string(), m.region(Region::Nvmm).counters),
+        ("total".to_string(), m.total()),
+    ];
+    if banks {
+        let by_bank = m.banks.iter().enumerate();
+        columns.extend(by_bank.map(|(i, c)| (format!("bank {i}"), *c)));
+    }
+    let head = columns.iter().map(|c| c.0.clone());
+    let mut t = table(std::iter::once("memory bus".to_string()).chain(head));
+    for (name, value) in MEMORY_ROWS {
+        let cells = columns.iter().map(|(_, c)| value(c, m.elapsed()));
+        row(&mut t, std::iter::once(name.to_string()).chain(cells));
+    }
+    text(&t)
+}
+
+/// Latencies at the controller's port: mean, and which share lies in which range.
+fn latencies(r: &Report) -> String {
+    let mut out = String::new();
+    for region in Region::ALL {
+        let name = match region {
+            Region::Dram => "DRAM",
+            Region::Nvmm => "NVMM",
+        };
+        let s = r.memory.region(region);
+        for (kind, h) in [("read", &s.read_latency), ("write", &s.write_latency)] {
+            let Some(mean) = h.mean_ns() else { continue };
+            let _ = write!(out, "{name} {kind} latency: mean {mean:.1} ns;");
+            let used = h.buckets.iter().enumerate().filter(|b| *b.1 > 0);
+            for (i, &n) in used {
+                let percent = 100.0 * n as f64 / h.count as f64;
+                let _ = match Histogram::range_ns(i) {
+                    (a, Some(b)) => write!(out, " {a}..{b} ns {percent:.1} %"),
+                    (a, None) => write!(out, " {a} ns and more {percent:.1} %"),
+                };
+            }
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Everything as one JSON object, derived figures included.
+pub fn to_json(r: &Report) -> Value {
+    let mut value = json!(r);
+    value["memory"] = r.memory.to_json();
+    value
+}

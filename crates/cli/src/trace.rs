@@ -1,0 +1,229 @@
+//! Traces of what the harts do.
+
+use crate::args::TraceKind;
+use anyhow::Context;
+use nagori_hart::trap::cause;
+use nagori_hart::world::Observer;
+use nagori_platform::loader::Symbols;
+use nagori_platform::machine::Quiet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// An observer whose troubles are looked at between slices of guest time.
+pub trait Watch: Observer {
+    /// The first failure since the last look.
+    fn check(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+    /// Writes what is still to be written.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+impl Watch for Quiet {}
+
+/// Names of exceptions (privileged specification, values of mcause).
+const EXCEPTIONS: [(u64, &str); 14] = [
+    (cause::FETCH_MISALIGNED, "fetch-misaligned"),
+    (cause::FETCH_ACCESS, "fetch-access-fault"),
+    (cause::ILLEGAL, "illegal-instruction"),
+    (cause::BREAKPOINT, "breakpoint"),
+    (cause::LOAD_MISALIGNED, "load-misaligned"),
+    (cause::LOAD_ACCESS, "load-access-fault"),
+    (cause::STORE_MISALIGNED, "store-misaligned"),
+    (cause::STORE_ACCESS, "store-access-fault"),
+    (cause::ECALL_U, "ecall-from-u"),
+    (cause::ECALL_U + 1, "ecall-from-s"),
+    (cause::ECALL_U + 3, "ecall-from-m"),
+    (cause::FETCH_PAGE, "fetch-page-fault"),
+    (cause::LOAD_PAGE, "load-page-fault"),
+    (cause::STORE_PAGE, "store-page-fault"),
+];
+
+/// Names of interrupts.
+const INTERRUPTS: [(u64, &str); 6] = [
+    (1, "supervisor-software"),
+    (3, "machine-software"),
+    (5, "supervisor-timer"),
+    (7, "machine-timer"),
+    (9, "supervisor-external"),
+    (11, "machine-external"),
+];
+
+/// `interrupt supervisor-timer`, `exception load-page-fault`.
+fn cause_name(code: u64) -> String {
+    let number = code & !cause::INTERRUPT;
+    let (kind, names) = match code & cause::INTERRUPT != 0 {
+        true => ("interrupt", &INTERRUPTS[..]),
+        false => ("exception", &EXCEPTIONS[..]),
+    };
+    match names.iter().find(|n| n.0 == number) {
+        Some((_, name)) => format!("{kind} {name}"),
+        None => format!("{kind} {number}"),
+    }
+}
+
+fn privilege_letter(p: u8) -> char {
+    match p {
+        0 => 'U',
+        1 => 'S',
+        3 => 'M',
+        _ => '?',
+    }
+}
+
+/// Writes a line for each thing that is traced. Lines start with what they are
+/// (exec, mem, irq), the cycle of the hart, and the hart.
+pub struct Tracer<W: Write = BufWriter<File>> {
+    out: W,
+    path: PathBuf,
+    exec: bool,
+    mem: bool,
+    irq: bool,
+    symbols: Symbols,
+    /// Privilege of each hart's last instruction, and whether that was a return from a trap.
+    last: Vec<(u8, bool)>,
+    failure: Option<io::Error>,
+}
+
+impl Tracer {
+    /// A tracer to a new file.
+    pub fn create(path: &Path, kinds: &[TraceKind], symbols: Symbols) -> anyhow::Result<Tracer> {
+        let file = File::create(path)
+            .with_context(|| format!("cannot write the trace to {}", path.display()))?;
+        Ok(Tracer::new(BufWriter::new(file), path, kinds, symbols))
+    }
+}
+
+impl<W: Write> Tracer<W> {
+    fn new(out: W, path: &Path, kinds: &[TraceKind], symbols: Symbols) -> Self {
+        Tracer {
+            out,
+            path: path.into(),
+            exec: kinds.contains(&TraceKind::Exec),
+            mem: kinds.contains(&TraceKind::Mem),
+            irq: kinds.contains(&TraceKind::Irq),
+            symbols,
+            last: Vec::new(),
+            failure: None,
+        }
+    }
+
+    fn line(&mut self, kind: &str, hart: usize, cycle: u64, pc: u64, rest: std::fmt::Arguments) {
+        if self.failure.is_some() {
+            return;
+        }
+        let written = match self.symbols.lookup(pc) {
+            Some((name, offset)) => writeln!(
+                self.out,
+                "{kind} {cycle:>10} h{hart} {pc:#018x} <{name}+{offset:#x}> {rest}"
+            ),
+            None => writeln!(self.out, "{kind} {cycle:>10} h{hart} {pc:#018x} <?> {rest}"),
+        };
+        self.failure = written.err();
+    }
+
+    /// Privilege that a trap comes from, as far as the instruction before tells.
+    fn from(&self, hart: usize) -> char {
+        match self.last.get(hart) {
+            Some((privilege, false)) => privilege_letter(*privilege),
+            _ => '?',
+        }
+    }
+}
+
+/// Encodings of mret and sret, after which the privilege is another one.
+const RETURNS: [u32; 2] = [0x3020_0073, 0x1020_0073];
+
+impl<W: Write> Observer for Tracer<W> {
+    const RETIRE: bool = true;
+    const ACCESS: bool = true;
+    const TRAP: bool = true;
+
+    fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
+        if self.last.len() <= hart {
+            self.last.resize(hart + 1, (0, true));
+        }
+        self.last[hart] = (privilege, RETURNS.contains(&raw));
+        if !self.exec {
+            return;
+        }
+        let priv_ = privilege_letter(privilege);
+        match nagori_isa::decode(raw) {
+            Some(i) if i.len == 2 => {
+                let text = nagori_isa::disassemble(&i, pc);
+                let raw = raw & 0xffff;
+                self.line(
+                    "exec",
+                    hart,
+                    cycle,
+                    pc,
+                    format_args!("{priv_}     {raw:04x} {text}"),
+                );
+            }
+            Some(i) => {
+                let text = nagori_isa::disassemble(&i, pc);
+                self.line(
+                    "exec",
+                    hart,
+                    cycle,
+                    pc,
+                    format_args!("{priv_} {raw:08x} {text}"),
+                );
+            }
+            None => self.line(
+                "exec",
+                hart,
+                cycle,
+                pc,
+                format_args!("{priv_} {raw:08x} (illegal)"),
+            ),
+        }
+    }
+
+    fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
+        if self.mem {
+            let kind = if write { "write" } else { "read" };
+            self.line(
+                "mem ",
+                hart,
+                cycle,
+                pc,
+                format_args!("{kind} {size} {vaddr:#018x}"),
+            );
+        }
+    }
+
+    fn trap(&mut self, hart: usize, cycle: u64, pc: u64, cause: u64, tval: u64, to: u8) {
+        if self.irq {
+            let (from, to) = (self.from(hart), privilege_letter(to));
+            let name = cause_name(cause);
+            self.line(
+                "irq ",
+                hart,
+                cycle,
+                pc,
+                format_args!("{name} tval {tval:#x} from {from} to {to}"),
+            );
+        }
+    }
+}
+
+impl<W: Write> Watch for Tracer<W> {
+    fn check(&mut self) -> anyhow::Result<()> {
+        match self.failure.take() {
+            Some(e) => {
+                Err(e).with_context(|| format!("cannot write the trace to {}", self.path.display()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        self.check()?;
+        self.failure = self.out.flush().err();
+        self.check()
+    }
+}
