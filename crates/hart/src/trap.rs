@@ -136,9 +136,8 @@ impl Hart {
             self.stats.exceptions += 1;
         }
         self.pending = 0;
-        if self.timed {
-            self.cycle += self.config.timing.trap_entry as u64;
-        }
+        // Time goes on even where a handler's first instruction traps for ever.
+        self.cycle += if self.timed { self.config.timing.trap_entry } else { self.config.functional_cpi } as u64;
         self.context_changed();
     }
 
