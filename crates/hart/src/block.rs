@@ -193,14 +193,15 @@ impl Hart {
         let first = self.fetch_half(w, pa, pc)?;
         // An instruction that crosses into the next page depends on that page, too.
         let pa2 = if pc & 0xfff == 0xffe && inst_len(first) == 4 {
-            Some(self.fetch_address(w, pc + 2, 2, pc + 2)?)
+            let next = pc.wrapping_add(2);
+            Some(self.fetch_address(w, next, 2, next)?)
         } else {
             None
         };
         let key = (pa, pa2.unwrap_or(0), self.timed);
         let id = match code.by_address.get(&key) {
-            Some(&id) => id,
-            None => {
+            Some(&id) if self.may_run(&code.blocks[id as usize], key) => id,
+            _ => {
                 if code.ops.len() > ARENA_LIMIT {
                     code.clear();
                 }
@@ -212,6 +213,15 @@ impl Hart {
         let context = self.fetch_context();
         code.jumps[(pc >> 1) as usize & (JUMPS - 1)] = Jump { pc, context, block: id };
         Ok(id)
+    }
+
+    /// Whether protection lets the current mode fetch all of a block that may have been
+    /// decoded for another mode or under other entries.
+    fn may_run(&self, b: &Block, key: Key) -> bool {
+        let p = self.privilege as u8;
+        let bytes = (b.bytes as u64).min(0x1000 - (key.0 & 0xfff));
+        self.pmp.allows(key.0, bytes, Access::Fetch, p)
+            && (bytes == b.bytes as u64 || self.pmp.allows(key.1, 2, Access::Fetch, p))
     }
 
     fn fetch_address<W: World>(&mut self, w: &mut W, va: u64, len: u64, tval: u64) -> Result<u64, Trap> {
@@ -250,7 +260,11 @@ impl Hart {
         let mut functional_cost = 0;
         while (n as usize) < MAX_OPS && off < page_left {
             let at = pa + off;
-            let low = self.fetch_half(w, at, pc + off)?;
+            let va = pc.wrapping_add(off);
+            if n > 0 && !self.pmp.allows(at, 2, Access::Fetch, self.privilege as u8) {
+                break;
+            }
+            let low = self.fetch_half(w, at, va)?;
             let long = inst_len(low) == 4;
             let mut word = low as u32;
             if long {
@@ -263,18 +277,17 @@ impl Hart {
                 } else {
                     at + 2
                 };
+                let high_va = va.wrapping_add(2);
                 if !self.pmp.allows(high_at, 2, Access::Fetch, self.privilege as u8) {
                     if n == 0 {
-                        return Err(Fault::Access.trap(Access::Fetch, pc + off + 2));
+                        return Err(Fault::Access.trap(Access::Fetch, high_va));
                     }
                     break;
                 }
-                word |= (self.fetch_half(w, high_at, pc + off + 2)? as u32) << 16;
-            } else if n > 0 && !self.pmp.allows(at, 2, Access::Fetch, self.privilege as u8) {
-                break;
+                word |= (self.fetch_half(w, high_at, high_va)? as u32) << 16;
             }
             let len = if long { 4 } else { 2 };
-            let last_line = (pc + off + len - 1) >> 6;
+            let last_line = va.wrapping_add(len - 1) >> 6;
             let mut flags = 0;
             if last_line != line {
                 flags |= NEW_LINE;

@@ -105,7 +105,7 @@ impl Pmp {
     fn hit(&self, i: usize, lo: u64, len: u64) -> Hit {
         match self.ranges[i] {
             Some((s, e)) if s < e => {
-                let hi = lo + len;
+                let hi = lo.saturating_add(len);
                 if lo >= s && hi <= e {
                     Hit::Full
                 } else if hi <= s || lo >= e {
