@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod check;
 pub mod cache;
 pub mod config;
 mod csr;

@@ -119,7 +119,7 @@ impl Hart {
         mode_ok && right && pte & A != 0
     }
 
-    fn page_address(level: u8, pte: u64, va: u64) -> u64 {
+    pub(crate) fn page_address(level: u8, pte: u64, va: u64) -> u64 {
         let span = (1u64 << (12 + 9 * level)) - 1;
         ((pte >> 10) << 12) & !span & ((1 << PADDR_BITS) - 1) | va & span
     }
@@ -168,7 +168,10 @@ impl Hart {
             }
             match side {
                 Side::Inst => self.itlb.touch(way),
-                Side::Data => self.dtlb.touch(way),
+                Side::Data => {
+                    self.dtlb.touch(way);
+                    self.last_way = way;
+                }
             }
             return Ok((Self::page_address(level, pte, va), way));
         }
@@ -195,6 +198,9 @@ impl Hart {
         };
         if lost {
             self.drop_way(w, side, way);
+        }
+        if side == Side::Data {
+            self.last_way = way;
         }
         if !self.permits(pte, access, p) {
             return Err(Fault::Page.trap(access, va));
