@@ -2,6 +2,7 @@
 //! instructions, worlds that watch.
 #![allow(dead_code)]
 
+pub mod bare;
 pub mod gen;
 pub mod guest;
 pub mod worlds;

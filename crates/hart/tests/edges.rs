@@ -1,0 +1,290 @@
+//! Cases at the edges that random programs meet too seldom.
+
+mod common;
+
+use common::bare::{Bare, BASE, OPEN, TRAP};
+use common::guest::{Sv39, SUPER_ALL, USER_ALL};
+use common::{i, n, r, s};
+use nagori_hart::trap::{cause, status};
+use nagori_hart::world::Bus;
+use nagori_hart::HartConfig;
+use nagori_isa::Op;
+
+const NOP: u32 = 0x13;
+
+fn both(test: impl Fn(bool)) {
+    test(false);
+    test(true);
+}
+
+#[test]
+fn code_runs_to_the_end_of_the_address_space() {
+    both(|timed| {
+        let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+        let (page, tables) = (BASE + 0x2000, BASE + 0x4000);
+        let mut t = Sv39::new(b.w.ram(), BASE, tables);
+        t.map(0xffff_ffff_ffff_f000, page, 4096, SUPER_ALL);
+        let satp = t.satp();
+        b.put(page + 0xff0, &[NOP; 4]);
+        b.enter(1, 0xffff_ffff_ffff_fff0, satp, 0, OPEN);
+        assert_eq!(b.to_trap(), (cause::FETCH_PAGE, 0, 0), "timed {timed}");
+        // An instruction whose second half would lie at address 0.
+        b.put(page + 0xffc, &[0x0013_0001]);
+        b.enter(1, 0xffff_ffff_ffff_fffc, satp, 0, OPEN);
+        assert_eq!(
+            b.to_trap(),
+            (cause::FETCH_PAGE, u64::MAX - 1, 0),
+            "timed {timed}"
+        );
+    });
+}
+
+#[test]
+fn protection_at_the_end_of_the_physical_space() {
+    both(|timed| {
+        for a in [u64::MAX - 1, u64::MAX - 7, u64::MAX - 3] {
+            let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+            b.enter(3, a & !1, 0, 0, OPEN);
+            assert_eq!(b.to_trap(), (cause::FETCH_ACCESS, a & !1, a & !1));
+            let mut b = Bare::new(HartConfig::rocket(), timed, &[i(Op::Ld, 5, 6, 0)]);
+            b.enter(3, BASE, 0, 0, OPEN);
+            b.h.set_reg(6, a & !7);
+            assert_eq!(b.to_trap(), (cause::LOAD_ACCESS, BASE, a & !7));
+        }
+    });
+}
+
+#[test]
+fn no_address_passes_an_empty_filter() {
+    // All address bits set, in every context: misaligned, whatever the filter holds.
+    both(|timed| {
+        for mode in [0u64, 1, 3] {
+            for bits in [0, status::MXR, status::SUM, status::MXR | status::SUM] {
+                for (word, c) in [
+                    (i(Op::Ld, 5, 6, 0), cause::LOAD_MISALIGNED),
+                    (s(Op::Sd, 5, 6, 0), cause::STORE_MISALIGNED),
+                ] {
+                    let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+                    b.put(BASE + 0x1000, &[word]);
+                    b.enter(mode, BASE + 0x1000, 0, bits, OPEN);
+                    b.h.set_reg(6, u64::MAX);
+                    assert_eq!(
+                        b.to_trap(),
+                        (c, BASE + 0x1000, u64::MAX),
+                        "mode {mode}, mstatus {bits:#x}"
+                    );
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn protection_holds_inside_code_that_was_decoded_before() {
+    both(|timed| {
+        let at = BASE + 0x1000;
+        let words = [NOP, NOP, NOP, NOP, n(Op::Ecall)];
+        let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+        b.put(at, &words);
+        // The machine may run all of it ...
+        b.enter(3, at, 0, 0, (0, 0, 0));
+        assert_eq!(b.to_trap().0, cause::ECALL_U + 3);
+        // ... the supervisor only the first two instructions (TOR).
+        b.enter(1, at, 0, 0, ((at + 8) >> 2, 0, 0x0f));
+        assert_eq!(
+            b.to_trap(),
+            (cause::FETCH_ACCESS, at + 8, at + 8),
+            "timed {timed}"
+        );
+        // Both again, now that the supervisor's part has been decoded.
+        b.enter(1, at, 0, 0, OPEN);
+        assert_eq!(b.to_trap().0, cause::ECALL_U + 1);
+        b.enter(1, at, 0, 0, ((at + 8) >> 2, 0, 0x0f));
+        assert_eq!(
+            b.to_trap(),
+            (cause::FETCH_ACCESS, at + 8, at + 8),
+            "timed {timed}"
+        );
+        // An instruction of four bytes of which half is allowed.
+        b.put(at + 0x800, &[0x0013_0001, 0x0073_0000, 0]);
+        b.enter(3, at + 0x800, 0, 0, (0, 0, 0));
+        assert_eq!(b.to_trap().0, cause::ECALL_U + 3);
+        b.enter(1, at + 0x800, 0, 0, ((at + 0x804) >> 2, 0, 0x0f));
+        assert_eq!(
+            b.to_trap(),
+            (cause::FETCH_ACCESS, at + 0x802, at + 0x804),
+            "timed {timed}"
+        );
+    });
+}
+
+#[test]
+fn protection_of_the_first_half_of_an_instruction() {
+    both(|timed| {
+        // Entry 0 takes four bytes away; the instruction begins in them.
+        let at = BASE + 0x1000;
+        let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+        b.put(at, &[0x0001_0001, 0x0013_0001, 0x0001_0000, n(Op::Ecall)]);
+        b.enter(1, at, 0, 0, ((at + 4) >> 2, u64::MAX >> 10, 0x1f10));
+        assert_eq!(b.to_trap(), (cause::FETCH_ACCESS, at + 4, at + 4));
+        b.enter(1, at + 2, 0, 0, ((at + 4) >> 2, u64::MAX >> 10, 0x1f10));
+        assert_eq!(b.to_trap(), (cause::FETCH_ACCESS, at + 4, at + 4));
+        // The second half alone is allowed.
+        b.put(at, &[0x0001_0001, 0x0013_0001, 0x0001_0000, n(Op::Ecall)]);
+        b.put(at + 4, &[0x0013_0001]);
+        b.enter(1, at + 6, 0, 0, ((at + 4) >> 2, u64::MAX >> 10, 0x1f10));
+        assert_eq!(
+            b.to_trap(),
+            (cause::FETCH_ACCESS, at + 6, at + 6),
+            "timed {timed}"
+        );
+    });
+}
+
+#[test]
+fn faults_of_a_crossing_instruction_name_the_second_page() {
+    both(|timed| {
+        let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+        let (page, tables) = (BASE + 0x2000, BASE + 0x8000);
+        let mut t = Sv39::new(b.w.ram(), BASE, tables);
+        t.map(0x4000, page, 4096, USER_ALL);
+        t.map(0x6000, page + 0x1000, 4096, USER_ALL);
+        t.map(0x7000, page + 0x2000, 4096, USER_ALL);
+        let satp = t.satp();
+        // addi a1, a1, 1 across the boundary, then ecall.
+        b.put(page + 0xffc, &[0x8593_0001, 0x0073_0015]);
+        b.put(page + 0x1ffc, &[0x8593_0001, 0x0073_0015]);
+        b.put(page + 0x1004, &[0]);
+        b.put(page + 0x2000, &[0x0073_0025]);
+        b.enter(0, 0x4ffc, satp, 0, OPEN);
+        assert_eq!(b.to_trap(), (cause::FETCH_PAGE, 0x4ffe, 0x5000));
+        // Mapped behind one another at other addresses: the second half is that of the second page.
+        b.enter(0, 0x6ffc, satp, 0, OPEN);
+        b.h.set_reg(11, 0);
+        assert_eq!(b.to_trap(), (cause::ECALL_U, 0x7002, 0), "timed {timed}");
+        assert_eq!(b.h.reg(11), 2);
+    });
+}
+
+#[test]
+fn sub_page_protection_of_data() {
+    both(|timed| {
+        let data = BASE + 0x3000;
+        // TOR: up to data + 0x20 everything, from there on nothing for S.
+        for (at, ok) in [
+            (0x0u64, true),
+            (0x18, true),
+            (0x20, false),
+            (0x40, false),
+            (0x18, true),
+        ] {
+            let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+            // Load twice: the second one may come from the filter.
+            b.put(
+                BASE + 0x1000,
+                &[
+                    i(Op::Ld, 5, 6, 0),
+                    s(Op::Sd, 5, 7, 0),
+                    i(Op::Ld, 5, 7, 0),
+                    n(Op::Ecall),
+                ],
+            );
+            b.enter(1, BASE + 0x1000, 0, 0, ((data + 0x20) >> 2, 0, 0x0f));
+            b.h.set_reg(6, data);
+            b.h.set_reg(7, data + at);
+            let want = if ok {
+                (cause::ECALL_U + 1, BASE + 0x100c)
+            } else {
+                (cause::STORE_ACCESS, BASE + 0x1004)
+            };
+            let (c, pc, _) = b.to_trap();
+            assert_eq!((c, pc), want, "at {at:#x}");
+        }
+    });
+}
+
+#[test]
+fn reserved_rounding_modes_are_illegal() {
+    both(|timed| {
+        for (frm, rm, legal) in [
+            (0u8, 5u8, false),
+            (0, 6, false),
+            (5, 7, false),
+            (7, 7, false),
+            (5, 0, true),
+            (4, 7, true),
+        ] {
+            let add = common::rm(Op::FaddD, 1, 2, 3, rm);
+            let mut b = Bare::new(HartConfig::rocket(), timed, &[add, n(Op::Ecall)]);
+            b.h.csr.mstatus |= status::FS;
+            b.h.csr.frm = frm;
+            let want = if legal {
+                (cause::ECALL_U + 3, BASE + 4, 0)
+            } else {
+                (cause::ILLEGAL, BASE, add as u64)
+            };
+            assert_eq!(b.to_trap(), want, "frm {frm} rm {rm}");
+        }
+    });
+}
+
+#[test]
+fn floating_point_off_is_illegal_and_changes_nothing() {
+    both(|timed| {
+        for w in [
+            r(Op::FsgnjD, 1, 2, 3),
+            i(Op::Fld, 1, 6, 0),
+            s(Op::Fsd, 1, 6, 0),
+            i(Op::Csrrs, 5, 0, 1),
+        ] {
+            let mut b = Bare::new(HartConfig::rocket(), timed, &[w]);
+            b.h.set_reg(6, BASE + 0x2000);
+            b.h.set_freg(1, 77);
+            b.h.set_freg(2, 99);
+            assert_eq!(b.to_trap(), (cause::ILLEGAL, BASE, w as u64));
+            assert_eq!(b.h.freg(1), 77);
+            assert_eq!(b.w.ram().read_u64(0x2000), Some(0));
+        }
+    });
+}
+
+#[test]
+fn a_handler_that_traps_for_ever_comes_to_its_limit() {
+    both(|timed| {
+        let mut b = Bare::new(HartConfig::rocket(), timed, &[n(Op::Ecall)]);
+        b.put(TRAP, &[0]);
+        b.h.run(&mut b.code, &mut b.w, 1000);
+        assert!(b.h.cycle >= 1000 && b.h.cycle < 1100);
+        let mut b = Bare::new(HartConfig::rocket(), timed, &[n(Op::Ecall)]);
+        b.h.csr.mtvec = 0;
+        b.h.run(&mut b.code, &mut b.w, 1000);
+        assert!(b.h.cycle >= 1000 && b.h.cycle < 1100);
+        assert_eq!(b.h.csr.mcause, cause::FETCH_ACCESS);
+    });
+}
+
+#[test]
+fn stores_to_code_are_seen_after_fence_i() {
+    both(|timed| {
+        // Overwrites the instruction behind the fence; runs twice, so that it is decoded the first time.
+        let words = [
+            s(Op::Sw, 6, 7, 0),
+            n(Op::FenceI),
+            i(Op::Addi, 5, 5, 1), // becomes addi x5, x5, 16
+            n(Op::Ecall),
+        ];
+        let mut b = Bare::new(HartConfig::rocket(), timed, &words);
+        b.h.set_reg(7, BASE + 8);
+        for (word, want) in [
+            (words[2], 1),
+            (i(Op::Addi, 5, 5, 16), 16),
+            (i(Op::Addi, 5, 5, 3), 3),
+        ] {
+            b.h.pc = BASE;
+            b.h.set_reg(5, 0);
+            b.h.set_reg(6, word as u64);
+            b.to_trap();
+            assert_eq!(b.h.reg(5), want, "timed {timed}");
+        }
+    });
+}
