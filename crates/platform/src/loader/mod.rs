@@ -189,7 +189,9 @@ impl Plan {
         const ALIGN: u64 = 4096;
         let (role, size) = (Role::DeviceTree, tree.len() as u64);
         let addr = ram.end.saturating_sub(size) & !(ALIGN - 1);
-        let used = self.segments.iter().map(|s| s.addr + s.memory_size).max();
+        // Parts above, in NVMM, are not in its way.
+        let below = self.segments.iter().filter(|s| s.addr < ram.end);
+        let used = below.map(|s| s.addr + s.memory_size).max();
         let free = RamRange {
             start: used.unwrap_or(ram.start),
             end: ram.end,
