@@ -38,6 +38,8 @@ pub enum Command {
     Machine(MachineCommand),
     #[command(subcommand)]
     Image(ImageCommand),
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 const BOOT_EXAMPLES: &str = "\
@@ -140,15 +142,15 @@ pub struct MachineArgs {
     /// Change a value of the description for this run; see `nagori machine show` for the keys.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Delay method of NVMM at the start; the guest can switch it.
-    #[arg(long, value_name = "METHOD", value_parser = method)]
-    pub method: Option<Method>,
 }
 
 /// How to run, and what to report.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub struct RunArgs {
+    /// Delay method of NVMM at the start: dram, coarse, fine or extended. The guest can switch.
+    #[arg(long, value_name = "METHOD", value_parser = method)]
+    pub method: Option<Method>,
     /// Without the timing model: every instruction takes the same time. The guest can switch.
     #[arg(long, conflicts_with = "timed")]
     pub functional: bool,
@@ -289,6 +291,52 @@ pub enum ImageCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  nagori bench board
+  nagori bench board --plot board.svg --json > board.json
+  nagori bench board --quick --methods fine,extended --set memory.controller.machines=4
+
+The published figures are those of the reference board (Omori and Kimura, Waseda University,
+2021): average latency of an access of two micro-benchmarks in Linux user space. The model's
+constants were fitted on the cells shown, and on no others.";
+
+/// Run benchmarks in the guest and print their results.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    Board(BoardArgs),
+}
+
+/// Measure the latency of NVMM under every delay method, beside the published figures.
+///
+/// Boots Linux, reads and writes NVMM from user space with strides (locality) and in several
+/// banks in turn (bank parallelism), and prints the average latency of an access in ns.
+#[derive(Debug, Args)]
+#[command(after_long_help = BENCH_EXAMPLES)]
+pub struct BoardArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Accesses measured in each cell.
+    #[arg(long, value_name = "N", default_value_t = 4096,
+          value_parser = clap::value_parser!(u32).range(1..=49152), conflicts_with = "quick")]
+    pub accesses: u32,
+    /// Fewer accesses: 512 in each cell.
+    #[arg(long)]
+    pub quick: bool,
+    /// Delay methods, separated by commas.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = method,
+          default_values_t = Method::ALL)]
+    pub methods: Vec<Method>,
+    /// A list of {op, benchmark, value, method, latency_ns} on stdout, instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Draw the results into a file; the name ends in .svg or .png.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
 }
 
 /// Parses a delay method.

@@ -29,6 +29,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
         };
         settings.push(format!("memory.expose={how}"));
     }
+    settings.extend(a.run_args.settings());
     let description = a.machine.resolve(&settings)?;
     let software = Software {
         kernel: a.kernel.clone(),

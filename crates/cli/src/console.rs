@@ -122,6 +122,24 @@ enum Input {
     Closed,
 }
 
+/// The host's side of the guest's console.
+pub trait Port {
+    /// Whether a person sits at it.
+    fn interactive(&self) -> bool;
+    /// Whether input can still come.
+    fn is_open(&self) -> bool;
+    /// Input that there is, or comes within a time (`None`: any time) unless a signal comes.
+    fn events(&mut self, wait: Option<Duration>) -> anyhow::Result<Vec<Event>>;
+    /// Takes what the guest printed.
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
+    /// Tells the user something in between.
+    fn message(&mut self, text: &str);
+    /// Tells the keys.
+    fn help(&mut self) {
+        self.message(&format!("nagori: {KEYS}"));
+    }
+}
+
 /// How the console is to behave.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -173,18 +191,26 @@ impl<'a> Console<'a> {
         })
     }
 
-    /// Whether a person sits at it.
-    pub fn interactive(&self) -> bool {
+    /// Closes the console, the cursor at the start of a line.
+    pub fn close(mut self) -> anyhow::Result<()> {
+        if !self.at_line_start {
+            let end: &[u8] = if self.interactive() { b"\r\n" } else { b"\n" };
+            self.write(end)?;
+        }
+        Ok(())
+    }
+}
+
+impl Port for Console<'_> {
+    fn interactive(&self) -> bool {
         self.raw.is_some()
     }
 
-    /// Whether input can still come.
-    pub fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.input != Input::Closed
     }
 
-    /// Input that there is, or comes within a time (`None`: any time) unless a signal comes.
-    pub fn events(&mut self, wait: Option<Duration>) -> anyhow::Result<Vec<Event>> {
+    fn events(&mut self, wait: Option<Duration>) -> anyhow::Result<Vec<Event>> {
         if self.input == Input::Closed && wait == Some(Duration::ZERO) {
             return Ok(Vec::new());
         }
@@ -225,8 +251,7 @@ impl<'a> Console<'a> {
         })
     }
 
-    /// Writes what the guest printed.
-    pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let Some(last) = bytes.last() else {
             return Ok(());
         };
@@ -237,26 +262,11 @@ impl<'a> Console<'a> {
         Ok(())
     }
 
-    /// Tells the user something in between.
-    pub fn message(&mut self, text: &str) {
+    fn message(&mut self, text: &str) {
         let text = text.trim_end().replace('\n', "\r\n");
         let before = if self.at_line_start { "" } else { "\r\n" };
         let _ = write!(stderr(), "{before}{text}\r\n");
         self.at_line_start = true;
-    }
-
-    /// Tells the keys.
-    pub fn help(&mut self) {
-        self.message(&format!("nagori: {KEYS}"));
-    }
-
-    /// Closes the console, the cursor at the start of a line.
-    pub fn close(mut self) -> anyhow::Result<()> {
-        if !self.at_line_start {
-            let end: &[u8] = if self.interactive() { b"\r\n" } else { b"\n" };
-            self.write(end)?;
-        }
-        Ok(())
     }
 }
 

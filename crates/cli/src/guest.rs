@@ -1,7 +1,7 @@
 //! Runs a machine that has been loaded, with its console, to its end.
 
 use crate::args::{MachineArgs, RunArgs, StatsFormat};
-use crate::console::{self, Console, Event};
+use crate::console::{self, Console, Event, Port};
 use crate::output::{self, Exit, Messages};
 use crate::signals::Signals;
 use crate::tables;
@@ -11,7 +11,7 @@ use nagori_platform::clock::Ps;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::devices::uart::Uart;
 use nagori_platform::loader::{Plan, Symbols};
-use nagori_platform::machine::{Machine, Quiet, Stop};
+use nagori_platform::machine::{Machine, Quiet, Report, Stop};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -29,9 +29,16 @@ impl MachineArgs {
     pub fn resolve(&self, more: &[String]) -> anyhow::Result<Description> {
         let mut settings = self.set.clone();
         settings.extend_from_slice(more);
-        settings.extend(self.method.map(|m| format!("method={}", m.name())));
         let library = Library::installed();
         Ok(Description::load(&library, &self.machine, &settings)?)
+    }
+}
+
+impl RunArgs {
+    /// What the options change in the machine's description.
+    pub fn settings(&self) -> Vec<String> {
+        let method = self.method.map(|m| format!("method={}", m.name()));
+        method.into_iter().collect()
     }
 }
 
@@ -69,6 +76,15 @@ impl End {
             End::Stuck => output::STUCK,
             End::Signal(n) => Exit(output::SIGNAL.saturating_add(n)),
             End::Quit => output::SUCCESS,
+        }
+    }
+
+    /// In words.
+    pub fn describe(self) -> String {
+        match (self.message(), self) {
+            (Some(text), _) => text,
+            (None, End::Off(code)) => format!("its exit code is {code}"),
+            (None, _) => self.name().into(),
         }
     }
 
@@ -133,6 +149,20 @@ fn run_with<O: Watch>(
     Ok(end.exit())
 }
 
+/// Runs a job for its statistics, with another console than this program's.
+pub fn measure(
+    description: &Description,
+    job: &Job,
+    port: &mut dyn Port,
+) -> anyhow::Result<(End, Report)> {
+    let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
+    machine.set_timed(job.timed);
+    load(&mut machine, &job.plan, false)?;
+    let signals = Signals::catch()?;
+    let end = drive(&mut machine, port, &signals, job)?;
+    Ok((end, machine.report()))
+}
+
 /// Puts the software into memory and the harts at its start.
 fn load<O: Watch>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> anyhow::Result<()> {
     let base = machine.config().memory.base;
@@ -153,7 +183,7 @@ fn load<O: Watch>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> anyhow:
 
 fn drive<O: Watch>(
     machine: &mut Machine<O>,
-    console: &mut Console,
+    console: &mut dyn Port,
     signals: &Signals,
     job: &Job,
 ) -> anyhow::Result<End> {
@@ -243,7 +273,7 @@ fn paced(slice: u64, took: Duration) -> u64 {
 fn htif<O: Watch>(
     machine: &mut Machine<O>,
     job: &Job,
-    console: &mut Console,
+    console: &mut dyn Port,
 ) -> anyhow::Result<Option<End>> {
     /// Device and command of a character to the console, in the upper 16 bits.
     const PUT: u64 = 0x0101;

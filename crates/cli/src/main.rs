@@ -3,12 +3,14 @@
 
 mod args;
 mod bare;
+mod bench;
 mod boot;
 mod console;
 mod guest;
 mod image;
 mod machine;
 mod output;
+mod plot;
 mod signals;
 mod tables;
 mod trace;
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         Command::Bare(a) => bare::command(a, &out),
         Command::Machine(a) => machine::command(a),
         Command::Image(a) => image::command(a, &out),
+        Command::Bench(a) => bench::command(a, &out),
     };
     match result {
         Ok(Exit(code)) => ExitCode::from(code),

@@ -1,0 +1,257 @@
+//! `nagori bench`: benchmarks in the guest.
+
+mod capture;
+mod rows;
+
+pub use rows::{find, Benchmark, Cell, Op, Row, BENCHMARKS, OPS};
+
+use crate::args::{BenchCommand, BoardArgs, RunArgs};
+use crate::boot::{self, Software};
+use crate::guest::{self, End, Job};
+use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::{console, image, plot, tables};
+use anyhow::{bail, Context};
+use capture::Capture;
+use indicatif::{ProgressBar, ProgressStyle};
+use nagori_memtime::Method;
+use nagori_platform::machine::Report;
+use serde_json::json;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// The machine whose figures were published.
+const PUBLISHED_MACHINE: &str = "vc707";
+/// Accesses of a cell with --quick.
+const QUICK: u32 = 512;
+
+/// Runs the command.
+pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Exit> {
+    match command {
+        BenchCommand::Board(a) => board(a, messages),
+    }
+}
+
+fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    // What can be wrong is looked for before the minutes that the rest takes.
+    if let Some(path) = &a.plot {
+        plot::check_name(path)?;
+    }
+    let description = a.machine.resolve(&[])?;
+    let mut methods = a.methods.clone();
+    methods.sort_by_key(|&m| Method::ALL.iter().position(|&n| n == m));
+    methods.dedup();
+    let accesses = if a.quick { QUICK } else { a.accesses };
+    let warmup = (accesses / 4).max(1);
+    let names: Vec<_> = methods.iter().map(|m| m.name()).collect();
+    let software = Software {
+        append: Some("quiet".into()),
+        run: Some(format!(
+            "bench-board --accesses {accesses} --warmup {warmup} --methods {}",
+            names.join(",")
+        )),
+        ..Software::default()
+    };
+    let image = image::build(&image::options(&a.cache)?, messages)?;
+    let args = RunArgs::default();
+    let job = Job {
+        plan: boot::plan(&description, &software, Some(&image))?,
+        symbols: Default::default(),
+        tohost: None,
+        timed: false,
+        console: console::Options {
+            interactive: false,
+            send_end: false,
+        },
+        args: &args,
+    };
+
+    let cells = rows::cells(&methods);
+    let bar = progress(cells.len(), messages);
+    let mut capture = Capture::new(|line| progress_line(&bar, line));
+    let outcome = guest::measure(&description, &job, &mut capture);
+    bar.finish_and_clear();
+    let (end, report) = outcome?;
+    let lines = capture.lines();
+    match end {
+        End::Off(0) => {}
+        End::Signal(_) => return Ok(end.exit()),
+        _ => bail!(
+            "the guest failed ({}); the end of what it printed:\n{}",
+            end.describe(),
+            tail(&lines)
+        ),
+    }
+    let measured = collect(&lines, &cells)?;
+    let published = match description.config.name == PUBLISHED_MACHINE {
+        true => rows::published()?,
+        false => Vec::new(),
+    };
+    if !published.is_empty() && !a.machine.set.is_empty() {
+        messages.warning("the published figures are those of the machine without --set");
+    }
+    if let Some(path) = &a.plot {
+        plot::board(path, &description.config.name, &measured, &published)?;
+        messages.note(&format!("the plot is in {}", path.display()));
+    }
+    match a.json {
+        true => output::print_json(&json!(measured))?,
+        false => output::print(&text(&methods, &measured, &published, &report))?,
+    }
+    Ok(SUCCESS)
+}
+
+fn progress(cells: usize, messages: &Messages) -> ProgressBar {
+    if messages.quiet() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(cells as u64);
+    let template = "{spinner} {msg:28} {bar:32} {pos}/{len} cells  {elapsed}";
+    bar.set_style(ProgressStyle::with_template(template).expect("a template"));
+    if bar.is_hidden() {
+        messages.note("booting Linux and measuring; this takes a minute or so");
+    } else {
+        bar.set_message("booting Linux");
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+    bar
+}
+
+fn progress_line(bar: &ProgressBar, line: &str) {
+    if let Some(Ok(row)) = Row::parse(line) {
+        bar.inc(1);
+        let (op, benchmark) = (row.op.name(), row.benchmark.name());
+        bar.set_message(format!("{} {op} {benchmark} {}", row.method, row.value));
+    }
+}
+
+/// The last lines of a console.
+fn tail(lines: &[String]) -> String {
+    const LINES: usize = 20;
+    let from = lines.len().saturating_sub(LINES);
+    lines[from..]
+        .iter()
+        .map(|l| format!("  | {l}\n"))
+        .collect::<String>()
+        .trim_end()
+        .to_string()
+}
+
+/// The rows of all cells, each of them once.
+fn collect(lines: &[String], cells: &[Cell]) -> anyhow::Result<Vec<Row>> {
+    let mut found = Vec::new();
+    for line in lines {
+        if let Some(row) = Row::parse(line) {
+            found.push(row?);
+        }
+    }
+    cells
+        .iter()
+        .map(|&cell| {
+            let mut of_cell = found.iter().filter(|r| r.cell() == cell);
+            let row = of_cell.next();
+            let name = || {
+                let (op, b) = (cell.op.name(), cell.benchmark.name());
+                format!("{op} {b} {} {}", cell.value, cell.method)
+            };
+            if of_cell.next().is_some() {
+                bail!("the guest printed two results for {}", name());
+            }
+            row.copied().with_context(|| {
+                format!(
+                    "the guest printed no result for {}; the end of what it printed:\n{}",
+                    name(),
+                    tail(lines)
+                )
+            })
+        })
+        .collect()
+}
+
+/// Tables of all results.
+fn text(methods: &[Method], measured: &[Row], published: &[Row], report: &Report) -> String {
+    let mut out = String::new();
+    for op in OPS {
+        for (benchmark, values) in BENCHMARKS {
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                out,
+                "{} {}: average latency of an access in ns",
+                benchmark.name(),
+                op.name()
+            );
+            out.push_str(&table(op, benchmark, values, methods, measured, published));
+            out.push('\n');
+        }
+    }
+    if let Some(fit) = rows::fit(measured, published) {
+        let w = fit.worst;
+        let _ = writeln!(
+            out,
+            "{} published cells: mean absolute error {:.1} %, largest {:+.1} % ({} {} {} {})\n",
+            fit.cells,
+            fit.mean_absolute,
+            fit.largest,
+            w.benchmark.name(),
+            w.op.name(),
+            w.value,
+            w.method
+        );
+    }
+    let _ = writeln!(
+        out,
+        "The whole run, boot included: {} of guest time, {} instructions; what was timed:",
+        tables::duration(report.elapsed_ps),
+        tables::grouped(report.instructions)
+    );
+    out.push_str(&tables::memory(report, false));
+    out
+}
+
+fn table(
+    op: Op,
+    benchmark: Benchmark,
+    values: &[u64],
+    methods: &[Method],
+    measured: &[Row],
+    published: &[Row],
+) -> String {
+    let cell = |value, method| Cell {
+        op,
+        benchmark,
+        value,
+        method,
+    };
+    let compared = |m: Method| {
+        values
+            .iter()
+            .any(|&v| find(published, cell(v, m)).is_some())
+    };
+    let mut head = vec![benchmark.axis().to_string()];
+    for &m in methods {
+        head.push(m.name().into());
+        if compared(m) {
+            head.extend(["published".into(), "error".into()]);
+        }
+    }
+    let mut t = tables::table(head);
+    for &value in values {
+        let mut cells = vec![value.to_string()];
+        for &m in methods {
+            let ours = find(measured, cell(value, m)).map(|r| r.latency_ns);
+            let theirs = find(published, cell(value, m)).map(|r| r.latency_ns);
+            let shown = |v: Option<f64>, digits| {
+                v.map_or("-".to_string(), |v: f64| format!("{v:.digits$}"))
+            };
+            cells.push(shown(ours, 1));
+            if compared(m) {
+                cells.push(shown(theirs, 0));
+                cells.push(match (ours, theirs) {
+                    (Some(a), Some(b)) => format!("{:+.1} %", rows::error_percent(a, b)),
+                    _ => String::new(),
+                });
+            }
+        }
+        tables::row(&mut t, cells);
+    }
+    tables::text(&t)
+}
