@@ -8,7 +8,7 @@ use crate::mem::block_shift;
 use crate::mmu::RunPoint;
 use crate::pmp::Access;
 use crate::predict::Outcome;
-use crate::trap::{cause, status, Trap};
+use crate::trap::{cause, status, Trap, RETRY};
 use crate::world::World;
 use crate::cache::{Notice, NO_SLOT};
 use nagori_isa::{Format, Op};
@@ -60,6 +60,7 @@ impl Hart {
             if self.timer_cycle > self.cycle {
                 stop = stop.min(self.timer_cycle);
             }
+            self.yield_at = limit;
             self.recheck = false;
             self.apply_notices(code, w);
             if self.waiting {
@@ -105,6 +106,13 @@ impl Hart {
                         self.leave = false;
                         return Exit::Device;
                     }
+                    End::Trap(i, t) if t == RETRY => {
+                        self.cycle += ops[i].cost as u64;
+                        self.instret += i as u64;
+                        self.pc = pc.wrapping_add(ops[i].off as u64);
+                        self.pending = 0;
+                        return Exit::Limit;
+                    }
                     End::Trap(i, t) => {
                         self.cycle += ops[i].cost as u64;
                         self.instret += i as u64;
@@ -125,21 +133,26 @@ impl Hart {
 
     /// Makes sure that the line of an instruction is in L1I, at the cost it has.
     #[inline(always)]
-    fn fetch_line<W: World>(&mut self, w: &mut W, va: u64, at: RunPoint) {
+    fn fetch_line<W: World>(&mut self, w: &mut W, va: u64, at: RunPoint) -> Result<(), Trap> {
         let key = va & !63 | (self.privilege as u64) << 3;
-        if self.fetch.at((va >> 6) as usize).read != key {
-            self.fetch_line_slow(w, va, key, at);
+        if self.fetch.at((va >> 6) as usize).read == key {
+            return Ok(());
         }
+        self.fetch_line_slow(w, va, key, at)
     }
 
     #[cold]
     #[inline(never)]
-    fn fetch_line_slow<W: World>(&mut self, w: &mut W, va: u64, key: u64, at: RunPoint) {
+    fn fetch_line_slow<W: World>(&mut self, w: &mut W, va: u64, key: u64, at: RunPoint) -> Result<(), Trap> {
         let p = self.privilege;
         // The block was decoded, so the address was legal then; a fault now can only
         // come from a table that changed without sfence, and costs no more than a walk.
-        let Ok((pa, way)) = self.translate_timed(w, va, Access::Fetch, p, at) else { return };
-        let index = self.l1i_touch(w, pa, at);
+        let (pa, way) = match self.translate_timed(w, va, Access::Fetch, p, at) {
+            Ok(found) => found,
+            Err(t) if t == RETRY => return Err(t),
+            Err(_) => return Ok(()),
+        };
+        let index = self.l1i_touch(w, pa, at)?;
         let slot = (va >> 6) as usize & (SLOTS - 1);
         let cache = &mut w.coherence().l1i[self.id];
         let old_slot = cache.slot(index);
@@ -152,6 +165,7 @@ impl Hart {
         }
         cache.set_slot(index, slot as u16);
         *self.fetch.at_mut(slot) = FilterEntry { read: key, write: NEVER, delta: 0, l1: index as u16, way };
+        Ok(())
     }
 
     #[inline(always)]
@@ -188,8 +202,11 @@ impl Hart {
         if TIMED {
             if self.pending != 0 {
                 self.cycle += self.pending_stall(ops, self.pending);
+                self.pending = 0;
             }
-            self.fetch_line(w, pc0, RunPoint { offset: 0, pc: pc0 });
+            if let Err(t) = self.fetch_line(w, pc0, RunPoint { offset: 0, pc: pc0 }) {
+                return End::Trap(0, t);
+            }
         }
         let mut next = end;
         let shift = block_shift(TIMED);
@@ -343,7 +360,7 @@ impl Hart {
             }
             if TIMED && p.flags & NEW_LINE != 0 {
                 let last = pc!().wrapping_add(p.len.max(2) as u64 - 1);
-                self.fetch_line(w, last, at!());
+                check!(self.fetch_line(w, last, at!()));
             }
             if W::RETIRE {
                 let raw = self.raw_at(w, pc!(), p.len);

@@ -151,6 +151,12 @@ pub struct Hart {
     pub(crate) fetch: Filter,
     pub(crate) last_way: u8,
     pub(crate) last_store: u64,
+    /// Core cycle from which the memory bus is not to be used: others are behind.
+    pub(crate) yield_at: u64,
+    /// Page and side of a walk that has been charged but not finished.
+    pub(crate) walk_begun: Option<(u64, bool)>,
+    /// Line of a fill whose victim is gone already, and the entry for it.
+    pub(crate) refill: Option<(u64, usize)>,
     /// Data context: see `filter`.
     pub(crate) dctx: u64,
     /// Bumped when translations or permissions of fetches change.
@@ -190,6 +196,9 @@ impl Hart {
             fetch: Filter::default(),
             last_way: crate::tlb::NO_WAY,
             last_store: 0,
+            yield_at: u64::MAX,
+            walk_begun: None,
+            refill: None,
             dctx: 0,
             generation: 0,
             leave: false,

@@ -7,7 +7,7 @@ use crate::hart::Hart;
 use crate::mmu::{Fault, RunPoint};
 use crate::pmp::Access;
 use crate::tlb::NO_WAY;
-use crate::trap::{cause, Trap};
+use crate::trap::{cause, Trap, RETRY};
 use crate::world::{LineKind, Requester, World};
 
 /// Bits of an address inside a filter block: a line in timed mode, a page otherwise.
@@ -62,7 +62,7 @@ impl Hart {
         let write = access == Access::Write;
         let mut index = 0;
         if TIMED {
-            index = self.l1d_touch(w, pa, if write { LineKind::Store } else { LineKind::Load }, at);
+            index = self.l1d_touch(w, pa, if write { LineKind::Store } else { LineKind::Load }, at)?;
         }
         if write {
             self.store_side_effects(w, pa);
@@ -228,7 +228,16 @@ impl Hart {
             self.check_store(w, va, size)?;
             return Ok(false);
         };
-        match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
+        let place = match self.resolve::<W, TIMED>(w, va, size, Access::Write, at) {
+            Err(t) => {
+                if t == RETRY {
+                    self.reservation = reserved;
+                }
+                return Err(t);
+            }
+            Ok(p) => p,
+        };
+        match place {
             Place::Ram(o) if (w.ram_base() + o) & !63 == line => {
                 write_ram(w, o, size, value);
                 Ok(true)
@@ -316,12 +325,8 @@ impl Hart {
         let (line, state) = w.coherence().l1d[id].entry(index);
         if state == LineState::Dirty {
             self.stats.l1d_flushes += 1;
-            let start = self.cycle;
-            let later = self.config.timing.release_offset as u64;
-            let req = self.line_request(at, later, line, LineKind::Flush);
-            let ack = w.write_line(&req);
-            self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
-            self.stats.memory_stall_cycles += self.cycle - start;
+            let later = self.config.timing.release_offset;
+            self.write_line(w, line, LineKind::Flush, later, at);
         }
         if state == LineState::Invalid {
             return;
@@ -390,9 +395,7 @@ impl Hart {
             None => {
                 if w.coherence().holders(id, line).1.is_some() {
                     self.stats.probes += 1;
-                    let req = self.line_request(at, 0, line, LineKind::Flush);
-                    let ack = w.write_line(&req);
-                    self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+                    self.write_line(w, line, LineKind::Flush, 0, at);
                 }
             }
         }
@@ -418,7 +421,7 @@ impl Hart {
             return Err(Trap::new(cause::STORE_ACCESS, va));
         }
         if TIMED {
-            self.l1d_touch(w, pa, LineKind::Store, at);
+            self.l1d_touch(w, pa, LineKind::Store, at)?;
         }
         self.store_side_effects(w, pa);
         for k in 0..8 {

@@ -8,7 +8,7 @@ use crate::filter::EMPTY;
 use crate::hart::{Hart, Privilege};
 use crate::pmp::Access;
 use crate::tlb::{TlbHit, NO_WAY};
-use crate::trap::{cause, status, Trap};
+use crate::trap::{cause, status, Trap, RETRY};
 use crate::world::{LineKind, LineRequest, World};
 
 const V: u64 = 1;
@@ -36,11 +36,14 @@ pub(crate) enum Side {
 pub(crate) enum Fault {
     Page,
     Access,
+    /// See `trap::RETRY`.
+    Retry,
 }
 
 impl Fault {
     pub(crate) fn trap(self, access: Access, va: u64) -> Trap {
         let c = match (self, access) {
+            (Fault::Retry, _) => return RETRY,
             (Fault::Page, Access::Fetch) => cause::FETCH_PAGE,
             (Fault::Page, Access::Read) => cause::LOAD_PAGE,
             (Fault::Page, Access::Write) => cause::STORE_PAGE,
@@ -73,7 +76,7 @@ impl Hart {
         &mut self,
         w: &mut Wd,
         va: u64,
-        mut step: impl FnMut(&mut Self, &mut Wd, u64, u64, bool),
+        mut step: impl FnMut(&mut Self, &mut Wd, u64, u64, bool) -> Result<(), Fault>,
     ) -> Result<(u8, u64), Fault> {
         if (va as i64) << 25 >> 25 != va as i64 {
             return Err(Fault::Page);
@@ -84,7 +87,7 @@ impl Hart {
             let at = table + vpn * 8;
             let pte = self.read_pte(w, at)?;
             let leaf = pte & (R | X) != 0;
-            step(self, w, at, pte, leaf || level == 0);
+            step(self, w, at, pte, leaf || level == 0)?;
             if pte & V == 0 || pte & RESERVED != 0 || pte & (R | W) == W {
                 return Err(Fault::Page);
             }
@@ -135,7 +138,7 @@ impl Hart {
         if !self.translates(p) {
             return Ok(va);
         }
-        let (level, pte) = self.walk(w, va, |_, _, _, _, _| {}).map_err(|f| f.trap(access, va))?;
+        let (level, pte) = self.walk(w, va, |_, _, _, _, _| Ok(())).map_err(|f| f.trap(access, va))?;
         if !self.permits(pte, access, p) {
             return Err(Fault::Page.trap(access, va));
         }
@@ -175,22 +178,30 @@ impl Hart {
             }
             return Ok((Self::page_address(level, pte, va), way));
         }
-        match side {
-            Side::Inst => self.stats.itlb_misses += 1,
-            Side::Data => self.stats.dtlb_misses += 1,
-        }
         let t = self.config.timing;
-        self.cycle += t.tlb_miss as u64;
+        let walk = (vpn, side == Side::Inst);
+        if self.walk_begun != Some(walk) {
+            self.walk_begun = Some(walk);
+            match side {
+                Side::Inst => self.stats.itlb_misses += 1,
+                Side::Data => self.stats.dtlb_misses += 1,
+            }
+            self.cycle += t.tlb_miss as u64;
+        }
         let leaf = self.walk(w, va, |h, w, pa, pte, leaf| {
+            if !leaf && h.walks.lookup(pa).is_some() {
+                return Ok(());
+            }
+            h.l1d_touch(w, pa, LineKind::PageWalk, at).map_err(|_| Fault::Retry)?;
             if !leaf {
-                if h.walks.lookup(pa).is_some() {
-                    return;
-                }
                 h.cycle += t.ptw_level as u64;
                 h.walks.insert(pa, pte);
             }
-            h.l1d_touch(w, pa, LineKind::PageWalk, at);
+            Ok(())
         });
+        if leaf != Err(Fault::Retry) {
+            self.walk_begun = None;
+        }
         let (level, pte) = leaf.map_err(|f| f.trap(access, va))?;
         let (way, lost) = match side {
             Side::Inst => self.itlb.insert(vpn, level, asid, pte),
@@ -224,9 +235,45 @@ impl Hart {
         }
     }
 
+    /// Whether the memory bus may be used now; otherwise the instruction has to be tried again.
+    fn bus_free(&self, at: RunPoint) -> Result<(), Trap> {
+        if self.cycle + at.offset < self.yield_at {
+            Ok(())
+        } else {
+            Err(RETRY)
+        }
+    }
+
+    /// Fills a line; the hart's time moves on to its first beat and `penalty` cycles.
+    fn read_line<Wd: World>(&mut self, w: &mut Wd, line: u64, kind: LineKind, penalty: u32, at: RunPoint) {
+        let start = self.cycle;
+        let req = self.line_request(at, 0, line, kind);
+        let first = w.read_line(&req);
+        self.cycle = (first + penalty as u64).saturating_sub(at.offset).max(start);
+        self.stats.memory_stall_cycles += self.cycle - start;
+    }
+
+    /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement.
+    pub(crate) fn write_line<Wd: World>(&mut self, w: &mut Wd, line: u64, kind: LineKind, later: u32, at: RunPoint) {
+        let start = self.cycle;
+        let req = self.line_request(at, later as u64, line, kind);
+        let ack = w.write_line(&req);
+        self.cycle = ack.saturating_sub(at.offset).max(start);
+        self.stats.memory_stall_cycles += self.cycle - start;
+    }
+
     /// Brings a line into L1D (if it is not there with the needed right); the
     /// hart's time moves on by the cost. Index of the line.
-    pub(crate) fn l1d_touch<Wd: World>(&mut self, w: &mut Wd, pa: u64, kind: LineKind, at: RunPoint) -> usize {
+    ///
+    /// A miss is up to three transfers. Each happens only while no other hart
+    /// is behind; what is done stays done when the instruction is tried again.
+    pub(crate) fn l1d_touch<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        pa: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Result<usize, Trap> {
         let line = pa & !63;
         let id = self.id;
         let write = kind == LineKind::Store;
@@ -234,23 +281,24 @@ impl Hart {
         let present = c.l1d[id].find(line);
         if let Some(i) = present {
             match c.l1d[id].entry(i).1 {
-                LineState::Dirty => return i,
+                LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
                     c.l1d[id].set(i, line, LineState::Dirty);
-                    return i;
+                    return Ok(i);
                 }
                 LineState::Shared if write => {}
-                _ => return i,
+                _ => return Ok(i),
             }
         }
-        let start = self.cycle;
+        self.bus_free(at)?;
         let t = self.config.timing;
-        let index = match present {
-            Some(i) => {
+        let index = match (self.refill, present) {
+            (Some((l, i)), _) if l == line => i,
+            (_, Some(i)) => {
                 self.stats.l1d_upgrades += 1;
                 i
             }
-            None => {
+            (_, None) => {
                 match kind {
                     LineKind::Store => self.stats.l1d_store_misses += 1,
                     LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
@@ -259,20 +307,21 @@ impl Hart {
                 let i = w.coherence().l1d[id].victim(line);
                 let (old, state) = w.coherence().l1d[id].entry(i);
                 self.forget_line(w, i);
+                w.coherence().l1d[id].set(i, 0, LineState::Invalid);
+                self.refill = Some((line, i));
                 if state == LineState::Dirty {
                     self.stats.l1d_writebacks += 1;
-                    let req = self.line_request(at, t.release_offset as u64, old, LineKind::Evict);
-                    let ack = w.write_line(&req);
-                    self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+                    self.write_line(w, old, LineKind::Evict, t.release_offset, at);
                 }
                 i
             }
         };
-        self.fetch_shared(w, line, at);
-        let req = self.line_request(at, 0, line, kind);
-        let first = w.read_line(&req);
-        let penalty = (t.l1d_miss + t.hub).saturating_sub(t.load_latency) as u64;
-        self.cycle = (first + penalty).saturating_sub(at.offset).max(self.cycle);
+        self.refill = Some((line, index));
+        self.collect_dirty(w, line, at)?;
+        self.bus_free(at)?;
+        let penalty = (t.l1d_miss + t.hub).saturating_sub(t.load_latency);
+        self.read_line(w, line, kind, penalty, at);
+        self.refill = None;
         let c = w.coherence();
         let others = c.holders(id, line).0;
         c.probe(id, line, write);
@@ -282,19 +331,18 @@ impl Hart {
             (false, false) => LineState::Exclusive,
         };
         c.l1d[id].set(index, line, state);
-        self.stats.memory_stall_cycles += self.cycle - start;
-        index
+        Ok(index)
     }
 
-    /// If another hart has the line dirty, it is written back first.
-    fn fetch_shared<Wd: World>(&mut self, w: &mut Wd, line: u64, at: RunPoint) {
-        let (_, dirty) = w.coherence().holders(self.id, line);
-        if dirty.is_some() {
+    /// If another hart has the line dirty, it is written back, and stays there shared.
+    fn collect_dirty<Wd: World>(&mut self, w: &mut Wd, line: u64, at: RunPoint) -> Result<(), Trap> {
+        if w.coherence().holders(self.id, line).1.is_some() {
+            self.bus_free(at)?;
             self.stats.probes += 1;
-            let req = self.line_request(at, 0, line, LineKind::Probe);
-            let ack = w.write_line(&req);
-            self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+            self.write_line(w, line, LineKind::Probe, 0, at);
+            w.coherence().probe(self.id, line, false);
         }
+        Ok(())
     }
 
     /// The filter entry of an L1D line goes with it.
@@ -320,14 +368,13 @@ impl Hart {
     }
 
     /// Brings a line into L1I; the hart's time moves on by the cost. Index of the line.
-    pub(crate) fn l1i_touch<Wd: World>(&mut self, w: &mut Wd, pa: u64, at: RunPoint) -> usize {
+    pub(crate) fn l1i_touch<Wd: World>(&mut self, w: &mut Wd, pa: u64, at: RunPoint) -> Result<usize, Trap> {
         let line = pa & !63;
         let id = self.id;
         if let Some(i) = w.coherence().l1i[id].find(line) {
-            return i;
+            return Ok(i);
         }
-        let start = self.cycle;
-        self.stats.l1i_misses += 1;
+        self.bus_free(at)?;
         // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
         let c = w.coherence();
         let own = c.l1d[id].find(line).filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
@@ -338,17 +385,14 @@ impl Hart {
                 self.data.at_mut(slot as usize).write = crate::filter::NEVER;
             }
             self.stats.probes += 1;
-            let req = self.line_request(at, 0, line, LineKind::Probe);
-            let ack = w.write_line(&req);
-            self.cycle = ack.saturating_sub(at.offset).max(self.cycle);
+            self.write_line(w, line, LineKind::Probe, 0, at);
         } else {
-            self.fetch_shared(w, line, at);
-            w.coherence().probe(id, line, false);
+            self.collect_dirty(w, line, at)?;
         }
-        let req = self.line_request(at, 0, line, LineKind::Fetch);
-        let first = w.read_line(&req);
+        self.bus_free(at)?;
+        self.stats.l1i_misses += 1;
         let t = self.config.timing;
-        self.cycle = (first + (t.l1i_miss + t.hub) as u64).saturating_sub(at.offset).max(self.cycle);
+        self.read_line(w, line, LineKind::Fetch, t.l1i_miss + t.hub, at);
         let c = &mut w.coherence().l1i[id];
         let i = c.victim(line);
         let slot = c.slot(i);
@@ -357,8 +401,7 @@ impl Hart {
             *self.fetch.at_mut(slot as usize) = EMPTY;
         }
         c.set(i, line, LineState::Shared);
-        self.stats.memory_stall_cycles += self.cycle - start;
-        i
+        Ok(i)
     }
 }
 

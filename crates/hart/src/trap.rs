@@ -52,6 +52,10 @@ pub mod irq {
     pub const PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
 }
 
+/// Not a trap: the instruction needs the memory bus at a time that other harts have
+/// not reached yet. It is executed again when they have.
+pub(crate) const RETRY: Trap = Trap { cause: u64::MAX, tval: 0 };
+
 /// A synchronous exception.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trap {
@@ -130,6 +134,7 @@ impl Hart {
         let base = vector & !3;
         self.pc = if vector & 1 != 0 && interrupt { base.wrapping_add(4 * bit) } else { base };
         self.reservation = None;
+        self.walk_begun = None;
         if interrupt {
             self.stats.interrupts += 1;
         } else {

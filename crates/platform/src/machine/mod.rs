@@ -372,7 +372,7 @@ impl<O: Observer> Machine<O> {
                 return Stop::Idle(Ps::NEVER);
             };
             let limit = others
-                .saturating_add(self.config.quantum_cycles.into())
+                .saturating_add(if self.world.timed { 10 } else { u64::from(self.config.quantum_cycles) })
                 .min(next)
                 .min((now / GRID + 1) * GRID)
                 .min(now.saturating_add(left));
