@@ -92,10 +92,7 @@ pub struct BootArgs {
     /// off when it ends, and its exit status is that of `nagori boot`.
     #[arg(long, value_name = "COMMAND", help_heading = "Software")]
     pub run: Option<String>,
-    /// How the guest's kernel sees NVMM.
-    ///
-    /// hidden: in no node of the device tree, programs map it through /dev/mem.
-    /// pmem-region: as /dev/pmem0.
+    /// How the guest's kernel sees NVMM [default: as the machine's description says].
     #[arg(long, value_name = "HOW", help_heading = "Machine")]
     pub nvmm: Option<Expose>,
     #[command(flatten)]
@@ -161,13 +158,18 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_instructions: Option<u64>,
     /// Print statistics at the end, to stdout unless --stats-file is given.
-    #[arg(long, value_name = "FORMAT", num_args = 0..=1, default_missing_value = "table", require_equals = false)]
+    #[arg(long, value_name = "FORMAT")]
     pub stats: Option<StatsFormat>,
     /// Write the statistics to a file [default format: by its name, JSON if it ends in .json].
     #[arg(long, value_name = "FILE")]
     pub stats_file: Option<PathBuf>,
-    /// Record what the harts do; can be given several times.
-    #[arg(long, value_name = "WHAT", requires = "trace_file")]
+    /// Record what the harts do; several with commas or by giving it again.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_delimiter = ',',
+        requires = "trace_file"
+    )]
     pub trace: Vec<TraceKind>,
     /// File for the trace.
     #[arg(long, value_name = "FILE", requires = "trace")]
@@ -197,9 +199,9 @@ pub enum TraceKind {
 /// How the guest's kernel sees NVMM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Expose {
-    /// In no node of the device tree.
+    /// In no node of the device tree; programs map it through /dev/mem.
     Hidden,
-    /// As a `pmem-region` node.
+    /// As a `pmem-region` node, which makes it /dev/pmem0.
     PmemRegion,
 }
 
@@ -325,9 +327,8 @@ pub struct BoardArgs {
     /// Fewer accesses: 512 in each cell.
     #[arg(long)]
     pub quick: bool,
-    /// Delay methods, separated by commas.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = method,
-          default_values_t = Method::ALL)]
+    /// Delay methods, separated by commas [default: all four].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = method)]
     pub methods: Vec<Method>,
     /// A list of {op, benchmark, value, method, latency_ns} on stdout, instead of tables.
     #[arg(long)]

@@ -236,10 +236,13 @@ fn drive<O: Watch>(
                 load(machine, &job.plan, true)?;
             }
             Stop::Idle(Ps::NEVER) => {
-                if !console.is_open() || !typed.is_empty() || !listens(machine) {
+                let hopeless = typed.is_empty() && !console.is_open();
+                if hopeless || !listens(machine) {
                     return Ok(End::Stuck);
                 }
-                wait = None;
+                if typed.is_empty() {
+                    wait = None;
+                }
             }
             Stop::Idle(at) if console.interactive() => {
                 let ps = at.saturating_sub(machine.now()).0;

@@ -31,13 +31,12 @@ pub fn row(t: &mut Table, cells: impl IntoIterator<Item = String>) {
     t.add_row(cells.into_iter().enumerate().map(|(i, s)| aligned(i, s)));
 }
 
-/// A table's text, indented, without spaces at the ends of lines.
+/// A table's text, without spaces around it.
 pub fn text(t: &Table) -> String {
     let lines = t.to_string();
-    lines
-        .lines()
-        .map(|l| format!("{}\n", l.trim_end()))
-        .collect()
+    // The first column has one space before it.
+    let line = |l: &str| format!("{}\n", l.strip_prefix(' ').unwrap_or(l).trim_end());
+    lines.lines().map(line).collect()
 }
 
 /// Digits in groups of three: 12 345 678.
@@ -144,9 +143,13 @@ fn one(r: &Report) -> String {
     );
     out.push_str(&harts(r));
     out.push('\n');
-    out.push_str(&memory(r, true));
-    out.push('\n');
-    out.push_str(&latencies(r));
+    out.push_str(&memory(r));
+    if r.memory.total().requests() > 0 {
+        out.push('\n');
+        out.push_str(&banks(r));
+        out.push('\n');
+        out.push_str(&latencies(r));
+    }
     out
 }
 
@@ -170,23 +173,44 @@ fn harts(r: &Report) -> String {
     text(&t)
 }
 
-/// The counters of the memory bus by region, and by bank if asked.
-pub fn memory(r: &Report, banks: bool) -> String {
+/// The counters of the memory bus by region.
+pub fn memory(r: &Report) -> String {
     let m = &r.memory;
-    let mut columns = vec![
-        ("DRAM".to_string(), m.region(Region::Dram).counters),
-        ("NVMM".to_string(), m.region(Region::Nvmm).counters),
-        ("total".to_string(), m.total()),
-    ];
-    if banks {
-        let by_bank = m.banks.iter().enumerate();
-        columns.extend(by_bank.map(|(i, c)| (format!("bank {i}"), *c)));
+    if m.total().requests() == 0 {
+        return "memory bus: no requests (without the timing model there are none)\n".into();
     }
-    let head = columns.iter().map(|c| c.0.clone());
-    let mut t = table(std::iter::once("memory bus".to_string()).chain(head));
+    let columns = [
+        m.region(Region::Dram).counters,
+        m.region(Region::Nvmm).counters,
+        m.total(),
+    ];
+    let mut t = table(["memory bus", "DRAM", "NVMM", "total"]);
     for (name, value) in MEMORY_ROWS {
-        let cells = columns.iter().map(|(_, c)| value(c, m.elapsed()));
+        let cells = columns.iter().map(|c| value(c, m.elapsed()));
         row(&mut t, std::iter::once(name.to_string()).chain(cells));
+    }
+    text(&t)
+}
+
+type BankColumn = (&'static str, fn(&Counters) -> String);
+
+const BANK_COLUMNS: &[BankColumn] = &[
+    ("reads", |c| grouped(c.reads)),
+    ("writes", |c| grouped(c.writes)),
+    ("ACT/REQ", |c| real(c.act_per_req(), 3)),
+    ("BANK_PARA", |c| real(c.bank_para(), 3)),
+    ("row hits", |c| grouped(c.row_hits)),
+    ("PRE clean", |c| grouped(c.precharges_clean)),
+    ("PRE dirty", |c| grouped(c.precharges_dirty)),
+];
+
+/// The counters of the memory bus by bank.
+fn banks(r: &Report) -> String {
+    let head = BANK_COLUMNS.iter().map(|c| c.0);
+    let mut t = table(std::iter::once("bank").chain(head));
+    for (i, c) in r.memory.banks.iter().enumerate() {
+        let cells = BANK_COLUMNS.iter().map(|(_, value)| value(c));
+        row(&mut t, std::iter::once(i.to_string()).chain(cells));
     }
     text(&t)
 }

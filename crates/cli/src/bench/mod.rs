@@ -37,9 +37,11 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
         plot::check_name(path)?;
     }
     let description = a.machine.resolve(&[])?;
-    let mut methods = a.methods.clone();
-    methods.sort_by_key(|&m| Method::ALL.iter().position(|&n| n == m));
-    methods.dedup();
+    // In the order of tables, each once.
+    let methods: Vec<Method> = Method::ALL
+        .into_iter()
+        .filter(|m| a.methods.is_empty() || a.methods.contains(m))
+        .collect();
     let accesses = if a.quick { QUICK } else { a.accesses };
     let warmup = (accesses / 4).max(1);
     let names: Vec<_> = methods.iter().map(|m| m.name()).collect();
@@ -108,7 +110,7 @@ fn progress(cells: usize, messages: &Messages) -> ProgressBar {
     let template = "{spinner} {msg:28} {bar:32} {pos}/{len} cells  {elapsed}";
     bar.set_style(ProgressStyle::with_template(template).expect("a template"));
     if bar.is_hidden() {
-        messages.note("booting Linux and measuring; this takes a minute or so");
+        messages.note("booting Linux and measuring");
     } else {
         bar.set_message("booting Linux");
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -203,7 +205,7 @@ fn text(methods: &[Method], measured: &[Row], published: &[Row], report: &Report
         tables::duration(report.elapsed_ps),
         tables::grouped(report.instructions)
     );
-    out.push_str(&tables::memory(report, false));
+    out.push_str(&tables::memory(report));
     out
 }
 

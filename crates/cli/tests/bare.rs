@@ -1,0 +1,260 @@
+//! `nagori bare` with tiny programs.
+
+mod common;
+
+use common::*;
+use nagori_isa::Op;
+use predicates::prelude::*;
+use predicates::str::{contains, is_match};
+use std::path::Path;
+
+fn bare(program: &Path) -> assert_cmd::Command {
+    let mut c = nagori();
+    c.args(["bare", "--machine", "small"]).arg(program);
+    c
+}
+
+#[test]
+fn output_and_exit_code_are_the_guests() {
+    let files = Files::new();
+    for (code, modes) in [(0, "--functional"), (7, "--timed"), (255, "--functional")] {
+        let program = Program::new().print("hello, board\n").exit(code);
+        let path = files.write("hello.elf", &program.elf());
+        bare(&path)
+            .arg(modes)
+            .assert()
+            .code(code)
+            .stdout("hello, board\n")
+            .stderr("");
+    }
+}
+
+#[test]
+fn exit_codes_that_do_not_fit_are_told() {
+    let files = Files::new();
+    let path = files.write("big.elf", &Program::new().exit(300).elf());
+    bare(&path)
+        .assert()
+        .code(255)
+        .stderr(contains("the guest's exit code is 300"));
+    bare(&path).arg("--quiet").assert().code(255).stderr("");
+}
+
+#[test]
+fn every_hart_has_its_number_and_the_device_tree() {
+    // The last hart prints the first byte of the tree at a1 (0xd0) as a character of its own.
+    let program = Program::new()
+        .op(Op::Addi, T1, ZERO, 0, 3)
+        .op(Op::Bne, 0, A0, T1, 0)
+        .op(Op::Lbu, T2, A1, 0, 0)
+        .op(Op::Addi, T2, T2, 0, i32::from(b'!') - 0xd0)
+        .li(T0, UART)
+        .op(Op::Sb, 0, T0, T2, 0)
+        .exit(0);
+    let files = Files::new();
+    let path = files.write("harts.elf", &program.elf());
+    nagori()
+        .arg("bare")
+        .arg(&path)
+        .assert()
+        .code(0)
+        .stdout("!\n");
+}
+
+#[test]
+fn a_limit_ends_an_endless_loop() {
+    let files = Files::new();
+    let path = files.write("endless.elf", &endless().elf());
+    for mode in ["--functional", "--timed"] {
+        bare(&path)
+            .args([mode, "--max-instructions", "100000", "--stats", "json"])
+            .assert()
+            .code(124)
+            .stderr(contains("the instruction limit was reached"))
+            .stdout(contains("\"instructions\": 100000"))
+            .stdout(contains("\"why\": \"instruction-limit\""));
+    }
+}
+
+#[test]
+fn waiting_for_ever_is_noticed() {
+    let files = Files::new();
+    let program = Program::new()
+        .op(Op::Wfi, 0, 0, 0, 0)
+        .op(Op::Jal, 0, 0, 0, -4);
+    let path = files.write("wait.elf", &program.elf());
+    bare(&path)
+        .assert()
+        .code(125)
+        .stderr(contains("every hart waits"));
+}
+
+/// Stores `word` to a zeroed doubleword behind the program that is called tohost.
+fn to_host(first: u64, second: Option<u64>) -> Vec<u8> {
+    let store = |p: Program, word: u64| {
+        p.li(T1, (word >> 32) as i32)
+            .op(Op::Slli, T1, T1, 0, 32)
+            .li(T2, word as u32 as i32)
+            .op(Op::Or, T1, T1, T2, 0)
+            .op(Op::Auipc, T0, 0, 0, 0)
+            .op(Op::Sd, 0, T0, T1, 1024)
+    };
+    let mut p = store(Program::new(), first);
+    if let Some(word) = second {
+        p = p
+            .op(Op::Ld, T2, T0, 0, 1024)
+            .op(Op::Bne, 0, T2, ZERO, -4)
+            .li(T1, word as i32)
+            .op(Op::Sd, 0, T0, T1, 1024);
+    }
+    p.op(Op::Jal, 0, 0, 0, 0).tohost(BASE + 4 * 6 + 1024).elf()
+}
+
+#[test]
+fn htif_ends_and_prints() {
+    let files = Files::new();
+    for (word, code) in [(1, 0), (5 << 1 | 1, 5)] {
+        let path = files.write("htif.elf", &to_host(word, None));
+        bare(&path).assert().code(code);
+    }
+    let put = 0x0101 << 48 | u64::from(b'X');
+    let path = files.write("htif.elf", &to_host(put, Some(1)));
+    bare(&path).assert().code(0).stdout("X\n");
+    let path = files.write("htif.elf", &to_host(0x8000_1000, None));
+    bare(&path)
+        .assert()
+        .code(1)
+        .stderr(contains("no system calls"));
+}
+
+#[test]
+fn a_restart_loads_the_program_again() {
+    // Counts in memory that no file fills, and in memory that a restart clears.
+    let program = Program::new()
+        .op(Op::Auipc, T0, 0, 0, 0)
+        .op(Op::Lw, T1, T0, 0, 1024)
+        .op(Op::Bne, 0, T1, ZERO, 84)
+        .op(Op::Addi, T1, ZERO, 0, 1)
+        .op(Op::Sw, 0, T0, T1, 1024)
+        .op(Op::Lui, T2, 0, 0, 0x10_0000)
+        .op(Op::Add, T0, T0, T2, 0)
+        .op(Op::Lw, T1, T0, 0, 0)
+        .op(Op::Addi, T2, T1, 0, 1)
+        .op(Op::Sw, 0, T0, T2, 0)
+        .op(Op::Bne, 0, T1, ZERO, 28)
+        .syscon(0x7777)
+        .exit(9)
+        .exit(3);
+    let files = Files::new();
+    let path = files.write("again.elf", &program.elf());
+    bare(&path).assert().code(9);
+}
+
+#[test]
+fn input_reaches_the_program() {
+    let files = Files::new();
+    let path = files.write("echo.elf", &echo().elf());
+    bare(&path)
+        .write_stdin("abcq")
+        .assert()
+        .code(5)
+        .stdout("ready\nabcq\n");
+}
+
+#[test]
+fn a_trace_is_as_recorded() {
+    let program = Program::new()
+        .li(T0, UART)
+        .op(Op::Addi, T1, ZERO, 0, 0x41)
+        .label("put")
+        .op(Op::Sb, 0, T0, T1, 0)
+        .op(Op::Auipc, T2, 0, 0, 0)
+        .op(Op::Addi, T2, T2, 0, 16)
+        .op(Op::Csrrw, 0, T2, 0, 0x305)
+        .op(Op::Ecall, 0, 0, 0, 0)
+        .label("handler")
+        .exit(0);
+    let files = Files::new();
+    let path = files.write("trace.elf", &program.elf());
+    let trace = files.path("trace.txt");
+    bare(&path)
+        .args(["--functional", "--trace", "exec,mem", "--trace", "irq"])
+        .arg("--trace-file")
+        .arg(&trace)
+        .assert()
+        .code(0);
+    golden("trace.txt", &std::fs::read_to_string(trace).unwrap());
+}
+
+#[test]
+fn statistics_as_recorded() {
+    // One load from each of 64 lines of NVMM.
+    let program = Program::new()
+        .li(T0, 0x4400_0000)
+        .op(Op::Slli, T0, T0, 0, 1)
+        .op(Op::Addi, T2, ZERO, 0, 64)
+        .op(Op::Ld, T1, T0, 0, 0)
+        .op(Op::Addi, T0, T0, 0, 64)
+        .op(Op::Addi, T2, T2, 0, -1)
+        .op(Op::Bne, 0, T2, ZERO, -12)
+        .exit(0);
+    let files = Files::new();
+    let path = files.write("load.elf", &program.elf());
+    let run = |extra: &[&str]| {
+        let out = bare(&path)
+            .args(["--method", "extended"])
+            .args(extra)
+            .assert()
+            .code(0);
+        String::from_utf8(out.get_output().stdout.clone()).unwrap()
+    };
+    let table = run(&["--stats", "table"]);
+    assert!(
+        predicate::str::is_match("reads +[0-9]+ +64 ")
+            .unwrap()
+            .eval(&table),
+        "{table}"
+    );
+    assert_eq!(table, run(&["--stats", "table"]), "two runs differ");
+    let functional = run(&["--stats", "table", "--functional"]);
+    golden("stats-functional.txt", &functional);
+
+    let json = files.path("stats.json");
+    run(&["--stats-file", json.to_str().unwrap()]);
+    let value: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!(value["memory"]["nvmm"]["counters"]["reads"], 64);
+    assert_eq!(value["memory"]["method"], "extended");
+    assert_eq!(value["end"]["exit_code"], 0);
+    assert_eq!(value["harts"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told() {
+    let files = Files::new();
+    let elf = endless().elf();
+    let cases: [(&[u8], &str); 4] = [
+        (b"hello", "it is no ELF file"),
+        (&elf[..100], "ELF structure is damaged"),
+        (&elf[..121], "past the end of the file"),
+        (&endless().elf_for(62), "another processor (ELF machine 62)"),
+    ];
+    for (bytes, what) in cases {
+        let path = files.write("bad.elf", bytes);
+        bare(&path)
+            .assert()
+            .code(1)
+            .stdout("")
+            .stderr(contains(what).and(contains("bad.elf")))
+            .stderr(is_match("^error: ").unwrap());
+    }
+    bare(&files.path("none.elf"))
+        .assert()
+        .code(1)
+        .stderr(contains("cannot read").and(contains("none.elf")));
+    let path = files.write("good.elf", &elf);
+    bare(&path)
+        .args(["--trace", "exec", "--trace-file", "/no/such/trace"])
+        .assert()
+        .code(1)
+        .stderr(contains("cannot write the trace to /no/such/trace"));
+}
