@@ -6,7 +6,7 @@
 
 use crate::hart::Hart;
 use crate::mmu::Fault;
-use crate::pipeline::{operands, pending_pairs, Pending, Schedule};
+use crate::pipeline::{merge_pending, operands, pending_after, pending_pairs, unit, Pending, Schedule};
 use crate::pmp::Access;
 use crate::trap::{cause, Trap};
 use crate::world::World;
@@ -366,38 +366,53 @@ impl Hart {
         }
     }
 
-    /// Cycles for which the next block has to wait for results of the last one.
-    pub(crate) fn pending_stall(&self, ops: &[PreOp], pending: Pending) -> u64 {
-        let mut stall = 0u64;
-        for (reg, left) in pending_pairs(pending) {
-            for p in ops {
-                if p.cost as u32 >= left {
-                    break;
-                }
-                if p.len == ILLEGAL_LEN {
-                    break;
-                }
-                let i = Inst {
-                    op: p.op,
-                    rd: p.rd & 31,
-                    rs1: p.rs1,
-                    rs2: p.rs2,
-                    rs3: p.rs3,
-                    rm: p.rm,
-                    len: p.len,
-                    imm: p.imm,
-                    raw: 0,
-                };
-                let (sources, dest) = operands(&i);
-                if sources.contains(&reg) {
-                    stall = stall.max((left - p.cost as u32) as u64);
-                    break;
-                }
-                if dest == reg {
-                    break;
-                }
+    /// Waits for results and units that the instructions of the next block need. What
+    /// they do not need stays pending.
+    #[cold]
+    pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
+        let mut stall = 0u32;
+        let mut rest = 0;
+        for (reg, left) in pending_pairs(self.pending) {
+            let wait = wait_for(ops, reg, left);
+            stall = stall.max(wait.unwrap_or(0));
+            if wait.is_none() {
+                rest = merge_pending(rest, reg, left);
             }
         }
-        stall
+        self.pending = pending_after(rest, stall as u64);
+        self.cycle += stall as u64;
+        self.pending_from = self.cycle;
     }
+
+    /// What is pending behind a block: its own results and older ones still under way.
+    #[cold]
+    pub(crate) fn still_pending(&self, own: Pending) -> Pending {
+        let old = pending_after(self.pending, self.cycle - self.pending_from);
+        pending_pairs(old).fold(own, |p, (reg, left)| merge_pending(p, reg, left))
+    }
+}
+
+/// Cycles to wait for a register or unit before a block that needs it; `None` if it does not.
+fn wait_for(ops: &[PreOp], reg: u8, left: u32) -> Option<u32> {
+    for p in ops {
+        if p.cost as u32 >= left || p.len == ILLEGAL_LEN {
+            break;
+        }
+        let i = Inst {
+            op: p.op,
+            rd: p.rd & 31,
+            rs1: p.rs1,
+            rs2: p.rs2,
+            rs3: p.rs3,
+            rm: p.rm,
+            len: p.len,
+            imm: p.imm,
+            raw: 0,
+        };
+        let (sources, dest) = operands(&i);
+        if sources.contains(&reg) || dest == reg || unit(p.op) == Some(reg) {
+            return Some(left - p.cost as u32);
+        }
+    }
+    None
 }

@@ -106,8 +106,8 @@ pub struct CoreTiming {
     pub mispredict: u32,
     /// Penalty of a jump whose target the decoder supplies (no BTB entry).
     pub btb_miss_jump: u32,
-    /// Penalty of a predicted return.
-    pub predicted_return: u32,
+    /// Cycles after a call in which its return is mispredicted: the call is not on the stack yet.
+    pub return_after_call: u32,
     /// A load or store that misses L1D with a clean victim costs L + this in all
     /// (L: request on the bus to first data).
     pub l1d_miss: u32,
@@ -123,7 +123,7 @@ pub struct CoreTiming {
     pub ptw_level: u32,
     /// Entries of the page-walk cache.
     pub ptw_cache_entries: u32,
-    /// An uncached access costs its bus latency + this.
+    /// An uncached load with its use costs its bus latency + this, and a cycle for the use.
     pub mmio: u32,
     /// Bus latency of an access to the on-chip devices.
     pub mmio_latency: u32,
@@ -161,7 +161,7 @@ impl CoreTiming {
             sc: 3,
             fence: 1,
             fence_after_store: 4,
-            fence_i: 28,
+            fence_i: 9,
             csr_read: 3,
             csr_write: 1,
             sfence_vma: 5,
@@ -169,16 +169,16 @@ impl CoreTiming {
             trap_return: 5,
             mispredict: 3,
             btb_miss_jump: 1,
-            predicted_return: 2,
+            return_after_call: 2,
             l1d_miss: 15,
             release_offset: 2,
-            l1i_miss: 20,
+            l1i_miss: 19,
             hub: 7,
             tlb_miss: 12,
             ptw_level: 4,
             ptw_cache_entries: 8,
             mmio: 9,
-            mmio_latency: 1,
+            mmio_latency: 0,
             flush_line: 4,
             flush_scan: 2,
         }

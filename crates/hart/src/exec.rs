@@ -92,7 +92,7 @@ impl Hart {
                         self.cycle += b.cost as u64;
                         self.instret += b.count as u64;
                         if TIMED {
-                            self.pending = b.pending;
+                            self.pending = if self.pending == 0 { b.pending } else { self.still_pending(b.pending) };
                         }
                     }
                     End::Left(i) => {
@@ -110,7 +110,7 @@ impl Hart {
                         self.cycle += ops[i].cost as u64;
                         self.instret += i as u64;
                         self.pc = pc.wrapping_add(ops[i].off as u64);
-                        self.pending = 0;
+                        self.pending = self.still_pending(0);
                         return Exit::Limit;
                     }
                     End::Trap(i, t) => {
@@ -174,7 +174,6 @@ impl Hart {
         self.cycle += match o {
             Outcome::Right => return,
             Outcome::Late => t.btb_miss_jump,
-            Outcome::Return => t.predicted_return,
             Outcome::Wrong => {
                 self.stats.mispredicts += 1;
                 t.mispredict
@@ -201,8 +200,7 @@ impl Hart {
     fn block<W: World, const TIMED: bool>(&mut self, w: &mut W, ops: &[PreOp], pc0: u64, end: u64) -> End {
         if TIMED {
             if self.pending != 0 {
-                self.cycle += self.pending_stall(ops, self.pending);
-                self.pending = 0;
+                self.await_pending(ops);
             }
             if let Err(t) = self.fetch_line(w, pc0, RunPoint { offset: 0, pc: pc0 }) {
                 return End::Trap(0, t);
@@ -412,7 +410,7 @@ impl Hart {
                     let target = pc!().wrapping_add(imm!());
                     let link = pc!().wrapping_add(p.len as u64);
                     if TIMED {
-                        let o = self.predictor.jump(pc!(), target, is_link(p.rd).then_some(link));
+                        let o = self.predictor.jump(pc!(), target, is_link(p.rd).then_some(link), self.cycle + p.cost as u64);
                         self.predicted(o);
                     }
                     set!(link);
@@ -422,10 +420,11 @@ impl Hart {
                     let target = a!().wrapping_add(imm!()) & !1;
                     let link = pc!().wrapping_add(p.len as u64);
                     if TIMED {
+                        let now = self.cycle + p.cost as u64;
                         let o = if is_link(p.rs1) && !is_link(p.rd) {
-                            self.predictor.ret(target)
+                            self.predictor.ret(target, now, self.config.timing.return_after_call)
                         } else {
-                            self.predictor.indirect(pc!(), target, is_link(p.rd).then_some(link))
+                            self.predictor.indirect(pc!(), target, is_link(p.rd).then_some(link), now)
                         };
                         self.predicted(o);
                     }

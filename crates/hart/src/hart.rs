@@ -147,6 +147,8 @@ pub struct Hart {
     pub(crate) predictor: Predictor,
     /// Results on their way at the end of the last run of instructions.
     pub(crate) pending: Pending,
+    /// Cycle from which the times of `pending` count while a block runs.
+    pub(crate) pending_from: u64,
     pub(crate) data: Filter,
     pub(crate) fetch: Filter,
     pub(crate) last_way: u8,
@@ -192,6 +194,7 @@ impl Hart {
             walks: WalkCache::new(config.timing.ptw_cache_entries),
             predictor: Predictor::new(config.predictor),
             pending: 0,
+            pending_from: 0,
             data: Filter::default(),
             fetch: Filter::default(),
             last_way: crate::tlb::NO_WAY,

@@ -190,7 +190,8 @@ impl Hart {
     fn device_time<const TIMED: bool>(&mut self) {
         if TIMED {
             let t = &self.config.timing;
-            self.cycle += (t.mmio + t.mmio_latency) as u64;
+            // The load and its use are in the schedule with the latency of a hit.
+            self.cycle += (t.mmio + t.mmio_latency).saturating_sub(t.load_latency) as u64;
         }
     }
 

@@ -87,8 +87,21 @@ fn cost(t: &CoreTiming, i: &Inst, after_store: bool) -> Cost {
     }
 }
 
-/// Results still on their way: two (register, cycles) pairs in bytes, the later
-/// ones where there are more; 0 is none.
+/// The unit that an instruction occupies for longer than a cycle, numbered behind the registers.
+pub fn unit(op: Op) -> Option<Reg> {
+    use Op::*;
+    match op {
+        FdivS | FdivD | FsqrtS | FsqrtD => Some(FP_DIVIDER),
+        Mul | Mulh | Mulhsu | Mulhu | Mulw => Some(MULTIPLIER),
+        _ => None,
+    }
+}
+
+const FP_DIVIDER: Reg = 64;
+const MULTIPLIER: Reg = 65;
+
+/// Results still on their way and units still busy: two (register or unit, cycles)
+/// pairs in bytes, the later ones where there are more; 0 is none.
 pub type Pending = u32;
 
 /// Builds the schedule of one run.
@@ -115,10 +128,12 @@ impl<'a> Schedule<'a> {
         for s in sources {
             at = at.max(self.ready[s as usize]);
         }
-        let unit = matches!(i.op.info().format, Format::R) as usize;
-        if c.busy > 0 {
-            at = at.max(self.busy[unit]);
-            self.busy[unit] = at + c.busy;
+        // The scoreboard holds back a second writer of a register, too.
+        at = at.max(self.ready[dest as usize]);
+        if let Some(u) = unit(i.op) {
+            let busy = &mut self.busy[(u - FP_DIVIDER) as usize];
+            at = at.max(*busy);
+            *busy = at + c.busy;
         }
         if dest != 0 {
             self.ready[dest as usize] = at + c.latency;
@@ -132,19 +147,34 @@ impl<'a> Schedule<'a> {
 
     /// Length of the run in cycles, and what is pending after it.
     pub fn finish(&self) -> (u32, Pending) {
-        let mut best = [(0u32, 0u8); 2];
-        for r in 1..64u8 {
-            let left = self.ready[r as usize].saturating_sub(self.now).min(255);
-            if left > best[0].0 {
-                best[1] = best[0];
-                best[0] = (left, r);
-            } else if left > best[1].0 {
-                best[1] = (left, r);
-            }
-        }
-        let pack = |(left, r): (u32, u8)| if left == 0 { 0 } else { (r as u32) << 8 | left };
-        (self.now, pack(best[0]) | pack(best[1]) << 16)
+        let all = self.ready.iter().chain(&self.busy);
+        let pending = all.zip(0..).skip(1).fold(0, |p, (ready, r)| {
+            merge_pending(p, r, ready.saturating_sub(self.now))
+        });
+        (self.now, pending)
     }
+}
+
+/// Adds a pair; of more than two, those with the most cycles left stay.
+pub fn merge_pending(p: Pending, reg: u8, left: u32) -> Pending {
+    let new = (reg as u32) << 8 | left.min(255);
+    let (low, high) = (p & 0xffff, p >> 16);
+    if left == 0 {
+        p
+    } else if new & 0xff > low & 0xff {
+        new | low << 16
+    } else if new & 0xff > high & 0xff {
+        low | new << 16
+    } else {
+        p
+    }
+}
+
+/// What is pending some cycles later.
+pub fn pending_after(p: Pending, cycles: u64) -> Pending {
+    pending_pairs(p).fold(0, |q, (reg, left)| {
+        merge_pending(q, reg, (left as u64).saturating_sub(cycles) as u32)
+    })
 }
 
 /// The two pairs of a [`Pending`].
@@ -194,5 +224,8 @@ mod tests {
         assert_eq!(n, 1);
         assert_eq!(pending_pairs(p).collect::<Vec<_>>(), vec![(42, 5)]);
         assert_eq!(run(&[ADD]).1, 0);
+        assert_eq!(pending_after(p, 2), 42 << 8 | 3);
+        assert_eq!(pending_after(p, 5), 0);
+        assert_eq!(merge_pending(merge_pending(p, 7, 9), 8, 6), 7 << 8 | 9 | (8 << 8 | 6) << 16);
     }
 }

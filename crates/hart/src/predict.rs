@@ -17,8 +17,6 @@ pub enum Outcome {
     Right,
     /// Right, but found only by the decoder.
     Late,
-    /// Right, from the return address stack.
-    Return,
     /// Wrong.
     Wrong,
 }
@@ -33,7 +31,8 @@ pub struct Predictor {
     bht: Vec<bool>,
     history: u32,
     history_mask: u32,
-    ras: Vec<u64>,
+    /// Return addresses, and the cycles of their calls.
+    ras: Vec<(u64, u64)>,
     ras_limit: usize,
 }
 
@@ -108,10 +107,10 @@ impl Predictor {
         }
     }
 
-    /// A direct jump; `link` is the return address if it is a call.
-    pub fn jump(&mut self, pc: u64, target: u64, link: Option<u64>) -> Outcome {
+    /// A direct jump at cycle `now`; `link` is the return address if it is a call.
+    pub fn jump(&mut self, pc: u64, target: u64, link: Option<u64>, now: u64) -> Outcome {
         if let Some(l) = link {
-            self.push(l);
+            self.push(l, now);
         }
         if self.find(pc).is_some() {
             Outcome::Right
@@ -121,10 +120,10 @@ impl Predictor {
         }
     }
 
-    /// An indirect jump or call.
-    pub fn indirect(&mut self, pc: u64, target: u64, link: Option<u64>) -> Outcome {
+    /// An indirect jump or call at cycle `now`.
+    pub fn indirect(&mut self, pc: u64, target: u64, link: Option<u64>, now: u64) -> Outcome {
         if let Some(l) = link {
-            self.push(l);
+            self.push(l, now);
         }
         match self.find(pc) {
             Some(i) if self.btb[i].target == target => Outcome::Right,
@@ -139,19 +138,20 @@ impl Predictor {
         }
     }
 
-    /// A return.
-    pub fn ret(&mut self, target: u64) -> Outcome {
+    /// A return at cycle `now`. Up to `delay` cycles after its call it comes too early:
+    /// the front end looks at the stack before the call has got there.
+    pub fn ret(&mut self, target: u64, now: u64, delay: u32) -> Outcome {
         match self.ras.pop() {
-            Some(t) if t == target => Outcome::Return,
+            Some((t, at)) if t == target && now.saturating_sub(at) > delay as u64 => Outcome::Right,
             _ => Outcome::Wrong,
         }
     }
 
-    fn push(&mut self, link: u64) {
+    fn push(&mut self, link: u64, now: u64) {
         if self.ras.len() == self.ras_limit {
             self.ras.remove(0);
         }
-        self.ras.push(link);
+        self.ras.push((link, now));
     }
 }
 
@@ -179,23 +179,32 @@ mod tests {
         let mut p = predictor();
         for round in 0..2 {
             for i in 0..28 {
-                let o = p.jump(0x1000 + i * 4, 0x40, None);
+                let o = p.jump(0x1000 + i * 4, 0x40, None, 0);
                 assert_eq!(o, if round == 0 { Outcome::Late } else { Outcome::Right });
             }
         }
-        p.jump(0x9000, 0, None);
-        assert_eq!(p.jump(0x1000, 0x40, None), Outcome::Late);
+        p.jump(0x9000, 0, None, 0);
+        assert_eq!(p.jump(0x1000, 0x40, None, 0), Outcome::Late);
     }
 
     #[test]
     fn returns_nest_six_deep() {
         let mut p = predictor();
         for i in 0..7 {
-            p.jump(0x2000 + i * 8, 0x40, Some(0x2004 + i * 8));
+            p.jump(0x2000 + i * 8, 0x40, Some(0x2004 + i * 8), i);
         }
         for i in (1..7).rev() {
-            assert_eq!(p.ret(0x2004 + i * 8), Outcome::Return);
+            assert_eq!(p.ret(0x2004 + i * 8, 100, 2), Outcome::Right);
         }
-        assert_eq!(p.ret(0x2004), Outcome::Wrong);
+        assert_eq!(p.ret(0x2004, 100, 2), Outcome::Wrong);
+    }
+
+    #[test]
+    fn a_return_right_behind_its_call_comes_too_early() {
+        for (later, outcome) in [(1, Outcome::Wrong), (2, Outcome::Wrong), (3, Outcome::Right)] {
+            let mut p = predictor();
+            p.jump(0x2000, 0x40, Some(0x2004), 50);
+            assert_eq!(p.ret(0x2004, 50 + later, 2), outcome);
+        }
     }
 }
