@@ -3,8 +3,10 @@
 #![allow(dead_code)]
 
 pub mod bare;
+pub mod board;
 pub mod gen;
 pub mod guest;
+pub mod privileged;
 pub mod worlds;
 
 use nagori_isa::{encode, Inst, Op};
