@@ -59,6 +59,7 @@ int main(int argc, char **argv)
         .warm = (warm != UINT64_MAX ? warm : 1024 / banks) * ROW_STEP,
         .repeat = (unsigned)repeat,
     };
-    cell_run(&b, &c, use_method(&b, method));
+    struct window w = cell_window(&b, &c);
+    cell_run(&b, &c, &w, use_method(&b, method));
     return 0;
 }

@@ -3,21 +3,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 
 static const char USAGE[] =
     "usage: bench-board [options]\n"
     "  --methods LIST    (dram,coarse,fine,extended)\n"
-    "  --accesses N      measured in each cell (4096)\n"
-    "  --warmup N        accesses before them (1024)\n"
+    "  --accesses N      measured in each cell (12288)\n"
+    "  --warmup N        accesses before them (4096)\n"
     "  --ctl ADDRESS     of the control block\n"
     "  --anonymous       ordinary memory, no control block: to try the program elsewhere\n"
     "Writes go to the start of each NVMM bank: what is there is lost.\n";
 
 enum { MAX_BANKS = 6 };
 
-static void all_cells(const struct board *b, const char *method, size_t accesses, size_t warm)
+static void all_cells(const struct board *b, const struct window *w, const char *method,
+                      size_t accesses, size_t warm)
 {
     static const size_t STRIDES[] = {4096, 8192};
     for (enum op op = READ; op <= WRITE; op++) {
@@ -30,7 +32,7 @@ static void all_cells(const struct board *b, const char *method, size_t accesses
                 .warm = warm * STRIDES[i],
                 .repeat = 1,
             };
-            cell_run(b, &c, method);
+            cell_run(b, &c, w, method);
         }
         for (size_t banks = 1; banks <= MAX_BANKS; banks++) {
             struct cell c = {
@@ -41,7 +43,7 @@ static void all_cells(const struct board *b, const char *method, size_t accesses
                 .warm = (warm + banks - 1) / banks * ROW_STEP,
                 .repeat = 1,
             };
-            cell_run(b, &c, method);
+            cell_run(b, &c, w, method);
         }
     }
 }
@@ -60,7 +62,7 @@ int main(int argc, char **argv)
     };
     char all[] = "dram,coarse,fine,extended";
     char *methods = all;
-    uint64_t accesses = 4096, warm = 1024, ctl = NAGORI_CTL_BASE;
+    uint64_t accesses = 12288, warm = 4096, ctl = NAGORI_CTL_BASE;
     bool anonymous = false;
     for (int o; (o = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1;) {
         switch (o) {
@@ -90,14 +92,18 @@ int main(int argc, char **argv)
         method_number(name);
         p += length + (p[length] == ',');
     }
+    // One window for all cells: to map anew would leave work for the kernel to do during the
+    // next cell.
+    struct window w = window_map(&b, MAX_BANKS, (accesses + warm) * ROW_STEP, true);
+    usleep(200000);
     if (b.ctl == NULL) {
-        all_cells(&b, "none", accesses, warm);
+        all_cells(&b, &w, "none", accesses, warm);
         return 0;
     }
     const char *before = board_method(&b);
     for (char *name = strtok(methods, ","); name != NULL; name = strtok(NULL, ",")) {
         board_set_method(&b, method_number(name));
-        all_cells(&b, name, accesses, warm);
+        all_cells(&b, &w, name, accesses, warm);
     }
     board_set_method(&b, method_number(before));
     return 0;

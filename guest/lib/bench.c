@@ -195,7 +195,13 @@ static void pass(const struct cell *c, const struct window *w, size_t from, size
         loop_write_banks(base, bytes, ROW_STEP, w->bank, c->value);
 }
 
-void cell_run(const struct board *b, const struct cell *c, const char *method)
+struct window cell_window(const struct board *b, const struct cell *c)
+{
+    return window_map(b, c->kind == NBANK ? c->value : 1, c->warm + c->bytes, c->op == WRITE);
+}
+
+void cell_run(const struct board *b, const struct cell *c, const struct window *w,
+              const char *method)
 {
     size_t banks = c->kind == NBANK ? c->value : 1;
     size_t step = c->kind == NBANK ? ROW_STEP : c->value;
@@ -204,15 +210,14 @@ void cell_run(const struct board *b, const struct cell *c, const char *method)
         die("%zu bytes of each bank asked for, but a bank has %zu", c->warm + c->bytes,
             BANK_BYTES);
     bool with_cycles = cycles_readable();
-    struct window w = window_map(b, banks, c->warm + c->bytes, c->op == WRITE);
 
     bool timed = board_timed(b);
     board_set_timed(b, true);
     // The lines of the measured part are not touched here: nothing of it is cached later.
-    pass(c, &w, 0, c->warm);
+    pass(c, w, 0, c->warm);
     struct reading t0 = clock_read(with_cycles);
     for (unsigned i = 0; i < c->repeat; i++)
-        pass(c, &w, c->warm, c->bytes);
+        pass(c, w, c->warm, c->bytes);
     struct reading t1 = clock_read(with_cycles);
     board_set_timed(b, timed);
 
@@ -223,5 +228,4 @@ void cell_run(const struct board *b, const struct cell *c, const char *method)
         printf(" cycles=%.2f", (double)(t1.cycles - t0.cycles) / (double)accesses);
     printf("\n");
     fflush(stdout);
-    window_unmap(&w, banks);
 }

@@ -84,7 +84,10 @@ struct cell {
 enum { ROW_STEP = 8192 }; // from row to row of a bank
 
 // Measures a cell and prints its row. The machine is timed from the warm-up to the end.
-void cell_run(const struct board *b, const struct cell *c, const char *method);
+// What the cell's accesses need.
+struct window cell_window(const struct board *b, const struct cell *c);
+void cell_run(const struct board *b, const struct cell *c, const struct window *w,
+              const char *method);
 enum op parse_op(const char *text);
 const char *op_name(enum op op);
 
