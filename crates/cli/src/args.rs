@@ -57,7 +57,7 @@ Keys in the console:
   Ctrl-A x  end the machine        Ctrl-A s  show statistics
   Ctrl-A h  show these keys        Ctrl-A a  send Ctrl-A to the guest
 Everything else, Ctrl-C included, goes to the guest. Where input or output is not a terminal,
-input is passed on as it is (its end is sent as Ctrl-D) and Ctrl-C ends the run.";
+input is passed on when the guest listens, its end as Ctrl-D, and Ctrl-C ends the run.";
 
 /// Boot Linux, with a console in this terminal.
 ///

@@ -14,8 +14,6 @@ use std::time::Duration;
 
 /// First key of commands to the console: Ctrl-A.
 const ESCAPE: u8 = 1;
-/// End of input at a terminal: Ctrl-D.
-const END_OF_INPUT: u8 = 4;
 
 const KEYS: &str = "Ctrl-A x ends the machine, Ctrl-A s shows statistics, \
     Ctrl-A h shows this, Ctrl-A a sends Ctrl-A";
@@ -145,13 +143,12 @@ pub trait Port {
 pub struct Options {
     /// Raw mode with keys, if there is a terminal.
     pub interactive: bool,
-    /// Send Ctrl-D at the end of piped input.
+    /// Pass piped input on when the guest listens, and its end as Ctrl-D.
     pub send_end: bool,
 }
 
 /// The console.
 pub struct Console<'a> {
-    options: Options,
     signals: &'a Signals,
     input: Input,
     keys: Keys,
@@ -182,7 +179,6 @@ impl<'a> Console<'a> {
             Err(_) => Input::Closed,
         };
         Ok(Console {
-            options,
             signals,
             input,
             keys: Keys::default(),
@@ -239,11 +235,7 @@ impl Port for Console<'_> {
         };
         if n == 0 {
             self.input = Input::Closed;
-            let end = self.options.send_end && self.raw.is_none();
-            return Ok(match end {
-                true => vec![Event::Bytes(vec![END_OF_INPUT])],
-                false => Vec::new(),
-            });
+            return Ok(Vec::new());
         }
         Ok(match self.raw {
             Some(_) => self.keys.feed(&buffer[..n]),

@@ -21,6 +21,11 @@ use std::time::{Duration, Instant};
 const SLICE: u64 = 1_000_000;
 /// The same for programs whose end only shows in memory.
 const HTIF_SLICE: u64 = 20_000;
+/// End of input at a terminal: Ctrl-D.
+const END_OF_INPUT: u8 = 4;
+/// Guest time between attempts to tell the guest that input has ended. One may be lost, to a
+/// program that does not read or when a shell changes the terminal's mode.
+const END_INTERVAL: Ps = Ps(1_000_000_000_000);
 /// What a slice may take on the host while a person waits.
 const PATIENCE: Duration = Duration::from_millis(8);
 
@@ -193,6 +198,7 @@ fn drive<O: Watch>(
         None => SLICE,
     };
     let mut typed = Vec::new();
+    let mut end_sent: Option<Ps> = None;
     let mut wait = Some(Duration::ZERO);
     loop {
         if let Some(n) = signals.caught() {
@@ -227,6 +233,15 @@ fn drive<O: Watch>(
         if let Some(end) = htif(machine, job, console)? {
             return Ok(end);
         }
+        if matches!(stop, Stop::Idle(_)) && typed.is_empty() && ends_input(console, job) {
+            let now = machine.now();
+            let due = end_sent.is_none_or(|t| now.saturating_sub(t) >= END_INTERVAL);
+            if due && listens(machine) {
+                machine.console_input(&[END_OF_INPUT]);
+                end_sent = Some(now);
+                continue;
+            }
+        }
         match stop {
             Stop::Slice => {}
             Stop::PowerOff(code) => return Ok(End::Off(code)),
@@ -251,6 +266,11 @@ fn drive<O: Watch>(
             Stop::Idle(_) => {}
         }
     }
+}
+
+/// Whether the guest is to be told that there is no more input.
+fn ends_input(console: &dyn Port, job: &Job) -> bool {
+    job.console.send_end && !console.interactive() && !console.is_open()
 }
 
 /// Whether the guest reacts to input.

@@ -43,14 +43,26 @@ fn files_are_run_and_checked() {
 
 #[test]
 fn piped_input_waits_for_the_guests_driver_and_ends() {
-    // Turns on the receive interrupt, then prints what comes until Ctrl-D.
+    // Turns on the receive interrupt, sleeps until input comes, prints it, ends at Ctrl-D.
+    let (plic, priority, enable, claim) = (0x0c00_0000, 40, 0x0c00_2000, 0x0c20_0004);
     let program = Program::new()
         .print("ready\n")
-        .op(Op::Addi, T1, ZERO, 0, 1)
-        .op(Op::Sb, 0, T0, T1, 1)
+        .li(T1, plic)
+        .op(Op::Addi, T2, ZERO, 0, 1)
+        .op(Op::Sw, 0, T1, T2, priority)
+        .op(Op::Sb, 0, T0, T2, 1)
+        .li(T1, enable)
+        .op(Op::Addi, T2, ZERO, 0, 1 << 10)
+        .op(Op::Sw, 0, T1, T2, 0)
+        .li(A0, claim)
+        .op(Op::Slli, T2, T2, 0, 1)
+        .op(Op::Csrrw, 0, T2, 0, 0x304)
+        .op(Op::Wfi, 0, 0, 0, 0)
+        .op(Op::Lw, T2, A0, 0, 0)
+        .op(Op::Sw, 0, A0, T2, 0)
         .op(Op::Lbu, T1, T0, 0, 5)
         .op(Op::Andi, T1, T1, 0, 1)
-        .op(Op::Beq, 0, T1, ZERO, -8)
+        .op(Op::Beq, 0, T1, ZERO, -20)
         .op(Op::Lbu, T1, T0, 0, 0)
         .op(Op::Addi, T2, ZERO, 0, 4)
         .op(Op::Beq, 0, T1, T2, 12)
