@@ -314,6 +314,61 @@ fn relative<B: DrawingBackend>(area: &DrawingArea<B, Shift>, at: (i32, i32)) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::sample;
+
+    fn draw(name: &str, methods: &[Method]) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        let (measured, published) = sample(methods);
+        board(&path, "vc707", &measured, &published).unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn every_cell_has_its_bar_and_every_published_one_its_marker() {
+        let svg = String::from_utf8(draw("a.svg", &Method::ALL)).unwrap();
+        for m in Method::ALL {
+            let RGBColor(r, g, b) = colour(m);
+            let fill = format!("fill=\"#{r:02X}{g:02X}{b:02X}\"");
+            // Sixteen bars and one in the legend.
+            assert_eq!(svg.matches(&fill).count(), 17, "{m}");
+        }
+        // A diamond in a larger white one, twenty and one in the legend.
+        assert_eq!(svg.matches("<polygon").count(), 42);
+        for text in [
+            "published, reference board",
+            "banks in turn",
+            "8192",
+            "20 000",
+        ] {
+            assert!(svg.contains(text), "{text}");
+        }
+        assert_eq!(
+            svg.as_bytes(),
+            draw("b.svg", &Method::ALL),
+            "not the same twice"
+        );
+    }
+
+    #[test]
+    fn a_picture_of_some_methods() {
+        let svg = String::from_utf8(draw("a.svg", &[Method::Fine])).unwrap();
+        assert!(svg.contains("fine") && !svg.contains("coarse"));
+    }
+
+    #[test]
+    fn png_files_are_png_files() {
+        let png = draw("a.png", &Method::ALL);
+        assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"));
+        let word = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+        assert_eq!((word(16), word(20)), SIZE);
+    }
+
+    #[test]
+    fn nothing_to_draw_is_an_error() {
+        let e = board(Path::new("/tmp/none.svg"), "vc707", &[], &[]).unwrap_err();
+        assert!(format!("{e:#}").contains("no latencies to draw"), "{e:#}");
+    }
 
     #[test]
     fn names_of_plots() {

@@ -185,19 +185,9 @@ fn text(methods: &[Method], measured: &[Row], published: &[Row], report: &Report
             out.push('\n');
         }
     }
-    if let Some(fit) = rows::fit(measured, published) {
-        let w = fit.worst;
-        let _ = writeln!(
-            out,
-            "{} published cells: mean absolute error {:.1} %, largest {:+.1} % ({} {} {} {})\n",
-            fit.cells,
-            fit.mean_absolute,
-            fit.largest,
-            w.benchmark.name(),
-            w.op.name(),
-            w.value,
-            w.method
-        );
+    if let Some(line) = summary(measured, published) {
+        out.push_str(&line);
+        out.push('\n');
     }
     let _ = writeln!(
         out,
@@ -207,6 +197,22 @@ fn text(methods: &[Method], measured: &[Row], published: &[Row], report: &Report
     );
     out.push_str(&tables::memory(report));
     out
+}
+
+/// How far the results are from the published ones, in a line.
+fn summary(measured: &[Row], published: &[Row]) -> Option<String> {
+    let fit = rows::fit(measured, published)?;
+    let w = fit.worst;
+    Some(format!(
+        "{} published cells: mean absolute error {:.1} %, largest {:+.1} % ({} {} {} {})\n",
+        fit.cells,
+        fit.mean_absolute,
+        fit.largest,
+        w.benchmark.name(),
+        w.op.name(),
+        w.value,
+        w.method
+    ))
 }
 
 fn table(
@@ -256,4 +262,88 @@ fn table(
         tables::row(&mut t, cells);
     }
     tables::text(&t)
+}
+
+/// Made-up results, 10 % above the published ones where there are some.
+#[cfg(test)]
+pub fn sample(methods: &[Method]) -> (Vec<Row>, Vec<Row>) {
+    let mut published = rows::published().unwrap();
+    published.retain(|r| methods.contains(&r.method));
+    let row = |(i, c): (usize, Cell)| Row {
+        op: c.op,
+        benchmark: c.benchmark,
+        value: c.value,
+        method: c.method,
+        latency_ns: find(&published, c).map_or(1500.0 + i as f64, |r| r.latency_ns * 1.1),
+    };
+    let cells = rows::cells(methods).into_iter().enumerate();
+    (cells.map(row).collect(), published)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(rows: &[Row]) -> Vec<String> {
+        let line = |r: &Row| {
+            let (op, b) = (r.op.name(), r.benchmark.name());
+            let (value, method, ns) = (r.value, r.method, r.latency_ns);
+            format!("row op={op} benchmark={b} value={value} method={method} latency_ns={ns}")
+        };
+        rows.iter().map(line).collect()
+    }
+
+    #[test]
+    fn results_are_put_in_order_and_checked() {
+        let (rows, _) = sample(&Method::ALL);
+        let cells = rows::cells(&Method::ALL);
+        let mut printed = lines(&rows);
+        printed.reverse();
+        printed.push("something else".into());
+        assert_eq!(collect(&printed, &cells).unwrap(), rows);
+
+        let lost = printed.remove(0);
+        let e = collect(&printed, &cells).unwrap_err().to_string();
+        assert!(
+            e.starts_with("the guest printed no result for write nbank 6 extended"),
+            "{e}"
+        );
+        assert!(e.contains("  | something else"), "{e}");
+        printed.extend([lost.clone(), lost]);
+        let e = collect(&printed, &cells).unwrap_err().to_string();
+        assert!(e.contains("two results for write nbank 6 extended"), "{e}");
+    }
+
+    #[test]
+    fn tables_are_as_recorded() {
+        let (rows, published) = sample(&Method::ALL);
+        let mut text = String::new();
+        for (benchmark, values) in BENCHMARKS {
+            text += &table(
+                Op::Write,
+                benchmark,
+                values,
+                &Method::ALL,
+                &rows,
+                &published,
+            );
+        }
+        text += &summary(&rows, &published).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/bench.txt");
+        if std::env::var_os("NAGORI_BLESS").is_some() {
+            std::fs::write(path, &text).unwrap();
+        }
+        assert_eq!(text, std::fs::read_to_string(path).unwrap_or_default());
+    }
+
+    #[test]
+    fn the_end_of_a_console() {
+        let all: Vec<String> = (0..30).map(|i| i.to_string()).collect();
+        let text = tail(&all);
+        assert!(
+            text.starts_with("  | 10\n") && text.ends_with("  | 29"),
+            "{text}"
+        );
+        assert_eq!(tail(&[]), "");
+    }
 }
