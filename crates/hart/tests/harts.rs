@@ -1,0 +1,465 @@
+//! Several harts over one memory, run in turns by their local time.
+
+mod common;
+
+use common::{bytes, env, i, li, n, r, rm, s, u, Rng};
+use nagori_hart::cache::LineState;
+use nagori_hart::flat::Flat;
+use nagori_hart::world::{Bus, World};
+use nagori_hart::{CodeCache, Exit, Hart, HartConfig, HartStats};
+use nagori_isa::Op::*;
+
+const BASE: u64 = 0x8000_0000;
+const MEMORY: u64 = 4 << 20;
+const DATA: u64 = BASE + 0x10_0000;
+
+/// Harts with their caches, over flat memory.
+struct Machine {
+    w: Flat,
+    harts: Vec<Hart>,
+    codes: Vec<CodeCache>,
+    done: Vec<bool>,
+}
+
+impl Machine {
+    /// Each hart begins at its program; `wfi` ends it.
+    fn new(programs: &[Vec<u32>], timed: bool) -> Self {
+        let config = HartConfig::rocket();
+        let n = programs.len();
+        let w = Flat::new(BASE, MEMORY, n, &config).expect("memory");
+        let harts = (0..n)
+            .map(|id| {
+                let at = 0x1000 * id as u64;
+                w.ram()
+                    .write_bytes(at, &bytes(&programs[id]))
+                    .expect("in memory");
+                let mut h = Hart::new(id, config.clone()).expect("configuration");
+                h.set_timed(timed);
+                h.pc = BASE + at;
+                h.csr.mtvec = BASE + 0xf_0000;
+                h.set_reg(10, DATA);
+                h.set_reg(11, id as u64);
+                h
+            })
+            .collect();
+        Self {
+            w,
+            harts,
+            codes: (0..n).map(|_| CodeCache::default()).collect(),
+            done: vec![false; n],
+        }
+    }
+
+    /// One call of `run` for the hart that is furthest behind, for at most `slice`
+    /// cycles beyond the next one. False when all are done.
+    fn turn(&mut self, slice: u64) -> bool {
+        let left = (0..self.harts.len()).filter(|&k| !self.done[k]);
+        let Some(k) = left.clone().min_by_key(|&k| self.harts[k].cycle) else {
+            return false;
+        };
+        let others = left.filter(|&j| j != k).map(|j| self.harts[j].cycle).min();
+        let h = &mut self.harts[k];
+        let limit = others.unwrap_or(h.cycle) + slice;
+        let exit = h.run(&mut self.codes[k], &mut self.w, limit.max(h.cycle + 1));
+        self.done[k] = exit == Exit::Wfi;
+        assert!(h.cycle < 200_000_000, "hart {k} hangs at {:#x}", h.pc);
+        true
+    }
+
+    fn run(&mut self, slice: u64) {
+        let mut turns = 0u64;
+        while self.turn(slice) {
+            turns += 1;
+            if turns % 64 == 0 {
+                self.check();
+            }
+        }
+        self.check();
+        for h in &self.harts {
+            assert_eq!(
+                h.csr.mcause, 0,
+                "hart {} trapped at {:#x}",
+                h.id, h.csr.mepc
+            );
+        }
+    }
+
+    /// Filters in step with caches; at most one hart has a line exclusively.
+    fn check(&mut self) {
+        for h in &self.harts {
+            h.check_invariants(&mut self.w)
+                .unwrap_or_else(|e| panic!("{e}"));
+        }
+        let c = self.w.coherence();
+        for (k, l1) in c.l1d.iter().enumerate() {
+            for i in 0..l1.len() {
+                let (line, state) = l1.entry(i);
+                if matches!(state, LineState::Exclusive | LineState::Dirty) {
+                    assert!(
+                        !c.holders(k, line).0,
+                        "hart {k} has {line:#x} {state:?}, and so has another"
+                    );
+                }
+            }
+        }
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        self.w.ram().read_u64(at - BASE).expect("in memory")
+    }
+
+    fn times(&self) -> Vec<(u64, u64, HartStats)> {
+        self.harts
+            .iter()
+            .map(|h| (h.cycle, h.instret, h.stats))
+            .collect()
+    }
+}
+
+/// Ways in which harts take turns.
+const SLICES: [u64; 4] = [1, 13, 200, 5000];
+
+fn each(test: impl Fn(bool, u64, usize)) {
+    for timed in [false, true] {
+        for slice in SLICES {
+            for harts in [2, 4] {
+                test(timed, slice, harts);
+            }
+        }
+    }
+}
+
+/// `body` repeated `count` times (x31), then wfi.
+fn repeat(count: i32, body: &[u32]) -> Vec<u32> {
+    let mut v = li(31, count).to_vec();
+    v.extend(body);
+    v.push(i(Addi, 31, 31, -1));
+    v.push(s(Bne, 0, 31, -4 * (body.len() as i32 + 1)));
+    v.push(n(Wfi));
+    v
+}
+
+/// Takes the lock at 64(x10) by exchange and gives it back.
+fn locked(inside: &[u32]) -> Vec<u32> {
+    let mut v = vec![
+        i(Addi, 12, 10, 64),
+        i(Addi, 5, 0, 1),
+        rm(AmoswapW, 6, 12, 5, 2),
+        s(Bne, 0, 6, -4),
+    ];
+    v.extend(inside);
+    v.push(rm(AmoswapW, 0, 12, 0, 1));
+    v
+}
+
+#[test]
+fn atomic_additions_all_count() {
+    each(|timed, slice, harts| {
+        let p = repeat(500, &[i(Addi, 5, 0, 3), rm(AmoaddD, 0, 10, 5, 0)]);
+        let mut m = Machine::new(&vec![p; harts], timed);
+        m.run(slice);
+        assert_eq!(
+            m.word(DATA),
+            1500 * harts as u64,
+            "timed {timed}, slice {slice}"
+        );
+    });
+}
+
+#[test]
+fn reserved_additions_all_count() {
+    each(|timed, slice, harts| {
+        // lr, add, sc, again if it failed.
+        let p = repeat(
+            500,
+            &[
+                rm(LrD, 5, 10, 0, 0),
+                i(Addi, 5, 5, 1),
+                rm(ScD, 6, 10, 5, 0),
+                s(Bne, 0, 6, -12),
+            ],
+        );
+        let mut m = Machine::new(&vec![p; harts], timed);
+        m.run(slice);
+        assert_eq!(
+            m.word(DATA),
+            500 * harts as u64,
+            "timed {timed}, slice {slice}"
+        );
+    });
+}
+
+#[test]
+fn a_spinlock_protects_plain_accesses() {
+    each(|timed, slice, harts| {
+        let inside = [i(Ld, 7, 10, 0), i(Addi, 7, 7, 1), n(NtlP1), s(Sd, 7, 10, 0)];
+        let p = repeat(200, &locked(&inside));
+        let mut m = Machine::new(&vec![p; harts], timed);
+        m.run(slice);
+        assert_eq!(
+            m.word(DATA),
+            200 * harts as u64,
+            "timed {timed}, slice {slice}"
+        );
+    });
+}
+
+#[test]
+fn plain_additions_may_get_lost() {
+    // Shows that the harts do interleave: without the lock the sum is too small.
+    let inside = [
+        i(Ld, 7, 10, 0),
+        u(Jal, 0, 4),
+        i(Addi, 7, 7, 1),
+        u(Jal, 0, 4),
+        s(Sd, 7, 10, 0),
+    ];
+    let mut m = Machine::new(&vec![repeat(200, &inside); 4], false);
+    m.run(1);
+    assert!(m.word(DATA) < 800);
+}
+
+#[test]
+fn messages_arrive_in_order() {
+    // Hart 0 writes data, fence, flag; hart 1 waits for the flag and reads the data; the answer
+    // goes back the same way. x5 counts rounds from 1.
+    let send = [
+        i(Addi, 5, 5, 1),
+        s(Sd, 5, 10, 0),
+        i(Fence, 0, 0, 0xff),
+        s(Sd, 5, 10, 128),
+        i(Ld, 6, 10, 256),
+        s(Bne, 5, 6, -4),
+    ];
+    let receive = [
+        i(Addi, 5, 5, 1),
+        i(Ld, 6, 10, 128),
+        s(Bne, 5, 6, -4),
+        i(Fence, 0, 0, 0xff),
+        i(Ld, 7, 10, 0),
+        // A wrong value is added up at 512.
+        r(Sub, 8, 7, 5),
+        i(Ld, 9, 10, 512),
+        r(Or, 9, 9, 8),
+        s(Sd, 9, 10, 512),
+        s(Sd, 5, 10, 256),
+    ];
+    for timed in [false, true] {
+        for slice in SLICES {
+            let mut m = Machine::new(&[repeat(300, &send), repeat(300, &receive)], timed);
+            m.run(slice);
+            assert_eq!(
+                (m.word(DATA), m.word(DATA + 256), m.word(DATA + 512)),
+                (300, 300, 0)
+            );
+        }
+    }
+}
+
+/// Hart 0: lr, then a long pause, then sc; its success in x6. Hart 1: stores at an offset.
+fn broken(store: &[u32], timed: bool) -> u64 {
+    let mut a = vec![i(Ld, 7, 10, 0), rm(LrD, 5, 10, 0, 0), i(Addi, 31, 0, 500)];
+    a.extend([
+        i(Addi, 31, 31, -1),
+        s(Bne, 0, 31, -4),
+        rm(ScD, 6, 10, 31, 0),
+        n(Wfi),
+    ]);
+    // The store is in the filter before, too; then the wait.
+    let mut b = store.to_vec();
+    b.extend([i(Addi, 31, 0, 200), i(Addi, 31, 31, -1), s(Bne, 0, 31, -4)]);
+    b.extend(store);
+    b.push(n(Wfi));
+    let mut m = Machine::new(&[a, b], timed);
+    m.run(20);
+    m.harts[0].reg(6)
+}
+
+#[test]
+fn a_store_to_the_reserved_line_breaks_the_reservation() {
+    for timed in [false, true] {
+        for off in [0, 8, 56] {
+            assert_eq!(
+                broken(&[s(Sd, 11, 10, off)], timed),
+                1,
+                "timed {timed}, offset {off}"
+            );
+            assert_eq!(broken(&[s(Sb, 11, 10, off)], timed), 1);
+            assert_eq!(
+                broken(&[i(Addi, 12, 10, off), rm(AmoaddW, 0, 12, 11, 0)], timed),
+                1
+            );
+        }
+        assert_eq!(broken(&[i(CboZero, 0, 10, 0)], timed), 1);
+        // Other lines, and loads of the same.
+        assert_eq!(broken(&[s(Sd, 11, 10, 64)], timed), 0, "timed {timed}");
+        assert_eq!(broken(&[s(Sd, 11, 10, -8)], timed), 0, "timed {timed}");
+        assert_eq!(broken(&[i(Ld, 5, 10, 0)], timed), 0, "timed {timed}");
+        assert_eq!(broken(&[n(NtlP1)], timed), 0);
+    }
+}
+
+#[test]
+fn an_sc_of_another_hart_breaks_the_reservation() {
+    for timed in [false, true] {
+        assert_eq!(
+            broken(&[rm(LrD, 5, 10, 0, 0), rm(ScD, 6, 10, 11, 0)], timed),
+            1,
+            "timed {timed}"
+        );
+        // One that fails does not store.
+        assert_eq!(broken(&[rm(ScD, 6, 10, 11, 0)], timed), 0, "timed {timed}");
+    }
+}
+
+#[test]
+fn lines_move_between_caches_and_are_counted() {
+    // Two harts write the same line in turn, two hundred times each: after a while every
+    // access of one finds the line dirty in the other's cache.
+    let turn = |own: i32, other: i32| {
+        repeat(
+            200,
+            &[
+                i(Addi, 5, 5, 1),
+                s(Sd, 5, 10, own),
+                i(Ld, 6, 10, other),
+                s(Blt, 5, 6, -4),
+            ],
+        )
+    };
+    let mut m = Machine::new(&[turn(0, 8), turn(8, 0)], true);
+    m.run(10);
+    for h in &m.harts {
+        let st = h.stats;
+        let misses = st.l1d_load_misses + st.l1d_store_misses + st.l1d_upgrades;
+        assert!(
+            st.probes > 20 && misses >= st.probes,
+            "hart {}: {st:?}",
+            h.id
+        );
+        assert_eq!(st.l1d_writebacks, 0);
+    }
+    // Alone, the same program probes nothing and misses its line once.
+    let mut m = Machine::new(
+        &[repeat(
+            200,
+            &[i(Addi, 5, 5, 1), s(Sd, 5, 10, 0), i(Ld, 6, 10, 8)],
+        )],
+        true,
+    );
+    m.run(10);
+    let st = m.harts[0].stats;
+    assert_eq!(
+        (
+            st.probes,
+            st.l1d_upgrades,
+            st.l1d_load_misses + st.l1d_store_misses
+        ),
+        (0, 0, 1)
+    );
+}
+
+#[test]
+fn a_line_that_both_read_is_upgraded_by_the_writer() {
+    // Both read; then hart 1 waits while hart 0 writes; then hart 1 reads again.
+    let pause = |n: i32| [i(Addi, 31, 0, n), i(Addi, 31, 31, -1), s(Bne, 0, 31, -4)];
+    let mut a = vec![i(Ld, 5, 10, 0)];
+    a.extend(pause(200));
+    a.extend([s(Sd, 10, 10, 0), n(Wfi)]);
+    let mut b = vec![i(Ld, 5, 10, 0)];
+    b.extend(pause(600));
+    b.extend([i(Ld, 6, 10, 0), n(Wfi)]);
+    let mut m = Machine::new(&[a, b], true);
+    m.run(20);
+    let (s0, s1) = (m.harts[0].stats, m.harts[1].stats);
+    assert_eq!(
+        (s0.l1d_load_misses, s0.l1d_upgrades, s0.l1d_store_misses),
+        (1, 1, 0)
+    );
+    assert_eq!((s1.l1d_load_misses, s1.l1d_upgrades, s1.probes), (2, 0, 1));
+    assert_eq!(m.harts[1].reg(6), DATA);
+    let line = m.w.coherence().l1d[1].find(DATA).expect("present");
+    assert_eq!(m.w.coherence().l1d[1].entry(line).1, LineState::Shared);
+}
+
+#[test]
+fn code_stored_by_one_hart_runs_on_another() {
+    for timed in [false, true] {
+        for slice in SLICES {
+            // Hart 1 calls a function at x10 until hart 0 has rewritten it; x12: the new word.
+            let mut a = vec![i(Addi, 31, 0, 300), i(Addi, 31, 31, -1), s(Bne, 0, 31, -4)];
+            a.extend([
+                s(Sw, 12, 10, 0),
+                i(Fence, 0, 0, 0xff),
+                s(Sd, 12, 10, 512),
+                n(Wfi),
+            ]);
+            let b = vec![
+                i(Jalr, 1, 10, 0),
+                i(Ld, 5, 10, 512),
+                s(Beq, 0, 5, -8),
+                n(FenceI),
+                i(Jalr, 1, 10, 0),
+                i(Addi, 7, 6, 0),
+                n(Wfi),
+            ];
+            let mut m = Machine::new(&[a, b], timed);
+            m.w.ram()
+                .write_bytes(DATA - BASE, &bytes(&[i(Addi, 6, 0, 1), i(Jalr, 0, 1, 0)]))
+                .expect("in memory");
+            m.harts[0].set_reg(12, i(Addi, 6, 0, 2) as u64);
+            m.run(slice);
+            assert_eq!(m.harts[1].reg(7), 2, "timed {timed}, slice {slice}");
+        }
+    }
+}
+
+/// A program of random accesses to a few shared lines.
+fn traffic(rng: &mut Rng) -> Vec<u32> {
+    let mut body = Vec::new();
+    for _ in 0..60 {
+        let off = (rng.below(24) * 64 + rng.below(8) * 8) as i32;
+        let x = 5 + rng.below(4) as u8;
+        match rng.below(10) {
+            0..=3 => body.push(i(Ld, x, 10, off)),
+            4..=6 => body.push(s(Sd, x, 10, off)),
+            7 => body.extend([i(Addi, 12, 10, off), rm(AmoaddD, x, 12, 31, 0)]),
+            8 => body.extend([
+                i(Addi, 12, 10, off),
+                rm(LrD, x, 12, 0, 0),
+                rm(ScD, x, 12, 31, 0),
+            ]),
+            _ => {
+                let op = rng.pick(&[CboFlush, CboClean, CflushDL1U, CboZero]);
+                body.extend([i(Addi, 12, 10, off), i(op, 0, 12, 0)]);
+            }
+        }
+    }
+    repeat(60, &body)
+}
+
+#[test]
+fn runs_repeat_exactly() {
+    for seed in 0..env("NAGORI_HART_TRAFFIC", 12) {
+        for timed in [false, true] {
+            let run = |slice: u64| {
+                let mut rng = Rng::new(seed);
+                let programs: Vec<_> = (0..4).map(|_| traffic(&mut rng)).collect();
+                let mut m = Machine::new(&programs, timed);
+                m.run(slice);
+                let mut memory = vec![0; 0x1000];
+                m.w.ram()
+                    .read_bytes(DATA - BASE, &mut memory)
+                    .expect("in memory");
+                (m.times(), m.w.traffic, memory)
+            };
+            for slice in [1, 100] {
+                assert_eq!(
+                    run(slice),
+                    run(slice),
+                    "seed {seed}, timed {timed}, slice {slice}"
+                );
+            }
+        }
+    }
+}
