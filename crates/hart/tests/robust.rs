@@ -6,8 +6,10 @@
 
 mod common;
 
+use common::bare::{Bare, BASE as BARE, OPEN};
 use common::worlds::Watched;
 use common::{bytes, csrw, env, i, n, r, Rng};
+use nagori_hart::trap::{cause, status};
 use nagori_hart::world::{Bus, World};
 use nagori_hart::{CodeCache, Exit, Hart, HartConfig};
 use nagori_isa::{Op, OPS};
@@ -257,4 +259,92 @@ fn random_machines_neither_panic_nor_hang() {
         steps > 100_000 && traps > 10_000,
         "{steps} instructions, {traps} traps: too dull"
     );
+}
+
+#[test]
+fn every_csr_number_with_random_values() {
+    use nagori_isa::csr;
+    let mut rng = Rng::new(11);
+    for timed in [false, true] {
+        for (number, _) in (0..4096u16).flat_map(|c| [(c, 0), (c, 1), (c, 2)]) {
+            let write = i(
+                rng.pick(&[Op::Csrrw, Op::Csrrs, Op::Csrrc]),
+                0,
+                6,
+                number as i32,
+            );
+            let words = [
+                write,
+                i(Op::Csrrs, 7, 0, number as i32),
+                i(Op::Csrrs, 8, 0, number as i32),
+                n(Op::Ecall),
+            ];
+            let mut b = Bare::new(HartConfig::rocket(), timed, &words);
+            let value = rng.bits();
+            b.h.set_reg(6, value);
+            b.h.csr.mstatus |= status::FS;
+            // A new vector or a lock on the code are what is asked for: the way to the trap is then another.
+            let loses_way = matches!(number, 0x305 | 0x3a0..=0x3ef | 0x300);
+            if loses_way {
+                b.h.run(&mut b.code, &mut b.w, 2000);
+                continue;
+            }
+            let (c, pc, tval) = b.to_trap();
+            let exists = csr::lookup(number).is_some();
+            if !exists || csr::read_only(number) {
+                assert_eq!(
+                    (c, pc, tval),
+                    (cause::ILLEGAL, BARE, write as u64),
+                    "{}",
+                    csr::name(number)
+                );
+                continue;
+            }
+            assert_eq!(
+                (c, pc),
+                (cause::ECALL_U + 3, BARE + 12),
+                "{}",
+                csr::name(number)
+            );
+            let runs = matches!(number, 0xb00 | 0xb02..=0xb1f);
+            assert!(
+                runs || b.h.reg(7) == b.h.reg(8),
+                "{}: reads differ",
+                csr::name(number)
+            );
+            // Bits outside the mask do not change.
+            let row = csr::lookup(number).expect("a row");
+            if row.kind == csr::CsrKind::Plain {
+                assert_eq!(
+                    b.h.reg(7) & !row.mask,
+                    row.reset & !row.mask,
+                    "{}",
+                    csr::name(number)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn privilege_of_every_csr_number() {
+    use nagori_isa::csr;
+    for mode in [0u64, 1] {
+        for number in 0..4096u16 {
+            let read = i(Op::Csrrs, 7, 0, number as i32);
+            let mut b = Bare::new(HartConfig::rocket(), false, &[]);
+            b.put(BARE + 0x1000, &[read, n(Op::Ecall)]);
+            b.enter(mode, BARE + 0x1000, 0, status::FS, OPEN);
+            b.h.csr.mcounteren = u64::MAX;
+            b.h.csr.scounteren = u64::MAX;
+            let allowed = csr::lookup(number).is_some() && csr::privilege(number) as u64 <= mode;
+            // stimecmp is the machine's until menvcfg.STCE.
+            let want = if allowed && number != 0x14d {
+                (cause::ECALL_U + mode, BARE + 0x1004, 0)
+            } else {
+                (cause::ILLEGAL, BARE + 0x1000, read as u64)
+            };
+            assert_eq!(b.to_trap(), want, "mode {mode}, {}", csr::name(number));
+        }
+    }
 }
