@@ -1,5 +1,6 @@
 // bench-board: all cells of the reference board's tables, under each method.
 #include <getopt.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,17 @@ static void all_cells(const struct board *b, const struct window *w, const char 
     }
 }
 
+// The last hart is the quietest one: Linux boots on the first, and the kernel can be told to
+// keep its own work off the last (isolcpus=).
+static void settle_down(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(sysconf(_SC_NPROCESSORS_CONF) - 1, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0)
+        die("cannot stay on the last hart: %s", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
     enum { METHODS, ACCESSES, WARMUP, CTL, ANONYMOUS, HELP };
@@ -92,6 +104,8 @@ int main(int argc, char **argv)
         method_number(name);
         p += length + (p[length] == ',');
     }
+    if (!anonymous)
+        settle_down();
     // One window for all cells: to map anew would leave work for the kernel to do during the
     // next cell.
     struct window w = window_map(&b, MAX_BANKS, (accesses + warm) * ROW_STEP, true);

@@ -321,7 +321,7 @@ pub struct BoardArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
     /// Accesses measured in each cell.
-    #[arg(long, value_name = "N", default_value_t = 4096,
+    #[arg(long, value_name = "N", default_value_t = 12288,
           value_parser = clap::value_parser!(u32).range(1..=49152), conflicts_with = "quick")]
     pub accesses: u32,
     /// Fewer accesses: 512 in each cell.

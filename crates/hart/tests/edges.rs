@@ -288,3 +288,29 @@ fn stores_to_code_are_seen_after_fence_i() {
         }
     });
 }
+
+#[test]
+fn returns_change_status_as_specified() {
+    use status::{MIE, MPIE, MPP, MPRV, SIE, SPIE, SPP};
+    let cases = [
+        // From M: instruction, mstatus before, mode and mstatus after.
+        (Op::Mret, MPP | MPRV | MPIE, 3, MIE | MPIE | MPRV),
+        (Op::Mret, 1 << 11 | MPRV | MPIE, 1, MIE | MPIE),
+        (Op::Mret, MPRV | MIE, 0, MPIE),
+        (Op::Sret, SPP | MPRV | SPIE, 1, SIE | SPIE),
+        (Op::Sret, MPRV | SIE, 0, SPIE),
+        (Op::Sret, SPP | SPIE | MIE | MPIE | MPP, 1, SIE | SPIE | MIE | MPIE | MPP),
+    ];
+    both(|timed| {
+        for (op, before, mode, after) in cases {
+            let mut b = Bare::new(HartConfig::rocket(), timed, &[n(op)]);
+            // The mode stays M for the first instruction; mepc and sepc lead to the trap vector.
+            b.h.csr.mstatus = before;
+            b.h.csr.mepc = TRAP;
+            b.h.csr.sepc = TRAP;
+            b.h.run(&mut b.code, &mut b.w, 1);
+            assert_eq!(b.h.privilege as u64, mode, "{op:?} {before:#x}");
+            assert_eq!(b.h.csr.mstatus, after, "{op:?} {before:#x}: {:#x}", b.h.csr.mstatus);
+        }
+    });
+}

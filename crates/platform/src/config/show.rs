@@ -44,6 +44,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("asid_bits", Unit::Bits),
     ("hub_cycles", Unit::CoreCycles),
     ("quantum_cycles", Unit::CoreCycles),
+    ("functional_quantum_cycles", Unit::CoreCycles),
     ("functional_cpi", Unit::CoreCycles),
     ("rtc_epoch", Unit::UnixSeconds),
     ("l1d.size", Unit::Bytes),

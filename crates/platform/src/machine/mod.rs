@@ -371,8 +371,13 @@ impl<O: Observer> Machine<O> {
             let Some(i) = first else {
                 return Stop::Idle(Ps::NEVER);
             };
+            let quantum = if self.world.timed {
+                self.config.quantum_cycles
+            } else {
+                self.config.functional_quantum_cycles
+            };
             let limit = others
-                .saturating_add(if self.world.timed { 10 } else { u64::from(self.config.quantum_cycles) })
+                .saturating_add(quantum.into())
                 .min(next)
                 .min((now / GRID + 1) * GRID)
                 .min(now.saturating_add(left));
