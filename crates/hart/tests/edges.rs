@@ -299,7 +299,12 @@ fn returns_change_status_as_specified() {
         (Op::Mret, MPRV | MIE, 0, MPIE),
         (Op::Sret, SPP | MPRV | SPIE, 1, SIE | SPIE),
         (Op::Sret, MPRV | SIE, 0, SPIE),
-        (Op::Sret, SPP | SPIE | MIE | MPIE | MPP, 1, SIE | SPIE | MIE | MPIE | MPP),
+        (
+            Op::Sret,
+            SPP | SPIE | MIE | MPIE | MPP,
+            1,
+            SIE | SPIE | MIE | MPIE | MPP,
+        ),
     ];
     both(|timed| {
         for (op, before, mode, after) in cases {
@@ -310,7 +315,11 @@ fn returns_change_status_as_specified() {
             b.h.csr.sepc = TRAP;
             b.h.run(&mut b.code, &mut b.w, 1);
             assert_eq!(b.h.privilege as u64, mode, "{op:?} {before:#x}");
-            assert_eq!(b.h.csr.mstatus, after, "{op:?} {before:#x}: {:#x}", b.h.csr.mstatus);
+            assert_eq!(
+                b.h.csr.mstatus, after,
+                "{op:?} {before:#x}: {:#x}",
+                b.h.csr.mstatus
+            );
         }
     });
 }

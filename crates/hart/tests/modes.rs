@@ -223,7 +223,12 @@ fn traffic(seed: u64, drop: bool) -> (u64, HartStats) {
     let mut rng = Rng::new(seed);
     let mut words = Vec::new();
     for _ in 0..500 {
-        let base = 10 + if rng.one_in(2) { rng.below(5) } else { rng.below(16) } as u8;
+        let base = 10
+            + if rng.one_in(2) {
+                rng.below(5)
+            } else {
+                rng.below(16)
+            } as u8;
         let off = 8 * rng.below(40) as i32;
         words.push(match rng.below(3) {
             0 => s(Op::Sd, 5, base, off),
@@ -244,10 +249,17 @@ fn traffic(seed: u64, drop: bool) -> (u64, HartStats) {
     (0..16).for_each(|k| b.h.set_reg(10 + k, (k as u64) << 14 | (k as u64 & 3) << 9));
     b.h.set_reg(31, 20);
     let mut cuts = Rng::new(seed);
-    while b.h.run(&mut b.code, &mut b.w, b.h.cycle + 1 + cuts.below(60)) != Exit::Wfi {
+    while b
+        .h
+        .run(&mut b.code, &mut b.w, b.h.cycle + 1 + cuts.below(60))
+        != Exit::Wfi
+    {
         let (first, some) = (cuts.below(512), cuts.one_in(2));
         if drop && some {
-            (0..256).for_each(|k| b.w.coherence().post(0, Notice::DropSlot((first + k) as u16 % 512)));
+            (0..256).for_each(|k| {
+                b.w.coherence()
+                    .post(0, Notice::DropSlot((first + k) as u16 % 512))
+            });
         }
     }
     (b.h.cycle, b.h.stats)
@@ -258,6 +270,10 @@ fn time_does_not_depend_on_what_the_filter_holds() {
     for seed in 0..20 {
         let (a, b) = (traffic(seed, false), traffic(seed, true));
         assert_eq!(a, b, "seed {seed}");
-        assert!(a.1.dtlb_misses > 300, "the TLB is not under pressure: {:?}", a.1);
+        assert!(
+            a.1.dtlb_misses > 300,
+            "the TLB is not under pressure: {:?}",
+            a.1
+        );
     }
 }

@@ -639,7 +639,12 @@ fn every_walk_is_charged() {
     let t = nagori_hart::config::CoreTiming::rocket();
     let walks = 2 * t.tlb_miss + 2 * t.ptw_level;
     let around = 5.0 + 3.0 + LOOP;
-    expect("two walks", (c2 - c1) as f64 / 1000.0 - around, walks as f64, 0.0);
+    expect(
+        "two walks",
+        (c2 - c1) as f64 / 1000.0 - around,
+        walks as f64,
+        0.0,
+    );
 }
 
 #[test]
