@@ -4,13 +4,15 @@
 //! What a block contains follows from its first pc and memory alone, so every
 //! engine that uses blocks charges the same cycles.
 
+use crate::cache::Notice;
 use crate::hart::Hart;
 use crate::mmu::Fault;
-use crate::pipeline::{merge_pending, operands, pending_after, pending_pairs, unit, Pending, Schedule};
+use crate::pipeline::{
+    merge_pending, operands, pending_after, pending_pairs, unit, Pending, Schedule,
+};
 use crate::pmp::Access;
 use crate::trap::{cause, Trap};
 use crate::world::World;
-use crate::cache::Notice;
 use nagori_isa::{decode, inst_len, Format, Inst, Op};
 use std::collections::HashMap;
 
@@ -64,7 +66,11 @@ struct Jump {
     block: u32,
 }
 
-const NO_JUMP: Jump = Jump { pc: 1, context: 0, block: 0 };
+const NO_JUMP: Jump = Jump {
+    pc: 1,
+    context: 0,
+    block: 0,
+};
 
 /// Physical address of a block, of the second page if its instruction crosses, and mode.
 type Key = (u64, u64, bool);
@@ -108,7 +114,9 @@ impl CodeCache {
 
     /// Forgets the blocks of a physical page.
     fn drop_page(&mut self, page: u64) {
-        let Some(ids) = self.by_page.remove(&page) else { return };
+        let Some(ids) = self.by_page.remove(&page) else {
+            return;
+        };
         for (key, id) in ids {
             self.blocks[id as usize].live = false;
             self.by_address.remove(&key);
@@ -124,8 +132,10 @@ impl CodeCache {
 
 fn ends_block(op: Op) -> bool {
     use Op::*;
-    matches!(op, Jal | Jalr | Ecall | Ebreak | FenceI | Mret | Sret | Wfi | SfenceVma)
-        || matches!(op.info().format, Format::B | Format::Csr | Format::CsrImm)
+    matches!(
+        op,
+        Jal | Jalr | Ecall | Ebreak | FenceI | Mret | Sret | Wfi | SfenceVma
+    ) || matches!(op.info().format, Format::B | Format::Csr | Format::CsrImm)
 }
 
 /// An op that raises illegal instruction when executed: `ebreak` never carries this length.
@@ -178,7 +188,12 @@ impl Hart {
 
     /// The block that starts at `pc`.
     #[inline(always)]
-    pub(crate) fn find_block<W: World>(&mut self, code: &mut CodeCache, w: &mut W, pc: u64) -> Result<u32, Trap> {
+    pub(crate) fn find_block<W: World>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        pc: u64,
+    ) -> Result<u32, Trap> {
         let j = &code.jumps[(pc >> 1) as usize & (JUMPS - 1)];
         if j.pc == pc && j.context == self.fetch_context() {
             return Ok(j.block);
@@ -188,7 +203,12 @@ impl Hart {
 
     #[cold]
     #[inline(never)]
-    fn find_block_slow<W: World>(&mut self, code: &mut CodeCache, w: &mut W, pc: u64) -> Result<u32, Trap> {
+    fn find_block_slow<W: World>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        pc: u64,
+    ) -> Result<u32, Trap> {
         let pa = self.fetch_address(w, pc, 2, pc)?;
         let first = self.fetch_half(w, pa, pc)?;
         // An instruction that crosses into the next page depends on that page, too.
@@ -211,7 +231,11 @@ impl Hart {
             }
         };
         let context = self.fetch_context();
-        code.jumps[(pc >> 1) as usize & (JUMPS - 1)] = Jump { pc, context, block: id };
+        code.jumps[(pc >> 1) as usize & (JUMPS - 1)] = Jump {
+            pc,
+            context,
+            block: id,
+        };
         Ok(id)
     }
 
@@ -224,9 +248,17 @@ impl Hart {
             && (bytes == b.bytes as u64 || self.pmp.allows(key.1, 2, Access::Fetch, p))
     }
 
-    fn fetch_address<W: World>(&mut self, w: &mut W, va: u64, len: u64, tval: u64) -> Result<u64, Trap> {
+    fn fetch_address<W: World>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        len: u64,
+        tval: u64,
+    ) -> Result<u64, Trap> {
         let p = self.privilege;
-        let pa = self.translate(w, va, Access::Fetch, p).map_err(|t| Trap::new(t.cause, tval))?;
+        let pa = self
+            .translate(w, va, Access::Fetch, p)
+            .map_err(|t| Trap::new(t.cause, tval))?;
         if !self.pmp.allows(pa, len, Access::Fetch, p as u8) {
             return Err(Fault::Access.trap(Access::Fetch, tval));
         }
@@ -278,7 +310,10 @@ impl Hart {
                     at + 2
                 };
                 let high_va = va.wrapping_add(2);
-                if !self.pmp.allows(high_at, 2, Access::Fetch, self.privilege as u8) {
+                if !self
+                    .pmp
+                    .allows(high_at, 2, Access::Fetch, self.privilege as u8)
+                {
                     if n == 0 {
                         return Err(Fault::Access.trap(Access::Fetch, high_va));
                     }
@@ -335,7 +370,14 @@ impl Hart {
     }
 
     /// Stores to lines that hold decoded code have to be noticed from now on.
-    fn mark_code<W: World>(&mut self, code: &mut CodeCache, w: &mut W, id: (Key, u32), pa: u64, lines: u64) {
+    fn mark_code<W: World>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        id: (Key, u32),
+        pa: u64,
+        lines: u64,
+    ) {
         code.by_page.entry(pa >> 12).or_default().push(id);
         let base = w.ram_base();
         let c = w.coherence();
@@ -347,7 +389,8 @@ impl Hart {
 
     fn guard_page(&mut self, page: u64, ram_base: u64) {
         let mask = !((1u64 << crate::mem::block_shift(self.timed)) - 1);
-        self.data.guard_page(page.wrapping_sub(ram_base >> 12), mask);
+        self.data
+            .guard_page(page.wrapping_sub(ram_base >> 12), mask);
     }
 
     /// Applies what other harts and devices asked for.

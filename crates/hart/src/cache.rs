@@ -60,7 +60,13 @@ impl L1 {
     /// An empty cache.
     pub fn new(g: CacheGeometry) -> Self {
         let n = (g.sets * g.ways) as usize;
-        Self { sets: g.sets, ways: g.ways, tags: vec![0; n], slots: vec![NO_SLOT; n], lfsr: Lfsr::default() }
+        Self {
+            sets: g.sets,
+            ways: g.ways,
+            tags: vec![0; n],
+            slots: vec![NO_SLOT; n],
+            lfsr: Lfsr::default(),
+        }
     }
 
     #[inline]
@@ -72,7 +78,8 @@ impl L1 {
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
         let s = self.set_start(line);
-        (s..s + self.ways as usize).find(|&i| self.tags[i] & LINE == line && self.tags[i] & STATE != 0)
+        (s..s + self.ways as usize)
+            .find(|&i| self.tags[i] & LINE == line && self.tags[i] & STATE != 0)
     }
 
     /// Index of the line to replace for a fill of `line`.
@@ -158,7 +165,13 @@ pub struct Coherence {
 
 impl Coherence {
     /// For `harts` harts over `ram_bytes` of memory at `ram_base`.
-    pub fn new(harts: usize, l1d: CacheGeometry, l1i: CacheGeometry, ram_base: u64, ram_bytes: u64) -> Self {
+    pub fn new(
+        harts: usize,
+        l1d: CacheGeometry,
+        l1i: CacheGeometry,
+        ram_base: u64,
+        ram_bytes: u64,
+    ) -> Self {
         Self {
             l1d: vec![L1::new(l1d); harts],
             l1i: vec![L1::new(l1i); harts],
@@ -327,7 +340,11 @@ mod tests {
 
     #[test]
     fn probe_moves_lines_between_harts() {
-        let g = CacheGeometry { sets: 64, ways: 4, line: 64 };
+        let g = CacheGeometry {
+            sets: 64,
+            ways: 4,
+            line: 64,
+        };
         let mut c = Coherence::new(2, g, g, 0, 1 << 20);
         let i = c.l1d[0].victim(0x1040);
         c.l1d[0].set(i, 0x1040, LineState::Dirty);
@@ -337,6 +354,9 @@ mod tests {
         assert_eq!(c.holders(1, 0x1040), (true, None));
         c.probe(1, 0x1040, true);
         assert_eq!(c.holders(1, 0x1040), (false, None));
-        assert_eq!(c.take_notices(0), vec![Notice::DropWrite(7), Notice::DropSlot(7)]);
+        assert_eq!(
+            c.take_notices(0),
+            vec![Notice::DropWrite(7), Notice::DropSlot(7)]
+        );
     }
 }

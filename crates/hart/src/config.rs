@@ -232,8 +232,16 @@ pub enum HartError {
 impl HartConfig {
     /// The core of the reference board.
     pub fn rocket() -> Self {
-        let l1 = CacheGeometry { sets: 64, ways: 4, line: 64 };
-        let tlb = TlbGeometry { sectors: 8, pages_per_sector: 4, superpages: 4 };
+        let l1 = CacheGeometry {
+            sets: 64,
+            ways: 4,
+            line: 64,
+        };
+        let tlb = TlbGeometry {
+            sectors: 8,
+            pages_per_sector: 4,
+            superpages: 4,
+        };
         Self {
             asid_bits: 0,
             pmp_entries: 16,
@@ -245,41 +253,100 @@ impl HartConfig {
             l1i: l1,
             dtlb: tlb,
             itlb: tlb,
-            predictor: PredictorGeometry { btb_entries: 28, bht_entries: 512, history_bits: 8, ras_entries: 6 },
+            predictor: PredictorGeometry {
+                btb_entries: 28,
+                bht_entries: 512,
+                history_bits: 8,
+                ras_entries: 6,
+            },
             timing: CoreTiming::rocket(),
         }
     }
 
     /// Checks every range; the first violation is the error.
     pub fn validate(&self) -> Result<(), HartError> {
-        fn check(key: &'static str, value: u32, ok: bool, expected: &'static str) -> Result<(), HartError> {
+        fn check(
+            key: &'static str,
+            value: u32,
+            ok: bool,
+            expected: &'static str,
+        ) -> Result<(), HartError> {
             if ok {
                 Ok(())
             } else {
-                Err(HartError::Config { key, value: value as u64, expected })
+                Err(HartError::Config {
+                    key,
+                    value: value as u64,
+                    expected,
+                })
             }
         }
         check("asid_bits", self.asid_bits, self.asid_bits <= 16, "0..=16")?;
-        check("pmp_entries", self.pmp_entries, matches!(self.pmp_entries, 0 | 16 | 64), "0, 16 or 64")?;
-        check("functional_cpi", self.functional_cpi, (1..=1000).contains(&self.functional_cpi), "1..=1000")?;
+        check(
+            "pmp_entries",
+            self.pmp_entries,
+            matches!(self.pmp_entries, 0 | 16 | 64),
+            "0, 16 or 64",
+        )?;
+        check(
+            "functional_cpi",
+            self.functional_cpi,
+            (1..=1000).contains(&self.functional_cpi),
+            "1..=1000",
+        )?;
         for (sets, ways, line, c) in [
             ("l1d.sets", "l1d.ways", "l1d.line", self.l1d),
             ("l1i.sets", "l1i.ways", "l1i.line", self.l1i),
         ] {
             check(line, c.line, c.line == 64, "64 (bytes)")?;
-            check(sets, c.sets, c.sets.is_power_of_two() && c.sets <= 64, "a power of two, 1..=64")?;
-            check(ways, c.ways, c.ways.is_power_of_two() && c.ways <= 16, "a power of two, 1..=16")?;
+            check(
+                sets,
+                c.sets,
+                c.sets.is_power_of_two() && c.sets <= 64,
+                "a power of two, 1..=64",
+            )?;
+            check(
+                ways,
+                c.ways,
+                c.ways.is_power_of_two() && c.ways <= 16,
+                "a power of two, 1..=16",
+            )?;
         }
         for (s, p, u, t) in [
-            ("dtlb.sectors", "dtlb.pages_per_sector", "dtlb.superpages", self.dtlb),
-            ("itlb.sectors", "itlb.pages_per_sector", "itlb.superpages", self.itlb),
+            (
+                "dtlb.sectors",
+                "dtlb.pages_per_sector",
+                "dtlb.superpages",
+                self.dtlb,
+            ),
+            (
+                "itlb.sectors",
+                "itlb.pages_per_sector",
+                "itlb.superpages",
+                self.itlb,
+            ),
         ] {
-            check(s, t.sectors, t.sectors.is_power_of_two() && t.sectors <= 8, "a power of two, 1..=8")?;
+            check(
+                s,
+                t.sectors,
+                t.sectors.is_power_of_two() && t.sectors <= 8,
+                "a power of two, 1..=8",
+            )?;
             check(p, t.pages_per_sector, t.pages_per_sector == 4, "4")?;
-            check(u, t.superpages, t.superpages.is_power_of_two() && t.superpages <= 8, "a power of two, 1..=8")?;
+            check(
+                u,
+                t.superpages,
+                t.superpages.is_power_of_two() && t.superpages <= 8,
+                "a power of two, 1..=8",
+            )?;
         }
         let p = self.predictor;
-        check("predictor.btb_entries", p.btb_entries, (1..=254).contains(&p.btb_entries), "1..=254")?;
+        check(
+            "predictor.btb_entries",
+            p.btb_entries,
+            (1..=254).contains(&p.btb_entries),
+            "1..=254",
+        )?;
         check(
             "predictor.bht_entries",
             p.bht_entries,
@@ -292,7 +359,12 @@ impl HartConfig {
             p.history_bits <= p.bht_entries.trailing_zeros(),
             "at most log2 of bht_entries",
         )?;
-        check("predictor.ras_entries", p.ras_entries, (1..=64).contains(&p.ras_entries), "1..=64")?;
+        check(
+            "predictor.ras_entries",
+            p.ras_entries,
+            (1..=64).contains(&p.ras_entries),
+            "1..=64",
+        )?;
         check(
             "timing.ptw_cache_entries",
             self.timing.ptw_cache_entries,

@@ -141,7 +141,8 @@ impl Csrs {
 }
 
 /// misa: RV64, extensions A C D F I M S U.
-const MISA: u64 = 2 << 62 | 1 << 0 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 20;
+const MISA: u64 =
+    2 << 62 | 1 << 0 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 20;
 /// UXL and SXL are fixed at 64 bits.
 const XL: u64 = 2 << 32 | 2 << 34;
 const UXL: u64 = 2 << 32;
@@ -164,7 +165,9 @@ impl Hart {
     }
 
     fn csr_exists(&self, number: u16) -> bool {
-        let Some(_) = table::lookup(number) else { return false };
+        let Some(_) = table::lookup(number) else {
+            return false;
+        };
         let n = self.config.pmp_entries as u16;
         match number {
             0x3a0..=0x3af => n > 0 && number & 1 == 0,
@@ -186,9 +189,15 @@ impl Hart {
         match number {
             0x001..=0x003 if self.csr.mstatus & status::FS == 0 => illegal,
             0xc00..=0xc1f if !self.counter_allowed(number as u64 - 0xc00) => illegal,
-            0x180 if self.privilege == Privilege::Supervisor && self.csr.mstatus & status::TVM != 0 => illegal,
-            0x14d if self.privilege == Privilege::Supervisor
-                && (!self.csr.stce() || self.csr.mcounteren & 2 == 0) =>
+            0x180
+                if self.privilege == Privilege::Supervisor
+                    && self.csr.mstatus & status::TVM != 0 =>
+            {
+                illegal
+            }
+            0x14d
+                if self.privilege == Privilege::Supervisor
+                    && (!self.csr.stce() || self.csr.mcounteren & 2 == 0) =>
             {
                 illegal
             }
@@ -206,13 +215,19 @@ impl Hart {
 
     fn mstatus(&self) -> u64 {
         let st = self.csr.mstatus;
-        let sd = if st & status::FS == status::FS { 1 << 63 } else { 0 };
+        let sd = if st & status::FS == status::FS {
+            1 << 63
+        } else {
+            0
+        };
         st | XL | sd
     }
 
     /// Value of a register that exists, without a privilege check.
     pub(crate) fn csr_value<W: World>(&mut self, w: &W, number: u16, at: Moment) -> u64 {
-        let Some(row) = table::lookup(number) else { return 0 };
+        let Some(row) = table::lookup(number) else {
+            return 0;
+        };
         match row.kind {
             CsrKind::Fixed => return row.reset,
             CsrKind::Plain => return self.csr.plain(number).map_or(row.reset, |p| *p),
@@ -234,7 +249,11 @@ impl Hart {
             0x305 => self.csr.mtvec,
             0x30a => self.csr.menvcfg,
             0x320 => self.csr.mcountinhibit,
-            0x323..=0x33f => *self.csr.hpm_event.get(number as usize - 0x323).unwrap_or(&0) as u64,
+            0x323..=0x33f => *self
+                .csr
+                .hpm_event
+                .get(number as usize - 0x323)
+                .unwrap_or(&0) as u64,
             0x344 => self.mip(),
             0x3a0..=0x3af => self.pmp.read_cfg(number as usize - 0x3a0),
             0x3b0..=0x3ef => self.pmp.read_addr(number as usize - 0x3b0),
@@ -250,7 +269,9 @@ impl Hart {
 
     /// Writes a register that exists, without a privilege check.
     pub(crate) fn set_csr<W: World>(&mut self, w: &W, number: u16, value: u64, at: Moment) {
-        let Some(row) = table::lookup(number) else { return };
+        let Some(row) = table::lookup(number) else {
+            return;
+        };
         let masked = |old: u64| old & !row.mask | value & row.mask;
         match row.kind {
             CsrKind::Fixed => return,
@@ -342,7 +363,8 @@ impl Hart {
                 self.flush_filters();
             }
             0x3b0..=0x3ef => {
-                self.pmp.write_addr(number as usize - 0x3b0, value & row.mask);
+                self.pmp
+                    .write_addr(number as usize - 0x3b0, value & row.mask);
                 self.flush_filters();
             }
             // The write takes the place of this instruction's own increment.
@@ -384,7 +406,11 @@ impl Hart {
     }
 
     pub(crate) fn update_timer<W: World>(&mut self, w: &W) {
-        self.timer_cycle = if self.csr.stce() { w.cycle_of_time(self.csr.stimecmp) } else { u64::MAX };
+        self.timer_cycle = if self.csr.stce() {
+            w.cycle_of_time(self.csr.stimecmp)
+        } else {
+            u64::MAX
+        };
         self.recheck = true;
     }
 

@@ -1,6 +1,7 @@
 //! The interpreter: runs predecoded blocks.
 
 use crate::block::{CodeCache, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE};
+use crate::cache::{Notice, NO_SLOT};
 use crate::csr::{CsrWrite, Moment};
 use crate::filter::{FilterEntry, EMPTY, NEVER, SLOTS};
 use crate::hart::{Exit, Hart, Privilege};
@@ -10,7 +11,6 @@ use crate::pmp::Access;
 use crate::predict::Outcome;
 use crate::trap::{cause, status, Trap, RETRY};
 use crate::world::World;
-use crate::cache::{Notice, NO_SLOT};
 use nagori_isa::{Format, Op};
 
 /// How a block ended.
@@ -54,7 +54,12 @@ impl Hart {
         }
     }
 
-    fn run_mode<W: World, const TIMED: bool>(&mut self, code: &mut CodeCache, w: &mut W, limit: u64) -> Exit {
+    fn run_mode<W: World, const TIMED: bool>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        limit: u64,
+    ) -> Exit {
         loop {
             let mut stop = limit;
             if self.timer_cycle > self.cycle {
@@ -92,16 +97,20 @@ impl Hart {
                         self.cycle += b.cost as u64;
                         self.instret += b.count as u64;
                         if TIMED {
-                            self.pending = if self.pending == 0 { b.pending } else { self.still_pending(b.pending) };
+                            self.pending = if self.pending == 0 {
+                                b.pending
+                            } else {
+                                self.still_pending(b.pending)
+                            };
                         }
                     }
                     End::Left(i) => {
                         let next = i + 1;
                         self.cycle += ops.get(next).map_or(b.cost as u64, |p| p.cost as u64);
                         self.instret += next as u64;
-                        self.pc = ops
-                            .get(next)
-                            .map_or(pc.wrapping_add(b.bytes as u64), |p| pc.wrapping_add(p.off as u64));
+                        self.pc = ops.get(next).map_or(pc.wrapping_add(b.bytes as u64), |p| {
+                            pc.wrapping_add(p.off as u64)
+                        });
                         self.pending = 0;
                         self.leave = false;
                         return Exit::Device;
@@ -143,7 +152,13 @@ impl Hart {
 
     #[cold]
     #[inline(never)]
-    fn fetch_line_slow<W: World>(&mut self, w: &mut W, va: u64, key: u64, at: RunPoint) -> Result<(), Trap> {
+    fn fetch_line_slow<W: World>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        key: u64,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
         let p = self.privilege;
         // The block was decoded, so the address was legal then; a fault now can only
         // come from a table that changed without sfence, and costs no more than a walk.
@@ -164,7 +179,13 @@ impl Hart {
             cache.set_slot(old.l1 as usize, NO_SLOT);
         }
         cache.set_slot(index, slot as u16);
-        *self.fetch.at_mut(slot) = FilterEntry { read: key, write: NEVER, delta: 0, l1: index as u16, way };
+        *self.fetch.at_mut(slot) = FilterEntry {
+            read: key,
+            write: NEVER,
+            delta: 0,
+            l1: index as u16,
+            way,
+        };
         Ok(())
     }
 
@@ -197,7 +218,13 @@ impl Hart {
         }
     }
 
-    fn block<W: World, const TIMED: bool>(&mut self, w: &mut W, ops: &[PreOp], pc0: u64, end: u64) -> End {
+    fn block<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        ops: &[PreOp],
+        pc0: u64,
+        end: u64,
+    ) -> End {
         if TIMED {
             if self.pending != 0 {
                 self.await_pending(ops);
@@ -218,7 +245,10 @@ impl Hart {
             }
             macro_rules! at {
                 () => {
-                    RunPoint { offset: p.cost as u64, pc: pc!() }
+                    RunPoint {
+                        offset: p.cost as u64,
+                        pc: pc!(),
+                    }
                 };
             }
             macro_rules! x {
@@ -362,7 +392,13 @@ impl Hart {
             }
             if W::RETIRE {
                 let raw = self.raw_at(w, pc!(), p.len);
-                w.retired(self.id, self.cycle + p.cost as u64, pc!(), raw, self.privilege as u8);
+                w.retired(
+                    self.id,
+                    self.cycle + p.cost as u64,
+                    pc!(),
+                    raw,
+                    self.privilege as u8,
+                );
             }
             use Op::*;
             match p.op {
@@ -410,7 +446,12 @@ impl Hart {
                     let target = pc!().wrapping_add(imm!());
                     let link = pc!().wrapping_add(p.len as u64);
                     if TIMED {
-                        let o = self.predictor.jump(pc!(), target, is_link(p.rd).then_some(link), self.cycle + p.cost as u64);
+                        let o = self.predictor.jump(
+                            pc!(),
+                            target,
+                            is_link(p.rd).then_some(link),
+                            self.cycle + p.cost as u64,
+                        );
                         self.predicted(o);
                     }
                     set!(link);
@@ -422,9 +463,15 @@ impl Hart {
                     if TIMED {
                         let now = self.cycle + p.cost as u64;
                         let o = if is_link(p.rs1) && !is_link(p.rd) {
-                            self.predictor.ret(target, now, self.config.timing.return_after_call)
+                            self.predictor
+                                .ret(target, now, self.config.timing.return_after_call)
                         } else {
-                            self.predictor.indirect(pc!(), target, is_link(p.rd).then_some(link), now)
+                            self.predictor.indirect(
+                                pc!(),
+                                target,
+                                is_link(p.rd).then_some(link),
+                                now,
+                            )
                         };
                         self.predicted(o);
                     }
@@ -559,7 +606,8 @@ impl Hart {
                 AmomaxD => amo_d!(|o| |v: u64| (o as i64).max(v as i64) as u64),
                 AmominuD => amo_d!(|o| |v: u64| o.min(v)),
                 AmomaxuD => amo_d!(|o| |v: u64| o.max(v)),
-                Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR | PrefetchW => {}
+                Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
+                | PrefetchW => {}
                 FenceI => {
                     if TIMED {
                         self.fence_i(w);
@@ -588,7 +636,8 @@ impl Hart {
                 }
                 Sret => {
                     if self.privilege == Privilege::User
-                        || self.privilege == Privilege::Supervisor && self.csr.mstatus & status::TSR != 0
+                        || self.privilege == Privilege::Supervisor
+                            && self.csr.mstatus & status::TSR != 0
                     {
                         illegal!();
                     }
@@ -606,19 +655,25 @@ impl Hart {
                 }
                 SfenceVma => {
                     if self.privilege == Privilege::User
-                        || self.privilege == Privilege::Supervisor && self.csr.mstatus & status::TVM != 0
+                        || self.privilege == Privilege::Supervisor
+                            && self.csr.mstatus & status::TVM != 0
                     {
                         illegal!();
                     }
                     let vpn = (p.rs1 != 0).then(|| a!() << 25 >> 37);
-                    let asid = (p.rs2 != 0).then(|| b!() as u16 & ((1u32 << self.config.asid_bits) - 1) as u16);
+                    let asid = (p.rs2 != 0)
+                        .then(|| b!() as u16 & ((1u32 << self.config.asid_bits) - 1) as u16);
                     self.dtlb.flush(vpn, asid);
                     self.itlb.flush(vpn, asid);
                     self.walks.clear();
                     self.flush_filters();
                 }
                 Csrrw | Csrrs | Csrrc | Csrrwi | Csrrsi | Csrrci => {
-                    let v = if p.op.info().format == Format::CsrImm { p.rs1 as u64 } else { a!() };
+                    let v = if p.op.info().format == Format::CsrImm {
+                        p.rs1 as u64
+                    } else {
+                        a!()
+                    };
                     let write = match p.op {
                         Csrrw | Csrrwi => Some(CsrWrite::Put(v)),
                         Csrrs | Csrrsi => (p.rs1 != 0).then_some(CsrWrite::Set(v)),
@@ -687,7 +742,11 @@ impl Hart {
     /// Steps that the multiplier takes beyond its least number.
     fn mul_time(&mut self, multiplier: u64) {
         let t = &self.config.timing;
-        let magnitude = if (multiplier as i64) < 0 { !multiplier } else { multiplier };
+        let magnitude = if (multiplier as i64) < 0 {
+            !multiplier
+        } else {
+            multiplier
+        };
         let bits = 65 - magnitude.leading_zeros();
         let latency = (2 + bits.div_ceil(8)).clamp(t.mul_latency_min, t.mul_latency_max);
         self.cycle += (latency - t.mul_latency_min) as u64;
@@ -747,17 +806,16 @@ impl Hart {
             Op::CflushDL1 | Op::CflushDL1U => {
                 Some(self.cflush::<W, TIMED>(w, (p.rs1 != 0).then_some(va), at))
             }
-            Op::CboZero => (self.config.zicboz && gate(CBZE)).then(|| self.cbo_zero::<W, TIMED>(w, va, at)),
-            Op::CboClean => {
-                (self.config.zicbom && gate(CBCFE)).then(|| self.cbo_writeback::<W, TIMED>(w, va, true, at))
+            Op::CboZero => {
+                (self.config.zicboz && gate(CBZE)).then(|| self.cbo_zero::<W, TIMED>(w, va, at))
             }
-            Op::CboFlush => {
-                (self.config.zicbom && gate(CBCFE)).then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at))
-            }
+            Op::CboClean => (self.config.zicbom && gate(CBCFE))
+                .then(|| self.cbo_writeback::<W, TIMED>(w, va, true, at)),
+            Op::CboFlush => (self.config.zicbom && gate(CBCFE))
+                .then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at)),
             // An invalidation that loses no data is a flush, which the specification permits.
-            Op::CboInval => {
-                (self.config.zicbom && gate(CBIE)).then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at))
-            }
+            Op::CboInval => (self.config.zicbom && gate(CBIE))
+                .then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at)),
             _ => None,
         }
     }

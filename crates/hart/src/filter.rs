@@ -25,7 +25,13 @@ pub struct FilterEntry {
 }
 
 /// An entry that matches nothing.
-pub const EMPTY: FilterEntry = FilterEntry { read: NEVER, write: NEVER, delta: 0, l1: 0, way: 0xff };
+pub const EMPTY: FilterEntry = FilterEntry {
+    read: NEVER,
+    write: NEVER,
+    delta: 0,
+    l1: 0,
+    way: 0xff,
+};
 
 /// A direct-mapped filter.
 #[derive(Clone, Debug)]
@@ -35,7 +41,9 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { entries: Box::new([EMPTY; SLOTS]) }
+        Self {
+            entries: Box::new([EMPTY; SLOTS]),
+        }
     }
 }
 

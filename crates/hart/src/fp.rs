@@ -69,7 +69,13 @@ impl Hart {
         }
         macro_rules! s3 {
             ($na:expr, $nc:expr) => {
-                self.f[d] = boxed(fma_f32(unbox(a) ^ $na, unbox(b), unbox(c) ^ $nc, rm!(), &mut fl))
+                self.f[d] = boxed(fma_f32(
+                    unbox(a) ^ $na,
+                    unbox(b),
+                    unbox(c) ^ $nc,
+                    rm!(),
+                    &mut fl,
+                ))
             };
         }
         macro_rules! d3 {

@@ -320,7 +320,11 @@ impl Hart {
         };
         // Without translation MXR means nothing; and with all three bits set, the key of a
         // misaligned access to the last address would be that of an empty entry.
-        let mxr = if st & status::MXR != 0 && c != 3 { 4 } else { 0 };
+        let mxr = if st & status::MXR != 0 && c != 3 {
+            4
+        } else {
+            0
+        };
         self.dctx = (c | mxr) << 3;
         self.recheck = true;
     }

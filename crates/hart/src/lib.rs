@@ -7,8 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod block;
-mod check;
 pub mod cache;
+mod check;
 pub mod config;
 mod csr;
 mod exec;

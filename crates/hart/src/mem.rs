@@ -33,7 +33,11 @@ impl Hart {
         if va & (size as u64 - 1) == 0 {
             return Ok(());
         }
-        let c = if access == Access::Write { cause::STORE_MISALIGNED } else { cause::LOAD_MISALIGNED };
+        let c = if access == Access::Write {
+            cause::STORE_MISALIGNED
+        } else {
+            cause::LOAD_MISALIGNED
+        };
         Err(Trap::new(c, va))
     }
 
@@ -62,7 +66,16 @@ impl Hart {
         let write = access == Access::Write;
         let mut index = 0;
         if TIMED {
-            index = self.l1d_touch(w, pa, if write { LineKind::Store } else { LineKind::Load }, at)?;
+            index = self.l1d_touch(
+                w,
+                pa,
+                if write {
+                    LineKind::Store
+                } else {
+                    LineKind::Load
+                },
+                at,
+            )?;
         }
         if write {
             self.store_side_effects(w, pa);
@@ -105,7 +118,11 @@ impl Hart {
         let delta = offset.wrapping_sub(va);
         let c = w.coherence();
         let lines = c.code_lines(pa);
-        let code = if TIMED { lines >> (pa >> 6 & 63) & 1 != 0 } else { lines != 0 };
+        let code = if TIMED {
+            lines >> (pa >> 6 & 63) & 1 != 0
+        } else {
+            lines != 0
+        };
         let may_write = write && !code && !c.page_reserved(id, pa);
         if TIMED {
             let cache = &mut c.l1d[id];
@@ -122,7 +139,13 @@ impl Hart {
         let e = self.data.at_mut(slot);
         let same = e.read == key || e.write == key;
         if !same || e.delta != delta {
-            *e = FilterEntry { read: NEVER, write: NEVER, delta, l1: index as u16, way };
+            *e = FilterEntry {
+                read: NEVER,
+                write: NEVER,
+                delta,
+                l1: index as u16,
+                way,
+            };
         }
         e.l1 = index as u16;
         e.way = way;
@@ -184,7 +207,12 @@ impl Hart {
     }
 
     fn requester(&self, at: RunPoint) -> Requester<'_> {
-        Requester { hart: self.id, cycle: self.cycle + at.offset, instret: self.instret, stats: &self.stats }
+        Requester {
+            hart: self.id,
+            cycle: self.cycle + at.offset,
+            instret: self.instret,
+            stats: &self.stats,
+        }
     }
 
     fn device_time<const TIMED: bool>(&mut self) {
@@ -280,7 +308,11 @@ impl Hart {
             }
         };
         let old = read_ram(w, o, size);
-        let old = if size == 4 { old as u32 as i32 as i64 as u64 } else { old };
+        let old = if size == 4 {
+            old as u32 as i32 as i64 as u64
+        } else {
+            old
+        };
         write_ram(w, o, size, f(old));
         Ok(old)
     }

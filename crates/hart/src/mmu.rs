@@ -64,7 +64,10 @@ impl Hart {
 
     /// Reads a page-table entry as the walker does.
     fn read_pte<Wd: World>(&self, w: &Wd, pa: u64) -> Result<u64, Fault> {
-        if !self.pmp.allows(pa, 8, Access::Read, Privilege::Supervisor as u8) {
+        if !self
+            .pmp
+            .allows(pa, 8, Access::Read, Privilege::Supervisor as u8)
+        {
             return Err(Fault::Access);
         }
         let offset = pa.wrapping_sub(w.ram_base());
@@ -138,7 +141,9 @@ impl Hart {
         if !self.translates(p) {
             return Ok(va);
         }
-        let (level, pte) = self.walk(w, va, |_, _, _, _, _| Ok(())).map_err(|f| f.trap(access, va))?;
+        let (level, pte) = self
+            .walk(w, va, |_, _, _, _, _| Ok(()))
+            .map_err(|f| f.trap(access, va))?;
         if !self.permits(pte, access, p) {
             return Err(Fault::Page.trap(access, va));
         }
@@ -159,7 +164,11 @@ impl Hart {
             return Ok((va, NO_WAY));
         }
         let (vpn, asid) = (va << 25 >> 37, self.csr.asid());
-        let side = if access == Access::Fetch { Side::Inst } else { Side::Data };
+        let side = if access == Access::Fetch {
+            Side::Inst
+        } else {
+            Side::Data
+        };
         let found = match side {
             Side::Inst => self.itlb.lookup(vpn, asid),
             Side::Data => self.dtlb.lookup(vpn, asid),
@@ -192,7 +201,8 @@ impl Hart {
             if !leaf && h.walks.lookup(pa).is_some() {
                 return Ok(());
             }
-            h.l1d_touch(w, pa, LineKind::PageWalk, at).map_err(|_| Fault::Retry)?;
+            h.l1d_touch(w, pa, LineKind::PageWalk, at)
+                .map_err(|_| Fault::Retry)?;
             if !leaf {
                 h.cycle += t.ptw_level as u64;
                 h.walks.insert(pa, pte);
@@ -245,16 +255,32 @@ impl Hart {
     }
 
     /// Fills a line; the hart's time moves on to its first beat and `penalty` cycles.
-    fn read_line<Wd: World>(&mut self, w: &mut Wd, line: u64, kind: LineKind, penalty: u32, at: RunPoint) {
+    fn read_line<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        penalty: u32,
+        at: RunPoint,
+    ) {
         let start = self.cycle;
         let req = self.line_request(at, 0, line, kind);
         let first = w.read_line(&req);
-        self.cycle = (first + penalty as u64).saturating_sub(at.offset).max(start);
+        self.cycle = (first + penalty as u64)
+            .saturating_sub(at.offset)
+            .max(start);
         self.stats.memory_stall_cycles += self.cycle - start;
     }
 
     /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement.
-    pub(crate) fn write_line<Wd: World>(&mut self, w: &mut Wd, line: u64, kind: LineKind, later: u32, at: RunPoint) {
+    pub(crate) fn write_line<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        later: u32,
+        at: RunPoint,
+    ) {
         let start = self.cycle;
         let req = self.line_request(at, later as u64, line, kind);
         let ack = w.write_line(&req);
@@ -335,7 +361,12 @@ impl Hart {
     }
 
     /// If another hart has the line dirty, it is written back, and stays there shared.
-    fn collect_dirty<Wd: World>(&mut self, w: &mut Wd, line: u64, at: RunPoint) -> Result<(), Trap> {
+    fn collect_dirty<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
         if w.coherence().holders(self.id, line).1.is_some() {
             self.bus_free(at)?;
             self.stats.probes += 1;
@@ -355,7 +386,13 @@ impl Hart {
         }
     }
 
-    pub(crate) fn line_request(&self, at: RunPoint, later: u64, line: u64, kind: LineKind) -> LineRequest {
+    pub(crate) fn line_request(
+        &self,
+        at: RunPoint,
+        later: u64,
+        line: u64,
+        kind: LineKind,
+    ) -> LineRequest {
         LineRequest {
             cycle: self.cycle + at.offset + later,
             line,
@@ -368,7 +405,12 @@ impl Hart {
     }
 
     /// Brings a line into L1I; the hart's time moves on by the cost. Index of the line.
-    pub(crate) fn l1i_touch<Wd: World>(&mut self, w: &mut Wd, pa: u64, at: RunPoint) -> Result<usize, Trap> {
+    pub(crate) fn l1i_touch<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        pa: u64,
+        at: RunPoint,
+    ) -> Result<usize, Trap> {
         let line = pa & !63;
         let id = self.id;
         if let Some(i) = w.coherence().l1i[id].find(line) {
@@ -377,7 +419,9 @@ impl Hart {
         self.bus_free(at)?;
         // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
         let c = w.coherence();
-        let own = c.l1d[id].find(line).filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
+        let own = c.l1d[id]
+            .find(line)
+            .filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
         if let Some(i) = own {
             c.l1d[id].set(i, line, LineState::Shared);
             let slot = c.l1d[id].slot(i);

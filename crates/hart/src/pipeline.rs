@@ -49,27 +49,61 @@ struct Cost {
 
 fn cost(t: &CoreTiming, i: &Inst, after_store: bool) -> Cost {
     use Op::*;
-    let simple = |issue: u32| Cost { issue, latency: issue, busy: 0 };
-    let result = |latency: u32| Cost { issue: 1, latency, busy: 0 };
+    let simple = |issue: u32| Cost {
+        issue,
+        latency: issue,
+        busy: 0,
+    };
+    let result = |latency: u32| Cost {
+        issue: 1,
+        latency,
+        busy: 0,
+    };
     match i.op {
         Ld | Lw | Lwu | Fld | Flw => result(t.load_latency),
         Lb | Lbu | Lh | Lhu => result(t.load_sub_word_latency),
-        Mul | Mulh | Mulhsu | Mulhu | Mulw => {
-            Cost { issue: 1, latency: t.mul_latency_min, busy: t.mul_occupancy }
-        }
+        Mul | Mulh | Mulhsu | Mulhu | Mulw => Cost {
+            issue: 1,
+            latency: t.mul_latency_min,
+            busy: t.mul_occupancy,
+        },
         LrW | LrD => simple(t.lr),
         ScW | ScD => simple(t.sc),
         Csrrw | Csrrwi => simple(if i.rd == 0 { t.csr_write } else { t.csr_read }),
-        Csrrs | Csrrc | Csrrsi | Csrrci => simple(if i.rs1 == 0 || i.rd != 0 { t.csr_read } else { t.csr_write }),
-        Fence | Pause => simple(if after_store { t.fence_after_store } else { t.fence }),
+        Csrrs | Csrrc | Csrrsi | Csrrci => simple(if i.rs1 == 0 || i.rd != 0 {
+            t.csr_read
+        } else {
+            t.csr_write
+        }),
+        Fence | Pause => simple(if after_store {
+            t.fence_after_store
+        } else {
+            t.fence
+        }),
         FenceI => simple(t.fence_i),
         SfenceVma => simple(t.sfence_vma),
         Mret | Sret => simple(t.trap_return),
         CflushDL1 | CflushDL1U | CboClean | CboFlush | CboInval => simple(t.flush_line),
-        FdivS => Cost { issue: 1, latency: t.fdiv_single, busy: t.fdiv_single },
-        FdivD => Cost { issue: 1, latency: t.fdiv_double, busy: t.fdiv_double },
-        FsqrtS => Cost { issue: 1, latency: t.fsqrt_single, busy: t.fsqrt_single },
-        FsqrtD => Cost { issue: 1, latency: t.fsqrt_double, busy: t.fsqrt_double },
+        FdivS => Cost {
+            issue: 1,
+            latency: t.fdiv_single,
+            busy: t.fdiv_single,
+        },
+        FdivD => Cost {
+            issue: 1,
+            latency: t.fdiv_double,
+            busy: t.fdiv_double,
+        },
+        FsqrtS => Cost {
+            issue: 1,
+            latency: t.fsqrt_single,
+            busy: t.fsqrt_single,
+        },
+        FsqrtD => Cost {
+            issue: 1,
+            latency: t.fsqrt_double,
+            busy: t.fsqrt_double,
+        },
         FaddS | FsubS | FmulS | FmaddS | FmsubS | FnmaddS | FnmsubS => result(t.fp_single_latency),
         FaddD | FsubD | FmulD | FmaddD | FmsubD | FnmaddD | FnmsubD => result(t.fp_double_latency),
         op => match op.info().format {
@@ -116,7 +150,13 @@ pub struct Schedule<'a> {
 impl<'a> Schedule<'a> {
     /// An empty run: every register ready, every unit free.
     pub fn new(timing: &'a CoreTiming) -> Self {
-        Self { timing, now: 0, ready: [0; 64], busy: [0; 2], since_store: u32::MAX }
+        Self {
+            timing,
+            now: 0,
+            ready: [0; 64],
+            busy: [0; 2],
+            since_store: u32::MAX,
+        }
     }
 
     /// Adds an instruction; the cycle at which it issues, and for a load whether a
@@ -141,8 +181,15 @@ impl<'a> Schedule<'a> {
         self.now = at + c.issue;
         let near = self.since_store < self.timing.store_load_window;
         let is_store = matches!(i.op.info().format, Format::Store | Format::FpStore);
-        self.since_store = if is_store { 0 } else { self.since_store.saturating_add(1) };
-        (at, near && matches!(i.op.info().format, Format::Load | Format::FpLoad))
+        self.since_store = if is_store {
+            0
+        } else {
+            self.since_store.saturating_add(1)
+        };
+        (
+            at,
+            near && matches!(i.op.info().format, Format::Load | Format::FpLoad),
+        )
     }
 
     /// Length of the run in cycles, and what is pending after it.
@@ -179,7 +226,10 @@ pub fn pending_after(p: Pending, cycles: u64) -> Pending {
 
 /// The two pairs of a [`Pending`].
 pub fn pending_pairs(p: Pending) -> impl Iterator<Item = (u8, u32)> {
-    [p & 0xffff, p >> 16].into_iter().filter(|v| *v != 0).map(|v| ((v >> 8) as u8, v & 0xff))
+    [p & 0xffff, p >> 16]
+        .into_iter()
+        .filter(|v| *v != 0)
+        .map(|v| ((v >> 8) as u8, v & 0xff))
 }
 
 #[cfg(test)]
@@ -226,6 +276,9 @@ mod tests {
         assert_eq!(run(&[ADD]).1, 0);
         assert_eq!(pending_after(p, 2), 42 << 8 | 3);
         assert_eq!(pending_after(p, 5), 0);
-        assert_eq!(merge_pending(merge_pending(p, 7, 9), 8, 6), 7 << 8 | 9 | (8 << 8 | 6) << 16);
+        assert_eq!(
+            merge_pending(merge_pending(p, 7, 9), 8, 6),
+            7 << 8 | 9 | (8 << 8 | 6) << 16
+        );
     }
 }

@@ -42,18 +42,27 @@ impl Pmp {
     /// `n` entries (0, 16 or 64), all off.
     pub fn new(n: u32) -> Self {
         let n = n as usize;
-        Self { cfg: vec![0; n], addr: vec![0; n], ranges: vec![None; n], active: false }
+        Self {
+            cfg: vec![0; n],
+            addr: vec![0; n],
+            ranges: vec![None; n],
+            active: false,
+        }
     }
 
     /// Reads pmpcfg register `i` (even on RV64; eight entries each).
     pub fn read_cfg(&self, i: usize) -> u64 {
-        (0..8).fold(0, |v, k| v | (*self.cfg.get(i / 2 * 8 + k).unwrap_or(&0) as u64) << (8 * k))
+        (0..8).fold(0, |v, k| {
+            v | (*self.cfg.get(i / 2 * 8 + k).unwrap_or(&0) as u64) << (8 * k)
+        })
     }
 
     /// Writes pmpcfg register `i`; locked entries and reserved encodings (W without R) keep their value.
     pub fn write_cfg(&mut self, i: usize, value: u64) {
         for k in 0..8 {
-            let Some(c) = self.cfg.get_mut(i / 2 * 8 + k) else { break };
+            let Some(c) = self.cfg.get_mut(i / 2 * 8 + k) else {
+                break;
+            };
             let v = (value >> (8 * k)) as u8 & MASK;
             if *c & LOCK == 0 && v & (R | W) != W {
                 *c = v;
@@ -72,7 +81,10 @@ impl Pmp {
         if i >= self.addr.len() {
             return;
         }
-        let next_locks = self.cfg.get(i + 1).is_some_and(|c| c & LOCK != 0 && c >> 3 & 3 == 1);
+        let next_locks = self
+            .cfg
+            .get(i + 1)
+            .is_some_and(|c| c & LOCK != 0 && c >> 3 & 3 == 1);
         if self.cfg[i] & LOCK == 0 && !next_locks {
             self.addr[i] = value & ((1 << 54) - 1);
             self.rebuild();

@@ -180,7 +180,14 @@ mod tests {
         for round in 0..2 {
             for i in 0..28 {
                 let o = p.jump(0x1000 + i * 4, 0x40, None, 0);
-                assert_eq!(o, if round == 0 { Outcome::Late } else { Outcome::Right });
+                assert_eq!(
+                    o,
+                    if round == 0 {
+                        Outcome::Late
+                    } else {
+                        Outcome::Right
+                    }
+                );
             }
         }
         p.jump(0x9000, 0, None, 0);
@@ -201,7 +208,11 @@ mod tests {
 
     #[test]
     fn a_return_right_behind_its_call_comes_too_early() {
-        for (later, outcome) in [(1, Outcome::Wrong), (2, Outcome::Wrong), (3, Outcome::Right)] {
+        for (later, outcome) in [
+            (1, Outcome::Wrong),
+            (2, Outcome::Wrong),
+            (3, Outcome::Right),
+        ] {
             let mut p = predictor();
             p.jump(0x2000, 0x40, Some(0x2004), 50);
             assert_eq!(p.ret(0x2004, 50 + later, 2), outcome);

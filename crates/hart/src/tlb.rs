@@ -119,12 +119,20 @@ impl Tlb {
         for (i, s) in self.sectors.iter().enumerate() {
             let pte = s.pte[(vpn & 3) as usize];
             if s.tag == vpn >> 2 && pte != 0 && (s.asid == asid || pte & G != 0) {
-                return Some(TlbHit { way: i as u8, level: 0, pte });
+                return Some(TlbHit {
+                    way: i as u8,
+                    level: 0,
+                    pte,
+                });
             }
         }
         for (i, s) in self.supers.iter().enumerate() {
             if s.covers(vpn) && (s.asid == asid || s.pte & G != 0) {
-                return Some(TlbHit { way: SUPER_WAY + i as u8, level: s.level, pte: s.pte });
+                return Some(TlbHit {
+                    way: SUPER_WAY + i as u8,
+                    level: s.level,
+                    pte: s.pte,
+                });
             }
         }
         None
@@ -154,7 +162,11 @@ impl Tlb {
                         .position(|s| s.pte == [0; 4])
                         .unwrap_or(self.plru.victim() as usize);
                     let lost = self.sectors[w].pte != [0; 4];
-                    self.sectors[w] = Sector { tag, asid, pte: [0; 4] };
+                    self.sectors[w] = Sector {
+                        tag,
+                        asid,
+                        pte: [0; 4],
+                    };
                     (w, lost)
                 }
             };
@@ -164,7 +176,12 @@ impl Tlb {
         } else {
             let w = self.super_plru.victim() as usize;
             let lost = self.supers[w].pte != 0;
-            self.supers[w] = Super { vpn, level, asid, pte };
+            self.supers[w] = Super {
+                vpn,
+                level,
+                asid,
+                pte,
+            };
             let way = SUPER_WAY + w as u8;
             self.touch(way);
             (way, lost)
@@ -176,13 +193,15 @@ impl Tlb {
         for s in &mut self.sectors {
             for (k, p) in s.pte.iter_mut().enumerate() {
                 let page = s.tag << 2 | k as u64;
-                if vpn.is_none_or(|v| v == page) && asid.is_none_or(|a| a == s.asid && *p & G == 0) {
+                if vpn.is_none_or(|v| v == page) && asid.is_none_or(|a| a == s.asid && *p & G == 0)
+                {
                     *p = 0;
                 }
             }
         }
         for s in &mut self.supers {
-            if vpn.is_none_or(|v| s.covers(v)) && asid.is_none_or(|a| a == s.asid && s.pte & G == 0) {
+            if vpn.is_none_or(|v| s.covers(v)) && asid.is_none_or(|a| a == s.asid && s.pte & G == 0)
+            {
                 s.pte = 0;
             }
         }
@@ -200,7 +219,10 @@ impl WalkCache {
     /// An empty cache of `n` entries, rounded up to a power of two for its pseudo-LRU.
     pub fn new(n: u32) -> Self {
         let n = n.next_power_of_two();
-        Self { entries: vec![(u64::MAX, 0); n as usize], plru: Plru::new(n) }
+        Self {
+            entries: vec![(u64::MAX, 0); n as usize],
+            plru: Plru::new(n),
+        }
     }
 
     /// The entry read from a physical address, if it is held.
@@ -228,7 +250,11 @@ mod tests {
     use super::*;
 
     fn tlb() -> Tlb {
-        Tlb::new(TlbGeometry { sectors: 8, pages_per_sector: 4, superpages: 4 })
+        Tlb::new(TlbGeometry {
+            sectors: 8,
+            pages_per_sector: 4,
+            superpages: 4,
+        })
     }
 
     #[test]

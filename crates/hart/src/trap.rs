@@ -54,7 +54,10 @@ pub mod irq {
 
 /// Not a trap: the instruction needs the memory bus at a time that other harts have
 /// not reached yet. It is executed again when they have.
-pub(crate) const RETRY: Trap = Trap { cause: u64::MAX, tval: 0 };
+pub(crate) const RETRY: Trap = Trap {
+    cause: u64::MAX,
+    tval: 0,
+};
 
 /// A synchronous exception.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,10 +100,21 @@ impl Hart {
     pub(crate) fn take_trap<W: World>(&mut self, w: &mut W, code: u64, tval: u64) {
         let interrupt = code & cause::INTERRUPT != 0;
         let bit = code & 63;
-        let deleg = if interrupt { self.csr.mideleg } else { self.csr.medeleg };
+        let deleg = if interrupt {
+            self.csr.mideleg
+        } else {
+            self.csr.medeleg
+        };
         let to_s = self.privilege != Privilege::Machine && deleg >> bit & 1 != 0;
         if W::TRAP {
-            w.trap(self.id, self.cycle, self.pc, code, tval, if to_s { 1 } else { 3 });
+            w.trap(
+                self.id,
+                self.cycle,
+                self.pc,
+                code,
+                tval,
+                if to_s { 1 } else { 3 },
+            );
         }
         let st = self.csr.mstatus;
         let vector;
@@ -132,7 +146,11 @@ impl Hart {
             vector = self.csr.mtvec;
         }
         let base = vector & !3;
-        self.pc = if vector & 1 != 0 && interrupt { base.wrapping_add(4 * bit) } else { base };
+        self.pc = if vector & 1 != 0 && interrupt {
+            base.wrapping_add(4 * bit)
+        } else {
+            base
+        };
         self.reservation = None;
         self.walk_begun = None;
         if interrupt {
@@ -142,7 +160,11 @@ impl Hart {
         }
         self.pending = 0;
         // Time goes on even where a handler's first instruction traps for ever.
-        self.cycle += if self.timed { self.config.timing.trap_entry } else { self.config.functional_cpi } as u64;
+        self.cycle += if self.timed {
+            self.config.timing.trap_entry
+        } else {
+            self.config.functional_cpi
+        } as u64;
         self.context_changed();
     }
 
@@ -165,7 +187,11 @@ impl Hart {
 
     pub(crate) fn sret(&mut self) {
         let st = self.csr.mstatus;
-        let to = if st & status::SPP != 0 { Privilege::Supervisor } else { Privilege::User };
+        let to = if st & status::SPP != 0 {
+            Privilege::Supervisor
+        } else {
+            Privilege::User
+        };
         let mut n = st & !(status::SIE | status::SPP | status::MPRV);
         if st & status::SPIE != 0 {
             n |= status::SIE;

@@ -30,7 +30,13 @@ pub trait Bus {
     /// Device read of `size` bytes (1, 2, 4, 8), naturally aligned.
     fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault>;
     /// Device write of `size` bytes (1, 2, 4, 8), naturally aligned.
-    fn mmio_write(&mut self, by: &Requester<'_>, paddr: u64, size: u8, value: u64) -> Result<(), BusFault>;
+    fn mmio_write(
+        &mut self,
+        by: &Requester<'_>,
+        paddr: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<(), BusFault>;
     /// Value of the `time` CSR at a core cycle.
     fn time(&self, cycle: u64) -> u64;
     /// First core cycle at which `time` has reached a value (saturating).
@@ -94,7 +100,16 @@ pub trait Observer {
     /// An instruction is about to execute.
     fn retired(&mut self, _hart: usize, _cycle: u64, _pc: u64, _raw: u32, _privilege: u8) {}
     /// A load or store of a virtual address.
-    fn access(&mut self, _hart: usize, _cycle: u64, _pc: u64, _vaddr: u64, _size: u8, _write: bool) {}
+    fn access(
+        &mut self,
+        _hart: usize,
+        _cycle: u64,
+        _pc: u64,
+        _vaddr: u64,
+        _size: u8,
+        _write: bool,
+    ) {
+    }
     /// A trap or interrupt was taken.
     fn trap(&mut self, _hart: usize, _cycle: u64, _pc: u64, _cause: u64, _tval: u64, _to: u8) {}
 }

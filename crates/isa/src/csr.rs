@@ -37,10 +37,33 @@ pub struct CsrRow {
 use CsrKind::{Fixed, Handler, Plain};
 
 const fn one(first: u16, name: &'static str, mask: u64, reset: u64, kind: CsrKind) -> CsrRow {
-    CsrRow { first, count: 1, index0: 0, name, mask, reset, kind }
+    CsrRow {
+        first,
+        count: 1,
+        index0: 0,
+        name,
+        mask,
+        reset,
+        kind,
+    }
 }
-const fn run(first: u16, count: u16, index0: u16, name: &'static str, mask: u64, kind: CsrKind) -> CsrRow {
-    CsrRow { first, count, index0, name, mask, reset: 0, kind }
+const fn run(
+    first: u16,
+    count: u16,
+    index0: u16,
+    name: &'static str,
+    mask: u64,
+    kind: CsrKind,
+) -> CsrRow {
+    CsrRow {
+        first,
+        count,
+        index0,
+        name,
+        mask,
+        reset: 0,
+        kind,
+    }
 }
 
 /// Bits of `mstatus` that software can write: SIE MIE SPIE MPIE SPP MPP FS MPRV SUM MXR TVM TW TSR.
@@ -138,7 +161,12 @@ mod tests {
     #[test]
     fn rows_are_sorted_and_disjoint() {
         for w in CSRS.windows(2) {
-            assert!(w[0].first + w[0].count <= w[1].first, "{} {}", w[0].name, w[1].name);
+            assert!(
+                w[0].first + w[0].count <= w[1].first,
+                "{} {}",
+                w[0].name,
+                w[1].name
+            );
         }
     }
 

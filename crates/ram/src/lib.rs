@@ -22,7 +22,9 @@ pub enum RamError {
     #[error("guest memory of {0} bytes: the size must be a positive multiple of 4096")]
     Size(u64),
     /// An access reaches past the end.
-    #[error("offset {offset:#x} + {len:#x} bytes lies outside the guest memory of {size:#x} bytes")]
+    #[error(
+        "offset {offset:#x} + {len:#x} bytes lies outside the guest memory of {size:#x} bytes"
+    )]
     OutOfRange {
         /// First byte, from the start of memory.
         offset: u64,
@@ -78,7 +80,9 @@ macro_rules! scalar {
                 return None;
             }
             // SAFETY: as for the read.
-            unsafe { (*(self.base.add(offset as usize) as *const $a)).store(value.to_le(), Relaxed) };
+            unsafe {
+                (*(self.base.add(offset as usize) as *const $a)).store(value.to_le(), Relaxed)
+            };
             Some(())
         }
     };
@@ -95,7 +99,11 @@ impl GuestRam {
             .no_reserve_swap()
             .map_anon()
             .map_err(|source| RamError::Map { bytes, source })?;
-        Ok(Self { base: map.as_mut_ptr(), len: bytes, _map: map })
+        Ok(Self {
+            base: map.as_mut_ptr(),
+            len: bytes,
+            _map: map,
+        })
     }
 
     /// Size in bytes.
@@ -117,7 +125,11 @@ impl GuestRam {
     fn check(&self, offset: u64, len: u64) -> Result<(), RamError> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
-            _ => Err(RamError::OutOfRange { offset, len, size: self.len }),
+            _ => Err(RamError::OutOfRange {
+                offset,
+                len,
+                size: self.len,
+            }),
         }
     }
 
@@ -126,7 +138,8 @@ impl GuestRam {
         self.check(offset, out.len() as u64)?;
         for (i, b) in out.iter_mut().enumerate() {
             // SAFETY: checked above; single bytes have no alignment.
-            *b = unsafe { (*(self.base.add(offset as usize + i) as *const AtomicU8)).load(Relaxed) };
+            *b =
+                unsafe { (*(self.base.add(offset as usize + i) as *const AtomicU8)).load(Relaxed) };
         }
         Ok(())
     }
@@ -136,7 +149,9 @@ impl GuestRam {
         self.check(offset, data.len() as u64)?;
         for (i, b) in data.iter().enumerate() {
             // SAFETY: checked above; single bytes have no alignment.
-            unsafe { (*(self.base.add(offset as usize + i) as *const AtomicU8)).store(*b, Relaxed) };
+            unsafe {
+                (*(self.base.add(offset as usize + i) as *const AtomicU8)).store(*b, Relaxed)
+            };
         }
         Ok(())
     }
@@ -146,7 +161,9 @@ impl GuestRam {
         self.check(offset, len)?;
         for i in 0..len {
             // SAFETY: checked above; single bytes have no alignment.
-            unsafe { (*(self.base.add((offset + i) as usize) as *const AtomicU8)).store(value, Relaxed) };
+            unsafe {
+                (*(self.base.add((offset + i) as usize) as *const AtomicU8)).store(value, Relaxed)
+            };
         }
         Ok(())
     }

@@ -87,7 +87,12 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     })?;
     within("hub_cycles", c.hub_cycles.into(), 0, 1000)?;
     within("quantum_cycles", c.quantum_cycles.into(), 1, 1_000_000)?;
-    within("functional_quantum_cycles", c.functional_quantum_cycles.into(), 1, 1_000_000)?;
+    within(
+        "functional_quantum_cycles",
+        c.functional_quantum_cycles.into(),
+        1,
+        1_000_000,
+    )?;
     within("functional_cpi", c.functional_cpi.into(), 1, 1000)?;
     within("rtc_epoch", c.rtc_epoch, 0, 18_000_000_000)?;
     cache("l1d", &c.l1d)?;

@@ -127,13 +127,23 @@ impl<O> Port<'_, '_, O> {
                 None => return 0,
             }
         };
-        let from = self.world.control.baselines.get(n).copied().unwrap_or_default();
+        let from = self
+            .world
+            .control
+            .baselines
+            .get(n)
+            .copied()
+            .unwrap_or_default();
         hart_counter(&view, s) - hart_counter(&from, s)
     }
 
     fn histogram(&mut self, region: u8, write: bool) -> Option<&Histogram> {
         let r = self.memory().regions.get(region as usize)?;
-        Some(if write { &r.write_latency } else { &r.read_latency })
+        Some(if write {
+            &r.write_latency
+        } else {
+            &r.read_latency
+        })
     }
 
     fn clocks(&self, delay: Ps) -> u64 {
@@ -145,7 +155,10 @@ impl<O> Port<'_, '_, O> {
         f(&mut p);
         self.cached = None;
         let now = self.now;
-        self.world.memory.set_params(now, p).map_err(|_| ControlError::Value)
+        self.world
+            .memory
+            .set_params(now, p)
+            .map_err(|_| ControlError::Value)
     }
 }
 
@@ -228,7 +241,11 @@ impl<O> ControlPort for Port<'_, '_, O> {
         };
         let clock = self.params().clock.0;
         let delay = || value.checked_mul(clock).map(Ps).ok_or(ControlError::Value);
-        let narrow = || u32::try_from(value).map(Clocks).map_err(|_| ControlError::Value);
+        let narrow = || {
+            u32::try_from(value)
+                .map(Clocks)
+                .map_err(|_| ControlError::Value)
+        };
         match f {
             Fixed::Method => {
                 let m = method_from_number(value).ok_or(ControlError::Value)?;

@@ -47,4 +47,3 @@ pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
         timing,
     })
 }
-
