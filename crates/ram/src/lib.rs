@@ -54,6 +54,7 @@ macro_rules! scalar {
     ($read:ident, $write:ident, $t:ty, $a:ty) => {
         /// Reads a little-endian scalar. Any alignment. `None` outside the memory.
         #[inline(always)]
+        #[allow(clippy::modulo_one)] // one byte is always aligned
         pub fn $read(&self, offset: u64) -> Option<$t> {
             const N: u64 = std::mem::size_of::<$t>() as u64;
             if offset % N != 0 {
@@ -71,6 +72,7 @@ macro_rules! scalar {
         }
         /// Writes a little-endian scalar. Any alignment. `None` outside the memory.
         #[inline(always)]
+        #[allow(clippy::modulo_one)] // one byte is always aligned
         pub fn $write(&self, offset: u64, value: $t) -> Option<()> {
             const N: u64 = std::mem::size_of::<$t>() as u64;
             if offset % N != 0 {
