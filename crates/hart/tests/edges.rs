@@ -323,3 +323,98 @@ fn returns_change_status_as_specified() {
         }
     });
 }
+
+/// What the specification says of an access to a 4 KiB page: whether it is allowed.
+fn allowed(flags: u64, access: char, user: bool, sum: bool, mxr: bool) -> bool {
+    let bit = |k: u32| flags >> k & 1 != 0;
+    let (v, r, w, x, u, a, d) = (bit(0), bit(1), bit(2), bit(3), bit(4), bit(6), bit(7));
+    if !v || w && !r || !(r || x) || !a {
+        return false;
+    }
+    if user != u && (user || access == 'x' || !sum) {
+        return false;
+    }
+    match access {
+        'r' => r || mxr && x,
+        'w' => w && d,
+        _ => x,
+    }
+}
+
+#[test]
+fn page_permissions_in_every_combination() {
+    both(|timed| {
+        let page = BASE + 0x2000;
+        // x5: the page; x6: where a fetch from it comes back to.
+        let code = BASE + 0x1000;
+        for combination in 0..1024u64 {
+            let flags = combination & 255;
+            let (sum, mxr) = (combination & 256 != 0, combination & 512 != 0);
+            let bits = if sum { status::SUM } else { 0 } | if mxr { status::MXR } else { 0 };
+            let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
+            b.put(page, &[n(Op::Ecall)]);
+            b.put(code, &[i(Op::Ld, 7, 5, 0), n(Op::Ecall)]);
+            b.put(code + 0x10, &[s(Op::Sd, 0, 5, 8), n(Op::Ecall)]);
+            b.put(code + 0x20, &[i(Op::Jalr, 0, 5, 0)]);
+            let mut t = Sv39::new(b.w.ram(), BASE, BASE + 0x8000);
+            t.map(0x1000, code, 4096, USER_ALL);
+            t.map(0x4000_1000, code, 4096, SUPER_ALL);
+            t.map(0x6000, page, 4096, flags);
+            let satp = t.satp();
+            for user in [true, false] {
+                for (k, access, fault) in [
+                    (0, 'r', cause::LOAD_PAGE),
+                    (1, 'w', cause::STORE_PAGE),
+                    (2, 'x', cause::FETCH_PAGE),
+                ] {
+                    let mode = if user { 0 } else { 1 };
+                    let from = if user { 0x1000 } else { 0x4000_1000 } + 16 * k;
+                    b.enter(mode, from, satp, bits, OPEN);
+                    b.h.set_reg(5, 0x6000);
+                    let (c, _, tval) = b.to_trap();
+                    let want = if allowed(flags, access, user, sum, mxr) {
+                        (cause::ECALL_U + mode, 0)
+                    } else {
+                        (fault, 0x6000 + if access == 'w' { 8 } else { 0 })
+                    };
+                    assert_eq!(
+                        (c, tval),
+                        want,
+                        "{access} user {user} flags {flags:#x} sum {sum} mxr {mxr}"
+                    );
+                }
+                // From M by MPRV, as the mode in MPP.
+                for (k, access, fault) in [(0, 'r', cause::LOAD_PAGE), (1, 'w', cause::STORE_PAGE)]
+                {
+                    b.enter(3, code + 16 * k, satp, bits | status::MPRV, OPEN);
+                    b.h.set_reg(5, 0x6000);
+                    // mret has left MPP at U: the mode wanted is set by hand, as csrw would.
+                    let mode = if user { 0 } else { 1 };
+                    b.put(code + 0x40 + 16 * k, &[i(Op::Csrrs, 0, 6, 0x300)]);
+                    b.put(
+                        code + 0x44 + 16 * k,
+                        &[if k == 0 {
+                            i(Op::Ld, 7, 5, 0)
+                        } else {
+                            s(Op::Sd, 0, 5, 8)
+                        }],
+                    );
+                    b.put(code + 0x48 + 16 * k, &[n(Op::Ecall)]);
+                    b.h.set_reg(6, mode << 11);
+                    b.h.pc = code + 0x40 + 16 * k;
+                    let (c, _, tval) = b.to_trap();
+                    let want = if allowed(flags, access, user, sum, mxr) {
+                        (cause::ECALL_U + 3, 0)
+                    } else {
+                        (fault, 0x6000 + 8 * k)
+                    };
+                    assert_eq!(
+                        (c, tval),
+                        want,
+                        "MPRV {access} user {user} flags {flags:#x} sum {sum} mxr {mxr}"
+                    );
+                }
+            }
+        }
+    });
+}

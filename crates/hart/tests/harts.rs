@@ -463,3 +463,20 @@ fn runs_repeat_exactly() {
         }
     }
 }
+
+#[test]
+fn an_sc_elsewhere_fails_and_ends_the_reservation() {
+    for timed in [false, true] {
+        let p = vec![
+            rm(LrD, 5, 10, 0, 0),
+            i(Addi, 12, 10, 64),
+            rm(ScD, 6, 12, 10, 0),
+            rm(ScD, 7, 10, 10, 0),
+            n(Wfi),
+        ];
+        let mut m = Machine::new(&[p], timed);
+        m.run(10);
+        assert_eq!((m.harts[0].reg(6), m.harts[0].reg(7)), (1, 1));
+        assert_eq!((m.word(DATA), m.word(DATA + 64)), (0, 0));
+    }
+}
