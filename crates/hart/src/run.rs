@@ -1,0 +1,192 @@
+//! The loop around blocks: limits, interrupts, notices of others, fetch timing.
+
+use crate::block::CodeCache;
+use crate::cache::{Notice, NO_SLOT};
+use crate::filter::{FilterEntry, EMPTY, NEVER, SLOTS};
+use crate::hart::{Exit, Hart};
+use crate::mmu::RunPoint;
+use crate::pmp::Access;
+use crate::trap::{cause, Trap, RETRY};
+use crate::world::World;
+
+/// How a block ended.
+pub(crate) enum End {
+    /// Every instruction retired; the hart's pc is set.
+    Done,
+    /// The instruction at this index trapped.
+    Trap(usize, Trap),
+    /// Left after the instruction at this index.
+    Left(usize),
+}
+
+impl Hart {
+    /// Runs until the local time reaches `limit` or something else must happen first.
+    ///
+    /// Time is looked at between blocks only, so the hart may pass the limit by a block.
+    pub fn run<W: World>(&mut self, code: &mut CodeCache, w: &mut W, limit: u64) -> Exit {
+        self.resume_reservation(w);
+        let exit = if self.timed {
+            self.run_mode::<W, true>(code, w, limit)
+        } else {
+            self.run_mode::<W, false>(code, w, limit)
+        };
+        self.suspend_reservation(w);
+        exit
+    }
+
+    fn resume_reservation<W: World>(&mut self, w: &mut W) {
+        if self.reservation.is_some() {
+            self.reservation = w.coherence().reservations[self.id].take();
+        }
+        self.recheck = true;
+    }
+
+    /// While another hart runs, its stores to the reserved line have to be seen.
+    fn suspend_reservation<W: World>(&mut self, w: &mut W) {
+        let c = w.coherence();
+        c.reservations[self.id] = self.reservation;
+        if let Some(line) = self.reservation {
+            c.post_others(self.id, Notice::GuardPage(line >> 12));
+        }
+    }
+
+    fn run_mode<W: World, const TIMED: bool>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        limit: u64,
+    ) -> Exit {
+        loop {
+            let mut stop = limit;
+            if self.timer_cycle > self.cycle {
+                stop = stop.min(self.timer_cycle);
+            }
+            self.yield_at = limit;
+            self.recheck = false;
+            self.apply_notices(code, w);
+            if self.waiting {
+                if !self.wakes() {
+                    return Exit::Wfi;
+                }
+                self.waiting = false;
+            }
+            if let Some(i) = self.pending_interrupt() {
+                self.take_trap(w, cause::INTERRUPT | i, 0);
+                self.recheck = false;
+            }
+            if self.cycle >= limit {
+                return Exit::Limit;
+            }
+            while self.cycle < stop && !self.recheck {
+                let pc = self.pc;
+                let id = match self.find_block(code, w, pc) {
+                    Ok(id) => id,
+                    Err(t) => {
+                        self.take_trap(w, t.cause, t.tval);
+                        break;
+                    }
+                };
+                let b = code.blocks[id as usize];
+                let ops = &code.ops[b.start as usize..b.start as usize + b.count as usize];
+                match self.block::<W, TIMED>(w, ops, pc, pc.wrapping_add(b.bytes as u64)) {
+                    End::Done => {
+                        self.cycle += b.cost as u64;
+                        self.instret += b.count as u64;
+                        if TIMED {
+                            self.pending = if self.pending == 0 {
+                                b.pending
+                            } else {
+                                self.still_pending(b.pending)
+                            };
+                        }
+                    }
+                    End::Left(i) => {
+                        let next = i + 1;
+                        self.cycle += ops.get(next).map_or(b.cost as u64, |p| p.cost as u64);
+                        self.instret += next as u64;
+                        self.pc = ops.get(next).map_or(pc.wrapping_add(b.bytes as u64), |p| {
+                            pc.wrapping_add(p.off as u64)
+                        });
+                        self.pending = 0;
+                        self.leave = false;
+                        return Exit::Device;
+                    }
+                    End::Trap(i, t) if t == RETRY => {
+                        self.cycle += ops[i].cost as u64;
+                        self.instret += i as u64;
+                        self.pc = pc.wrapping_add(ops[i].off as u64);
+                        self.pending = self.still_pending(0);
+                        return Exit::Limit;
+                    }
+                    End::Trap(i, t) => {
+                        self.cycle += ops[i].cost as u64;
+                        self.instret += i as u64;
+                        self.pc = pc.wrapping_add(ops[i].off as u64);
+                        let device = std::mem::take(&mut self.leave);
+                        self.take_trap(w, t.cause, t.tval);
+                        if device {
+                            return Exit::Device;
+                        }
+                    }
+                }
+                if self.waiting {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Makes sure that the line of an instruction is in L1I, at the cost it has.
+    #[inline(always)]
+    pub(crate) fn fetch_line<W: World>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
+        let key = va & !63 | (self.privilege as u64) << 3;
+        if self.fetch.at((va >> 6) as usize).read == key {
+            return Ok(());
+        }
+        self.fetch_line_slow(w, va, key, at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_line_slow<W: World>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        key: u64,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
+        let p = self.privilege;
+        // The block was decoded, so the address was legal then; a fault now can only
+        // come from a table that changed without sfence, and costs no more than a walk.
+        let (pa, way) = match self.translate_timed(w, va, Access::Fetch, p, at) {
+            Ok(found) => found,
+            Err(t) if t == RETRY => return Err(t),
+            Err(_) => return Ok(()),
+        };
+        let index = self.l1i_touch(w, pa, at)?;
+        let slot = (va >> 6) as usize & (SLOTS - 1);
+        let cache = &mut w.coherence().l1i[self.id];
+        let old_slot = cache.slot(index);
+        if old_slot != NO_SLOT && old_slot as usize != slot {
+            *self.fetch.at_mut(old_slot as usize) = EMPTY;
+        }
+        let old = *self.fetch.at(slot);
+        if old.read != NEVER && old.l1 as usize != index {
+            cache.set_slot(old.l1 as usize, NO_SLOT);
+        }
+        cache.set_slot(index, slot as u16);
+        *self.fetch.at_mut(slot) = FilterEntry {
+            read: key,
+            write: NEVER,
+            delta: 0,
+            l1: index as u16,
+            way,
+        };
+        Ok(())
+    }
+}
