@@ -1,0 +1,69 @@
+# make help lists what there is. `demo` and `test` install what they need (Debian 12, 13; root).
+SHELL := /bin/sh
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+NAGORI := $(TARGET)/release/nagori
+# The debug build checks invariants and overflows on the way.
+CHECKED := $(TARGET)/debug/nagori
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: ## Install what building, tests and demo need
+	@sh scripts/setup.sh
+
+build: setup ## The nagori command, optimised
+	cargo build --release -p nagori-cli
+
+demo: build ## Boot Debian, measure NVMM under every method, print tables, draw a plot
+	@mkdir -p build
+	@echo; echo '== The board (nagori machine show) =='
+	@$(NAGORI) machine show | grep -E '^(description|harts|clock_hz|isa|l1d.size|memory\.(size|nvmm_boundary|controller\.(machines|delays\..*)))'
+	@echo; echo '== Debian on it (nagori boot) =='
+	$(NAGORI) boot --append quiet --run 'uname -a; grep -c ^processor /proc/cpuinfo; nagori-ctl show'
+	@echo; echo '== What NVMM costs on it (nagori bench board) =='
+	$(NAGORI) bench board --plot build/board.svg
+	@echo; echo 'The plot: build/board.svg. A shell on the board: $(NAGORI) boot'
+
+test: lint test-rust test-bare ## Everything that CI checks
+	@echo 'make test: all passed'
+
+# No test may be skipped for want of a tool.
+test-rust: setup ## Unit, property and integration tests
+	NAGORI_REQUIRE_TOOLS=1 cargo test --workspace --no-fail-fast
+
+# The programs that check the emulator are checked by QEMU first.
+test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
+	cargo build -p nagori-cli
+	$(MAKE) -C guest/bare all
+	@echo '== Bare-metal checks under QEMU =='
+	@$(MAKE) -C guest/bare check-qemu
+	@echo '== Bare-metal checks on Nagori, timed =='
+	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare'
+	@echo '== Bare-metal checks on Nagori, functional =='
+	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --functional'
+
+lint: setup ## Formatting, clippy, rules of the house
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	python3 scripts/check.py
+	@for f in .ci/run scripts/*.sh guest/init/init; do sh -n $$f || exit 1; done
+
+bench: build ## Speed of the emulator
+	cargo run --release -p nagori-hart --example mips
+	@echo '== Debian from reset to power-off, one short command =='
+	@bash -c 'time $(NAGORI) --quiet boot --append quiet --run true'
+
+docs: ## The tables and the picture of README.md, measured anew
+	cargo build --release -p nagori-cli
+	$(NAGORI) bench board --plot docs/board.svg
+
+fuzz-smoke: ## A minute of fuzzing, where fuzz/ is set up
+	@if [ -f fuzz/Makefile ]; then $(MAKE) -C fuzz smoke; else echo 'there is no fuzz/Makefile'; exit 1; fi
+
+clean: ## Remove what was built
+	rm -rf build
+	$(MAKE) -C guest/bare clean
+	cargo clean
+
+.PHONY: help setup build demo test test-rust test-bare lint bench docs fuzz-smoke clean

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Rules of the house that no compiler checks.
+
+1. Crates depend on each other as the table in ARCHITECTURE.md says, and on nothing else.
+2. No source file is too long.
+3. Nothing that belongs to one machine or one package registry is written into a file.
+4. Links between our documents lead somewhere.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MAX_LINES = 850
+LONG_KINDS = {".rs", ".c", ".h", ".S", ".py", ".sh"}
+# Split up, so that this file does not contain them.
+FORBIDDEN = ["/work" + "/", "crates" + ".io", "index." + "crates", "pypi" + ".org",
+             "npmjs" + ".com", "proxy." + "golang", "deb.debian" + ".org", "/root" + "/."]
+# Machine-written, or read by machines only.
+UNREAD = {"Cargo.lock"}
+
+problems = []
+
+
+def run(*command):
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def allowed_edges():
+    """Rows `| `crate` | `a`, `b` | ... |` of the table under "Crate map"."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    section = re.search(r"^## Crate map$(.*?)^## ", text, re.M | re.S)
+    rows = {}
+    for line in section.group(1).splitlines() if section else []:
+        cells = [c.strip() for c in line.strip().strip("|").split("|")]
+        name = re.fullmatch(r"`([a-z0-9-]+)`", cells[0])
+        if name and len(cells) >= 3:
+            rows[name.group(1)] = set(re.findall(r"`([a-z0-9-]+)`", cells[1]))
+    if not rows:
+        sys.exit("ARCHITECTURE.md: no table of crates under `## Crate map`")
+    return rows
+
+
+def check_dependencies():
+    rows = allowed_edges()
+    metadata = json.loads(run("cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"))
+    packages = {p["name"]: p for p in metadata["packages"]}
+
+    def short(name):
+        return name.removeprefix("nagori-")
+
+    for name, package in sorted(packages.items()):
+        if short(name) not in rows:
+            problems.append(f"ARCHITECTURE.md: the crate map has no row for `{short(name)}`")
+            continue
+        # Tests may look at more of the house than the code they test.
+        used = {short(d["name"]) for d in package["dependencies"]
+                if d["name"] in packages and d["kind"] != "dev"}
+        for extra in sorted(used - rows[short(name)]):
+            problems.append(f"crates/{short(name)}: depends on `{extra}`, which the crate map "
+                            "of ARCHITECTURE.md does not allow")
+        for stale in sorted(rows[short(name)] - used):
+            problems.append(f"ARCHITECTURE.md: `{short(name)}` does not depend on `{stale}`")
+    for gone in sorted(set(rows) - {short(n) for n in packages}):
+        problems.append(f"ARCHITECTURE.md: there is no crate `{gone}`")
+
+
+def check_files():
+    for name in run("git", "ls-files").splitlines():
+        path = ROOT / name
+        if name in UNREAD or not path.is_file():
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        lines = text.count("\n")
+        if path.suffix in LONG_KINDS and lines > MAX_LINES:
+            problems.append(f"{name}: {lines} lines; split it (at most {MAX_LINES})")
+        for number, line in enumerate(text.splitlines(), 1):
+            for word in FORBIDDEN:
+                if word in line:
+                    problems.append(f"{name}:{number}: `{word}` does not belong in a file")
+        if path.suffix == ".md":
+            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+                if "://" not in target and not (path.parent / target).exists():
+                    problems.append(f"{name}: the link to {target} leads nowhere")
+
+
+check_dependencies()
+check_files()
+for p in problems:
+    print(f"check: {p}", file=sys.stderr)
+sys.exit(1 if problems else 0)

@@ -1,0 +1,78 @@
+#!/bin/sh
+# Installs what building, tests and demo need from Debian's packages, if anything is missing.
+# Debian 12 and 13; installing needs root.
+set -eu
+
+fail() { echo "setup: $*" >&2; exit 1; }
+
+# Rust may have been installed a moment ago, in a shell that does not know it yet.
+PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
+
+# What has to be there, and the package that brings it: commands by name, files by path.
+NEEDED='
+cc gcc
+make make
+riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
+riscv64-linux-gnu-objdump binutils-riscv64-linux-gnu
+/usr/riscv64-linux-gnu/include/stdio.h libc6-dev-riscv64-cross
+qemu-riscv64 qemu-user
+qemu-system-riscv64 qemu-system-misc|qemu-system-riscv
+dtc device-tree-compiler
+cpio cpio
+xz xz-utils
+mke2fs e2fsprogs
+python3 python3
+apt-get apt
+dpkg-deb dpkg
+'
+
+missing() {
+    echo "$NEEDED" | while read -r what package; do
+        case $what in
+        '') continue ;;
+        /*) [ -e "$what" ] || echo "$package" ;;
+        *) command -v "$what" >/dev/null 2>&1 || [ -x "/sbin/$what" ] || echo "$package" ;;
+        esac
+    done
+}
+
+# Debian 13 has qemu-system-riscv64 in a package of its own.
+choose() {
+    for name in $(missing); do
+        case $name in
+        *'|'*)
+            if apt-cache show "${name#*|}" 2>/dev/null | grep -q '^Package:'; then
+                echo "${name#*|}"
+            else
+                echo "${name%|*}"
+            fi
+            ;;
+        *) echo "$name" ;;
+        esac
+    done
+}
+
+install() {
+    [ "$(id -u)" = 0 ] || fail "installing packages needs root; as root: apt-get install $*"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
+}
+
+if [ -n "$(missing)" ]; then
+    command -v apt-get >/dev/null 2>&1 ||
+        fail "this system has no apt-get; install the equivalents of:" $(missing)
+    [ "$(id -u)" = 0 ] ||
+        fail "installing packages needs root; as root: apt-get install" $(choose)
+    apt-get update >&2
+    # Names are free of blanks.
+    # shellcheck disable=SC2046
+    install $(choose)
+    [ -z "$(missing)" ] || fail "still missing after the installation:" $(missing)
+fi
+
+command -v cargo >/dev/null 2>&1 ||
+    fail "cargo is missing: install Rust 1.85 or newer with rustup (https://rustup.rs)"
+for component in rustfmt clippy; do
+    cargo "$(echo $component | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 ||
+        rustup component add "$component" ||
+        fail "$component is missing: rustup component add $component"
+done
