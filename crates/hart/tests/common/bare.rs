@@ -67,6 +67,7 @@ impl Bare {
     }
 
     /// Runs until the trap vector is reached; mcause, mepc, mtval.
+    #[allow(clippy::wrong_self_convention)] // it runs the guest up to the trap
     pub fn to_trap(&mut self) -> (u64, u64, u64) {
         for _ in 0..100_000 {
             if self.h.pc == TRAP {

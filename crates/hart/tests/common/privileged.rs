@@ -213,7 +213,7 @@ impl Slots<'_> {
             AmoswapD, AmomaxuW, CboClean, CboFlush, CboInval, CboZero, CflushDL1U, CflushDL1,
         ]);
         if self.rng.one_in(12) {
-            a = CODE + self.rng.below(self.count * SLOT) & !7;
+            a = (CODE + self.rng.below(self.count * SLOT)) & !7;
             op = self.rng.pick(&[Ld, Lw, LrW, CboClean, CflushDL1U]);
         }
         let t = self.rng.below(32) as u8;
