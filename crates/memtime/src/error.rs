@@ -52,6 +52,30 @@ pub enum Error {
     /// A time beyond what the model can represent.
     #[error("time {0} is beyond the latest time of the model, {max}", max = Ps::MAX_TIME)]
     TooLate(Ps),
+    /// A latency expression that cannot be read or evaluated.
+    #[error("expression '{text}': {problem}")]
+    Expr {
+        /// The expression.
+        text: String,
+        /// What is wrong, with the place in it.
+        problem: String,
+    },
+    /// A device or controller description that does not hold together.
+    #[error("{place}: {problem}")]
+    Spec {
+        /// Name of the device or controller and path inside its description.
+        place: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// Something this model does not have.
+    #[error("{model} has no {what}")]
+    Unsupported {
+        /// Name of the model.
+        model: String,
+        /// What was asked for.
+        what: String,
+    },
     /// A saved state that does not fit.
     #[error("saved memory controller state: {0}")]
     Snapshot(String),

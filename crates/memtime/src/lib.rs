@@ -7,20 +7,29 @@
 //! - [`board`]: the bank-machine controller of the reference board, with the
 //!   delay methods `dram`, `coarse`, `fine` and `extended`;
 //! - [`params`]: its parameters and presets, with units and sources;
+//! - [`dram`]: the general controller, for devices described as tables;
+//! - [`model`]: what all memories have in common, and what they report;
 //! - [`mapping`]: from addresses to banks and rows;
 //! - [`stats`]: what is counted, by region and by bank;
 //! - [`request`]: requests and completions, common to all controllers.
 
 pub mod board;
+pub mod dram;
 pub mod error;
 pub mod mapping;
+pub mod model;
 pub mod params;
 pub mod request;
+pub mod startgap;
 pub mod stats;
 pub mod units;
+pub mod wear;
+mod window;
+pub mod xpoint;
 
 pub use board::Controller;
 pub use error::Error;
+pub use model::{MemoryModel, ModelStats};
 pub use params::{BoardParams, Method};
 pub use request::{Completion, Kind, Request, Submit};
 pub use stats::{Region, Stats};

@@ -33,8 +33,9 @@ pub struct Request {
 pub enum Submit {
     /// The request stands at the port and will complete.
     Accepted,
-    /// The port's queue of this direction is full; it has room at this time
-    /// if nothing else is submitted before. The request was not taken.
+    /// The port's queue of this direction is full, and stays so up to this
+    /// time at least: ask again then. The request was not taken. (The bank-machine
+    /// controller has room at this time if nothing else is submitted before.)
     Busy(Ps),
 }
 

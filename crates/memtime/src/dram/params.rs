@@ -1,0 +1,299 @@
+//! Parameters of the general controller. Nothing has a hidden default: every
+//! field must be given; presets give all of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::spec::{Command, DeviceSpec};
+use crate::error::Error;
+
+/// Which ready command goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Reads and writes of open rows before activations and precharges; then by age.
+    HitFirst,
+    /// The command of the oldest request among those that are ready.
+    AgeFirst,
+}
+
+/// When a row is closed without a request that needs another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Page {
+    /// Never.
+    Open,
+    /// By auto-precharge in every read or write after which no other queued
+    /// request of its queue wants the row.
+    Closed,
+    /// By auto-precharge in every read or write.
+    ClosedAlways,
+    /// By a precharge once the last read or write of the row is that old and
+    /// no queued request of the queue being served wants the bank.
+    Timeout {
+        /// Clocks since the last read or write of the row.
+        clocks: u32,
+    },
+    /// As `timeout`, with a time for each bank: doubled when the row closed by
+    /// it is the next one opened, halved when a row had to be closed for a request.
+    Adaptive {
+        /// At the start, clocks.
+        initial: u32,
+        /// At least, clocks.
+        min: u32,
+        /// At most, clocks.
+        max: u32,
+    },
+}
+
+/// How the memory is refreshed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefreshMode {
+    /// Not at all.
+    Off,
+    /// `REFab`, rank by rank. The ranks' refreshes are staggered evenly.
+    AllBank,
+    /// `REFpb`, the banks of a rank in turn.
+    PerBank,
+}
+
+/// What waits while a refresh is due and not yet issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocks {
+    /// What the refresh concerns: the rank, or the bank for `REFpb`.
+    Target,
+    /// The whole channel.
+    Channel,
+}
+
+/// When a write is reported as complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteDone {
+    /// When the controller has it in its queue.
+    Accepted,
+    /// With its last data beat at the device.
+    Data,
+}
+
+/// Where the parts of an address stand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mapping {
+    /// From the highest address bit down, either names separated by spaces
+    /// ("row bank rank column channel"; names are channel, rank, bank_group,
+    /// bank, row, column), or one letter a bit ("rrrr bb cccc"; h channel,
+    /// k rank, g bank group, b bank, r row, c column; spaces are ignored). The
+    /// bytes of one burst stand below in both forms. Names of fields without
+    /// bits may be left out.
+    pub order: String,
+    /// Bits that are xored with others.
+    pub xor: Vec<Xor>,
+}
+
+/// `field` becomes `field ^ with`, bit by bit from the lowest, as many bits
+/// as `field` has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Xor {
+    /// channel, rank, bank_group or bank.
+    pub field: String,
+    /// row or column.
+    pub with: String,
+    /// Lowest bit of `with` that is used.
+    pub from_bit: u32,
+}
+
+/// The general controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerParams {
+    /// Name of its region in the statistics: "dram".
+    pub region: String,
+    /// Channels, a power of two.
+    pub channels: u32,
+    /// From addresses to channels, banks, rows.
+    pub mapping: Mapping,
+    /// Places for reads, in bursts, of every channel.
+    pub read_queue: u32,
+    /// Places for writes, in bursts, of every channel.
+    pub write_queue: u32,
+    /// Queued writes at which writes begin to be served instead of reads.
+    pub write_high: u32,
+    /// Queued writes at which reads are served again if there are any.
+    pub write_low: u32,
+    /// Writes are served, too, while there are no reads.
+    pub write_when_idle: bool,
+    /// Reads are answered from queued writes that hold all their bytes.
+    pub forward: bool,
+    /// Writes go into queued writes of the same burst.
+    pub merge_writes: bool,
+    /// Reads join queued reads of the same burst.
+    pub merge_reads: bool,
+    /// Which ready command goes first.
+    pub order: Order,
+    /// An open row is not closed while a queued request of the queue being
+    /// served wants it. Otherwise it is closed for any request older than those.
+    pub keep_rows: bool,
+    /// After so many reads and writes of an open row, no more of them are
+    /// served while an older request waits for another row of the bank; 0: no limit.
+    pub hit_cap: u32,
+    /// Clocks after which the oldest request of a bank has the bank for itself
+    /// and goes before all younger ones; 0: no limit.
+    pub starvation: u32,
+    /// When rows are closed.
+    pub page: Page,
+    /// How the memory is refreshed.
+    pub refresh: RefreshMode,
+    /// Refreshes of a rank that may be put off while it has requests, 0 to 8.
+    pub refresh_postpone: u32,
+    /// What waits for a refresh that is due.
+    pub refresh_blocks: Blocks,
+    /// Cell writes are paused for reads; needs a device that can.
+    pub write_pause: bool,
+    /// Clocks from the arrival to the queue.
+    pub front_delay: u32,
+    /// Clocks from the last data beat, or acceptance of a write, to the completion.
+    pub back_delay: u32,
+    /// When a write is complete.
+    pub write_done: WriteDone,
+}
+
+/// Most places of a queue.
+pub const MAX_QUEUE: u32 = 4096;
+
+impl ControllerParams {
+    /// A plain open-page FR-FCFS controller.
+    pub fn frfcfs() -> ControllerParams {
+        ControllerParams {
+            region: "dram".to_owned(),
+            channels: 1,
+            mapping: Mapping {
+                order: "row bank bank_group rank column channel".to_owned(),
+                xor: Vec::new(),
+            },
+            read_queue: 32,
+            write_queue: 32,
+            write_high: 24,
+            write_low: 8,
+            write_when_idle: true,
+            forward: true,
+            merge_writes: true,
+            merge_reads: false,
+            order: Order::HitFirst,
+            keep_rows: true,
+            hit_cap: 0,
+            starvation: 0,
+            page: Page::Open,
+            refresh: RefreshMode::AllBank,
+            refresh_postpone: 0,
+            refresh_blocks: Blocks::Target,
+            write_pause: false,
+            front_delay: 0,
+            back_delay: 0,
+            write_done: WriteDone::Accepted,
+        }
+    }
+
+    /// Checks the values against one another and the device.
+    pub fn validate(&self, d: &DeviceSpec) -> Result<(), Error> {
+        let fail = |path: &str, problem: String| {
+            Err(Error::Spec {
+                place: format!("controller of region {}: {path}", self.region),
+                problem,
+            })
+        };
+        if self.region.is_empty() {
+            return fail("region", "is empty".to_owned());
+        }
+        if !self.channels.is_power_of_two() || self.channels > 64 {
+            let p = format!("channels = {}", self.channels);
+            return fail(&p, "a power of two up to 64 is needed".to_owned());
+        }
+        for (name, v) in [
+            ("read_queue", self.read_queue),
+            ("write_queue", self.write_queue),
+        ] {
+            let least = 64u32.div_ceil(d.organisation.access_bytes().max(1));
+            if !(least..=MAX_QUEUE).contains(&v) {
+                return fail(
+                    &format!("{name} = {v}"),
+                    format!("{least} (a request of 64 bytes) to {MAX_QUEUE} are possible"),
+                );
+            }
+        }
+        let (high, low) = (self.write_high, self.write_low);
+        if low >= high || high > self.write_queue {
+            return fail(
+                &format!("write_low = {low}, write_high = {high}"),
+                format!(
+                    "write_low < write_high <= write_queue = {} is needed",
+                    self.write_queue
+                ),
+            );
+        }
+        // A request of several bursts must find room below the mark.
+        let bursts = 64u32.div_ceil(d.organisation.access_bytes().max(1));
+        if !self.write_when_idle && self.write_queue - high + 1 < bursts {
+            return fail(
+                &format!("write_high = {high}"),
+                format!(
+                    "{} at most: else writes could wait for ever",
+                    self.write_queue - bursts + 1
+                ),
+            );
+        }
+        let clocks = match self.page {
+            Page::Timeout { clocks } => clocks,
+            Page::Adaptive { initial, min, max } => {
+                if min == 0 || min > initial || initial > max {
+                    return fail(
+                        "page.adaptive",
+                        "1 <= min <= initial <= max is needed".to_owned(),
+                    );
+                }
+                max
+            }
+            _ => 1,
+        };
+        for (name, v, min) in [
+            ("page timeout", clocks, 1),
+            ("starvation", self.starvation, 0),
+            ("hit_cap", self.hit_cap, 0),
+            ("front_delay", self.front_delay, 0),
+            ("back_delay", self.back_delay, 0),
+        ] {
+            if !(min..=1 << 30).contains(&v) {
+                return fail(&format!("{name} = {v}"), format!("{min} to 2^30 clocks"));
+            }
+        }
+        let wanted = match self.refresh {
+            RefreshMode::Off => None,
+            RefreshMode::AllBank => Some(Command::RefAll),
+            RefreshMode::PerBank => Some(Command::RefBank),
+        };
+        if let Some(c) = wanted {
+            if !d.refresh.iter().any(|r| r.command == c) {
+                return fail(
+                    &format!("refresh = {:?}", self.refresh),
+                    format!(
+                        "the device {} has no {c}: choose off or one of its own",
+                        d.name
+                    ),
+                );
+            }
+        }
+        if self.refresh_postpone > 8 {
+            let p = format!("refresh_postpone = {}", self.refresh_postpone);
+            return fail(&p, "0 to 8 are possible".to_owned());
+        }
+        if self.write_pause && d.write_pause.is_none() {
+            return fail(
+                "write_pause",
+                format!("the device {} cannot pause its cell writes", d.name),
+            );
+        }
+        Ok(())
+    }
+}
