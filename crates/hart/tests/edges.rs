@@ -27,12 +27,12 @@ fn code_runs_to_the_end_of_the_address_space() {
         let satp = t.satp();
         b.put(page + 0xff0, &[NOP; 4]);
         b.enter(1, 0xffff_ffff_ffff_fff0, satp, 0, OPEN);
-        assert_eq!(b.to_trap(), (cause::FETCH_PAGE, 0, 0), "timed {timed}");
+        assert_eq!(b.run_to_trap(), (cause::FETCH_PAGE, 0, 0), "timed {timed}");
         // An instruction whose second half would lie at address 0.
         b.put(page + 0xffc, &[0x0013_0001]);
         b.enter(1, 0xffff_ffff_ffff_fffc, satp, 0, OPEN);
         assert_eq!(
-            b.to_trap(),
+            b.run_to_trap(),
             (cause::FETCH_PAGE, u64::MAX - 1, 0),
             "timed {timed}"
         );
@@ -45,11 +45,11 @@ fn protection_at_the_end_of_the_physical_space() {
         for a in [u64::MAX - 1, u64::MAX - 7, u64::MAX - 3] {
             let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
             b.enter(3, a & !1, 0, 0, OPEN);
-            assert_eq!(b.to_trap(), (cause::FETCH_ACCESS, a & !1, a & !1));
+            assert_eq!(b.run_to_trap(), (cause::FETCH_ACCESS, a & !1, a & !1));
             let mut b = Bare::new(HartConfig::rocket(), timed, &[i(Op::Ld, 5, 6, 0)]);
             b.enter(3, BASE, 0, 0, OPEN);
             b.h.set_reg(6, a & !7);
-            assert_eq!(b.to_trap(), (cause::LOAD_ACCESS, BASE, a & !7));
+            assert_eq!(b.run_to_trap(), (cause::LOAD_ACCESS, BASE, a & !7));
         }
     });
 }
@@ -69,7 +69,7 @@ fn no_address_passes_an_empty_filter() {
                     b.enter(mode, BASE + 0x1000, 0, bits, OPEN);
                     b.h.set_reg(6, u64::MAX);
                     assert_eq!(
-                        b.to_trap(),
+                        b.run_to_trap(),
                         (c, BASE + 0x1000, u64::MAX),
                         "mode {mode}, mstatus {bits:#x}"
                     );
@@ -88,30 +88,30 @@ fn protection_holds_inside_code_that_was_decoded_before() {
         b.put(at, &words);
         // The machine may run all of it ...
         b.enter(3, at, 0, 0, (0, 0, 0));
-        assert_eq!(b.to_trap().0, cause::ECALL_U + 3);
+        assert_eq!(b.run_to_trap().0, cause::ECALL_U + 3);
         // ... the supervisor only the first two instructions (TOR).
         b.enter(1, at, 0, 0, ((at + 8) >> 2, 0, 0x0f));
         assert_eq!(
-            b.to_trap(),
+            b.run_to_trap(),
             (cause::FETCH_ACCESS, at + 8, at + 8),
             "timed {timed}"
         );
         // Both again, now that the supervisor's part has been decoded.
         b.enter(1, at, 0, 0, OPEN);
-        assert_eq!(b.to_trap().0, cause::ECALL_U + 1);
+        assert_eq!(b.run_to_trap().0, cause::ECALL_U + 1);
         b.enter(1, at, 0, 0, ((at + 8) >> 2, 0, 0x0f));
         assert_eq!(
-            b.to_trap(),
+            b.run_to_trap(),
             (cause::FETCH_ACCESS, at + 8, at + 8),
             "timed {timed}"
         );
         // An instruction of four bytes of which half is allowed.
         b.put(at + 0x800, &[0x0013_0001, 0x0073_0000, 0]);
         b.enter(3, at + 0x800, 0, 0, (0, 0, 0));
-        assert_eq!(b.to_trap().0, cause::ECALL_U + 3);
+        assert_eq!(b.run_to_trap().0, cause::ECALL_U + 3);
         b.enter(1, at + 0x800, 0, 0, ((at + 0x804) >> 2, 0, 0x0f));
         assert_eq!(
-            b.to_trap(),
+            b.run_to_trap(),
             (cause::FETCH_ACCESS, at + 0x802, at + 0x804),
             "timed {timed}"
         );
@@ -126,15 +126,15 @@ fn protection_of_the_first_half_of_an_instruction() {
         let mut b = Bare::new(HartConfig::rocket(), timed, &[]);
         b.put(at, &[0x0001_0001, 0x0013_0001, 0x0001_0000, n(Op::Ecall)]);
         b.enter(1, at, 0, 0, ((at + 4) >> 2, u64::MAX >> 10, 0x1f10));
-        assert_eq!(b.to_trap(), (cause::FETCH_ACCESS, at + 4, at + 4));
+        assert_eq!(b.run_to_trap(), (cause::FETCH_ACCESS, at + 4, at + 4));
         b.enter(1, at + 2, 0, 0, ((at + 4) >> 2, u64::MAX >> 10, 0x1f10));
-        assert_eq!(b.to_trap(), (cause::FETCH_ACCESS, at + 4, at + 4));
+        assert_eq!(b.run_to_trap(), (cause::FETCH_ACCESS, at + 4, at + 4));
         // The second half alone is allowed.
         b.put(at, &[0x0001_0001, 0x0013_0001, 0x0001_0000, n(Op::Ecall)]);
         b.put(at + 4, &[0x0013_0001]);
         b.enter(1, at + 6, 0, 0, ((at + 4) >> 2, u64::MAX >> 10, 0x1f10));
         assert_eq!(
-            b.to_trap(),
+            b.run_to_trap(),
             (cause::FETCH_ACCESS, at + 6, at + 6),
             "timed {timed}"
         );
@@ -157,11 +157,15 @@ fn faults_of_a_crossing_instruction_name_the_second_page() {
         b.put(page + 0x1004, &[0]);
         b.put(page + 0x2000, &[0x0073_0025]);
         b.enter(0, 0x4ffc, satp, 0, OPEN);
-        assert_eq!(b.to_trap(), (cause::FETCH_PAGE, 0x4ffe, 0x5000));
+        assert_eq!(b.run_to_trap(), (cause::FETCH_PAGE, 0x4ffe, 0x5000));
         // Mapped behind one another at other addresses: the second half is that of the second page.
         b.enter(0, 0x6ffc, satp, 0, OPEN);
         b.h.set_reg(11, 0);
-        assert_eq!(b.to_trap(), (cause::ECALL_U, 0x7002, 0), "timed {timed}");
+        assert_eq!(
+            b.run_to_trap(),
+            (cause::ECALL_U, 0x7002, 0),
+            "timed {timed}"
+        );
         assert_eq!(b.h.reg(11), 2);
     });
 }
@@ -197,7 +201,7 @@ fn sub_page_protection_of_data() {
             } else {
                 (cause::STORE_ACCESS, BASE + 0x1004)
             };
-            let (c, pc, _) = b.to_trap();
+            let (c, pc, _) = b.run_to_trap();
             assert_eq!((c, pc), want, "at {at:#x}");
         }
     });
@@ -223,7 +227,7 @@ fn reserved_rounding_modes_are_illegal() {
             } else {
                 (cause::ILLEGAL, BASE, add as u64)
             };
-            assert_eq!(b.to_trap(), want, "frm {frm} rm {rm}");
+            assert_eq!(b.run_to_trap(), want, "frm {frm} rm {rm}");
         }
     });
 }
@@ -241,7 +245,7 @@ fn floating_point_off_is_illegal_and_changes_nothing() {
             b.h.set_reg(6, BASE + 0x2000);
             b.h.set_freg(1, 77);
             b.h.set_freg(2, 99);
-            assert_eq!(b.to_trap(), (cause::ILLEGAL, BASE, w as u64));
+            assert_eq!(b.run_to_trap(), (cause::ILLEGAL, BASE, w as u64));
             assert_eq!(b.h.freg(1), 77);
             assert_eq!(b.w.ram().read_u64(0x2000), Some(0));
         }
@@ -283,7 +287,7 @@ fn stores_to_code_are_seen_after_fence_i() {
             b.h.pc = BASE;
             b.h.set_reg(5, 0);
             b.h.set_reg(6, word as u64);
-            b.to_trap();
+            b.run_to_trap();
             assert_eq!(b.h.reg(5), want, "timed {timed}");
         }
     });
@@ -371,7 +375,7 @@ fn page_permissions_in_every_combination() {
                     let from = if user { 0x1000 } else { 0x4000_1000 } + 16 * k;
                     b.enter(mode, from, satp, bits, OPEN);
                     b.h.set_reg(5, 0x6000);
-                    let (c, _, tval) = b.to_trap();
+                    let (c, _, tval) = b.run_to_trap();
                     let want = if allowed(flags, access, user, sum, mxr) {
                         (cause::ECALL_U + mode, 0)
                     } else {
@@ -402,7 +406,7 @@ fn page_permissions_in_every_combination() {
                     b.put(code + 0x48 + 16 * k, &[n(Op::Ecall)]);
                     b.h.set_reg(6, mode << 11);
                     b.h.pc = code + 0x40 + 16 * k;
-                    let (c, _, tval) = b.to_trap();
+                    let (c, _, tval) = b.run_to_trap();
                     let want = if allowed(flags, access, user, sum, mxr) {
                         (cause::ECALL_U + 3, 0)
                     } else {

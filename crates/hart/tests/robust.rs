@@ -289,7 +289,7 @@ fn every_csr_number_with_random_values() {
                 b.h.run(&mut b.code, &mut b.w, 2000);
                 continue;
             }
-            let (c, pc, tval) = b.to_trap();
+            let (c, pc, tval) = b.run_to_trap();
             let exists = csr::lookup(number).is_some();
             if !exists || csr::read_only(number) {
                 assert_eq!(
@@ -344,7 +344,7 @@ fn privilege_of_every_csr_number() {
             } else {
                 (cause::ILLEGAL, BARE + 0x1000, read as u64)
             };
-            assert_eq!(b.to_trap(), want, "mode {mode}, {}", csr::name(number));
+            assert_eq!(b.run_to_trap(), want, "mode {mode}, {}", csr::name(number));
         }
     }
 }

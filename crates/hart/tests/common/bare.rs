@@ -68,7 +68,7 @@ impl Bare {
 
     /// Runs until the trap vector is reached; mcause, mepc, mtval.
     #[allow(clippy::wrong_self_convention)] // it runs the guest up to the trap
-    pub fn to_trap(&mut self) -> (u64, u64, u64) {
+    pub fn run_to_trap(&mut self) -> (u64, u64, u64) {
         for _ in 0..100_000 {
             if self.h.pc == TRAP {
                 return (self.h.csr.mcause, self.h.csr.mepc, self.h.csr.mtval);
