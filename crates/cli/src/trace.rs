@@ -3,7 +3,7 @@
 use crate::args::TraceKind;
 use anyhow::Context;
 use nagori_hart::trap::cause;
-use nagori_hart::world::Observer;
+use nagori_hart::world::{Observer, TrapEvent};
 use nagori_platform::loader::Symbols;
 use nagori_platform::machine::Quiet;
 use std::fs::File;
@@ -83,8 +83,6 @@ pub struct Tracer<W: Write = BufWriter<File>> {
     mem: bool,
     irq: bool,
     symbols: Symbols,
-    /// Privilege of each hart's last instruction, and whether that was a return from a trap.
-    last: Vec<(u8, bool)>,
     failure: Option<io::Error>,
 }
 
@@ -106,7 +104,6 @@ impl<W: Write> Tracer<W> {
             mem: kinds.contains(&TraceKind::Mem),
             irq: kinds.contains(&TraceKind::Irq),
             symbols,
-            last: Vec::new(),
             failure: None,
         }
     }
@@ -124,18 +121,7 @@ impl<W: Write> Tracer<W> {
         };
         self.failure = written.err();
     }
-
-    /// Privilege that a trap comes from, as far as the instruction before tells.
-    fn from(&self, hart: usize) -> char {
-        match self.last.get(hart) {
-            Some((privilege, false)) => privilege_letter(*privilege),
-            _ => '?',
-        }
-    }
 }
-
-/// Encodings of mret and sret, after which the privilege is another one.
-const RETURNS: [u32; 2] = [0x3020_0073, 0x1020_0073];
 
 impl<W: Write> Observer for Tracer<W> {
     const RETIRE: bool = true;
@@ -143,10 +129,6 @@ impl<W: Write> Observer for Tracer<W> {
     const TRAP: bool = true;
 
     fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
-        if self.last.len() <= hart {
-            self.last.resize(hart + 1, (0, true));
-        }
-        self.last[hart] = (privilege, RETURNS.contains(&raw));
         if !self.exec {
             return;
         }
@@ -196,15 +178,15 @@ impl<W: Write> Observer for Tracer<W> {
         }
     }
 
-    fn trap(&mut self, hart: usize, cycle: u64, pc: u64, cause: u64, tval: u64, to: u8) {
+    fn trap(&mut self, e: &TrapEvent) {
         if self.irq {
-            let (from, to) = (self.from(hart), privilege_letter(to));
-            let name = cause_name(cause);
+            let (from, to) = (privilege_letter(e.from), privilege_letter(e.to));
+            let (name, tval) = (cause_name(e.cause), e.tval);
             self.line(
                 "irq ",
-                hart,
-                cycle,
-                pc,
+                e.hart,
+                e.cycle,
+                e.pc,
                 format_args!("{name} tval {tval:#x} from {from} to {to}"),
             );
         }

@@ -1,7 +1,7 @@
 //! Trap causes, trap entry and return, interrupts.
 
 use crate::hart::{Hart, Privilege};
-use crate::world::World;
+use crate::world::{TrapEvent, World};
 
 /// Exception causes (privileged specification, table of mcause values).
 #[allow(missing_docs)]
@@ -107,14 +107,15 @@ impl Hart {
         };
         let to_s = self.privilege != Privilege::Machine && deleg >> bit & 1 != 0;
         if W::TRAP {
-            w.trap(
-                self.id,
-                self.cycle,
-                self.pc,
-                code,
+            w.trap(&TrapEvent {
+                hart: self.id,
+                cycle: self.cycle,
+                pc: self.pc,
+                cause: code,
                 tval,
-                if to_s { 1 } else { 3 },
-            );
+                from: self.privilege as u8,
+                to: if to_s { 1 } else { 3 },
+            });
         }
         let st = self.csr.mstatus;
         let vector;

@@ -89,6 +89,25 @@ pub trait MemPort {
     fn write_line(&mut self, req: &LineRequest) -> u64;
 }
 
+/// A trap or interrupt as it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrapEvent {
+    /// Hart index.
+    pub hart: usize,
+    /// Core cycle.
+    pub cycle: u64,
+    /// Address of the instruction that trapped or was interrupted.
+    pub pc: u64,
+    /// Cause, with the interrupt bit.
+    pub cause: u64,
+    /// Trap value.
+    pub tval: u64,
+    /// Privilege before (0 U, 1 S, 3 M).
+    pub from: u8,
+    /// Privilege of the handler.
+    pub to: u8,
+}
+
 /// Watches a hart. Every hook costs nothing where its constant is false.
 pub trait Observer {
     /// Whether `retired` is called.
@@ -111,7 +130,7 @@ pub trait Observer {
     ) {
     }
     /// A trap or interrupt was taken.
-    fn trap(&mut self, _hart: usize, _cycle: u64, _pc: u64, _cause: u64, _tval: u64, _to: u8) {}
+    fn trap(&mut self, _event: &TrapEvent) {}
 }
 
 /// All that a hart needs around it.

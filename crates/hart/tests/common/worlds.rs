@@ -2,7 +2,9 @@
 
 use nagori_hart::cache::Coherence;
 use nagori_hart::flat::Flat;
-use nagori_hart::world::{Bus, BusFault, LineRequest, MemPort, Observer, Requester, World};
+use nagori_hart::world::{
+    Bus, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
+};
 use nagori_hart::HartConfig;
 use nagori_ram::GuestRam;
 
@@ -85,12 +87,12 @@ impl Observer for Watched {
             self.steps
         );
     }
-    fn trap(&mut self, _: usize, _: u64, pc: u64, cause: u64, tval: u64, to: u8) {
+    fn trap(&mut self, t: &TrapEvent) {
         self.traps.push(Taken {
-            pc,
-            cause,
-            tval,
-            to,
+            pc: t.pc,
+            cause: t.cause,
+            tval: t.tval,
+            to: t.to,
         });
         assert!(
             (self.traps.len() as u64) < self.bound,

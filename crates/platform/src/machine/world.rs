@@ -4,7 +4,9 @@ use crate::bus::{Bus, BusRead, BusWrite};
 use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::cache::Coherence;
-use nagori_hart::world::{self, BusFault, LineRequest, MemPort, Observer, Requester, World};
+use nagori_hart::world::{
+    self, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
+};
 use nagori_hart::HartStats;
 use nagori_memtime::{Controller, Kind};
 use nagori_ram::GuestRam;
@@ -135,8 +137,8 @@ impl<O: Observer> Observer for Surroundings<O> {
     fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
         self.observer.access(hart, cycle, pc, vaddr, size, write);
     }
-    fn trap(&mut self, hart: usize, cycle: u64, pc: u64, cause: u64, tval: u64, to: u8) {
-        self.observer.trap(hart, cycle, pc, cause, tval, to);
+    fn trap(&mut self, event: &TrapEvent) {
+        self.observer.trap(event);
     }
 }
 
