@@ -25,7 +25,9 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 	$(NAGORI) bench board --plot build/board.svg
 	@echo; echo 'The plot: build/board.svg. A shell on the board: $(NAGORI) boot'
 
-test: lint test-rust test-bare ## Everything that CI checks
+# One after the other, in this order, whatever -j says.
+.NOTPARALLEL:
+test: test-rust test-bare lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
 # No test may be skipped for want of a tool.
