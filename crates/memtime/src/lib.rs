@@ -14,8 +14,10 @@
 //! - [`request`]: requests and completions, common to all controllers.
 
 pub mod board;
+pub mod cxl;
 pub mod dram;
 pub mod error;
+pub mod hybrid;
 pub mod mapping;
 pub mod model;
 pub mod params;

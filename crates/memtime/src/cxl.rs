@@ -1,0 +1,329 @@
+//! Memory behind a CXL link: a latency and bandwidth tier over another model.
+//!
+//! A request takes its slot on the way down (a write with its data, a read
+//! with its header only), arrives after `latency_down` and goes to the inner
+//! memory in order; if that is busy, it and all behind it wait. The answer
+//! takes its slot on the way up (a read with its data, a write with its
+//! header) in the order in which answers are ready, and arrives after
+//! `latency_up`. At most `credits` requests are between the two.
+//!
+//! Sources: Sun et al. (MICRO 2023) and Sharma (IEEE Micro 2023) for latency
+//! added by the link and for what a x8 link of 32 GT/s carries.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::model::{Counters, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::request::{Completion, Kind, Request, Submit};
+use crate::units::{ps_text, Ps};
+
+/// A link. Times are written with their unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CxlParams {
+    /// Requester to memory controller.
+    #[serde(with = "ps_text")]
+    pub latency_down: Ps,
+    /// Memory controller to requester.
+    #[serde(with = "ps_text")]
+    pub latency_up: Ps,
+    /// Time on the link per byte, in each direction, in picoseconds (31: 32 GB/s).
+    pub ps_per_byte: u32,
+    /// Bytes of a header on the link.
+    pub header_bytes: u32,
+    /// Requests between requester and answer, 1 to 4096.
+    pub credits: u32,
+}
+
+impl CxlParams {
+    /// A x8 link of 32 GT/s (CXL 2.0): 32 GB/s in each direction, 256 B flits
+    /// with 94 % payload, about 70 ns more than local memory.
+    pub fn x8_gen5() -> CxlParams {
+        CxlParams {
+            latency_down: Ps::from_ns(35),
+            latency_up: Ps::from_ns(35),
+            ps_per_byte: 33,
+            header_bytes: 16,
+            credits: 128,
+        }
+    }
+
+    /// Checks all values.
+    pub fn validate(&self) -> Result<(), Error> {
+        let fail = |field, value: String, expected: &str| {
+            Err(Error::Param {
+                field,
+                value,
+                expected: expected.to_owned(),
+            })
+        };
+        if !(1..=4096).contains(&self.credits) {
+            return fail("credits", self.credits.to_string(), "1 to 4096");
+        }
+        if self.ps_per_byte > 1_000_000 {
+            return fail(
+                "ps_per_byte",
+                self.ps_per_byte.to_string(),
+                "at most 1000000",
+            );
+        }
+        if self.header_bytes > 256 {
+            return fail("header_bytes", self.header_bytes.to_string(), "at most 256");
+        }
+        for (field, t) in [
+            ("latency_down", self.latency_down),
+            ("latency_up", self.latency_up),
+        ] {
+            if t > Ps::from_ns(1_000_000_000) {
+                return fail(field, t.to_string(), "at most 1 s");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A request between requester and answer; its index is the inner id.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    request: Request,
+    arrival: Ps,
+    accepted: Ps,
+    hit: bool,
+}
+
+/// The link with its memory. See the [module](self) for the rules.
+pub struct Cxl {
+    params: CxlParams,
+    inner: Box<dyn MemoryModel>,
+    latest: Ps,
+    down_free: Ps,
+    up_free: Ps,
+    open: Vec<Open>,
+    unused: Vec<u32>,
+    /// On the way down: (index, time at the inner memory).
+    down: VecDeque<(u32, Ps)>,
+    /// Answers known, by readiness.
+    ready: BinaryHeap<Reverse<(Ps, u32)>>,
+    /// Arrivals of answers not yet passed.
+    ends: crate::window::Window,
+    scratch: Vec<Completion>,
+    done: Vec<Completion>,
+    counters: Counters,
+    read_latency: Latency,
+    write_latency: Latency,
+    from: Ps,
+}
+
+impl Cxl {
+    /// A link to `inner`, which must be at time 0.
+    pub fn new(params: CxlParams, inner: Box<dyn MemoryModel>) -> Result<Cxl, Error> {
+        params.validate()?;
+        let n = params.credits;
+        let none = Open {
+            request: Request {
+                id: 0,
+                addr: 0,
+                kind: Kind::Read,
+                bytes: 0,
+            },
+            arrival: Ps::ZERO,
+            accepted: Ps::ZERO,
+            hit: false,
+        };
+        Ok(Cxl {
+            inner,
+            latest: Ps::ZERO,
+            down_free: Ps::ZERO,
+            up_free: Ps::ZERO,
+            open: vec![none; n as usize],
+            unused: (0..n).rev().collect(),
+            down: VecDeque::with_capacity(n as usize),
+            ready: BinaryHeap::with_capacity(n as usize),
+            ends: crate::window::Window::new(n as usize),
+            scratch: Vec::with_capacity(n as usize),
+            done: Vec::with_capacity(n as usize),
+            counters: Counters::default(),
+            read_latency: Latency::default(),
+            write_latency: Latency::default(),
+            from: Ps::ZERO,
+            params,
+        })
+    }
+
+    /// The memory behind the link.
+    pub fn inner(&self) -> &dyn MemoryModel {
+        self.inner.as_ref()
+    }
+
+    fn on_link(&self, kind: Kind, carrying: Kind, bytes: u32) -> Ps {
+        let data = if kind == carrying { bytes } else { 0 };
+        Ps(u64::from(self.params.ps_per_byte) * u64::from(data + self.params.header_bytes))
+    }
+
+    /// Next time at which something inside can happen.
+    fn next_inner(&self) -> Option<Ps> {
+        let a = self.down.front().map(|d| d.1);
+        let b = self.ready.peek().map(|r| r.0 .0);
+        [a, b, self.inner.next_event()].into_iter().flatten().min()
+    }
+
+    fn collect(&mut self) {
+        self.inner.drain(&mut self.scratch);
+        for c in self.scratch.drain(..) {
+            self.open[c.id as usize].hit = c.row_hit;
+            self.ready.push(Reverse((c.done_at, c.id as u32)));
+        }
+    }
+
+    /// Everything inside that happens before `t`.
+    fn settle(&mut self, t: Ps) -> Result<(), Error> {
+        while let Some(e) = self.next_inner().filter(|e| *e < t) {
+            // The inner memory is never ahead of what can still be submitted to it.
+            self.inner.advance_to(e)?;
+            if let Some((index, at)) = self.down.front_mut().filter(|d| d.1 <= e) {
+                let r = Request {
+                    id: u64::from(*index),
+                    ..self.open[*index as usize].request
+                };
+                match self.inner.submit(*at, r)? {
+                    Submit::Accepted => {
+                        self.down.pop_front();
+                    }
+                    Submit::Busy(until) => *at = until.max(*at + Ps(1)),
+                }
+            } else if self.inner.next_event().is_some_and(|n| n <= e) {
+                self.inner.advance_to(e + Ps(1))?;
+            }
+            self.collect();
+            while self.ready.peek().is_some_and(|r| r.0 .0 <= e) {
+                self.answer();
+            }
+        }
+        self.inner.advance_to(t)?;
+        self.collect();
+        self.ends.pass(t);
+        Ok(())
+    }
+
+    /// The first answer goes up.
+    fn answer(&mut self) {
+        let Some(Reverse((at, index))) = self.ready.pop() else {
+            return;
+        };
+        let o = self.open[index as usize];
+        let start = at.max(self.up_free);
+        self.up_free = start + self.on_link(o.request.kind, Kind::Read, o.request.bytes);
+        let done_at = self.up_free + self.params.latency_up;
+        self.unused.push(index);
+        self.ends.push(done_at);
+        let l = done_at.saturating_sub(o.arrival);
+        match o.request.kind {
+            Kind::Read => self.read_latency.add(l),
+            Kind::Write => self.write_latency.add(l),
+        }
+        self.done.push(Completion {
+            id: o.request.id,
+            kind: o.request.kind,
+            accepted_at: o.accepted,
+            done_at,
+            row_hit: o.hit,
+        });
+    }
+}
+
+impl MemoryModel for Cxl {
+    fn capacity(&self) -> u64 {
+        self.inner.capacity()
+    }
+
+    fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
+        crate::window::check(&r, self.capacity())?;
+        self.advance_to(at)?;
+        let at = self.latest;
+        let Some(index) = self.unused.pop() else {
+            let next = self.next_inner().unwrap_or(at).max(at);
+            return Ok(Submit::Busy(next + Ps(1)));
+        };
+        let start = at.max(self.down_free);
+        self.down_free = start + self.on_link(r.kind, Kind::Write, r.bytes);
+        self.open[index as usize] = Open {
+            request: r,
+            arrival: at,
+            accepted: start,
+            hit: false,
+        };
+        self.down
+            .push_back((index, self.down_free + self.params.latency_down));
+        crate::window::count(&mut self.counters, &r);
+        Ok(Submit::Accepted)
+    }
+
+    fn next_event(&self) -> Option<Ps> {
+        let inner = self.next_inner().map(|t| t + Ps(1));
+        [inner, self.ends.first()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|t| t.max(self.latest))
+    }
+
+    fn advance_to(&mut self, t: Ps) -> Result<(), Error> {
+        if t > Ps::MAX_TIME {
+            return Err(Error::TooLate(t));
+        }
+        self.latest = self.latest.max(t);
+        self.settle(self.latest)
+    }
+
+    fn drain(&mut self, into: &mut Vec<Completion>) {
+        into.append(&mut self.done);
+    }
+
+    /// The link's region "cxl" has the requests; what the inner memory reports
+    /// as regions follows as counters "inner.NAME.reads" and so on, with
+    /// energy and wear taken over.
+    fn report(&self, at: Ps) -> ModelStats {
+        let inner = self.inner.report(at);
+        let mut s = ModelStats {
+            name: format!("cxl({})", inner.name),
+            from: self.from,
+            to: self.latest.max(at),
+            clock: self.clock(),
+            regions: vec![RegionStats {
+                name: "cxl".to_owned(),
+                counters: self.counters,
+                read_latency: self.read_latency.clone(),
+                write_latency: self.write_latency.clone(),
+                energy: None,
+                wear: None,
+            }],
+            ..ModelStats::default()
+        };
+        crate::window::take_inner(&mut s, "inner", inner);
+        s
+    }
+
+    fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
+        self.advance_to(at)?;
+        self.inner.reset_stats(self.latest)?;
+        self.counters = Counters::default();
+        self.read_latency = Latency::default();
+        self.write_latency = Latency::default();
+        self.from = self.latest;
+        Ok(())
+    }
+
+    fn clock(&self) -> Ps {
+        self.inner.clock()
+    }
+
+    fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
+        self.inner.set_parameter(at, key, value)
+    }
+}

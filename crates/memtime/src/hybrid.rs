@@ -1,0 +1,220 @@
+//! Flat hybrid memory: an address-range map of several models.
+
+use crate::error::Error;
+use crate::model::{MemoryModel, ModelStats};
+use crate::request::{Completion, Request, Submit};
+use crate::units::Ps;
+
+/// A model at its place.
+pub struct Part {
+    /// Prefix of its regions and channels in the statistics: "dram", "nvmm".
+    pub name: String,
+    /// First byte in the whole memory; a multiple of 64.
+    pub base: u64,
+    /// The model; all of its capacity is mapped.
+    pub model: Box<dyn MemoryModel>,
+}
+
+/// Several models side by side.
+pub struct Hybrid {
+    /// By base.
+    parts: Vec<Part>,
+    capacity: u64,
+    latest: Ps,
+    from: Ps,
+    clock: Ps,
+    scratch: Vec<Completion>,
+}
+
+impl Hybrid {
+    /// A memory of these parts. They may leave holes (requests to them are
+    /// errors) but not overlap, and names must differ. The cycles of the
+    /// whole are those of the fastest clock.
+    pub fn new(mut parts: Vec<Part>) -> Result<Hybrid, Error> {
+        let fail = |field, value: String, expected: String| {
+            Err(Error::Param {
+                field,
+                value,
+                expected,
+            })
+        };
+        parts.sort_by_key(|p| p.base);
+        let mut end = 0u64;
+        for (i, p) in parts.iter().enumerate() {
+            let same = |q: &Part| q.name == p.name;
+            if p.name.is_empty() || parts[..i].iter().any(same) {
+                return fail(
+                    "hybrid.name",
+                    format!("'{}'", p.name),
+                    "a name of its own for each part".to_owned(),
+                );
+            }
+            if p.base % 64 != 0 {
+                return fail(
+                    "hybrid.base",
+                    format!("{:#x}", p.base),
+                    "a multiple of 64".to_owned(),
+                );
+            }
+            if p.base < end {
+                return fail(
+                    "hybrid.base",
+                    format!("{:#x} of '{}'", p.base, p.name),
+                    format!("at least {end:#x}, the end of the part before"),
+                );
+            }
+            end = match p.base.checked_add(p.model.capacity()) {
+                Some(e) => e,
+                None => {
+                    return fail(
+                        "hybrid.base",
+                        format!("{:#x} of '{}'", p.base, p.name),
+                        "an end below 2^64".to_owned(),
+                    )
+                }
+            };
+        }
+        let Some(clock) = parts.iter().map(|p| p.model.clock()).min() else {
+            return fail(
+                "hybrid",
+                "no part".to_owned(),
+                "one or more parts".to_owned(),
+            );
+        };
+        Ok(Hybrid {
+            parts,
+            capacity: end,
+            latest: Ps::ZERO,
+            from: Ps::ZERO,
+            clock,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// The parts, by base.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn part(&self, addr: u64) -> Option<usize> {
+        let i = self
+            .parts
+            .partition_point(|p| p.base <= addr)
+            .checked_sub(1)?;
+        let p = &self.parts[i];
+        (addr - p.base < p.model.capacity()).then_some(i)
+    }
+}
+
+impl MemoryModel for Hybrid {
+    /// End of the last part.
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
+        let Some(i) = self.part(r.addr) else {
+            return Err(Error::OutOfRange {
+                addr: r.addr,
+                bytes: r.bytes,
+                capacity: self.capacity,
+            });
+        };
+        self.latest = self.latest.max(at);
+        let p = &mut self.parts[i];
+        let inner = Request {
+            addr: r.addr - p.base,
+            ..r
+        };
+        p.model.submit(self.latest, inner)
+    }
+
+    fn next_event(&self) -> Option<Ps> {
+        self.parts.iter().filter_map(|p| p.model.next_event()).min()
+    }
+
+    fn advance_to(&mut self, t: Ps) -> Result<(), Error> {
+        if t > Ps::MAX_TIME {
+            return Err(Error::TooLate(t));
+        }
+        self.latest = self.latest.max(t);
+        for p in &mut self.parts {
+            p.model.advance_to(self.latest)?;
+        }
+        Ok(())
+    }
+
+    /// By end of the requests found since the last call; equal ends by id.
+    fn drain(&mut self, into: &mut Vec<Completion>) {
+        for p in &mut self.parts {
+            p.model.drain(&mut self.scratch);
+        }
+        // Unstable: a stable sort may allocate.
+        self.scratch.sort_unstable_by_key(|c| (c.done_at, c.id));
+        into.append(&mut self.scratch);
+    }
+
+    /// Regions and channels of all parts; with several regions in a part
+    /// their names are "part.region".
+    fn report(&self, at: Ps) -> ModelStats {
+        let mut s = ModelStats {
+            name: "hybrid".to_owned(),
+            from: self.from,
+            to: self.latest.max(at),
+            clock: self.clock,
+            ..ModelStats::default()
+        };
+        for p in &self.parts {
+            let m = p.model.report(self.latest.max(at));
+            let several = m.regions.len() > 1;
+            s.regions.extend(m.regions.into_iter().map(|mut r| {
+                r.name = match several {
+                    true => format!("{}.{}", p.name, r.name),
+                    false => p.name.clone(),
+                };
+                r
+            }));
+            s.channels.extend(m.channels.into_iter().map(|mut c| {
+                c.name = format!("{}.{}", p.name, c.name);
+                c
+            }));
+            s.changes.extend(m.changes);
+            let named = m.counters.into_iter();
+            s.counters
+                .extend(named.map(|(k, v)| (format!("{}.{k}", p.name), v)));
+        }
+        s.changes.sort_by_key(|c| c.at);
+        s
+    }
+
+    fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
+        self.advance_to(at)?;
+        for p in &mut self.parts {
+            p.model.reset_stats(self.latest)?;
+        }
+        self.from = self.latest;
+        Ok(())
+    }
+
+    fn clock(&self) -> Ps {
+        self.clock
+    }
+
+    /// Keys are "part.key".
+    fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
+        let found = key.split_once('.').and_then(|(name, rest)| {
+            let p = self.parts.iter_mut().find(|p| p.name == name)?;
+            Some((p, rest))
+        });
+        match found {
+            Some((p, rest)) => p.model.set_parameter(at, rest, value),
+            None => Err(Error::Unsupported {
+                model: "hybrid memory".to_owned(),
+                what: format!("parameter {key}: write \"part.key\" with the name of a part"),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use super::*;
+use crate::xpoint::{Xpoint, XpointParams};
+use crate::Kind;
+use proptest::prelude::*;
+
+const GIB: u64 = 1 << 30;
+
+/// A fast memory.
+fn dram() -> Box<dyn MemoryModel> {
+    let fast = XpointParams {
+        capacity: GIB,
+        path: Ps::from_ns(5),
+        media_read: Ps::from_ns(20),
+        media_write_slot: Ps::from_ns(20),
+        media_write_interval: Ps::from_ns(20),
+        start_gap: None,
+        ..XpointParams::optane_gen1()
+    };
+    Box::new(Xpoint::new(fast).unwrap())
+}
+
+fn nvmm() -> Box<dyn MemoryModel> {
+    Box::new(Xpoint::new(XpointParams::optane_gen1()).unwrap())
+}
+
+fn part(name: &str, base: u64, model: Box<dyn MemoryModel>) -> Part {
+    Part {
+        name: name.to_owned(),
+        base,
+        model,
+    }
+}
+
+fn run(m: &mut dyn MemoryModel, ops: &[(u64, bool, u64)]) -> Vec<Completion> {
+    let (mut t, mut done) = (Ps::ZERO, Vec::new());
+    for (id, (gap, write, addr)) in (0u64..).zip(ops) {
+        t += Ps::from_ns(*gap);
+        let r = Request {
+            id,
+            addr: *addr,
+            kind: if *write { Kind::Write } else { Kind::Read },
+            bytes: 64,
+        };
+        while let Submit::Busy(u) = m.submit(t, r).unwrap() {
+            t = u;
+        }
+    }
+    while let Some(n) = m.next_event() {
+        m.advance_to(n).unwrap();
+    }
+    m.drain(&mut done);
+    done.sort_by_key(|c| c.id);
+    done
+}
+
+#[test]
+fn bad_maps() {
+    let err = |parts| Hybrid::new(parts).err().unwrap().to_string();
+    assert!(err(vec![]).contains("no part"));
+    let size = dram().capacity();
+    let overlap = vec![part("a", 0, dram()), part("b", size - 64, nvmm())];
+    assert!(err(overlap).contains("'b'"));
+    assert!(err(vec![part("a", 0, dram()), part("a", size, nvmm())]).contains("'a'"));
+    assert!(err(vec![part("a", 32, dram())]).contains("multiple of 64"));
+    assert!(err(vec![part("a", u64::MAX - 63, dram())]).contains("2^64"));
+}
+
+#[test]
+fn holes_statistics_and_keys() {
+    // Given in the wrong order, with a hole before and between.
+    let far = 16 * GIB;
+    let mut h = Hybrid::new(vec![part("nvmm", far, nvmm()), part("dram", GIB, dram())]).unwrap();
+    assert_eq!(h.parts()[0].name, "dram");
+    assert_eq!(h.capacity(), far + (1 << 37));
+    let read = |addr| Request {
+        id: 0,
+        addr,
+        kind: Kind::Read,
+        bytes: 64,
+    };
+    for hole in [0, GIB + dram().capacity(), far - 64, far + (1 << 37)] {
+        assert!(matches!(
+            h.submit(Ps::ZERO, read(hole)),
+            Err(Error::OutOfRange { .. })
+        ));
+    }
+    let done = run(
+        &mut h,
+        &[(0, false, far), (0, true, far + 64), (0, false, far + 256)],
+    );
+    assert_eq!(done.len(), 3);
+    let s = h.report(Ps::ZERO);
+    let n = s.region("nvmm").unwrap().counters;
+    assert_eq!((n.reads, n.writes), (2, 1));
+    assert_eq!(s.counters["nvmm.media_reads"], 2.0);
+    assert_eq!(s.total().requests(), 3);
+    let e = h.set_parameter(Ps::ZERO, "nothing", "1").unwrap_err();
+    assert!(e.to_string().contains("part.key"));
+    h.reset_stats(Ps::from_ns(99_999)).unwrap();
+    assert_eq!(h.report(Ps::ZERO).total().requests(), 0);
+    assert_eq!(h.report(Ps::ZERO).from, Ps::from_ns(99_999));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    /// Parts do not disturb one another: each behaves as if alone, as long as
+    /// nothing is refused.
+    #[test]
+    fn parts_are_independent(
+        ops in prop::collection::vec((300u64..900, any::<bool>(), any::<bool>(), 0u64..4096), 1..200),
+    ) {
+        let base = dram().capacity();
+        let mut h = Hybrid::new(vec![part("dram", 0, dram()), part("nvmm", base, nvmm())]).unwrap();
+        let whole: Vec<_> = ops.iter()
+            .map(|(g, w, n, a)| (*g, *w, a * 64 + if *n { base } else { 0 })).collect();
+        let done = run(&mut h, &whole);
+        let mut alone = Vec::new();
+        for which in [false, true] {
+            let mut m = if which { nvmm() } else { dram() };
+            let (mut t, mut mine) = (Ps::ZERO, Vec::new());
+            for (id, (g, w, n, a)) in (0u64..).zip(&ops) {
+                t += Ps::from_ns(*g);
+                if *n == which {
+                    let r = Request {
+                        id, addr: a * 64, bytes: 64,
+                        kind: if *w { Kind::Write } else { Kind::Read },
+                    };
+                    prop_assert_eq!(m.submit(t, r).unwrap(), Submit::Accepted);
+                }
+            }
+            while let Some(n) = m.next_event() {
+                m.advance_to(n).unwrap();
+            }
+            m.drain(&mut mine);
+            alone.append(&mut mine);
+        }
+        alone.sort_by_key(|c| c.id);
+        prop_assert_eq!(done, alone);
+    }
+}

@@ -1,0 +1,601 @@
+//! Wear of non-volatile cells: writes counted per line and per row, endurance
+//! as a distribution, and the lifetime that follows.
+//!
+//! A *line* is the unit in which cells are written, a *row* the unit in which
+//! wear is summed for maps and reports. Counters live in pages that appear at
+//! the first write to them: memory is bounded by the capacity, never by the
+//! number of writes.
+//!
+//! # Lifetime
+//! A line fails when its writes exceed its endurance. If the observed interval
+//! repeated for ever, line *i* with *w* writes in time *T* and endurance *e*
+//! would fail after *T e / w*. Reported are the first failure of all lines,
+//! and the time that perfect levelling would give: *T* times the sum of all
+//! endurances over the sum of all writes.
+//!
+//! # Endurance
+//! Drawn for each line from the seed and the line's number with integers only,
+//! so that it is the same everywhere and needs no storage. Source for the
+//! shapes: Zhang and Li (MICRO 2009) model process variation of PCM as normal;
+//! measured cell populations are closer to log-normal (Boniardi et al., IRPS 2010).
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::units::Ps;
+
+/// Counters of one page.
+const PAGE: usize = 1024;
+
+/// How many writes a line bears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "distribution", deny_unknown_fields)]
+pub enum Endurance {
+    /// All lines alike.
+    Constant {
+        /// Writes.
+        writes: u64,
+    },
+    /// Normal, cut off below one write and beyond six standard deviations.
+    Normal {
+        /// Mean in writes.
+        mean: u64,
+        /// Standard deviation in percent of the mean, at most 100.
+        deviation_percent: u32,
+        /// Seed of the draw.
+        seed: u64,
+    },
+    /// Log-normal: two to the power of a normal variable, at most six
+    /// standard deviations from the median.
+    LogNormal {
+        /// Median in writes.
+        median: u64,
+        /// Standard deviation of the binary logarithm in percent (100: a
+        /// factor of two), at most 500.
+        sigma_percent: u32,
+        /// Seed of the draw.
+        seed: u64,
+    },
+}
+
+/// Largest mean or median: keeps every draw inside 64 bits.
+const MAX_ENDURANCE: u64 = 1 << 48;
+
+/// A full-period mixer of 64 bits (SplitMix64's finaliser).
+pub(crate) fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// A standard normal variable in 1/65536: twelve uniform ones less six.
+fn normal_q16(seed: u64, n: u64) -> i64 {
+    let mut h = mix(seed ^ mix(n));
+    let mut sum = 0i64;
+    for _ in 0..3 {
+        for shift in [0, 16, 32, 48] {
+            sum += (h >> shift & 0xffff) as i64;
+        }
+        h = mix(h);
+    }
+    sum - 6 * 65536 + 6
+}
+
+/// Two to the power of `x` / 65536 in 1/2^32, for 0 <= x < 65536.
+fn exp2_fraction_q32(x: u32) -> u64 {
+    // 2^(2^-i) in 1/2^32 for i = 1..=16.
+    const ROOTS: [u64; 16] = [
+        0x1_6a09_e668,
+        0x1_306f_e0a3,
+        0x1_172b_83c8,
+        0x1_0b55_86d0,
+        0x1_059b_0d31,
+        0x1_02c9_a3e7,
+        0x1_0163_daa0,
+        0x1_00b1_afa6,
+        0x1_0058_c86e,
+        0x1_002c_605e,
+        0x1_0016_2f39,
+        0x1_000b_175f,
+        0x1_0005_8ba0,
+        0x1_0002_c5cc,
+        0x1_0001_62e5,
+        0x1_0000_b172,
+    ];
+    let mut y = 1u64 << 32;
+    for (i, root) in ROOTS.iter().enumerate() {
+        if x >> (15 - i) & 1 != 0 {
+            y = ((u128::from(y) * u128::from(*root)) >> 32) as u64;
+        }
+    }
+    y
+}
+
+impl Endurance {
+    /// Checks the parameters.
+    pub fn validate(&self) -> Result<(), Error> {
+        let fail = |field, value: u64, expected: String| {
+            Err(Error::Param {
+                field,
+                value: value.to_string(),
+                expected,
+            })
+        };
+        let (centre, spread, most) = match *self {
+            Endurance::Constant { writes } => (writes, 0, 0),
+            Endurance::Normal {
+                mean,
+                deviation_percent,
+                ..
+            } => (mean, deviation_percent, 100),
+            Endurance::LogNormal {
+                median,
+                sigma_percent,
+                ..
+            } => (median, sigma_percent, 500),
+        };
+        if !(1..=MAX_ENDURANCE).contains(&centre) {
+            return fail(
+                "endurance",
+                centre,
+                format!("1 to {MAX_ENDURANCE} writes are possible"),
+            );
+        }
+        if spread > most {
+            return fail(
+                "endurance spread",
+                spread.into(),
+                format!("at most {most} % is possible"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes that line `n` bears; at least one.
+    pub fn of_line(&self, n: u64) -> u64 {
+        match *self {
+            Endurance::Constant { writes } => writes,
+            Endurance::Normal {
+                mean,
+                deviation_percent,
+                seed,
+            } => {
+                let z = i128::from(normal_q16(seed, n));
+                let d = i128::from(mean) * i128::from(deviation_percent) * z / (100 << 16);
+                (i128::from(mean) + d).max(1) as u64
+            }
+            Endurance::LogNormal {
+                median,
+                sigma_percent,
+                seed,
+            } => {
+                let e = normal_q16(seed, n) * i64::from(sigma_percent) / 100;
+                let (whole, part) = (e >> 16, (e & 0xffff) as u32);
+                let scaled = u128::from(median) * u128::from(exp2_fraction_q32(part));
+                let v = if whole >= 0 {
+                    scaled << whole >> 32
+                } else {
+                    scaled >> (32 - whole)
+                };
+                u64::try_from(v).unwrap_or(u64::MAX).max(1)
+            }
+        }
+    }
+}
+
+/// Geometry and endurance of worn memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WearParams {
+    /// Bytes of a line, a power of two.
+    pub line_bytes: u64,
+    /// Bytes of a row, a power of two and at least a line.
+    pub row_bytes: u64,
+    /// What a line bears.
+    pub endurance: Endurance,
+}
+
+/// Counters by number, in pages made when first needed.
+#[derive(Clone, Debug)]
+struct Paged {
+    pages: Vec<Option<Box<[u32; PAGE]>>>,
+}
+
+impl Paged {
+    fn new(n: u64) -> Paged {
+        Paged {
+            pages: vec![None; n.div_ceil(PAGE as u64) as usize],
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, n: u64) {
+        let page = self.pages[n as usize / PAGE].get_or_insert_with(|| Box::new([0; PAGE]));
+        let c = &mut page[n as usize % PAGE];
+        *c = c.saturating_add(1);
+    }
+
+    fn get(&self, n: u64) -> u32 {
+        match self.pages.get(n as usize / PAGE) {
+            Some(Some(p)) => p[n as usize % PAGE],
+            _ => 0,
+        }
+    }
+
+    /// Counters above zero, in order.
+    fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.pages.iter().enumerate().flat_map(|(i, p)| {
+            p.iter().flat_map(move |p| {
+                p.iter()
+                    .enumerate()
+                    .filter(|c| *c.1 > 0)
+                    .map(move |(j, c)| ((i * PAGE + j) as u64, *c))
+            })
+        })
+    }
+}
+
+/// Write counters of one memory.
+#[derive(Clone, Debug)]
+pub struct Wear {
+    params: WearParams,
+    capacity: u64,
+    line_shift: u32,
+    row_shift: u32,
+    lines: Paged,
+    rows: Paged,
+    writes: u64,
+    from: Ps,
+}
+
+/// A counter and where it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worst {
+    /// First byte of the line or row.
+    pub addr: u64,
+    /// Its writes.
+    pub writes: u64,
+}
+
+/// What the counters say about an interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WearReport {
+    /// Geometry and endurance.
+    pub params: WearParams,
+    /// Length of the interval.
+    pub elapsed: Ps,
+    /// Lines written, each time counted.
+    pub writes: u64,
+    /// Lines written at least once.
+    pub lines_written: u64,
+    /// Rows written at least once.
+    pub rows_written: u64,
+    /// Line with the most writes (the first of several).
+    pub worst_line: Worst,
+    /// Row with the most line writes (the first of several).
+    pub worst_row: Worst,
+    /// Lines by writes: entry `i` counts those with `2^i .. 2^(i+1)` writes.
+    pub lines_by_writes: Vec<u64>,
+    /// Lines whose writes already exceed their endurance.
+    pub lines_failed: u64,
+    /// Time to the first failure in seconds, if the interval repeats; `None`
+    /// without writes or time.
+    pub lifetime_s: Option<f64>,
+    /// The same with perfect levelling over all lines.
+    pub lifetime_levelled_s: Option<f64>,
+}
+
+impl WearReport {
+    /// The short form that models report; `levelling` of the writes were moves.
+    pub fn summary(&self, capacity: u64, levelling: u64) -> crate::model::Wear {
+        crate::model::Wear {
+            unit_bytes: self.params.line_bytes,
+            units: capacity / self.params.line_bytes,
+            writes: self.writes,
+            levelling_writes: levelling,
+            units_written: self.lines_written,
+            max_writes: self.worst_line.writes,
+            worn_out: self.lines_failed,
+            lifetime_s: self.lifetime_s,
+        }
+    }
+}
+
+impl Wear {
+    /// Counters for `capacity` bytes, all zero.
+    pub fn new(capacity: u64, params: WearParams) -> Result<Wear, Error> {
+        params.endurance.validate()?;
+        let fail = |field, value: u64, expected: &str| {
+            Err(Error::Param {
+                field,
+                value: value.to_string(),
+                expected: expected.to_owned(),
+            })
+        };
+        if !params.line_bytes.is_power_of_two() {
+            return fail("wear.line_bytes", params.line_bytes, "a power of two");
+        }
+        if !params.row_bytes.is_power_of_two() || params.row_bytes < params.line_bytes {
+            return fail(
+                "wear.row_bytes",
+                params.row_bytes,
+                "a power of two, at least a line",
+            );
+        }
+        if capacity == 0 || capacity % params.row_bytes != 0 || capacity > 1 << 46 {
+            return fail(
+                "wear.capacity",
+                capacity,
+                "whole rows, more than none and at most 64 TiB",
+            );
+        }
+        Ok(Wear {
+            params,
+            capacity,
+            line_shift: params.line_bytes.trailing_zeros(),
+            row_shift: params.row_bytes.trailing_zeros(),
+            lines: Paged::new(capacity / params.line_bytes),
+            rows: Paged::new(capacity / params.row_bytes),
+            writes: 0,
+            from: Ps::ZERO,
+        })
+    }
+
+    /// Bytes covered.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Counts one write of the line that contains byte `addr`.
+    #[inline]
+    pub fn write(&mut self, addr: u64) -> Result<(), Error> {
+        if addr >= self.capacity {
+            return Err(Error::OutOfRange {
+                addr,
+                bytes: 1,
+                capacity: self.capacity,
+            });
+        }
+        self.writes += 1;
+        self.lines.add(addr >> self.line_shift);
+        self.rows.add(addr >> self.row_shift);
+        Ok(())
+    }
+
+    /// Writes of the line that contains `addr`; a counter stops at 2^32 - 1.
+    pub fn line_writes(&self, addr: u64) -> u64 {
+        self.lines.get(addr >> self.line_shift).into()
+    }
+
+    /// Line writes of the row that contains `addr`.
+    pub fn row_writes(&self, addr: u64) -> u64 {
+        self.rows.get(addr >> self.row_shift).into()
+    }
+
+    /// First byte and line writes of each row written, by address: a wear map.
+    pub fn rows(&self) -> impl Iterator<Item = Worst> + '_ {
+        self.rows.iter().map(|(n, c)| Worst {
+            addr: n << self.row_shift,
+            writes: c.into(),
+        })
+    }
+
+    /// Forgets all writes; the interval starts anew at `at`.
+    pub fn reset(&mut self, at: Ps) {
+        self.lines = Paged::new(self.capacity >> self.line_shift);
+        self.rows = Paged::new(self.capacity >> self.row_shift);
+        self.writes = 0;
+        self.from = at;
+    }
+
+    /// Sums up the interval that ends at `at`. Looks at every line written,
+    /// and for the levelled lifetime at up to 4096 lines of the memory, evenly
+    /// spaced, to estimate the mean endurance.
+    pub fn report(&self, at: Ps) -> WearReport {
+        let elapsed = at.saturating_sub(self.from);
+        let e = &self.params.endurance;
+        let mut worst = Worst::default();
+        let mut by = Vec::new();
+        let (mut written, mut failed) = (0, 0);
+        // Smallest endurance per write as a fraction, compared without rounding.
+        let mut least: Option<(u64, u64)> = None;
+        for (n, c) in self.lines.iter() {
+            let c = u64::from(c);
+            written += 1;
+            if c > worst.writes {
+                worst = Worst {
+                    addr: n << self.line_shift,
+                    writes: c,
+                };
+            }
+            let i = c.ilog2() as usize;
+            if by.len() <= i {
+                by.resize(i + 1, 0);
+            }
+            by[i] += 1;
+            let bears = e.of_line(n);
+            failed += u64::from(c > bears);
+            if least.is_none_or(|(b, w)| {
+                u128::from(bears) * u128::from(w) < u128::from(b) * u128::from(c)
+            }) {
+                least = Some((bears, c));
+            }
+        }
+        let mut worst_row = Worst::default();
+        let mut rows_written = 0;
+        for r in self.rows() {
+            rows_written += 1;
+            if r.writes > worst_row.writes {
+                worst_row = r;
+            }
+        }
+        let lines = self.capacity >> self.line_shift;
+        let step = lines.div_ceil(4096);
+        let (sum, n) = (0..lines)
+            .step_by(step as usize)
+            .fold((0u128, 0u64), |(s, n), l| {
+                (s + u128::from(e.of_line(l)), n + 1)
+            });
+        let levelled = (self.writes > 0)
+            .then(|| elapsed.as_s() * (sum as f64 / n as f64) * lines as f64 / self.writes as f64);
+        WearReport {
+            params: self.params,
+            elapsed,
+            writes: self.writes,
+            lines_written: written,
+            rows_written,
+            worst_line: worst,
+            worst_row,
+            lines_by_writes: by,
+            lines_failed: failed,
+            lifetime_s: least
+                .filter(|_| elapsed > Ps::ZERO)
+                .map(|(b, w)| elapsed.as_s() * b as f64 / w as f64),
+            lifetime_levelled_s: levelled.filter(|_| elapsed > Ps::ZERO),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn params(endurance: Endurance) -> WearParams {
+        WearParams {
+            line_bytes: 64,
+            row_bytes: 1024,
+            endurance,
+        }
+    }
+
+    const HUNDRED: Endurance = Endurance::Constant { writes: 100 };
+
+    #[test]
+    fn counts_and_lifetime() {
+        let mut w = Wear::new(1 << 20, params(HUNDRED)).unwrap();
+        for _ in 0..10 {
+            w.write(0x440).unwrap();
+        }
+        w.write(0x43f).unwrap();
+        w.write(0xffff).unwrap();
+        let r = w.report(Ps::from_ns(1_000_000_000));
+        assert_eq!((r.writes, r.lines_written, r.rows_written), (12, 3, 2));
+        assert_eq!(
+            r.worst_line,
+            Worst {
+                addr: 0x440,
+                writes: 10
+            }
+        );
+        assert_eq!(
+            r.worst_row,
+            Worst {
+                addr: 0x400,
+                writes: 11
+            }
+        );
+        assert_eq!(r.lines_by_writes, [2, 0, 0, 1]);
+        assert_eq!(r.lifetime_s, Some(10.0));
+        let levelled = 100.0 * 16384.0 / 12.0;
+        assert!((r.lifetime_levelled_s.unwrap() - levelled).abs() < 1e-6);
+        assert_eq!(r.lines_failed, 0);
+        for _ in 0..91 {
+            w.write(0x440).unwrap();
+        }
+        assert_eq!(w.report(Ps::from_ns(1)).lines_failed, 1);
+        assert!(w.write(1 << 20).is_err());
+        w.reset(Ps::from_ns(5));
+        let r = w.report(Ps::from_ns(6));
+        assert_eq!((r.writes, r.lifetime_s), (0, None));
+    }
+
+    #[test]
+    fn distributions_have_their_moments() {
+        let n = 100_000u64;
+        let e = Endurance::Normal {
+            mean: 1_000_000,
+            deviation_percent: 20,
+            seed: 7,
+        };
+        let v: Vec<f64> = (0..n).map(|i| e.of_line(i) as f64).collect();
+        let mean = v.iter().sum::<f64>() / n as f64;
+        let sd = (v.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
+        assert!((mean - 1e6).abs() < 3e3, "{mean}");
+        assert!((sd - 2e5).abs() < 3e3, "{sd}");
+        let e = Endurance::LogNormal {
+            median: 1_000_000,
+            sigma_percent: 50,
+            seed: 7,
+        };
+        let v: Vec<f64> = (0..n).map(|i| (e.of_line(i) as f64).log2()).collect();
+        let mean = v.iter().sum::<f64>() / n as f64;
+        let sd = (v.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
+        assert!((mean - 1e6f64.log2()).abs() < 0.01, "{mean}");
+        assert!((sd - 0.5).abs() < 0.01, "{sd}");
+    }
+
+    #[test]
+    fn powers_of_two_are_exact_enough() {
+        for x in (0..65536).step_by(97) {
+            let want = (f64::from(x) / 65536.0).exp2();
+            let got = exp2_fraction_q32(x) as f64 / 4294967296.0;
+            assert!((want - got).abs() < 1e-8, "{x}: {want} {got}");
+        }
+    }
+
+    #[test]
+    fn bad_parameters() {
+        let bad = |p: WearParams, c| Wear::new(c, p).unwrap_err().to_string();
+        let good = params(HUNDRED);
+        assert!(bad(
+            WearParams {
+                line_bytes: 48,
+                ..good
+            },
+            1 << 20
+        )
+        .contains("line_bytes = 48"));
+        assert!(bad(
+            WearParams {
+                row_bytes: 32,
+                ..good
+            },
+            1 << 20
+        )
+        .contains("row_bytes"));
+        assert!(bad(good, 1000).contains("capacity"));
+        assert!(bad(params(Endurance::Constant { writes: 0 }), 1 << 20).contains("endurance"));
+        let wide = Endurance::Normal {
+            mean: 5,
+            deviation_percent: 101,
+            seed: 0,
+        };
+        assert!(bad(params(wide), 1 << 20).contains("101"));
+    }
+
+    proptest! {
+        /// Against a map that remembers everything.
+        #[test]
+        fn equals_a_plain_count(addrs in prop::collection::vec(0u64..1 << 14, 1..400), seed: u64) {
+            let e = Endurance::Normal { mean: 1000, deviation_percent: 30, seed };
+            let mut w = Wear::new(1 << 14, params(e)).unwrap();
+            let mut plain = std::collections::BTreeMap::new();
+            for a in &addrs {
+                w.write(*a).unwrap();
+                *plain.entry(a / 64).or_insert(0u64) += 1;
+            }
+            let r = w.report(Ps::from_ns(1000));
+            prop_assert_eq!(r.writes, addrs.len() as u64);
+            prop_assert_eq!(r.lines_written, plain.len() as u64);
+            prop_assert_eq!(r.worst_line.writes, *plain.values().max().unwrap());
+            prop_assert_eq!(w.rows().map(|r| r.writes).sum::<u64>(), r.writes);
+            let first = plain.iter().map(|(l, c)| e.of_line(*l) as f64 / *c as f64)
+                .fold(f64::INFINITY, f64::min) * 1e-6;
+            prop_assert!((r.lifetime_s.unwrap() / first - 1.0).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Bookkeeping that the layers share: how many requests are under way, and
+//! which completions are still to be put in order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::error::Error;
+use crate::model::{Counters, ModelStats};
+use crate::request::{Kind, Request};
+use crate::units::Ps;
+
+/// Ends of the requests under way, at most a fixed number.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    ends: BinaryHeap<Reverse<Ps>>,
+    depth: usize,
+}
+
+impl Window {
+    pub fn new(depth: usize) -> Window {
+        Window {
+            ends: BinaryHeap::with_capacity(depth + 1),
+            depth,
+        }
+    }
+
+    /// Forgets those that have ended at `t`.
+    #[inline]
+    pub fn pass(&mut self, t: Ps) {
+        while self.ends.peek().is_some_and(|e| e.0 <= t) {
+            self.ends.pop();
+        }
+    }
+
+    /// Earliest end.
+    #[inline]
+    pub fn first(&self) -> Option<Ps> {
+        self.ends.peek().map(|e| e.0)
+    }
+
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.ends.len() >= self.depth
+    }
+
+    #[inline]
+    pub fn push(&mut self, end: Ps) {
+        self.ends.push(Reverse(end));
+    }
+}
+
+/// Checks a request against a memory of `capacity` bytes.
+pub(crate) fn check(r: &Request, capacity: u64) -> Result<(), Error> {
+    let (addr, bytes) = (r.addr, r.bytes);
+    if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
+        return Err(Error::Size { addr, bytes });
+    }
+    if addr >= capacity || capacity - addr < u64::from(bytes) {
+        return Err(Error::OutOfRange {
+            addr,
+            bytes,
+            capacity,
+        });
+    }
+    Ok(())
+}
+
+/// Counts a request taken.
+#[inline]
+pub(crate) fn count(c: &mut Counters, r: &Request) {
+    let (n, b) = match r.kind {
+        Kind::Read => (&mut c.reads, &mut c.read_bytes),
+        Kind::Write => (&mut c.writes, &mut c.write_bytes),
+    };
+    *n += 1;
+    *b += u64::from(r.bytes);
+}
+
+/// Takes over what a memory below a layer reports: channels, changes, its
+/// counters and those of its regions by name ("front.dram.row_hits"), and
+/// its energy into the layer's first region, with the wear if there is one.
+pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats) {
+    for r in inner.regions {
+        let c = &r.counters;
+        for (k, v) in [
+            ("reads", c.reads),
+            ("writes", c.writes),
+            ("read_bytes", c.read_bytes),
+            ("write_bytes", c.write_bytes),
+            ("row_hits", c.row_hits),
+            ("row_misses", c.row_misses),
+            ("row_conflicts", c.row_conflicts),
+        ] {
+            s.counters
+                .insert(format!("{prefix}.{}.{k}", r.name), v as f64);
+        }
+        for (k, v) in [
+            ("read_latency_avg_ns", r.read_latency.mean_ns()),
+            ("write_latency_avg_ns", r.write_latency.mean_ns()),
+            ("energy_pj", r.energy.as_ref().map(|e| e.total())),
+        ] {
+            if let Some(v) = v {
+                s.counters.insert(format!("{prefix}.{}.{k}", r.name), v);
+            }
+        }
+        if let Some(first) = s.regions.first_mut() {
+            if let Some(e) = &r.energy {
+                first.energy.get_or_insert_with(Default::default).add(e);
+            }
+            if first.wear.is_none() {
+                first.wear = r.wear;
+            }
+        }
+    }
+    s.counters.extend(
+        inner
+            .counters
+            .into_iter()
+            .map(|(k, v)| (format!("{prefix}.{k}"), v)),
+    );
+    s.channels.extend(inner.channels.into_iter().map(|mut c| {
+        c.name = format!("{prefix}.{}", c.name);
+        c
+    }));
+    s.changes.extend(inner.changes);
+}

@@ -1,0 +1,218 @@
+//! The DIMM's buffers: write combining, lines read, cached translations.
+
+use crate::units::Ps;
+use crate::wear::mix;
+
+/// No line or page.
+const NONE: u64 = u64::MAX;
+/// Marks the number of a complete line, which takes no more writes.
+const SEALED: u64 = 1 << 63;
+
+/// One line of the combining buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// Bytes written, one bit for eight of them.
+    pub mask: u64,
+    /// Chosen to be written back.
+    pub leaving: bool,
+    /// Its translation is there.
+    pub ready: Ps,
+}
+
+/// Written lines that are not yet in the medium.
+#[derive(Clone, Debug)]
+pub(super) struct Combine {
+    /// Line numbers apart, so that a search touches little memory.
+    lines: Vec<u64>,
+    slots: Vec<Slot>,
+    used: usize,
+    /// Slots to be written back, in order.
+    leaving: Vec<u16>,
+    head: usize,
+    count: usize,
+    full: u64,
+    draws: u64,
+    seed: u64,
+}
+
+impl Combine {
+    pub fn new(lines: usize, line_bytes: u64, seed: u64) -> Combine {
+        let slot = Slot {
+            mask: 0,
+            leaving: false,
+            ready: Ps::ZERO,
+        };
+        Combine {
+            lines: vec![NONE; lines],
+            slots: vec![slot; lines],
+            used: 0,
+            leaving: vec![0; lines],
+            head: 0,
+            count: 0,
+            full: u64::MAX >> (64 - line_bytes / 8),
+            draws: 0,
+            seed,
+        }
+    }
+
+    /// The line if it still takes writes.
+    #[inline]
+    pub fn find(&self, line: u64) -> Option<usize> {
+        self.lines.iter().position(|l| *l == line)
+    }
+
+    /// Whether all bytes of `mask` stand in the buffer.
+    #[inline]
+    pub fn has(&self, line: u64, mask: u64) -> bool {
+        self.lines
+            .iter()
+            .zip(&self.slots)
+            .any(|(l, s)| *l & !SEALED == line && *l != NONE && s.mask & mask == mask)
+    }
+
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.used < self.lines.len()
+    }
+
+    /// Merges a write into a line; there must be room if the line is not
+    /// here. Returns the slot if the line has to leave now.
+    pub fn write(&mut self, line: u64, mask: u64) -> Option<usize> {
+        let i = self.find(line).unwrap_or_else(|| {
+            self.used += 1;
+            let i = self.find(NONE).expect("room was checked");
+            self.lines[i] = line;
+            i
+        });
+        self.slots[i].mask |= mask;
+        if self.slots[i].mask != self.full {
+            return None;
+        }
+        self.lines[i] |= SEALED;
+        self.leave(i)
+    }
+
+    fn leave(&mut self, i: usize) -> Option<usize> {
+        if self.slots[i].leaving {
+            return None;
+        }
+        self.slots[i].leaving = true;
+        let n = self.leaving.len();
+        self.leaving[(self.head + self.count) % n] = i as u16;
+        self.count += 1;
+        Some(i)
+    }
+
+    /// Chooses one line at random to be written back. None may be leaving, and
+    /// the buffer must be full.
+    pub fn make_room(&mut self) -> Option<usize> {
+        self.draws += 1;
+        let i = mix(self.seed ^ self.draws) % self.lines.len() as u64;
+        self.leave(i as usize)
+    }
+
+    /// Sends the line in a slot out, if there is one and it stays yet.
+    pub fn leave_if_written(&mut self, slot: usize) -> Option<usize> {
+        if self.lines[slot] == NONE {
+            return None;
+        }
+        self.leave(slot)
+    }
+
+    /// Number of the line in a slot.
+    pub fn line(&self, slot: usize) -> u64 {
+        self.lines[slot] & !SEALED
+    }
+
+    /// Sets when the translation of a leaving line is there.
+    pub fn set_ready(&mut self, slot: usize, t: Ps) {
+        self.slots[slot].ready = t;
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Next line to be written back, whether all of it was written, and when
+    /// its translation is there.
+    pub fn first_leaving(&self) -> Option<(u64, bool, Ps)> {
+        (self.count > 0).then(|| {
+            let i = self.leaving[self.head] as usize;
+            let s = &self.slots[i];
+            (self.line(i), s.mask == self.full, s.ready)
+        })
+    }
+
+    /// Takes that line out.
+    pub fn remove_first(&mut self) {
+        let i = self.leaving[self.head] as usize;
+        self.head = (self.head + 1) % self.leaving.len();
+        self.count -= 1;
+        self.used -= 1;
+        self.lines[i] = NONE;
+        self.slots[i] = Slot {
+            mask: 0,
+            leaving: false,
+            ready: Ps::ZERO,
+        };
+    }
+}
+
+/// Lines read from the medium, the oldest replaced first.
+#[derive(Clone, Debug)]
+pub(super) struct ReadLines {
+    lines: Vec<u64>,
+    ready: Vec<Ps>,
+    next: usize,
+}
+
+impl ReadLines {
+    pub fn new(n: usize) -> ReadLines {
+        ReadLines {
+            lines: vec![NONE; n],
+            ready: vec![Ps::ZERO; n],
+            next: 0,
+        }
+    }
+
+    /// When the line is or was there, if it is.
+    #[inline]
+    pub fn find(&self, line: u64) -> Option<Ps> {
+        let i = self.lines.iter().position(|l| *l == line)?;
+        Some(self.ready[i])
+    }
+
+    #[inline]
+    pub fn insert(&mut self, line: u64, ready: Ps) {
+        self.lines[self.next] = line;
+        self.ready[self.next] = ready;
+        self.next = (self.next + 1) % self.lines.len();
+    }
+}
+
+const WAYS: usize = 8;
+
+/// Translations, 8 ways, least recently used replaced.
+#[derive(Clone, Debug)]
+pub(super) struct Translations {
+    sets: Vec<[u64; WAYS]>,
+}
+
+impl Translations {
+    pub fn new(entries: usize) -> Translations {
+        Translations {
+            sets: vec![[NONE; WAYS]; entries / WAYS],
+        }
+    }
+
+    /// Whether the page was cached; it is afterwards.
+    #[inline]
+    pub fn touch(&mut self, page: u64) -> bool {
+        let n = self.sets.len() as u64;
+        let set = &mut self.sets[(page % n) as usize];
+        let found = set.iter().position(|p| *p == page);
+        set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
+        set[0] = page;
+        found.is_some()
+    }
+}

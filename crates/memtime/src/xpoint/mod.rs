@@ -1,0 +1,532 @@
+//! A DIMM of 3D-XPoint class behind a buffering controller.
+//!
+//! ```text
+//!            read queue                 lines read (16)
+//! port ──┬──────────────► lookup ──────────────┬──► medium: reads of a line
+//!        │                   ▲                  │      one every media_read_slot
+//!        └─► write queue ──► combining buffer ──┴──► medium: writes of a line
+//!            (response here)  (16 KB, random       one every media_write_interval
+//!                              victim)
+//! ```
+//!
+//! # Rules
+//! - A **read** takes the channel for `beat`, then looks into the write queue,
+//!   the combining buffer and the lines read. What it finds it has after
+//!   `buffer_read`; otherwise the line is read from the medium (`media_read`
+//!   later than its slot there), stays among the lines read, and is read from
+//!   there. `path` is added once.
+//! - A **write** is complete `write_response` after its arrival (the queue is
+//!   in the persistence domain). In order, writes move from the queue into
+//!   the combining buffer, one every `beat`. A line all of whose bytes have
+//!   been written goes to the medium and takes no more writes; if a new line
+//!   finds no room and none is on its way, one chosen at random goes. A line
+//!   that is not complete can still be written until its turn comes, and is
+//!   read first.
+//! - **Medium**: one path for reads and writes. Reads go first; a line write
+//!   begins when the path is free, no earlier than `media_write_interval`
+//!   after the one before (write current), and cannot be stopped.
+//! - **Translation**: each line access needs the entry of its page; one that is
+//!   not cached costs `translation_miss` before the access begins.
+//! - **Wear levelling** by [`StartGap`]: each move is one more line read and write.
+//!
+//! At equal times reads that arrive go before internal events.
+
+mod buffers;
+mod params;
+#[cfg(test)]
+mod tests;
+
+pub use params::{XpointEnergy, XpointParams, XpointWear};
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::model::{Counters, EnergyStats, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::request::{Completion, Kind, Request, Submit};
+use crate::startgap::StartGap;
+use crate::units::Ps;
+use crate::wear::{Wear, WearParams};
+use crate::window::Window;
+use buffers::{Combine, ReadLines, Translations};
+
+/// What a DIMM counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XpointCounters {
+    /// Reads taken.
+    pub reads: u64,
+    /// Writes taken.
+    pub writes: u64,
+    /// Bytes of the reads.
+    pub read_bytes: u64,
+    /// Bytes of the writes.
+    pub write_bytes: u64,
+    /// Reads served from a buffer or the queue.
+    pub buffer_hits: u64,
+    /// Writes merged into a line of the combining buffer.
+    pub writes_merged: u64,
+    /// Lines read from the medium for reads.
+    pub media_reads: u64,
+    /// Lines read because an incomplete line was written back.
+    pub media_fills: u64,
+    /// Lines written back.
+    pub media_writes: u64,
+    /// Lines moved by wear levelling (one read and one write each).
+    pub moves: u64,
+    /// Translations found.
+    pub translation_hits: u64,
+    /// Translations fetched.
+    pub translation_misses: u64,
+}
+
+impl XpointCounters {
+    /// Bytes written to the medium per byte of writes taken.
+    pub fn write_amplification(&self, line_bytes: u64) -> Option<f64> {
+        let lines = self.media_writes + self.moves;
+        (self.write_bytes > 0).then(|| (lines * line_bytes) as f64 / self.write_bytes as f64)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    line: u64,
+    mask: u64,
+    ready: Ps,
+}
+
+/// The DIMM. See the [module](self) for the rules.
+#[derive(Clone, Debug)]
+pub struct Xpoint {
+    params: XpointParams,
+    latest: Ps,
+    /// Channel free again.
+    channel: Ps,
+    /// Medium's path free again.
+    media: Ps,
+    /// Earliest beginning of the next line write.
+    next_write: Ps,
+    /// Line moves that wait for the medium.
+    moves_due: u32,
+    /// The combining buffer takes the next write.
+    combine_free: Ps,
+    queue: VecDeque<Queued>,
+    combine: Combine,
+    lines: ReadLines,
+    translations: Translations,
+    reads: Window,
+    start_gap: Option<StartGap>,
+    wear: Option<Wear>,
+    counters: XpointCounters,
+    read_latency: Latency,
+    write_latency: Latency,
+    from: Ps,
+    done: Vec<Completion>,
+}
+
+impl Xpoint {
+    /// A DIMM at time 0 with empty buffers.
+    pub fn new(params: XpointParams) -> Result<Xpoint, Error> {
+        params.validate()?;
+        let lines = params.capacity / params.line_bytes;
+        let start_gap = match params.start_gap {
+            Some(p) => Some(StartGap::new(lines, p)?),
+            None => None,
+        };
+        let wear = match params.wear {
+            Some(w) => {
+                let places = start_gap.as_ref().map_or(lines, StartGap::places);
+                if !w.row_bytes.is_power_of_two() {
+                    return Err(Error::Param {
+                        field: "wear.row_bytes",
+                        value: w.row_bytes.to_string(),
+                        expected: "a power of two, at least a line".to_owned(),
+                    });
+                }
+                // Places beyond the last whole row belong to a row of their own.
+                let bytes = (places * params.line_bytes).next_multiple_of(w.row_bytes);
+                Some(Wear::new(
+                    bytes,
+                    WearParams {
+                        line_bytes: params.line_bytes,
+                        row_bytes: w.row_bytes,
+                        endurance: w.endurance,
+                    },
+                )?)
+            }
+            None => None,
+        };
+        Ok(Xpoint {
+            latest: Ps::ZERO,
+            channel: Ps::ZERO,
+            media: Ps::ZERO,
+            next_write: Ps::ZERO,
+            moves_due: 0,
+            combine_free: Ps::ZERO,
+            queue: VecDeque::with_capacity(params.write_queue as usize),
+            combine: Combine::new(
+                params.combine_lines as usize,
+                params.line_bytes,
+                params.seed,
+            ),
+            lines: ReadLines::new(params.read_lines as usize),
+            translations: Translations::new(params.translation_entries as usize),
+            reads: Window::new(params.read_queue as usize),
+            start_gap,
+            wear,
+            counters: XpointCounters::default(),
+            read_latency: Latency::default(),
+            write_latency: Latency::default(),
+            from: Ps::ZERO,
+            done: Vec::new(),
+            params,
+        })
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &XpointParams {
+        &self.params
+    }
+
+    /// Wear counters, if counted. Addresses are those of the medium, after levelling.
+    pub fn wear(&self) -> Option<&Wear> {
+        self.wear.as_ref()
+    }
+
+    /// Counters so far.
+    pub fn counters(&self) -> &XpointCounters {
+        &self.counters
+    }
+
+    /// Sends all written lines to the medium, as at power-down.
+    pub fn flush(&mut self, at: Ps) -> Result<(), Error> {
+        self.advance_to(at)?;
+        while !self.queue.is_empty() {
+            match self.next_inner() {
+                Some(t) => self.advance_to(t + Ps(1))?,
+                None => break,
+            }
+        }
+        for i in 0..self.params.combine_lines as usize {
+            let chosen = self.combine.leave_if_written(i);
+            self.leave(self.latest, chosen);
+        }
+        Ok(())
+    }
+
+    /// Processes everything inside before the latest time.
+    fn settle(&mut self) {
+        while let Some(e) = self.next_inner().filter(|e| *e < self.latest) {
+            self.step(e);
+        }
+        self.reads.pass(self.latest);
+    }
+
+    fn complete(&mut self, r: &Request, at: Ps, accepted_at: Ps, done_at: Ps, row_hit: bool) {
+        let latency = done_at.saturating_sub(at);
+        match r.kind {
+            Kind::Read => self.read_latency.add(latency),
+            Kind::Write => self.write_latency.add(latency),
+        }
+        self.done.push(Completion {
+            id: r.id,
+            kind: r.kind,
+            accepted_at,
+            done_at,
+            row_hit,
+        });
+    }
+
+    /// Serves a read that reaches the buffers at `t`; returns when its data is
+    /// there, and whether a buffer had it.
+    fn read(&mut self, t: Ps, line: u64, mask: u64) -> (Ps, bool) {
+        let b = self.params.buffer_read;
+        let queued = self
+            .queue
+            .iter()
+            .any(|q| q.line == line && q.mask & mask == mask);
+        if queued || self.combine.has(line, mask) {
+            self.counters.buffer_hits += 1;
+            return (t + b, true);
+        }
+        if let Some(ready) = self.lines.find(line) {
+            self.counters.buffer_hits += 1;
+            return (t.max(ready) + b, true);
+        }
+        let start = (t + self.translate(line)).max(self.media);
+        self.media = start + self.params.media_read_slot;
+        self.counters.media_reads += 1;
+        let ready = start + self.params.media_read;
+        self.lines.insert(line, ready);
+        (ready + b, false)
+    }
+
+    fn translate(&mut self, line: u64) -> Ps {
+        let page = line / (self.params.translation_bytes / self.params.line_bytes);
+        if self.translations.touch(page) {
+            self.counters.translation_hits += 1;
+            Ps::ZERO
+        } else {
+            self.counters.translation_misses += 1;
+            self.params.translation_miss
+        }
+    }
+
+    /// When the next thing inside happens: a write enters the combining
+    /// buffer, or a line write begins.
+    fn next_inner(&self) -> Option<Ps> {
+        let enter = self.queue.front().and_then(|q| {
+            let room = self.combine.has_room() || self.combine.find(q.line).is_some();
+            room.then(|| q.ready.max(self.combine_free))
+                // Without room a line must be chosen, which happens at once.
+                .or_else(|| (!self.combine.is_leaving()).then(|| q.ready.max(self.combine_free)))
+        });
+        let free = self.media.max(self.next_write);
+        let begin = if self.moves_due > 0 {
+            Some(free)
+        } else {
+            self.combine.first_leaving().map(|(_, _, r)| free.max(r))
+        };
+        match (enter, begin) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn step(&mut self, t: Ps) {
+        if let Some(q) = self.queue.front().copied() {
+            let merges = self.combine.find(q.line).is_some();
+            if q.ready.max(self.combine_free) <= t && (merges || self.combine.has_room()) {
+                self.queue.pop_front();
+                self.counters.writes_merged += u64::from(merges);
+                let complete = self.combine.write(q.line, q.mask);
+                self.leave(t, complete);
+                self.combine_free = t + self.params.beat;
+                return;
+            }
+            if q.ready.max(self.combine_free) <= t && !self.combine.is_leaving() {
+                let chosen = self.combine.make_room();
+                self.leave(t, chosen);
+                return;
+            }
+        }
+        if self.moves_due > 0 {
+            self.moves_due -= 1;
+            self.counters.moves += 1;
+            self.write_medium(t, true);
+            return;
+        }
+        let Some((line, complete, _)) = self.combine.first_leaving() else {
+            return;
+        };
+        self.combine.remove_first();
+        self.counters.media_writes += 1;
+        self.counters.media_fills += u64::from(!complete);
+        self.write_medium(t, !complete);
+        let mut place = line;
+        let mut moved = None;
+        if let Some(s) = &mut self.start_gap {
+            place = s.place(line);
+            moved = s.write(line);
+        }
+        self.moves_due += u32::from(moved.is_some());
+        if let Some(w) = &mut self.wear {
+            let bytes = self.params.line_bytes;
+            for p in [Some(place), moved.map(|m| m.to)].into_iter().flatten() {
+                w.write(p * bytes).expect("places are inside the medium");
+            }
+        }
+    }
+
+    /// Looks up the translation of a line that is to leave.
+    fn leave(&mut self, t: Ps, slot: Option<usize>) {
+        if let Some(i) = slot {
+            let wait = self.translate(self.combine.line(i));
+            self.combine.set_ready(i, t + wait);
+        }
+    }
+
+    /// One line write whose turn is at `t`, after a line read if asked for.
+    fn write_medium(&mut self, t: Ps, fill: bool) {
+        let p = &self.params;
+        let start = if fill { t + p.media_read_slot } else { t };
+        self.media = start + p.media_write_slot;
+        // The read before a write does not use write current: the interval
+        // counts from the turn.
+        self.next_write = t + p.media_write_interval;
+    }
+}
+
+/// `Busy` names the next time at which something happens inside; the queue
+/// may still be full then.
+impl MemoryModel for Xpoint {
+    fn capacity(&self) -> u64 {
+        self.params.capacity
+    }
+
+    fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
+        if r.bytes == 0 || r.bytes > 64 || r.addr % 64 + u64::from(r.bytes) > 64 {
+            return Err(Error::Size {
+                addr: r.addr,
+                bytes: r.bytes,
+            });
+        }
+        if r.addr >= self.params.capacity {
+            return Err(Error::OutOfRange {
+                addr: r.addr,
+                bytes: r.bytes,
+                capacity: self.params.capacity,
+            });
+        }
+        self.advance_to(at)?;
+        let at = self.latest;
+        let line = r.addr / self.params.line_bytes;
+        let mask = units(r.addr % self.params.line_bytes, r.bytes, r.kind);
+        match r.kind {
+            Kind::Read => {
+                if let (true, Some(end)) = (self.reads.is_full(), self.reads.first()) {
+                    return Ok(Submit::Busy(end));
+                }
+                let start = at.max(self.channel);
+                self.channel = start + self.params.beat;
+                let (ready, hit) = self.read(self.channel, line, mask);
+                let end = ready + self.params.path;
+                self.reads.push(end);
+                self.counters.reads += 1;
+                self.counters.read_bytes += u64::from(r.bytes);
+                self.complete(&r, at, start, end, hit);
+            }
+            Kind::Write => {
+                if self.queue.len() >= self.params.write_queue as usize {
+                    // The next thing that happens inside may make room.
+                    let next = self.next_inner().map_or(at, |t| t.max(at));
+                    return Ok(Submit::Busy(next + Ps(1)));
+                }
+                let start = at.max(self.channel);
+                self.channel = start + self.params.beat;
+                self.queue.push_back(Queued {
+                    line,
+                    mask,
+                    ready: self.channel,
+                });
+                self.counters.writes += 1;
+                self.counters.write_bytes += u64::from(r.bytes);
+                let end = start + self.params.write_response;
+                self.complete(&r, at, start, end, false);
+            }
+        }
+        Ok(Submit::Accepted)
+    }
+
+    fn next_event(&self) -> Option<Ps> {
+        let inner = self.next_inner().map(|t| t + Ps(1));
+        match (inner, self.reads.first()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+        .map(|t| t.max(self.latest))
+    }
+
+    fn advance_to(&mut self, t: Ps) -> Result<(), Error> {
+        if t > Ps::MAX_TIME {
+            return Err(Error::TooLate(t));
+        }
+        self.latest = self.latest.max(t);
+        self.settle();
+        Ok(())
+    }
+
+    fn drain(&mut self, into: &mut Vec<Completion>) {
+        into.append(&mut self.done);
+    }
+
+    fn report(&self, at: Ps) -> ModelStats {
+        let mut d = self.clone();
+        let to = self.latest.max(at).min(Ps::MAX_TIME);
+        d.latest = to;
+        d.settle();
+        let (p, c) = (&d.params, d.counters);
+        let energy = p.energy.map(|e| EnergyStats {
+            read: ((c.media_reads + c.media_fills + c.moves) * e.read_pj) as f64,
+            write: ((c.media_writes + c.moves) * e.write_pj) as f64,
+            // mW times ps are 10^-3 pJ.
+            background: e.background_mw as f64 * to.saturating_sub(d.from).0 as f64 / 1000.0,
+            ..EnergyStats::default()
+        });
+        let region = RegionStats {
+            name: "xpoint".to_owned(),
+            counters: Counters {
+                reads: c.reads,
+                writes: c.writes,
+                read_bytes: c.read_bytes,
+                write_bytes: c.write_bytes,
+                row_hits: c.buffer_hits,
+                row_misses: c.media_reads,
+                merged_writes: c.writes_merged,
+                ..Counters::default()
+            },
+            read_latency: d.read_latency.clone(),
+            write_latency: d.write_latency.clone(),
+            energy,
+            wear: d
+                .wear
+                .as_ref()
+                .map(|w| w.report(to).summary(w.capacity(), c.moves)),
+        };
+        let mut counters: std::collections::BTreeMap<String, f64> = [
+            ("buffer_hits", c.buffer_hits),
+            ("media_reads", c.media_reads),
+            ("media_fills", c.media_fills),
+            ("media_writes", c.media_writes),
+            ("levelling_moves", c.moves),
+            ("translation_hits", c.translation_hits),
+            ("translation_misses", c.translation_misses),
+        ]
+        .into_iter()
+        .map(|(k, v)| (k.to_owned(), v as f64))
+        .collect();
+        if let Some(a) = c.write_amplification(p.line_bytes) {
+            counters.insert("write_amplification".to_owned(), a);
+        }
+        ModelStats {
+            name: "xpoint".to_owned(),
+            from: d.from,
+            to,
+            clock: p.clock,
+            regions: vec![region],
+            counters,
+            ..ModelStats::default()
+        }
+    }
+
+    fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
+        self.advance_to(at)?;
+        self.counters = XpointCounters::default();
+        self.read_latency = Latency::default();
+        self.write_latency = Latency::default();
+        self.from = self.latest;
+        if let Some(w) = &mut self.wear {
+            w.reset(self.latest);
+        }
+        Ok(())
+    }
+
+    fn clock(&self) -> Ps {
+        self.params.clock
+    }
+}
+
+/// The units of eight bytes that a request covers: a read needs those it
+/// touches, a write provides those it covers fully.
+fn units(offset: u64, bytes: u32, kind: Kind) -> u64 {
+    let end = offset + u64::from(bytes);
+    let (first, last) = match kind {
+        Kind::Read => (offset / 8, end.div_ceil(8)),
+        Kind::Write => (offset.div_ceil(8), end / 8),
+    };
+    if first >= last {
+        return 0;
+    }
+    (u64::MAX >> (64 - (last - first))) << first
+}

@@ -1,0 +1,229 @@
+//! Parameters of the 3D-XPoint-like DIMM, with sources.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::startgap::StartGapParams;
+use crate::units::{ps_text, Ps};
+use crate::wear::Endurance;
+
+/// Parameters of a DIMM. Times are written with their unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XpointParams {
+    /// Bytes that can be addressed; whole lines, and whole start-gap regions.
+    pub capacity: u64,
+    /// Period in which cycles are reported.
+    #[serde(with = "ps_text")]
+    pub clock: Ps,
+    /// Bytes of an internal line: 64, 128, 256 or 512.
+    pub line_bytes: u64,
+    /// Lines that combine writes, 1 to 256.
+    pub combine_lines: u32,
+    /// Lines of data read ahead of further requests, 1 to 256.
+    pub read_lines: u32,
+    /// Reads under way at once, 1 to 256.
+    pub read_queue: u32,
+    /// Writes that wait for the combining buffer, 1 to 256.
+    pub write_queue: u32,
+    /// From the requester's miss to the DIMM's controller and back.
+    #[serde(with = "ps_text")]
+    pub path: Ps,
+    /// Channel time of one request.
+    #[serde(with = "ps_text")]
+    pub beat: Ps,
+    /// Reading a sector that stands in one of the buffers.
+    #[serde(with = "ps_text")]
+    pub buffer_read: Ps,
+    /// Latency of a line from the medium into the buffer.
+    #[serde(with = "ps_text")]
+    pub media_read: Ps,
+    /// Time that a line read keeps the medium's path busy.
+    #[serde(with = "ps_text")]
+    pub media_read_slot: Ps,
+    /// Time that a line write keeps the medium's path busy.
+    #[serde(with = "ps_text")]
+    pub media_write_slot: Ps,
+    /// Shortest time between the beginnings of two line writes.
+    #[serde(with = "ps_text")]
+    pub media_write_interval: Ps,
+    /// Arrival of a write to its response (persistence domain reached).
+    #[serde(with = "ps_text")]
+    pub write_response: Ps,
+    /// Entries of the translation cache, a multiple of 8 up to 2^20.
+    pub translation_entries: u32,
+    /// Bytes that one entry translates, a power of two and at least a line.
+    pub translation_bytes: u64,
+    /// Added to a line access whose translation is not cached.
+    #[serde(with = "ps_text")]
+    pub translation_miss: Ps,
+    /// Wear levelling by moved lines; `None`: lines stay where they are.
+    pub start_gap: Option<StartGapParams>,
+    /// Wear counters; `None`: not counted.
+    pub wear: Option<XpointWear>,
+    /// Energy of the medium; `None`: not reported.
+    pub energy: Option<XpointEnergy>,
+    /// Seed of the choice of lines to write back.
+    pub seed: u64,
+}
+
+/// What is counted of the medium's wear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XpointWear {
+    /// Bytes of a row of the wear map, a power of two.
+    pub row_bytes: u64,
+    /// What a line bears.
+    pub endurance: Endurance,
+}
+
+/// Energy by operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XpointEnergy {
+    /// Line read in pJ.
+    pub read_pj: u64,
+    /// Line write in pJ.
+    pub write_pj: u64,
+    /// Always, in mW.
+    pub background_mw: u64,
+}
+
+impl XpointParams {
+    /// Optane DC persistent memory of generation 1, one DIMM of 128 GB.
+    ///
+    /// Sources: *line, buffer* Yang et al. (FAST 2020): 256-byte line, 16 KB
+    /// combining buffer; *latencies and bandwidth* Izraelevitz et al. (arXiv
+    /// 1903.05714): 169 and 305 ns, 6.5 and 2.2 GB/s; *translation* Wang et
+    /// al. (MICRO 2020): 16 MB reach in units of 4 KB; *energy* Lee et al.
+    /// (ISCA 2009): 2.47 and 16.82 pJ a bit, PCM. See docs/xpoint.md for which
+    /// value follows from which measurement.
+    pub fn optane_gen1() -> XpointParams {
+        XpointParams {
+            capacity: 1 << 37,
+            clock: Ps(750),
+            line_bytes: 256,
+            combine_lines: 64,
+            read_lines: 16,
+            // Twelve lines: enough to hide a translation miss at full speed.
+            read_queue: 48,
+            write_queue: 32,
+            path: Ps::from_ns(80),
+            beat: Ps::from_ns(3),
+            buffer_read: Ps::from_ns(41),
+            media_read: Ps::from_ns(181),
+            media_read_slot: Ps::from_ns(39),
+            media_write_slot: Ps::from_ns(73),
+            media_write_interval: Ps::from_ns(112),
+            write_response: Ps::from_ns(90),
+            translation_entries: 4096,
+            translation_bytes: 4096,
+            translation_miss: Ps::from_ns(41),
+            start_gap: Some(StartGapParams {
+                region_lines: 1 << 29,
+                gap_interval: 28,
+                permute: Some(1),
+            }),
+            wear: Some(XpointWear {
+                row_bytes: 4096,
+                endurance: Endurance::Normal {
+                    mean: 100_000_000,
+                    deviation_percent: 10,
+                    seed: 1,
+                },
+            }),
+            energy: Some(XpointEnergy {
+                read_pj: 5059,
+                write_pj: 34447,
+                background_mw: 4000,
+            }),
+            seed: 1,
+        }
+    }
+
+    /// Checks all values.
+    pub fn validate(&self) -> Result<(), Error> {
+        let fail = |field, value: String, expected: &str| {
+            Err(Error::Param {
+                field,
+                value,
+                expected: expected.to_owned(),
+            })
+        };
+        if !matches!(self.line_bytes, 64 | 128 | 256 | 512) {
+            return fail(
+                "line_bytes",
+                self.line_bytes.to_string(),
+                "64, 128, 256 or 512",
+            );
+        }
+        if self.capacity == 0 || self.capacity % self.line_bytes != 0 || self.capacity > 1 << 46 {
+            return fail(
+                "capacity",
+                self.capacity.to_string(),
+                "whole lines, more than none and at most 64 TiB",
+            );
+        }
+        for (field, n) in [
+            ("combine_lines", self.combine_lines),
+            ("read_lines", self.read_lines),
+            ("read_queue", self.read_queue),
+            ("write_queue", self.write_queue),
+        ] {
+            if !(1..=256).contains(&n) {
+                return fail(field, n.to_string(), "1 to 256");
+            }
+        }
+        let n = self.translation_entries;
+        if n == 0 || n % 8 != 0 || n > 1 << 20 {
+            return fail(
+                "translation_entries",
+                n.to_string(),
+                "a multiple of 8, 8 to 1048576",
+            );
+        }
+        let b = self.translation_bytes;
+        if !b.is_power_of_two() || b < self.line_bytes {
+            return fail(
+                "translation_bytes",
+                b.to_string(),
+                "a power of two, at least a line",
+            );
+        }
+        if self.media_write_interval < self.media_write_slot {
+            return fail(
+                "media_write_interval",
+                self.media_write_interval.to_string(),
+                "at least media_write_slot",
+            );
+        }
+        for (field, t) in [
+            ("clock", self.clock),
+            ("beat", self.beat),
+            ("media_read_slot", self.media_read_slot),
+            ("media_write_slot", self.media_write_slot),
+            ("write_response", self.write_response),
+        ] {
+            if t == Ps::ZERO {
+                return fail(field, t.to_string(), "more than 0");
+            }
+        }
+        for (field, t) in [
+            ("clock", self.clock),
+            ("path", self.path),
+            ("beat", self.beat),
+            ("buffer_read", self.buffer_read),
+            ("media_read", self.media_read),
+            ("media_read_slot", self.media_read_slot),
+            ("media_write_slot", self.media_write_slot),
+            ("media_write_interval", self.media_write_interval),
+            ("write_response", self.write_response),
+            ("translation_miss", self.translation_miss),
+        ] {
+            if t > Ps::from_ns(1_000_000_000) {
+                return fail(field, t.to_string(), "at most 1 s");
+            }
+        }
+        Ok(())
+    }
+}
