@@ -1,0 +1,128 @@
+//! From the tree to typed values: errors of the types are given the place of
+//! the value they are about.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+
+use crate::error::{Error, Place};
+use crate::quantity::{measure, Unit};
+use crate::tree::{dotted, Node, Value};
+
+/// The value without places, origins and sources.
+pub fn plain(node: &Node) -> Json {
+    match &node.value {
+        Value::Text(s) => s.as_str().into(),
+        Value::Int(n) => (*n).into(),
+        Value::Float(n) => (*n).into(),
+        Value::Bool(b) => (*b).into(),
+        Value::List(list) => list.iter().map(plain).collect(),
+        Value::Table(t) => match t.get("value") {
+            Some(v) => plain(v),
+            None => t
+                .iter()
+                .map(|(k, v)| (k.clone(), plain(v)))
+                .collect::<Map<_, _>>()
+                .into(),
+        },
+    }
+}
+
+/// The typed value of `node`, which stands at `key`.
+pub fn decode<T: DeserializeOwned>(key: &str, node: &Node) -> Result<T, Error> {
+    serde_path_to_error::deserialize(plain(node)).map_err(|e| {
+        let mut at = e.path().to_string().replace("[", ".").replace(']', "");
+        if at == "." || at == "?" {
+            at = String::new();
+        }
+        let at = at.trim_end_matches(".?").trim_end_matches('?');
+        let problem = e.inner().to_string();
+        // The path of an unknown key ends at its table or at itself.
+        let named = |lead: &str| {
+            problem
+                .strip_prefix(lead)
+                .and_then(|p| p.split('`').next())
+                .map(str::to_owned)
+        };
+        let mut full = if at.is_empty() {
+            key.to_owned()
+        } else {
+            dotted(key, at)
+        };
+        if let Some(name) = named("unknown field `") {
+            if full.rsplit('.').next() != Some(name.as_str()) {
+                full = dotted(&full, &name);
+            }
+        }
+        let relative = full.strip_prefix(key).unwrap_or("").trim_start_matches('.');
+        let place = place_of(node, relative);
+        if let Some(name) = named("missing field `") {
+            return Error::Invalid {
+                place,
+                key: dotted(&full, &name),
+                problem: "is missing: it has no default".to_owned(),
+            };
+        }
+        Error::Invalid {
+            place,
+            key: full,
+            problem,
+        }
+    })
+}
+
+/// Place of the innermost node on the path that is there.
+fn place_of(node: &Node, path: &str) -> Place {
+    let mut at = node;
+    for part in path.split('.').filter(|p| !p.is_empty()) {
+        let next = match &at.value {
+            Value::Table(t) => t.get(part),
+            Value::List(l) => part.parse::<usize>().ok().and_then(|i| l.get(i)),
+            _ => None,
+        };
+        match next {
+            Some(n) => at = n,
+            None => break,
+        }
+    }
+    at.place.clone()
+}
+
+/// Turns the text `"1.35 V"` at `key` of `table` into its number; no text, no change.
+pub fn to_number(
+    prefix: &str,
+    table: &mut Node,
+    key: &str,
+    units: &[Unit],
+    whole: bool,
+) -> Result<(), Error> {
+    let Some(node) = table.table_mut().and_then(|t| t.get_mut(key)) else {
+        return Ok(());
+    };
+    let full = dotted(prefix, key);
+    // `{ value = ..., source = ... }` or the value itself.
+    let inner = matches!(&node.value, Value::Table(t) if t.contains_key("value"));
+    let node = match inner {
+        true => node.table_mut().and_then(|t| t.get_mut("value")),
+        false => Some(node),
+    };
+    let Some(node) = node else {
+        return Ok(());
+    };
+    let value = match &node.value {
+        Value::Text(text) => measure(text, units).map_err(|p| node.wrong(&full, p))?,
+        _ => {
+            let problem = format!(
+                "{} has no unit: expected a string with one of {}",
+                node.value,
+                units.iter().map(|u| u.0).collect::<Vec<_>>().join(", ")
+            );
+            return Err(node.wrong(&full, problem));
+        }
+    };
+    node.value = match whole {
+        false => Value::Float(value),
+        true if value.fract() == 0.0 && value < 9e15 => Value::Int(value as i64),
+        true => return Err(node.wrong(&full, "is no whole number")),
+    };
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! Memory descriptions: TOML files that become devices, controllers and layers
+//! of `nagori-memtime`.
+//!
+//! A description is complete in itself: nothing is defaulted, unknown keys are
+//! errors with line and column, and every value knows its unit, its source and
+//! its origin (preset, file, or set for this run). A file may start from one
+//! preset (`preset = "ddr3-1600k"`) and name a controller policy; no further
+//! inheritance exists.
+//!
+//! ```
+//! let memory = nagori_memcfg::Memory::load("ddr3-1600k", &["timings.tRCD=15 ns".into()])?;
+//! let row = memory.rows.iter().find(|r| r.key == "timings.tRCD").unwrap();
+//! assert_eq!((row.value.as_str(), row.clocks), ("15 ns", Some(12)));
+//! # Ok::<(), nagori_memcfg::Error>(())
+//! ```
+
+mod decode;
+mod device;
+mod error;
+mod library;
+mod memory;
+mod quantity;
+mod relations;
+mod rows;
+mod tree;
+
+pub use error::{Error, Place};
+pub use library::{find, Source, EMBEDDED};
+pub use memory::{Kind, Memory};
+pub use rows::Row;
+pub use tree::Origin;

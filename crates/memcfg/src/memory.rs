@@ -1,0 +1,278 @@
+//! A memory that is read, completed and checked.
+
+use std::path::Path;
+
+use nagori_memtime::dram::{ControllerParams, DeviceSpec};
+use nagori_memtime::BoardParams;
+
+use crate::decode::decode;
+use crate::device::{device, TABLES};
+use crate::error::Error;
+use crate::library::{find, policies, Source};
+use crate::rows::{rows, Row};
+use crate::tree::{dotted, join, overlay, parse, set, Node, Origin, Value};
+
+/// What a description describes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A device behind the general controller.
+    Device {
+        /// The device and its ranks.
+        device: Box<DeviceSpec>,
+        /// The controller.
+        controller: Box<ControllerParams>,
+    },
+    /// The bank-machine controller of the full-system machine.
+    Board(Box<BoardParams>),
+}
+
+/// A resolved memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// Name with its variant, or path.
+    pub name: String,
+    /// One line on what it is.
+    pub description: String,
+    /// The typed values.
+    pub kind: Kind,
+    /// Every value with unit, source and origin, as in `nagori mem show`.
+    pub rows: Vec<Row>,
+}
+
+impl Memory {
+    /// Finds, reads, completes and checks a memory: a preset's name
+    /// (`ddr3`, `ddr3-1600k`) or a path. `settings` are `key=value` and come last.
+    pub fn load(name: &str, settings: &[String]) -> Result<Memory, Error> {
+        Memory::load_from(name, None, settings)
+    }
+
+    /// The same with relative paths starting from `dir`.
+    pub fn load_from(name: &str, dir: Option<&Path>, settings: &[String]) -> Result<Memory, Error> {
+        Memory::from_source(&find(name, dir)?, settings)
+    }
+
+    /// The same for a description whose text is at hand.
+    pub fn from_source(source: &Source, settings: &[String]) -> Result<Memory, Error> {
+        let (name, mut root) = merged(source, settings)?;
+        let text = |root: &Node, key: &str| -> Result<String, Error> {
+            match get(root, key) {
+                Some(n) => decode(key, n),
+                None => Err(root.wrong(key, "is missing: it has no default")),
+            }
+        };
+        let kind = text(&root, "kind")?;
+        let description = text(&root, "description")?;
+        let kind = match kind.as_str() {
+            "device" => {
+                let mut known = vec!["kind", "technology", "description", "controller"];
+                known.extend(TABLES);
+                only(&root, &known)?;
+                complete_controller(&mut root)?;
+                let device = device(&root, &name)?;
+                let node = get(&root, "controller")
+                    .ok_or_else(|| root.wrong("controller", "is missing: it has no default"))?;
+                let controller: ControllerParams = decode("controller", node)?;
+                controller
+                    .validate(&device)
+                    .map_err(|e| node.wrong("controller", e.to_string()))?;
+                Kind::Device {
+                    device: Box::new(device),
+                    controller: Box::new(controller),
+                }
+            }
+            "board" => {
+                only(&root, &["kind", "description", "board"])?;
+                let node = get(&root, "board")
+                    .ok_or_else(|| root.wrong("board", "is missing: it has no default"))?;
+                let params: BoardParams = decode("board", node)?;
+                params
+                    .validate()
+                    .map_err(|e| node.wrong("board", e.to_string()))?;
+                Kind::Board(Box::new(params))
+            }
+            other => {
+                let node = get(&root, "kind").unwrap_or(&root);
+                return Err(node.wrong(
+                    "kind",
+                    format!("`{other}` is not possible: expected device or board"),
+                ));
+            }
+        };
+        let rows = rows(&root, &kind)?;
+        Ok(Memory {
+            name,
+            description,
+            kind,
+            rows,
+        })
+    }
+
+    /// The device of this memory, if it is one.
+    pub fn device(&self) -> Option<&DeviceSpec> {
+        match &self.kind {
+            Kind::Device { device, .. } => Some(device),
+            Kind::Board(_) => None,
+        }
+    }
+}
+
+fn get<'a>(root: &'a Node, key: &str) -> Option<&'a Node> {
+    match &root.value {
+        Value::Table(t) => t.get(key),
+        _ => None,
+    }
+}
+
+fn take(root: &mut Node, key: &str) -> Option<Node> {
+    root.table_mut().and_then(|t| t.remove(key))
+}
+
+/// Refuses keys that are not known at the top.
+fn only(root: &Node, known: &[&str]) -> Result<(), Error> {
+    let Value::Table(t) = &root.value else {
+        return Ok(());
+    };
+    match t.iter().find(|(k, _)| !known.contains(&k.as_str())) {
+        Some((key, n)) => Err(n.wrong(
+            key,
+            format!("unknown key: expected one of {}", known.join(", ")),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The tree of a description: preset, variant, file and settings in one.
+fn merged(source: &Source, settings: &[String]) -> Result<(String, Node), Error> {
+    let builtin = source.name.starts_with("builtin:");
+    let origin = if builtin {
+        Origin::Preset
+    } else {
+        Origin::File
+    };
+    let mut root = parse(source, origin)?;
+    // A variant has to be known before the rest is laid on top of it.
+    let mut wanted = source.variant.clone();
+    let mut rest = Vec::new();
+    for s in settings {
+        match s.split_once('=') {
+            Some((k, v)) if k.trim() == "variant" => {
+                wanted = Some(v.trim().trim_matches('"').to_owned());
+            }
+            _ => rest.push(s),
+        }
+    }
+    let mut name = source.name.clone();
+    if let Some(preset) = take(&mut root, "preset") {
+        let base_name: String = decode("preset", &preset)?;
+        let base_source = find(&base_name, source.dir.as_deref())
+            .map_err(|e| preset.wrong("preset", e.to_string()))?;
+        let mut base = parse(&base_source, Origin::Preset)?;
+        if get(&base, "preset").is_some() {
+            return Err(preset.wrong(
+                "preset",
+                format!("{} has a preset itself: name that one", base_source.name),
+            ));
+        }
+        let wanted = wanted.or(base_source.variant);
+        choose_variant(&mut base, wanted.as_deref())?;
+        base.place = root.place.clone();
+        overlay(&mut base, root);
+        root = base;
+    } else if let Some(v) = choose_variant(&mut root, wanted.as_deref())? {
+        if let Some(stem) = name
+            .strip_prefix("builtin:")
+            .and_then(|n| n.strip_suffix(".toml"))
+        {
+            name = format!("{stem}-{v}");
+        }
+    }
+    if builtin {
+        name = name.replace("builtin:", "").replace(".toml", "");
+    }
+    for s in rest {
+        set(&mut root, s)?;
+    }
+    Ok((name, root))
+}
+
+/// Joins the wanted variant, or the default one, to the rest.
+fn choose_variant(root: &mut Node, wanted: Option<&str>) -> Result<Option<String>, Error> {
+    let names = take(root, "variants");
+    let default = take(root, "default");
+    let tables = take(root, "variant");
+    let Some(names) = names else {
+        return match (wanted, default.or(tables)) {
+            (Some(v), _) => Err(root.wrong(
+                "variants",
+                format!("there is no variant `{v}`: the description has none"),
+            )),
+            (None, Some(n)) => Err(n.wrong("variant", "needs `variants`, the list of their names")),
+            (None, None) => Ok(None),
+        };
+    };
+    let list: Vec<String> = decode("variants", &names)?;
+    let chosen = match (wanted, &default) {
+        (Some(v), _) => v.to_owned(),
+        (None, Some(d)) => decode("default", d)?,
+        (None, None) => {
+            return Err(names.wrong(
+                "default",
+                format!("is missing: name a variant, one of {}", list.join(", ")),
+            ))
+        }
+    };
+    if !list.contains(&chosen) {
+        return Err(names.wrong(
+            "variants",
+            format!(
+                "there is no variant `{chosen}`; known are {}",
+                list.join(", ")
+            ),
+        ));
+    }
+    if let Some(mut tables) = tables {
+        let Some(t) = tables.table_mut() else {
+            return Err(names.wrong("variant", "expected tables [variant.NAME]"));
+        };
+        if let Some((extra, n)) = t.iter().find(|(k, _)| !list.contains(k)) {
+            return Err(n.wrong(&dotted("variant", extra), "is not in the list `variants`"));
+        }
+        if let Some(more) = t.remove(&chosen) {
+            join("", root, more)?;
+        }
+    }
+    Ok(Some(chosen))
+}
+
+/// Fills `[controller]` from the policy it names.
+fn complete_controller(root: &mut Node) -> Result<(), Error> {
+    let Some(mut given) = take(root, "controller") else {
+        return Ok(());
+    };
+    let Some(policy) = given.table_mut().and_then(|t| t.remove("policy")) else {
+        return put(root, given);
+    };
+    let name: String = decode("controller.policy", &policy)?;
+    let mut all = parse(&policies(), Origin::Preset)?;
+    let Some(mut base) = take(&mut all, &name) else {
+        let known = match &all.value {
+            Value::Table(t) => t.keys().cloned().collect::<Vec<_>>().join(", "),
+            _ => String::new(),
+        };
+        return Err(policy.wrong(
+            "controller.policy",
+            format!("there is no policy `{name}`; known are {known}"),
+        ));
+    };
+    base.place = given.place.clone();
+    overlay(&mut base, given);
+    put(root, base)
+}
+
+fn put(root: &mut Node, controller: Node) -> Result<(), Error> {
+    if let Some(t) = root.table_mut() {
+        t.insert("controller".to_owned(), controller);
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! The resolved values as a table.
+
+use std::fmt::Write;
+
+use nagori_memtime::dram::DeviceSpec;
+use nagori_memtime::{params::SOURCES, Ps};
+use serde::Serialize;
+
+use crate::decode::plain;
+use crate::device::source_of;
+use crate::error::Error;
+use crate::memory::{Kind, Memory};
+use crate::tree::{dotted, Node, Origin, Value};
+
+/// One resolved value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Dotted key, as `--set` takes it (elements of lists by their number).
+    pub key: String,
+    /// The value as given.
+    pub value: String,
+    /// Its unit; empty for names, flags and plain numbers.
+    pub unit: String,
+    /// Its length in clocks of the device, for times and latencies.
+    pub clocks: Option<u64>,
+    /// Where the number comes from.
+    pub source: String,
+    /// Who gave it.
+    pub origin: Origin,
+}
+
+/// Units of plain numbers, by the last part of the key.
+const UNITS: &[(&str, &str)] = &[
+    ("read_queue", "burst"),
+    ("write_queue", "burst"),
+    ("write_high", "burst"),
+    ("write_low", "burst"),
+    ("starvation", "nCK"),
+    ("clocks", "nCK"),
+    ("initial", "nCK"),
+    ("min", "nCK"),
+    ("max", "nCK"),
+    ("front_delay", "nCK"),
+    ("back_delay", "nCK"),
+    ("clock", "ps"),
+    ("capacity", "byte"),
+    ("nvmm_base", "byte"),
+    ("low", "bit"),
+    ("bits", "bit"),
+];
+
+/// All values of a description, in the order of their keys.
+pub(crate) fn rows(root: &Node, kind: &Kind) -> Result<Vec<Row>, Error> {
+    let mut out = Vec::new();
+    let device = match kind {
+        Kind::Device { device, .. } => Some(device.as_ref()),
+        Kind::Board(_) => None,
+    };
+    walk(root, "", root, device, &mut out)?;
+    Ok(out)
+}
+
+fn walk(
+    root: &Node,
+    key: &str,
+    node: &Node,
+    device: Option<&DeviceSpec>,
+    out: &mut Vec<Row>,
+) -> Result<(), Error> {
+    match &node.value {
+        Value::Table(t) if !t.contains_key("value") && !t.contains_key("source") => {
+            for (name, n) in t {
+                if key.is_empty() && name == "sources" {
+                    continue;
+                }
+                walk(root, &dotted(key, name), n, device, out)?;
+            }
+            return Ok(());
+        }
+        Value::List(items) if items.iter().any(|n| matches!(n.value, Value::Table(_))) => {
+            for (i, n) in items.iter().enumerate() {
+                walk(root, &dotted(key, &i.to_string()), n, device, out)?;
+            }
+            return Ok(());
+        }
+        _ => {}
+    }
+    let json = plain(node);
+    let text = |k: &str| json.get(k).and_then(|v| v.as_str()).unwrap_or("");
+    let value = match &json {
+        serde_json::Value::String(s) => s.clone(),
+        serde_json::Value::Object(m) if m.contains_key("prev") => {
+            let mut s = format!(
+                "{} to {}, {}: {}",
+                text("prev"),
+                text("next"),
+                text("scope"),
+                text("latency")
+            );
+            if let Some(w) = m.get("window") {
+                // Writing to a string does not fail.
+                let _ = write!(s, ", window {w}");
+            }
+            if let Some(r) = m.get("row") {
+                let _ = write!(s, ", row {}", r.as_str().unwrap_or(""));
+            }
+            s
+        }
+        serde_json::Value::Object(m) if m.contains_key("interval") => {
+            format!("{} every {}", text("command"), text("interval"))
+        }
+        other => other.to_string(),
+    };
+    let source = match key.strip_prefix("board.") {
+        Some(field) => SOURCES
+            .iter()
+            .find(|s| field == s.field || field.starts_with(&format!("{}.", s.field)))
+            .filter(|_| node.origin == Origin::Preset)
+            .map_or_else(|| source_of(root, key, node), |s| Ok(s.source.to_owned()))?,
+        None => source_of(root, key, node)?,
+    };
+    out.push(Row {
+        unit: unit(key, &value),
+        clocks: device.and_then(|d| clocks(d, key, &value)),
+        key: key.to_owned(),
+        value,
+        source,
+        origin: node.origin,
+    });
+    Ok(())
+}
+
+fn unit(key: &str, value: &str) -> String {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    if let Some((_, u)) = UNITS.iter().find(|(k, _)| *k == last) {
+        return (*u).to_owned();
+    }
+    // "13.75 ns": a number and a word.
+    let mut words = value.split(' ');
+    match (words.next(), words.next(), words.next()) {
+        (Some(n), Some(u), None) if n.parse::<f64>().is_ok() => u.to_owned(),
+        _ if key.starts_with("timings.") || key.starts_with("commands.") => "nCK".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn clocks(d: &DeviceSpec, key: &str, value: &str) -> Option<u64> {
+    let timings = d.resolve_timings().ok()?;
+    if key == "timings.tCK" {
+        return Some(1);
+    }
+    if let Some(name) = key.strip_prefix("timings.") {
+        return timings.iter().find(|t| t.0 == name).map(|t| u64::from(t.1));
+    }
+    let of = |e| d.clocks(key, e, &timings).ok().map(u64::from);
+    if let Some(i) = key.strip_prefix("commands.rules.") {
+        return of(&d.rules.get(i.parse::<usize>().ok()?)?.latency);
+    }
+    if let Some(i) = key.strip_prefix("commands.refresh.") {
+        return of(&d.refresh.get(i.parse::<usize>().ok()?)?.interval);
+    }
+    match key {
+        "commands.read_data" => of(&d.read_data),
+        "commands.write_data" => of(&d.write_data),
+        _ => value.parse::<Ps>().ok().map(|p| p.clocks_ceil(d.clock)),
+    }
+    .filter(|_| key.starts_with("commands."))
+}
+
+impl Memory {
+    /// All values as `{"memory": ..., "values": [...]}`.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "memory": self.name,
+            "description": self.description,
+            "values": self.rows,
+        })
+    }
+
+    /// A table for people: key, value, length in clocks, origin, source.
+    pub fn show(&self) -> String {
+        let width = |f: &dyn Fn(&Row) -> usize, most: usize| {
+            self.rows
+                .iter()
+                .map(f)
+                .filter(|w| *w <= most)
+                .max()
+                .unwrap_or(0)
+        };
+        let length = |r: &Row| r.clocks.map_or(String::new(), |c| format!("{c} clocks"));
+        let (k, v, c) = (
+            width(&|r| r.key.len(), 40),
+            width(&|r| r.value.len(), 60),
+            width(&|r| length(r).len(), 20),
+        );
+        let mut out = format!("# {}: {}\n", self.name, self.description);
+        for r in &self.rows {
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                out,
+                "{:k$}  {:v$}  {:>c$}  [{}] {}",
+                r.key,
+                r.value,
+                length(r),
+                r.origin,
+                r.source
+            );
+        }
+        out
+    }
+}

@@ -1,0 +1,297 @@
+//! What is wrong in a description is refused, with place and remedy.
+
+use nagori_memcfg::{Error, Memory, Origin, Source};
+use proptest::prelude::*;
+
+fn file(text: &str) -> Source {
+    Source {
+        name: "my.toml".into(),
+        dir: None,
+        text: text.into(),
+        variant: None,
+    }
+}
+
+fn read(text: &str, set: &[&str]) -> Result<Memory, Error> {
+    let set: Vec<String> = set.iter().map(|s| s.to_string()).collect();
+    Memory::from_source(&file(text), &set)
+}
+
+fn refused(text: &str, set: &[&str], hints: &[&str]) {
+    let e = read(text, set).expect_err(text).to_string();
+    for h in hints {
+        assert!(e.contains(h), "`{h}` is not in: {e}");
+    }
+}
+
+/// The text of a preset with one line replaced.
+fn edited(name: &str, from: &str, to: &str) -> String {
+    let text = nagori_memcfg::EMBEDDED
+        .iter()
+        .find(|e| e.0 == name)
+        .unwrap()
+        .1;
+    assert_eq!(text.matches(from).count(), 1, "{from}");
+    text.replace(from, to)
+}
+
+const DDR3: &str = "preset = \"ddr3-1600k\"\n";
+
+#[test]
+fn a_file_over_a_preset_and_settings_over_both() {
+    let m = read(
+        &format!("{DDR3}[timings]\ntRCD = \"15 ns\"\ntRAS = \"36 ns\"\ntRC = \"51 ns\"\n[controller]\nread_queue = 8\n"),
+        &["timings.tRAS=37 ns", "controller.page={ timeout = { clocks = 100 } }"],
+    )
+    .unwrap();
+    let row = |k: &str| m.rows.iter().find(|r| r.key == k).unwrap();
+    assert_eq!(row("timings.tRCD").origin, Origin::File);
+    assert_eq!(row("timings.tRCD").source, "given in my.toml");
+    assert_eq!(row("timings.tRAS").origin, Origin::Set);
+    assert_eq!(row("timings.tRAS").clocks, Some(30));
+    assert_eq!(row("timings.tRP").origin, Origin::Preset);
+    assert_eq!(row("controller.read_queue").value, "8");
+    assert_eq!(row("controller.page.timeout.clocks").origin, Origin::Set);
+    // A complete file of one's own needs no preset.
+    let whole = edited("ddr3", "kind = \"device\"", "kind = \"device\"");
+    let m = read(&whole, &["variant=1333h"]).unwrap();
+    assert_eq!(m.device().unwrap().clock.0, 1500);
+    assert!(m
+        .rows
+        .iter()
+        .all(|r| r.origin == Origin::File || r.key.starts_with("controller.")));
+}
+
+#[test]
+fn unknown_keys_with_line_and_column() {
+    refused(
+        &format!("{DDR3}\n  color = 3"),
+        &[],
+        &["my.toml:3:3", "`color`", "timings"],
+    );
+    refused(
+        &format!("{DDR3}[timings]\ntRDC = \"15 ns\""),
+        &[],
+        &["my.toml:3:1", "timings.tRDC", "tRCD"],
+    );
+    refused(
+        &format!("{DDR3}[controller]\nread_que = 8"),
+        &[],
+        &["my.toml:3:1", "controller.read_que", "read_queue"],
+    );
+    refused(
+        &format!("{DDR3}[organisation]\nrank = 2"),
+        &[],
+        &["my.toml:3:1", "organisation.rank", "ranks"],
+    );
+    refused(
+        &format!("{DDR3}[energy.idd]\nidd9 = \"1 mA\""),
+        &[],
+        &["my.toml:3:1", "energy.idd.idd9"],
+    );
+    refused(
+        &format!("{DDR3}[commands]\nrule = []"),
+        &[],
+        &["my.toml:3:1", "commands.rule", "rules"],
+    );
+    refused(
+        &format!("{DDR3}[timings]\ntRCD = {{ value = \"15 ns\", unit = \"ns\" }}"),
+        &[],
+        &["my.toml:3:27", "timings.tRCD.unit"],
+    );
+    refused(
+        DDR3,
+        &["controller.nonsense=1"],
+        &["--set controller.nonsense=1", "unknown field"],
+    );
+    refused(
+        DDR3,
+        &["timings.tXYZ=1 ns"],
+        &["--set timings.tXYZ", "no rule uses"],
+    );
+    let rule = edited("pcm", "row = \"dirty\", source", "rows = \"dirty\", source");
+    refused(
+        &rule,
+        &[],
+        &["my.toml:", "commands.rules.5.rows", "unknown field"],
+    );
+}
+
+#[test]
+fn missing_values() {
+    let t = edited(
+        "ddr3",
+        "tWTR = { value = \"max(4 nCK, 7.5 ns)\", source = \"ac\" }\n",
+        "",
+    );
+    refused(
+        &t,
+        &[],
+        &["my.toml:", "needs the timing tWTR", "add timings.tWTR"],
+    );
+    let t = edited(
+        "ddr3",
+        "tCK = { value = \"1.25 ns\", source = \"bin\" }\n",
+        "",
+    );
+    refused(&t, &[], &["timings.tCK", "missing"]);
+    let t = edited(
+        "ddr3",
+        "banks_per_group = { value = 8, source = \"org\" }\n",
+        "",
+    );
+    refused(&t, &[], &["organisation.banks_per_group", "missing"]);
+    let t = edited("ddr3", "policy = \"frfcfs\"\n", "");
+    refused(&t, &[], &["controller.", "missing"]);
+    let t = edited("ddr3", "kind = \"device\"\n", "");
+    refused(&t, &[], &["kind", "missing"]);
+    let t = edited(
+        "ddr3",
+        "idd5b = { value = \"235 mA\", source = \"idd\" }\n",
+        "",
+    );
+    refused(&t, &[], &["energy.idd.idd5b", "missing"]);
+    let t = edited("ddr3", "refresh = [\n    { command = \"REFab\", interval = \"tREFI\", source = \"refresh\" },\n]\n", "");
+    refused(&t, &[], &["commands.refresh", "[]"]);
+}
+
+#[test]
+fn contradictions() {
+    for (set, hints) in [
+        ("timings.tRC=48 ns", ["tRC = 39", "tRAS + tRP"].as_slice()),
+        (
+            "timings.tRP=20 ns",
+            &[
+                "timings.tRP",
+                "tRC = 39 clocks is less than tRAS + tRP = 28 + 16",
+            ],
+        ),
+        ("timings.tRAS=10 ns", &["tRAS = 8", "tRCD"]),
+        ("timings.tFAW=3 ns", &["tFAW = 3", "tRRD"]),
+        ("timings.tREFI=200 ns", &["tREFI = 160", "tRFC"]),
+        ("timings.tCCD=3 nCK", &["tCCD", "BL/2 = 4"]),
+        ("controller.write_low=32", &["write_low"]),
+        ("controller.refresh=per_bank", &["REFpb"]),
+        ("organisation.ranks=3", &["power of two"]),
+    ] {
+        if set.starts_with("timings.tRC=") {
+            // 48 ns are 39 clocks, too: no contradiction in clocks.
+            assert!(read(DDR3, &[set]).is_ok());
+            refused(
+                DDR3,
+                &["timings.tRC=47.5 ns"],
+                &["tRC = 38", "tRAS + tRP", "--set"],
+            );
+            continue;
+        }
+        refused(DDR3, &[set], hints);
+    }
+    refused(
+        "preset = \"ddr4\"",
+        &["timings.tCCD_L=4 nCK", "timings.tCCD_S=5 nCK"],
+        &["tCCD_L = 4", "tCCD_S"],
+    );
+    refused(
+        "preset = \"lpddr4\"",
+        &["timings.tRPab=10 ns"],
+        &["tRPab = 16", "tRP"],
+    );
+}
+
+#[test]
+fn wrong_types_units_and_texts() {
+    refused(DDR3, &["timings.tRCD=15"], &["15 has no unit", "ns"]);
+    refused(
+        DDR3,
+        &["timings.tRCD=15 parsec"],
+        &["timings.tRCD", "not a time"],
+    );
+    refused(DDR3, &["timings.tRCD=tRCD"], &["timings.tRCD", "circle"]);
+    refused(DDR3, &["timings.BL=4 nCK"], &["burst_length"]);
+    refused(DDR3, &["timings.tCK=0 ns"], &["clock"]);
+    refused(DDR3, &["energy.idd.vdd=1.35"], &["has no unit", "V, mV"]);
+    refused(
+        DDR3,
+        &["energy.idd.idd0=55 A/m"],
+        &["energy.idd.idd0", "mA"],
+    );
+    refused(
+        DDR3,
+        &["organisation.channel_width=64"],
+        &["has no unit", "bit"],
+    );
+    refused(
+        DDR3,
+        &["controller.read_queue=many"],
+        &["controller.read_queue", "u32"],
+    );
+    refused(
+        DDR3,
+        &["controller.policy=best"],
+        &["no policy `best`", "frfcfs"],
+    );
+    refused(DDR3, &["timings"], &["key=value"]);
+    refused(DDR3, &["a.b.c.d.e.f.g.h.i=1"], &["key=value"]);
+    refused("kind = \"device", &[], &["my.toml:1:", "not valid TOML"]);
+    refused(
+        "kind = \"tape\"\ndescription = \"x\"",
+        &[],
+        &["my.toml:1:1", "`tape`"],
+    );
+    refused(
+        "preset = \"ddr9\"",
+        &[],
+        &["my.toml:1:1", "no memory `ddr9`", "ddr3"],
+    );
+    refused(
+        "preset = \"ddr3-9999\"",
+        &[],
+        &["no variant `9999`", "1600k"],
+    );
+    let t = edited(
+        "ddr3",
+        "tRTRS = { value = \"2 nCK\", source = \"ranks\" }",
+        "tRTRS = { value = \"2 nCK\", source = \"rank\" }",
+    );
+    refused(&t, &[], &["timings.tRTRS.source", "no source `rank`"]);
+    let t = edited(
+        "ddr3",
+        "[variant.1066f.timings]\n",
+        "[variant.1066f.timings]\ntWR = { value = \"15 ns\", source = \"ac\" }\n",
+    );
+    assert!(read(&t, &[]).is_ok());
+    refused(&t, &["variant=1066f"], &["timings.tWR", "given twice"]);
+}
+
+#[test]
+fn files_and_names() {
+    let e = Memory::load("no-such-memory", &[]).unwrap_err().to_string();
+    assert!(e.contains("lpddr4") && e.contains(".toml"), "{e}");
+    let e = Memory::load("./no-such.toml", &[]).unwrap_err().to_string();
+    assert!(e.contains("cannot read"), "{e}");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in "[ -~\\n]{0,200}") {
+        let _ = read(&text, &[]);
+    }
+
+    #[test]
+    fn any_setting_is_taken_or_refused(
+        table in prop_oneof![Just("timings"), Just("controller"), Just("organisation"), Just("commands"), Just("energy.idd"), Just("variant")],
+        key in prop_oneof![Just("tRCD"), Just("ranks"), Just("rows"), Just("page"), Just("rules"), Just("rules.0"), Just("vdd"), Just("mapping.order"), Just("value")],
+        value in "[ -~]{0,30}",
+    ) {
+        let _ = read(DDR3, &[&format!("{table}.{key}={value}")]);
+    }
+
+    #[test]
+    fn a_cut_preset_is_refused_or_complete(at in 0usize..6000) {
+        let text = nagori_memcfg::EMBEDDED[1].1;
+        let at = at.min(text.len());
+        if text.is_char_boundary(at) {
+            let _ = read(&text[..at], &[]);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Every preset resolves, with the values its sources say.
+
+use nagori_memcfg::{Kind, Memory, Origin, EMBEDDED};
+
+fn load(name: &str) -> Memory {
+    Memory::load(name, &[]).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn clocks(m: &Memory, name: &str) -> u64 {
+    let key = format!("timings.{name}");
+    let row = m.rows.iter().find(|r| r.key == key);
+    row.and_then(|r| r.clocks)
+        .unwrap_or_else(|| panic!("{} has no {name}", m.name))
+}
+
+/// All presets with all variants.
+const ALL: &[&str] = &[
+    "board",
+    "ddr3-1600k",
+    "ddr3-1333h",
+    "ddr3-1066f",
+    "ddr4-2400r",
+    "ddr4-3200aa",
+    "lpddr4-3200",
+    "pcm-isscc2012",
+    "reram-isscc2012",
+    "stt-mram-emd4e001g",
+];
+
+#[test]
+fn every_preset_resolves_and_every_value_has_a_source_and_an_origin() {
+    for (name, _) in EMBEDDED {
+        assert!(
+            ALL.iter().any(|a| a.starts_with(name)),
+            "{name} is not tested"
+        );
+        load(name);
+    }
+    for name in ALL {
+        let m = load(name);
+        assert_eq!(&m.name, if *name == "board" { &"board" } else { name });
+        assert!(m.rows.len() > 20, "{name}");
+        for r in &m.rows {
+            assert_eq!(r.origin, Origin::Preset, "{name}: {}", r.key);
+            let data = [
+                "organisation.",
+                "timings.",
+                "commands.",
+                "energy.",
+                "board.",
+            ]
+            .iter()
+            .any(|p| r.key.starts_with(p));
+            if data && r.value != "[]" {
+                let given = r.source.starts_with("given in");
+                assert!(
+                    !given && r.source.len() > 10,
+                    "{name}: {} has no source",
+                    r.key
+                );
+            }
+            let timed = r.key.starts_with("timings.") || r.key.starts_with("commands.rules");
+            assert!(
+                !timed || (r.clocks.is_some() && !r.unit.is_empty()),
+                "{name}: {}",
+                r.key
+            );
+        }
+        let text = m.show();
+        assert_eq!(text.lines().count(), m.rows.len() + 1, "{name}");
+    }
+}
+
+/// Values in clocks as tables of JEDEC and of other simulators give them.
+#[test]
+fn clocks_of_the_speed_bins() {
+    let check = |name: &str, want: &[(&str, u64)]| {
+        let m = load(name);
+        for (timing, c) in want {
+            assert_eq!(clocks(&m, timing), *c, "{name}: {timing}");
+        }
+    };
+    check(
+        "ddr3-1600k",
+        &[
+            ("CL", 11),
+            ("CWL", 8),
+            ("tRCD", 11),
+            ("tRP", 11),
+            ("tRAS", 28),
+            ("tRC", 39),
+            ("tRRD", 5),
+            ("tFAW", 24),
+            ("tWTR", 6),
+            ("tRTP", 6),
+            ("tWR", 12),
+            ("tCCD", 4),
+            ("tRFC", 208),
+            ("tREFI", 6240),
+        ],
+    );
+    check(
+        "ddr3-1333h",
+        &[
+            ("CL", 9),
+            ("CWL", 7),
+            ("tRCD", 9),
+            ("tRP", 9),
+            ("tRAS", 24),
+            ("tRC", 33),
+            ("tRRD", 4),
+            ("tFAW", 20),
+            ("tWTR", 5),
+            ("tRTP", 5),
+            ("tWR", 10),
+            ("tRFC", 174),
+            ("tREFI", 5200),
+        ],
+    );
+    check(
+        "ddr3-1066f",
+        &[
+            ("CL", 7),
+            ("CWL", 6),
+            ("tRCD", 7),
+            ("tRP", 7),
+            ("tRAS", 20),
+            ("tRC", 27),
+            ("tRRD", 4),
+            ("tFAW", 20),
+            ("tWTR", 4),
+            ("tRTP", 4),
+            ("tWR", 8),
+            ("tRFC", 139),
+            ("tREFI", 4160),
+        ],
+    );
+    check(
+        "ddr4-2400r",
+        &[
+            ("CL", 16),
+            ("CWL", 12),
+            ("tRCD", 16),
+            ("tRP", 16),
+            ("tRAS", 39),
+            ("tRC", 55),
+            ("tRRD_S", 4),
+            ("tRRD_L", 6),
+            ("tFAW", 26),
+            ("tCCD_S", 4),
+            ("tCCD_L", 6),
+            ("tWTR_S", 3),
+            ("tWTR_L", 9),
+            ("tRTP", 9),
+            ("tWR", 18),
+            ("tRFC", 421),
+        ],
+    );
+    check(
+        "ddr4-3200aa",
+        &[
+            ("CL", 22),
+            ("CWL", 16),
+            ("tRCD", 22),
+            ("tRP", 22),
+            ("tRAS", 52),
+            ("tRC", 74),
+            ("tRRD_S", 4),
+            ("tRRD_L", 8),
+            ("tFAW", 34),
+            ("tCCD_S", 4),
+            ("tCCD_L", 8),
+            ("tWTR_S", 4),
+            ("tWTR_L", 12),
+            ("tRTP", 12),
+            ("tWR", 24),
+            ("tRFC", 560),
+            ("tREFI", 12480),
+        ],
+    );
+    check(
+        "lpddr4-3200",
+        &[
+            ("CL", 28),
+            ("CWL", 14),
+            ("tRCD", 29),
+            ("tRP", 29),
+            ("tRPab", 34),
+            ("tRAS", 68),
+            ("tRC", 97),
+            ("tRRD", 16),
+            ("tFAW", 64),
+            ("tCCD", 8),
+            ("tWTR", 16),
+            ("tRTP", 12),
+            ("tWR", 29),
+            ("tRFC", 288),
+            ("tRFCpb", 144),
+            ("tREFIpb", 781),
+        ],
+    );
+    check("pcm", &[("tRCD", 48), ("tWP", 60), ("tRP", 1), ("tWR", 0)]);
+    check("reram", &[("tRCD", 10), ("tWP", 7)]);
+    check(
+        "stt-mram",
+        &[("tRCD", 90), ("tRAS", 96), ("tFAW", 160), ("CL", 10)],
+    );
+}
+
+#[test]
+fn capacities() {
+    for (name, bytes) in [
+        ("ddr3", 4u64 << 30),
+        ("ddr4", 16 << 30),
+        ("lpddr4", 1 << 30),
+        ("pcm", 8 << 30),
+        ("reram", 1 << 30),
+        ("stt-mram", 512 << 20),
+    ] {
+        let m = load(name);
+        let o = m.device().unwrap().organisation;
+        assert_eq!(o.channel_bytes(), bytes, "{name}");
+        assert_eq!(o.access_bytes(), 64, "{name}: one line a burst");
+    }
+}
+
+#[test]
+fn the_board_is_the_machines_board() {
+    let Kind::Board(p) = load("board").kind else {
+        panic!("no board");
+    };
+    assert_eq!(*p, nagori_memtime::BoardParams::vc707());
+}
