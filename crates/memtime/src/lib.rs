@@ -14,6 +14,8 @@
 //! - [`request`]: requests and completions, common to all controllers.
 
 pub mod board;
+pub mod checker;
+pub mod cache;
 pub mod cxl;
 pub mod dram;
 pub mod error;

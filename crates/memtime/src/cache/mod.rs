@@ -1,0 +1,530 @@
+//! A DRAM cache in front of NVMM: direct mapped or set associative,
+//! write-back, write-allocate.
+//!
+//! # Rules
+//! - Tags are looked up and brought up to date in the order of arrival; the
+//!   lookup takes the time of the SRAM, or is the front read that begins each
+//!   access when tags stand with the data.
+//! - **Hit**: a front read or write of the piece asked for.
+//! - **Miss**: the block's pieces are read from the back memory, the one asked
+//!   for first (none if a write covers the block), and each is written to the
+//!   front when it comes. A read is complete when its piece comes from the
+//!   back, a write when its piece is written to the front.
+//! - A dirty victim is read from the front (tags with the data have it
+//!   already) and written to the back, piece by piece. It stands in a buffer
+//!   meanwhile: the fetch does not wait for it.
+//! - A request to a set in which an earlier one misses, and a miss to a set
+//!   that an earlier request still uses, begins when that one has ended.
+//! - Reads and writes to each memory go in order of their own.
+
+mod params;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+pub use params::{CacheParams, Tags};
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::error::Error;
+use crate::model::{Counters, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::request::{Completion, Kind, Request, Submit};
+use crate::units::Ps;
+use crate::window::{check, count, take_inner};
+use tags::{Found, TagArray};
+
+const PIECE: u64 = 64;
+const NONE: u16 = u16::MAX;
+
+/// What an access to one of the memories is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Front read that brings tag and data.
+    Probe,
+    /// Front access that is the request's own.
+    Demand,
+    /// Front read of a victim's piece.
+    Victim,
+    /// Back write of a victim's piece.
+    WriteBack,
+    /// Back read of a piece.
+    Fetch,
+    /// Front write of a fetched piece.
+    Fill,
+}
+
+const STEPS: [Step; 6] = [
+    Step::Probe,
+    Step::Demand,
+    Step::Victim,
+    Step::WriteBack,
+    Step::Fetch,
+    Step::Fill,
+];
+
+/// Id of an access: transaction, step, piece.
+fn pack(txn: usize, step: Step, piece: u64) -> u64 {
+    (txn as u64) << 16 | (step as u64) << 8 | piece
+}
+
+fn unpack(id: u64) -> (usize, Step, u64) {
+    (
+        (id >> 16) as usize,
+        STEPS[(id >> 8 & 0xff) as usize],
+        id & 0xff,
+    )
+}
+
+/// A request in progress.
+#[derive(Clone, Copy, Debug)]
+struct Txn {
+    used: bool,
+    request: Request,
+    arrival: Ps,
+    block: u64,
+    found: Found,
+    /// Accesses not yet ended.
+    open: u32,
+    /// The request that begins when this one ends.
+    next: u16,
+}
+
+/// One of the two memories with what waits for it.
+struct Side {
+    model: Box<dyn MemoryModel>,
+    /// Reads and writes: earliest time, access.
+    waiting: [VecDeque<(Ps, Request)>; 2],
+}
+
+impl Side {
+    fn new(model: Box<dyn MemoryModel>) -> Side {
+        Side {
+            model,
+            waiting: Default::default(),
+        }
+    }
+
+    fn next(&self) -> Option<Ps> {
+        let heads = self.waiting.iter().filter_map(|w| w.front().map(|h| h.0));
+        heads.chain(self.model.next_event()).min()
+    }
+
+    /// Submits what can be submitted at `t`; whether anything could be tried.
+    fn pump(&mut self, t: Ps) -> Result<bool, Error> {
+        let mut any = false;
+        for w in &mut self.waiting {
+            while let Some((at, r)) = w.front_mut().filter(|h| h.0 <= t) {
+                any = true;
+                match self.model.submit(t, *r)? {
+                    Submit::Accepted => {
+                        w.pop_front();
+                    }
+                    Submit::Busy(until) => *at = until.max(t + Ps(1)),
+                }
+            }
+        }
+        Ok(any)
+    }
+}
+
+/// The cache with both memories. See the [module](self) for the rules.
+pub struct Cache {
+    params: CacheParams,
+    sides: [Side; 2],
+    tags: TagArray,
+    sets: u64,
+    latest: Ps,
+    /// Time up to which the inside has been processed.
+    now: Ps,
+    txns: Vec<Txn>,
+    unused: Vec<u16>,
+    /// Ends of accesses known.
+    ends: BinaryHeap<Reverse<(Ps, u64)>>,
+    /// Ends of requests not yet passed: (time).
+    passing: crate::window::Window,
+    scratch: Vec<Completion>,
+    done: Vec<Completion>,
+    counters: Counters,
+    misses: u64,
+    write_backs: u64,
+    fetches: u64,
+    read_latency: Latency,
+    write_latency: Latency,
+    from: Ps,
+}
+
+const FRONT: usize = 0;
+const BACK: usize = 1;
+
+impl Cache {
+    /// A cache of all of `front` for `back`; both must be at time 0.
+    pub fn new(
+        params: CacheParams,
+        front: Box<dyn MemoryModel>,
+        back: Box<dyn MemoryModel>,
+    ) -> Result<Cache, Error> {
+        params.validate(front.capacity())?;
+        if back.capacity() % params.block_bytes != 0 {
+            return Err(Error::Param {
+                field: "capacity of the back memory",
+                value: back.capacity().to_string(),
+                expected: format!("whole blocks of {} bytes", params.block_bytes),
+            });
+        }
+        let ways = params.ways as usize;
+        let sets = front.capacity() / params.block_bytes / ways as u64;
+        let n = params.transactions as usize;
+        let empty = Txn {
+            used: false,
+            request: Request {
+                id: 0,
+                addr: 0,
+                kind: Kind::Read,
+                bytes: 0,
+            },
+            arrival: Ps::ZERO,
+            block: 0,
+            found: Found {
+                place: 0,
+                hit: false,
+                victim: None,
+            },
+            open: 0,
+            next: NONE,
+        };
+        Ok(Cache {
+            sides: [Side::new(front), Side::new(back)],
+            tags: TagArray::new(sets, ways),
+            sets,
+            latest: Ps::ZERO,
+            now: Ps::ZERO,
+            txns: vec![empty; n],
+            unused: (0..n as u16).rev().collect(),
+            ends: BinaryHeap::with_capacity(4 * n),
+            passing: crate::window::Window::new(n),
+            scratch: Vec::with_capacity(n),
+            done: Vec::with_capacity(n),
+            counters: Counters::default(),
+            misses: 0,
+            write_backs: 0,
+            fetches: 0,
+            read_latency: Latency::default(),
+            write_latency: Latency::default(),
+            from: Ps::ZERO,
+            params,
+        })
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &CacheParams {
+        &self.params
+    }
+
+    fn pieces(&self) -> u64 {
+        self.params.block_bytes / PIECE
+    }
+
+    fn next_inner(&self) -> Option<Ps> {
+        let end = self.ends.peek().map(|e| e.0 .0);
+        [end, self.sides[FRONT].next(), self.sides[BACK].next()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|t| t.max(self.now))
+    }
+
+    /// Puts an access into its queue.
+    fn push(&mut self, side: usize, t: Ps, txn: usize, step: Step, piece: u64) {
+        let x = &self.txns[txn];
+        let b = self.params.block_bytes;
+        let kind = match step {
+            Step::Probe | Step::Victim | Step::Fetch => Kind::Read,
+            Step::WriteBack | Step::Fill => Kind::Write,
+            Step::Demand => x.request.kind,
+        };
+        let base = match (side, step) {
+            (FRONT, _) => x.found.place * b,
+            (_, Step::WriteBack) => x.found.victim.map_or(0, |v| v.block * b),
+            _ => x.block * b,
+        };
+        let own = step == Step::Demand;
+        let addr = base + piece * PIECE + if own { x.request.addr % PIECE } else { 0 };
+        let r = Request {
+            id: pack(txn, step, piece),
+            addr,
+            kind,
+            bytes: if own { x.request.bytes } else { PIECE as u32 },
+        };
+        self.txns[txn].open += 1;
+        self.sides[side].waiting[kind as usize].push_back((t, r));
+    }
+
+    /// A transaction begins.
+    fn start(&mut self, t: Ps, i: usize) {
+        let piece = self.txns[i].request.addr % self.params.block_bytes / PIECE;
+        match self.params.tags {
+            Tags::WithData => self.push(FRONT, t, i, Step::Probe, 0),
+            Tags::Sram { latency } if self.txns[i].found.hit => {
+                self.push(FRONT, t + latency, i, Step::Demand, piece);
+            }
+            Tags::Sram { latency } => {
+                let t = t + latency;
+                if self.txns[i].found.victim.is_some_and(|v| v.dirty) {
+                    for p in 0..self.pieces() {
+                        self.push(FRONT, t, i, Step::Victim, p);
+                    }
+                }
+                self.fetch(t, i, piece);
+            }
+        }
+    }
+
+    /// The part of a miss that brings the block.
+    fn fetch(&mut self, t: Ps, i: usize, piece: u64) {
+        let r = self.txns[i].request;
+        if r.kind == Kind::Write && u64::from(r.bytes) == self.params.block_bytes {
+            self.push(FRONT, t, i, Step::Demand, piece);
+            return;
+        }
+        self.fetches += 1;
+        let n = self.pieces();
+        for k in 0..n {
+            self.push(BACK, t, i, Step::Fetch, (piece + k) % n);
+        }
+    }
+
+    /// An access has ended.
+    fn end(&mut self, t: Ps, id: u64) {
+        let (i, step, piece) = unpack(id);
+        let x = self.txns[i];
+        let own = x.request.addr % self.params.block_bytes / PIECE == piece;
+        self.txns[i].open -= 1;
+        match step {
+            Step::Probe => match (x.found.hit, x.request.kind) {
+                (true, Kind::Read) => self.complete(t, i),
+                (true, Kind::Write) => self.push(FRONT, t, i, Step::Demand, piece),
+                (false, _) => {
+                    if x.found.victim.is_some_and(|v| v.dirty) {
+                        self.push(BACK, t, i, Step::WriteBack, piece);
+                    }
+                    self.fetch(t, i, piece);
+                }
+            },
+            Step::Demand => self.complete(t, i),
+            Step::Victim => self.push(BACK, t, i, Step::WriteBack, piece),
+            Step::WriteBack => self.write_backs += 1,
+            Step::Fetch => {
+                self.push(FRONT, t, i, Step::Fill, piece);
+                if own && x.request.kind == Kind::Read {
+                    self.complete(t, i);
+                }
+            }
+            Step::Fill if own && x.request.kind == Kind::Write => self.complete(t, i),
+            Step::Fill => {}
+        }
+        if self.txns[i].open == 0 {
+            self.txns[i].used = false;
+            self.unused.push(i as u16);
+            let next = std::mem::replace(&mut self.txns[i].next, NONE);
+            if next != NONE {
+                self.start(t, next as usize);
+            }
+        }
+    }
+
+    fn complete(&mut self, t: Ps, i: usize) {
+        let x = &self.txns[i];
+        let l = t.saturating_sub(x.arrival);
+        match x.request.kind {
+            Kind::Read => self.read_latency.add(l),
+            Kind::Write => self.write_latency.add(l),
+        }
+        self.passing.push(t);
+        self.done.push(Completion {
+            id: x.request.id,
+            kind: x.request.kind,
+            accepted_at: x.arrival,
+            done_at: t,
+            row_hit: x.found.hit,
+        });
+    }
+
+    /// Everything inside that happens before `t`.
+    fn settle(&mut self, t: Ps) -> Result<(), Error> {
+        while let Some(e) = self.next_inner().filter(|e| *e < t) {
+            self.now = e;
+            let mut any = false;
+            while self.ends.peek().is_some_and(|x| x.0 .0 <= e) {
+                if let Some(Reverse((_, id))) = self.ends.pop() {
+                    self.end(e, id);
+                    any = true;
+                }
+            }
+            for s in &mut self.sides {
+                any |= s.pump(e)?;
+                if !any && s.model.next_event().is_some_and(|n| n <= e) {
+                    s.model.advance_to(e + Ps(1))?;
+                }
+            }
+            self.collect();
+        }
+        for s in &mut self.sides {
+            s.model.advance_to(t)?;
+        }
+        self.collect();
+        self.now = self.now.max(t);
+        self.passing.pass(t);
+        Ok(())
+    }
+
+    fn collect(&mut self) {
+        for s in &mut self.sides {
+            s.model.drain(&mut self.scratch);
+        }
+        for c in self.scratch.drain(..) {
+            self.ends.push(Reverse((c.done_at, c.id)));
+        }
+    }
+
+    /// The newest request in progress that one to this block has to wait for.
+    fn conflict(&self, set: u64, hit: bool) -> Option<usize> {
+        let mut found: Option<usize> = None;
+        for (i, x) in self.txns.iter().enumerate() {
+            // Only the end of a chain can be followed: those before it have
+            // a follower already.
+            if x.used && x.next == NONE && x.block % self.sets == set && !(hit && x.found.hit) {
+                found = Some(i);
+            }
+        }
+        found
+    }
+}
+
+impl MemoryModel for Cache {
+    /// That of the back memory.
+    fn capacity(&self) -> u64 {
+        self.sides[BACK].model.capacity()
+    }
+
+    fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
+        check(&r, self.capacity())?;
+        self.advance_to(at)?;
+        let at = self.latest;
+        let Some(i) = self.unused.pop() else {
+            let next = self.next_inner().unwrap_or(at).max(at);
+            return Ok(Submit::Busy(next + Ps(1)));
+        };
+        count(&mut self.counters, &r);
+        let block = r.addr / self.params.block_bytes;
+        let found = self.tags.access(block, r.kind == Kind::Write);
+        self.counters.row_hits += u64::from(found.hit);
+        self.counters.row_misses += u64::from(!found.hit);
+        self.misses += u64::from(!found.hit);
+        let before = self.conflict(block % self.sets, found.hit);
+        let i = i as usize;
+        self.txns[i] = Txn {
+            used: true,
+            request: r,
+            arrival: at,
+            block,
+            found,
+            open: 0,
+            next: NONE,
+        };
+        match before {
+            Some(b) => self.txns[b].next = i as u16,
+            None => self.start(at, i),
+        }
+        Ok(Submit::Accepted)
+    }
+
+    fn next_event(&self) -> Option<Ps> {
+        let inner = self.next_inner().map(|t| t + Ps(1));
+        [inner, self.passing.first()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|t| t.max(self.latest))
+    }
+
+    fn advance_to(&mut self, t: Ps) -> Result<(), Error> {
+        if t > Ps::MAX_TIME {
+            return Err(Error::TooLate(t));
+        }
+        self.latest = self.latest.max(t);
+        self.settle(self.latest)
+    }
+
+    fn drain(&mut self, into: &mut Vec<Completion>) {
+        into.append(&mut self.done);
+    }
+
+    /// The region "cache" has the requests, with hits and misses of the cache
+    /// as those of rows; "front." and "back." have what the memories report.
+    fn report(&self, at: Ps) -> ModelStats {
+        let to = self.latest.max(at);
+        let region = RegionStats {
+            name: "cache".to_owned(),
+            counters: self.counters,
+            read_latency: self.read_latency.clone(),
+            write_latency: self.write_latency.clone(),
+            energy: None,
+            wear: None,
+        };
+        let mut s = ModelStats {
+            name: "cache".to_owned(),
+            from: self.from,
+            to,
+            clock: self.clock(),
+            regions: vec![region],
+            ..ModelStats::default()
+        };
+        for (k, v) in [
+            ("cache_hits", self.counters.row_hits),
+            ("cache_misses", self.misses),
+            ("written_back_bytes", self.write_backs * PIECE),
+            ("blocks_fetched", self.fetches),
+        ] {
+            s.counters.insert(k.to_owned(), v as f64);
+        }
+        for (name, side) in ["front", "back"].iter().zip(&self.sides) {
+            take_inner(&mut s, name, side.model.report(to));
+        }
+        s
+    }
+
+    fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
+        self.advance_to(at)?;
+        for s in &mut self.sides {
+            s.model.reset_stats(self.latest)?;
+        }
+        self.counters = Counters::default();
+        self.read_latency = Latency::default();
+        self.write_latency = Latency::default();
+        (self.misses, self.write_backs, self.fetches) = (0, 0, 0);
+        self.from = self.latest;
+        Ok(())
+    }
+
+    /// That of the front memory.
+    fn clock(&self) -> Ps {
+        self.sides[FRONT].model.clock()
+    }
+
+    /// Keys are "front.key" and "back.key".
+    fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
+        let side = match key.split_once('.') {
+            Some(("front", rest)) => Some((FRONT, rest)),
+            Some(("back", rest)) => Some((BACK, rest)),
+            _ => None,
+        };
+        match side {
+            Some((i, rest)) => self.sides[i].model.set_parameter(at, rest, value),
+            None => Err(Error::Unsupported {
+                model: "cache".to_owned(),
+                what: format!("parameter {key}: write \"front.key\" or \"back.key\""),
+            }),
+        }
+    }
+}

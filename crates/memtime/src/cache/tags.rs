@@ -1,0 +1,112 @@
+//! Which blocks the cache holds.
+
+/// A block that had to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Victim {
+    pub block: u64,
+    pub dirty: bool,
+}
+
+/// What a lookup found; the block is in `way` afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Number of the place in the front memory, in blocks.
+    pub place: u64,
+    pub hit: bool,
+    /// Of a miss, unless the place was empty.
+    pub victim: Option<Victim>,
+}
+
+/// Tags of all sets: block number and dirty bit.
+#[derive(Clone, Debug)]
+pub(super) struct TagArray {
+    sets: u64,
+    ways: usize,
+    /// Block number plus one, twice, plus one if dirty; 0: empty. By place.
+    tags: Vec<u64>,
+    /// Rank of recency of each place in its set, 0 the newest.
+    ranks: Vec<u8>,
+}
+
+impl TagArray {
+    pub fn new(sets: u64, ways: usize) -> TagArray {
+        let n = sets as usize * ways;
+        TagArray {
+            sets,
+            ways,
+            tags: vec![0; n],
+            ranks: (0..n).map(|i| (i % ways) as u8).collect(),
+        }
+    }
+
+    /// Looks a block up, brings it in if it is not there, marks it as newest
+    /// and, for a write, as dirty.
+    pub fn access(&mut self, block: u64, write: bool) -> Found {
+        let base = (block % self.sets) as usize * self.ways;
+        let set = &mut self.tags[base..base + self.ways];
+        let ranks = &mut self.ranks[base..base + self.ways];
+        let at = set.iter().position(|t| t >> 1 == block + 1);
+        let way = at.unwrap_or_else(|| {
+            let last = self.ways as u8 - 1;
+            ranks.iter().position(|r| *r == last).unwrap_or(0)
+        });
+        let old = set[way];
+        let victim = (at.is_none() && old != 0).then(|| Victim {
+            block: (old >> 1) - 1,
+            dirty: old & 1 != 0,
+        });
+        let keep = if at.is_some() { old & 1 } else { 0 };
+        set[way] = (block + 1) << 1 | keep | u64::from(write);
+        let rank = ranks[way];
+        for r in ranks.iter_mut() {
+            *r += u8::from(*r < rank);
+        }
+        ranks[way] = 0;
+        Found {
+            place: (base + way) as u64,
+            hit: at.is_some(),
+            victim,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against sets kept as lists, newest first.
+        #[test]
+        fn equals_lists(
+            ops in prop::collection::vec((0u64..64, any::<bool>()), 1..300),
+            sets in 1u64..5, ways in 1usize..5,
+        ) {
+            let mut t = TagArray::new(sets, ways);
+            let mut lists: Vec<Vec<(u64, bool)>> = vec![Vec::new(); sets as usize];
+            let mut places = std::collections::BTreeMap::new();
+            for (block, write) in ops {
+                let l = &mut lists[(block % sets) as usize];
+                let i = l.iter().position(|e| e.0 == block);
+                let f = t.access(block, write);
+                prop_assert_eq!(f.hit, i.is_some());
+                let dirty = i.map(|i| l.remove(i).1).unwrap_or(false) || write;
+                let mut victim = None;
+                if l.len() == ways {
+                    let (block, dirty) = l.pop().unwrap();
+                    victim = Some(Victim { block, dirty });
+                    places.remove(&block);
+                }
+                l.insert(0, (block, dirty));
+                prop_assert_eq!(f.victim, victim);
+                prop_assert_eq!(f.place / ways as u64, block % sets);
+                let before = places.insert(block, f.place);
+                prop_assert!(before.is_none() || before == Some(f.place));
+                let mut all: Vec<_> = places.values().collect();
+                all.sort();
+                all.dedup();
+                prop_assert_eq!(all.len(), places.len(), "no two blocks in one place");
+            }
+        }
+    }
+}
