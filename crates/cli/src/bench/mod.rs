@@ -2,6 +2,7 @@
 
 mod capture;
 mod rows;
+mod speed;
 
 pub use rows::{find, Benchmark, Cell, Op, Row, BENCHMARKS, OPS};
 
@@ -28,6 +29,7 @@ const QUICK: u32 = 512;
 pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Exit> {
     match command {
         BenchCommand::Board(a) => board(a, messages),
+        BenchCommand::Speed(a) => speed::command(a, messages),
     }
 }
 
