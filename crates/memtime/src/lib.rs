@@ -14,7 +14,6 @@
 //! - [`request`]: requests and completions, common to all controllers.
 
 pub mod board;
-pub mod checker;
 pub mod cache;
 pub mod cxl;
 pub mod dram;
