@@ -15,6 +15,7 @@
 
 pub mod board;
 pub mod cache;
+pub mod checker;
 pub mod cxl;
 pub mod dram;
 pub mod error;
