@@ -49,19 +49,18 @@ lint: setup ## Formatting, clippy, rules of the house
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	python3 scripts/check.py
+	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	@for f in .ci/run scripts/*.sh guest/init/init; do sh -n $$f || exit 1; done
 
 bench: build ## Speed of the emulator
-	cargo run --release -p nagori-hart --example mips
-	@echo '== Debian from reset to power-off, one short command =='
-	@bash -c 'time $(NAGORI) --quiet boot --append quiet --run true'
+	$(NAGORI) bench speed
 
 docs: ## The tables and the picture of README.md, measured anew
 	cargo build --release -p nagori-cli
 	$(NAGORI) bench board --plot docs/board.svg
 
-fuzz-smoke: ## A minute of fuzzing, where fuzz/ is set up
-	@if [ -f fuzz/Makefile ]; then $(MAKE) -C fuzz smoke; else echo 'there is no fuzz/Makefile'; exit 1; fi
+fuzz-smoke: setup ## A minute of fuzzing on the stable toolchain
+	$(MAKE) -C fuzz smoke
 
 clean: ## Remove what was built
 	rm -rf build

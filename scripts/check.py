@@ -69,7 +69,7 @@ def check_dependencies():
 def check_files():
     for name in run("git", "ls-files").splitlines():
         path = ROOT / name
-        if name in UNREAD or not path.is_file():
+        if path.name in UNREAD or not path.is_file():
             continue
         try:
             text = path.read_text()
