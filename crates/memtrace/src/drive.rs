@@ -1,0 +1,504 @@
+//! Plays a trace into a memory model.
+//!
+//! Latencies are those of the requester: from the time at which the memory
+//! took the request (saturated, dependent), or at which the trace or the pace
+//! wanted it (paced, timestamped: then the wait for a full queue counts), to
+//! its completion. They are what queues, controller and device cost together.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use nagori_memtime::request::{Completion, Kind, Request, Submit};
+use nagori_memtime::{MemoryModel, Ps};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::measure::{Latencies, LatencySummary, Point, Series};
+use crate::record::{Record, Source, Times};
+
+/// When requests are submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As fast as the memory takes them, at most this many a clock of the memory.
+    Saturated {
+        /// Requests a clock, at least 1.
+        per_clock: u32,
+    },
+    /// Each one this long after the completion of the one before, as in a
+    /// walk along a list.
+    Dependent {
+        /// Time from a completion to the next request.
+        think: Ps,
+    },
+    /// One every so often, whatever the memory does.
+    Paced {
+        /// From one request to the next.
+        interval: Ps,
+    },
+    /// When the trace says.
+    Timestamped {
+        /// Length of a cycle, for traces that count cycles; `None`: a clock
+        /// of the memory. Ticks of a known length are not changed.
+        cycle: Option<Ps>,
+    },
+}
+
+/// How to play a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// When requests are submitted.
+    pub mode: Mode,
+    /// Requests under way at the same time, at most; `None`: what the memory takes.
+    pub outstanding: Option<u32>,
+    /// Accesses to play, at most.
+    pub limit: Option<u64>,
+    /// Subtracted from all addresses.
+    pub base: u64,
+    /// Takes addresses modulo the capacity; otherwise those beyond it are errors.
+    pub wrap: bool,
+}
+
+impl Options {
+    /// All of a trace, saturated, its addresses as they are.
+    pub fn new(mode: Mode) -> Options {
+        Options {
+            mode,
+            outstanding: None,
+            limit: None,
+            base: 0,
+            wrap: false,
+        }
+    }
+}
+
+/// What came out, as the requester sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Accesses of the trace that were played.
+    pub records: u64,
+    /// Accesses that were left out as neither reads nor writes.
+    pub skipped: u64,
+    /// Requests: accesses that cross a 64-byte line make several.
+    pub requests: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Writes among them.
+    pub writes: u64,
+    /// Bytes of the reads.
+    pub read_bytes: u64,
+    /// Bytes of the writes.
+    pub write_bytes: u64,
+    /// First request.
+    pub from: Ps,
+    /// Last completion.
+    pub to: Ps,
+    /// Clock of the memory.
+    pub clock: Ps,
+    /// Clocks from the first request to the last completion.
+    pub cycles: u64,
+    /// Requests that had to wait for a full queue or for others under way.
+    pub delayed: u64,
+    /// Longest of these waits.
+    pub longest_delay: Ps,
+    /// Latencies of the reads.
+    pub read_latency: LatencySummary,
+    /// Latencies of the writes.
+    pub write_latency: LatencySummary,
+    /// Bytes over time.
+    pub bandwidth: Vec<Point>,
+    /// Written bytes by address: the memory in up to 1024 equal parts.
+    pub write_map: WriteMap,
+}
+
+/// Written bytes by address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteMap {
+    /// Bytes of memory in a part.
+    pub part_bytes: u64,
+    /// Written bytes of each part, from address 0 on.
+    pub written: Vec<u64>,
+}
+
+impl WriteMap {
+    fn new(capacity: u64) -> WriteMap {
+        let part = capacity.div_ceil(MAP_PARTS).next_power_of_two().max(64);
+        WriteMap {
+            part_bytes: part,
+            written: vec![0; capacity.div_ceil(part) as usize],
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, addr: u64, bytes: u32) {
+        let i = (addr >> self.part_bytes.trailing_zeros()) as usize;
+        if let Some(w) = self.written.get_mut(i) {
+            *w += u64::from(bytes);
+        }
+    }
+}
+
+/// Parts of a [`WriteMap`], at most.
+const MAP_PARTS: u64 = 1024;
+
+/// Requests between two calls of the progress function, and between two
+/// collections of completions.
+const PROGRESS_EVERY: u64 = 1 << 14;
+const DRAIN_EVERY: usize = 32;
+
+/// A request under way: when it counts from, and its bytes; 0 bytes: complete.
+type Pending = (Ps, u32);
+
+struct Driver<'m> {
+    model: &'m mut dyn MemoryModel,
+    options: Options,
+    clock: Ps,
+    now: Ps,
+    /// Requests submitted in this clock.
+    in_clock: u32,
+    first: Option<Ps>,
+    last: Ps,
+    pending: VecDeque<Pending>,
+    /// Id of the front of `pending`.
+    front: u64,
+    next_id: u64,
+    /// Submitted, completion not known.
+    open: u64,
+    /// Ends that are known but may lie ahead; only kept with a limit.
+    ends: BinaryHeap<Reverse<Ps>>,
+    /// End of the request determined last.
+    end: Ps,
+    done: Vec<Completion>,
+    since_drain: usize,
+    read: Latencies,
+    write: Latencies,
+    bytes: [u64; 2],
+    delayed: u64,
+    longest_delay: Ps,
+    series: Series,
+    map: WriteMap,
+}
+
+/// Called now and then with the model and the number of requests so far: for
+/// progress, and to take the commands logged. False ends the run.
+pub type Watch<'w> = &'w mut dyn FnMut(&mut dyn MemoryModel, u64) -> Result<bool, Error>;
+
+/// Plays `source` into `model`, which must be at its beginning, until all is
+/// complete. `watch` is called once more at the end. If it says false, the
+/// run ends with [`Error::Interrupted`].
+pub fn run(
+    model: &mut dyn MemoryModel,
+    source: &mut dyn Source,
+    options: Options,
+    watch: Watch<'_>,
+) -> Result<Outcome, Error> {
+    check(&options, source)?;
+    let clock = model.clock();
+    let tick = match (options.mode, source.times()) {
+        (_, Times::Ticks(p)) => p,
+        (Mode::Timestamped { cycle: Some(c) }, _) => c,
+        _ => clock,
+    };
+    let capacity = model.capacity();
+    let mut d = Driver {
+        model,
+        options,
+        clock,
+        now: Ps::ZERO,
+        in_clock: 0,
+        first: None,
+        last: Ps::ZERO,
+        pending: VecDeque::new(),
+        front: 0,
+        next_id: 0,
+        open: 0,
+        ends: BinaryHeap::new(),
+        end: Ps::ZERO,
+        done: Vec::new(),
+        since_drain: 0,
+        read: Latencies::default(),
+        write: Latencies::default(),
+        bytes: [0; 2],
+        delayed: 0,
+        longest_delay: Ps::ZERO,
+        series: Series::new(Ps::ZERO),
+        map: WriteMap::new(capacity),
+    };
+    let mut records = 0u64;
+    let mut time_before = 0;
+    let mut reported = 0;
+    while options.limit.is_none_or(|l| records < l) {
+        let Some(r) = source.next()? else { break };
+        records += 1;
+        let malformed = |what: String| Error::Malformed {
+            name: source.name().to_owned(),
+            place: source.place(),
+            what,
+        };
+        let wanted = match options.mode {
+            Mode::Timestamped { .. } => {
+                if r.time < time_before {
+                    return Err(malformed(format!(
+                        "the time goes back from {time_before} to {}; the timestamped mode needs times in order",
+                        r.time
+                    )));
+                }
+                time_before = r.time;
+                r.time.checked_mul(tick.0)
+            }
+            Mode::Paced { interval } => (records - 1).checked_mul(interval.0),
+            _ => Some(0),
+        };
+        let wanted = wanted.map(Ps).filter(|&t| t <= Ps::MAX_TIME);
+        let wanted =
+            wanted.ok_or_else(|| malformed("the time is too late for the model".into()))?;
+        let mut addr = r.addr.checked_sub(options.base).ok_or_else(|| {
+            malformed(format!(
+                "the address {:#x} is below the base {:#x}",
+                r.addr, options.base
+            ))
+        })?;
+        let mut left = r.bytes;
+        while left > 0 {
+            if options.wrap {
+                addr %= capacity;
+            }
+            let n = left.min(64 - (addr % 64) as u32);
+            let piece = Record {
+                addr,
+                bytes: n,
+                ..r
+            };
+            d.submit(wanted, &piece, source)?;
+            left -= n;
+            addr = addr.checked_add(n.into()).unwrap_or(u64::MAX);
+        }
+        if d.next_id - reported >= PROGRESS_EVERY {
+            reported = d.next_id;
+            if !watch(d.model, reported)? {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+    d.finish(source)?;
+    if !watch(d.model, d.next_id)? {
+        return Err(Error::Interrupted);
+    }
+    let from = d.first.unwrap_or(Ps::ZERO);
+    let to = d.last.max(from);
+    Ok(Outcome {
+        records,
+        skipped: source.skipped(),
+        requests: d.next_id,
+        reads: d.read.count(),
+        writes: d.write.count(),
+        read_bytes: d.bytes[0],
+        write_bytes: d.bytes[1],
+        from,
+        to,
+        clock,
+        cycles: (to - from).clocks_ceil(clock),
+        delayed: d.delayed,
+        longest_delay: d.longest_delay,
+        read_latency: d.read.summary(),
+        write_latency: d.write.summary(),
+        bandwidth: d.series.points(to),
+        write_map: d.map,
+    })
+}
+
+fn check(o: &Options, source: &dyn Source) -> Result<(), Error> {
+    let wrong = |text: &str| Err(Error::Option(text.into()));
+    if o.outstanding == Some(0) {
+        return wrong("0 requests under way: at least 1 is needed");
+    }
+    match o.mode {
+        Mode::Saturated { per_clock: 0 } => wrong("0 requests a clock: at least 1 is needed"),
+        Mode::Paced { interval: Ps(0) } => {
+            wrong("an interval of 0: take the saturated mode for as many as possible")
+        }
+        Mode::Timestamped { cycle: Some(Ps(0)) } => wrong("a cycle of 0 ps"),
+        Mode::Timestamped { .. } if source.times() == Times::None => Err(Error::Format {
+            name: source.name().to_owned(),
+            what: "the timestamped mode needs a trace with times".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl Driver<'_> {
+    fn submit(&mut self, wanted: Ps, r: &Record, source: &dyn Source) -> Result<(), Error> {
+        let mut at = self.earliest(wanted, source)?;
+        let request = Request {
+            id: self.next_id,
+            addr: r.addr,
+            kind: r.kind,
+            bytes: r.bytes,
+        };
+        loop {
+            match self.model.submit(at, request) {
+                Ok(Submit::Accepted) => break,
+                // A clock later at least, so that a wrong answer cannot stop us.
+                Ok(Submit::Busy(until)) => at = until.max(at + self.clock),
+                Err(e) => return Err(model_error(e, source)),
+            }
+        }
+        let counts_from = match self.options.mode {
+            Mode::Saturated { .. } | Mode::Dependent { .. } => at,
+            Mode::Paced { .. } | Mode::Timestamped { .. } => wanted,
+        };
+        if at > counts_from {
+            self.delayed += 1;
+            self.longest_delay = self.longest_delay.max(at - counts_from);
+        }
+        match at > self.now || self.first.is_none() {
+            true => self.in_clock = 1,
+            false => self.in_clock += 1,
+        }
+        self.now = at;
+        if self.first.is_none() {
+            self.first = Some(at);
+            self.series = Series::new(at);
+        }
+        self.bytes[usize::from(r.kind == Kind::Write)] += u64::from(r.bytes);
+        if r.kind == Kind::Write {
+            self.map.add(r.addr, r.bytes);
+        }
+        self.pending.push_back((counts_from, r.bytes));
+        self.next_id += 1;
+        self.open += 1;
+        self.since_drain += 1;
+        if self.since_drain >= DRAIN_EVERY {
+            self.collect(source)?;
+        }
+        Ok(())
+    }
+
+    /// When the next request can be tried.
+    fn earliest(&mut self, wanted: Ps, source: &dyn Source) -> Result<Ps, Error> {
+        let mut at = match self.options.mode {
+            Mode::Dependent { think } => {
+                self.wait_below(1, source)?;
+                match self.first {
+                    Some(_) => self.end + think,
+                    None => Ps::ZERO,
+                }
+            }
+            Mode::Saturated { per_clock } if self.in_clock >= per_clock => self.now + self.clock,
+            Mode::Saturated { .. } => self.now,
+            Mode::Paced { .. } | Mode::Timestamped { .. } => wanted,
+        };
+        at = at.max(self.now);
+        if let Some(n) = self.options.outstanding {
+            while self.ends.peek().is_some_and(|e| e.0 <= at) {
+                self.ends.pop();
+            }
+            at = at.max(self.wait_below(n.into(), source)?);
+        }
+        Ok(at)
+    }
+
+    /// Waits until fewer than `n` requests are under way; returns when.
+    fn wait_below(&mut self, n: u64, source: &dyn Source) -> Result<Ps, Error> {
+        let mut at = Ps::ZERO;
+        self.collect(source)?;
+        while self.open + self.ends.len() as u64 >= n {
+            let event = match self.open {
+                0 => None,
+                _ => self.model.next_event(),
+            };
+            match (self.ends.peek(), event) {
+                (Some(&Reverse(end)), e) if e.is_none_or(|e| end < e) => {
+                    at = end;
+                    self.ends.pop();
+                }
+                (_, Some(e)) => self.advance(e, source)?,
+                (_, None) => return Err(self.lost()),
+            }
+        }
+        Ok(at)
+    }
+
+    fn advance(&mut self, to: Ps, source: &dyn Source) -> Result<(), Error> {
+        self.model
+            .advance_to(to)
+            .map_err(|e| model_error(e, source))?;
+        self.collect(source)
+    }
+
+    fn lost(&self) -> Error {
+        Error::Option(format!(
+            "the memory model has nothing left to do, but {} requests are not complete (an error of the model)",
+            self.open
+        ))
+    }
+
+    /// Takes completions into account.
+    fn collect(&mut self, source: &dyn Source) -> Result<(), Error> {
+        self.since_drain = 0;
+        self.model.drain(&mut self.done);
+        let keep_ends = self.options.outstanding.is_some()
+            || matches!(self.options.mode, Mode::Dependent { .. });
+        for c in self.done.drain(..) {
+            let i = c.id.wrapping_sub(self.front);
+            let slot = usize::try_from(i)
+                .ok()
+                .and_then(|i| self.pending.get_mut(i));
+            let Some((from, bytes)) = slot.filter(|s| s.1 > 0) else {
+                return Err(Error::Model {
+                    name: source.name().to_owned(),
+                    place: source.place(),
+                    source: nagori_memtime::Error::Snapshot(format!(
+                        "completion of request {}, which is not under way",
+                        c.id
+                    )),
+                    remedy: "",
+                });
+            };
+            let latency = c.done_at.saturating_sub(*from);
+            let write = c.kind == Kind::Write;
+            match write {
+                false => self.read.add(latency),
+                true => self.write.add(latency),
+            }
+            self.series.add(c.done_at, write, *bytes);
+            *bytes = 0;
+            self.end = c.done_at;
+            self.last = self.last.max(c.done_at);
+            self.open -= 1;
+            if keep_ends {
+                self.ends.push(Reverse(c.done_at));
+            }
+        }
+        while self.pending.front().is_some_and(|p| p.1 == 0) {
+            self.pending.pop_front();
+            self.front += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, source: &dyn Source) -> Result<(), Error> {
+        self.collect(source)?;
+        while self.open > 0 {
+            match self.model.next_event() {
+                Some(t) => self.advance(t, source)?,
+                None => return Err(self.lost()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn model_error(e: nagori_memtime::Error, source: &dyn Source) -> Error {
+    let remedy = match e {
+        nagori_memtime::Error::OutOfRange { .. } => {
+            "; --base subtracts a base address, --wrap takes addresses modulo the capacity"
+        }
+        _ => "",
+    };
+    Error::Model {
+        name: source.name().to_owned(),
+        place: source.place(),
+        source: e,
+        remedy,
+    }
+}

@@ -1,0 +1,153 @@
+//! The formats of traces, and how they are told from one another.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{binary, gem5, text};
+
+/// A trace format. Sources: the readers of Ramulator 2 (`LoadStoreTrace`,
+/// `ReadWriteTrace`), DRAMsim3 (`TraceBasedCPU`), NVMain (`NVMainTraceReader`)
+/// and gem5 (`packet.proto`, `decode_packet_trace.py`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Format {
+    /// Ramulator 2 `LoadStoreTrace`: `LD addr` or `ST addr`.
+    Ramulator,
+    /// Ramulator 2 `ReadWriteTrace`: `R v,v,...` or `W v,v,...`, a DRAM address vector.
+    RamulatorVector,
+    /// DRAMsim3: `addr op cycle`.
+    Dramsim3,
+    /// NVMain: `cycle R|W addr data [old data] [thread]`.
+    Nvmain,
+    /// gem5 packet trace as protocol buffers.
+    Gem5,
+    /// gem5 packet trace as gem5's decoder prints it: `[id,]r|w,addr,size[,flags],tick[,pc]`.
+    Gem5Text,
+    /// Our compact binary format, see [`binary`].
+    Nagori,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Format; 7] = [
+        Format::Ramulator,
+        Format::RamulatorVector,
+        Format::Dramsim3,
+        Format::Nvmain,
+        Format::Gem5,
+        Format::Gem5Text,
+        Format::Nagori,
+    ];
+
+    /// Name on command lines and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Ramulator => "ramulator",
+            Format::RamulatorVector => "ramulator-vector",
+            Format::Dramsim3 => "dramsim3",
+            Format::Nvmain => "nvmain",
+            Format::Gem5 => "gem5",
+            Format::Gem5Text => "gem5-text",
+            Format::Nagori => "nagori",
+        }
+    }
+
+    /// What a line looks like, or what the file is.
+    pub const fn form(self) -> &'static str {
+        match self {
+            Format::Ramulator => "'LD addr' or 'ST addr' (decimal, or hexadecimal with 0x)",
+            Format::RamulatorVector => "'R v,v,...' or 'W v,v,...' (decimal, channel first)",
+            Format::Dramsim3 => "'addr READ|WRITE cycle' (addr hexadecimal)",
+            Format::Nvmain => "'cycle R|W addr [data [old-data] [thread]]' (addr hexadecimal)",
+            Format::Gem5 => "a gem5 packet trace in protocol buffers",
+            Format::Gem5Text => "'[id,]r|w,addr,size[,flags],tick[,pc]' (decimal)",
+            Format::Nagori => "a Nagori binary trace",
+        }
+    }
+
+    /// Whether a line is a record.
+    pub const fn is_text(self) -> bool {
+        !matches!(self, Format::Gem5 | Format::Nagori)
+    }
+
+    /// Whether records carry a time.
+    pub const fn has_times(self) -> bool {
+        !matches!(self, Format::Ramulator | Format::RamulatorVector)
+    }
+
+    /// The format of a (decompressed) file that begins with `head`. All are
+    /// told apart by a magic number or by the form of the first line that is
+    /// not blank.
+    pub fn detect(head: &[u8]) -> Option<Format> {
+        if head.starts_with(&binary::MAGIC) {
+            return Some(Format::Nagori);
+        }
+        if head.starts_with(&gem5::MAGIC) {
+            return Some(Format::Gem5);
+        }
+        let line = head
+            .split(|&b| b == b'\n')
+            .map(|l| l.trim_ascii())
+            .find(|l| !l.is_empty())?;
+        if text::is_nvmain_version(line) {
+            return Some(Format::Nvmain);
+        }
+        Format::ALL
+            .into_iter()
+            .filter(|f| f.is_text())
+            .find(|&f| text::fits(f, line))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Format, String> {
+        Format::ALL
+            .into_iter()
+            .find(|f| f.name() == s)
+            .ok_or_else(|| {
+                let names: Vec<_> = Format::ALL.iter().map(|f| f.name()).collect();
+                format!("expected one of {}", names.join(", "))
+            })
+    }
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip (RFC 1952).
+    Gzip,
+    /// Zstandard (RFC 8878).
+    Zstd,
+}
+
+impl Compression {
+    /// By the first bytes of a file.
+    pub fn detect(head: &[u8]) -> Compression {
+        if head.starts_with(&[0x1f, 0x8b]) {
+            Compression::Gzip
+        } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+            Compression::Zstd
+        } else {
+            Compression::None
+        }
+    }
+
+    /// By a file's name: `.gz`, `.zst`.
+    pub fn of_name(name: &str) -> Compression {
+        if name.ends_with(".gz") {
+            Compression::Gzip
+        } else if name.ends_with(".zst") {
+            Compression::Zstd
+        } else {
+            Compression::None
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Memory traces: what a simulator of main memory is fed with, and the
+//! driver that feeds it.
+//!
+//! - [`Format`]: the formats of Ramulator 2, DRAMsim3, NVMain and gem5, and a
+//!   compact binary one of our own; all may be compressed (gzip, zstd);
+//! - [`input::open`]: reads any of them as a stream, in constant memory;
+//! - [`output::Writer`]: writes them;
+//! - [`gen`]: makes traces of known patterns from a seed;
+//! - [`drive`]: plays a trace into a [`MemoryModel`](nagori_memtime::MemoryModel)
+//!   and measures what the requester sees.
+//!
+//! Nothing is guessed: a line that does not fit its format is an error that
+//! names file and line, and so is data that ends too early.
+#![forbid(unsafe_code)]
+
+pub mod binary;
+pub mod drive;
+pub mod error;
+pub mod format;
+pub mod gem5;
+pub mod gen;
+pub mod input;
+pub mod measure;
+pub mod output;
+pub mod random;
+pub mod record;
+pub mod text;
+
+pub use error::Error;
+pub use format::Format;
+pub use record::{Record, Source, Times};
