@@ -1,15 +1,62 @@
 //! The general controller for DRAM-like devices described as data.
+//!
+//! # Rules of one clock of a channel, in this order
+//! 1. **Arrivals** of this clock are seen. A read all of whose bytes are in a
+//!    queued write, and whatever joins a queued request of the same burst,
+//!    has been taken care of when it was submitted.
+//! 2. **Refresh.** A rank owes one more for every interval that has ended. It
+//!    is *refreshing* when it owes more than may be put off, or owes one and
+//!    has no requests. Its banks (or the bank whose turn it is) get no
+//!    commands for requests or by the page policy then; what is open is
+//!    precharged, then the refresh is issued.
+//! 3. **Queue.** Writes begin to be served at the high mark, or without reads;
+//!    reads at the low mark if there are any, or without writes.
+//! 4. **One command**, the first of the following that all rules of the device
+//!    allow in this clock; equal ones by age (rank, bank).
+//!    - for refresh;
+//!    - for starving requests: the oldest of its bank and queue that has
+//!      waited for the limit. Nothing else is done for the bank's requests;
+//!    - reads or writes of open rows, the oldest of every bank;
+//!    - activation for the oldest request of a closed bank; precharge for the
+//!      oldest request of a bank if it wants another row than the open one
+//!      and no request wants the open one (`keep_rows`), or it is older than
+//!      those that do (otherwise). With `order = age_first` these are
+//!      equal to reads and writes;
+//!    - precharge by the page policy.
+//!
+//! Only requests of the queue being served count in 4. A bank that has reached
+//! `hit_cap` serves no hits while its oldest request wants another row.
+//!
+//! An auto-precharge is a precharge at the first clock at which the rules of
+//! scope bank allow one; for statistics the row is closed with the command.
+//!
+//! The engine computes the next clock at which anything can happen and goes
+//! there; `reference` in the tests does the same clock by clock.
 
+mod bank;
+mod channel;
+mod controller;
+mod energy;
 pub mod expr;
+mod legality;
+mod mapping;
 pub mod params;
 pub mod preset;
+#[cfg(test)]
+mod reference;
 pub mod spec;
+#[cfg(test)]
+mod tests;
+mod timing;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use controller::Controller;
 pub use expr::Expr;
+pub use legality::{BankAt, Legality};
+pub use mapping::Place;
 pub use params::ControllerParams;
 pub use spec::{Command, DeviceSpec};
 

@@ -244,6 +244,12 @@ impl ControllerParams {
                 ),
             );
         }
+        if !self.write_when_idle && self.write_done == WriteDone::Data {
+            return fail(
+                "write_done = data",
+                "needs write_when_idle: else the last writes would never end".to_owned(),
+            );
+        }
         let clocks = match self.page {
             Page::Timeout { clocks } => clocks,
             Page::Adaptive { initial, min, max } => {

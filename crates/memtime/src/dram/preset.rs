@@ -155,7 +155,7 @@ mod tests {
             let t = d.timings.iter_mut().find(|t| t.name == name).unwrap();
             t.value = Expr::parse(v).unwrap();
         };
-        check(&|d| time(d, "tRC", "48 ns"), "tRAS + tRP");
+        check(&|d| time(d, "tRC", "47 ns"), "tRAS + tRP");
         check(&|d| time(d, "tRAS", "10 ns"), "tRCD");
         check(&|d| d.timings.remove(3).name.clear(), "'tRCD' is no timing");
         check(&|d| d.rules.truncate(19), "tRFC");

@@ -504,6 +504,10 @@ impl DeviceSpec {
                 "a window needs the scope bank, bank_group, rank or channel",
             );
         }
+        let wide = r.prev.rank_wide() || r.next.rank_wide();
+        if wide && r.scope == Scope::OtherBankGroup {
+            return self.fail(path, "a command that concerns the whole rank knows no other bank group: use the scope rank");
+        }
         if r.row != RowState::Any && !matches!(r.prev, Command::Pre) {
             return self.fail(
                 path,

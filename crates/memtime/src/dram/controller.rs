@@ -1,0 +1,460 @@
+//! The general controller: channels behind one address map.
+
+use super::channel::{Channel, Rules};
+use super::energy::{Costs, Events};
+use super::expr::Expr;
+use super::mapping::{Decoder, Place};
+use super::params::ControllerParams;
+use super::spec::{Command, DeviceSpec};
+use super::timing::Table;
+use super::Issued;
+use crate::error::Error;
+use crate::model::{
+    BankStats, Change, ChannelStats, Counters, EnergyStats, Latency, MemoryModel, ModelStats,
+    RegionStats,
+};
+use crate::request::{Completion, Kind, Request, Submit};
+use crate::units::Ps;
+
+/// The general controller with its devices. See the [module](super) for the rules.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    spec: DeviceSpec,
+    rules: Rules,
+    decoder: Decoder,
+    channels: Vec<Channel>,
+    access: u32,
+    latest: Ps,
+    from: Ps,
+    costs: Option<Costs>,
+    /// Energy up to the last change of its costs, and the events until then.
+    spent: EnergyStats,
+    spent_events: Events,
+    changes: Vec<Change>,
+}
+
+/// Parameters that cannot change while the controller runs.
+const FIXED: [&str; 5] = ["region", "channels", "mapping", "read_queue", "write_queue"];
+
+impl Controller {
+    /// A controller at time 0 with all banks closed.
+    pub fn new(spec: DeviceSpec, params: ControllerParams) -> Result<Controller, Error> {
+        let table = Table::new(&spec)?;
+        params.validate(&spec)?;
+        if params.write_pause {
+            return Err(Error::Unsupported {
+                model: "the general controller".to_owned(),
+                what: "write pausing yet: set write_pause = false".to_owned(),
+            });
+        }
+        let decoder = Decoder::new(&params, &spec)?;
+        let rules = Rules::new(table, params);
+        let channels = (0..rules.params.channels)
+            .map(|i| Channel::new(i as u16, spec.clock, &rules))
+            .collect();
+        let costs = Costs::new(&spec, refresh_command(&rules))?;
+        Ok(Controller {
+            access: spec.organisation.access_bytes(),
+            spec,
+            rules,
+            decoder,
+            channels,
+            latest: Ps::ZERO,
+            from: Ps::ZERO,
+            costs,
+            spent: EnergyStats::default(),
+            spent_events: Events::default(),
+            changes: Vec::new(),
+        })
+    }
+
+    /// The device in use.
+    pub fn spec(&self) -> &DeviceSpec {
+        &self.spec
+    }
+
+    /// The parameters in use.
+    pub fn params(&self) -> &ControllerParams {
+        &self.rules.params
+    }
+
+    /// Where an address lies.
+    pub fn place(&self, addr: u64) -> Place {
+        self.decoder.decode(addr)
+    }
+
+    /// Changes a timing of the device from the clock edge at or after `at`
+    /// on. Commands issued before keep the distances computed for them.
+    pub fn set_timing(&mut self, at: Ps, name: &str, value: Expr) -> Result<(), Error> {
+        let mut spec = self.spec.clone();
+        let Some(t) = spec.timings.iter_mut().find(|t| t.name == name) else {
+            return Err(Error::Unsupported {
+                model: format!("device {}", spec.name),
+                what: format!("timing {name}"),
+            });
+        };
+        let from = std::mem::replace(&mut t.value, value.clone());
+        let table = Table::new(&spec)?;
+        self.advance_to(at)?;
+        let rules = Rules::new(table, self.rules.params.clone());
+        self.change(spec, rules)?;
+        self.record(
+            format!("timing.{name}"),
+            from.to_string(),
+            value.to_string(),
+        );
+        Ok(())
+    }
+
+    /// Changes the parameters from the clock edge at or after `at` on; region,
+    /// channels, mapping and the sizes of the queues are fixed. Requests and
+    /// open rows stay; page time-outs and refreshes that a changed policy
+    /// needs start anew.
+    pub fn set_params(&mut self, at: Ps, params: ControllerParams) -> Result<(), Error> {
+        params.validate(&self.spec)?;
+        let before = fields(&self.rules.params)?;
+        let after = fields(&params)?;
+        for field in FIXED {
+            if before[field] != after[field] {
+                return Err(Error::Fixed {
+                    field,
+                    from: before[field].to_string(),
+                    to: after[field].to_string(),
+                });
+            }
+        }
+        self.advance_to(at)?;
+        let rules = Rules::new(self.rules.table.clone(), params);
+        self.change(self.spec.clone(), rules)?;
+        for (k, v) in &before {
+            if *v != after[k] {
+                self.record(k.clone(), v.to_string(), after[k].to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, spec: DeviceSpec, rules: Rules) -> Result<(), Error> {
+        let costs = Costs::new(&spec, refresh_command(&rules))?;
+        let events = self.events();
+        if let Some(c) = &self.costs {
+            self.spent.add(&c.of(&events.since(&self.spent_events)));
+        }
+        self.spent_events = events;
+        self.costs = costs;
+        for c in &mut self.channels {
+            c.changed(&self.rules, &rules);
+        }
+        self.spec = spec;
+        self.rules = rules;
+        Ok(())
+    }
+
+    fn record(&mut self, what: String, from: String, to: String) {
+        let edge = self.latest.clocks_ceil(self.spec.clock);
+        self.changes.push(Change {
+            at: Ps::of_clock(edge, self.spec.clock),
+            what,
+            from,
+            to,
+        });
+    }
+
+    fn check(&self, at: Ps, r: &Request) -> Result<(), Error> {
+        let (addr, bytes) = (r.addr, r.bytes);
+        if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
+            return Err(Error::Size { addr, bytes });
+        }
+        let capacity = self.decoder.capacity();
+        if addr >= capacity {
+            return Err(Error::OutOfRange {
+                addr,
+                bytes,
+                capacity,
+            });
+        }
+        if at > Ps::MAX_TIME {
+            return Err(Error::TooLate(at));
+        }
+        Ok(())
+    }
+
+    /// Events for energy since the start of the statistics.
+    fn events(&self) -> Events {
+        let mut e = Events::default();
+        let start = self.from.clocks_ceil(self.spec.clock);
+        for c in &self.channels {
+            for b in &c.count.banks {
+                e.activate += b.activations;
+                e.read += b.reads;
+                e.write += b.writes;
+                e.precharge_clean += b.precharges_clean;
+                e.precharge_dirty += b.precharges_dirty;
+                if self.rules.refresh == Some(1) {
+                    e.refresh += b.refreshes;
+                }
+            }
+            if self.rules.refresh != Some(1) {
+                e.refresh += c.count.refresh_all;
+            }
+            let active = c.open_clocks();
+            e.active += active;
+            let all = (c.now.saturating_sub(start)) * self.rules.table.ranks as u64;
+            e.precharged += all.saturating_sub(active);
+        }
+        e
+    }
+
+    fn stats(&self, to: Ps) -> ModelStats {
+        let table = &self.rules.table;
+        let region = &self.rules.params.region;
+        let mut total = Counters::default();
+        let (mut read, mut write) = (Latency::default(), Latency::default());
+        let mut channels = Vec::new();
+        let per_rank = table.banks / table.ranks;
+        for (i, c) in self.channels.iter().enumerate() {
+            read.merge(&c.count.read_latency);
+            write.merge(&c.count.write_latency);
+            let mut sum = Counters::default();
+            let banks = c.count.banks.iter().enumerate().map(|(b, counters)| {
+                sum.add(counters);
+                BankStats {
+                    rank: (b / per_rank) as u32,
+                    bank_group: (b % per_rank / table.per_group) as u32,
+                    bank: (b % table.per_group) as u32,
+                    counters: *counters,
+                }
+            });
+            let banks: Vec<BankStats> = banks.collect();
+            // A refresh of a rank is one command, though all its banks count it.
+            if self.rules.refresh != Some(1) {
+                sum.refreshes = c.count.refresh_all;
+            }
+            let q = &c.count.requests;
+            sum.forwarded_reads = q.forwarded_reads;
+            sum.merged_reads = q.merged_reads;
+            sum.merged_writes = q.merged_writes;
+            total.add(&Counters {
+                reads: q.reads,
+                writes: q.writes,
+                read_bytes: q.read_bytes,
+                write_bytes: q.write_bytes,
+                ..sum
+            });
+            channels.push(ChannelStats {
+                name: format!("{region}.{i}"),
+                counters: sum,
+                data_busy: Ps::of_clock(c.count.columns * table.burst, self.spec.clock),
+                banks,
+            });
+        }
+        let energy = self.costs.as_ref().map(|c| {
+            let mut e = c.of(&self.events().since(&self.spent_events));
+            e.add(&self.spent);
+            e
+        });
+        ModelStats {
+            name: self.spec.name.clone(),
+            from: self.from,
+            to,
+            clock: self.spec.clock,
+            regions: vec![RegionStats {
+                name: region.clone(),
+                counters: total,
+                read_latency: read,
+                write_latency: write,
+                energy,
+                wear: None,
+            }],
+            channels,
+            changes: self.changes.clone(),
+            counters: Default::default(),
+        }
+    }
+}
+
+fn refresh_command(r: &Rules) -> Command {
+    match r.refresh {
+        Some(1) => Command::RefBank,
+        _ => Command::RefAll,
+    }
+}
+
+/// The serialised fields, so that none can be forgotten.
+fn fields(p: &ControllerParams) -> Result<serde_json::Map<String, serde_json::Value>, Error> {
+    match serde_json::to_value(p) {
+        Ok(serde_json::Value::Object(m)) => Ok(m),
+        _ => Err(Error::Spec {
+            place: format!("controller of region {}", p.region),
+            problem: "cannot be serialised".to_owned(),
+        }),
+    }
+}
+
+impl MemoryModel for Controller {
+    fn capacity(&self) -> u64 {
+        self.decoder.capacity()
+    }
+
+    fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
+        self.check(at, &r)?;
+        self.latest = self.latest.max(at);
+        let clock = self.latest.clocks_ceil(self.spec.clock);
+        let access = u64::from(self.access);
+        // The bursts that the bytes touch, with a mask of bytes in each.
+        let mut places = [(Place::default(), 0u64); 8];
+        let first = r.addr / access;
+        let last = (r.addr + u64::from(r.bytes) - 1) / access;
+        let n = (last - first + 1) as usize;
+        for (i, p) in places[..n].iter_mut().enumerate() {
+            let start = (first + i as u64) * access;
+            let from = r.addr.max(start) - start;
+            let to = (r.addr + u64::from(r.bytes)).min(start + access) - start;
+            let mask = (u64::MAX >> (64 - (to - from))) << from;
+            *p = (self.decoder.decode(start), mask);
+        }
+        let c = &mut self.channels[places[0].0.channel as usize];
+        c.run(clock, &self.rules);
+        if !c.has_room(r.kind, n as u32) {
+            let t = c.room_clock(&self.rules);
+            return Ok(Submit::Busy(Ps::of_clock(t, self.spec.clock)));
+        }
+        c.push(
+            &self.rules,
+            self.latest,
+            r.id,
+            r.kind,
+            r.bytes,
+            &places[..n],
+        );
+        Ok(Submit::Accepted)
+    }
+
+    fn next_event(&self) -> Option<Ps> {
+        let next = self
+            .channels
+            .iter()
+            .filter_map(|c| c.next_clock(&self.rules))
+            .min()?;
+        Some(Ps::of_clock(next, self.spec.clock))
+    }
+
+    fn advance_to(&mut self, t: Ps) -> Result<(), Error> {
+        if t > Ps::MAX_TIME {
+            return Err(Error::TooLate(t));
+        }
+        self.latest = self.latest.max(t);
+        let clock = self.latest.clocks_ceil(self.spec.clock);
+        for c in &mut self.channels {
+            c.run(clock, &self.rules);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, into: &mut Vec<Completion>) {
+        for c in &mut self.channels {
+            into.append(&mut c.done);
+        }
+    }
+
+    fn report(&self, at: Ps) -> ModelStats {
+        let mut copy = self.clone();
+        for c in &mut copy.channels {
+            c.log = None;
+        }
+        let at = at.max(self.latest).min(Ps::MAX_TIME);
+        // Cannot fail: the time is within range.
+        let _ = copy.advance_to(at);
+        copy.stats(at)
+    }
+
+    fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
+        self.advance_to(at)?;
+        for c in &mut self.channels {
+            c.reset_count();
+        }
+        self.from = self.latest;
+        self.spent = EnergyStats::default();
+        self.spent_events = Events::default();
+        self.changes.clear();
+        Ok(())
+    }
+
+    fn clock(&self) -> Ps {
+        self.spec.clock
+    }
+
+    /// Keys: "timing.tRCD" with an expression, or a field of
+    /// [`ControllerParams`] with its value as JSON or as plain text.
+    fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
+        if let Some(name) = key.strip_prefix("timing.") {
+            return self.set_timing(at, name, Expr::parse(value)?);
+        }
+        let fail = |problem: String| Error::Spec {
+            place: format!("controller of region {}: {key}", self.rules.params.region),
+            problem,
+        };
+        let mut all = fields(&self.rules.params)?;
+        if !all.contains_key(key) {
+            let known: Vec<_> = all.keys().map(String::as_str).collect();
+            return Err(fail(format!(
+                "is no parameter: timing.NAME, {} are",
+                known.join(", ")
+            )));
+        }
+        let v = serde_json::from_str(value)
+            .unwrap_or_else(|_| serde_json::Value::String(value.to_owned()));
+        all.insert(key.to_owned(), v);
+        let params = serde_json::from_value(serde_json::Value::Object(all))
+            .map_err(|e| fail(format!("'{value}': {e}")))?;
+        self.set_params(at, params)
+    }
+
+    fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
+        for c in &mut self.channels {
+            c.log = on.then(Vec::new);
+        }
+        Ok(())
+    }
+
+    fn take_commands(&mut self, into: &mut Vec<Issued>) {
+        let start = into.len();
+        for c in &mut self.channels {
+            if let Some(log) = &mut c.log {
+                into.append(log);
+            }
+        }
+        if self.channels.len() > 1 {
+            into[start..].sort_by_key(|c| (c.clock, c.channel));
+        }
+    }
+}
+
+/// Requests are held in queues, so nothing is under way once none is.
+impl Controller {
+    /// Completes everything under way, from `at` on, and returns the time
+    /// after which nothing is queued.
+    pub fn finish(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.advance_to(at)?;
+        let mut end = at;
+        while let Some(t) = self.next_event() {
+            self.advance_to(t)?;
+            end = t;
+        }
+        Ok(self.latest.max(end))
+    }
+
+    /// Room for a request of that kind and one burst at that address.
+    pub fn has_room(&self, addr: u64, kind: Kind) -> bool {
+        let p = self.decoder.decode(addr);
+        self.channels[p.channel as usize].has_room(kind, 1)
+    }
+}
+
+#[cfg(test)]
+impl Controller {
+    /// Clocks with an open bank, of all ranks.
+    pub(crate) fn open_clocks(&self) -> u64 {
+        self.channels.iter().map(Channel::open_clocks).sum()
+    }
+}

@@ -1,0 +1,247 @@
+//! Rules compiled to integer clocks, and the earliest clock of every command.
+//!
+//! Each level (bank, bank group, rank, channel) keeps, for every command, the
+//! first clock at which the rules seen so far allow it; a command may be
+//! issued at the greatest of its levels. Windows are folded in when the
+//! earlier command is issued: the next one is bound by the `window`-th last.
+
+use super::spec::{Command, DeviceSpec, RowState, Scope};
+use crate::error::Error;
+
+/// Commands that rules speak of.
+pub(crate) const N: usize = 8;
+pub(crate) const ACT: usize = 0;
+pub(crate) const PRE: usize = 1;
+pub(crate) const PREA: usize = 2;
+pub(crate) const RD: usize = 3;
+pub(crate) const WR: usize = 4;
+pub(crate) const REFA: usize = 5;
+pub(crate) const REFB: usize = 6;
+
+/// Number of a command in rules; those with auto-precharge as without.
+pub(crate) const fn index(c: Command) -> usize {
+    match c {
+        Command::Act => ACT,
+        Command::Pre => PRE,
+        Command::PreAll => PREA,
+        Command::Rd | Command::RdA => RD,
+        Command::Wr | Command::WrA => WR,
+        Command::RefAll => REFA,
+        Command::RefBank => REFB,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Compiled {
+    next: usize,
+    scope: Scope,
+    latency: u64,
+    window: usize,
+    row: RowState,
+    /// Where the rings of a window begin.
+    ring: usize,
+}
+
+/// The rule table in clocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    rules: [Vec<Compiled>; N],
+    rings: usize,
+    pub banks: usize,
+    pub groups: usize,
+    pub ranks: usize,
+    pub per_group: usize,
+    pub read_data: u64,
+    pub write_data: u64,
+    /// `REFab` and `REFpb`; 0 where the device has none.
+    pub interval: [u64; 2],
+    /// Data bus time of a burst, clocks, for utilisation: the shorter of the
+    /// distances of two reads and two writes.
+    pub burst: u64,
+}
+
+impl Table {
+    pub fn new(d: &DeviceSpec) -> Result<Table, Error> {
+        d.validate()?;
+        let t = d.resolve_timings()?;
+        let o = &d.organisation;
+        let mut table = Table {
+            rules: Default::default(),
+            rings: 0,
+            banks: (o.ranks * o.banks()) as usize,
+            groups: (o.ranks * o.bank_groups) as usize,
+            ranks: o.ranks as usize,
+            per_group: o.banks_per_group as usize,
+            read_data: d.clocks("read_data", &d.read_data, &t)?.into(),
+            write_data: d.clocks("write_data", &d.write_data, &t)?.into(),
+            interval: [0; 2],
+            burst: u64::MAX,
+        };
+        for r in &d.rules {
+            let wide = r.prev.rank_wide() || r.next.rank_wide();
+            let scope = match r.scope {
+                Scope::Bank | Scope::BankGroup if wide => Scope::Rank,
+                s => s,
+            };
+            let latency = d.clocks("rule", &r.latency, &t)?.into();
+            let (prev, next) = (index(r.prev), index(r.next));
+            if prev == next && (prev == RD || prev == WR) && r.window == 1 && latency > 0 {
+                table.burst = table.burst.min(latency);
+            }
+            let window = r.window as usize;
+            let ring = table.rings;
+            if window > 1 {
+                let instances = match scope {
+                    Scope::Bank => table.banks,
+                    Scope::BankGroup => table.groups,
+                    Scope::Rank => table.ranks,
+                    _ => 1,
+                };
+                // One more word for the position.
+                table.rings += instances * (window + 1);
+            }
+            table.rules[prev].push(Compiled {
+                next,
+                scope,
+                latency,
+                window,
+                row: r.row,
+                ring,
+            });
+        }
+        if table.burst == u64::MAX {
+            table.burst = 0;
+        }
+        for r in &d.refresh {
+            let i = usize::from(r.command == Command::RefBank);
+            table.interval[i] = d.clocks("refresh", &r.interval, &t)?.into();
+        }
+        Ok(table)
+    }
+}
+
+type Level = [u64; N];
+
+/// Earliest clocks of a channel.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    bank: Vec<Level>,
+    group: Vec<Level>,
+    rank: Vec<Level>,
+    channel: Level,
+    rings: Vec<u64>,
+}
+
+/// Entry of a ring that has not been used.
+const EMPTY: u64 = u64::MAX;
+
+impl Times {
+    pub fn new(t: &Table) -> Times {
+        Times {
+            bank: vec![[0; N]; t.banks],
+            group: vec![[0; N]; t.groups],
+            rank: vec![[0; N]; t.ranks],
+            channel: [0; N],
+            rings: vec![EMPTY; t.rings],
+        }
+    }
+
+    /// Earliest clock of a command to one bank.
+    #[inline]
+    pub fn bank_command(&self, t: &Table, bank: usize, c: usize) -> u64 {
+        let group = bank / t.per_group;
+        let rank = bank / (t.banks / t.ranks);
+        self.bank[bank][c]
+            .max(self.group[group][c])
+            .max(self.rank[rank][c])
+            .max(self.channel[c])
+    }
+
+    /// Earliest clock of bank, group and rank from known numbers.
+    #[inline]
+    pub fn known(&self, bank: usize, group: usize, rank: usize, c: usize) -> u64 {
+        self.bank[bank][c]
+            .max(self.group[group][c])
+            .max(self.rank[rank][c])
+            .max(self.channel[c])
+    }
+
+    /// Earliest clock of a command to a rank.
+    pub fn rank_command(&self, rank: usize, c: usize) -> u64 {
+        self.rank[rank][c].max(self.channel[c])
+    }
+
+    /// Latest clock for which any refresh has to wait.
+    pub fn refreshes_from(&self) -> u64 {
+        let levels = self.bank.iter().chain(&self.group).chain(&self.rank);
+        levels
+            .chain([&self.channel])
+            .map(|l| l[REFA].max(l[REFB]))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// First clock after `clock` at which rules of scope bank allow a precharge.
+    #[inline]
+    pub fn auto_precharge(&self, bank: usize, clock: u64) -> u64 {
+        self.bank[bank][PRE].max(clock + 1)
+    }
+
+    /// Records a command. `bank` is any bank of the rank for one that concerns
+    /// the rank; `dirty` is the state of the row.
+    #[inline]
+    pub fn issue(&mut self, t: &Table, c: usize, bank: usize, clock: u64, dirty: bool) {
+        let group = bank / t.per_group;
+        let per_rank = t.banks / t.ranks;
+        let rank = bank / per_rank;
+        for r in &t.rules[c] {
+            match r.row {
+                RowState::Clean if dirty => continue,
+                RowState::Dirty if !dirty => continue,
+                _ => {}
+            }
+            let mut from = clock;
+            if r.window > 1 {
+                let instance = match r.scope {
+                    Scope::Bank => bank,
+                    Scope::BankGroup => group,
+                    Scope::Rank => rank,
+                    _ => 0,
+                };
+                let at = r.ring + instance * (r.window + 1);
+                let (pos, ring) = self.rings[at..=at + r.window]
+                    .split_first_mut()
+                    .expect("a ring has a position");
+                let p = if *pos >= r.window as u64 { 0 } else { *pos };
+                ring[p as usize] = clock;
+                *pos = if p + 1 == r.window as u64 { 0 } else { p + 1 };
+                // The oldest of the last `window`, this one included.
+                from = ring[*pos as usize];
+                if from == EMPTY {
+                    continue;
+                }
+            }
+            let time = from + r.latency;
+            let n = r.next;
+            let raise = |l: &mut Level| l[n] = l[n].max(time);
+            match r.scope {
+                Scope::Bank => raise(&mut self.bank[bank]),
+                Scope::BankGroup => raise(&mut self.group[group]),
+                Scope::OtherBankGroup => {
+                    let per = per_rank / t.per_group;
+                    let first = rank * per;
+                    for g in (first..first + per).filter(|&g| g != group) {
+                        raise(&mut self.group[g]);
+                    }
+                }
+                Scope::Rank => raise(&mut self.rank[rank]),
+                Scope::OtherRank => {
+                    for k in (0..t.ranks).filter(|&k| k != rank) {
+                        raise(&mut self.rank[k]);
+                    }
+                }
+                Scope::Channel => raise(&mut self.channel),
+            }
+        }
+    }
+}
