@@ -212,6 +212,13 @@ impl<O: Observer> Machine<O> {
         self.harts.iter().map(|h| h.instret).sum()
     }
 
+    /// Instructions retired and exceptions taken: what a guest cannot do without end
+    /// in a bounded run, even if no instruction of it ever retires.
+    fn steps(&self) -> u64 {
+        let exceptions: u64 = self.harts.iter().map(|h| h.stats.exceptions).sum();
+        self.instructions() + exceptions
+    }
+
     /// Gives bytes to the console.
     pub fn console_input(&mut self, bytes: &[u8]) {
         let now = self.now();
@@ -306,9 +313,11 @@ impl<O: Observer> Machine<O> {
     }
 
     /// Runs for about `cycles` core cycles of machine time, or until something
-    /// else must happen. What happens in the guest does not depend on `cycles`.
+    /// else must happen. What happens in the guest does not depend on `cycles`: the scheduler
+    /// is left only at points that it reaches anyhow, at most 2^20 cycles apart.
     ///
-    /// `instructions` bounds the total of [`Machine::instructions`].
+    /// `instructions` bounds the total of [`Machine::instructions`] and exceptions; the last
+    /// block may pass it by its length.
     pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         let mut spent = 0u64;
         loop {
@@ -319,7 +328,7 @@ impl<O: Observer> Machine<O> {
                 };
             }
             let left = match instructions {
-                Some(n) => match n.saturating_sub(self.instructions()) {
+                Some(n) => match n.saturating_sub(self.steps()) {
                     0 => return Stop::Instructions,
                     left => left,
                 },
