@@ -17,6 +17,7 @@
 mod decode;
 mod device;
 mod error;
+mod layers;
 mod library;
 mod memory;
 mod quantity;
@@ -25,6 +26,7 @@ mod rows;
 mod tree;
 
 pub use error::{Error, Place};
+pub use layers::{FlatPart, Model};
 pub use library::{find, Source, EMBEDDED};
 pub use memory::{Kind, Memory};
 pub use rows::Row;

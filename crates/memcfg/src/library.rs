@@ -11,8 +11,19 @@ macro_rules! shipped {
 }
 
 /// Descriptions that are part of the program, by name.
-pub const EMBEDDED: &[(&str, &str)] =
-    shipped!["board", "ddr3", "ddr4", "lpddr4", "pcm", "reram", "stt-mram"];
+pub const EMBEDDED: &[(&str, &str)] = shipped![
+    "board",
+    "cxl",
+    "ddr3",
+    "ddr4",
+    "dram-cache",
+    "hybrid",
+    "lpddr4",
+    "pcm",
+    "reram",
+    "stt-mram",
+    "xpoint",
+];
 
 /// The controller policies that are part of the program.
 pub(crate) fn policies() -> Source {

@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
+use nagori_memtime::cache::CacheParams;
+use nagori_memtime::cxl::CxlParams;
 use nagori_memtime::dram::{ControllerParams, DeviceSpec};
+use nagori_memtime::xpoint::XpointParams;
 use nagori_memtime::BoardParams;
 
 use crate::decode::decode;
 use crate::device::{device, TABLES};
 use crate::error::Error;
+use crate::layers::{cache, cxl, flat, prefixes, Context, FlatPart};
 use crate::library::{find, policies, Source};
 use crate::rows::{rows, Row};
 use crate::tree::{dotted, join, overlay, parse, set, Node, Origin, Value};
@@ -25,6 +29,26 @@ pub enum Kind {
     },
     /// The bank-machine controller of the full-system machine.
     Board(Box<BoardParams>),
+    /// A 3D-XPoint-like DIMM.
+    Xpoint(Box<XpointParams>),
+    /// A memory behind a CXL link.
+    Cxl {
+        /// The link.
+        link: Box<CxlParams>,
+        /// What is behind it.
+        memory: Box<Memory>,
+    },
+    /// Memories side by side in one range of addresses.
+    Flat(Vec<FlatPart>),
+    /// One memory as the cache of another.
+    Cache {
+        /// The cache.
+        cache: Box<CacheParams>,
+        /// The memory that is the cache.
+        front: Box<Memory>,
+        /// The memory behind it.
+        back: Box<Memory>,
+    },
 }
 
 /// A resolved memory.
@@ -49,12 +73,30 @@ impl Memory {
 
     /// The same with relative paths starting from `dir`.
     pub fn load_from(name: &str, dir: Option<&Path>, settings: &[String]) -> Result<Memory, Error> {
-        Memory::from_source(&find(name, dir)?, settings)
+        Memory::nested(name, dir, settings, 0)
+    }
+
+    pub(crate) fn nested(
+        name: &str,
+        dir: Option<&Path>,
+        settings: &[String],
+        depth: u32,
+    ) -> Result<Memory, Error> {
+        Memory::read(&find(name, dir)?, settings, depth)
     }
 
     /// The same for a description whose text is at hand.
     pub fn from_source(source: &Source, settings: &[String]) -> Result<Memory, Error> {
-        let (name, mut root) = merged(source, settings)?;
+        Memory::read(source, settings, 0)
+    }
+
+    fn read(source: &Source, settings: &[String], depth: u32) -> Result<Memory, Error> {
+        let (name, mut root, inner) = merged(source, settings)?;
+        let cx = Context {
+            dir: source.dir.as_deref(),
+            settings: inner,
+            depth,
+        };
         let text = |root: &Node, key: &str| -> Result<String, Error> {
             match get(root, key) {
                 Some(n) => decode(key, n),
@@ -91,11 +133,34 @@ impl Memory {
                     .map_err(|e| node.wrong("board", e.to_string()))?;
                 Kind::Board(Box::new(params))
             }
+            "xpoint" => {
+                only(&root, &["kind", "description", "sources", "xpoint"])?;
+                let node = get(&root, "xpoint")
+                    .ok_or_else(|| root.wrong("xpoint", "is missing: it has no default"))?;
+                let params: XpointParams = decode("xpoint", node)?;
+                params
+                    .validate()
+                    .map_err(|e| node.wrong("xpoint", e.to_string()))?;
+                Kind::Xpoint(Box::new(params))
+            }
+            "cxl" => {
+                only(&root, &["kind", "description", "sources", "link", "memory"])?;
+                cxl(&root, &cx)?
+            }
+            "cache" => {
+                let known = ["kind", "description", "sources", "cache", "front", "back"];
+                only(&root, &known)?;
+                cache(&root, &cx)?
+            }
+            "flat" => {
+                only(&root, &["kind", "description", "sources", "part"])?;
+                flat(&root, &cx)?
+            }
             other => {
                 let node = get(&root, "kind").unwrap_or(&root);
                 return Err(node.wrong(
                     "kind",
-                    format!("`{other}` is not possible: expected device or board"),
+                    format!("`{other}` is not possible: expected device, board, xpoint, cxl, cache or flat"),
                 ));
             }
         };
@@ -112,7 +177,7 @@ impl Memory {
     pub fn device(&self) -> Option<&DeviceSpec> {
         match &self.kind {
             Kind::Device { device, .. } => Some(device),
-            Kind::Board(_) => None,
+            _ => None,
         }
     }
 }
@@ -142,8 +207,11 @@ fn only(root: &Node, known: &[&str]) -> Result<(), Error> {
     }
 }
 
+/// Name, tree, and settings for parts.
+type Merged = (String, Node, Vec<(String, String)>);
+
 /// The tree of a description: preset, variant, file and settings in one.
-fn merged(source: &Source, settings: &[String]) -> Result<(String, Node), Error> {
+fn merged(source: &Source, settings: &[String]) -> Result<Merged, Error> {
     let builtin = source.name.starts_with("builtin:");
     let origin = if builtin {
         Origin::Preset
@@ -190,10 +258,18 @@ fn merged(source: &Source, settings: &[String]) -> Result<(String, Node), Error>
     if builtin {
         name = name.replace("builtin:", "").replace(".toml", "");
     }
+    let parts = prefixes(&root);
+    let mut inner = Vec::new();
     for s in rest {
-        set(&mut root, s)?;
+        let part = s
+            .split_once('.')
+            .and_then(|(first, more)| parts.iter().find(|p| *p == first).map(|p| (p, more)));
+        match part {
+            Some((p, more)) => inner.push((p.clone(), more.to_owned())),
+            None => set(&mut root, s)?,
+        }
     }
-    Ok((name, root))
+    Ok((name, root, inner))
 }
 
 /// Joins the wanted variant, or the default one, to the rest.

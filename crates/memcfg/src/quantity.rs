@@ -13,6 +13,14 @@ pub const MILLIAMPERES: &[Unit] = &[("mA", 1.0), ("A", 1e3), ("uA", 1e-3)];
 pub const PICOJOULES: &[Unit] = &[("pJ", 1.0), ("nJ", 1e3), ("uJ", 1e6), ("fJ", 1e-3)];
 /// Powers, in milliwatts.
 pub const MILLIWATTS: &[Unit] = &[("mW", 1.0), ("W", 1e3), ("uW", 1e-3)];
+/// Sizes, in bytes.
+pub const BYTES: &[Unit] = &[
+    ("B", 1.0),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TiB", 1_099_511_627_776.0),
+];
 
 /// Reads a number followed by one of `units`, in the base unit (the first).
 pub fn measure(text: &str, units: &[Unit]) -> Result<f64, String> {

@@ -47,6 +47,16 @@ const UNITS: &[(&str, &str)] = &[
     ("nvmm_base", "byte"),
     ("low", "bit"),
     ("bits", "bit"),
+    ("base", "byte"),
+    ("line_bytes", "byte"),
+    ("block_bytes", "byte"),
+    ("header_bytes", "byte"),
+    ("row_bytes", "byte"),
+    ("translation_bytes", "byte"),
+    ("ps_per_byte", "ps"),
+    ("read_pj", "pJ"),
+    ("write_pj", "pJ"),
+    ("background_mw", "mW"),
 ];
 
 /// All values of a description, in the order of their keys.
@@ -54,9 +64,24 @@ pub(crate) fn rows(root: &Node, kind: &Kind) -> Result<Vec<Row>, Error> {
     let mut out = Vec::new();
     let device = match kind {
         Kind::Device { device, .. } => Some(device.as_ref()),
-        Kind::Board(_) => None,
+        _ => None,
     };
     walk(root, "", root, device, &mut out)?;
+    let mut inner = |prefix: &str, m: &Memory| {
+        out.extend(m.rows.iter().map(|r| Row {
+            key: dotted(prefix, &r.key),
+            ..r.clone()
+        }));
+    };
+    match kind {
+        Kind::Cxl { memory, .. } => inner("memory", memory),
+        Kind::Cache { front, back, .. } => {
+            inner("front", front);
+            inner("back", back);
+        }
+        Kind::Flat(parts) => parts.iter().for_each(|p| inner(&p.name, &p.memory)),
+        _ => {}
+    }
     Ok(out)
 }
 

@@ -264,6 +264,72 @@ fn wrong_types_units_and_texts() {
 }
 
 #[test]
+fn memories_of_memories() {
+    let part = |name: &str, base: &str, memory: &str| {
+        format!("[[part]]\nname = \"{name}\"\nbase = {base}\nmemory = {memory}\n")
+    };
+    let flat =
+        |parts: &[String]| format!("kind = \"flat\"\ndescription = \"x\"\n{}", parts.concat());
+    let dram = part("dram", "0", "\"ddr3\"");
+    let good = flat(&[
+        dram.clone(),
+        part(
+            "nvmm",
+            "\"4 GiB\"",
+            "{ name = \"pcm\", set = [\"timings.tSET=1 us\"] }",
+        ),
+    ]);
+    let m = read(&good, &[]).unwrap();
+    let row = m
+        .rows
+        .iter()
+        .find(|r| r.key == "nvmm.timings.tSET")
+        .unwrap();
+    assert_eq!((row.value.as_str(), row.clocks), ("1 us", Some(400)));
+    let over = flat(&[dram.clone(), part("nvmm", "\"1 GiB\"", "\"pcm\"")]);
+    refused(&over, &[], &["my.toml", "`part`", "end of the part before"]);
+    let same = flat(&[dram.clone(), part("dram", "\"4 GiB\"", "\"pcm\"")]);
+    refused(&same, &[], &["name of its own"]);
+    let typo = flat(&[format!("{dram}size = 3\n")]);
+    refused(&typo, &[], &["my.toml:7:1", "part.0.size", "unknown key"]);
+    let none = flat(&[part("dram", "0", "\"ddr9\"")]);
+    refused(&none, &[], &["my.toml:6:1", "no memory `ddr9`"]);
+    refused(
+        &good,
+        &["nvmm.timings.tRCDD=1 ns"],
+        &["timings.tRCDD", "no rule uses"],
+    );
+    refused(
+        "preset = \"cxl\"",
+        &["link.credits=0"],
+        &["link", "credits", "1 to 4096"],
+    );
+    refused("preset = \"cxl\"", &["memory=no"], &["no memory `no`"]);
+    refused(
+        "preset = \"xpoint\"",
+        &["xpoint.line_bytes=100"],
+        &["xpoint", "line_bytes"],
+    );
+    refused(
+        "preset = \"dram-cache\"",
+        &["cache.ways=2"],
+        &["cache", "one way"],
+    );
+}
+
+#[test]
+fn a_file_that_contains_itself_ends() {
+    let dir = std::env::temp_dir().join(format!("nagori-memcfg-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("loop.toml");
+    let text = "kind = \"cxl\"\ndescription = \"x\"\nmemory = \"./loop.toml\"\n[link]\nlatency_down = \"1 ns\"\nlatency_up = \"1 ns\"\nps_per_byte = 1\nheader_bytes = 1\ncredits = 1\n";
+    std::fs::write(&path, text).unwrap();
+    let e = Memory::load(path.to_str().unwrap(), &[]).unwrap_err();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert!(e.to_string().contains("deeper than"), "{e}");
+}
+
+#[test]
 fn files_and_names() {
     let e = Memory::load("no-such-memory", &[]).unwrap_err().to_string();
     assert!(e.contains("lpddr4") && e.contains(".toml"), "{e}");
@@ -288,7 +354,7 @@ proptest! {
 
     #[test]
     fn a_cut_preset_is_refused_or_complete(at in 0usize..6000) {
-        let text = nagori_memcfg::EMBEDDED[1].1;
+        let text = nagori_memcfg::EMBEDDED.iter().find(|e| e.0 == "ddr3").unwrap().1;
         let at = at.min(text.len());
         if text.is_char_boundary(at) {
             let _ = read(&text[..at], &[]);

@@ -16,6 +16,10 @@ fn clocks(m: &Memory, name: &str) -> u64 {
 /// All presets with all variants.
 const ALL: &[&str] = &[
     "board",
+    "cxl",
+    "dram-cache",
+    "hybrid",
+    "xpoint",
     "ddr3-1600k",
     "ddr3-1333h",
     "ddr3-1066f",
@@ -38,12 +42,20 @@ fn every_preset_resolves_and_every_value_has_a_source_and_an_origin() {
     }
     for name in ALL {
         let m = load(name);
-        assert_eq!(&m.name, if *name == "board" { &"board" } else { name });
+        assert_eq!(&m.name, name);
         assert!(m.rows.len() > 20, "{name}");
+        if *name != "board" {
+            assert!(m.build().unwrap().capacity() >= 512 << 20, "{name}");
+        }
         for r in &m.rows {
             assert_eq!(r.origin, Origin::Preset, "{name}: {}", r.key);
             let data = [
                 "organisation.",
+                "link.",
+                "cache.",
+                "xpoint.",
+                "dram.timings.",
+                "back.timings.",
                 "timings.",
                 "commands.",
                 "energy.",
@@ -230,4 +242,38 @@ fn the_board_is_the_machines_board() {
         panic!("no board");
     };
     assert_eq!(*p, nagori_memtime::BoardParams::vc707());
+}
+
+#[test]
+fn the_other_presets_are_those_of_the_models() {
+    use nagori_memtime::{cache::CacheParams, cxl::CxlParams, xpoint::XpointParams};
+    let Kind::Xpoint(p) = load("xpoint").kind else {
+        panic!("no DIMM");
+    };
+    assert_eq!(*p, XpointParams::optane_gen1());
+    let Kind::Cxl { link, .. } = load("cxl").kind else {
+        panic!("no link");
+    };
+    assert_eq!(*link, CxlParams::x8_gen5());
+    let Kind::Cache { cache, .. } = load("dram-cache").kind else {
+        panic!("no cache");
+    };
+    assert_eq!(*cache, CacheParams::memory_mode());
+}
+
+#[test]
+fn settings_reach_the_parts() {
+    let m = Memory::load(
+        "hybrid",
+        &[
+            "nvmm.timings.tSET=300 ns".into(),
+            "dram.variant=1333h".into(),
+        ],
+    )
+    .unwrap();
+    let row = |k: &str| m.rows.iter().find(|r| r.key == k).unwrap();
+    assert_eq!(row("nvmm.timings.tSET").origin, Origin::Set);
+    assert_eq!(row("nvmm.timings.tWP").clocks, Some(120));
+    assert_eq!(row("dram.timings.tCK").value, "1.5 ns");
+    assert_eq!(m.build().unwrap().capacity(), 12 << 30);
 }

@@ -1,0 +1,210 @@
+//! Memories made of other memories, and the models of all kinds.
+
+use std::path::Path;
+
+use nagori_memtime::cache::{Cache, CacheParams};
+use nagori_memtime::cxl::{Cxl, CxlParams};
+use nagori_memtime::hybrid::{Hybrid, Part};
+use nagori_memtime::xpoint::Xpoint;
+use nagori_memtime::{dram, MemoryModel};
+
+use crate::decode::{decode, plain, to_number};
+use crate::error::Error;
+use crate::memory::{Kind, Memory};
+use crate::quantity::BYTES;
+use crate::tree::{dotted, Node, Value};
+
+/// A memory of a flat hybrid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlatPart {
+    /// Its name in the statistics, and the prefix of its settings.
+    pub name: String,
+    /// First byte.
+    pub base: u64,
+    /// The memory.
+    pub memory: Memory,
+}
+
+/// Deepest nesting of memories: a file that contains itself ends here.
+const DEPTH: u32 = 4;
+
+/// Where a description stands while its parts are read.
+pub(crate) struct Context<'a> {
+    /// Directory that relative paths start from.
+    pub dir: Option<&'a Path>,
+    /// Settings for parts: (prefix, setting).
+    pub settings: Vec<(String, String)>,
+    /// Memories around this one.
+    pub depth: u32,
+}
+
+impl Context<'_> {
+    /// The memory that `key` names: `"ddr4"`, or `{ name = "ddr4", set = ["..."] }`.
+    /// `prefix` is that of its settings.
+    fn inner(&self, key: &str, prefix: &str, node: &Node) -> Result<Memory, Error> {
+        if self.depth >= DEPTH {
+            return Err(node.wrong(key, format!("memories in memories deeper than {DEPTH}")));
+        }
+        let mut settings: Vec<String> = Vec::new();
+        let name: String = match &node.value {
+            Value::Table(t) => {
+                if let Some((extra, n)) = t.iter().find(|(k, _)| *k != "name" && *k != "set") {
+                    return Err(n.wrong(
+                        &dotted(key, extra),
+                        "unknown key: a memory has `name` and `set`",
+                    ));
+                }
+                if let Some(set) = t.get("set") {
+                    settings = decode(&dotted(key, "set"), set)?;
+                }
+                match t.get("name") {
+                    Some(n) => decode(&dotted(key, "name"), n)?,
+                    None => return Err(node.wrong(&dotted(key, "name"), "is missing")),
+                }
+            }
+            _ => decode(key, node)?,
+        };
+        let own = self.settings.iter().filter(|s| s.0 == prefix);
+        settings.extend(own.map(|s| s.1.clone()));
+        Memory::nested(&name, self.dir, &settings, self.depth + 1).map_err(|e| match e {
+            Error::NotFound { .. } | Error::Read { .. } => node.wrong(key, e.to_string()),
+            e => e,
+        })
+    }
+}
+
+fn need<'a>(root: &'a Node, key: &str) -> Result<&'a Node, Error> {
+    match &root.value {
+        Value::Table(t) => t.get(key),
+        _ => None,
+    }
+    .ok_or_else(|| root.wrong(key, "is missing: it has no default"))
+}
+
+/// Names that settings of parts begin with: `nvmm.timings.tRCD=200 ns`.
+pub(crate) fn prefixes(root: &Node) -> Vec<String> {
+    let kind = need(root, "kind").ok().map(plain);
+    match kind.as_ref().and_then(|k| k.as_str()) {
+        Some("cxl") => vec!["memory".into()],
+        Some("cache") => vec!["front".into(), "back".into()],
+        Some("flat") => match need(root, "part").map(plain) {
+            Ok(serde_json::Value::Array(parts)) => parts
+                .iter()
+                .filter_map(|p| p.get("name")?.as_str().map(String::from))
+                .collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn cxl(root: &Node, cx: &Context) -> Result<Kind, Error> {
+    let node = need(root, "link")?;
+    let link: CxlParams = decode("link", node)?;
+    link.validate()
+        .map_err(|e| node.wrong("link", e.to_string()))?;
+    Ok(Kind::Cxl {
+        link: Box::new(link),
+        memory: Box::new(cx.inner("memory", "memory", need(root, "memory")?)?),
+    })
+}
+
+pub(crate) fn cache(root: &Node, cx: &Context) -> Result<Kind, Error> {
+    let node = need(root, "cache")?;
+    let cache: CacheParams = decode("cache", node)?;
+    let front = cx.inner("front", "front", need(root, "front")?)?;
+    let back = cx.inner("back", "back", need(root, "back")?)?;
+    let capacity = front.build()?.capacity();
+    cache
+        .validate(capacity)
+        .map_err(|e| node.wrong("cache", e.to_string()))?;
+    Ok(Kind::Cache {
+        cache: Box::new(cache),
+        front: Box::new(front),
+        back: Box::new(back),
+    })
+}
+
+pub(crate) fn flat(root: &Node, cx: &Context) -> Result<Kind, Error> {
+    let node = need(root, "part")?;
+    let Value::List(items) = &node.value else {
+        return Err(node.wrong("part", "expected tables [[part]]"));
+    };
+    let mut parts = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let key = format!("part.{i}");
+        let Value::Table(t) = &item.value else {
+            return Err(item.wrong(&key, "expected a table [[part]]"));
+        };
+        for (k, n) in t {
+            if !["name", "base", "memory"].contains(&k.as_str()) {
+                return Err(n.wrong(
+                    &dotted(&key, k),
+                    "unknown key: a part has name, base and memory",
+                ));
+            }
+        }
+        let mut item = item.clone();
+        if matches!(plain(&item)["base"], serde_json::Value::String(_)) {
+            to_number(&key, &mut item, "base", BYTES, true)?;
+        }
+        let get = |k: &str| need(&item, k).map_err(|_| item.wrong(&dotted(&key, k), "is missing"));
+        let name: String = decode(&dotted(&key, "name"), get("name")?)?;
+        parts.push(FlatPart {
+            base: decode(&dotted(&key, "base"), get("base")?)?,
+            memory: cx.inner(&dotted(&key, "memory"), &name, get("memory")?)?,
+            name,
+        });
+    }
+    build_flat(&parts).map_err(|e| node.wrong("part", e.to_string()))?;
+    Ok(Kind::Flat(parts))
+}
+
+/// A model of one of the kinds.
+pub type Model = Box<dyn MemoryModel + Send>;
+
+fn build_flat(parts: &[FlatPart]) -> Result<Hybrid, Error> {
+    let parts = parts
+        .iter()
+        .map(|p| {
+            Ok(Part {
+                name: p.name.clone(),
+                base: p.base,
+                model: p.memory.build()?,
+            })
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    Hybrid::new(parts).map_err(|problem| Error::Model {
+        file: "parts".to_owned(),
+        problem,
+    })
+}
+
+impl Memory {
+    /// A model of this memory at time 0.
+    pub fn build(&self) -> Result<Model, Error> {
+        let wrong = |problem| Error::Model {
+            file: self.name.clone(),
+            problem,
+        };
+        Ok(match &self.kind {
+            Kind::Device { device, controller } => Box::new(
+                dram::Controller::new((**device).clone(), (**controller).clone()).map_err(wrong)?,
+            ),
+            Kind::Board(_) => {
+                return Err(wrong(nagori_memtime::Error::Unsupported {
+                    model: "the bank-machine controller".to_owned(),
+                    what: "form as a memory model of its own yet".to_owned(),
+                }))
+            }
+            Kind::Xpoint(p) => Box::new(Xpoint::new((**p).clone()).map_err(wrong)?),
+            Kind::Cxl { link, memory } => {
+                Box::new(Cxl::new((**link).clone(), memory.build()?).map_err(wrong)?)
+            }
+            Kind::Flat(parts) => Box::new(build_flat(parts)?),
+            Kind::Cache { cache, front, back } => Box::new(
+                Cache::new((**cache).clone(), front.build()?, back.build()?).map_err(wrong)?,
+            ),
+        })
+    }
+}
