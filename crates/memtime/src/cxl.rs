@@ -100,7 +100,7 @@ struct Open {
 /// The link with its memory. See the [module](self) for the rules.
 pub struct Cxl {
     params: CxlParams,
-    inner: Box<dyn MemoryModel>,
+    inner: Box<dyn MemoryModel + Send>,
     latest: Ps,
     down_free: Ps,
     up_free: Ps,
@@ -122,7 +122,7 @@ pub struct Cxl {
 
 impl Cxl {
     /// A link to `inner`, which must be at time 0.
-    pub fn new(params: CxlParams, inner: Box<dyn MemoryModel>) -> Result<Cxl, Error> {
+    pub fn new(params: CxlParams, inner: Box<dyn MemoryModel + Send>) -> Result<Cxl, Error> {
         params.validate()?;
         let n = params.credits;
         let none = Open {

@@ -12,7 +12,7 @@ pub struct Part {
     /// First byte in the whole memory; a multiple of 64.
     pub base: u64,
     /// The model; all of its capacity is mapped.
-    pub model: Box<dyn MemoryModel>,
+    pub model: Box<dyn MemoryModel + Send>,
 }
 
 /// Several models side by side.

@@ -92,13 +92,13 @@ struct Txn {
 
 /// One of the two memories with what waits for it.
 struct Side {
-    model: Box<dyn MemoryModel>,
+    model: Box<dyn MemoryModel + Send>,
     /// Reads and writes: earliest time, access.
     waiting: [VecDeque<(Ps, Request)>; 2],
 }
 
 impl Side {
-    fn new(model: Box<dyn MemoryModel>) -> Side {
+    fn new(model: Box<dyn MemoryModel + Send>) -> Side {
         Side {
             model,
             waiting: Default::default(),
@@ -161,8 +161,8 @@ impl Cache {
     /// A cache of all of `front` for `back`; both must be at time 0.
     pub fn new(
         params: CacheParams,
-        front: Box<dyn MemoryModel>,
-        back: Box<dyn MemoryModel>,
+        front: Box<dyn MemoryModel + Send>,
+        back: Box<dyn MemoryModel + Send>,
     ) -> Result<Cache, Error> {
         params.validate(front.capacity())?;
         if back.capacity() % params.block_bytes != 0 {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const GIB: u64 = 1 << 30;
 
 /// A fast memory.
-fn dram() -> Box<dyn MemoryModel> {
+fn dram() -> Box<dyn MemoryModel + Send> {
     let fast = XpointParams {
         capacity: GIB,
         path: Ps::from_ns(5),
@@ -19,11 +19,11 @@ fn dram() -> Box<dyn MemoryModel> {
     Box::new(Xpoint::new(fast).unwrap())
 }
 
-fn nvmm() -> Box<dyn MemoryModel> {
+fn nvmm() -> Box<dyn MemoryModel + Send> {
     Box::new(Xpoint::new(XpointParams::optane_gen1()).unwrap())
 }
 
-fn part(name: &str, base: u64, model: Box<dyn MemoryModel>) -> Part {
+fn part(name: &str, base: u64, model: Box<dyn MemoryModel + Send>) -> Part {
     Part {
         name: name.to_owned(),
         base,
