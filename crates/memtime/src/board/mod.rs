@@ -69,6 +69,7 @@
 
 mod engine;
 mod event;
+mod model;
 #[cfg(test)]
 mod reference;
 mod snapshot;

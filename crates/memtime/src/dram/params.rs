@@ -196,6 +196,52 @@ impl ControllerParams {
         }
     }
 
+    /// What Ramulator 2's generic controller does with `FRFCFS`, all-bank
+    /// refresh and the map `RoBaRaCoCh`: the oldest ready command goes first,
+    /// even a precharge of a row that younger requests want; a due refresh
+    /// stops the channel; marks at 80 % and 20 % of 32 writes.
+    ///
+    /// Known differences: its list of activating requests, served before all
+    /// others, and the order of arrivals within a clock.
+    pub fn ramulator2() -> ControllerParams {
+        ControllerParams {
+            write_high: 26,
+            write_low: 6,
+            merge_writes: false,
+            order: Order::AgeFirst,
+            keep_rows: false,
+            refresh_blocks: Blocks::Channel,
+            mapping: Mapping {
+                order: "row bank_group bank rank column channel".to_owned(),
+                xor: Vec::new(),
+            },
+            ..ControllerParams::frfcfs()
+        }
+    }
+
+    /// What DRAMsim3 does with open pages, command queues by bank and the map
+    /// `rochrababgco`: writes are merged and kept until 32 are there, then all
+    /// are served; reads of one place are merged; four accesses of a row, then
+    /// another row may be opened.
+    ///
+    /// Known differences: it goes round its banks' queues instead of by age,
+    /// moves requests from one queue to another first, and while there are no
+    /// reads serves writes from the ninth on.
+    pub fn dramsim3() -> ControllerParams {
+        ControllerParams {
+            write_high: 32,
+            write_low: 0,
+            merge_reads: true,
+            order: Order::AgeFirst,
+            hit_cap: 4,
+            mapping: Mapping {
+                order: "row channel rank bank bank_group column".to_owned(),
+                xor: Vec::new(),
+            },
+            ..ControllerParams::frfcfs()
+        }
+    }
+
     /// Checks the values against one another and the device.
     pub fn validate(&self, d: &DeviceSpec) -> Result<(), Error> {
         let fail = |path: &str, problem: String| {

@@ -317,3 +317,214 @@ fn counts_agree(c: &Controller, log: &[Issued], steps: &[Step]) -> Result<(), Te
     prop_assert!(closed <= t.activations && t.activations <= closed + open);
     Ok(())
 }
+
+fn ddr3(f: impl Fn(&mut ControllerParams)) -> Controller {
+    let mut p = ControllerParams::frfcfs();
+    f(&mut p);
+    Controller::new(ddr3_1600k().unwrap(), p).unwrap()
+}
+
+fn read(id: u64, addr: u64) -> Request {
+    Request {
+        id,
+        addr,
+        kind: Kind::Read,
+        bytes: 64,
+    }
+}
+
+/// Latency in clocks of one read into the idle controller.
+fn latency(c: &mut Controller, at_ns: u64, addr: u64) -> u64 {
+    let at = Ps::from_ns(at_ns);
+    assert_eq!(c.submit(at, read(0, addr)).unwrap(), Submit::Accepted);
+    c.finish(at).unwrap();
+    let mut done = Vec::new();
+    c.drain(&mut done);
+    (done[0].done_at - at).0 / 1250
+}
+
+#[test]
+fn idle_latencies_in_closed_form() {
+    let mut c = ddr3(|p| p.refresh = RefreshMode::Off);
+    let row = 8 << 13;
+    assert_eq!(
+        latency(&mut c, 0, 0),
+        11 + 11 + 4,
+        "closed: tRCD + CL + BL/2"
+    );
+    assert_eq!(latency(&mut c, 1000, 64), 11 + 4, "hit: CL + BL/2");
+    assert_eq!(
+        latency(&mut c, 2000, row),
+        11 + 11 + 11 + 4,
+        "conflict: tRP more"
+    );
+    let mut c = ddr3(|p| {
+        p.refresh = RefreshMode::Off;
+        p.page = Page::Closed;
+        (p.front_delay, p.back_delay) = (3, 7);
+    });
+    assert_eq!(latency(&mut c, 0, 0), 26 + 10);
+    assert_eq!(latency(&mut c, 1000, row), 26 + 10);
+    let s = c.report(Ps::from_ns(2000));
+    let n = s.total();
+    assert_eq!((n.row_misses, n.row_hits, n.row_conflicts), (2, 0, 0));
+    assert_eq!((n.activations, n.precharges_clean), (2, 2));
+}
+
+/// Clocks that `n` reads of the addresses take, as fast as they are taken.
+fn saturated(c: &mut Controller, n: u64, addr: impl Fn(u64) -> u64) -> f64 {
+    let mut at = Ps::ZERO;
+    for id in 0..n {
+        while let Submit::Busy(t) = c.submit(at, read(id, addr(id))).unwrap() {
+            at = t;
+        }
+    }
+    let end = c.finish(at).unwrap();
+    c.report(end).cycles() as f64
+}
+
+#[test]
+fn bandwidth_in_closed_form() {
+    let n = 20_000;
+    let mut c = ddr3(|p| p.refresh = RefreshMode::Off);
+    let t = saturated(&mut c, n, |i| i * 64);
+    assert!((t / n as f64 - 4.0).abs() < 0.01, "tCCD a burst: {t}");
+    let mut c = ddr3(|_| ());
+    let with = saturated(&mut c, n, |i| i * 64);
+    // tRFC, closing and opening of every tREFI.
+    let share = 1.0 - (208.0 + 11.0 + 11.0 + 8.0) / 6240.0;
+    assert!((with * share / t - 1.0).abs() < 0.01, "{with} {t}");
+    // One activation for every read: tFAW, four in 24 clocks.
+    let mut c = ddr3(|p| p.refresh = RefreshMode::Off);
+    let t = saturated(&mut c, n, |i| i * 8192);
+    assert!((t / n as f64 - 6.0).abs() < 0.05, "tFAW/4 a read: {t}");
+    // All in one bank: tRC.
+    let mut c = ddr3(|p| p.refresh = RefreshMode::Off);
+    let t = saturated(&mut c, 2000, |i| (i * 8) << 13);
+    assert!((t / 2000.0 - 39.0).abs() < 0.1, "tRC a read: {t}");
+    let mut c = ddr3(|p| (p.channels, p.refresh) = (2, RefreshMode::Off));
+    let t = saturated(&mut c, n, |i| i * 64);
+    assert!((t / n as f64 - 2.0).abs() < 0.01, "two channels: {t}");
+    assert_eq!(c.report(Ps::ZERO).channels[1].name, "dram.1");
+    assert_eq!(c.report(Ps::ZERO).channels[1].counters.reads, n / 2);
+}
+
+#[test]
+fn energy_in_closed_form() {
+    let mut c = ddr3(|p| p.refresh = RefreshMode::Off);
+    latency(&mut c, 0, 0);
+    let s = c.report(Ps::from_ns(1000));
+    let e = s.regions[0].energy.clone().unwrap();
+    let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
+    // Eight devices at 1.5 V.
+    near(
+        e.activate,
+        (55.0 * 48.75 - 38.0 * 35.0 - 32.0 * 13.75) * 12.0,
+    );
+    near(e.read, (157.0 - 38.0) * 5.0 * 12.0);
+    near(e.background, 38.0 * 1000.0 * 12.0);
+    assert_eq!((e.write, e.refresh), (0.0, 0.0));
+    c.reset_stats(Ps::from_ns(1000)).unwrap();
+    let s = c.report(Ps::from_ns(2000));
+    near(
+        s.regions[0].energy.clone().unwrap().total(),
+        38.0 * 1000.0 * 12.0,
+    );
+    assert_eq!(s.total().reads, 0);
+}
+
+#[test]
+fn changes_hold_from_their_edge_and_are_recorded() {
+    let mut c = ddr3(|p| (p.refresh, p.page) = (RefreshMode::Off, Page::Closed));
+    assert_eq!(latency(&mut c, 0, 0), 26);
+    let at = Ps(1_000_001);
+    c.set_parameter(at, "timing.tRCD", "20 nCK").unwrap();
+    c.set_parameter(at, "back_delay", "5").unwrap();
+    c.set_parameter(at, "page", "open").unwrap();
+    assert_eq!(latency(&mut c, 2000, 0), 26 + 9 + 5);
+    assert_eq!(latency(&mut c, 3000, 0), 15 + 5, "open now");
+    let s = c.report(Ps::ZERO);
+    let changes: Vec<_> = s.changes.iter().map(|c| (c.at, c.what.as_str())).collect();
+    let edge = Ps(1_001_250);
+    let expected = [(edge, "timing.tRCD"), (edge, "back_delay"), (edge, "page")];
+    assert_eq!(changes, expected);
+    for (key, value, hint) in [
+        ("timing.tXX", "1", "tXX"),
+        ("timing.tRC", "5 ns", "tRAS + tRP"),
+        ("queue", "1", "is no parameter"),
+        ("read_queue", "8", "cannot change"),
+        ("page", "shut", "unknown variant"),
+        ("hit_cap", "-1", "invalid value"),
+        ("write_pause", "true", "cannot pause"),
+        ("refresh", "per_bank", "REFpb"),
+    ] {
+        let e = c.set_parameter(at, key, value).unwrap_err().to_string();
+        assert!(e.contains(hint), "{key}: {e}");
+    }
+    assert_eq!(c.report(Ps::ZERO).changes.len(), 3);
+}
+
+#[test]
+fn long_idle_times_are_skipped_exactly() {
+    for refresh in [RefreshMode::AllBank, RefreshMode::PerBank] {
+        let mut d = ddr3_1600k().unwrap();
+        d.organisation.ranks = 2;
+        let mut per_bank = d.refresh[0].clone();
+        per_bank.command = Command::RefBank;
+        per_bank.interval = Expr::parse("tREFI/8").unwrap();
+        d.refresh.push(per_bank);
+        for (prev, next) in [
+            (Command::RefBank, Command::Act),
+            (Command::RefBank, Command::RefBank),
+            (Command::Pre, Command::RefBank),
+        ] {
+            d.rules.push(Rule {
+                prev,
+                next,
+                latency: Expr::parse("90 ns").unwrap(),
+                ..d.rules[0].clone()
+            });
+        }
+        let mut p = ControllerParams::frfcfs();
+        (p.refresh, p.page) = (refresh, Page::Closed);
+        let run = |log: bool| {
+            let mut c = Controller::new(d.clone(), p.clone()).unwrap();
+            c.set_command_log(log).unwrap();
+            let all = [0, 40_000_123, 80_000_456].map(|ns| latency(&mut c, ns, (ns % 1000) << 13));
+            (all, c.report(Ps::from_ns(90_000_000)))
+        };
+        let (skipped, plain) = (run(false), run(true));
+        assert_eq!(skipped, plain);
+        assert!(plain.1.total().refreshes > 20_000);
+    }
+    // The whole time of the model.
+    let mut c = ddr3(|_| ());
+    c.advance_to(Ps::MAX_TIME).unwrap();
+    let n = c.report(Ps::ZERO).total().refreshes;
+    assert_eq!(n, Ps::MAX_TIME.0.div_ceil(1250) / 6240);
+}
+
+#[test]
+fn bad_requests_and_presets() {
+    let mut c = ddr3(|_| ());
+    let at = Ps::ZERO;
+    for (addr, bytes, hint) in [
+        (4 << 30, 64, "0x100000000 bytes"),
+        (32, 64, "64-byte line"),
+        (0, 0, "1 to 64"),
+    ] {
+        let r = Request {
+            bytes,
+            ..read(0, addr)
+        };
+        let e = c.submit(at, r).unwrap_err().to_string();
+        assert!(e.contains(hint), "{e}");
+    }
+    assert!(c.submit(Ps(u64::MAX), read(0, 0)).is_err());
+    assert!(c.advance_to(Ps(u64::MAX)).is_err());
+    for p in [ControllerParams::ramulator2(), ControllerParams::dramsim3()] {
+        let mut c = Controller::new(ddr3_1600k().unwrap(), p).unwrap();
+        let t = saturated(&mut c, 5000, |i| i * 64);
+        assert!((t / 5000.0 - 4.15).abs() < 0.1, "{t}");
+    }
+}
