@@ -40,6 +40,8 @@ pub enum Command {
     Image(ImageCommand),
     #[command(subcommand)]
     Bench(BenchCommand),
+    #[command(subcommand)]
+    Mem(crate::mem::args::MemCommand),
 }
 
 const BOOT_EXAMPLES: &str = "\

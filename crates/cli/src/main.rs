@@ -9,6 +9,7 @@ mod console;
 mod guest;
 mod image;
 mod machine;
+mod mem;
 mod output;
 mod plot;
 mod signals;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Machine(a) => machine::command(a),
         Command::Image(a) => image::command(a, &out),
         Command::Bench(a) => bench::command(a, &out),
+        Command::Mem(a) => mem::command(a, &out),
     };
     match result {
         Ok(Exit(code)) => ExitCode::from(code),

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::Once;
 
 const SIZE: (u32, u32) = (1500, 720);
-const FONT: &str = "DejaVu Sans";
+/// The font of all pictures.
+pub const FONT: &str = "DejaVu Sans";
 /// Width of a group of bars, where 1 is the distance of groups.
 const GROUP: f64 = 0.84;
 /// Distance between the benchmarks on the x axis, in groups.
@@ -61,6 +62,15 @@ pub fn check_name(path: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// Makes [`FONT`] known. The fonts are part of the program, so that a picture is the same everywhere.
+pub fn register_fonts() {
+    static FONTS: Once = Once::new();
+    FONTS.call_once(|| {
+        let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
+        let _ = register_font(FONT, FontStyle::Bold, dejavu::sans::bold());
+    });
+}
+
 /// Draws read and write latency by benchmark, grouped by method.
 pub fn board(
     path: &Path,
@@ -68,12 +78,7 @@ pub fn board(
     measured: &[Row],
     published: &[Row],
 ) -> anyhow::Result<()> {
-    static FONTS: Once = Once::new();
-    FONTS.call_once(|| {
-        // The fonts are part of the program, so that a picture is the same everywhere.
-        let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
-        let _ = register_font(FONT, FontStyle::Bold, dejavu::sans::bold());
-    });
+    register_fonts();
     let failed = |e: anyhow::Error| e.context(format!("cannot draw {}", path.display()));
     match format(path)? {
         Format::Svg => {

@@ -1,0 +1,300 @@
+//! Arguments of `nagori mem`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use nagori_memtime::Ps;
+use nagori_memtrace::Format;
+use std::path::PathBuf;
+
+/// Memory models on their own: play traces, make traces, compare, draw.
+///
+/// A memory is a preset or a description of your own; a trace is a file in one of the usual
+/// formats, or a pattern made on the fly. Nothing else of the machine takes part.
+#[derive(Debug, Subcommand)]
+pub enum MemCommand {
+    Run(Box<RunArgs>),
+    Show(ShowArgs),
+    Gen(GenArgs),
+    Sweep(Box<SweepArgs>),
+    Plot(PlotArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  nagori mem run --memory ddr3 --trace app.trace.zst
+  nagori mem run --memory ddr4 --trace gen:random,count=1000000,writes=0.3 --json
+  nagori mem run --memory board --set method=extended --trace walk.gz --mode dependent
+  nagori mem run --memory ddr3 --trace app.trc --mode timestamped --cycle '1.25 ns' \\
+      --commands commands.txt --html result.html
+
+Formats, told from the first bytes unless --format is given:
+  ramulator         LD addr / ST addr
+  ramulator-vector  R v,v,... / W v,v,... (channel, rank, bank group if any, bank, row, column)
+  dramsim3          addr READ|WRITE cycle
+  nvmain            cycle R|W addr [data [old data] [thread]]
+  gem5, gem5-text   packet traces, as gem5 writes them and as its decoder prints them
+  nagori            our binary format
+All may be compressed with gzip or zstd. See docs/memory.md for details.";
+
+/// Play a trace into a memory and report what it took.
+#[derive(Debug, Args)]
+#[command(after_long_help = RUN_EXAMPLES)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+    /// The trace: a file, `-` for standard input, or gen:PATTERN[,key=value...] as in `nagori mem gen`.
+    #[arg(long, value_name = "FILE|gen:...")]
+    pub trace: String,
+    #[command(flatten)]
+    pub play: PlayArgs,
+    /// One JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Write the result to a file, in the same form, instead of stdout.
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Write every device command to a file.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub commands: Option<PathBuf>,
+    /// Form of the commands.
+    #[arg(
+        long,
+        value_name = "FORM",
+        default_value = "nagori",
+        requires = "commands",
+        help_heading = "Output"
+    )]
+    pub commands_format: CommandsFormat,
+    /// Draw the result: a self-contained HTML page.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+}
+
+/// Form of a log of device commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CommandsFormat {
+    /// clock, command, channel, rank, bank group, bank, row, column.
+    Nagori,
+    /// As DRAMsim3 writes it when built with CMD_TRACE.
+    Dramsim3,
+}
+
+/// Which memory.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Memory")]
+pub struct MemoryArgs {
+    /// Memory: the name of a preset, or a path.
+    #[arg(short, long, value_name = "NAME|PATH")]
+    pub memory: String,
+    /// Change a value of the description for this run; see `nagori mem show` for the keys.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// How requests are submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ModeName {
+    /// As fast as the memory takes them.
+    Saturated,
+    /// Each one after the completion of the one before.
+    Dependent,
+    /// One every --interval.
+    Paced,
+    /// When the trace says.
+    Timestamped,
+}
+
+/// How to play a trace.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Trace")]
+pub struct PlayArgs {
+    /// Format of the trace [default: told from its first bytes].
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// How requests are submitted.
+    #[arg(long, value_name = "MODE", default_value = "saturated")]
+    pub mode: ModeName,
+    /// saturated: requests submitted in a clock of the memory, at most.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub per_clock: u32,
+    /// dependent: time from a completion to the next request.
+    #[arg(long, value_name = "TIME", default_value = "0 ns")]
+    pub think: Ps,
+    /// paced: time from one request to the next ("10 ns").
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<Ps>,
+    /// timestamped: length of a cycle of the trace [default: a clock of the memory].
+    #[arg(long, value_name = "TIME")]
+    pub cycle: Option<Ps>,
+    /// Requests under way at the same time, at most.
+    #[arg(long, value_name = "N")]
+    pub outstanding: Option<u32>,
+    /// Accesses of the trace to play, at most.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Subtract this from all addresses.
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = size)]
+    pub base: u64,
+    /// Take addresses modulo the capacity; otherwise those beyond it are errors.
+    #[arg(long)]
+    pub wrap: bool,
+    /// Leave out packets of gem5 that are neither reads nor writes; they are counted.
+    #[arg(long)]
+    pub skip_other: bool,
+}
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  nagori mem show --memory ddr3
+  nagori mem show --memory ddr3 --set controller.page=closed --json";
+
+/// Show a memory, every value resolved, with unit, source and origin.
+#[derive(Debug, Args)]
+#[command(after_long_help = SHOW_EXAMPLES)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const GEN_EXAMPLES: &str = "\
+Examples:
+  nagori mem gen random --count 1000000 --writes 0.3 -o mixed.trc.zst
+  nagori mem gen pointer-chase --span '64 MiB' --count 1000000 --format ramulator -o chase.txt
+  nagori mem gen zipf --exponent 0.99 --count 100000 --format dramsim3 --gap 10 -o zipf.trc.gz
+
+Equal arguments give equal traces. Compression follows the name: .zst, .gz.";
+
+/// Make a trace of a known pattern.
+#[derive(Debug, Args)]
+#[command(after_long_help = GEN_EXAMPLES)]
+pub struct GenArgs {
+    /// Order of the addresses.
+    #[arg(value_name = "PATTERN")]
+    pub pattern: PatternName,
+    /// Number of accesses.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub count: u64,
+    /// First address.
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = size)]
+    pub base: u64,
+    /// Bytes from the base on that are accessed.
+    #[arg(long, value_name = "BYTES", default_value = "256 MiB", value_parser = size)]
+    pub span: u64,
+    /// strided: bytes from one access to the next.
+    #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = size)]
+    pub stride: u64,
+    /// zipf: exponent of the law.
+    #[arg(long, value_name = "S", default_value_t = 0.99)]
+    pub exponent: f64,
+    /// Share of writes, 0 to 1 [default: 0; mixed: 0.3].
+    #[arg(long, value_name = "SHARE")]
+    pub writes: Option<f64>,
+    /// Length of an access: 1 to 64, a power of two.
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pub bytes: u32,
+    /// Time from one access to the next, in cycles, in formats with times.
+    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    pub gap: u64,
+    /// Seed of everything random.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Format to write.
+    #[arg(long, value_name = "FORMAT", default_value = "nagori")]
+    pub format: Format,
+    /// File to write; .zst and .gz are compressed.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// Patterns of `nagori mem gen`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PatternName {
+    /// One line after the other.
+    Sequential,
+    /// Anywhere in the span.
+    Random,
+    /// --stride bytes further each time.
+    Strided,
+    /// Anywhere in the span, 30 % writes.
+    Mixed,
+    /// Few lines often, most lines seldom.
+    Zipf,
+    /// All lines of the span in one random order, again and again.
+    PointerChase,
+}
+
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  nagori mem sweep --memory ddr3 --memory ddr4 --trace gen:random --trace app.trc.zst -o table.csv
+  nagori mem sweep --memory ddr3 --trace gen:mixed,count=300000 \\
+      --vary controller.page=open,closed --vary controller.write_high=16,24 -o table.csv
+
+One row for every combination, in the order of the arguments, whatever the number of jobs.";
+
+/// Play traces into memories, all combinations, and write one table.
+#[derive(Debug, Args)]
+#[command(after_long_help = SWEEP_EXAMPLES)]
+pub struct SweepArgs {
+    /// Memory: the name of a preset, or a path; can be given again.
+    #[arg(short, long, value_name = "NAME|PATH", required = true)]
+    pub memory: Vec<String>,
+    /// A value of all descriptions for this run.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Values to try, separated by commas; can be given again for other keys.
+    #[arg(long, value_name = "KEY=VALUE,VALUE...")]
+    pub vary: Vec<String>,
+    /// A trace, as in `nagori mem run`; can be given again.
+    #[arg(long, value_name = "FILE|gen:...", required = true)]
+    pub trace: Vec<String>,
+    #[command(flatten)]
+    pub play: PlayArgs,
+    /// Runs at the same time [default: one for each processor].
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+    /// Table to write, CSV; without it, it goes to stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+const PLOT_EXAMPLES: &str = "\
+Examples:
+  nagori mem run --memory ddr3 --trace app.trc --json -o result.json
+  nagori mem plot result.json -o result.html";
+
+/// Draw a result of `nagori mem run --json`.
+///
+/// Latency histogram, bandwidth over time, row hits by bank, map of writes.
+#[derive(Debug, Args)]
+#[command(after_long_help = PLOT_EXAMPLES)]
+pub struct PlotArgs {
+    /// The result, a JSON file.
+    #[arg(value_name = "RESULT")]
+    pub result: PathBuf,
+    /// File to write: .html (self-contained), .svg or .png.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// Parses a number of bytes or an address: 4096, 0x1000, 64 KiB, 2GiB.
+pub fn size(text: &str) -> Result<u64, String> {
+    let wrong =
+        || "expected a number, decimal or with 0x, with or without KiB, MiB, GiB".to_string();
+    let t = text.trim();
+    if let Some(hex) = t.strip_prefix("0x") {
+        return u64::from_str_radix(hex, 16).map_err(|_| wrong());
+    }
+    let split = t.find(|c: char| !c.is_ascii_digit()).unwrap_or(t.len());
+    let number: u64 = t[..split].parse().map_err(|_| wrong())?;
+    let unit = match t[split..].trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}

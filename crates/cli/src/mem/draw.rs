@@ -1,0 +1,370 @@
+//! Pictures of a result.
+
+use crate::mem::page;
+use crate::mem::report::Report;
+use crate::plot::{register_fonts, FONT};
+use anyhow::{anyhow, bail, Context};
+use nagori_memtrace::measure::LatencySummary;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use std::path::Path;
+
+/// Size of the picture with its four panels.
+const SIZE: (u32, u32) = (1400, 940);
+const READS: RGBColor = RGBColor(0, 114, 178);
+const WRITES: RGBColor = RGBColor(213, 94, 0);
+const INK: RGBColor = RGBColor(34, 34, 34);
+const GRID: RGBColor = RGBColor(221, 221, 221);
+
+/// Checks that a picture can have this name.
+pub fn check_name(path: &Path) -> anyhow::Result<()> {
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("html" | "svg" | "png") => Ok(()),
+        _ => bail!(
+            "{}: the name of a picture must end in .html, .svg or .png",
+            path.display()
+        ),
+    }
+}
+
+/// The picture as a file, in the format that its name says.
+pub fn bytes(path: &Path, r: &Report) -> anyhow::Result<Vec<u8>> {
+    check_name(path)?;
+    let failed = || format!("cannot draw {}", path.display());
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("png") => png(r).with_context(failed),
+        Some("svg") => Ok(svg(r).with_context(failed)?.into_bytes()),
+        _ => Ok(page::html(r, &svg(r).with_context(failed)?).into_bytes()),
+    }
+}
+
+fn svg(r: &Report) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    draw(&root, r)?;
+    drop(root);
+    Ok(text)
+}
+
+fn png(r: &Report) -> anyhow::Result<Vec<u8>> {
+    // The library writes PNG to files only.
+    let file = tempfile::Builder::new().suffix(".png").tempfile()?;
+    let root = BitMapBackend::new(file.path(), SIZE).into_drawing_area();
+    draw(&root, r)?;
+    drop(root);
+    Ok(std::fs::read(file.path())?)
+}
+
+fn draw<B: DrawingBackend>(root: &DrawingArea<B, Shift>, r: &Report) -> anyhow::Result<()>
+where
+    B::ErrorType: Send + Sync + 'static,
+{
+    register_fonts();
+    root.fill(&WHITE)?;
+    let panels = root.split_evenly((2, 2));
+    let [a, b, c, d] = panels.as_slice() else {
+        return Err(anyhow!("four panels were asked for"));
+    };
+    latencies(a, r)?;
+    bandwidth(b, r)?;
+    banks(c, r)?;
+    write_map(d, r)?;
+    root.present()?;
+    Ok(())
+}
+
+fn font(size: i32) -> TextStyle<'static> {
+    (FONT, size).into_font().color(&INK)
+}
+
+fn title(text: &str) -> (String, TextStyle<'static>) {
+    let style = (FONT, 20, FontStyle::Bold).into_font().color(&INK);
+    (text.to_string(), style)
+}
+
+/// Says why a panel is empty.
+fn nothing<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    heading: &str,
+    why: &str,
+) -> anyhow::Result<()>
+where
+    B::ErrorType: Send + Sync + 'static,
+{
+    let (text, style) = title(heading);
+    area.draw(&Text::new(text, (60, 24), style))?;
+    area.draw(&Text::new(why.to_string(), (60, 70), font(16)))?;
+    Ok(())
+}
+
+fn latencies<B: DrawingBackend>(area: &DrawingArea<B, Shift>, r: &Report) -> anyhow::Result<()>
+where
+    B::ErrorType: Send + Sync + 'static,
+{
+    let heading = "Latency as the requester sees it";
+    let kinds: [(&str, &LatencySummary, RGBColor); 2] = [
+        ("reads", &r.outcome.read_latency, READS),
+        ("writes", &r.outcome.write_latency, WRITES),
+    ];
+    let buckets = || kinds.iter().flat_map(|k| &k.1.histogram);
+    let low = buckets()
+        .map(|b| b.from_ns)
+        .fold(f64::MAX, f64::min)
+        .max(0.01);
+    let high = buckets().map(|b| b.to_ns).fold(0.0, f64::max);
+    if high <= 0.0 {
+        return nothing(area, heading, "there are no requests");
+    }
+    let share = |l: &LatencySummary, n: u64| 100.0 * n as f64 / l.count.max(1) as f64;
+    let shares = kinds
+        .iter()
+        .flat_map(|k| k.1.histogram.iter().map(|b| share(k.1, b.count)));
+    let top = shares.fold(0.0, f64::max) * 1.08;
+    let (text, style) = title(heading);
+    let mut chart = ChartBuilder::on(area)
+        .margin(18)
+        .caption(text, style)
+        .x_label_area_size(46)
+        .y_label_area_size(64)
+        .build_cartesian_2d((low * 0.9..high * 1.1).log_scale(), 0.0..top)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(INK)
+        .label_style(font(14))
+        .axis_desc_style(font(15))
+        .x_desc("latency [ns], logarithmic, buckets of 1/16 octave")
+        .y_desc("share of the requests [%]")
+        .x_label_formatter(&|v| short(*v))
+        .draw()?;
+    for (name, l, colour) in kinds {
+        if l.count == 0 {
+            continue;
+        }
+        let bar = |b: &nagori_memtrace::measure::Bucket| {
+            let corners = [(b.from_ns.max(low), 0.0), (b.to_ns, share(l, b.count))];
+            Rectangle::new(corners, colour.mix(0.65).filled())
+        };
+        let mean = l.mean_ns.unwrap_or(0.0);
+        chart
+            .draw_series(l.histogram.iter().map(bar))?
+            .label(format!("{name}: mean {mean:.1} ns"))
+            .legend(move |(x, y)| {
+                Rectangle::new([(x, y - 6), (x + 18, y + 6)], colour.mix(0.65).filled())
+            });
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .label_font(font(15))
+        .background_style(WHITE.mix(0.8))
+        .draw()?;
+    Ok(())
+}
+
+/// A number with three digits at most.
+fn short(v: f64) -> String {
+    match v {
+        v if v >= 100.0 => crate::tables::grouped(v.round() as u64),
+        v if v >= 10.0 => format!("{v:.0}"),
+        v if v >= 1.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn bandwidth<B: DrawingBackend>(area: &DrawingArea<B, Shift>, r: &Report) -> anyhow::Result<()>
+where
+    B::ErrorType: Send + Sync + 'static,
+{
+    let heading = "Bandwidth over time";
+    let points = &r.outcome.bandwidth;
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return nothing(area, heading, "there are no requests");
+    };
+    let begin = first.from_ns;
+    let length = last.from_ns + last.length_ns - begin;
+    let (unit, scale) = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)]
+        .into_iter()
+        .rev()
+        .find(|u| length >= 2.0 * u.1)
+        .unwrap_or(("ns", 1.0));
+    // Bytes in a nanosecond are GB in a second.
+    let rate = |n: u64, l: f64| if l > 0.0 { n as f64 / l } else { 0.0 };
+    let rates = points.iter().flat_map(|p| {
+        [
+            rate(p.read_bytes, p.length_ns),
+            rate(p.write_bytes, p.length_ns),
+        ]
+    });
+    let top = rates.fold(0.0, f64::max).max(1e-9) * 1.15;
+    let (text, style) = title(heading);
+    let mut chart = ChartBuilder::on(area)
+        .margin(18)
+        .caption(text, style)
+        .x_label_area_size(46)
+        .y_label_area_size(64)
+        .build_cartesian_2d(0.0..(length / scale).max(1e-9), 0.0..top)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(INK)
+        .label_style(font(14))
+        .axis_desc_style(font(15))
+        .x_desc(format!("time since the first request [{unit}]"))
+        .y_desc("bandwidth [GB/s]")
+        .draw()?;
+    type Bytes = fn(&nagori_memtrace::measure::Point) -> u64;
+    let kinds: [(&str, Bytes, RGBColor); 2] = [
+        ("reads", |p| p.read_bytes, READS),
+        ("writes", |p| p.write_bytes, WRITES),
+    ];
+    for (name, bytes, colour) in kinds {
+        if points.iter().all(|p| bytes(p) == 0) {
+            continue;
+        }
+        // Steps: a point is a mean over its length.
+        let steps = points.iter().flat_map(|p| {
+            let y = rate(bytes(p), p.length_ns);
+            let x = (p.from_ns - begin) / scale;
+            [(x, y), (x + p.length_ns / scale, y)]
+        });
+        chart
+            .draw_series([PathElement::new(
+                steps.collect::<Vec<_>>(),
+                colour.stroke_width(2),
+            )])?
+            .label(name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 2), (x + 18, y + 2)], colour.filled()));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .label_font(font(15))
+        .background_style(WHITE.mix(0.8))
+        .draw()?;
+    Ok(())
+}
+
+fn banks<B: DrawingBackend>(area: &DrawingArea<B, Shift>, r: &Report) -> anyhow::Result<()>
+where
+    B::ErrorType: Send + Sync + 'static,
+{
+    let heading = "Row hit rate by bank";
+    let banks = r.banks();
+    if banks.is_empty() {
+        return nothing(area, heading, "this memory counts no banks");
+    }
+    let (text, style) = title(heading);
+    let n = banks.len() as f64;
+    let mut chart = ChartBuilder::on(area)
+        .margin(18)
+        .caption(text, style)
+        .x_label_area_size(46)
+        .y_label_area_size(64)
+        .build_cartesian_2d(0.0..n, 0.0..100.0)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(INK)
+        .label_style(font(14))
+        .axis_desc_style(font(15))
+        .x_labels(banks.len().min(16))
+        .x_desc("bank, by channel, rank, bank group, bank")
+        .y_desc("row hits [%]")
+        .x_label_formatter(&|v| format!("{v:.0}"))
+        .draw()?;
+    for (i, (_, c)) in banks.iter().enumerate() {
+        let x = i as f64;
+        if let Some(rate) = c.row_hit_rate() {
+            let bar = [(x + 0.1, 0.0), (x + 0.9, 100.0 * rate)];
+            chart.draw_series([Rectangle::new(bar, READS.filled())])?;
+        }
+    }
+    Ok(())
+}
+
+/// Columns of the map.
+const COLUMNS: usize = 32;
+
+fn write_map<B: DrawingBackend>(area: &DrawingArea<B, Shift>, r: &Report) -> anyhow::Result<()>
+where
+    B::ErrorType: Send + Sync + 'static,
+{
+    let heading = "Written bytes by address";
+    let map = &r.outcome.write_map;
+    let most = map.written.iter().copied().max().unwrap_or(0);
+    if most == 0 {
+        return nothing(area, heading, "there are no writes");
+    }
+    let rows = map.written.len().div_ceil(COLUMNS);
+    let (text, style) = title(&format!(
+        "{heading}: {} to a square, {} B at most (dark)",
+        bytes_text(map.part_bytes),
+        crate::tables::grouped(most)
+    ));
+    let mut chart = ChartBuilder::on(area)
+        .margin(18)
+        .caption(text, style)
+        .x_label_area_size(46)
+        .y_label_area_size(64)
+        // Address 0 is above left.
+        .build_cartesian_2d(0.0..COLUMNS as f64, (rows as f64)..0.0)?;
+    let row_bytes = map.part_bytes.saturating_mul(COLUMNS as u64);
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .axis_style(INK)
+        .label_style(font(14))
+        .axis_desc_style(font(15))
+        .x_labels(8)
+        .y_labels(rows.min(8))
+        .x_desc("part of the row")
+        .y_desc("row begins at")
+        .x_label_formatter(&|v| format!("{v:.0}"))
+        .y_label_formatter(&|v| bytes_text(row_bytes.saturating_mul(v.round() as u64)))
+        .draw()?;
+    let scale = (most as f64).ln_1p();
+    for (i, &w) in map.written.iter().enumerate() {
+        let share = (w as f64).ln_1p() / scale;
+        let mix =
+            |from: u8, to: u8| (f64::from(from) + share * (f64::from(to) - f64::from(from))) as u8;
+        let colour = match w {
+            0 => RGBColor(240, 240, 240),
+            _ => RGBColor(mix(253, WRITES.0 / 2), mix(224, WRITES.1 / 4), mix(190, 0)),
+        };
+        let (x, y) = ((i % COLUMNS) as f64, (i / COLUMNS) as f64);
+        chart.draw_series([Rectangle::new(
+            [(x + 0.04, y + 0.04), (x + 0.96, y + 0.96)],
+            colour.filled(),
+        )])?;
+    }
+    Ok(())
+}
+
+/// A number of bytes with a binary unit, if it is a whole number of them.
+fn bytes_text(n: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.iter().find(|u| n >> u.1 > 0 && n % (1 << u.1) == 0) {
+        Some((unit, shift)) => format!("{} {unit}", n >> shift),
+        None => format!("{n} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_units() {
+        assert!(check_name(Path::new("a.html")).is_ok());
+        let e = check_name(Path::new("a.pdf")).unwrap_err().to_string();
+        assert!(e.contains(".html, .svg or .png"), "{e}");
+        assert_eq!(bytes_text(4 << 20), "4 MiB");
+        assert_eq!(bytes_text(1 << 30), "1 GiB");
+        assert_eq!(bytes_text(100), "100 B");
+        assert_eq!(short(1234.4), "1 234");
+    }
+}

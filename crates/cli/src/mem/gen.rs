@@ -1,0 +1,160 @@
+//! `nagori mem gen`, and patterns made on the fly.
+
+use crate::mem::args::{size, GenArgs, PatternName};
+use crate::mem::file::Atomic;
+use crate::output::{Exit, Messages, SUCCESS};
+use crate::tables::grouped;
+use anyhow::{anyhow, bail};
+use clap::ValueEnum;
+use nagori_memtrace::format::Compression;
+use nagori_memtrace::gen::{Generator, Pattern, Spec};
+use nagori_memtrace::output::Writer;
+use nagori_memtrace::{Source, Times};
+use std::str::FromStr;
+
+/// Share of writes of `mixed`.
+const MIXED_WRITES: f64 = 0.3;
+
+fn pattern(name: PatternName, stride: u64, exponent: f64) -> Pattern {
+    match name {
+        PatternName::Sequential => Pattern::Sequential,
+        PatternName::Random | PatternName::Mixed => Pattern::Random,
+        PatternName::Strided => Pattern::Strided(stride),
+        PatternName::Zipf => Pattern::Zipf(exponent),
+        PatternName::PointerChase => Pattern::PointerChase,
+    }
+}
+
+fn writes(name: PatternName) -> f64 {
+    match name {
+        PatternName::Mixed => MIXED_WRITES,
+        _ => 0.0,
+    }
+}
+
+/// Writes a trace.
+pub fn command(a: &GenArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let spec = Spec {
+        pattern: pattern(a.pattern, a.stride, a.exponent),
+        count: a.count,
+        base: a.base,
+        span: a.span,
+        bytes: a.bytes,
+        writes: a.writes.unwrap_or(writes(a.pattern)),
+        gap: a.gap,
+        seed: a.seed,
+    };
+    let mut source = Generator::new(spec)?;
+    let name = a.output.display().to_string();
+    // A gap in a format without times would be lost without a word.
+    if a.gap > 0 && !a.format.has_times() {
+        bail!("--gap {}: the format {} has no times", a.gap, a.format);
+    }
+    let times = match a.format {
+        f if !f.has_times() || a.gap == 0 && f == nagori_memtrace::Format::Nagori => Times::None,
+        nagori_memtrace::Format::Gem5 | nagori_memtrace::Format::Gem5Text => {
+            // Their ticks are picoseconds; a gap in cycles has no length here.
+            if a.gap > 0 {
+                bail!("--gap {}: the format {} has no cycles", a.gap, a.format);
+            }
+            Times::Ticks(nagori_memtime::Ps(1))
+        }
+        _ => Times::Cycles,
+    };
+    let file = Atomic::create(&a.output)?;
+    let mut w = Writer::new(
+        name.clone(),
+        file,
+        a.format,
+        Compression::of_name(&name),
+        times,
+    )?;
+    while let Some(r) = source.next()? {
+        w.push(&r)?;
+    }
+    w.finish()?.finish()?;
+    messages.note(&format!("{} accesses in {name}", grouped(a.count)));
+    Ok(SUCCESS)
+}
+
+/// The pattern of `gen:PATTERN[,key=value...]`, with the keys of `nagori mem gen`.
+pub fn spec(text: &str) -> anyhow::Result<Spec> {
+    let wrong = |what: String| anyhow!("trace gen:{text}: {what}");
+    let mut parts = text.split(',');
+    let name = parts.next().unwrap_or_default();
+    let name = PatternName::from_str(name, false).map_err(|_| {
+        let known: Vec<_> = PatternName::value_variants()
+            .iter()
+            .filter_map(|p| p.to_possible_value())
+            .map(|p| p.get_name().to_string())
+            .collect();
+        wrong(format!(
+            "no known pattern '{name}': expected one of {}",
+            known.join(", ")
+        ))
+    })?;
+    let mut s = Spec {
+        pattern: Pattern::Random,
+        count: 1_000_000,
+        base: 0,
+        span: 256 << 20,
+        bytes: 64,
+        writes: writes(name),
+        gap: 0,
+        seed: 1,
+    };
+    let (mut stride, mut exponent) = (4096, 0.99);
+    for part in parts {
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| wrong(format!("'{part}' is not key=value")))?;
+        let bytes = || size(value).map_err(|e| wrong(format!("{key}: {e}")));
+        match key {
+            "count" => s.count = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
+            "base" => s.base = bytes()?,
+            "span" => s.span = bytes()?,
+            "stride" => stride = bytes()?,
+            "exponent" => exponent = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
+            "writes" => s.writes = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
+            "bytes" => s.bytes = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
+            "gap" => s.gap = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
+            "seed" => s.seed = number(value).map_err(|e| wrong(format!("{key}: {e}")))?,
+            _ => bail!(wrong(format!(
+                "no known key '{key}': expected one of count, base, span, stride, exponent, writes, bytes, gap, seed"
+            ))),
+        }
+    }
+    s.pattern = pattern(name, stride, exponent);
+    Ok(s)
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("'{text}' is no such number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_in_a_word() {
+        let s = spec("strided,stride=8 KiB,count=5,writes=0.5,span=1GiB,base=0x40").unwrap();
+        assert_eq!(s.pattern, Pattern::Strided(8192));
+        assert_eq!((s.count, s.writes, s.span, s.base), (5, 0.5, 1 << 30, 64));
+        assert_eq!(spec("mixed").unwrap().writes, 0.3);
+        for (text, what) in [
+            (
+                "fast",
+                "no known pattern 'fast': expected one of sequential, random",
+            ),
+            ("random,count", "'count' is not key=value"),
+            ("random,count=x", "count: 'x' is no such number"),
+            ("random,size=5", "no known key 'size'"),
+            ("random,span=5q", "span: expected a number"),
+        ] {
+            let e = spec(text).unwrap_err().to_string();
+            assert!(e.contains(what), "{e}");
+        }
+    }
+}

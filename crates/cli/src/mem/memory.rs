@@ -1,0 +1,181 @@
+//! Memories by name or file.
+
+use nagori_memcfg::Kind;
+use nagori_memtime::{dram, MemoryModel};
+use nagori_memtrace::text::Compose;
+
+/// A memory that is described and checked, from which models are made.
+pub struct Memory {
+    described: nagori_memcfg::Memory,
+    settings: Vec<String>,
+}
+
+/// Finds and checks a memory.
+pub fn load(name: &str, settings: &[String]) -> anyhow::Result<Memory> {
+    Ok(Memory {
+        described: nagori_memcfg::Memory::load(name, settings)?,
+        settings: settings.to_vec(),
+    })
+}
+
+impl Memory {
+    /// Its name, with the variant.
+    pub fn name(&self) -> &str {
+        &self.described.name
+    }
+
+    /// What was set for this run.
+    pub fn settings(&self) -> &[String] {
+        &self.settings
+    }
+
+    /// All values with their origin, as a table.
+    pub fn show(&self) -> String {
+        self.described.show()
+    }
+
+    /// The same as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        self.described.to_json()
+    }
+
+    /// A model at time 0.
+    pub fn model(&self) -> anyhow::Result<Box<dyn MemoryModel + Send>> {
+        Ok(self.described.build()?)
+    }
+
+    /// From DRAM address vectors to addresses, where there is one mapping for
+    /// all of the memory.
+    pub fn compose(&self) -> Option<Compose> {
+        match &self.described.kind {
+            Kind::Device { device, controller } => {
+                let c = dram::Controller::new((**device).clone(), (**controller).clone()).ok()?;
+                let groups = device.organisation.bank_groups > 1;
+                let low = device.organisation.access_bytes().ilog2();
+                let inverse = Inverse::new(c.capacity(), low, |a| {
+                    let p = c.place(a);
+                    [p.channel, p.rank, p.bank_group, p.bank, p.row, p.column].map(u64::from)
+                });
+                Some(Box::new(move |v| {
+                    let place = match (v, groups) {
+                        (&[c, r, g, b, row, col], _) => [c, r, g, b, row, col],
+                        (&[c, r, b, row, col], false) => [c, r, 0, b, row, col],
+                        _ => {
+                            let names = match groups {
+                                true => "channel, rank, bank group, bank, row, column",
+                                false => "channel, rank, bank, row, column",
+                            };
+                            return Err(format!("{} levels; this memory has {names}", v.len()));
+                        }
+                    };
+                    inverse.address(place)
+                }))
+            }
+            Kind::Board(p) => {
+                let (m, capacity) = (p.mapping, p.capacity);
+                let inverse = Inverse::new(capacity, 6, move |a| {
+                    [0, 0, 0, m.bank.of(a), m.row.of(a), m.column.of(a) >> 6]
+                });
+                Some(Box::new(move |v| match *v {
+                    [c, r, b, row, col] => inverse.address([c, r, 0, b, row, col]),
+                    _ => Err(format!(
+                        "{} levels; this memory has channel, rank, bank, row, column",
+                        v.len()
+                    )),
+                }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The inverse of an address mapping. A mapping moves and xors bits, so it is
+/// linear over single bits: what each address bit becomes says everything.
+struct Inverse {
+    /// Places and the address bits that make them, with distinct highest bits.
+    basis: Vec<(u128, u64)>,
+    capacity: u64,
+}
+
+/// Bits of each level in a packed place.
+const LEVEL_BITS: u32 = 21;
+
+fn pack(place: [u64; 6]) -> Option<u128> {
+    place.iter().try_fold(0u128, |all, &v| {
+        (v >> LEVEL_BITS == 0).then_some(all << LEVEL_BITS | u128::from(v))
+    })
+}
+
+impl Inverse {
+    fn new(capacity: u64, low: u32, of: impl Fn(u64) -> [u64; 6]) -> Inverse {
+        let mut basis: Vec<(u128, u64)> = Vec::new();
+        for bit in low..capacity.next_power_of_two().ilog2() {
+            let Some(mut place) = pack(of(1 << bit)) else {
+                continue;
+            };
+            let mut addr = 1u64 << bit;
+            for &(p, a) in &basis {
+                if place ^ p < place {
+                    (place, addr) = (place ^ p, addr ^ a);
+                }
+            }
+            if place != 0 {
+                basis.push((place, addr));
+                basis.sort_unstable_by(|a, b| b.cmp(a));
+            }
+        }
+        Inverse { basis, capacity }
+    }
+
+    fn address(&self, place: [u64; 6]) -> Result<u64, String> {
+        let mut rest = pack(place).unwrap_or(u128::MAX);
+        let mut addr = 0;
+        for &(p, a) in &self.basis {
+            if rest ^ p < rest {
+                (rest, addr) = (rest ^ p, addr ^ a);
+            }
+        }
+        match rest == 0 && addr < self.capacity {
+            true => Ok(addr),
+            false => Err("an address vector outside the memory".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inverses_undo_mappings_with_xor() {
+        // Column 64..1023, bank at 13 xored with the row, row from 16.
+        let of = |a: u64| {
+            let row = a >> 16 & 0xff;
+            [0, 0, 0, (a >> 13 ^ row) & 7, row, a >> 6 & 0x7f]
+        };
+        let inverse = Inverse::new(1 << 24, 6, of);
+        for addr in (0..1 << 24).step_by(64 * 37) {
+            assert_eq!(inverse.address(of(addr)), Ok(addr));
+        }
+        for outside in [
+            [0, 0, 0, 8, 0, 0],
+            [1, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 256, 0],
+            [0, 0, 0, 0, 0, 1 << 30],
+        ] {
+            assert!(inverse.address(outside).is_err(), "{outside:?}");
+        }
+    }
+
+    #[test]
+    fn vectors_of_the_presets() {
+        for name in ["ddr3", "board"] {
+            let compose = load(name, &[]).unwrap().compose().unwrap();
+            let a = compose(&[0, 0, 3, 17, 5]).unwrap();
+            let b = compose(&[0, 0, 3, 17, 6]).unwrap();
+            assert_eq!(b - a, 64, "{name}");
+            assert!(compose(&[0, 0, 8, 0, 0]).unwrap_err().contains("outside"));
+            assert!(compose(&[0, 0]).unwrap_err().contains("2 levels"));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! `nagori mem run`.
+
+use crate::mem::args::{ModeName, PlayArgs, RunArgs};
+use crate::mem::commands::Log;
+use crate::mem::file;
+use crate::mem::memory::{self, Memory};
+use crate::mem::report::{About, Report};
+use crate::mem::{draw, gen};
+use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
+use crate::signals::Signals;
+use anyhow::{bail, Context};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use nagori_memtime::MemoryModel;
+use nagori_memtrace::drive::{self, Mode, Options, Outcome};
+use nagori_memtrace::gen::Generator;
+use nagori_memtrace::input::{self, Position, Reader};
+use nagori_memtrace::{Error, Source};
+use rustix::time::{clock_gettime, ClockId};
+use std::path::Path;
+
+/// A trace that is open, and how far it has been read.
+pub struct Trace {
+    pub source: Box<dyn Source + Send>,
+    pub format: String,
+    length: Length,
+}
+
+enum Length {
+    Records(u64),
+    Bytes(u64, Position),
+    Unknown,
+}
+
+impl Trace {
+    /// Opens a file or begins a pattern.
+    pub fn open(name: &str, a: &PlayArgs, memory: &Memory) -> anyhow::Result<Trace> {
+        if let Some(text) = name.strip_prefix("gen:") {
+            if a.format.is_some() {
+                bail!("--format: a generated trace has none");
+            }
+            let spec = gen::spec(text)?;
+            let count = spec.count;
+            return Ok(Trace {
+                source: Box::new(Generator::new(spec)?),
+                format: "generated".into(),
+                length: Length::Records(a.limit.map_or(count, |l| l.min(count))),
+            });
+        }
+        let options = input::Options {
+            format: a.format,
+            skip_other: a.skip_other,
+            compose: memory.compose(),
+        };
+        let (reader, size) = if name == "-" {
+            (
+                Reader::new("standard input".into(), std::io::stdin(), options)?,
+                None,
+            )
+        } else {
+            let path = Path::new(name);
+            let size = path
+                .metadata()
+                .ok()
+                .filter(|m| m.is_file())
+                .map(|m| m.len());
+            (input::open(path, options)?, size)
+        };
+        Ok(Trace {
+            format: reader.format().to_string(),
+            length: match (size, a.limit) {
+                (_, Some(l)) => Length::Records(l),
+                (Some(n), None) => Length::Bytes(n, reader.position()),
+                (None, None) => Length::Unknown,
+            },
+            source: Box::new(reader),
+        })
+    }
+
+    fn bar(&self, messages: &Messages) -> ProgressBar {
+        if messages.quiet() {
+            return ProgressBar::hidden();
+        }
+        let (bar, template) = match self.length {
+            Length::Records(n) => (
+                ProgressBar::new(n),
+                "{bar:32} {human_pos}/{human_len} accesses  {elapsed}  {eta} left",
+            ),
+            Length::Bytes(n, _) => (
+                ProgressBar::new(n),
+                "{bar:32} {bytes}/{total_bytes}  {elapsed}  {eta} left",
+            ),
+            Length::Unknown => (
+                ProgressBar::no_length(),
+                "{spinner} {human_pos} requests  {elapsed}",
+            ),
+        };
+        bar.set_style(ProgressStyle::with_template(template).expect("a template"));
+        bar
+    }
+}
+
+/// The options of the driver.
+pub fn options(a: &PlayArgs) -> anyhow::Result<Options> {
+    let needs = |mode: ModeName, name: &str| -> anyhow::Result<()> {
+        if a.mode != mode {
+            let mode = mode_name(mode);
+            bail!(
+                "{name} belongs to --mode {mode}; the mode is {}",
+                mode_name(a.mode)
+            );
+        }
+        Ok(())
+    };
+    if a.interval.is_some() {
+        needs(ModeName::Paced, "--interval")?;
+    }
+    if a.cycle.is_some() {
+        needs(ModeName::Timestamped, "--cycle")?;
+    }
+    if a.think.0 > 0 {
+        needs(ModeName::Dependent, "--think")?;
+    }
+    if a.per_clock != 1 {
+        needs(ModeName::Saturated, "--per-clock")?;
+    }
+    let mode = match a.mode {
+        ModeName::Saturated => Mode::Saturated {
+            per_clock: a.per_clock,
+        },
+        ModeName::Dependent => Mode::Dependent { think: a.think },
+        ModeName::Paced => Mode::Paced {
+            interval: a
+                .interval
+                .context("--mode paced needs --interval, the time from one request to the next")?,
+        },
+        ModeName::Timestamped => Mode::Timestamped { cycle: a.cycle },
+    };
+    Ok(Options {
+        mode,
+        outstanding: a.outstanding,
+        limit: a.limit,
+        base: a.base,
+        wrap: a.wrap,
+    })
+}
+
+/// Name of a mode on the command line.
+pub fn mode_name(m: ModeName) -> String {
+    m.to_possible_value()
+        .map_or(String::new(), |v| v.get_name().to_string())
+}
+
+/// Processor time of this thread in seconds.
+fn cpu_seconds() -> f64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
+/// Plays one trace into one memory. `watch` is asked now and then whether to go on.
+pub fn play(
+    memory: &Memory,
+    trace_name: &str,
+    mut trace: Trace,
+    a: &PlayArgs,
+    model: &mut dyn MemoryModel,
+    watch: drive::Watch<'_>,
+) -> anyhow::Result<Report> {
+    let before = cpu_seconds();
+    let outcome: Outcome = drive::run(model, trace.source.as_mut(), options(a)?, watch)?;
+    let cpu = cpu_seconds() - before;
+    let about = About {
+        memory: memory.name().to_string(),
+        settings: memory.settings().to_vec(),
+        trace: trace_name.to_string(),
+        format: trace.format,
+        mode: mode_name(a.mode),
+    };
+    let stats = model.report(outcome.to);
+    Ok(Report::new(about, outcome, stats, cpu))
+}
+
+/// Runs the command.
+pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    if let Some(path) = &a.html {
+        draw::check_name(path)?;
+    }
+    options(&a.play)?;
+    let memory = memory::load(&a.memory.memory, &a.memory.set)?;
+    let trace = Trace::open(&a.trace, &a.play, &memory)?;
+    let mut model = memory.model()?;
+    let mut log = match &a.commands {
+        Some(path) => {
+            model.set_command_log(true)?;
+            Some(Log::create(path, a.commands_format)?)
+        }
+        None => None,
+    };
+    let signals = Signals::catch()?;
+    let bar = trace.bar(messages);
+    let position = match &trace.length {
+        Length::Bytes(_, p) => Some(p.clone()),
+        _ => None,
+    };
+    let mut commands = Vec::new();
+    let mut failure = None;
+    let result = play(
+        &memory,
+        &a.trace,
+        trace,
+        &a.play,
+        model.as_mut(),
+        &mut |m, n| {
+            bar.set_position(position.as_ref().map_or(n, Position::bytes));
+            if let Some(log) = &mut log {
+                m.take_commands(&mut commands);
+                if let Err(e) = log.add(&commands) {
+                    failure = Some(e);
+                    return Ok(false);
+                }
+                commands.clear();
+            }
+            Ok(signals.caught().is_none())
+        },
+    );
+    bar.finish_and_clear();
+    if let Some(e) = failure {
+        return Err(e);
+    }
+    let report = match result {
+        Err(e) if matches!(e.downcast_ref(), Some(Error::Interrupted)) => {
+            messages.note("interrupted; nothing is written");
+            return Ok(Exit(SIGNAL + signals.caught().unwrap_or(2)));
+        }
+        r => r?,
+    };
+    // Everything that can fail is done before the first file appears.
+    let text = match a.json {
+        true => format!("{:#}\n", serde_json::to_value(&report)?),
+        false => report.tables(),
+    };
+    let page = match &a.html {
+        Some(path) => Some((path, draw::bytes(path, &report)?)),
+        None => None,
+    };
+    if let Some(log) = log {
+        log.finish()?;
+    }
+    if let Some((path, page)) = page {
+        file::write(path, &page)?;
+    }
+    match &a.output {
+        Some(path) => file::write(path, text.as_bytes())?,
+        None => output::print(&text)?,
+    }
+    Ok(SUCCESS)
+}

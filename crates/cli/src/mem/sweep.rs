@@ -1,0 +1,273 @@
+//! `nagori mem sweep`: a grid of runs, one tidy table.
+
+use crate::mem::args::SweepArgs;
+use crate::mem::report::Report;
+use crate::mem::run::{mode_name, options, play, Trace};
+use crate::mem::{file, memory};
+use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
+use crate::signals::Signals;
+use anyhow::{bail, Context};
+use indicatif::{ProgressBar, ProgressStyle};
+use nagori_memtrace::Error;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+/// Columns behind memory, trace, mode and the varied keys.
+type Column = (&'static str, fn(&Report) -> Option<String>);
+
+const COLUMNS: &[Column] = &[
+    ("requests", |r| Some(r.outcome.requests.to_string())),
+    ("reads", |r| Some(r.outcome.reads.to_string())),
+    ("writes", |r| Some(r.outcome.writes.to_string())),
+    ("cycles", |r| Some(r.outcome.cycles.to_string())),
+    ("simulated_seconds", |r| {
+        Some(r.simulated_seconds.to_string())
+    }),
+    ("bandwidth_bytes_per_s", |r| real(r.bandwidth_bytes_per_s)),
+    ("row_hit_rate", |r| real(r.row_hit_rate)),
+    ("read_latency_avg_ns", |r| real(r.read_latency_avg_ns)),
+    ("read_latency_p50_ns", |r| {
+        real(r.outcome.read_latency.p50_ns)
+    }),
+    ("read_latency_p99_ns", |r| {
+        real(r.outcome.read_latency.p99_ns)
+    }),
+    ("read_latency_max_ns", |r| {
+        real(r.outcome.read_latency.max_ns)
+    }),
+    ("write_latency_avg_ns", |r| real(r.write_latency_avg_ns)),
+    ("write_latency_p99_ns", |r| {
+        real(r.outcome.write_latency.p99_ns)
+    }),
+    ("energy_pj", |r| real(r.total_energy())),
+    ("cpu_seconds", |r| Some(r.cpu_seconds.to_string())),
+    ("requests_per_cpu_second", |r| {
+        real(r.requests_per_cpu_second)
+    }),
+];
+
+fn real(v: Option<f64>) -> Option<String> {
+    v.map(|v| v.to_string())
+}
+
+/// One combination.
+#[derive(Debug, Clone)]
+struct Point<'a> {
+    memory: &'a str,
+    trace: &'a str,
+    /// Values of the varied keys, in their order.
+    values: Vec<&'a str>,
+}
+
+struct Axis<'a> {
+    key: &'a str,
+    values: Vec<&'a str>,
+}
+
+fn axes(vary: &[String]) -> anyhow::Result<Vec<Axis<'_>>> {
+    let mut axes: Vec<Axis> = Vec::new();
+    for v in vary {
+        let (key, values) = v
+            .split_once('=')
+            .with_context(|| format!("--vary {v}: expected key=value,value..."))?;
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        if values.iter().any(|v| v.is_empty()) {
+            bail!("--vary {v}: an empty value");
+        }
+        if axes.iter().any(|a| a.key == key) {
+            bail!("--vary {key}: given twice; put all values into one list");
+        }
+        axes.push(Axis { key, values });
+    }
+    Ok(axes)
+}
+
+fn points<'a>(a: &'a SweepArgs, axes: &[Axis<'a>]) -> Vec<Point<'a>> {
+    let mut all = Vec::new();
+    for memory in &a.memory {
+        for trace in &a.trace {
+            all.push(Point {
+                memory,
+                trace,
+                values: Vec::new(),
+            });
+        }
+    }
+    for axis in axes {
+        let extended = |p: Point<'a>| {
+            let with = move |v: &&'a str| {
+                let mut p = p.clone();
+                p.values.push(v);
+                p
+            };
+            axis.values.iter().map(with).collect::<Vec<_>>()
+        };
+        all = all.into_iter().flat_map(extended).collect();
+    }
+    all
+}
+
+/// Runs the command.
+pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    if a.trace.iter().any(|t| t == "-") {
+        bail!("--trace -: standard input can be read once only; give a file");
+    }
+    if a.output
+        .as_ref()
+        .is_some_and(|o| o.extension().is_some_and(|e| e == "parquet"))
+    {
+        bail!("--output: the table is written as CSV, not as Parquet");
+    }
+    options(&a.play)?;
+    let axes = axes(&a.vary)?;
+    let points = points(a, &axes);
+    let settings = |p: &Point| -> Vec<String> {
+        let varied = axes
+            .iter()
+            .zip(&p.values)
+            .map(|(a, v)| format!("{}={v}", a.key));
+        a.set.iter().cloned().chain(varied).collect()
+    };
+    // What is wrong with a description is told before the work begins.
+    for p in &points {
+        memory::load(p.memory, &settings(p)).with_context(|| describe(p, &axes))?;
+    }
+    let signals = Signals::catch()?;
+    let bar = match messages.quiet() {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(points.len() as u64),
+    };
+    bar.set_style(
+        ProgressStyle::with_template("{bar:32} {pos}/{len} runs  {elapsed}").expect("a template"),
+    );
+    let jobs = match a.jobs {
+        Some(n) => n as usize,
+        None => std::thread::available_parallelism().map_or(1, |n| n.get()),
+    };
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let results: Vec<Mutex<Option<anyhow::Result<Report>>>> =
+        points.iter().map(|_| Mutex::new(None)).collect();
+    let one = |p: &Point| -> anyhow::Result<Report> {
+        let memory = memory::load(p.memory, &settings(p))?;
+        let trace = Trace::open(p.trace, &a.play, &memory)?;
+        let mut model = memory.model()?;
+        play(
+            &memory,
+            p.trace,
+            trace,
+            &a.play,
+            model.as_mut(),
+            &mut |_, _| Ok(signals.caught().is_none() && !stop.load(Ordering::Relaxed)),
+        )
+    };
+    std::thread::scope(|s| {
+        for _ in 0..jobs.min(points.len()) {
+            s.spawn(|| loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(p) = points.get(i) else { break };
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let result = one(p).with_context(|| describe(p, &axes));
+                if result.is_err() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                if let Ok(mut slot) = results[i].lock() {
+                    *slot = Some(result);
+                }
+                bar.inc(1);
+            });
+        }
+    });
+    bar.finish_and_clear();
+    if let Some(signal) = signals.caught() {
+        messages.note("interrupted; nothing is written");
+        return Ok(Exit(SIGNAL + signal));
+    }
+    let mut reports = Vec::new();
+    let mut stopped = None;
+    for r in results {
+        match r.into_inner().ok().flatten() {
+            Some(Ok(r)) => reports.push(r),
+            Some(Err(e)) if is_interrupted(&e) => stopped = Some(e),
+            Some(Err(e)) => return Err(e),
+            None => {}
+        }
+    }
+    if let Some(e) = stopped {
+        return Err(e);
+    }
+    let table = csv(a, &axes, &points, &reports);
+    match &a.output {
+        Some(path) => file::write(path, table.as_bytes())?,
+        None => output::print(&table)?,
+    }
+    Ok(SUCCESS)
+}
+
+fn is_interrupted(e: &anyhow::Error) -> bool {
+    e.chain()
+        .any(|c| matches!(c.downcast_ref(), Some(Error::Interrupted)))
+}
+
+fn describe(p: &Point, axes: &[Axis]) -> String {
+    let mut text = format!("memory {}, trace {}", p.memory, p.trace);
+    for (a, v) in axes.iter().zip(&p.values) {
+        text += &format!(", {}={v}", a.key);
+    }
+    text
+}
+
+fn csv(a: &SweepArgs, axes: &[Axis], points: &[Point], reports: &[Report]) -> String {
+    let mut head = vec!["memory", "trace", "mode"];
+    head.extend(axes.iter().map(|a| a.key));
+    head.extend(COLUMNS.iter().map(|c| c.0));
+    let mut out = line(head.into_iter().map(str::to_string));
+    let mode = mode_name(a.play.mode);
+    for (p, r) in points.iter().zip(reports) {
+        let names = [p.memory, p.trace, &mode].into_iter();
+        let names = names.chain(p.values.iter().copied()).map(str::to_string);
+        let values = COLUMNS.iter().map(|c| (c.1)(r).unwrap_or_default());
+        out += &line(names.chain(values));
+    }
+    out
+}
+
+/// A line of a CSV file (RFC 4180, but with plain newlines).
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let quoted = |c: String| match c.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", c.replace('"', "\"\"")),
+        false => c,
+    };
+    let cells: Vec<String> = cells.map(quoted).collect();
+    cells.join(",") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_where_needed() {
+        let cells = ["a", "gen:random,count=5", "say \"no\""].map(str::to_string);
+        assert_eq!(
+            line(cells.into_iter()),
+            "a,\"gen:random,count=5\",\"say \"\"no\"\"\"\n"
+        );
+    }
+
+    #[test]
+    fn axes_are_checked() {
+        let of = |v: &[&str]| {
+            axes(&v.iter().map(|s| s.to_string()).collect::<Vec<_>>()).map(|a| a.len())
+        };
+        assert_eq!(of(&["a=1,2", "b=3"]).unwrap(), 2);
+        assert!(of(&["a"]).is_err());
+        assert!(of(&["a=1,,2"]).is_err());
+        assert!(of(&["a=1", "a=2"])
+            .unwrap_err()
+            .to_string()
+            .contains("twice"));
+    }
+}

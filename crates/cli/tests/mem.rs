@@ -1,0 +1,446 @@
+//! `nagori mem`: runs, traces, grids, pictures, and what goes wrong.
+
+mod common;
+
+use common::*;
+use predicates::str::contains;
+use serde_json::Value;
+use std::path::Path;
+
+fn run(args: &[&str]) -> String {
+    let out = nagori().arg("mem").args(args).assert().code(0);
+    String::from_utf8(out.get_output().stdout.clone()).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&run(args)).unwrap()
+}
+
+fn fails(args: &[&str], what: &str) {
+    let code = nagori()
+        .arg("mem")
+        .args(args)
+        .assert()
+        .stdout("")
+        .stderr(contains(what));
+    code.code(1);
+}
+
+fn path(p: &Path) -> &str {
+    p.to_str().unwrap()
+}
+
+#[test]
+fn help_is_as_recorded() {
+    for (name, args) in [
+        ("help-mem.txt", &["--help"][..]),
+        ("help-mem-run.txt", &["run", "--help"]),
+        ("help-mem-gen.txt", &["gen", "--help"]),
+        ("help-mem-sweep.txt", &["sweep", "--help"]),
+    ] {
+        golden(name, &run(args));
+    }
+}
+
+#[test]
+fn results_have_their_keys_and_repeat() {
+    let args = [
+        "run",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:mixed,count=20000",
+        "--json",
+    ];
+    let (mut a, mut b) = (json(&args), json(&args));
+    assert_eq!(a["requests"], 20_000);
+    for key in [
+        "cycles",
+        "cpu_seconds",
+        "requests_per_cpu_second",
+        "read_latency_avg_ns",
+        "row_hit_rate",
+        "simulated_seconds",
+        "bandwidth_bytes_per_s",
+    ] {
+        assert!(
+            a[key].as_f64().is_some_and(|v| v > 0.0),
+            "{key}: {}",
+            a[key]
+        );
+    }
+    let energy = a["energy"].as_object().unwrap();
+    assert!(
+        energy
+            .values()
+            .all(|e| e["total_pj"].as_f64().unwrap() > 0.0),
+        "{energy:?}"
+    );
+    // The driver and the model count the same requests.
+    let counted: u64 = a["model"]["regions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| {
+            r["counters"]["reads"].as_u64().unwrap() + r["counters"]["writes"].as_u64().unwrap()
+        })
+        .sum();
+    assert_eq!(counted, 20_000);
+    for v in [&mut a, &mut b] {
+        v["cpu_seconds"] = Value::Null;
+        v["requests_per_cpu_second"] = Value::Null;
+    }
+    assert_eq!(a, b);
+}
+
+#[test]
+fn one_request_after_the_other_shows_the_device() {
+    // DDR3-1600K: tRCD + CL + 4 clocks of data = 13.75 + 13.75 + 5 ns, and
+    // with another row open tRP = 13.75 ns more. Rows of 8 KiB.
+    let v = json(&[
+        "run",
+        "-q",
+        "--memory",
+        "ddr3-1600k",
+        "--trace",
+        "gen:sequential,count=100",
+        "--mode",
+        "dependent",
+        "--json",
+        "--set",
+        "controller.page=open",
+    ]);
+    let min = v["read_latency"]["min_ns"].as_f64().unwrap();
+    let max = v["read_latency"]["max_ns"].as_f64().unwrap();
+    assert!((13.75..=32.5).contains(&min), "{min}");
+    assert!(max >= 27.5 && max > min, "{max}");
+}
+
+#[test]
+fn all_formats_give_the_same_run() {
+    let files = Files::new();
+    let mut cycles = Vec::new();
+    for (format, name) in [
+        ("ramulator", "a.txt"),
+        ("dramsim3", "a.trc.gz"),
+        ("nvmain", "a.nvt.zst"),
+        ("gem5", "a.pb.gz"),
+        ("gem5-text", "a.csv"),
+        ("nagori", "a.ngt.zst"),
+    ] {
+        let file = files.path(name);
+        run(&[
+            "gen",
+            "-q",
+            "mixed",
+            "--count",
+            "3000",
+            "--format",
+            format,
+            "-o",
+            path(&file),
+        ]);
+        let v = json(&[
+            "run",
+            "-q",
+            "--memory",
+            "ddr3",
+            "--trace",
+            path(&file),
+            "--json",
+        ]);
+        assert_eq!(v["format"], format);
+        assert_eq!(v["requests"], 3000);
+        cycles.push(v["cycles"].as_u64().unwrap());
+    }
+    let direct = json(&[
+        "run",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:mixed,count=3000",
+        "--json",
+    ]);
+    assert!(cycles.iter().all(|&c| direct["cycles"] == c), "{cycles:?}");
+}
+
+#[test]
+fn vectors_are_addresses_of_the_memory() {
+    let files = Files::new();
+    // The same bank, another row each time: no row hits.
+    let lines: String = (0..50).map(|i| format!("R 0,0,3,{i},0\n")).collect();
+    let file = files.write("v.txt", lines.as_bytes());
+    let v = json(&[
+        "run",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        path(&file),
+        "--json",
+    ]);
+    assert_eq!(v["format"], "ramulator-vector");
+    assert_eq!(v["row_hit_rate"], 0.0);
+    let file = files.write("w.txt", b"R 0,0,3,0,0\nR 0,0,9,0,0\n");
+    fails(
+        &["run", "--memory", "ddr3", "--trace", path(&file)],
+        "line 2: an address vector outside the memory",
+    );
+}
+
+#[test]
+fn commands_are_logged_in_both_forms() {
+    let files = Files::new();
+    let log = files.path("log");
+    let common = [
+        "run",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:random,count=50",
+        "--commands",
+    ];
+    run(&[&common[..], &[path(&log)]].concat());
+    let ours = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(
+        ours.lines().filter(|l| l.contains(" RD ")).count(),
+        50,
+        "{ours}"
+    );
+    run(&[&common[..], &[path(&log), "--commands-format", "dramsim3"]].concat());
+    let theirs = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(
+        theirs.lines().filter(|l| l.contains(" read ")).count(),
+        50,
+        "{theirs}"
+    );
+    let first: Vec<_> = theirs.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!((first.len(), first[1]), (8, "activate"), "{theirs}");
+}
+
+#[test]
+fn grids_are_tidy_and_in_order() {
+    let files = Files::new();
+    let table = files.path("t.csv");
+    run(&[
+        "sweep",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--memory",
+        "ddr4",
+        "--trace",
+        "gen:random,count=2000",
+        "--vary",
+        "controller.page=open,closed",
+        "--jobs",
+        "3",
+        "-o",
+        path(&table),
+    ]);
+    let text = std::fs::read_to_string(&table).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert!(
+        lines[0].starts_with("memory,trace,mode,controller.page,requests,reads,"),
+        "{text}"
+    );
+    for (line, (memory, page)) in lines[1..].iter().zip([
+        ("ddr3", "open"),
+        ("ddr3", "closed"),
+        ("ddr4", "open"),
+        ("ddr4", "closed"),
+    ]) {
+        let start = format!("{memory},\"gen:random,count=2000\",saturated,{page},2000,2000,0,");
+        assert!(line.starts_with(&start), "{line}");
+    }
+    let other = files.path("u.csv");
+    fails(
+        &[
+            "sweep",
+            "-q",
+            "--memory",
+            "ddr3",
+            "--trace",
+            "gen:random,count=20",
+            "--vary",
+            "controller.page=open,nonsense",
+            "-o",
+            path(&other),
+        ],
+        "controller.page=nonsense",
+    );
+    assert!(!other.exists());
+    fails(
+        &[
+            "sweep",
+            "--memory",
+            "ddr3",
+            "--trace",
+            "gen:random",
+            "-o",
+            "t.parquet",
+        ],
+        "not as Parquet",
+    );
+}
+
+#[test]
+fn pictures() {
+    let files = Files::new();
+    let (result, page) = (files.path("r.json"), files.path("r.html"));
+    run(&[
+        "run",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:mixed,count=5000",
+        "--json",
+        "-o",
+        path(&result),
+        "--html",
+        path(&page),
+    ]);
+    let html = std::fs::read_to_string(&page).unwrap();
+    for text in [
+        "Latency as the requester sees it",
+        "Bandwidth over time",
+        "Row hit rate by bank",
+        "Written bytes by address",
+        "<pre>memory ddr3",
+    ] {
+        assert!(html.contains(text), "{text}");
+    }
+    assert!(!html.contains("src=") && !html.contains("href="));
+    // The same from the saved result; and as a picture alone.
+    let again = files.path("again.html");
+    run(&["plot", "-q", path(&result), "-o", path(&again)]);
+    assert_eq!(std::fs::read_to_string(&again).unwrap(), html);
+    let png = files.path("r.png");
+    run(&["plot", "-q", path(&result), "-o", path(&png)]);
+    assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    fails(
+        &["plot", path(&result), "-o", "x.pdf"],
+        ".html, .svg or .png",
+    );
+    let other = files.write("o.json", b"{}");
+    fails(&["plot", path(&other), "-o", path(&png)], "is no result of");
+}
+
+#[test]
+fn memories_are_shown_with_their_origins() {
+    let text = run(&["show", "--memory", "ddr3", "--set", "timings.tRCD=15 ns"]);
+    let line = text
+        .lines()
+        .find(|l| l.starts_with("timings.tRCD "))
+        .unwrap();
+    assert!(line.contains("15 ns") && line.contains("set"), "{line}");
+    assert!(json(&["show", "--memory", "ddr3", "--json"])["values"].is_array());
+}
+
+#[test]
+fn bad_input_is_told_and_nothing_is_written() {
+    let files = Files::new();
+    let bad = files.write("bad.txt", b"LD 0x0\nLD 0x40\nXX 0x80\n");
+    let far = files.write("far.txt", b"LD 0x0\nLD 0xffffffffffffffc0\n");
+    let back = files.write("back.txt", b"0x0 READ 10\n0x40 READ 5\n");
+    let whole = files.path("w.txt.zst");
+    run(&[
+        "gen",
+        "-q",
+        "random",
+        "--count",
+        "20000",
+        "--format",
+        "ramulator",
+        "-o",
+        path(&whole),
+    ]);
+    let data = std::fs::read(&whole).unwrap();
+    let cut = files.write("cut.txt.zst", &data[..data.len() / 2]);
+    let html = files.path("out.html");
+    let out = files.path("out.json");
+    let log = files.path("out.log");
+    for (more, what) in [
+        (
+            &["--trace", path(&bad)][..],
+            "bad.txt, line 3: no known operation: 'XX'",
+        ),
+        (
+            &["--trace", path(&far)],
+            "far.txt, line 2: request of 64 bytes at offset 0xffffffffffffffc0",
+        ),
+        (&["--trace", path(&far)], "--wrap takes addresses modulo"),
+        (
+            &["--trace", path(&back), "--mode", "timestamped"],
+            "line 2: the time goes back from 10 to 5",
+        ),
+        (&["--trace", path(&cut)], "the file is truncated"),
+        (&["--trace", path(&files.path("none"))], "No such file"),
+        (&["--trace", "gen:fast"], "no known pattern 'fast'"),
+        (
+            &["--trace", "gen:random", "--mode", "paced"],
+            "needs --interval",
+        ),
+        (
+            &["--trace", "gen:random", "--interval", "5 ns"],
+            "--interval belongs to --mode paced",
+        ),
+        (
+            &["--trace", "gen:random", "--set", "controller.colour=red"],
+            "colour",
+        ),
+        (
+            &["--trace", "gen:random,count=5", "--commands", "/dev/full"],
+            "No space left",
+        ),
+    ] {
+        let mut args = vec!["run", "-q", "--memory", "ddr3", "--json"];
+        args.extend(["-o", path(&out), "--html", path(&html)]);
+        if !more.contains(&"--commands") {
+            args.extend(["--commands", path(&log)]);
+        }
+        args.extend(more);
+        fails(&args, what);
+    }
+    fails(
+        &["run", "--memory", "nope", "--trace", "gen:random"],
+        "nope",
+    );
+    fails(
+        &[
+            "gen",
+            "random",
+            "--count",
+            "5",
+            "--gap",
+            "3",
+            "--format",
+            "ramulator",
+            "-o",
+            path(&out),
+        ],
+        "has no times",
+    );
+    for p in [&out, &html, &log] {
+        assert!(!p.exists(), "{}", p.display());
+    }
+    nagori()
+        .args([
+            "mem",
+            "run",
+            "--memory",
+            "ddr3",
+            "--trace",
+            "gen:random,count=5",
+            "-q",
+        ])
+        .args(["--json", "-o", "/dev/full"])
+        .assert()
+        .code(1)
+        .stderr(contains("No space left"));
+}
