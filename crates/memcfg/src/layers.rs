@@ -191,11 +191,8 @@ impl Memory {
             Kind::Device { device, controller } => Box::new(
                 dram::Controller::new((**device).clone(), (**controller).clone()).map_err(wrong)?,
             ),
-            Kind::Board(_) => {
-                return Err(wrong(nagori_memtime::Error::Unsupported {
-                    model: "the bank-machine controller".to_owned(),
-                    what: "form as a memory model of its own yet".to_owned(),
-                }))
+            Kind::Board(p) => {
+                Box::new(nagori_memtime::Controller::new((**p).clone()).map_err(wrong)?)
             }
             Kind::Xpoint(p) => Box::new(Xpoint::new((**p).clone()).map_err(wrong)?),
             Kind::Cxl { link, memory } => {

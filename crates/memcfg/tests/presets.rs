@@ -44,9 +44,7 @@ fn every_preset_resolves_and_every_value_has_a_source_and_an_origin() {
         let m = load(name);
         assert_eq!(&m.name, name);
         assert!(m.rows.len() > 20, "{name}");
-        if *name != "board" {
-            assert!(m.build().unwrap().capacity() >= 512 << 20, "{name}");
-        }
+        assert!(m.build().unwrap().capacity() >= 512 << 20, "{name}");
         for r in &m.rows {
             assert_eq!(r.origin, Origin::Preset, "{name}: {}", r.key);
             let data = [
@@ -276,4 +274,20 @@ fn settings_reach_the_parts() {
     assert_eq!(row("nvmm.timings.tWP").clocks, Some(120));
     assert_eq!(row("dram.timings.tCK").value, "1.5 ns");
     assert_eq!(m.build().unwrap().capacity(), 12 << 30);
+}
+
+#[test]
+fn policies_are_those_of_the_engine() {
+    use nagori_memtime::dram::ControllerParams;
+    for (name, want) in [
+        ("frfcfs", ControllerParams::frfcfs()),
+        ("ramulator2", ControllerParams::ramulator2()),
+        ("dramsim3", ControllerParams::dramsim3()),
+    ] {
+        let m = Memory::load("ddr4", &[format!("controller.policy={name}")]).unwrap();
+        let Kind::Device { controller, .. } = m.kind else {
+            panic!("no device");
+        };
+        assert_eq!(*controller, want, "{name}");
+    }
 }

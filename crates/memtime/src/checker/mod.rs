@@ -108,7 +108,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Refreshes that may be postponed (JESD79-3F 4.16, JESD79-4 4.26).
+/// Refreshes that may be postponed (JESD79-3F, JESD79-4).
 const POSTPONED: u64 = 8;
 
 #[derive(Clone, Debug, Default)]
