@@ -593,9 +593,4 @@ impl Reference {
             self.end(w, c + data, !x.activated && !x.precharged);
         }
     }
-
-    /// Anything queued.
-    pub fn busy(&self) -> bool {
-        !self.queue.is_empty()
-    }
 }

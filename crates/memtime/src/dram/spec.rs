@@ -246,6 +246,8 @@ pub struct WritePause {
 /// What commands cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
+// One a device: its size matters to nobody.
+#[allow(clippy::large_enum_variant)]
 pub enum Energy {
     /// From data sheet currents, by the method of Micron's technical note TN-41-01.
     Idd(Idd),
