@@ -165,12 +165,18 @@ impl Memory {
             }
         };
         let rows = rows(&root, &kind)?;
-        Ok(Memory {
+        let memory = Memory {
             name,
             description,
             kind,
             rows,
-        })
+        };
+        // Models check more than their parameters' types do; parts are checked
+        // with the whole.
+        if depth == 0 {
+            memory.build()?;
+        }
+        Ok(memory)
     }
 
     /// The device of this memory, if it is one.

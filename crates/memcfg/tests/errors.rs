@@ -360,4 +360,35 @@ proptest! {
             let _ = read(&text[..at], &[]);
         }
     }
+
+    /// A preset with a line lost, doubled or with other digits: what is
+    /// accepted can be built and shown.
+    #[test]
+    fn a_damaged_preset_is_refused_or_works(
+        preset in 0usize..nagori_memcfg::EMBEDDED.len(),
+        line in 0usize..120,
+        damage in 0usize..4,
+        digits in "[0-9]{1,6}",
+    ) {
+        let text = nagori_memcfg::EMBEDDED[preset].1;
+        let mut lines: Vec<String> = text.lines().map(String::from).collect();
+        let line = line % lines.len();
+        match damage {
+            0 => { lines.remove(line); }
+            1 => { let l = lines[line].clone(); lines.insert(line, l); }
+            2 => {
+                let l = lines[line].clone();
+                let first = l.find(|c: char| c.is_ascii_digit());
+                if let Some(at) = first {
+                    let rest = l[at..].trim_start_matches(|c: char| c.is_ascii_digit());
+                    lines[line] = format!("{}{digits}{rest}", &l[..at]);
+                }
+            }
+            _ => { let half = lines[line].chars().count() / 2; lines[line] = lines[line].chars().take(half).collect(); }
+        }
+        if let Ok(m) = read(&lines.join("\n"), &[]) {
+            prop_assert!(m.build().is_ok(), "{:?}", m.build().err());
+            prop_assert!(!m.show().is_empty());
+        }
+    }
 }
