@@ -187,7 +187,8 @@ proptest! {
         for (_, kind, addr, bytes) in &ops {
             let f = tags.access(addr / b, *kind == Write);
             hits += u64::from(f.hit);
-            fetched += u64::from(!f.hit && !(*kind == Write && u64::from(*bytes) == b));
+            let whole = *kind == Write && u64::from(*bytes) == b;
+            fetched += u64::from(!(f.hit || whole));
             back += u64::from(f.victim.is_some_and(|v| v.dirty));
         }
         let s = a.report(Ps::ZERO);

@@ -1,0 +1,179 @@
+/* The memory model of Nagori for other simulators. Generated from crates/capi/src by cbindgen: do not edit.
+ *
+ * Every function checks its pointers for null and alignment and returns a status. The caller guarantees what
+ * no check can see: a handle comes from nagori_memory_create, was not destroyed and is used by one thread at
+ * a time; strings end with a zero byte; buffers are as long as stated. Times are picoseconds.
+ */
+
+#ifndef NAGORI_H
+#define NAGORI_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+// Done.
+#define NAGORI_OK 0
+
+// The request was not taken: ask again at the time returned.
+#define NAGORI_BUSY 1
+
+// There is nothing: no event is to come.
+#define NAGORI_NONE 2
+
+// A pointer is null or not aligned.
+#define NAGORI_ERROR_POINTER -1
+
+// A name, setting or value is not possible.
+#define NAGORI_ERROR_ARGUMENT -2
+
+// The memory's description is not possible.
+#define NAGORI_ERROR_CONFIG -3
+
+// The request is outside the memory or has an impossible size.
+#define NAGORI_ERROR_REQUEST -4
+
+// The time is beyond what the model can represent.
+#define NAGORI_ERROR_TIME -5
+
+// The buffer is too short: the length needed is returned.
+#define NAGORI_ERROR_BUFFER -6
+
+// A defect of the library; the handle can only be destroyed.
+#define NAGORI_ERROR_INTERNAL -7
+
+// A request that reads.
+#define NAGORI_READ 0
+
+// A request that writes.
+#define NAGORI_WRITE 1
+
+// Changes whenever a program written for an older header would break.
+#define NAGORI_ABI_VERSION 1
+
+// A memory. Only pointers to it leave the library.
+typedef struct NagoriMemory NagoriMemory;
+
+// A finished request.
+typedef struct {
+  // The request's id.
+  uint64_t id;
+  // When the memory took it, in ps.
+  uint64_t accepted_at;
+  // When it was or will be done, in ps.
+  uint64_t done_at;
+  // NAGORI_READ or NAGORI_WRITE.
+  uint32_t kind;
+  // 1 if the row (or buffered line) was already open, 0 if not.
+  uint32_t row_hit;
+} NagoriCompletion;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Version of this interface: compare it with NAGORI_ABI_VERSION.
+uint32_t nagori_abi_version(void);
+
+// Makes a memory from a preset's name ("ddr3-1600k", "board", "xpoint")
+// or the path of a description, with `settings_count` strings "key=value".
+// On success `*memory` is the handle; on an error it is null, and `message`
+// (if not null) gets the error's text, cut to `message_size` with its zero byte.
+//
+// # Safety
+// `name` and the settings end with a zero byte, `settings` has
+// `settings_count` entries (or is null, with none), `message` has
+// `message_size` bytes.
+int32_t nagori_memory_create(const char *name,
+                             const char *const *settings,
+                             size_t settings_count,
+                             NagoriMemory **memory,
+                             char *message,
+                             size_t message_size);
+
+// Frees a memory; null is ignored.
+//
+// # Safety
+// `memory` comes from nagori_memory_create and is not used afterwards.
+void nagori_memory_destroy(NagoriMemory *memory);
+
+// Size in bytes.
+//
+// # Safety
+// See the top of this header.
+int32_t nagori_memory_capacity(NagoriMemory *memory, uint64_t *bytes);
+
+// Period in which cycles are reported, in ps.
+//
+// # Safety
+// See the top of this header.
+int32_t nagori_memory_clock(NagoriMemory *memory, uint64_t *period);
+
+// Submits a request of 1 to 64 bytes inside one 64-byte line that arrives at
+// `at` ps (a time before the latest one given is treated as that). Returns
+// NAGORI_BUSY and sets `*busy_until` if there is no room.
+//
+// # Safety
+// See the top of this header.
+int32_t nagori_memory_submit(NagoriMemory *memory,
+                             uint64_t at,
+                             uint64_t id,
+                             uint64_t addr,
+                             uint32_t kind,
+                             uint32_t bytes,
+                             uint64_t *busy_until);
+
+// The time to advance to so that something can have happened, or NAGORI_NONE.
+//
+// # Safety
+// See the top of this header.
+int32_t nagori_memory_next_event(NagoriMemory *memory, uint64_t *at);
+
+// Processes everything before `t` ps.
+//
+// # Safety
+// See the top of this header.
+int32_t nagori_memory_advance(NagoriMemory *memory, uint64_t t);
+
+// Moves up to `capacity` completions into `out` and sets `*count`; what does
+// not fit stays for the next call.
+//
+// # Safety
+// `out` has room for `capacity` completions.
+int32_t nagori_memory_drain(NagoriMemory *memory,
+                            NagoriCompletion *out,
+                            size_t capacity,
+                            size_t *count);
+
+// Statistics at `at` ps as JSON with a zero byte. `*needed` (if not null) is
+// the length with the zero byte; if `size` is less, nothing is written and
+// NAGORI_ERROR_BUFFER is returned (`out` may be null with `size` 0 to ask).
+//
+// # Safety
+// `out` has `size` bytes.
+int32_t nagori_memory_stats_json(NagoriMemory *memory,
+                                 uint64_t at,
+                                 char *out,
+                                 size_t size,
+                                 size_t *needed);
+
+// Text of the latest error of this memory, empty without any; lengths as for
+// nagori_memory_stats_json.
+//
+// # Safety
+// `out` has `size` bytes.
+int32_t nagori_memory_message(NagoriMemory *memory, char *out, size_t size, size_t *needed);
+
+// Statistics start anew at `at` ps.
+//
+// # Safety
+// See the top of this header.
+int32_t nagori_memory_reset_stats(NagoriMemory *memory, uint64_t at);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* NAGORI_H */

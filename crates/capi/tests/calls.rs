@@ -1,0 +1,197 @@
+//! Each function called as C would, with good and with bad arguments.
+
+use nagori_capi::*;
+use std::ffi::{c_char, CStr, CString};
+use std::ptr::{null, null_mut};
+
+fn create(name: &str, settings: &[&str]) -> Result<*mut NagoriMemory, (i32, String)> {
+    let name = CString::new(name).unwrap();
+    let owned: Vec<CString> = settings.iter().map(|s| CString::new(*s).unwrap()).collect();
+    let list: Vec<*const c_char> = owned.iter().map(|s| s.as_ptr()).collect();
+    let mut m = null_mut();
+    let mut text = [0 as c_char; 200];
+    // SAFETY: all pointers are good for the call.
+    let s = unsafe {
+        nagori_memory_create(
+            name.as_ptr(),
+            list.as_ptr(),
+            list.len(),
+            &mut m,
+            text.as_mut_ptr(),
+            text.len(),
+        )
+    };
+    if s == NAGORI_OK {
+        return Ok(m);
+    }
+    assert!(m.is_null());
+    // SAFETY: the library ends the text.
+    let text = unsafe { CStr::from_ptr(text.as_ptr()) };
+    Err((s, text.to_str().unwrap().to_owned()))
+}
+
+fn message(m: *mut NagoriMemory) -> String {
+    let mut text = [0 as c_char; 400];
+    // SAFETY: good pointers.
+    unsafe {
+        let s = nagori_memory_message(m, text.as_mut_ptr(), text.len(), null_mut());
+        assert_eq!(s, NAGORI_OK);
+        CStr::from_ptr(text.as_ptr()).to_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn names_and_settings() {
+    let e = create("no-such-memory", &[]).unwrap_err();
+    assert_eq!(e.0, NAGORI_ERROR_CONFIG);
+    assert!(e.1.contains("no-such-memory"), "{}", e.1);
+    for bad in [
+        "nothing",
+        "xpoint.media_raed=3 ns",
+        "xpoint.media_read=3",
+        "xpoint.line_bytes=100",
+    ] {
+        let e = create("xpoint", &[bad]).unwrap_err();
+        assert_eq!(e.0, NAGORI_ERROR_CONFIG, "{bad}");
+        let key = bad.split(['=', '.']).next().unwrap();
+        assert!(e.1.contains(key), "{bad}: {}", e.1);
+    }
+    let m = create("xpoint", &["xpoint.media_read=500 ns"]).unwrap();
+    // SAFETY: good pointers, destroyed once.
+    unsafe {
+        let mut until = 0;
+        assert_eq!(
+            nagori_memory_submit(m, 0, 7, 0, NAGORI_READ, 64, &mut until),
+            NAGORI_OK
+        );
+        let mut c = [NagoriCompletion::default(); 2];
+        let mut n = 9;
+        assert_eq!(nagori_memory_drain(m, c.as_mut_ptr(), 2, &mut n), NAGORI_OK);
+        assert_eq!((n, c[0].id, c[0].kind), (1, 7, NAGORI_READ));
+        assert_eq!(c[0].done_at, (3 + 41 + 500 + 41 + 80) * 1000);
+        nagori_memory_destroy(m);
+    }
+}
+
+#[test]
+fn bad_pointers_and_arguments() {
+    let m = create("xpoint", &[]).unwrap();
+    // SAFETY: null and misaligned pointers are what is tested; the others are good.
+    unsafe {
+        let p = NAGORI_ERROR_POINTER;
+        let name = CString::new("xpoint").unwrap();
+        let mut h = null_mut();
+        assert_eq!(
+            nagori_memory_create(name.as_ptr(), null(), 0, null_mut(), null_mut(), 0),
+            p
+        );
+        assert_eq!(
+            nagori_memory_create(null(), null(), 0, &mut h, null_mut(), 0),
+            NAGORI_ERROR_ARGUMENT
+        );
+        assert_eq!(
+            nagori_memory_create(name.as_ptr(), null(), 1, &mut h, null_mut(), 0),
+            p
+        );
+        let bytes = [0xffu8 as c_char, 0];
+        assert_eq!(
+            nagori_memory_create(bytes.as_ptr(), null(), 0, &mut h, null_mut(), 0),
+            NAGORI_ERROR_ARGUMENT
+        );
+        assert!(h.is_null());
+        let (mut u, mut n) = (0u64, 0usize);
+        let odd = (&mut u as *mut u64)
+            .cast::<u8>()
+            .wrapping_add(1)
+            .cast::<u64>();
+        for bad in [null_mut(), (m as usize + 1) as *mut NagoriMemory] {
+            assert_eq!(nagori_memory_capacity(bad, &mut u), p);
+            assert_eq!(nagori_memory_clock(bad, &mut u), p);
+            assert_eq!(nagori_memory_submit(bad, 0, 0, 0, 0, 64, &mut u), p);
+            assert_eq!(nagori_memory_next_event(bad, &mut u), p);
+            assert_eq!(nagori_memory_advance(bad, 0), p);
+            assert_eq!(nagori_memory_drain(bad, null_mut(), 0, &mut n), p);
+            assert_eq!(nagori_memory_stats_json(bad, 0, null_mut(), 0, &mut n), p);
+            assert_eq!(nagori_memory_message(bad, null_mut(), 0, &mut n), p);
+            assert_eq!(nagori_memory_reset_stats(bad, 0), p);
+            nagori_memory_destroy(bad);
+        }
+        for bad in [null_mut(), odd] {
+            assert_eq!(nagori_memory_capacity(m, bad), p);
+            assert_eq!(nagori_memory_clock(m, bad), p);
+            assert_eq!(nagori_memory_submit(m, 0, 0, 0, 0, 64, bad), p);
+        }
+        assert_eq!(nagori_memory_drain(m, null_mut(), 1, &mut n), p);
+        assert_eq!(nagori_memory_drain(m, null_mut(), 0, null_mut()), p);
+        assert!(message(m).contains("count"));
+        let submit = |at, addr, kind, bytes| {
+            let mut u = 0;
+            nagori_memory_submit(m, at, 0, addr, kind, bytes, &mut u)
+        };
+        assert_eq!(submit(0, 0, 2, 64), NAGORI_ERROR_ARGUMENT);
+        assert!(message(m).contains("kind 2"));
+        assert_eq!(submit(0, 1 << 37, 0, 64), NAGORI_ERROR_REQUEST);
+        assert_eq!(submit(0, 1, 0, 64), NAGORI_ERROR_REQUEST);
+        assert_eq!(submit(u64::MAX, 0, 0, 64), NAGORI_ERROR_TIME);
+        assert_eq!(nagori_memory_advance(m, u64::MAX), NAGORI_ERROR_TIME);
+        assert_eq!(
+            nagori_memory_stats_json(m, u64::MAX, null_mut(), 0, &mut n),
+            NAGORI_ERROR_TIME
+        );
+        // None of this reached the memory.
+        assert_eq!(nagori_memory_next_event(m, &mut u), NAGORI_NONE);
+        nagori_memory_destroy(m);
+        nagori_memory_destroy(null_mut());
+    }
+}
+
+#[test]
+fn busy_pieces_and_statistics() {
+    let m = create("xpoint", &[]).unwrap();
+    // SAFETY: good pointers, destroyed once.
+    unsafe {
+        let (mut n, mut u) = (0, 0);
+        let taken = (0..100)
+            .take_while(|i| {
+                nagori_memory_submit(m, 0, *i, i * 4096, NAGORI_READ, 64, &mut u) == NAGORI_OK
+            })
+            .count();
+        assert_eq!(taken, 48);
+        assert!(u > 0);
+        assert_eq!(nagori_memory_advance(m, u), NAGORI_OK);
+        assert_eq!(
+            nagori_memory_submit(m, u, 99, 0, NAGORI_READ, 64, &mut u),
+            NAGORI_OK
+        );
+        // Completions in pieces, none lost.
+        let mut c = [NagoriCompletion::default(); 20];
+        let mut ids = Vec::new();
+        for want in [20, 20, 9, 0] {
+            assert_eq!(
+                nagori_memory_drain(m, c.as_mut_ptr(), 20, &mut n),
+                NAGORI_OK
+            );
+            assert_eq!(n, want);
+            ids.extend(c[..n].iter().map(|c| c.id));
+        }
+        assert_eq!(ids, (0..48).chain([99]).collect::<Vec<_>>());
+        let mut needed = 0;
+        let s = nagori_memory_stats_json(m, 0, null_mut(), 0, &mut needed);
+        assert_eq!(s, NAGORI_ERROR_BUFFER);
+        let mut text = vec![0x55 as c_char; needed];
+        let s = nagori_memory_stats_json(m, 0, text.as_mut_ptr(), needed - 1, null_mut());
+        assert_eq!((s, text[0]), (NAGORI_ERROR_BUFFER, 0x55));
+        let s = nagori_memory_stats_json(m, 0, text.as_mut_ptr(), needed, null_mut());
+        assert_eq!(s, NAGORI_OK);
+        let text = CStr::from_ptr(text.as_ptr()).to_str().unwrap();
+        let json: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(json["regions"][0]["counters"]["reads"], 49);
+        assert_eq!(nagori_memory_reset_stats(m, 0), NAGORI_OK);
+        nagori_memory_destroy(m);
+    }
+}
+
+#[test]
+fn version() {
+    assert_eq!(nagori_abi_version(), NAGORI_ABI_VERSION);
+}
