@@ -270,7 +270,7 @@ pub fn run(
             };
             d.submit(wanted, &piece, source)?;
             left -= n;
-            addr = addr.checked_add(n.into()).unwrap_or(u64::MAX);
+            addr = addr.saturating_add(n.into());
         }
         if d.next_id - reported >= PROGRESS_EVERY {
             reported = d.next_id;
@@ -447,10 +447,10 @@ impl Driver<'_> {
                 return Err(Error::Model {
                     name: source.name().to_owned(),
                     place: source.place(),
-                    source: nagori_memtime::Error::Snapshot(format!(
+                    source: Box::new(nagori_memtime::Error::Snapshot(format!(
                         "completion of request {}, which is not under way",
                         c.id
-                    )),
+                    ))),
                     remedy: "",
                 });
             };
@@ -498,7 +498,7 @@ fn model_error(e: nagori_memtime::Error, source: &dyn Source) -> Error {
     Error::Model {
         name: source.name().to_owned(),
         place: source.place(),
-        source: e,
+        source: Box::new(e),
         remedy,
     }
 }

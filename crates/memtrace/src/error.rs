@@ -58,7 +58,7 @@ pub enum Error {
         /// Where in it.
         place: Place,
         /// What the model says.
-        source: nagori_memtime::Error,
+        source: Box<nagori_memtime::Error>,
         /// What could be done about it, if anything.
         remedy: &'static str,
     },

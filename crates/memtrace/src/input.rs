@@ -356,7 +356,7 @@ impl Reader {
             if shift == 0 {
                 let place = self.place();
                 let data = self.data.fill_buf();
-                if data.map_err(io::Error::from).is_ok_and(<[u8]>::is_empty) {
+                if data.is_ok_and(<[u8]>::is_empty) {
                     return Ok(false);
                 }
                 self.data

@@ -25,7 +25,7 @@ impl Random {
     }
 
     /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         let s = &mut self.0;
         let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let t = s[1] << 17;
@@ -41,7 +41,7 @@ impl Random {
     /// A number below `n`, which is not 0, without bias (Lemire, 2019).
     pub fn below(&mut self, n: u64) -> u64 {
         loop {
-            let wide = u128::from(self.next()) * u128::from(n);
+            let wide = u128::from(self.bits()) * u128::from(n);
             let low = wide as u64;
             if low >= n || low >= n.wrapping_neg() % n {
                 return (wide >> 64) as u64;
@@ -51,7 +51,7 @@ impl Random {
 
     /// A number in `[0, 1)` of 53 bits.
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

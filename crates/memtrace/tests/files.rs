@@ -46,7 +46,7 @@ fn read(data: Vec<u8>) -> Result<(Format, Times, Vec<Record>), Error> {
 fn records(n: u64) -> Vec<Record> {
     (0..n)
         .map(|i| Record {
-            addr: (i * 0x9e37_79b9) % (1 << 32) & !63,
+            addr: ((i * 0x9e37_79b9) % (1 << 32)) & !63,
             kind: if i % 3 == 0 { Kind::Write } else { Kind::Read },
             bytes: 64,
             time: 5 * i,

@@ -22,7 +22,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   nagori mem run --memory ddr3 --trace app.trace.zst
   nagori mem run --memory ddr4 --trace gen:random,count=1000000,writes=0.3 --json
-  nagori mem run --memory board --set method=extended --trace walk.gz --mode dependent
+  nagori mem run --memory board --set board.method=extended --trace walk.gz --mode dependent
   nagori mem run --memory ddr3 --trace app.trc --mode timestamped --cycle '1.25 ns' \\
       --commands commands.txt --html result.html
 
