@@ -50,11 +50,14 @@ fn broken(log: &[(u64, Op, u32, u32, u64)]) -> Vec<&'static str> {
 }
 
 /// Clocks from the data sheet: allowed at t, broken at t - 1, by this rule alone.
+/// Clock, command and the rest of a log entry, as `entry` takes them.
+type Step = (u64, Op, u32, u32, u64);
+
 #[test]
 fn each_rule_at_t_and_one_before() {
     use Op::*;
     let act = |at, bank| (at, Activate, 0, bank, 7);
-    let cases: &[(&str, &[(u64, Op, u32, u32, u64)], (u64, Op, u32, u32, u64))] = &[
+    let cases: &[(&str, &[Step], Step)] = &[
         ("tRCD", &[act(0, 0)], (11, Read, 0, 0, 7)),
         ("tRCD", &[act(0, 0)], (11, Write, 0, 0, 7)),
         ("tRAS", &[act(0, 0)], (28, Precharge, 0, 0, 0)),
