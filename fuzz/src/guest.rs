@@ -32,7 +32,7 @@ fn live(m: &mut Machine) {
     // Bounded in cycles and instructions: a hart that traps for ever retires nothing, and the
     // bound on cycles alone is a rough one.
     for _ in 0..STEPS {
-        let before = (m.now(), m.instructions());
+        let before = (m.now(), m.steps());
         match m.run(STEP, Some(before.1 + STEP)) {
             Stop::PowerOff(_) | Stop::Slice | Stop::Instructions => {}
             Stop::Reset => {
@@ -41,7 +41,7 @@ fn live(m: &mut Machine) {
             }
             Stop::Idle(_) => break,
         }
-        assert!(m.now() >= before.0 && m.instructions() >= before.1);
+        assert!(m.now() >= before.0 && m.steps() >= before.1);
     }
     m.console_output();
     m.report();

@@ -111,8 +111,8 @@ fn machine(rng: &mut Rng, word: &mut dyn FnMut(&mut Rng) -> u32) -> Machine {
     for k in 0..TABLE_PAGES * 512 {
         let pte = match rng.below(4) {
             0 => rng.bits(),
-            1 => (TABLES >> 12) + rng.below(TABLE_PAGES) << 10 | 1,
-            2 => (BASE >> 12) + rng.below(MEMORY >> 12) << 10 | rng.below(0x400),
+            1 => ((TABLES >> 12) + rng.below(TABLE_PAGES)) << 10 | 1,
+            2 => ((BASE >> 12) + rng.below(MEMORY >> 12)) << 10 | rng.below(0x400),
             _ => (BASE >> 12 << 10) | 0xcf | rng.below(2) << 4,
         };
         ram.write_u64(TABLES - BASE + 8 * k, pte)
@@ -182,14 +182,14 @@ fn machine(rng: &mut Rng, word: &mut dyn FnMut(&mut Rng) -> u32) -> Machine {
 
 /// Lets a machine live for about as many instructions, through its restarts.
 fn live(m: &mut Machine, rng: &mut Rng, instructions: u64) {
-    let end = m.instructions() + instructions;
+    let end = m.steps() + instructions;
     let mut calls = 0;
     // Harts that trap for ever retire nothing, but their time passes.
     let start = m.now();
-    while m.instructions() < end && m.now().saturating_sub(start).0 < 20_000 * 8 * instructions {
+    while m.steps() < end && m.now().saturating_sub(start).0 < 20_000 * 8 * instructions {
         calls += 1;
         assert!(calls < 10_000, "nothing moves on");
-        let before = (m.now(), m.instructions());
+        let before = (m.now(), m.steps());
         // A bound on cycles alone is a rough one: a single hart runs on to the next grid line.
         let limit = before.1 + 1 + rng.below(5000);
         match m.run(1 + rng.below(5000), Some(limit)) {
@@ -204,7 +204,7 @@ fn live(m: &mut Machine, rng: &mut Rng, instructions: u64) {
         }
         assert!(m.now() >= before.0, "time ran backwards");
         // Blocks of instructions are finished.
-        assert!(m.instructions() < limit + BLOCK, "the limit was not kept");
+        assert!(m.steps() < limit + BLOCK, "the limit was not kept");
         if rng.one_in(8) {
             m.console_input(&rng.bits().to_le_bytes());
         }
@@ -429,7 +429,7 @@ fn control_registers_take_any_value_or_refuse_it() {
             // A hold of 2^32 clocks may be what was asked for; the guest only waits.
             assert!(slices < 5000, "seed {seed}: the program does not get on");
             assert_eq!(
-                m.run(1_000_000_000_000, Some(m.instructions() + 5000)),
+                m.run(1_000_000_000_000, Some(m.steps() + 5000)),
                 Stop::Instructions
             );
         }

@@ -214,7 +214,7 @@ impl<O: Observer> Machine<O> {
 
     /// Instructions retired and exceptions taken: what a guest cannot do without end
     /// in a bounded run, even if no instruction of it ever retires.
-    fn steps(&self) -> u64 {
+    pub fn steps(&self) -> u64 {
         let exceptions: u64 = self.harts.iter().map(|h| h.stats.exceptions).sum();
         self.instructions() + exceptions
     }
@@ -316,8 +316,7 @@ impl<O: Observer> Machine<O> {
     /// else must happen. What happens in the guest does not depend on `cycles`: the scheduler
     /// is left only at points that it reaches anyhow, at most 2^20 cycles apart.
     ///
-    /// `instructions` bounds the total of [`Machine::instructions`] and exceptions; the last
-    /// block may pass it by its length.
+    /// `instructions` bounds [`Machine::steps`]; the last block may pass it by its length.
     pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         let mut spent = 0u64;
         loop {
