@@ -2,6 +2,8 @@
 //! neither. In functional mode an entry covers a page; in timed mode a line
 //! that is certainly in L1D and whose page is certainly in the DTLB.
 
+use crate::cache::{L1, NO_SLOT};
+
 /// Entries of a data filter.
 pub const SLOTS: usize = 512;
 /// A tag that no access has.
@@ -58,6 +60,29 @@ impl Filter {
     #[inline(always)]
     pub fn at_mut(&mut self, slot: usize) -> &mut FilterEntry {
         &mut self.entries[slot & (SLOTS - 1)]
+    }
+
+    /// Ties a slot to a line of the cache: the line's former slot is emptied, and the
+    /// slot's former line forgets it. At most one slot covers a line, and the line knows it.
+    pub(crate) fn claim(&mut self, slot: usize, cache: &mut L1, index: usize) {
+        let former = cache.slot(index);
+        if former != NO_SLOT && former as usize != slot {
+            *self.at_mut(former as usize) = EMPTY;
+        }
+        let old = *self.at(slot);
+        if (old.read != NEVER || old.write != NEVER) && old.l1 as usize != index {
+            cache.set_slot(old.l1 as usize, NO_SLOT);
+        }
+        cache.set_slot(index, slot as u16);
+    }
+
+    /// Empties the slot that covers a line of the cache, if there is one.
+    pub(crate) fn release(&mut self, cache: &mut L1, index: usize) {
+        let slot = cache.slot(index);
+        if slot != NO_SLOT {
+            cache.set_slot(index, NO_SLOT);
+            *self.at_mut(slot as usize) = EMPTY;
+        }
     }
 
     /// Empties every slot.

@@ -2,7 +2,7 @@
 //! protection, caches, devices; atomics; cache-block operations.
 
 use crate::cache::{LineState, NO_SLOT};
-use crate::filter::{FilterEntry, EMPTY, NEVER, SLOTS};
+use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::Hart;
 use crate::mmu::{Fault, RunPoint};
 use crate::pmp::Access;
@@ -125,16 +125,7 @@ impl Hart {
         };
         let may_write = write && !code && !c.page_reserved(id, pa);
         if TIMED {
-            let cache = &mut c.l1d[id];
-            let old_slot = cache.slot(index);
-            if old_slot != NO_SLOT && old_slot as usize != slot {
-                *self.data.at_mut(old_slot as usize) = EMPTY;
-            }
-            let old = *self.data.at(slot);
-            if (old.read != NEVER || old.write != NEVER) && old.l1 as usize != index {
-                cache.set_slot(old.l1 as usize, NO_SLOT);
-            }
-            cache.set_slot(index, slot as u16);
+            self.data.claim(slot, &mut c.l1d[id], index);
         }
         let e = self.data.at_mut(slot);
         let same = e.read == key || e.write == key;

@@ -379,11 +379,7 @@ impl Hart {
     /// The filter entry of an L1D line goes with it.
     pub(crate) fn forget_line<Wd: World>(&mut self, w: &mut Wd, index: usize) {
         let c = &mut w.coherence().l1d[self.id];
-        let slot = c.slot(index);
-        if slot != NO_SLOT {
-            c.set_slot(index, NO_SLOT);
-            *self.data.at_mut(slot as usize) = EMPTY;
-        }
+        self.data.release(c, index);
     }
 
     pub(crate) fn line_request(
@@ -439,11 +435,7 @@ impl Hart {
         self.read_line(w, line, LineKind::Fetch, t.l1i_miss + t.hub, at);
         let c = &mut w.coherence().l1i[id];
         let i = c.victim(line);
-        let slot = c.slot(i);
-        if slot != NO_SLOT {
-            c.set_slot(i, NO_SLOT);
-            *self.fetch.at_mut(slot as usize) = EMPTY;
-        }
+        self.fetch.release(c, i);
         c.set(i, line, LineState::Shared);
         Ok(i)
     }

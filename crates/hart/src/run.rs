@@ -1,8 +1,8 @@
 //! The loop around blocks: limits, interrupts, notices of others, fetch timing.
 
 use crate::block::CodeCache;
-use crate::cache::{Notice, NO_SLOT};
-use crate::filter::{FilterEntry, EMPTY, NEVER, SLOTS};
+use crate::cache::Notice;
+use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
 use crate::mmu::RunPoint;
 use crate::pmp::Access;
@@ -171,15 +171,7 @@ impl Hart {
         let index = self.l1i_touch(w, pa, at)?;
         let slot = (va >> 6) as usize & (SLOTS - 1);
         let cache = &mut w.coherence().l1i[self.id];
-        let old_slot = cache.slot(index);
-        if old_slot != NO_SLOT && old_slot as usize != slot {
-            *self.fetch.at_mut(old_slot as usize) = EMPTY;
-        }
-        let old = *self.fetch.at(slot);
-        if old.read != NEVER && old.l1 as usize != index {
-            cache.set_slot(old.l1 as usize, NO_SLOT);
-        }
-        cache.set_slot(index, slot as u16);
+        self.fetch.claim(slot, cache, index);
         *self.fetch.at_mut(slot) = FilterEntry {
             read: key,
             write: NEVER,
