@@ -196,44 +196,45 @@ impl ControllerParams {
         }
     }
 
-    /// What Ramulator 2's generic controller does with `FRFCFS`, all-bank
+    /// What Ramulator 2.1's controller for DDR does with `FRFCFS`, all-bank
     /// refresh and the map `RoBaRaCoCh`: the oldest ready command goes first,
     /// even a precharge of a row that younger requests want; a due refresh
-    /// stops the channel; marks at 80 % and 20 % of 32 writes.
+    /// stops the channel; writes begin above 80 % of 32 and end below 20 %.
     ///
-    /// Known differences: its list of activating requests, served before all
-    /// others, and the order of arrivals within a clock.
+    /// What differs is listed in docs/policies.md.
     pub fn ramulator2() -> ControllerParams {
         ControllerParams {
             write_high: 26,
             write_low: 6,
-            merge_writes: false,
             order: Order::AgeFirst,
             keep_rows: false,
             refresh_blocks: Blocks::Channel,
+            front_delay: 1,
             mapping: Mapping {
-                order: "row bank_group bank rank column channel".to_owned(),
+                order: "row bank bank_group rank column channel".to_owned(),
                 xor: Vec::new(),
             },
             ..ControllerParams::frfcfs()
         }
     }
 
-    /// What DRAMsim3 does with open pages, command queues by bank and the map
-    /// `rochrababgco`: writes are merged and kept until 32 are there, then all
-    /// are served; reads of one place are merged; four accesses of a row, then
-    /// another row may be opened.
+    /// What DRAMsim3 does as its DDR3 and DDR4 files set it, with open pages,
+    /// command queues by bank and the map `rochrababgco`: writes are merged
+    /// and kept until 16 are there, then all are served; reads of one place
+    /// are merged; four accesses of a row, then another row may be opened.
+    /// Its read queue of 16 and 8 commands in each of 8 banks are one queue here.
     ///
-    /// Known differences: it goes round its banks' queues instead of by age,
-    /// moves requests from one queue to another first, and while there are no
-    /// reads serves writes from the ninth on.
+    /// What differs is listed in docs/policies.md.
     pub fn dramsim3() -> ControllerParams {
         ControllerParams {
-            write_high: 32,
+            read_queue: 80,
+            write_queue: 16,
+            write_high: 16,
             write_low: 0,
             merge_reads: true,
             order: Order::AgeFirst,
             hit_cap: 4,
+            front_delay: 1,
             mapping: Mapping {
                 order: "row channel rank bank bank_group column".to_owned(),
                 xor: Vec::new(),
