@@ -18,16 +18,24 @@ use std::collections::HashMap;
 
 /// An instruction ready to execute.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PreOp {
+pub struct PreOp {
+    /// What it does.
     pub op: Op,
+    /// Destination; an integer destination x0 is [`SINK`].
     pub rd: u8,
+    /// First source, or the immediate of a CSR instruction.
     pub rs1: u8,
+    /// Second source.
     pub rs2: u8,
+    /// Third source.
     pub rs3: u8,
+    /// Rounding mode, or the ordering bits of an atomic.
     pub rm: u8,
     /// See the flag constants.
     pub flags: u8,
+    /// Length in bytes; [`ILLEGAL_LEN`] marks a word that does not decode.
     pub len: u8,
+    /// Immediate.
     pub imm: i32,
     /// Bytes from the start of the block.
     pub off: u16,
@@ -36,12 +44,12 @@ pub(crate) struct PreOp {
 }
 
 /// The instruction's last byte is the first of the block in its line.
-pub(crate) const NEW_LINE: u8 = 1;
+pub const NEW_LINE: u8 = 1;
 /// A load close behind a store.
-pub(crate) const HAZARD: u8 = 2;
+pub const HAZARD: u8 = 2;
 
 /// Index of the integer register that swallows writes to x0.
-const SINK: u8 = 32;
+pub const SINK: u8 = 32;
 /// Longest block, in instructions.
 const MAX_OPS: usize = 64;
 /// Decoded instructions kept before the cache starts afresh.
@@ -49,14 +57,23 @@ const ARENA_LIMIT: usize = 2 << 20;
 /// Entries of the table from virtual address to block.
 const JUMPS: usize = 4096;
 
+/// A straight run of instructions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
-    pub start: u32,
+pub struct Block {
+    pub(crate) start: u32,
+    /// Instructions.
     pub count: u16,
+    /// Length in bytes.
     pub bytes: u16,
-    pub cost: u32,
-    pub pending: Pending,
+    /// Offset of the first instruction in its page.
+    pub offset: u16,
+    /// Whether the block is one instruction that reaches into the next page.
+    pub crosses: bool,
     live: bool,
+    /// Cycles that it takes by itself.
+    pub cost: u32,
+    /// Results under way at its end.
+    pub pending: Pending,
 }
 
 #[derive(Clone, Copy)]
@@ -83,6 +100,9 @@ pub struct CodeCache {
     by_address: HashMap<Key, u32>,
     by_page: HashMap<u64, Vec<(Key, u32)>>,
     decoded: u64,
+    /// How often all blocks, and how often blocks of a page were dropped.
+    clears: u64,
+    drops: u64,
 }
 
 impl Default for CodeCache {
@@ -94,17 +114,44 @@ impl Default for CodeCache {
             by_address: HashMap::new(),
             by_page: HashMap::new(),
             decoded: 0,
+            clears: 0,
+            drops: 0,
         }
     }
 }
 
 impl CodeCache {
+    /// Block of a number that [`Hart::run_with`](crate::Hart::run_with) names.
+    #[inline(always)]
+    pub fn block(&self, id: u32) -> &Block {
+        &self.blocks[id as usize]
+    }
+
+    /// The instructions of a block.
+    #[inline(always)]
+    pub fn ops(&self, b: &Block) -> &[PreOp] {
+        &self.ops[b.start as usize..b.start as usize + b.count as usize]
+    }
+
+    /// How often all blocks were dropped: numbers of blocks before have no meaning.
+    #[inline(always)]
+    pub fn clears(&self) -> u64 {
+        self.clears
+    }
+
+    /// How often a page's blocks were dropped: their numbers are never used again.
+    #[inline(always)]
+    pub fn drops(&self) -> u64 {
+        self.drops
+    }
+
     /// Instructions decoded since creation.
     pub fn decoded(&self) -> u64 {
         self.decoded
     }
 
     fn clear(&mut self) {
+        self.clears += 1;
         self.ops.clear();
         self.blocks.clear();
         self.jumps.fill(NO_JUMP);
@@ -117,6 +164,7 @@ impl CodeCache {
         let Some(ids) = self.by_page.remove(&page) else {
             return;
         };
+        self.drops += 1;
         for (key, id) in ids {
             self.blocks[id as usize].live = false;
             self.by_address.remove(&key);
@@ -139,7 +187,7 @@ fn ends_block(op: Op) -> bool {
 }
 
 /// An op that raises illegal instruction when executed: `ebreak` never carries this length.
-pub(crate) const ILLEGAL_LEN: u8 = 0;
+pub const ILLEGAL_LEN: u8 = 0;
 
 fn pre(i: &Inst, off: u16, cost: u32, flags: u8) -> PreOp {
     let mut rd = i.rd;
@@ -182,7 +230,7 @@ fn illegal(word: u32, off: u16, cost: u32, flags: u8) -> PreOp {
 impl Hart {
     /// Identity of the fetch context: blocks found under another one must be looked up anew.
     #[inline(always)]
-    fn fetch_context(&self) -> u64 {
+    pub(crate) fn fetch_context(&self) -> u64 {
         (self.generation as u64) << 3 | (self.timed as u64) << 2 | self.privilege as u64
     }
 
@@ -358,6 +406,8 @@ impl Hart {
             start,
             count: n as u16,
             bytes: off as u16,
+            offset: (pa & 0xfff) as u16,
+            crosses: pa2.is_some(),
             cost: if self.timed { cost } else { functional_cost },
             pending: if self.timed { pending } else { 0 },
             live: true,

@@ -360,11 +360,13 @@ impl Hart {
             }
             0x3a0..=0x3af => {
                 self.pmp.write_cfg(number as usize - 0x3a0, value);
+                self.pmp_writes += 1;
                 self.flush_filters();
             }
             0x3b0..=0x3ef => {
                 self.pmp
                     .write_addr(number as usize - 0x3b0, value & row.mask);
+                self.pmp_writes += 1;
                 self.flush_filters();
             }
             // The write takes the place of this instruction's own increment.

@@ -15,7 +15,7 @@ use nagori_isa::{Format, Op};
 
 impl Hart {
     #[inline(always)]
-    fn predicted(&mut self, o: Outcome) {
+    pub(crate) fn predicted(&mut self, o: Outcome) {
         let t = &self.config.timing;
         self.cycle += match o {
             Outcome::Right => return,
@@ -25,6 +25,27 @@ impl Hart {
                 t.mispredict
             }
         } as u64;
+    }
+
+    /// What the predictor makes of a direct jump.
+    #[inline(always)]
+    pub(crate) fn predict_jump(&mut self, pc: u64, p: &PreOp) -> Outcome {
+        let target = pc.wrapping_add(p.imm as i64 as u64);
+        let link = is_link(p.rd).then_some(pc.wrapping_add(p.len as u64));
+        let now = self.cycle + p.cost as u64;
+        self.predictor.jump(pc, target, link, now)
+    }
+
+    /// What the predictor makes of an indirect jump, call or return.
+    #[inline(always)]
+    pub(crate) fn predict_indirect(&mut self, pc: u64, target: u64, p: &PreOp) -> Outcome {
+        let now = self.cycle + p.cost as u64;
+        if is_link(p.rs1) && !is_link(p.rd) {
+            let delay = self.config.timing.return_after_call;
+            return self.predictor.ret(target, now, delay);
+        }
+        let link = is_link(p.rd).then_some(pc.wrapping_add(p.len as u64));
+        self.predictor.indirect(pc, target, link, now)
     }
 
     /// A load close behind a store may have to wait for it.
@@ -43,6 +64,8 @@ impl Hart {
         }
     }
 
+    /// Executes a block from its start.
+    #[inline(always)]
     pub(crate) fn block<W: World, const TIMED: bool>(
         &mut self,
         w: &mut W,
@@ -58,11 +81,24 @@ impl Hart {
                 return End::Trap(0, t);
             }
         }
+        self.ops::<W, TIMED>(w, ops, 0, pc0, end)
+    }
+
+    /// Executes instructions of a block: `ops`, the first of which is the block's
+    /// `first`. `end` is where the program goes on if none of them jumps.
+    pub(crate) fn ops<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        ops: &[PreOp],
+        first: usize,
+        pc0: u64,
+        end: u64,
+    ) -> End {
         let mut next = end;
         let shift = block_shift(TIMED);
         let block_mask = !((1u64 << shift) - 1);
 
-        for (i, p) in ops.iter().enumerate() {
+        for (i, p) in (first..).zip(ops) {
             macro_rules! pc {
                 () => {
                     pc0.wrapping_add(p.off as u64)
@@ -268,39 +304,20 @@ impl Hart {
                 Bltu => branch!(a!() < b!()),
                 Bgeu => branch!(a!() >= b!()),
                 Jal => {
-                    let target = pc!().wrapping_add(imm!());
-                    let link = pc!().wrapping_add(p.len as u64);
                     if TIMED {
-                        let o = self.predictor.jump(
-                            pc!(),
-                            target,
-                            is_link(p.rd).then_some(link),
-                            self.cycle + p.cost as u64,
-                        );
+                        let o = self.predict_jump(pc!(), p);
                         self.predicted(o);
                     }
-                    set!(link);
-                    next = target;
+                    set!(pc!().wrapping_add(p.len as u64));
+                    next = pc!().wrapping_add(imm!());
                 }
                 Jalr => {
                     let target = a!().wrapping_add(imm!()) & !1;
-                    let link = pc!().wrapping_add(p.len as u64);
                     if TIMED {
-                        let now = self.cycle + p.cost as u64;
-                        let o = if is_link(p.rs1) && !is_link(p.rd) {
-                            self.predictor
-                                .ret(target, now, self.config.timing.return_after_call)
-                        } else {
-                            self.predictor.indirect(
-                                pc!(),
-                                target,
-                                is_link(p.rd).then_some(link),
-                                now,
-                            )
-                        };
+                        let o = self.predict_indirect(pc!(), target, p);
                         self.predicted(o);
                     }
-                    set!(link);
+                    set!(pc!().wrapping_add(p.len as u64));
                     next = target;
                 }
                 Lui => set!(imm!()),

@@ -35,16 +35,18 @@ pub const EMPTY: FilterEntry = FilterEntry {
     way: 0xff,
 };
 
-/// A direct-mapped filter.
+/// A direct-mapped filter. Its entries stand in the hart itself, where translated code
+/// reaches them at a fixed distance.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Filter {
-    entries: Box<[FilterEntry; SLOTS]>,
+    entries: [FilterEntry; SLOTS],
 }
 
 impl Default for Filter {
     fn default() -> Self {
         Self {
-            entries: Box::new([EMPTY; SLOTS]),
+            entries: [EMPTY; SLOTS],
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{HartConfig, HartError};
 use crate::csr::Csrs;
+use crate::engine::Area;
 use crate::filter::Filter;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
@@ -167,6 +168,9 @@ pub struct Hart {
     pub(crate) leave: bool,
     /// Look at notices and interrupts before the next block.
     pub(crate) recheck: bool,
+    /// How often protection was written.
+    pub(crate) pmp_writes: u64,
+    pub(crate) area: Area,
 }
 
 impl Hart {
@@ -206,6 +210,8 @@ impl Hart {
             generation: 0,
             leave: false,
             recheck: true,
+            pmp_writes: 0,
+            area: Area::default(),
             config,
         };
         h.context_changed();
@@ -220,6 +226,7 @@ impl Hart {
         self.privilege = Privilege::Machine;
         self.csr = Csrs::default();
         self.pmp = Pmp::new(self.config.pmp_entries);
+        self.pmp_writes += 1;
         self.reservation = None;
         self.waiting = false;
         self.timer_cycle = u64::MAX;

@@ -11,6 +11,7 @@ pub mod cache;
 mod check;
 pub mod config;
 mod csr;
+pub mod engine;
 mod exec;
 pub mod filter;
 pub mod flat;
@@ -27,7 +28,8 @@ pub mod tlb;
 pub mod trap;
 pub mod world;
 
-pub use block::CodeCache;
+pub use block::{Block, CodeCache, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SINK};
 pub use config::{HartConfig, HartError};
 pub use csr::Csrs;
 pub use hart::{Exit, Hart, HartStats, Privilege};
+pub use run::End;

@@ -5,9 +5,18 @@ use crate::config::PredictorGeometry;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct BtbEntry {
-    pc: u64,
-    target: u64,
+#[repr(C)]
+pub(crate) struct BtbEntry {
+    pub pc: u64,
+    pub target: u64,
+}
+
+/// For one hash of a pc: how many BTB entries share it, and the last one (an index).
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[repr(C)]
+pub(crate) struct Bucket {
+    pub count: u8,
+    pub last: u8,
 }
 
 /// What the front end would have done with a control transfer.
@@ -24,13 +33,12 @@ pub enum Outcome {
 /// Predictor state of one hart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Predictor {
-    btb: Vec<BtbEntry>,
+    pub(crate) btb: Vec<BtbEntry>,
     next: usize,
-    /// For each hash of a pc: how many BTB entries share it, and the last one (an index).
-    buckets: Vec<(u8, u8)>,
-    bht: Vec<bool>,
-    history: u32,
-    history_mask: u32,
+    pub(crate) buckets: Vec<Bucket>,
+    pub(crate) bht: Vec<bool>,
+    pub(crate) history: u32,
+    pub(crate) history_mask: u32,
     /// Return addresses, and the cycles of their calls.
     ras: Vec<(u64, u64)>,
     ras_limit: usize,
@@ -38,7 +46,8 @@ pub struct Predictor {
 
 const BUCKETS: usize = 256;
 
-fn bucket(pc: u64) -> usize {
+/// Hash of a pc: its bits 1 to 8 against bits 9 to 16.
+pub(crate) fn bucket(pc: u64) -> usize {
     ((pc >> 1) ^ (pc >> 9)) as usize & (BUCKETS - 1)
 }
 
@@ -49,7 +58,7 @@ impl Predictor {
             // A pc is never odd: no entry matches before it is filled.
             btb: vec![BtbEntry { pc: 1, target: 0 }; g.btb_entries as usize],
             next: 0,
-            buckets: vec![(0, 0); BUCKETS],
+            buckets: vec![Bucket::default(); BUCKETS],
             bht: vec![false; g.bht_entries as usize],
             history: 0,
             history_mask: (1 << g.history_bits) - 1,
@@ -59,7 +68,7 @@ impl Predictor {
     }
 
     fn find(&self, pc: u64) -> Option<usize> {
-        let (count, last) = self.buckets[bucket(pc)];
+        let Bucket { count, last } = self.buckets[bucket(pc)];
         if count == 0 {
             return None;
         }
@@ -73,12 +82,12 @@ impl Predictor {
         let i = self.next;
         self.next = (self.next + 1) % self.btb.len();
         if self.btb[i].pc & 1 == 0 {
-            self.buckets[bucket(self.btb[i].pc)].0 -= 1;
+            self.buckets[bucket(self.btb[i].pc)].count -= 1;
         }
         self.btb[i] = BtbEntry { pc, target };
         let b = &mut self.buckets[bucket(pc)];
-        b.0 += 1;
-        b.1 = i as u8;
+        b.count += 1;
+        b.last = i as u8;
     }
 
     fn bht_index(&self, pc: u64) -> usize {

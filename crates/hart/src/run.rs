@@ -2,6 +2,7 @@
 
 use crate::block::CodeCache;
 use crate::cache::Notice;
+use crate::engine::{Engine, NoEngine, Ran};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
 use crate::mmu::RunPoint;
@@ -10,7 +11,8 @@ use crate::trap::{cause, Trap, RETRY};
 use crate::world::World;
 
 /// How a block ended.
-pub(crate) enum End {
+#[derive(Debug)]
+pub enum End {
     /// Every instruction retired; the hart's pc is set.
     Done,
     /// The instruction at this index trapped.
@@ -24,11 +26,22 @@ impl Hart {
     ///
     /// Time is looked at between blocks only, so the hart may pass the limit by a block.
     pub fn run<W: World>(&mut self, code: &mut CodeCache, w: &mut W, limit: u64) -> Exit {
+        self.run_with(code, w, limit, &mut NoEngine)
+    }
+
+    /// As [`Hart::run`], with an engine that may run blocks in the interpreter's place.
+    pub fn run_with<W: World, E: Engine<W>>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        limit: u64,
+        engine: &mut E,
+    ) -> Exit {
         self.resume_reservation(w);
         let exit = if self.timed {
-            self.run_mode::<W, true>(code, w, limit)
+            self.run_mode::<W, E, true>(code, w, limit, engine)
         } else {
-            self.run_mode::<W, false>(code, w, limit)
+            self.run_mode::<W, E, false>(code, w, limit, engine)
         };
         self.suspend_reservation(w);
         exit
@@ -50,11 +63,12 @@ impl Hart {
         }
     }
 
-    fn run_mode<W: World, const TIMED: bool>(
+    fn run_mode<W: World, E: Engine<W>, const TIMED: bool>(
         &mut self,
         code: &mut CodeCache,
         w: &mut W,
         limit: u64,
+        engine: &mut E,
     ) -> Exit {
         loop {
             let mut stop = limit;
@@ -86,52 +100,80 @@ impl Hart {
                         break;
                     }
                 };
-                let b = code.blocks[id as usize];
-                let ops = &code.ops[b.start as usize..b.start as usize + b.count as usize];
-                match self.block::<W, TIMED>(w, ops, pc, pc.wrapping_add(b.bytes as u64)) {
-                    End::Done => {
-                        self.cycle += b.cost as u64;
-                        self.instret += b.count as u64;
-                        if TIMED {
-                            self.pending = if self.pending == 0 {
-                                b.pending
-                            } else {
-                                self.still_pending(b.pending)
-                            };
-                        }
+                let (id, pc, end) = match engine.run::<TIMED>(self, code, w, id, stop) {
+                    Ran::Blocks => continue,
+                    Ran::Cold => {
+                        let b = code.block(id);
+                        let behind = pc.wrapping_add(b.bytes as u64);
+                        let end = self.block::<W, TIMED>(w, code.ops(b), pc, behind);
+                        (id, pc, end)
                     }
-                    End::Left(i) => {
-                        let next = i + 1;
-                        self.cycle += ops.get(next).map_or(b.cost as u64, |p| p.cost as u64);
-                        self.instret += next as u64;
-                        self.pc = ops.get(next).map_or(pc.wrapping_add(b.bytes as u64), |p| {
-                            pc.wrapping_add(p.off as u64)
-                        });
-                        self.pending = 0;
-                        self.leave = false;
-                        return Exit::Device;
+                    Ran::Rest { block, pc, first } => {
+                        let b = code.block(block);
+                        let behind = pc.wrapping_add(b.bytes as u64);
+                        let ops = &code.ops(b)[first..];
+                        let end = self.ops::<W, TIMED>(w, ops, first, pc, behind);
+                        (block, pc, end)
                     }
-                    End::Trap(i, t) if t == RETRY => {
-                        self.cycle += ops[i].cost as u64;
-                        self.instret += i as u64;
-                        self.pc = pc.wrapping_add(ops[i].off as u64);
-                        self.pending = self.still_pending(0);
-                        return Exit::Limit;
-                    }
-                    End::Trap(i, t) => {
-                        self.cycle += ops[i].cost as u64;
-                        self.instret += i as u64;
-                        self.pc = pc.wrapping_add(ops[i].off as u64);
-                        let device = std::mem::take(&mut self.leave);
-                        self.take_trap(w, t.cause, t.tval);
-                        if device {
-                            return Exit::Device;
-                        }
-                    }
+                    Ran::Ended { block, pc, end } => (block, pc, end),
+                };
+                if let Some(exit) = self.end_block::<W, TIMED>(code, w, id, pc, end) {
+                    return exit;
                 }
                 if self.waiting {
                     break;
                 }
+            }
+        }
+    }
+
+    /// Brings time, counters and program counter up to the end of a block.
+    #[inline(always)]
+    fn end_block<W: World, const TIMED: bool>(
+        &mut self,
+        code: &CodeCache,
+        w: &mut W,
+        id: u32,
+        pc: u64,
+        end: End,
+    ) -> Option<Exit> {
+        let b = code.block(id);
+        match end {
+            End::Done => {
+                self.cycle += b.cost as u64;
+                self.instret += b.count as u64;
+                if TIMED {
+                    self.pending = if self.pending == 0 {
+                        b.pending
+                    } else {
+                        self.still_pending(b.pending)
+                    };
+                }
+                None
+            }
+            End::Left(i) => {
+                let next = i + 1;
+                let rest = code.ops(b).get(next);
+                self.cycle += rest.map_or(b.cost as u64, |p| p.cost as u64);
+                self.instret += next as u64;
+                let behind = rest.map_or(b.bytes, |p| p.off);
+                self.pc = pc.wrapping_add(behind as u64);
+                self.pending = 0;
+                self.leave = false;
+                Some(Exit::Device)
+            }
+            End::Trap(i, t) => {
+                let p = &code.ops(b)[i];
+                self.cycle += p.cost as u64;
+                self.instret += i as u64;
+                self.pc = pc.wrapping_add(p.off as u64);
+                if t == RETRY {
+                    self.pending = self.still_pending(0);
+                    return Some(Exit::Limit);
+                }
+                let device = std::mem::take(&mut self.leave);
+                self.take_trap(w, t.cause, t.tval);
+                device.then_some(Exit::Device)
             }
         }
     }

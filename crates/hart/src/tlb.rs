@@ -37,6 +37,14 @@ impl Plru {
         }
     }
 
+    /// The bits after a use of a way; the same function of the bits for each way: some are
+    /// set, some cleared, the others stay.
+    pub fn after_touch(ways: u32, bits: u64, way: u32) -> u64 {
+        let mut p = Self { bits, ways };
+        p.touch(way);
+        p.bits
+    }
+
     /// The way to replace.
     pub fn victim(&self) -> u32 {
         let mut node = 1u32;
@@ -104,6 +112,13 @@ pub struct Tlb {
 }
 
 impl Tlb {
+    /// Distance of the sectors' pseudo-LRU bits from the start of the structure.
+    pub(crate) const PLRU: usize =
+        std::mem::offset_of!(Tlb, plru) + std::mem::offset_of!(Plru, bits);
+    /// The same of the superpages'.
+    pub(crate) const SUPER_PLRU: usize =
+        std::mem::offset_of!(Tlb, super_plru) + std::mem::offset_of!(Plru, bits);
+
     /// An empty TLB.
     pub fn new(g: TlbGeometry) -> Self {
         Self {

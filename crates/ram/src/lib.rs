@@ -119,6 +119,13 @@ impl GuestRam {
         false
     }
 
+    /// Host address of the first byte, for code that was generated for this memory. It
+    /// stays the same for the life of the value.
+    #[inline(always)]
+    pub fn host_base(&self) -> *mut u8 {
+        self.base
+    }
+
     scalar!(read_u8, write_u8, u8, AtomicU8);
     scalar!(read_u16, write_u16, u16, AtomicU16);
     scalar!(read_u32, write_u32, u32, AtomicU32);

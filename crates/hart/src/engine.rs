@@ -1,0 +1,319 @@
+//! The seam for engines that run blocks faster than the interpreter.
+//!
+//! An engine gets a block and may run it and others behind it, as long as the
+//! hart's time is below `stop` before each and nothing asks for a look
+//! (`recheck`). What it cannot do it leaves to the interpreter: a single
+//! instruction ([`Hart::exec_op`]), the rest of a block ([`Ran::Rest`]) or all
+//! of it ([`Ran::Cold`]). Cycles and counters are the interpreter's in every case.
+
+use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
+use crate::hart::Hart;
+use crate::mmu::RunPoint;
+use crate::run::End;
+use crate::trap::Trap;
+use crate::world::World;
+
+/// What an engine did with a block.
+#[derive(Debug)]
+pub enum Ran {
+    /// Nothing.
+    Cold,
+    /// This block and maybe others, all to their ends.
+    Blocks,
+    /// The block at `pc` ended early.
+    Ended {
+        /// Which block.
+        block: u32,
+        /// Address of its first instruction.
+        pc: u64,
+        /// How it ended.
+        end: End,
+    },
+    /// The block at `pc` was begun; the interpreter goes on.
+    Rest {
+        /// Which block.
+        block: u32,
+        /// Address of its first instruction.
+        pc: u64,
+        /// The instruction to go on with.
+        first: usize,
+    },
+}
+
+/// Runs blocks of one hart.
+pub trait Engine<W: World> {
+    /// Runs from the start of a block on, at `hart.pc`.
+    fn run<const TIMED: bool>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        block: u32,
+        stop: u64,
+    ) -> Ran;
+}
+
+/// Leaves everything to the interpreter.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEngine;
+
+impl<W: World> Engine<W> for NoEngine {
+    #[inline(always)]
+    fn run<const TIMED: bool>(
+        &mut self,
+        _: &mut Hart,
+        _: &mut CodeCache,
+        _: &mut W,
+        _: u32,
+        _: u64,
+    ) -> Ran {
+        Ran::Cold
+    }
+}
+
+/// Room inside the hart for what translated code has to reach at a fixed distance. It
+/// means something only while an engine runs; it is no state of the hart.
+#[derive(Clone, Debug, Default)]
+#[repr(C)]
+pub struct Area {
+    /// Cycle at which to leave; 0 to leave at the next end of a block.
+    pub stop: u64,
+    /// First address of the page that the program counter is in.
+    pub page: u64,
+    /// The same with the privilege in bits 4 and 3: what fetch keys of the page begin with.
+    pub page_key: u64,
+    /// Distance of the page's first entry in the fetch filter.
+    pub fetch_slots: u64,
+    /// What the page contributes to the hash of a pc in the branch predictor.
+    pub page_hash: u64,
+    /// Identity of the fetch context in bits 39 to 63.
+    pub context: u64,
+    /// Host address of the table from program counter to code.
+    pub jumps: u64,
+    /// Host address of the branch history.
+    pub bht: u64,
+    /// Host address of the branch target buffer.
+    pub btb: u64,
+    /// Host address of its hash table.
+    pub buckets: u64,
+    /// Host address of the world.
+    pub world: u64,
+    /// Host address of the code cache.
+    pub code: u64,
+    /// Why code was left: see the engine.
+    pub exit: u64,
+    /// Which link it was left by.
+    pub link: u64,
+    /// Instruction and block of an exit.
+    pub info: u64,
+    /// Trap of an exit.
+    pub cause: u64,
+    /// Trap value of an exit.
+    pub tval: u64,
+    /// Hart cycle and instructions retired at the entry (functional mode).
+    pub entry_cycle: u64,
+    /// See `entry_cycle`.
+    pub entry_instret: u64,
+    /// Whether floating point is on, dirty already, and rounds to nearest even.
+    pub fp_ready: u64,
+    /// Whether the host's exception flags are the guest's.
+    pub fp_live: u64,
+    /// The host's control and status register of floating point, on its way.
+    pub mxcsr: u64,
+}
+
+/// Distances of fields from the start of a [`Hart`], in bytes.
+pub mod layout {
+    use crate::csr::Csrs;
+    use crate::filter::{Filter, FilterEntry};
+    use crate::hart::{Hart, HartStats};
+    use crate::predict::{BtbEntry, Bucket, Predictor};
+    use crate::tlb::Tlb;
+    use std::mem::{offset_of, size_of};
+
+    /// Integer registers: 32, then the one that swallows writes to x0.
+    pub const X: usize = offset_of!(Hart, x);
+    /// Floating-point registers.
+    pub const F: usize = offset_of!(Hart, f);
+    /// Program counter.
+    pub const PC: usize = offset_of!(Hart, pc);
+    /// Local time.
+    pub const CYCLE: usize = offset_of!(Hart, cycle);
+    /// Instructions retired.
+    pub const INSTRET: usize = offset_of!(Hart, instret);
+    /// Data filter.
+    pub const DATA: usize = offset_of!(Hart, data);
+    /// Fetch filter.
+    pub const FETCH: usize = offset_of!(Hart, fetch);
+    /// In a filter entry: key of loads.
+    pub const ENTRY_READ: usize = offset_of!(FilterEntry, read);
+    /// In a filter entry: key of stores.
+    pub const ENTRY_WRITE: usize = offset_of!(FilterEntry, write);
+    /// In a filter entry: distance from virtual address to offset in memory.
+    pub const ENTRY_DELTA: usize = offset_of!(FilterEntry, delta);
+    /// In a filter entry: entry of the DTLB, a byte.
+    pub const ENTRY_WAY: usize = offset_of!(FilterEntry, way);
+    /// Bytes of a filter entry.
+    pub const ENTRY: usize = size_of::<FilterEntry>();
+    /// Data context.
+    pub const DCTX: usize = offset_of!(Hart, dctx);
+    /// DTLB entry used last, a byte.
+    pub const LAST_WAY: usize = offset_of!(Hart, last_way);
+    /// Address stored to last.
+    pub const LAST_STORE: usize = offset_of!(Hart, last_store);
+    /// Results under way, 32 bits.
+    pub const PENDING: usize = offset_of!(Hart, pending);
+    /// Cycle from which they count.
+    pub const PENDING_FROM: usize = offset_of!(Hart, pending_from);
+    /// Pseudo-LRU of the DTLB's sectors, 64 bits.
+    pub const DTLB_PLRU: usize = offset_of!(Hart, dtlb) + Tlb::PLRU;
+    /// Pseudo-LRU of the DTLB's superpages, 64 bits.
+    pub const DTLB_SUPER_PLRU: usize = offset_of!(Hart, dtlb) + Tlb::SUPER_PLRU;
+    /// Global branch history, 32 bits.
+    pub const HISTORY: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, history);
+    /// Mispredicted branches.
+    pub const MISPREDICTS: usize = offset_of!(Hart, stats) + offset_of!(HartStats, mispredicts);
+    /// Floating-point flags, a byte.
+    pub const FFLAGS: usize = offset_of!(Hart, csr) + offset_of!(Csrs, fflags);
+    /// The engine's room.
+    pub const AREA: usize = offset_of!(Hart, area);
+    /// In an entry of the branch target buffer: its pc.
+    pub const BTB_PC: usize = offset_of!(BtbEntry, pc);
+    /// In an entry of the branch target buffer: where it leads.
+    pub const BTB_TARGET: usize = offset_of!(BtbEntry, target);
+    /// Bytes of such an entry.
+    pub const BTB_ENTRY: usize = size_of::<BtbEntry>();
+    /// In a bucket of its hash table: the entry to look at first, a byte.
+    pub const BUCKET_LAST: usize = offset_of!(Bucket, last);
+    /// Bytes of a bucket.
+    pub const BUCKET: usize = size_of::<Bucket>();
+    /// Bytes of a [`Filter`].
+    pub const FILTER: usize = size_of::<Filter>();
+}
+
+impl Hart {
+    /// The engine's room.
+    pub fn area(&self) -> &Area {
+        &self.area
+    }
+
+    /// The engine's room, to write.
+    pub fn area_mut(&mut self) -> &mut Area {
+        &mut self.area
+    }
+
+    /// Sets what translated code needs to know of where the hart stands.
+    pub fn prepare_area(&mut self, pc: u64) {
+        let page = pc & !0xfff;
+        let a = &mut self.area;
+        a.page = page;
+        a.page_key = page | (self.privilege as u64) << 3;
+        a.fetch_slots = fetch_slots(page);
+        a.page_hash = crate::predict::bucket(page) as u64;
+        a.bht = self.predictor.bht.as_ptr() as u64;
+        a.btb = self.predictor.btb.as_ptr() as u64;
+        a.buckets = self.predictor.buckets.as_ptr() as u64;
+        a.entry_cycle = self.cycle;
+        a.entry_instret = self.instret;
+        self.prepare_fp();
+    }
+
+    /// See [`Area::fp_ready`].
+    pub fn prepare_fp(&mut self) {
+        let all = crate::trap::status::FS;
+        self.area.fp_ready = (self.csr.mstatus & all == all && self.csr.frm == 0) as u64;
+    }
+
+    /// Identity of everything that fetches depend on.
+    #[inline(always)]
+    pub fn context(&self) -> u64 {
+        self.fetch_context()
+    }
+
+    /// How often protection of memory was written.
+    pub fn pmp_writes(&self) -> u64 {
+        self.pmp_writes
+    }
+
+    /// Whether protection is the same all over a page of physical memory.
+    pub fn pmp_uniform_page(&self, page: u64) -> bool {
+        self.pmp.uniform(page << 12, 0x1000)
+    }
+
+    /// Whether interrupts, notices or time have to be looked at before the next block.
+    #[inline(always)]
+    pub fn wants_recheck(&self) -> bool {
+        self.recheck
+    }
+
+    /// Sets floating-point flags (the bits of fflags).
+    pub fn raise_fflags(&mut self, flags: u8) {
+        self.csr.fflags |= flags;
+    }
+
+    /// Executes instruction `i` of the block at `pc`, but for the fetch of its line.
+    #[inline(always)]
+    pub fn exec_op<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        code: &CodeCache,
+        b: &Block,
+        i: usize,
+        pc: u64,
+    ) -> End {
+        let ops = &code.ops(b)[i..=i];
+        let end = pc.wrapping_add(b.bytes as u64);
+        self.ops::<W, TIMED>(w, ops, i, pc, end)
+    }
+
+    /// Waits for results that the block needs. Whether nothing older than the
+    /// block's own results can be under way at its end.
+    pub fn await_results(&mut self, code: &CodeCache, b: &Block) -> bool {
+        self.await_pending(code.ops(b));
+        crate::pipeline::pending_pairs(self.pending).all(|(_, left)| left <= b.cost)
+    }
+
+    /// Fetches the line of instruction `i` of the block at `pc`.
+    pub fn fetch_op<W: World>(
+        &mut self,
+        w: &mut W,
+        op: &PreOp,
+        first: bool,
+        pc: u64,
+    ) -> Result<(), Trap> {
+        if first {
+            return self.fetch_line(w, pc, RunPoint { offset: 0, pc });
+        }
+        let at = pc.wrapping_add(op.off as u64);
+        debug_assert!(op.flags & NEW_LINE != 0);
+        let last = at.wrapping_add(op.len.max(2) as u64 - 1);
+        let point = RunPoint {
+            offset: op.cost as u64,
+            pc: at,
+        };
+        self.fetch_line(w, last, point)
+    }
+
+    /// Predicts and resolves a conditional branch.
+    pub fn resolve_branch(&mut self, pc: u64, target: u64, taken: bool) {
+        let o = self.predictor.branch(pc, target, taken);
+        self.predicted(o);
+    }
+
+    /// Predicts and resolves a direct jump.
+    pub fn resolve_jump(&mut self, pc: u64, op: &PreOp) {
+        let o = self.predict_jump(pc, op);
+        self.predicted(o);
+    }
+
+    /// Predicts and resolves an indirect jump to `target`.
+    pub fn resolve_indirect(&mut self, pc: u64, target: u64, op: &PreOp) {
+        let o = self.predict_indirect(pc, target, op);
+        self.predicted(o);
+    }
+}
+
+/// Distance of a page's first entry in the fetch filter.
+pub fn fetch_slots(page: u64) -> u64 {
+    ((page >> 6) & (crate::filter::SLOTS as u64 - 1)) * layout::ENTRY as u64
+}
