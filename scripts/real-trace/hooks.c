@@ -37,7 +37,8 @@ static void finish(void)
     if (!active)
         return;
     active = 0;
-    if (fclose(out) != 0)
+    int failed = ferror(out);
+    if (fclose(out) != 0 || failed)
         stop("the trace could not be written");
     fprintf(stderr, "real-trace: %llu requests, %llu accesses, %llu pages\n",
             (unsigned long long)requests, (unsigned long long)clock_,
