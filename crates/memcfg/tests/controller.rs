@@ -138,8 +138,76 @@ fn command_logs_pass_the_checker() {
         3000,
         300_000,
     );
+    for page in ["open", "closed", "closed_always"] {
+        let page = format!("controller.page={page}");
+        let pausing = ["controller.write_pause=true", page.as_str()];
+        check("pcm", &pausing, 4000, 0);
+        check("pcm", &pausing, 4000, 300_000);
+        check(
+            "pcm",
+            &[&pausing[..], &["controller.starvation=300"]].concat(),
+            4000,
+            0,
+        );
+    }
     check("ddr3", &["controller.refresh=off"], 2000, 0);
     check("ddr4", &["controller.refresh_postpone=8"], 4000, 0);
+}
+
+/// The log of PCM with write pausing under `engine`, as a checker of `truth` sees it.
+fn pausing(engine: &DeviceSpec, truth: &DeviceSpec, keep: fn(&Issued) -> bool) -> Vec<String> {
+    let m = Memory::load("pcm", &["controller.write_pause=true".into()]).unwrap();
+    let Kind::Device { mut controller, .. } = m.kind else {
+        panic!("pcm is no device");
+    };
+    controller.page = nagori_memtime::dram::params::Page::Closed;
+    let mut c = Controller::new(engine.clone(), *controller).unwrap();
+    c.set_command_log(true).unwrap();
+    run(&mut c, 4000, 300_000);
+    assert!(c.report(Ps::ZERO).total().write_pauses > 100);
+    let mut log = Vec::new();
+    c.take_commands(&mut log);
+    let mut checker = Checker::of(truth).unwrap();
+    for i in log.iter().filter(|i| keep(i)) {
+        checker.command(Entry::from(i));
+    }
+    checker.violations().iter().map(|v| v.to_string()).collect()
+}
+
+/// Mutations: each part of write pausing that an engine gets wrong is noticed.
+#[test]
+fn wrong_pauses_are_noticed() {
+    use nagori_memtime::dram::{Command, Expr};
+    let m = Memory::load("pcm", &[]).unwrap();
+    let d = m.device().unwrap().clone();
+    assert_eq!(pausing(&d, &d, |_| true), [""; 0]);
+    let wrong = |f: &dyn Fn(&mut nagori_memtime::dram::spec::WritePause), hint: &str| {
+        let mut e = d.clone();
+        f(e.write_pause.as_mut().unwrap());
+        let found = pausing(&e, &d, |_| true);
+        assert!(found.iter().any(|v| v.contains(hint)), "{hint}: {found:?}");
+    };
+    wrong(&|w| w.granularity = Expr::clocks(3), "end of the iteration");
+    wrong(&|w| w.overhead = Expr::clocks(0), "resumed cell write");
+    let mut short = d.clone();
+    for t in short.timings.iter_mut().filter(|t| t.name == "tWP") {
+        t.value = Expr::parse("max(tSET, tRESET) - 10").unwrap();
+    }
+    let found = pausing(&short, &d, |_| true);
+    assert!(found.iter().any(|v| v.contains("resumed")), "{found:?}");
+    // Commands that were never given.
+    let found = pausing(&d, &d, |i| i.op != Command::Pause);
+    assert!(found.iter().any(|v| v.contains("tRP")), "{}", found.len());
+    let found = pausing(&d, &d, |i| i.op != Command::Resume);
+    assert!(
+        found.iter().any(|v| v.contains("is paused")),
+        "{}",
+        found.len()
+    );
+    let mut never = d.clone();
+    never.write_pause = None;
+    let found = pausing(&d, &never, |_| true);
+    assert!(found.iter().any(|v| v.contains("cannot pause")));
 }
 
 /// Time from the submission of a lone read to its last data.

@@ -22,7 +22,11 @@ const PRESETS: &[&str] = &[
 fn spec(name: &str) -> DeviceSpec {
     let m = Memory::load(name, &["organisation.ranks=2".into()]).unwrap();
     match m.kind {
-        Kind::Device { device, .. } => *device,
+        // Pauses of cell writes are no rules; tests/controller.rs has them.
+        Kind::Device { device, .. } => DeviceSpec {
+            write_pause: None,
+            ..*device
+        },
         _ => panic!("{name} is no device"),
     }
 }
@@ -142,6 +146,8 @@ fn entry(c: Command, p: BankAt, clock: u64) -> Entry {
         Command::WrA => Op::WritePrecharge,
         Command::RefAll => Op::Refresh,
         Command::RefBank => Op::RefreshBank,
+        Command::Pause => Op::Pause,
+        Command::Resume => Op::Resume,
     };
     Entry {
         at: clock,

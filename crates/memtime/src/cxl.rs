@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::model::{Counters, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::model::{Change, Counters, Latency, MemoryModel, ModelStats, RegionStats};
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::units::{ps_text, Ps};
 
@@ -118,7 +118,11 @@ pub struct Cxl {
     read_latency: Latency,
     write_latency: Latency,
     from: Ps,
+    changes: Vec<Change>,
 }
+
+/// Keys of the link that can change while it runs.
+const CHANGEABLE: [&str; 4] = ["latency_down", "latency_up", "ps_per_byte", "header_bytes"];
 
 impl Cxl {
     /// A link to `inner`, which must be at time 0.
@@ -152,6 +156,7 @@ impl Cxl {
             read_latency: Latency::default(),
             write_latency: Latency::default(),
             from: Ps::ZERO,
+            changes: Vec::new(),
             params,
         })
     }
@@ -289,11 +294,16 @@ impl MemoryModel for Cxl {
     /// as regions follows as counters "inner.NAME.reads" and so on, with
     /// energy and wear taken over.
     fn report(&self, at: Ps) -> ModelStats {
-        let inner = self.inner.report(at);
+        if let Some(s) = crate::window::ahead(self, self.latest, at) {
+            return s;
+        }
+        let to = self.latest.max(at);
+        let inner = self.inner.report(to);
         let mut s = ModelStats {
             name: format!("cxl({})", inner.name),
             from: self.from,
-            to: self.latest.max(at),
+            to,
+            changes: self.changes.clone(),
             clock: self.clock(),
             regions: vec![RegionStats {
                 name: "cxl".to_owned(),
@@ -309,6 +319,24 @@ impl MemoryModel for Cxl {
         s
     }
 
+    fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
+        Some(Box::new(Cxl {
+            inner: self.inner.lookahead()?,
+            params: self.params.clone(),
+            open: self.open.clone(),
+            unused: self.unused.clone(),
+            down: self.down.clone(),
+            ready: self.ready.clone(),
+            ends: self.ends.clone(),
+            scratch: Vec::new(),
+            done: Vec::new(),
+            read_latency: self.read_latency.clone(),
+            write_latency: self.write_latency.clone(),
+            changes: self.changes.clone(),
+            ..*self
+        }))
+    }
+
     fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
         self.advance_to(at)?;
         self.inner.reset_stats(self.latest)?;
@@ -316,6 +344,7 @@ impl MemoryModel for Cxl {
         self.read_latency = Latency::default();
         self.write_latency = Latency::default();
         self.from = self.latest;
+        self.changes.clear();
         Ok(())
     }
 
@@ -323,7 +352,34 @@ impl MemoryModel for Cxl {
         self.inner.clock()
     }
 
+    /// Keys are "link.KEY" with a field of [`CxlParams`] other than `credits`,
+    /// for what goes onto the link from `at` on, and "memory.KEY", or
+    /// the plain key, for the memory behind it.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
-        self.inner.set_parameter(at, key, value)
+        let Some(own) = key.strip_prefix("link.") else {
+            self.advance_to(at)?;
+            let key = key.strip_prefix("memory.").unwrap_or(key);
+            return self.inner.set_parameter(self.latest, key, value);
+        };
+        let (params, from) =
+            crate::window::changed(&self.params, "cxl link", own, value, &CHANGEABLE)?;
+        CxlParams::validate(&params)?;
+        self.advance_to(at)?;
+        self.params = params;
+        self.changes.push(Change {
+            at: self.latest,
+            what: key.to_owned(),
+            from,
+            to: value.to_owned(),
+        });
+        Ok(())
+    }
+
+    fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
+        self.inner.set_command_log(on)
+    }
+
+    fn take_commands(&mut self, into: &mut Vec<crate::dram::Issued>) {
+        self.inner.take_commands(into);
     }
 }

@@ -178,13 +178,31 @@ impl MemoryModel for Hybrid {
                 c.name = format!("{}.{}", p.name, c.name);
                 c
             }));
-            s.changes.extend(m.changes);
+            s.changes.extend(m.changes.into_iter().map(|mut c| {
+                c.what = format!("{}.{}", p.name, c.what);
+                c
+            }));
             let named = m.counters.into_iter();
             s.counters
                 .extend(named.map(|(k, v)| (format!("{}.{k}", p.name), v)));
         }
         s.changes.sort_by_key(|c| c.at);
         s
+    }
+
+    fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
+        let parts = self.parts.iter().map(|p| {
+            Some(Part {
+                name: p.name.clone(),
+                base: p.base,
+                model: p.model.lookahead()?,
+            })
+        });
+        Some(Box::new(Hybrid {
+            parts: parts.collect::<Option<_>>()?,
+            scratch: Vec::new(),
+            ..*self
+        }))
     }
 
     fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
@@ -207,11 +225,20 @@ impl MemoryModel for Hybrid {
             Some((p, rest))
         });
         match found {
-            Some((p, rest)) => p.model.set_parameter(at, rest, value),
-            None => Err(Error::Unsupported {
-                model: "hybrid memory".to_owned(),
-                what: format!("parameter {key}: write \"part.key\" with the name of a part"),
-            }),
+            Some((p, rest)) => {
+                self.latest = self.latest.max(at);
+                p.model.set_parameter(self.latest, rest, value)
+            }
+            None => {
+                let names: Vec<_> = self.parts.iter().map(|p| &*p.name).collect();
+                Err(Error::Unsupported {
+                    model: "hybrid memory".to_owned(),
+                    what: format!(
+                        "parameter {key}: write \"part.key\" with the name of a part, {}",
+                        names.join(" or ")
+                    ),
+                })
+            }
         }
     }
 }

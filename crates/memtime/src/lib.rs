@@ -29,6 +29,7 @@ pub mod stats;
 pub mod units;
 pub mod wear;
 mod window;
+pub mod worn;
 pub mod xpoint;
 
 pub use board::Controller;

@@ -53,6 +53,13 @@ pub trait MemoryModel {
         })
     }
 
+    /// A copy that can be advanced and reported on, for reports of a time to
+    /// come; it takes no requests. `None` for a model that cannot be copied:
+    /// layers over it then report requests under way as they are now.
+    fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
+        None
+    }
+
     /// Keeps every device command from now on, or stops and forgets them.
     /// An error for a model that has no commands.
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
@@ -102,8 +109,11 @@ pub struct Counters {
     pub merged_reads: u64,
     /// Writes that went into a queued write of the same place.
     pub merged_writes: u64,
-    /// Cell writes interrupted for a read.
+    /// Cell writes paused for a read.
     pub write_pauses: u64,
+    /// Time in which cell writes stood paused, of all banks together.
+    #[serde(default)]
+    pub write_paused: Ps,
 }
 
 impl Counters {
@@ -140,6 +150,7 @@ impl Counters {
         self.merged_reads += o.merged_reads;
         self.merged_writes += o.merged_writes;
         self.write_pauses += o.write_pauses;
+        self.write_paused += o.write_paused;
     }
 }
 
@@ -323,10 +334,38 @@ pub struct Wear {
     pub units_written: u64,
     /// Most writes of one unit.
     pub max_writes: u64,
+    /// Bytes of a row.
+    #[serde(default)]
+    pub row_bytes: u64,
+    /// Rows written at least once.
+    #[serde(default)]
+    pub rows_written: u64,
+    /// Most writes of units of one row.
+    #[serde(default)]
+    pub max_row_writes: u64,
     /// Units beyond their endurance.
     pub worn_out: u64,
     /// Time until the first unit is worn out if it goes on like this, s.
     pub lifetime_s: Option<f64>,
+    /// The same if all units were written equally often, s.
+    #[serde(default)]
+    pub lifetime_levelled_s: Option<f64>,
+    /// Writes by address.
+    #[serde(default)]
+    pub map: WearMap,
+}
+
+/// Writes of units by address of the medium (after wear levelling), in parts
+/// of equal size; the last one may be cut off by the end of the memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WearMap {
+    /// Bytes of a part, a power of two.
+    pub bucket_bytes: u64,
+    /// Most writes of a unit of each part.
+    pub max: Vec<u64>,
+    /// Writes of all units of each part.
+    pub sum: Vec<u64>,
 }
 
 /// A part of the memory with its own statistics.

@@ -109,6 +109,24 @@ impl StartGap {
         self.moves
     }
 
+    /// How the lines are levelled.
+    pub fn params(&self) -> &StartGapParams {
+        &self.params
+    }
+
+    /// Changes the interval between moves; writes counted since the last move stay.
+    pub fn set_interval(&mut self, writes: u32) -> Result<(), Error> {
+        if writes == 0 {
+            return Err(Error::Param {
+                field: "start_gap.gap_interval",
+                value: writes.to_string(),
+                expected: "at least 1 write".to_owned(),
+            });
+        }
+        self.params.gap_interval = writes;
+        Ok(())
+    }
+
     /// The permutation in front: a Feistel network over the next even number
     /// of bits, walked until the result is a line.
     fn permute(&self, line: u64) -> u64 {

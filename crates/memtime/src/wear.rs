@@ -2,9 +2,15 @@
 //! as a distribution, and the lifetime that follows.
 //!
 //! A *line* is the unit in which cells are written, a *row* the unit in which
-//! wear is summed for maps and reports. Counters live in pages that appear at
-//! the first write to them: memory is bounded by the capacity, never by the
-//! number of writes.
+//! wear is summed for reports. Only lines are counted while running; rows and
+//! the map are summed from them for a report.
+//!
+//! # Memory
+//! Counters live in pages of 64 lines (256 bytes) in directories of 512 pages
+//! (4 KiB), which appear at the first write to them, and 8 bytes for each
+//! directory that could be there. So memory grows with the lines that are
+//! touched (4 bytes for each of dense ones, 4.3 KiB for a lone one), is bounded by
+//! the capacity, and does not depend on the number of writes.
 //!
 //! # Lifetime
 //! A line fails when its writes exceed its endurance. If the observed interval
@@ -22,10 +28,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::model::WearMap;
 use crate::units::Ps;
 
-/// Counters of one page.
-const PAGE: usize = 1024;
+/// Lines of one page of counters.
+const PAGE: usize = 64;
+/// Pages of one directory.
+const PAGES: usize = 512;
+/// Most buckets of a wear map.
+pub const MAP_BUCKETS: u64 = 512;
 
 /// How many writes a line bears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,41 +207,53 @@ pub struct WearParams {
     pub endurance: Endurance,
 }
 
+/// Counters of one page.
+type Page = Box<[u32; PAGE]>;
+/// Pages of one directory.
+type Directory = Box<[Option<Page>; PAGES]>;
+
 /// Counters by number, in pages made when first needed.
 #[derive(Clone, Debug)]
 struct Paged {
-    pages: Vec<Option<Box<[u32; PAGE]>>>,
+    directories: Vec<Option<Directory>>,
 }
 
 impl Paged {
     fn new(n: u64) -> Paged {
+        let each = (PAGE * PAGES) as u64;
         Paged {
-            pages: vec![None; n.div_ceil(PAGE as u64) as usize],
+            directories: vec![None; n.div_ceil(each) as usize],
         }
     }
 
     #[inline]
     fn add(&mut self, n: u64) {
-        let page = self.pages[n as usize / PAGE].get_or_insert_with(|| Box::new([0; PAGE]));
-        let c = &mut page[n as usize % PAGE];
+        let n = n as usize;
+        let directory = self.directories[n / (PAGE * PAGES)]
+            .get_or_insert_with(|| Box::new([const { None }; PAGES]));
+        let page = directory[n / PAGE % PAGES].get_or_insert_with(|| Box::new([0; PAGE]));
+        let c = &mut page[n % PAGE];
         *c = c.saturating_add(1);
     }
 
     fn get(&self, n: u64) -> u32 {
-        match self.pages.get(n as usize / PAGE) {
-            Some(Some(p)) => p[n as usize % PAGE],
-            _ => 0,
-        }
+        let n = n as usize;
+        let directory = self.directories.get(n / (PAGE * PAGES));
+        let page = directory.and_then(|d| d.as_ref()?[n / PAGE % PAGES].as_ref());
+        page.map_or(0, |p| p[n % PAGE])
     }
 
     /// Counters above zero, in order.
     fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        self.pages.iter().enumerate().flat_map(|(i, p)| {
-            p.iter().flat_map(move |p| {
-                p.iter()
-                    .enumerate()
+        let there = |(i, d): (usize, &'_ Option<Directory>)| d.as_ref().map(|_| i);
+        let used = self.directories.iter().enumerate().filter_map(there);
+        used.flat_map(move |i| {
+            let pages = self.directories[i].iter().flat_map(|d| d.iter());
+            pages.enumerate().flat_map(move |(j, p)| {
+                let counters = p.iter().flat_map(|p| p.iter()).enumerate();
+                counters
                     .filter(|c| *c.1 > 0)
-                    .map(move |(j, c)| ((i * PAGE + j) as u64, *c))
+                    .map(move |(k, c)| (((i * PAGES + j) * PAGE + k) as u64, *c))
             })
         })
     }
@@ -244,7 +267,6 @@ pub struct Wear {
     line_shift: u32,
     row_shift: u32,
     lines: Paged,
-    rows: Paged,
     writes: u64,
     from: Ps,
 }
@@ -277,6 +299,8 @@ pub struct WearReport {
     pub worst_line: Worst,
     /// Row with the most line writes (the first of several).
     pub worst_row: Worst,
+    /// Wear by address.
+    pub map: WearMap,
     /// Lines by writes: entry `i` counts those with `2^i .. 2^(i+1)` writes.
     pub lines_by_writes: Vec<u64>,
     /// Lines whose writes already exceed their endurance.
@@ -298,8 +322,13 @@ impl WearReport {
             levelling_writes: levelling,
             units_written: self.lines_written,
             max_writes: self.worst_line.writes,
+            row_bytes: self.params.row_bytes,
+            rows_written: self.rows_written,
+            max_row_writes: self.worst_row.writes,
             worn_out: self.lines_failed,
             lifetime_s: self.lifetime_s,
+            lifetime_levelled_s: self.lifetime_levelled_s,
+            map: self.map.clone(),
         }
     }
 }
@@ -338,7 +367,6 @@ impl Wear {
             line_shift: params.line_bytes.trailing_zeros(),
             row_shift: params.row_bytes.trailing_zeros(),
             lines: Paged::new(capacity / params.line_bytes),
-            rows: Paged::new(capacity / params.row_bytes),
             writes: 0,
             from: Ps::ZERO,
         })
@@ -361,7 +389,6 @@ impl Wear {
         }
         self.writes += 1;
         self.lines.add(addr >> self.line_shift);
-        self.rows.add(addr >> self.row_shift);
         Ok(())
     }
 
@@ -372,21 +399,54 @@ impl Wear {
 
     /// Line writes of the row that contains `addr`.
     pub fn row_writes(&self, addr: u64) -> u64 {
-        self.rows.get(addr >> self.row_shift).into()
+        let first = addr >> self.row_shift << (self.row_shift - self.line_shift);
+        let lines = first..first + (1 << (self.row_shift - self.line_shift));
+        lines.map(|n| u64::from(self.lines.get(n))).sum()
     }
 
     /// First byte and line writes of each row written, by address: a wear map.
     pub fn rows(&self) -> impl Iterator<Item = Worst> + '_ {
-        self.rows.iter().map(|(n, c)| Worst {
-            addr: n << self.row_shift,
-            writes: c.into(),
+        let mut lines = self.lines.iter().peekable();
+        let shift = self.row_shift - self.line_shift;
+        std::iter::from_fn(move || {
+            let (n, c) = lines.next()?;
+            let mut writes = u64::from(c);
+            while let Some((_, c)) = lines.next_if(|l| l.0 >> shift == n >> shift) {
+                writes += u64::from(c);
+            }
+            Some(Worst {
+                addr: n >> shift << self.row_shift,
+                writes,
+            })
         })
+    }
+
+    /// The wear by address, in at most [`MAP_BUCKETS`] parts of equal size, a
+    /// power of two.
+    pub fn map(&self) -> WearMap {
+        let bucket_bytes = self
+            .capacity
+            .div_ceil(MAP_BUCKETS)
+            .next_power_of_two()
+            .max(self.params.line_bytes);
+        let n = self.capacity.div_ceil(bucket_bytes) as usize;
+        let mut map = WearMap {
+            bucket_bytes,
+            max: vec![0; n],
+            sum: vec![0; n],
+        };
+        for (line, c) in self.lines.iter() {
+            let i = ((line << self.line_shift) / bucket_bytes) as usize;
+            let c = u64::from(c);
+            map.max[i] = map.max[i].max(c);
+            map.sum[i] += c;
+        }
+        map
     }
 
     /// Forgets all writes; the interval starts anew at `at`.
     pub fn reset(&mut self, at: Ps) {
         self.lines = Paged::new(self.capacity >> self.line_shift);
-        self.rows = Paged::new(self.capacity >> self.row_shift);
         self.writes = 0;
         self.from = at;
     }
@@ -449,6 +509,7 @@ impl Wear {
             rows_written,
             worst_line: worst,
             worst_row,
+            map: self.map(),
             lines_by_writes: by,
             lines_failed: failed,
             lifetime_s: least
@@ -511,6 +572,36 @@ mod tests {
         w.reset(Ps::from_ns(5));
         let r = w.report(Ps::from_ns(6));
         assert_eq!((r.writes, r.lifetime_s), (0, None));
+    }
+
+    #[test]
+    fn the_map_is_bounded_and_whole() {
+        for capacity in [1u64 << 20, 1 << 37, 3 << 30, (1 << 33) + 1024] {
+            let mut w = Wear::new(capacity, params(HUNDRED)).unwrap();
+            for a in [0, 0, 64, capacity - 1, capacity / 2] {
+                w.write(a).unwrap();
+            }
+            let m = w.map();
+            assert!((256..=MAP_BUCKETS as usize).contains(&m.max.len()), "{m:?}");
+            assert_eq!(m.max.len(), m.sum.len());
+            assert!(m.bucket_bytes * m.max.len() as u64 >= capacity);
+            assert_eq!((m.max[0], m.sum[0]), (2, 3));
+            assert_eq!((m.sum.iter().sum::<u64>(), *m.sum.last().unwrap()), (5, 1));
+        }
+    }
+
+    /// What is allocated grows with the lines touched.
+    #[test]
+    fn only_touched_lines_take_memory() {
+        let mut w = Wear::new(1 << 43, params(HUNDRED)).unwrap();
+        for i in 0..100_000 {
+            w.write(i % 64 * 64).unwrap();
+            w.write((1 << 40) + i % 6400 * 64).unwrap();
+        }
+        let pages = w.lines.directories.iter().flatten();
+        let pages: usize = pages.map(|d| d.iter().flatten().count()).sum();
+        assert_eq!(pages, 1 + 100);
+        assert_eq!(w.lines.directories.iter().flatten().count(), 2);
     }
 
     #[test]
@@ -593,6 +684,19 @@ mod tests {
             prop_assert_eq!(r.lines_written, plain.len() as u64);
             prop_assert_eq!(r.worst_line.writes, *plain.values().max().unwrap());
             prop_assert_eq!(w.rows().map(|r| r.writes).sum::<u64>(), r.writes);
+            let mut rows = std::collections::BTreeMap::new();
+            addrs.iter().for_each(|a| *rows.entry(a / 1024 * 1024).or_insert(0u64) += 1);
+            let seen: std::collections::BTreeMap<_, _> =
+                w.rows().map(|r| (r.addr, r.writes)).collect();
+            prop_assert_eq!(&seen, &rows);
+            for (a, n) in rows {
+                prop_assert_eq!(w.row_writes(a + 5), n);
+            }
+            prop_assert_eq!(r.map.bucket_bytes, 64);
+            for (i, (max, sum)) in r.map.max.iter().zip(&r.map.sum).enumerate() {
+                let n = plain.get(&(i as u64)).copied().unwrap_or(0);
+                prop_assert_eq!((*max, *sum), (n, n));
+            }
             let first = plain.iter().map(|(l, c)| e.of_line(*l) as f64 / *c as f64)
                 .fold(f64::INFINITY, f64::min) * 1e-6;
             prop_assert!((r.lifetime_s.unwrap() / first - 1.0).abs() < 1e-12);

@@ -4,8 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use serde::{de::DeserializeOwned, Serialize};
+use serde_json::Value;
+
 use crate::error::Error;
-use crate::model::{Counters, ModelStats};
+use crate::model::{Counters, MemoryModel, ModelStats};
 use crate::request::{Kind, Request};
 use crate::units::Ps;
 
@@ -47,6 +50,18 @@ impl Window {
     pub fn push(&mut self, end: Ps) {
         self.ends.push(Reverse(end));
     }
+}
+
+/// What `m`, which stands at `latest`, reports for the later time `at`, if it
+/// can be copied.
+pub(crate) fn ahead(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Option<ModelStats> {
+    let at = at.min(Ps::MAX_TIME);
+    if at <= latest {
+        return None;
+    }
+    let mut copy = m.lookahead()?;
+    copy.advance_to(at).ok()?;
+    Some(copy.report(at))
 }
 
 /// Checks a request against a memory of `capacity` bytes.
@@ -122,5 +137,48 @@ pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats) {
         c.name = format!("{prefix}.{}", c.name);
         c
     }));
-    s.changes.extend(inner.changes);
+    s.changes.extend(inner.changes.into_iter().map(|mut c| {
+        c.what = format!("{prefix}.{}", c.what);
+        c
+    }));
+    s.changes.sort_by_key(|c| c.at);
+}
+
+/// `params` with the field at the dotted `key` replaced, and its value before.
+/// Only `changeable` keys are possible.
+pub(crate) fn changed<T: Serialize + DeserializeOwned>(
+    params: &T,
+    model: &str,
+    key: &str,
+    value: &str,
+    changeable: &[&str],
+) -> Result<(T, String), Error> {
+    let fail = |problem: String| Error::Spec {
+        place: format!("{model}: {key}"),
+        problem,
+    };
+    let can = changeable.join(", ");
+    let mut all = serde_json::to_value(params).map_err(|e| fail(e.to_string()))?;
+    let slot = all.pointer_mut(&format!("/{}", key.replace('.', "/")));
+    if !changeable.contains(&key) {
+        return Err(fail(match slot {
+            Some(_) => format!("cannot change while it runs: {can} can"),
+            None => format!("is no parameter: {can} can change while it runs"),
+        }));
+    }
+    let Some(slot) = slot else {
+        return Err(fail(format!(
+            "is not in use here: of {can}, choose one that is"
+        )));
+    };
+    let new = match serde_json::from_str::<Value>(value) {
+        Ok(v) => v,
+        Err(_) => Value::String(value.to_owned()),
+    };
+    let old = match std::mem::replace(slot, new) {
+        Value::String(s) => s,
+        v => v.to_string(),
+    };
+    let params = serde_json::from_value(all).map_err(|e| fail(format!("'{value}': {e}")))?;
+    Ok((params, old))
 }

@@ -77,6 +77,8 @@ impl Log {
             }
             Command::RefAll => "refresh",
             Command::RefBank => "refresh_bank",
+            // DRAMsim3 has no cell writes.
+            Command::Pause | Command::Resume => return Ok(()),
         };
         dramsim3_line(&mut self.out, c, name, bank)
     }

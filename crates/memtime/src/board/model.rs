@@ -13,6 +13,16 @@ use crate::request::{Completion, Request, Submit};
 use crate::stats::{self, Histogram, Region};
 use crate::units::Ps;
 
+/// Keys that can change while the controller runs.
+const CHANGEABLE: [&str; 6] = [
+    "method",
+    "rp_test",
+    "nvmm_base",
+    "timing.NAME",
+    "delays.NAME",
+    "refresh.NAME",
+];
+
 impl MemoryModel for Controller {
     fn capacity(&self) -> u64 {
         self.params().capacity
@@ -98,13 +108,25 @@ impl MemoryModel for Controller {
         let mut all = serde_json::to_value(self.params()).map_err(|e| fail(e.to_string()))?;
         let path = format!("/{}", key.replace('.', "/"));
         let Some(slot) = all.pointer_mut(&path).filter(|v| !v.is_object()) else {
-            return Err(fail("is no parameter of this controller".to_owned()));
+            return Err(fail(format!(
+                "is no parameter of this controller: {} can change while it runs",
+                CHANGEABLE.join(", ")
+            )));
         };
         *slot = serde_json::from_str(value)
             .unwrap_or_else(|_| serde_json::Value::String(value.to_owned()));
         let params: BoardParams =
             serde_json::from_value(all).map_err(|e| fail(format!("'{value}': {e}")))?;
-        self.set_params(at, params)
+        self.set_params(at, params).map_err(|e| match e {
+            Error::Fixed { .. } => fail(format!("{e}; {} can", CHANGEABLE.join(", "))),
+            e => e,
+        })
+    }
+
+    fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
+        let mut copy = self.clone();
+        copy.set_logging(false);
+        Some(Box::new(copy))
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

@@ -28,7 +28,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::error::Error;
-use crate::model::{Counters, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::model::{Change, Counters, Latency, MemoryModel, ModelStats, RegionStats};
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::units::Ps;
 use crate::window::{check, count, take_inner};
@@ -152,7 +152,11 @@ pub struct Cache {
     read_latency: Latency,
     write_latency: Latency,
     from: Ps,
+    changes: Vec<Change>,
 }
+
+/// Keys of the cache that can change while it runs.
+const CHANGEABLE: [&str; 1] = ["tags.sram.latency"];
 
 const FRONT: usize = 0;
 const BACK: usize = 1;
@@ -212,6 +216,7 @@ impl Cache {
             read_latency: Latency::default(),
             write_latency: Latency::default(),
             from: Ps::ZERO,
+            changes: Vec::new(),
             params,
         })
     }
@@ -463,6 +468,9 @@ impl MemoryModel for Cache {
     /// The region "cache" has the requests, with hits and misses of the cache
     /// as those of rows; "front." and "back." have what the memories report.
     fn report(&self, at: Ps) -> ModelStats {
+        if let Some(s) = crate::window::ahead(self, self.latest, at) {
+            return s;
+        }
         let to = self.latest.max(at);
         let region = RegionStats {
             name: "cache".to_owned(),
@@ -478,6 +486,7 @@ impl MemoryModel for Cache {
             to,
             clock: self.clock(),
             regions: vec![region],
+            changes: self.changes.clone(),
             ..ModelStats::default()
         };
         for (k, v) in [
@@ -494,6 +503,31 @@ impl MemoryModel for Cache {
         s
     }
 
+    fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
+        let side = |s: &Side| {
+            Some(Side {
+                model: s.model.lookahead()?,
+                waiting: s.waiting.clone(),
+            })
+        };
+        Some(Box::new(Cache {
+            params: self.params.clone(),
+            sides: [side(&self.sides[FRONT])?, side(&self.sides[BACK])?],
+            // Only new requests look at them.
+            tags: TagArray::new(0, 1),
+            txns: self.txns.clone(),
+            unused: self.unused.clone(),
+            ends: self.ends.clone(),
+            passing: self.passing.clone(),
+            scratch: Vec::new(),
+            done: Vec::new(),
+            read_latency: self.read_latency.clone(),
+            write_latency: self.write_latency.clone(),
+            changes: self.changes.clone(),
+            ..*self
+        }))
+    }
+
     fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
         self.advance_to(at)?;
         for s in &mut self.sides {
@@ -504,6 +538,7 @@ impl MemoryModel for Cache {
         self.write_latency = Latency::default();
         (self.misses, self.write_backs, self.fetches) = (0, 0, 0);
         self.from = self.latest;
+        self.changes.clear();
         Ok(())
     }
 
@@ -512,18 +547,38 @@ impl MemoryModel for Cache {
         self.sides[FRONT].model.clock()
     }
 
-    /// Keys are "front.key" and "back.key".
+    /// Keys are "front.key", "back.key", and "cache.tags.sram.latency" for
+    /// lookups from `at` on.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
+        if let Some(own) = key.strip_prefix("cache.") {
+            let (params, from) =
+                crate::window::changed(&self.params, "cache", own, value, &CHANGEABLE)?;
+            CacheParams::validate(&params, self.sides[FRONT].model.capacity())?;
+            self.advance_to(at)?;
+            self.params = params;
+            self.changes.push(Change {
+                at: self.latest,
+                what: key.to_owned(),
+                from,
+                to: value.to_owned(),
+            });
+            return Ok(());
+        }
         let side = match key.split_once('.') {
             Some(("front", rest)) => Some((FRONT, rest)),
             Some(("back", rest)) => Some((BACK, rest)),
             _ => None,
         };
         match side {
-            Some((i, rest)) => self.sides[i].model.set_parameter(at, rest, value),
+            Some((i, rest)) => {
+                self.advance_to(at)?;
+                self.sides[i].model.set_parameter(self.latest, rest, value)
+            }
             None => Err(Error::Unsupported {
                 model: "cache".to_owned(),
-                what: format!("parameter {key}: write \"front.key\" or \"back.key\""),
+                what: format!(
+                    "parameter {key}: write \"front.key\", \"back.key\" or \"cache.tags.sram.latency\""
+                ),
             }),
         }
     }

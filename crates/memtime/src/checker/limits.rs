@@ -33,6 +33,9 @@ pub struct Limits {
     pub wr: u64,
     /// Write of the cells that the precharge of a written row begins; added to `rp`.
     pub cell_write: u64,
+    /// Iteration of a cell write that can be paused, and what a resumption
+    /// costs; `None`: it cannot.
+    pub pause: Option<(u64, u64)>,
     /// Read command to its first data.
     pub read_data: u64,
     /// Write command to its first data, as the turnaround from reads counts it.
@@ -85,6 +88,7 @@ impl Limits {
             rtp: need("tRTP")?,
             wr: need("tWR")?,
             cell_write: get("tWP").unwrap_or(0),
+            pause: None,
             read_data: cl + get("tDQSCK").unwrap_or(0),
             write_data: cwl,
             // LPDDR: write data may start up to a clock late (tDQSS).
@@ -106,9 +110,14 @@ impl Limits {
         let get = |n: &str| timings.iter().find(|t| t.0 == n).map(|t| t.1.into());
         // Two beats a clock.
         let burst = d.organisation.burst_length.div_ceil(2);
-        Limits::new(&get, burst.into()).map_err(|e| Error::Spec {
+        let mut limits = Limits::new(&get, burst.into()).map_err(|e| Error::Spec {
             place: format!("device {}", d.name),
             problem: e.to_string(),
-        })
+        })?;
+        if let Some(p) = &d.write_pause {
+            let clocks = |e| d.clocks("write_pause", e, &timings).map(u64::from);
+            limits.pause = Some((clocks(&p.granularity)?, clocks(&p.overhead)?));
+        }
+        Ok(limits)
     }
 }

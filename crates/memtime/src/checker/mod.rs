@@ -6,6 +6,7 @@
 //! the state of each bank and of the data bus, and looks at each command once.
 
 mod limits;
+mod pause;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,10 @@ pub enum Op {
     Refresh,
     /// Refreshes one bank.
     RefreshBank,
+    /// Pauses the cell write of a bank.
+    Pause,
+    /// Resumes it.
+    Resume,
 }
 
 /// One line of a command log; of one channel.
@@ -68,6 +73,8 @@ impl From<&Issued> for Entry {
             Command::WrA => (Op::WritePrecharge, Some(i.row.into())),
             Command::RefAll => (Op::Refresh, None),
             Command::RefBank => (Op::RefreshBank, None),
+            Command::Pause => (Op::Pause, None),
+            Command::Resume => (Op::Resume, None),
         };
         Entry {
             at: i.clock,
@@ -122,6 +129,7 @@ struct Bank {
     /// End of the last write's data.
     written: Option<u64>,
     refreshed: Option<u64>,
+    write: Option<pause::CellWrite>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -236,6 +244,13 @@ impl Checker {
                 at,
                 &mut judge,
             ),
+            Op::Pause | Op::Resume => {
+                let b = &mut self.ranks[e.rank as usize].banks[at];
+                match e.op {
+                    Op::Pause => pause::pause(&self.limits, b, &mut judge),
+                    _ => pause::resume(&self.limits, b, &mut judge),
+                }
+            }
             Op::Refresh => refresh(&self.limits, &mut self.ranks[e.rank as usize], &mut judge),
             Op::RefreshBank => refresh_bank(
                 &self.limits,
@@ -318,8 +333,13 @@ fn activate(l: &Limits, r: &mut Rank, at: usize, j: &mut Judge) {
     if b.open {
         j.state("ACT to a bank with an open row");
     }
-    if let Some((start, length)) = b.precharged {
-        j.time("tRP", start + length);
+    match &b.write {
+        Some(w) if w.touched => pause::activate(l, b, w, j),
+        _ => {
+            if let Some((start, length)) = b.precharged {
+                j.time("tRP", start + length);
+            }
+        }
     }
     j.after("tRC", b.activated, l.rc);
     for (group, last) in r.activated.iter().enumerate() {
@@ -350,6 +370,7 @@ fn activate(l: &Limits, r: &mut Rank, at: usize, j: &mut Judge) {
         row: e.row,
         activated: Some(e.at),
         refreshed: b.refreshed,
+        write: b.write.filter(|w| w.stop.is_some()),
         ..Bank::default()
     };
     r.activated[e.group as usize] = Some((e.at, e.bank));
@@ -408,6 +429,9 @@ fn column(l: &Limits, ranks: &mut [Rank], at: usize, j: &mut Judge) {
     }
     j.after("tRCD", b.activated, l.rcd);
     if write {
+        if b.write.is_some() {
+            j.state("write to a bank whose cell write is paused");
+        }
         r.write[e.group as usize] = Some(e.at);
         b.written = Some(e.at + l.write_data_late + l.burst);
     } else {
@@ -421,16 +445,18 @@ fn column(l: &Limits, ranks: &mut [Rank], at: usize, j: &mut Judge) {
             false => e.at + l.rtp,
         };
         let kept = b.activated.map_or(0, |a| a + l.ras);
-        b.open = false;
-        b.precharged = Some((recovered.max(kept), l.rp + cell_write(l, b)));
+        close(l, b, recovered.max(kept));
     }
 }
 
-/// What the precharge of this bank takes beyond tRP.
-fn cell_write(l: &Limits, b: &Bank) -> u64 {
-    match b.written {
-        Some(_) => l.cell_write,
-        None => 0,
+/// Closes a row from clock `start` on; a written one takes the write of its
+/// cells beyond tRP.
+fn close(l: &Limits, b: &mut Bank, start: u64) {
+    b.open = false;
+    b.precharged = Some((start, l.rp));
+    if b.written.is_some() && l.cell_write > 0 {
+        b.precharged = Some((start, l.rp + l.cell_write));
+        b.write = Some(pause::CellWrite::new(start + l.rp, l.cell_write));
     }
 }
 
@@ -460,8 +486,7 @@ fn precharge(l: &Limits, r: &mut Rank, at: usize, j: &mut Judge) {
         may_close(l, b, j);
         // Precharging a closed bank does nothing.
         if b.open {
-            b.open = false;
-            b.precharged = Some((e.at, l.rp + cell_write(l, b)));
+            close(l, b, e.at);
         }
     }
     r.precharged = Some(e.at);
@@ -473,6 +498,9 @@ fn precharge(l: &Limits, r: &mut Rank, at: usize, j: &mut Judge) {
 fn idle(l: &Limits, b: &Bank, j: &mut Judge) {
     if b.open {
         j.state("refresh with an open row");
+    }
+    if b.write.is_some_and(|w| w.stop.is_some()) {
+        j.state("refresh of a bank whose cell write is paused");
     }
     if let Some((start, length)) = b.precharged {
         j.time("tRP", start + length);

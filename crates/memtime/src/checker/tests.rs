@@ -15,6 +15,7 @@ fn limits() -> Limits {
         rtp: 6,
         wr: 12,
         cell_write: 0,
+        pause: None,
         read_data: 11,
         write_data: 8,
         write_data_late: 8,

@@ -72,6 +72,15 @@ impl BankSet {
         self.0[b as usize / 64] &= !(1 << (b % 64));
     }
     #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; WORDS]
+    }
+    pub fn union(&self, o: &BankSet) -> BankSet {
+        let mut both = *self;
+        both.0.iter_mut().zip(o.0).for_each(|(a, b)| *a |= b);
+        both
+    }
+    #[inline]
     pub fn for_each(&self, mut f: impl FnMut(usize)) {
         for (w, &bits) in self.0.iter().enumerate() {
             let mut bits = bits;

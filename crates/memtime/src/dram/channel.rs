@@ -1,6 +1,8 @@
 //! One channel: queues, scheduler, refresh and page policy in one clock rule.
 //! See the rules of a clock in the [module](super) documentation.
 
+mod issue;
+mod pause;
 mod waiters;
 
 use std::collections::VecDeque;
@@ -54,6 +56,8 @@ enum What {
     PreBank(u32),
     RefAll(u32),
     RefBank(u32),
+    Pause(u32),
+    Resume(u32),
 }
 
 /// The next command if nothing arrives before.
@@ -93,6 +97,9 @@ pub(crate) struct ChannelCount {
     pub open_clocks: Vec<u64>,
     /// `REFab` commands.
     pub refresh_all: u64,
+    /// By bank: clocks in which a paused cell write stood still, up to its
+    /// last resumption.
+    pub paused_clocks: Vec<u64>,
 }
 
 /// A channel with its devices.
@@ -106,6 +113,12 @@ pub(crate) struct Channel {
     open: BankSet,
     open_banks: Vec<u32>,
     open_since: Vec<u64>,
+    /// By bank, if the device can pause its cell writes.
+    cells: Vec<pause::Cell>,
+    /// Banks whose cell write is paused.
+    paused: BankSet,
+    /// Clock from which on is counted.
+    count_from: u64,
     times: Times,
     queues: Queues,
     inbox: VecDeque<u32>,
@@ -187,6 +200,12 @@ impl Channel {
             open: BankSet::default(),
             open_banks: vec![0; t.ranks],
             open_since: vec![0; t.ranks],
+            cells: match t.cell {
+                Some(_) => vec![Default::default(); t.banks],
+                None => Vec::new(),
+            },
+            paused: BankSet::default(),
+            count_from: 0,
             times: Times::new(t),
             queues: Queues::new([p.read_queue, p.write_queue], t.banks, t.ranks),
             inbox: VecDeque::new(),
@@ -202,6 +221,7 @@ impl Channel {
             count: ChannelCount {
                 banks: vec![Counters::default(); t.banks],
                 open_clocks: vec![0; t.ranks],
+                paused_clocks: vec![0; t.banks],
                 ..Default::default()
             },
             done: Vec::new(),
@@ -216,8 +236,10 @@ impl Channel {
         self.count = ChannelCount {
             banks: vec![Counters::default(); banks],
             open_clocks: vec![0; ranks],
+            paused_clocks: vec![0; banks],
             ..Default::default()
         };
+        self.count_from = self.now;
         self.open_since.fill(self.now);
     }
 
@@ -506,6 +528,22 @@ impl Channel {
             ranks >> b.rank & 1 != 0
                 && (r.refresh == Some(0) || self.refresh_bank(b.rank as usize, t) == bank)
         };
+        let limit = r.starvation();
+        if limit != NEVER {
+            if let Some(oldest) = self.overdue(&mut plan, limit) {
+                let active = self.queues.active[0].union(&self.queues.active[1]);
+                active.for_each(|i| {
+                    let b = &self.banks[i];
+                    let q = self.older_queue(i);
+                    let head = &self.queues.slots[self.queues.lists[q][i].head as usize];
+                    if head.visible + limit > self.now || (ranks != 0 && blocked(i, b)) {
+                        return;
+                    }
+                    self.offer_overdue(&mut plan, i, b, q, head.seq == oldest, r);
+                });
+                return plan;
+            }
+        }
         let active = self.queues.active[q];
         active.for_each(|i| {
             let b = &self.banks[i];
@@ -514,10 +552,14 @@ impl Channel {
             }
             self.offer_bank(&mut plan, i, b, q, r);
         });
+        if let (false, Some(w)) = (self.paused.is_empty(), &t.cell) {
+            self.offer_resume(&mut plan, q, w);
+        }
         if matches!(r.params.page, Page::Timeout { .. } | Page::Adaptive { .. }) {
             self.open.for_each(|i| {
                 let b = &self.banks[i];
-                if self.queues.lists[q][i].head == NONE && !(ranks != 0 && blocked(i, b)) {
+                let idle = self.queues.lists[q][i].head == NONE;
+                if idle && !(ranks != 0 && blocked(i, b)) && !self.is_paused(i) {
                     let legal = self.times.bank_command(t, i, PRE);
                     let clock = legal.max(b.last + b.timeout).max(self.now);
                     plan.offer(clock, 4, i as u64, What::Close(i as u32));
@@ -532,37 +574,111 @@ impl Channel {
     fn offer_bank(&self, plan: &mut Plan, i: usize, b: &Bank, q: usize, r: &Rules) {
         let l = &self.queues.lists[q][i];
         let head = &self.queues.slots[l.head as usize];
-        let limit = r.starvation();
-        let mut starving = false;
-        if limit != NEVER {
-            let deadline = head.visible + limit;
-            starving = deadline <= self.now;
-            if !starving {
-                plan.wake = plan.wake.min(deadline);
-            }
-        }
-        let legal = |c| {
-            self.times
-                .known(i, b.group as usize, b.rank as usize, c)
-                .max(self.now)
-        };
         let other = match r.params.order {
-            _ if starving => 1,
             Order::HitFirst => 3,
             Order::AgeFirst => 2,
         };
         if b.row == NONE {
-            return plan.offer(legal(ACT), other, head.seq, What::Activate(l.head));
+            return self.offer_closed(plan, i, b, q, other, r);
+        }
+        if q == 1 && self.is_paused(i) {
+            let clock = self.legal(i, b, PRE);
+            return plan.offer(clock, other, head.seq, What::Precharge(l.head));
         }
         let cap = r.params.hit_cap;
-        let capped = starving || (cap > 0 && b.columns >= cap);
+        let capped = cap > 0 && b.columns >= cap;
         if l.hit != NONE && (l.head == l.hit || !capped) {
-            let class = if starving { 1 } else { 2 };
             let seq = self.queues.slots[l.hit as usize].seq;
-            plan.offer(legal(RD + q), class, seq, What::Column(l.hit));
+            plan.offer(self.legal(i, b, RD + q), 2, seq, What::Column(l.hit));
         }
         if l.head != l.hit && (l.hit == NONE || capped || !r.params.keep_rows) {
-            plan.offer(legal(PRE), other, head.seq, What::Precharge(l.head));
+            let clock = self.legal(i, b, PRE);
+            plan.offer(clock, other, head.seq, What::Precharge(l.head));
+        }
+    }
+
+    /// First clock from now on at which the rules allow a command to a bank.
+    #[inline]
+    fn legal(&self, i: usize, b: &Bank, c: usize) -> u64 {
+        self.times
+            .known(i, b.group as usize, b.rank as usize, c)
+            .max(self.now)
+    }
+
+    #[inline]
+    fn is_paused(&self, bank: usize) -> bool {
+        self.cells.get(bank).is_some_and(|c| c.is_paused())
+    }
+
+    /// Commands for the oldest request of a closed bank.
+    #[inline]
+    fn offer_closed(&self, plan: &mut Plan, i: usize, b: &Bank, q: usize, class: u8, r: &Rules) {
+        let head = self.queues.lists[q][i].head;
+        let seq = self.queues.slots[head as usize].seq;
+        let mut clock = self.legal(i, b, ACT);
+        if let (Some(c), Some(w)) = (self.cells.get(i), &r.table.cell) {
+            if q == 1 && c.is_paused() {
+                let clock = c.resumable(w).max(self.now);
+                return plan.offer(clock, class, seq, What::Resume(i as u32));
+            }
+            clock = clock.max(c.free());
+            if q == 0 {
+                if let Some(at) = c.pausable(self.now, r) {
+                    plan.offer(at, class, seq, What::Pause(i as u32));
+                }
+            }
+        }
+        plan.offer(clock, class, seq, What::Activate(head));
+    }
+
+    /// The queue that holds the oldest request of a bank that has any.
+    fn older_queue(&self, bank: usize) -> usize {
+        let head = |q: usize| match self.queues.lists[q][bank].head {
+            NONE => NEVER,
+            i => self.queues.slots[i as usize].seq,
+        };
+        usize::from(head(1) < head(0))
+    }
+
+    /// Age of the oldest request if it has waited for `limit`; the plan learns
+    /// when the next one will have.
+    fn overdue(&self, plan: &mut Plan, limit: u64) -> Option<u64> {
+        let mut oldest = None;
+        for (active, lists) in self.queues.active.iter().zip(&self.queues.lists) {
+            active.for_each(|i| {
+                let head = &self.queues.slots[lists[i].head as usize];
+                let deadline = head.visible + limit;
+                if deadline > self.now {
+                    plan.wake = plan.wake.min(deadline);
+                } else if oldest.is_none_or(|o| head.seq < o) {
+                    oldest = Some(head.seq);
+                }
+            });
+        }
+        oldest
+    }
+
+    /// Commands for the oldest request of a bank, which is overdue; it moves
+    /// its data only if it is the oldest of all.
+    fn offer_overdue(
+        &self,
+        plan: &mut Plan,
+        i: usize,
+        b: &Bank,
+        q: usize,
+        oldest: bool,
+        r: &Rules,
+    ) {
+        let head = self.queues.lists[q][i].head;
+        let s = &self.queues.slots[head as usize];
+        if b.row == NONE {
+            self.offer_closed(plan, i, b, q, 1, r);
+        } else if b.row != s.row || (q == 1 && self.is_paused(i)) {
+            let clock = self.legal(i, b, PRE);
+            plan.offer(clock, 1, s.seq, What::Precharge(head));
+        } else if oldest {
+            let clock = self.legal(i, b, RD + q);
+            plan.offer(clock, 1, s.seq, What::Column(head));
         }
     }
 
@@ -596,201 +712,6 @@ impl Channel {
             }
         };
         plan.offer(clock.max(self.now), 0, rank as u64, what);
-    }
-
-    fn issue(&mut self, p: &Plan, r: &Rules) {
-        let t = &r.table;
-        let c = p.clock;
-        match p.what {
-            What::Nothing => {}
-            What::Column(i) => self.issue_column(i, c, r),
-            What::Activate(i) => {
-                let s = &mut self.queues.slots[i as usize];
-                s.activated = true;
-                let (bank, row) = (s.bank, s.row);
-                let b = &mut self.banks[bank as usize];
-                if let Page::Adaptive { max, .. } = r.params.page {
-                    if b.closed_row == row {
-                        b.timeout = (2 * b.timeout).min(max.into());
-                    }
-                    b.closed_row = NONE;
-                }
-                b.row = row;
-                b.dirty = false;
-                b.columns = 0;
-                b.last = c;
-                let rank = b.rank as usize;
-                if self.open_banks[rank] == 0 {
-                    self.open_since[rank] = c;
-                }
-                self.open_banks[rank] += 1;
-                self.open.insert(bank);
-                self.queues.opened(bank, row);
-                self.count.banks[bank as usize].activations += 1;
-                self.times.issue(t, ACT, bank as usize, c, false);
-                self.log_bank(Command::Act, bank, row, 0, c, t);
-            }
-            What::Precharge(i) => {
-                let s = &mut self.queues.slots[i as usize];
-                s.precharged = true;
-                let bank = s.bank;
-                if let Page::Adaptive { min, .. } = r.params.page {
-                    let b = &mut self.banks[bank as usize];
-                    b.timeout = (b.timeout / 2).max(min.into());
-                }
-                self.precharge(bank, c, t);
-            }
-            What::Close(bank) => {
-                let b = &mut self.banks[bank as usize];
-                b.closed_row = b.row;
-                self.precharge(bank, c, t);
-            }
-            What::PreBank(bank) => self.precharge(bank, c, t),
-            What::PreAll(rank) => {
-                let per_rank = t.banks / t.ranks;
-                let first = rank as usize * per_rank;
-                for b in first..first + per_rank {
-                    if self.banks[b].row != NONE {
-                        let dirty = self.banks[b].dirty;
-                        self.times.issue(t, PRE, b, c, dirty);
-                        self.close(b as u32, c);
-                    }
-                }
-                self.times.issue(t, PREA, first, c, false);
-                self.log_rank(Command::PreAll, rank, c);
-            }
-            What::RefAll(rank) => {
-                let per_rank = t.banks / t.ranks;
-                let first = rank as usize * per_rank;
-                self.owed[rank as usize] -= 1;
-                for b in &mut self.count.banks[first..first + per_rank] {
-                    b.refreshes += 1;
-                }
-                self.count.refresh_all += 1;
-                self.times.issue(t, REFA, first, c, false);
-                self.log_rank(Command::RefAll, rank, c);
-            }
-            What::RefBank(bank) => {
-                let rank = self.banks[bank as usize].rank as usize;
-                self.owed[rank] -= 1;
-                self.turn[rank] = (self.turn[rank] + 1) % (t.banks / t.ranks) as u32;
-                self.count.banks[bank as usize].refreshes += 1;
-                self.times.issue(t, REFB, bank as usize, c, false);
-                self.log_bank(Command::RefBank, bank, 0, 0, c, t);
-            }
-        }
-    }
-
-    fn issue_column(&mut self, i: u32, c: u64, r: &Rules) {
-        let t = &r.table;
-        let s = self.queues.slots[i as usize];
-        let q = usize::from(s.write);
-        let bank = s.bank as usize;
-        let auto = match r.params.page {
-            Page::ClosedAlways => true,
-            Page::Closed => self.queues.lists[q][bank].hits == 1,
-            _ => false,
-        };
-        let b = &mut self.banks[bank];
-        b.dirty |= s.write;
-        b.columns += 1;
-        b.last = c;
-        let (dirty, rank) = (b.dirty, b.rank);
-        self.times.issue(t, RD + q, bank, c, dirty);
-        self.queues.remove(i, rank);
-        let n = &mut self.count.banks[bank];
-        let bytes = u64::from(s.mask.count_ones());
-        if s.write {
-            n.writes += 1;
-            n.write_bytes += bytes;
-        } else {
-            n.reads += 1;
-            n.read_bytes += bytes;
-        }
-        match (s.activated, s.precharged) {
-            (_, true) => n.row_conflicts += 1,
-            (true, false) => n.row_misses += 1,
-            (false, false) => n.row_hits += 1,
-        }
-        self.count.columns += 1;
-        let op = match (s.write, auto) {
-            (false, false) => Command::Rd,
-            (false, true) => Command::RdA,
-            (true, false) => Command::Wr,
-            (true, true) => Command::WrA,
-        };
-        self.log_bank(op, s.bank, s.row, s.column, c, t);
-        if auto {
-            let start = self.times.auto_precharge(bank, c);
-            self.times.issue(t, PRE, bank, start, dirty);
-            self.close(s.bank, c);
-        }
-        let data = if s.write { t.write_data } else { t.read_data };
-        let hit = !s.activated && !s.precharged;
-        let mut l = s.waiter;
-        while l != NONE {
-            let Link { waiter, next } = self.links[l as usize];
-            self.free_links.push(l);
-            self.burst_done(waiter, c + data, hit, r.params.back_delay);
-            l = next;
-        }
-    }
-
-    fn precharge(&mut self, bank: u32, c: u64, t: &Table) {
-        let Bank { row, dirty, .. } = self.banks[bank as usize];
-        self.times.issue(t, PRE, bank as usize, c, dirty);
-        self.log_bank(Command::Pre, bank, row, 0, c, t);
-        self.close(bank, c);
-    }
-
-    fn close(&mut self, bank: u32, c: u64) {
-        let b = &mut self.banks[bank as usize];
-        b.row = NONE;
-        let rank = b.rank as usize;
-        let n = &mut self.count.banks[bank as usize];
-        if b.dirty {
-            n.precharges_dirty += 1;
-        } else {
-            n.precharges_clean += 1;
-        }
-        self.open.remove(bank);
-        self.open_banks[rank] -= 1;
-        if self.open_banks[rank] == 0 {
-            self.count.open_clocks[rank] += c - self.open_since[rank];
-        }
-        self.queues.closed(bank);
-    }
-
-    #[inline]
-    fn log_bank(&mut self, op: Command, bank: u32, row: u32, column: u32, clock: u64, t: &Table) {
-        let Some(log) = &mut self.log else { return };
-        let b = &self.banks[bank as usize];
-        let groups = t.groups / t.ranks;
-        log.push(Issued {
-            clock,
-            op,
-            channel: self.number,
-            rank: b.rank as u8,
-            bank_group: (b.group as usize % groups) as u8,
-            bank: (bank as usize % t.per_group) as u8,
-            row,
-            column,
-        });
-    }
-
-    fn log_rank(&mut self, op: Command, rank: u32, clock: u64) {
-        if let Some(log) = &mut self.log {
-            log.push(Issued {
-                clock,
-                op,
-                channel: self.number,
-                rank: rank as u8,
-                bank_group: 0,
-                bank: 0,
-                row: 0,
-                column: 0,
-            });
-        }
     }
 }
 

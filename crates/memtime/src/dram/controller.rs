@@ -39,14 +39,8 @@ const FIXED: [&str; 5] = ["region", "channels", "mapping", "read_queue", "write_
 impl Controller {
     /// A controller at time 0 with all banks closed.
     pub fn new(spec: DeviceSpec, params: ControllerParams) -> Result<Controller, Error> {
-        let table = Table::new(&spec)?;
+        let table = Table::new(&spec)?.split_cell_writes(&spec)?;
         params.validate(&spec)?;
-        if params.write_pause {
-            return Err(Error::Unsupported {
-                model: "the general controller".to_owned(),
-                what: "write pausing yet: set write_pause = false".to_owned(),
-            });
-        }
         let decoder = Decoder::new(&params, &spec)?;
         let rules = Rules::new(table, params);
         let channels = (0..rules.params.channels)
@@ -88,13 +82,21 @@ impl Controller {
     pub fn set_timing(&mut self, at: Ps, name: &str, value: Expr) -> Result<(), Error> {
         let mut spec = self.spec.clone();
         let Some(t) = spec.timings.iter_mut().find(|t| t.name == name) else {
+            let known: Vec<&str> = self.spec.timings.iter().map(|t| &*t.name).collect();
             return Err(Error::Unsupported {
-                model: format!("device {}", spec.name),
-                what: format!("timing {name}"),
+                model: format!("device {}", self.spec.name),
+                what: format!("timing {name}: it has {}", known.join(", ")),
             });
         };
         let from = std::mem::replace(&mut t.value, value.clone());
-        let table = Table::new(&spec)?;
+        let table = Table::new(&spec)?.split_cell_writes(&spec)?;
+        self.rules.params.validate(&spec)?;
+        if table.cell.is_some() != self.rules.table.cell.is_some() {
+            return Err(Error::Spec {
+                place: format!("device {}: timing {name} = {value}", spec.name),
+                problem: "cell writes that can be paused cannot appear or vanish while the controller runs: PRE -> ACT must stay longer after a write than otherwise, or not".to_owned(),
+            });
+        }
         self.advance_to(at)?;
         let rules = Rules::new(table, self.rules.params.clone());
         self.change(spec, rules)?;
@@ -190,6 +192,7 @@ impl Controller {
                 e.write += b.writes;
                 e.precharge_clean += b.precharges_clean;
                 e.precharge_dirty += b.precharges_dirty;
+                e.pauses += b.write_pauses;
                 if self.rules.refresh == Some(1) {
                     e.refresh += b.refreshes;
                 }
@@ -217,12 +220,16 @@ impl Controller {
             write.merge(&c.count.write_latency);
             let mut sum = Counters::default();
             let banks = c.count.banks.iter().enumerate().map(|(b, counters)| {
-                sum.add(counters);
+                let counters = Counters {
+                    write_paused: Ps::of_clock(c.paused_clocks(b), self.spec.clock),
+                    ..*counters
+                };
+                sum.add(&counters);
                 BankStats {
                     rank: (b / per_rank) as u32,
                     bank_group: (b % per_rank / table.per_group) as u32,
                     bank: (b % table.per_group) as u32,
-                    counters: *counters,
+                    counters,
                 }
             });
             let banks: Vec<BankStats> = banks.collect();
@@ -395,11 +402,18 @@ impl MemoryModel for Controller {
             problem,
         };
         let mut all = fields(&self.rules.params)?;
-        if !all.contains_key(key) {
-            let known: Vec<_> = all.keys().map(String::as_str).collect();
+        if !all.contains_key(key) || FIXED.contains(&key) {
+            let what = match all.contains_key(key) {
+                true => "cannot change while the controller runs",
+                false => "is no parameter",
+            };
+            let can: Vec<_> = all.keys().filter(|k| !FIXED.contains(&&***k)).collect();
+            let can = can.iter().map(|k| k.as_str()).collect::<Vec<_>>();
+            let timings: Vec<_> = self.spec.timings.iter().map(|t| &*t.name).collect();
             return Err(fail(format!(
-                "is no parameter: timing.NAME, {} are",
-                known.join(", ")
+                "{what}: {}, and timing.NAME with one of {} can",
+                can.join(", "),
+                timings.join(", ")
             )));
         }
         let v = serde_json::from_str(value)
@@ -408,6 +422,14 @@ impl MemoryModel for Controller {
         let params = serde_json::from_value(serde_json::Value::Object(all))
             .map_err(|e| fail(format!("'{value}': {e}")))?;
         self.set_params(at, params)
+    }
+
+    fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
+        let mut copy = self.clone();
+        for c in &mut copy.channels {
+            c.log = None;
+        }
+        Some(Box::new(copy))
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

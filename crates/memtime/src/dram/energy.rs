@@ -13,6 +13,8 @@ pub(crate) struct Events {
     pub precharge_clean: u64,
     pub precharge_dirty: u64,
     pub refresh: u64,
+    /// Pauses of cell writes.
+    pub pauses: u64,
     /// Rank time with an open bank, and with none, in clocks.
     pub active: u64,
     pub precharged: u64,
@@ -27,6 +29,8 @@ pub(crate) struct Costs {
     precharge_clean: f64,
     precharge_dirty: f64,
     refresh: f64,
+    /// The overhead of a resumption at the mean power of a cell write.
+    pause: f64,
     active: f64,
     precharged: f64,
 }
@@ -47,6 +51,14 @@ impl Costs {
                 precharge_clean: p.precharge_clean,
                 precharge_dirty: p.precharge_dirty,
                 refresh: p.refresh,
+                pause: match &d.write_pause {
+                    Some(w) => {
+                        let (clean, dirty) = d.closing(&t)?;
+                        let length = f64::from(dirty.saturating_sub(clean)) * clock;
+                        (p.precharge_dirty - p.precharge_clean) * ns(&w.overhead)? / length
+                    }
+                    None => 0.0,
+                },
                 // mW * ns = pJ.
                 active: p.standby_active * clock,
                 precharged: p.standby_precharged * clock,
@@ -68,6 +80,7 @@ impl Costs {
                     precharge_clean: 0.0,
                     precharge_dirty: 0.0,
                     refresh: all_bank / share,
+                    pause: 0.0,
                     active: i.idd3n * rank * clock,
                     precharged: i.idd2n * rank * clock,
                 })
@@ -82,7 +95,8 @@ impl Costs {
             read: n(e.read, self.read),
             write: n(e.write, self.write),
             precharge: n(e.precharge_clean, self.precharge_clean)
-                + n(e.precharge_dirty, self.precharge_dirty),
+                + n(e.precharge_dirty, self.precharge_dirty)
+                + n(e.pauses, self.pause),
             refresh: n(e.refresh, self.refresh),
             background: n(e.active, self.active) + n(e.precharged, self.precharged),
             other: Default::default(),
@@ -99,6 +113,7 @@ impl Events {
             precharge_clean: self.precharge_clean - o.precharge_clean,
             precharge_dirty: self.precharge_dirty - o.precharge_dirty,
             refresh: self.refresh - o.refresh,
+            pauses: self.pauses - o.pauses,
             active: self.active - o.active,
             precharged: self.precharged - o.precharged,
         }

@@ -18,6 +18,7 @@ pub struct BankAt {
 
 /// Rules of a device, and what they say after the commands issued so far.
 /// Only times are looked at: whether a bank is open is the caller's affair.
+/// Cell writes cannot be paused here; `PAUSE` and `RESUM` mean nothing.
 #[derive(Clone, Debug)]
 pub struct Legality {
     table: Table,
@@ -63,6 +64,7 @@ impl Legality {
             Command::Rd | Command::RdA => self.times.bank_command(t, bank, RD),
             Command::Wr | Command::WrA => self.times.bank_command(t, bank, WR),
             Command::RefBank => self.times.bank_command(t, bank, REFB),
+            Command::Pause | Command::Resume => 0,
             Command::RefAll => self.times.rank_command(at.rank as usize, REFA),
             Command::PreAll => self
                 .rank(at)
@@ -105,6 +107,7 @@ impl Legality {
             }
             Command::RefAll => self.times.issue(t, REFA, bank, clock, false),
             Command::RefBank => self.times.issue(t, REFB, bank, clock, false),
+            Command::Pause | Command::Resume => {}
         }
         if matches!(c, Command::RdA | Command::WrA) {
             let start = self.times.auto_precharge(bank, clock);

@@ -14,17 +14,23 @@
 //! 4. **One command**, the first of the following that all rules of the device
 //!    allow in this clock; equal ones by age (rank, bank).
 //!    - for refresh;
-//!    - for starving requests: the oldest of its bank and queue that has
-//!      waited for the limit. Nothing else is done for the bank's requests;
+//!    - while a request of either queue is overdue (`starvation`): only what
+//!      the oldest overdue one of each bank needs, and data only for the
+//!      oldest of all. Nothing else below is done then;
 //!    - reads or writes of open rows, the oldest of every bank;
 //!    - activation for the oldest request of a closed bank; precharge for the
 //!      oldest request of a bank if it wants another row than the open one
 //!      and no request wants the open one (`keep_rows`), or it is older than
 //!      those that do (otherwise). With `order = age_first` these are
 //!      equal to reads and writes;
-//!    - precharge by the page policy.
+//!    - precharge by the page policy; precharge and resumption for a paused
+//!      cell write whose bank no request wants.
 //!
-//! Only requests of the queue being served count in 4. A bank that has reached
+//! Only requests of the queue being served count in 4, overdue ones apart.
+//! A closed bank whose cells are being written is paused for a read where
+//! that is possible ([`spec::WritePause`]), as part of its activation; a write
+//! to a bank with a paused cell write first closes its row and resumes it.
+//! A bank that has reached
 //! `hit_cap` serves no hits while its oldest request wants another row.
 //!
 //! An auto-precharge is a precharge at the first clock at which the rules of
@@ -41,6 +47,8 @@ pub mod expr;
 mod legality;
 mod mapping;
 pub mod params;
+#[cfg(test)]
+mod pause_tests;
 pub mod preset;
 #[cfg(test)]
 mod reference;

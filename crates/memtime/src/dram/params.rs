@@ -139,8 +139,10 @@ pub struct ControllerParams {
     /// After so many reads and writes of an open row, no more of them are
     /// served while an older request waits for another row of the bank; 0: no limit.
     pub hit_cap: u32,
-    /// Clocks after which the oldest request of a bank has the bank for itself
-    /// and goes before all younger ones; 0: no limit.
+    /// Clocks in its queue after which a request is overdue: then nothing is
+    /// done but for overdue requests, and data is moved for the oldest of them
+    /// alone, be it a read or a write; 0: no limit. So no request waits longer
+    /// than this, and one row cycle and turn of the bus for each older one.
     pub starvation: u32,
     /// When rows are closed.
     pub page: Page,
@@ -150,8 +152,11 @@ pub struct ControllerParams {
     pub refresh_postpone: u32,
     /// What waits for a refresh that is due.
     pub refresh_blocks: Blocks,
-    /// Cell writes are paused for reads; needs a device that can.
+    /// Cell writes are paused for reads, while reads are served; needs a
+    /// device that can.
     pub write_pause: bool,
+    /// Pauses of one cell write at most; 0: no limit.
+    pub write_pause_limit: u32,
     /// Clocks from the arrival to the queue.
     pub front_delay: u32,
     /// Clocks from the last data beat, or acceptance of a write, to the completion.
@@ -190,6 +195,7 @@ impl ControllerParams {
             refresh_postpone: 0,
             refresh_blocks: Blocks::Target,
             write_pause: false,
+            write_pause_limit: 0,
             front_delay: 0,
             back_delay: 0,
             write_done: WriteDone::Accepted,
@@ -346,6 +352,15 @@ impl ControllerParams {
                 "write_pause",
                 format!("the device {} cannot pause its cell writes", d.name),
             );
+        }
+        if self.write_pause {
+            let (clean, dirty) = d.closing(&d.resolve_timings()?)?;
+            if dirty <= clean {
+                return fail(
+                    "write_pause",
+                    format!("there is no cell write to pause: PRE -> ACT of {} takes {dirty} clocks after a write and {clean} otherwise", d.name),
+                );
+            }
         }
         Ok(())
     }

@@ -41,6 +41,23 @@ struct Bank {
     closed_row: Option<u32>,
 }
 
+/// The cell write of a bank: iterations that are still to come, clock by clock.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    /// Clocks before the next iteration begins: closing, or the overhead.
+    lead: u64,
+    /// Clocks of the write left.
+    left: u64,
+    /// Clocks of the write done since its begin or resumption.
+    done: u64,
+    /// Stops after that many of them.
+    stop: Option<u64>,
+    stands: bool,
+    pauses: u32,
+    /// Clock of the precharge; what it starts is not counted before.
+    from: u64,
+}
+
 struct Burst {
     seq: u64,
     place: Place,
@@ -68,6 +85,8 @@ enum Do {
     PreAll(u32),
     RefAll(u32),
     RefBank(usize),
+    Pause(usize),
+    Resume(usize),
 }
 
 /// One channel, clock by clock.
@@ -82,6 +101,9 @@ pub struct Reference {
     groups: u32,
     per_group: u32,
     ranks: u32,
+    /// Closing of a clean row, length, iteration and overhead of a cell write.
+    pausing: Option<[u64; 4]>,
+    cells: Vec<Cell>,
     past: Vec<Past>,
     banks: Vec<Bank>,
     queue: Vec<Burst>,
@@ -95,22 +117,29 @@ pub struct Reference {
     pub log: Vec<Issued>,
     pub done: Vec<Completion>,
     pub open_clocks: u64,
+    pub paused_clocks: u64,
 }
 
 impl Reference {
     pub fn new(d: &DeviceSpec, p: &ControllerParams) -> Reference {
         let t = d.resolve_timings().unwrap();
         let clocks = |e| u64::from(d.clocks("", e, &t).unwrap());
+        // Where cell writes can be paused, they are kept apart from the rules.
+        let cells = |r: &super::spec::Rule| {
+            d.write_pause.is_some()
+                && (r.prev, r.next, r.scope) == (Command::Pre, Command::Act, Scope::Bank)
+        };
         let rules: Vec<Rule> = d
             .rules
             .iter()
+            .filter(|r| !(cells(r) && r.row == RowState::Dirty))
             .map(|r| Rule {
                 prev: r.prev,
                 next: r.next,
                 scope: r.scope,
                 latency: clocks(&r.latency),
                 window: r.window as usize,
-                row: r.row,
+                row: if cells(r) { RowState::Any } else { r.row },
             })
             .collect();
         let o = &d.organisation;
@@ -137,6 +166,23 @@ impl Reference {
             groups: o.bank_groups,
             per_group: o.banks_per_group,
             ranks: o.ranks,
+            pausing: d.write_pause.as_ref().map(|w| {
+                let after = |state: RowState| {
+                    let of_bank = d.rules.iter().filter(|r| {
+                        (r.prev, r.next, r.scope) == (Command::Pre, Command::Act, Scope::Bank)
+                            && (r.row == RowState::Any || r.row == state)
+                    });
+                    of_bank.map(|r| clocks(&r.latency)).max().unwrap()
+                };
+                let (clean, dirty) = (after(RowState::Clean), after(RowState::Dirty));
+                [
+                    clean,
+                    dirty - clean,
+                    clocks(&w.granularity),
+                    clocks(&w.overhead),
+                ]
+            }),
+            cells: vec![Cell::default(); (o.ranks * o.banks()) as usize],
             past: Vec::new(),
             banks: (0..o.ranks * o.banks())
                 .map(|_| Bank {
@@ -155,6 +201,7 @@ impl Reference {
             log: Vec::new(),
             done: Vec::new(),
             open_clocks: 0,
+            paused_clocks: 0,
             p: p.clone(),
         }
     }
@@ -349,6 +396,8 @@ impl Reference {
             let open = self.banks[r * per..(r + 1) * per].iter();
             self.open_clocks += u64::from(open.into_iter().any(|b| b.open.is_some()));
         }
+        self.paused_clocks += self.cells.iter().filter(|c| c.stands).count() as u64;
+        self.write_cells();
         self.now += 1;
     }
 
@@ -397,6 +446,24 @@ impl Reference {
         if any && p.refresh_blocks == Blocks::Channel {
             return all;
         }
+        let overdue = |x: &Burst| p.starvation > 0 && c >= x.visible + u64::from(p.starvation);
+        if let Some(eldest) = self
+            .queue
+            .iter()
+            .filter(|x| overdue(x))
+            .map(|x| x.seq)
+            .min()
+        {
+            for (i, x) in self.queue.iter().enumerate().filter(|x| overdue(x.1)) {
+                let b = self.number(&x.place);
+                let same = |y: &&Burst| overdue(y) && self.number(&y.place) == b;
+                let older = self.queue.iter().filter(same).any(|y| y.seq < x.seq);
+                if !blocked[b] && !older {
+                    self.for_the_first(&mut all, i, 1, x.seq == eldest);
+                }
+            }
+            return all;
+        }
         let served = |x: &Burst| x.write == self.writing && x.visible <= c;
         for (i, x) in self.queue.iter().enumerate().filter(|x| served(x.1)) {
             let b = self.number(&x.place);
@@ -409,17 +476,18 @@ impl Reference {
                 .filter(|y| served(y) && self.number(&y.place) == b)
                 .collect();
             let oldest = rivals.iter().min_by_key(|y| y.seq).unwrap();
-            let starving = p.starvation > 0 && c >= oldest.visible + u64::from(p.starvation);
             let first = oldest.seq == x.seq;
-            if starving && !first {
-                continue;
-            }
-            let class = |normal| if starving { 1 } else { normal };
             let other = if p.order == Order::HitFirst { 3 } else { 2 };
+            let held = x.write && self.cells[b].stands;
             match &self.banks[b].open {
+                _ if held => {
+                    if first {
+                        self.for_the_first(&mut all, i, other, false);
+                    }
+                }
                 None => {
-                    if self.legal_bank(Command::Act, b) {
-                        all.push((class(other), x.seq, Do::Act(i)));
+                    if first {
+                        self.for_the_first(&mut all, i, other, false);
                     }
                 }
                 Some(open) => {
@@ -428,12 +496,12 @@ impl Reference {
                     if x.place.row == row {
                         let op = if x.write { Command::Wr } else { Command::Rd };
                         if !(capped && oldest.place.row != row) && self.legal_bank(op, b) {
-                            all.push((class(2), x.seq, Do::Column(i)));
+                            all.push((2, x.seq, Do::Column(i)));
                         }
                         continue;
                     }
                     let mut hits = rivals.iter().filter(|y| y.place.row == row);
-                    let may = if (starving || capped) && first {
+                    let may = if capped && first {
                         true
                     } else if p.keep_rows {
                         hits.next().is_none()
@@ -441,9 +509,22 @@ impl Reference {
                         hits.all(|y| x.seq < y.seq)
                     };
                     if may && self.legal_bank(Command::Pre, b) {
-                        all.push((class(other), x.seq, Do::Pre(i)));
+                        all.push((other, x.seq, Do::Pre(i)));
                     }
                 }
+            }
+        }
+        for b in 0..self.banks.len() {
+            let wanted = |y: &Burst| served(y) && self.number(&y.place) == b;
+            if !self.cells[b].stands || self.queue.iter().any(wanted) {
+                continue;
+            }
+            if self.banks[b].open.is_some() {
+                if self.legal_bank(Command::Pre, b) {
+                    all.push((4, b as u64, Do::PreRefresh(b)));
+                }
+            } else if self.may_resume(b) {
+                all.push((4, b as u64, Do::Resume(b)));
             }
         }
         if matches!(p.page, Page::Timeout { .. } | Page::Adaptive { .. }) {
@@ -455,6 +536,7 @@ impl Reference {
                     .any(|y| served(y) && self.number(&y.place) == b);
                 if !blocked[b]
                     && !wanted
+                    && !self.cells[b].stands
                     && c >= open.last + bank.timeout
                     && self.legal_bank(Command::Pre, b)
                 {
@@ -465,8 +547,110 @@ impl Reference {
         all
     }
 
+    /// The step for burst `i`, the oldest of those of its bank that count.
+    fn for_the_first(&self, all: &mut Vec<(u8, u64, Do)>, i: usize, class: u8, data: bool) {
+        let x = &self.queue[i];
+        let b = self.number(&x.place);
+        let cell = &self.cells[b];
+        let held = x.write && cell.stands;
+        match &self.banks[b].open {
+            None if held => {
+                if self.may_resume(b) {
+                    all.push((class, x.seq, Do::Resume(b)));
+                }
+            }
+            None => {
+                if (cell.stands || cell.left == 0) && self.legal_bank(Command::Act, b) {
+                    all.push((class, x.seq, Do::Act(i)));
+                }
+                if !x.write && self.may_pause(b) {
+                    all.push((class, x.seq, Do::Pause(b)));
+                }
+            }
+            Some(open) if held || open.row != x.place.row => {
+                if self.legal_bank(Command::Pre, b) {
+                    all.push((class, x.seq, Do::Pre(i)));
+                }
+            }
+            Some(_) => {
+                let op = if x.write { Command::Wr } else { Command::Rd };
+                if data && self.legal_bank(op, b) {
+                    all.push((class, x.seq, Do::Column(i)));
+                }
+            }
+        }
+    }
+
+    /// Clocks of the write after which it stands if it is paused now.
+    fn next_stop(&self, b: usize) -> Option<u64> {
+        let (cell, [_, _, step, _]) = (&self.cells[b], self.pausing?);
+        let mut stop = step;
+        while stop < cell.done {
+            stop += step;
+        }
+        (stop < cell.done + cell.left).then_some(stop)
+    }
+
+    fn may_pause(&self, b: usize) -> bool {
+        let cell = &self.cells[b];
+        let limit = self.p.write_pause_limit;
+        self.p.write_pause
+            && self.now >= cell.from
+            && !cell.stands
+            && cell.stop.is_none()
+            && (limit == 0 || cell.pauses < limit)
+            && self.next_stop(b).is_some()
+    }
+
+    /// The write stands still, and the row has been given up.
+    fn may_resume(&self, b: usize) -> bool {
+        let cell = &self.cells[b];
+        cell.stands && self.closed_for(b)
+    }
+
+    fn closed_for(&self, b: usize) -> bool {
+        let [close, ..] = self.pausing.unwrap();
+        let (rank, group, number) = self.place(b);
+        let mine =
+            |e: &&Past| e.op == Command::Pre && (e.rank, e.group, e.bank) == (rank, group, number);
+        let mut last = self.past.iter().filter(mine).map(|e| e.clock + close);
+        last.all(|until| until <= self.now)
+    }
+
+    /// Cell writes go on by a clock.
+    fn write_cells(&mut self) {
+        let now = self.now;
+        for cell in &mut self.cells {
+            if cell.stands || cell.left == 0 || now < cell.from {
+                continue;
+            }
+            if cell.lead > 0 {
+                cell.lead -= 1;
+            } else {
+                cell.left -= 1;
+                cell.done += 1;
+            }
+            if cell.lead == 0 && cell.stop == Some(cell.done) {
+                cell.stands = true;
+            }
+        }
+    }
+
+    /// A precharge at `clock`: the cells of a dirty row are written.
+    fn begin_cells(&mut self, b: usize, clock: u64, dirty: bool) {
+        if let (Some([close, length, ..]), true) = (self.pausing, dirty) {
+            self.cells[b] = Cell {
+                lead: close,
+                left: length,
+                from: clock,
+                ..Cell::default()
+            };
+        }
+    }
+
     fn precharge(&mut self, b: usize) {
         let row = self.banks[b].open.take().unwrap();
+        self.begin_cells(b, self.now, row.dirty);
         self.record(Command::Pre, b, self.now, row.dirty);
         self.issued(Command::Pre, b, row.row, 0);
     }
@@ -514,6 +698,7 @@ impl Reference {
                 let first = rank as usize * per_rank;
                 for b in first..first + per_rank {
                     if let Some(row) = self.banks[b].open.take() {
+                        self.begin_cells(b, c, row.dirty);
                         self.record(Command::Pre, b, c, row.dirty);
                     }
                 }
@@ -532,6 +717,20 @@ impl Reference {
                 self.turn[rank] = (self.turn[rank] + 1) % per_rank as u32;
                 self.record(Command::RefBank, b, c, false);
                 self.issued(Command::RefBank, b, 0, 0);
+            }
+            Do::Pause(b) => {
+                self.cells[b].stop = self.next_stop(b);
+                self.cells[b].pauses += 1;
+                // A write that stands at the end of an iteration already.
+                self.cells[b].stands = self.cells[b].stop == Some(self.cells[b].done);
+                self.issued(Command::Pause, b, 0, 0);
+            }
+            Do::Resume(b) => {
+                let cell = &mut self.cells[b];
+                let [.., overhead] = self.pausing.unwrap();
+                (cell.lead, cell.done, cell.stop) = (overhead, 0, None);
+                (cell.stands, cell.from) = (false, c);
+                self.issued(Command::Resume, b, 0, 0);
             }
         }
     }
@@ -582,6 +781,7 @@ impl Reference {
                 .unwrap_or(0)
                 .max(c + 1);
             self.banks[b].open = None;
+            self.begin_cells(b, start, dirty);
             self.record(Command::Pre, b, start, dirty);
         }
         let data = if x.write {

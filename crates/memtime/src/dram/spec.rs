@@ -45,11 +45,17 @@ pub enum Command {
     /// Refresh of one precharged bank.
     #[serde(rename = "REFpb")]
     RefBank,
+    /// Pauses the cell write of a bank, see [`WritePause`]. Has no rules of its own.
+    #[serde(rename = "PAUSE")]
+    Pause,
+    /// Resumes the paused cell write of a closed bank, likewise.
+    #[serde(rename = "RESUM")]
+    Resume,
 }
 
 impl Command {
     /// All commands.
-    pub const ALL: [Command; 9] = [
+    pub const ALL: [Command; 11] = [
         Command::Act,
         Command::Pre,
         Command::PreAll,
@@ -59,6 +65,8 @@ impl Command {
         Command::WrA,
         Command::RefAll,
         Command::RefBank,
+        Command::Pause,
+        Command::Resume,
     ];
 
     /// As in data sheets.
@@ -73,6 +81,8 @@ impl Command {
             Command::WrA => "WRA",
             Command::RefAll => "REFab",
             Command::RefBank => "REFpb",
+            Command::Pause => "PAUSE",
+            Command::Resume => "RESUM",
         }
     }
 
@@ -231,7 +241,17 @@ pub struct Refresh {
 }
 
 /// Pausing of the cell write that a dirty precharge begins, so that a read of
-/// the bank need not wait for its end.
+/// the bank need not wait for its end (write pausing: Qureshi et al., HPCA 2010).
+///
+/// The cell write is what a precharge of a written row takes beyond one of a
+/// clean row, by the rules from `PRE` to `ACT` of scope bank; it begins when
+/// a clean bank could be activated. It consists of iterations of
+/// `granularity`. A `PAUSE` stops it at the next end of an iteration, at least
+/// one after its begin or resumption; from then on the bank can be activated
+/// and read, but not written: what is left of the write occupies its data
+/// register. A `RESUM` of the closed bank goes on with it: `overhead`, then
+/// the rest. Nothing is written twice, so pausing does not wear cells; the
+/// overhead costs energy at the power of the cell write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WritePause {
@@ -437,9 +457,34 @@ impl DeviceSpec {
                 return self.fail("write_pause.granularity", "must be 1 clock at least");
             }
             self.clocks("write_pause.overhead", &p.overhead, &t)?;
+            if !self.refresh.is_empty() {
+                return self.fail(
+                    "write_pause",
+                    "a device that is refreshed cannot pause cell writes here: leave out one of refresh and write_pause",
+                );
+            }
         }
         self.check_relations(&t)?;
         self.check_energy(&t)
+    }
+
+    /// Clocks from `PRE` to `ACT` of a bank whose row is clean, and dirty.
+    pub(crate) fn closing(&self, t: &[(&str, u32)]) -> Result<(u32, u32), Error> {
+        let (mut clean, mut dirty) = (0, 0);
+        for r in &self.rules {
+            let of_bank = r.scope == Scope::Bank && r.window == 1;
+            if (r.prev, r.next) != (Command::Pre, Command::Act) || !of_bank {
+                continue;
+            }
+            let v = self.clocks("rule", &r.latency, t)?;
+            if r.row != RowState::Dirty {
+                clean = clean.max(v);
+            }
+            if r.row != RowState::Clean {
+                dirty = dirty.max(v);
+            }
+        }
+        Ok((clean, dirty))
     }
 
     /// Longest latency of a rule after `prev`.
@@ -495,6 +540,12 @@ impl DeviceSpec {
         for c in [r.prev, r.next] {
             if matches!(c, Command::RdA | Command::WrA) {
                 return self.fail(path, "RDA and WRA have no rules: they follow those of RD, WR and the PRE they end with");
+            }
+            if matches!(c, Command::Pause | Command::Resume) {
+                return self.fail(
+                    path,
+                    "PAUSE and RESUM have no rules: write_pause says what they do",
+                );
             }
         }
         if !(1..=MAX_WINDOW).contains(&r.window) {

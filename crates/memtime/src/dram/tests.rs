@@ -6,16 +6,16 @@ use super::mapping::Decoder;
 use super::params::{Blocks, Order, Page, RefreshMode, WriteDone};
 use super::preset::ddr3_1600k;
 use super::reference::Reference;
-use super::spec::{Refresh, RowState, Rule, Scope, Timing};
+use super::spec::{Refresh, RowState, Rule, Scope, Timing, WritePause};
 use super::*;
 use crate::model::MemoryModel;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::units::Ps;
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+pub(super) struct Step {
     /// ps after the step before.
-    gap: u64,
+    pub(super) gap: u64,
     addr: u64,
     bytes: u32,
     write: bool,
@@ -64,13 +64,19 @@ const ROWS: &[Row] = {
     ]
 };
 
-fn device() -> impl Strategy<Value = DeviceSpec> {
+pub(super) fn device() -> impl Strategy<Value = DeviceSpec> {
     let values = prop::collection::vec(0..24u32, ROWS.len());
     let sizes = (0..2u32, 0..3u32, 0..3u32, any::<bool>());
     let rest = (300..1500u32, 1..20u32, 1..20u32);
-    (values, sizes, rest).prop_map(|(v, sizes, rest)| {
+    // Length of the cell write, its iterations, overhead.
+    let pause = prop::option::of((1..150u32, 1..30u32, 0..12u32));
+    (values, sizes, rest, pause).prop_map(|(mut v, sizes, rest, pause)| {
         let mut d = ddr3_1600k().unwrap();
         let (ranks, groups, banks, half) = sizes;
+        let row = |name| ROWS.iter().position(|r| r.3 == name).unwrap();
+        if let Some((length, _, _)) = pause {
+            v[row("f")] = v[row("e")] + length;
+        }
         d.organisation.ranks = 1 << ranks;
         d.organisation.bank_groups = 1 << groups;
         d.organisation.banks_per_group = 1 << banks;
@@ -108,6 +114,14 @@ fn device() -> impl Strategy<Value = DeviceSpec> {
                 source: source(),
             })
             .to_vec();
+        if let Some((_, granularity, overhead)) = pause {
+            d.refresh.clear();
+            d.write_pause = Some(WritePause {
+                granularity: Expr::clocks(granularity),
+                overhead: Expr::clocks(overhead),
+                source: source(),
+            });
+        }
         d.read_data = Expr::clocks(rest.1);
         d.write_data = Expr::clocks(rest.2);
         d.energy = None;
@@ -115,7 +129,7 @@ fn device() -> impl Strategy<Value = DeviceSpec> {
     })
 }
 
-fn params() -> impl Strategy<Value = ControllerParams> {
+pub(super) fn params() -> impl Strategy<Value = ControllerParams> {
     let page = prop_oneof![
         3 => Just(Page::Open),
         1 => Just(Page::Closed),
@@ -133,11 +147,12 @@ fn params() -> impl Strategy<Value = ControllerParams> {
         RefreshMode::PerBank,
     ]);
     let queues = (2..12u32, 4..12u32, 1..4u32, 0..3u32);
-    let flags = prop::array::uniform8(any::<bool>());
+    let flags = prop::array::uniform9(any::<bool>());
     let limits = (
         prop_oneof![Just(0u32), 1..5u32],
         prop_oneof![Just(0u32), 1..150u32],
         0..3u32,
+        0..4u32,
     );
     let delays = (prop_oneof![Just(0u32), 0..12u32], 0..4u32);
     (page, refresh, queues, flags, limits, delays).prop_map(|(page, refresh, q, f, l, d)| {
@@ -156,7 +171,13 @@ fn params() -> impl Strategy<Value = ControllerParams> {
             p.write_done = WriteDone::Data;
         }
         p.write_when_idle = f[6] || f[7];
-        (p.hit_cap, p.starvation, p.refresh_postpone) = l;
+        p.write_pause = f[8];
+        (
+            p.hit_cap,
+            p.starvation,
+            p.refresh_postpone,
+            p.write_pause_limit,
+        ) = l;
         (p.front_delay, p.back_delay) = d;
         p.page = page;
         p.refresh = refresh;
@@ -164,7 +185,7 @@ fn params() -> impl Strategy<Value = ControllerParams> {
     })
 }
 
-fn trace() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn trace() -> impl Strategy<Value = Vec<Step>> {
     let gap = prop_oneof![
         6 => Just(0u64),
         6 => (0..6u64).prop_map(|n| n * 1250),
@@ -198,14 +219,15 @@ fn request(s: &Step, id: u64, capacity: u64) -> Request {
     }
 }
 
-struct Outcome {
+pub(super) struct Outcome {
     log: Vec<Issued>,
-    done: Vec<Completion>,
+    pub(super) done: Vec<Completion>,
     times: Vec<Ps>,
     open_clocks: u64,
+    paused_clocks: u64,
 }
 
-fn with_engine(c: &mut Controller, steps: &[Step], end: u64) -> Outcome {
+pub(super) fn with_engine(c: &mut Controller, steps: &[Step], end: u64) -> Outcome {
     c.set_command_log(true).unwrap();
     let mut at = Ps::ZERO;
     let mut times = Vec::new();
@@ -228,6 +250,7 @@ fn with_engine(c: &mut Controller, steps: &[Step], end: u64) -> Outcome {
         done,
         times,
         open_clocks: c.open_clocks(),
+        paused_clocks: 0,
     }
 }
 
@@ -267,6 +290,7 @@ fn with_reference(d: &DeviceSpec, p: &ControllerParams, steps: &[Step], until: u
         done: r.done,
         times,
         open_clocks: r.open_clocks,
+        paused_clocks: r.paused_clocks,
     }
 }
 
@@ -282,22 +306,37 @@ proptest! {
     fn same_commands_as_the_reference(d in device(), p in params(), steps in trace()) {
         let mut p = p;
         p.channels = 1;
+        p.write_pause &= d.write_pause.is_some();
+        if d.write_pause.is_some() {
+            p.refresh = RefreshMode::Off;
+        }
         // Contradictory by chance: not what is tested here.
         let made = Controller::new(d.clone(), p.clone());
         prop_assume!(made.is_ok());
-        let mut c = made.unwrap();
-        let a = with_engine(&mut c, &steps, 2000);
-        let until = c.report(Ps::ZERO).to.clocks_ceil(d.clock);
-        let b = with_reference(&d, &p, &steps, until);
-        prop_assert_eq!(a.times, b.times);
-        for (i, (x, y)) in a.log.iter().zip(&b.log).enumerate() {
-            prop_assert_eq!(x, y, "command {}", i);
-        }
-        prop_assert_eq!(a.log.len(), b.log.len());
-        prop_assert_eq!(by_id(a.done), by_id(b.done));
-        prop_assert_eq!(a.open_clocks, b.open_clocks);
-        counts_agree(&c, &a.log, &steps)?;
+        same(&mut made.unwrap(), &d, &p, &steps)?;
     }
+}
+
+/// Engine and reference do the same.
+pub(super) fn same(
+    c: &mut Controller,
+    d: &DeviceSpec,
+    p: &ControllerParams,
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let a = with_engine(c, steps, 2000);
+    let until = c.report(Ps::ZERO).to.clocks_ceil(d.clock);
+    let b = with_reference(d, p, steps, until);
+    prop_assert_eq!(a.times, b.times);
+    for (i, (x, y)) in a.log.iter().zip(&b.log).enumerate() {
+        prop_assert_eq!(x, y, "command {}", i);
+    }
+    prop_assert_eq!(a.log.len(), b.log.len());
+    prop_assert_eq!(by_id(a.done), by_id(b.done));
+    prop_assert_eq!(a.open_clocks, b.open_clocks);
+    let paused = c.report(Ps::ZERO).total().write_paused;
+    prop_assert_eq!(paused, Ps::of_clock(b.paused_clocks, d.clock));
+    counts_agree(c, &a.log, steps)
 }
 
 /// The statistics say what the log says.
@@ -306,6 +345,7 @@ fn counts_agree(c: &Controller, log: &[Issued], steps: &[Step]) -> Result<(), Te
     let n = |op| log.iter().filter(|e| e.op == op).count() as u64;
     let t = s.total();
     prop_assert_eq!(t.activations, n(Command::Act));
+    prop_assert_eq!(t.write_pauses, n(Command::Pause));
     prop_assert_eq!(t.refreshes, n(Command::RefAll) + n(Command::RefBank));
     let columns = n(Command::Rd) + n(Command::RdA) + n(Command::Wr) + n(Command::WrA);
     prop_assert_eq!(t.row_hits + t.row_misses + t.row_conflicts, columns);

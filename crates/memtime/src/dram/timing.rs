@@ -17,6 +17,8 @@ pub(crate) const RD: usize = 3;
 pub(crate) const WR: usize = 4;
 pub(crate) const REFA: usize = 5;
 pub(crate) const REFB: usize = 6;
+/// Commands that no rule speaks of.
+const OTHER: usize = 7;
 
 /// Number of a command in rules; those with auto-precharge as without.
 pub(crate) const fn index(c: Command) -> usize {
@@ -28,7 +30,21 @@ pub(crate) const fn index(c: Command) -> usize {
         Command::Wr | Command::WrA => WR,
         Command::RefAll => REFA,
         Command::RefBank => REFB,
+        Command::Pause | Command::Resume => OTHER,
     }
+}
+
+/// A cell write that can be paused, in clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CellWrite {
+    /// `PRE` to the begin of the cell write.
+    pub close: u64,
+    /// Its length.
+    pub length: u64,
+    /// Length of an iteration.
+    pub step: u64,
+    /// Lost by a resumption.
+    pub overhead: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +74,8 @@ pub(crate) struct Table {
     /// Data bus time of a burst, clocks, for utilisation: the shorter of the
     /// distances of two reads and two writes.
     pub burst: u64,
+    /// Set by [`Table::split_cell_writes`].
+    pub cell: Option<CellWrite>,
 }
 
 impl Table {
@@ -76,6 +94,7 @@ impl Table {
             write_data: d.clocks("write_data", &d.write_data, &t)?.into(),
             interval: [0; 2],
             burst: u64::MAX,
+            cell: None,
         };
         for r in &d.rules {
             let wide = r.prev.rank_wide() || r.next.rank_wide();
@@ -117,6 +136,33 @@ impl Table {
             table.interval[i] = d.clocks("refresh", &r.interval, &t)?.into();
         }
         Ok(table)
+    }
+
+    /// Takes the cell write out of the rules if it can be paused: a `PRE` of a
+    /// dirty row then counts as one of a clean row, and the caller sees to the rest.
+    pub fn split_cell_writes(mut self, d: &DeviceSpec) -> Result<Table, Error> {
+        let Some(p) = &d.write_pause else {
+            return Ok(self);
+        };
+        let t = d.resolve_timings()?;
+        let (clean, dirty) = d.closing(&t)?;
+        if dirty <= clean {
+            return Ok(self);
+        }
+        self.cell = Some(CellWrite {
+            close: clean.into(),
+            length: (dirty - clean).into(),
+            step: d
+                .clocks("write_pause.granularity", &p.granularity, &t)?
+                .into(),
+            overhead: d.clocks("write_pause.overhead", &p.overhead, &t)?.into(),
+        });
+        let split = |r: &Compiled| r.next == ACT && r.scope == Scope::Bank && r.window == 1;
+        self.rules[PRE].retain(|r| !(split(r) && r.row == RowState::Dirty));
+        for r in self.rules[PRE].iter_mut().filter(|r| split(r)) {
+            r.row = RowState::Any;
+        }
+        Ok(self)
     }
 }
 

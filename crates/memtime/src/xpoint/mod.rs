@@ -43,7 +43,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::model::{Counters, EnergyStats, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::model::{Change, Counters, EnergyStats, Latency, MemoryModel, ModelStats, RegionStats};
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::startgap::StartGap;
 use crate::units::Ps;
@@ -123,7 +123,25 @@ pub struct Xpoint {
     write_latency: Latency,
     from: Ps,
     done: Vec<Completion>,
+    changes: Vec<Change>,
 }
+
+/// Keys that can change while it runs.
+const CHANGEABLE: [&str; 13] = [
+    "path",
+    "beat",
+    "buffer_read",
+    "media_read",
+    "media_read_slot",
+    "media_write_slot",
+    "media_write_interval",
+    "write_response",
+    "translation_miss",
+    "start_gap.gap_interval",
+    "energy.read_pj",
+    "energy.write_pj",
+    "energy.background_mw",
+];
 
 impl Xpoint {
     /// A DIMM at time 0 with empty buffers.
@@ -180,6 +198,7 @@ impl Xpoint {
             write_latency: Latency::default(),
             from: Ps::ZERO,
             done: Vec::new(),
+            changes: Vec::new(),
             params,
         })
     }
@@ -495,6 +514,7 @@ impl MemoryModel for Xpoint {
             to,
             clock: p.clock,
             regions: vec![region],
+            changes: d.changes.clone(),
             counters,
             ..ModelStats::default()
         }
@@ -506,6 +526,7 @@ impl MemoryModel for Xpoint {
         self.read_latency = Latency::default();
         self.write_latency = Latency::default();
         self.from = self.latest;
+        self.changes.clear();
         if let Some(w) = &mut self.wear {
             w.reset(self.latest);
         }
@@ -514,6 +535,31 @@ impl MemoryModel for Xpoint {
 
     fn clock(&self) -> Ps {
         self.params.clock
+    }
+
+    /// Keys are those of [`XpointParams`] that are times, energies (of the
+    /// whole interval of the statistics) or the interval of gap moves. The
+    /// change holds for what begins at `at` or later.
+    fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
+        let (params, from) =
+            crate::window::changed(&self.params, "xpoint", key, value, &CHANGEABLE)?;
+        XpointParams::validate(&params)?;
+        self.advance_to(at)?;
+        if let (Some(g), Some(p)) = (&mut self.start_gap, &params.start_gap) {
+            g.set_interval(p.gap_interval)?;
+        }
+        self.params = params;
+        self.changes.push(Change {
+            at: self.latest,
+            what: key.to_owned(),
+            from,
+            to: value.to_owned(),
+        });
+        Ok(())
+    }
+
+    fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
+        Some(Box::new(self.clone()))
     }
 }
 
