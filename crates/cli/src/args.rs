@@ -311,7 +311,7 @@ constants were fitted on the cells shown, and on no others.";
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     Board(BoardArgs),
-    Speed(SpeedArgs),
+    Speed(crate::bench::SpeedArgs),
 }
 
 /// Measure the latency of NVMM under every delay method, beside the published figures.
@@ -339,41 +339,6 @@ pub struct BoardArgs {
     /// Draw the results into a file; the name ends in .svg or .png.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    #[command(flatten)]
-    pub cache: CacheArgs,
-}
-
-const SPEED_EXAMPLES: &str = "\
-Examples:
-  nagori bench speed
-  nagori bench speed --qemu --only integer,matrix
-  nagori bench speed --only linux-boot --json
-
-The result depends on the host and on what else it does; processor time is counted in hundredths
-of a second.";
-
-/// Measure how fast this program emulates, on the host's clock.
-///
-/// Runs bare-metal programs (integer, chase, stream, copy, matrix, sort, dispatch) without and
-/// with the timing model, and boots Linux to its first command (linux-boot). Prints instructions,
-/// processor time, and million instructions per second of it.
-#[derive(Debug, Args)]
-#[command(after_long_help = SPEED_EXAMPLES)]
-pub struct SpeedArgs {
-    #[command(flatten)]
-    pub machine: MachineArgs,
-    /// Workloads, separated by commas [default: all].
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub only: Vec<String>,
-    /// Shorter programs, and no boot unless it is named.
-    #[arg(long)]
-    pub quick: bool,
-    /// Run the programs also in qemu-system-riscv64, and print ratios.
-    #[arg(long)]
-    pub qemu: bool,
-    /// A list of {workload, mode, engine, instructions, cpu_seconds, mips} on stdout.
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
     pub cache: CacheArgs,
 }

@@ -5,6 +5,7 @@ mod rows;
 mod speed;
 
 pub use rows::{find, Benchmark, Cell, Op, Row, BENCHMARKS, OPS};
+pub use speed::args::SpeedArgs;
 
 use crate::args::{BenchCommand, BoardArgs, RunArgs};
 use crate::boot::{self, Software};

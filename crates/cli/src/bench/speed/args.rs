@@ -1,0 +1,104 @@
+//! What can be said to `nagori bench speed`.
+
+use super::engine::Engine;
+use crate::args::{method, CacheArgs, MachineArgs};
+use clap::{Args, ValueEnum};
+use nagori_memtime::Method;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  nagori bench speed
+  nagori bench speed --qemu --only integer,matrix
+  nagori bench speed --qemu --report speed.json
+  nagori bench speed --only linux-boot --json
+
+Workloads: integer, mix (lists, matrices of integers, a state machine, CRC), sort, chase32k,
+chase64m, random (64 MiB under Sv39 with pages of 4 KiB), stream (64 MiB), matrix (doubles),
+bytecode, compress, linux-boot; and smp4, which four harts run, with smp1, the same on one.
+
+Times are processor time of this host, of whatever it does besides the least of --repeats runs.";
+
+/// Measure how fast this program emulates, on the host's clock.
+///
+/// Runs bare-metal programs, and boots Debian to its shell's first command, without the timing
+/// model (functional) and with it (timed, by delay method; with `extended` and the other methods
+/// that slow NVMM down, the programs' data is in NVMM). Prints instructions, processor time,
+/// million instructions per second of it, and where it is timed, guest seconds per second of it.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct SpeedArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Workloads, separated by commas [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// What runs the guest.
+    #[arg(long, value_name = "ENGINE", default_value = "all")]
+    pub engine: EngineArg,
+    /// Delay methods of timed runs, separated by commas [default: dram,extended].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = method)]
+    pub methods: Vec<Method>,
+    /// Programs of a tenth of the length, and no boot unless it is named.
+    #[arg(long)]
+    pub quick: bool,
+    /// Length of the programs, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, conflicts_with = "quick",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub length: u32,
+    /// Runs of each, of which the least processor time counts; timed boots are run once.
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeats: u32,
+    /// Run all of it also in qemu-system-riscv64, and print ratios and which goals are met.
+    #[arg(long)]
+    pub qemu: bool,
+    /// A list of {workload, mode, engine, instructions, cpu_seconds, mips, ...} on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Write rows, ratios and goals to a file, as one JSON object.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+}
+
+impl SpeedArgs {
+    /// The methods of timed runs.
+    pub fn timed(&self) -> Vec<Method> {
+        match self.methods.is_empty() {
+            true => vec![Method::Dram, Method::Extended],
+            false => self.methods.clone(),
+        }
+    }
+
+    /// Length of the programs, in percent.
+    pub fn scale(&self) -> u32 {
+        match self.quick {
+            true => 10,
+            false => self.length,
+        }
+    }
+}
+
+/// Which engines are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineArg {
+    /// The interpreter.
+    Interpreter,
+    /// The translator to host code.
+    Translator,
+    /// Every engine of this build.
+    All,
+}
+
+impl EngineArg {
+    /// The engines that are meant.
+    pub fn engines(self) -> Vec<Engine> {
+        match self {
+            EngineArg::Interpreter => vec![Engine::Interpreter],
+            EngineArg::Translator => vec![Engine::Translator],
+            EngineArg::All => Engine::ALL.into_iter().filter(|e| e.is_built()).collect(),
+        }
+    }
+}

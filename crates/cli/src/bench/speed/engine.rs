@@ -1,0 +1,104 @@
+//! What runs the guest. The only place of the benchmark that knows how an engine is chosen.
+
+use super::host::{self, Probe};
+use crate::args::RunArgs;
+use crate::console;
+use crate::guest::{self, End, Job};
+use anyhow::bail;
+use nagori_platform::config::Machine as Description;
+use nagori_platform::loader::Plan;
+use nagori_platform::machine::Report;
+
+/// What runs the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The interpreter over predecoded blocks.
+    Interpreter,
+    /// The translator to host code.
+    Translator,
+}
+
+impl Engine {
+    /// All, the reference first.
+    pub const ALL: [Engine; 2] = [Engine::Interpreter, Engine::Translator];
+
+    /// Its name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Interpreter => "interpreter",
+            Engine::Translator => "translator",
+        }
+    }
+
+    /// Whether this build has it.
+    pub fn is_built(self) -> bool {
+        self == Engine::Interpreter
+    }
+
+    /// Options of a run with this engine.
+    fn options(self) -> anyhow::Result<RunArgs> {
+        if !self.is_built() {
+            bail!(
+                "the {} is not in this build: leave --engine, or give --engine interpreter",
+                self.name()
+            );
+        }
+        Ok(RunArgs::default())
+    }
+
+    /// An error if it cannot run.
+    pub fn check(self) -> anyhow::Result<()> {
+        self.options().map(drop)
+    }
+}
+
+/// What a run was and what it took.
+pub struct Run {
+    /// Statistics of the machine.
+    pub report: Report,
+    /// Lines that the guest printed.
+    pub lines: Vec<String>,
+    /// Processor time of all threads, user and system, in seconds.
+    pub cpu: f64,
+    /// Most memory that this process had resident beside that of the guest, in bytes.
+    pub own_memory: u64,
+}
+
+/// Runs software to its end, which must be a good one.
+pub fn run(
+    engine: Engine,
+    description: &Description,
+    plan: Plan,
+    timed: bool,
+) -> anyhow::Result<Run> {
+    let args = engine.options()?;
+    let job = Job {
+        plan,
+        symbols: Default::default(),
+        tohost: None,
+        timed,
+        console: console::Options {
+            interactive: false,
+            send_end: false,
+        },
+        args: &args,
+    };
+    let mut probe = Probe::new(description.config.memory.size.0);
+    let before = host::own_time()?;
+    let (end, report) = guest::measure(description, &job, &mut probe)?;
+    let cpu = (host::own_time()? - before).max(host::LEAST);
+    let (lines, own_memory) = probe.finish();
+    if end != End::Off(0) {
+        let last = lines.last().map_or("nothing", |l| l.as_str());
+        bail!(
+            "the guest failed: {}; what it printed last: {last}",
+            end.describe()
+        );
+    }
+    Ok(Run {
+        report,
+        lines,
+        cpu,
+        own_memory,
+    })
+}

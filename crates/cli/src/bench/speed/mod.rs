@@ -1,0 +1,269 @@
+//! `nagori bench speed`: how fast this program emulates, on the host's clock.
+
+pub mod args;
+mod engine;
+mod goals;
+mod host;
+mod programs;
+mod qemu;
+mod row;
+
+use crate::boot::{self, Software};
+use crate::image;
+use crate::output::{self, Exit, Messages, SUCCESS};
+use anyhow::{bail, Context};
+use args::SpeedArgs;
+use engine::{Engine, Run};
+use nagori_memtime::Method;
+use nagori_platform::config::Machine as Description;
+use nagori_platform::loader::Plan;
+use programs::{Program, Work, EMPTY, PROGRAMS};
+use row::Row;
+use serde_json::json;
+
+/// The boot of Linux to its shell's first command.
+const BOOT: &str = "linux-boot";
+/// That command.
+const COMMAND: &str = "nagori.run=\"true\"";
+
+/// Runs the command.
+pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    // What can be wrong is looked for before the minutes that the rest takes.
+    let names = || PROGRAMS.iter().map(|p| p.name).chain([BOOT]);
+    if let Some(bad) = a.only.iter().find(|n| !names().any(|k| k == n.as_str())) {
+        let known: Vec<&str> = names().collect();
+        bail!(
+            "there is no workload `{bad}`: expected {}",
+            known.join(", ")
+        );
+    }
+    let session = Session::new(a, messages)?;
+    let wanted = |name: &str| a.only.is_empty() || a.only.iter().any(|n| n == name);
+    let mut rows = Vec::new();
+    for p in PROGRAMS.iter().filter(|p| wanted(p.name)) {
+        rows.extend(session.program(p)?);
+    }
+    // The boot takes its time whatever the length; it is left out of a quick run.
+    if wanted(BOOT) && (!a.quick || !a.only.is_empty()) {
+        rows.extend(session.boot()?);
+    }
+    let goals = goals::goals(&rows);
+    if let Some(path) = &a.report {
+        let report = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "processor": host::processor(),
+            "qemu": session.qemu.as_ref().map(|q| &q.version),
+            "machine": session.description.config.name,
+            "length_percent": a.scale(),
+            "repeats": a.repeats,
+            "rule": "least processor time of the repeats; timed boots once",
+            "rows": rows,
+            "ratios": goals::ratios(&rows),
+            "goals": goals,
+        });
+        std::fs::write(path, format!("{report:#}\n"))
+            .with_context(|| format!("cannot write the report to {}", path.display()))?;
+    }
+    if a.json {
+        output::print_json(&json!(rows))?;
+    } else {
+        let mut text = row::table(&rows);
+        if a.qemu {
+            text = format!("{text}\n{}", goals::table(&goals));
+        }
+        output::print(&text)?;
+    }
+    Ok(SUCCESS)
+}
+
+/// QEMU, and what starting it costs.
+struct Other {
+    version: String,
+    start: f64,
+}
+
+/// What all measurements share.
+struct Session<'a> {
+    args: &'a SpeedArgs,
+    messages: &'a Messages,
+    engines: Vec<Engine>,
+    description: Description,
+    timed: Vec<(Method, Description)>,
+    work: Work,
+    qemu: Option<Other>,
+}
+
+impl<'a> Session<'a> {
+    fn new(args: &'a SpeedArgs, messages: &'a Messages) -> anyhow::Result<Session<'a>> {
+        let engines = args.engine.engines();
+        engines.iter().try_for_each(|e| e.check())?;
+        let description = args.machine.resolve(&[])?;
+        let timed = methods(args, &[])?;
+        for (m, _) in &timed {
+            programs::data_base(&description.config.memory, *m)?;
+        }
+        let work = Work::new()?;
+        let mut session = Session {
+            args,
+            messages,
+            engines,
+            description,
+            timed,
+            work,
+            qemu: None,
+        };
+        if args.qemu {
+            let version = qemu::version()?;
+            let elf = session.work.compile(&EMPTY, args.scale(), None)?;
+            let start = session.least(|| Ok(qemu::program(&elf)?.1), |t| *t)?;
+            session.qemu = Some(Other { version, start });
+        }
+        Ok(session)
+    }
+
+    /// The repetition that took the least time: what else the host does only adds to it.
+    fn least<T>(
+        &self,
+        run: impl Fn() -> anyhow::Result<T>,
+        time: impl Fn(&T) -> f64,
+    ) -> anyhow::Result<T> {
+        let mut best = run()?;
+        for _ in 1..self.args.repeats {
+            let next = run()?;
+            if time(&next) < time(&best) {
+                best = next;
+            }
+        }
+        Ok(best)
+    }
+
+    fn run(
+        &self,
+        engine: Engine,
+        on: &Description,
+        plan: impl Fn() -> anyhow::Result<Plan>,
+        timed: bool,
+    ) -> anyhow::Result<Run> {
+        self.least(|| engine::run(engine, on, plan()?, timed), |r| r.cpu)
+    }
+
+    /// The rows of a bare-metal program.
+    fn program(&self, p: &Program) -> anyhow::Result<Vec<Row>> {
+        let (name, memory) = (p.name, &self.description.config.memory);
+        let harts = self.description.config.harts;
+        if harts < p.harts {
+            bail!(
+                "{name} needs {} harts, but the machine has {harts}: name other workloads with --only, or give --set harts={}",
+                p.harts,
+                p.harts
+            );
+        }
+        self.messages.note(&format!("running {name}"));
+        let scale = self.args.scale();
+        let accesses = p.accesses.map(|n| n as f64 * f64::from(scale) / 100.0);
+        let elf = self.work.compile(p, scale, None)?;
+        let mut rows = Vec::new();
+        let mut results = Results::default();
+        for &engine in &self.engines {
+            let plan = || programs::plan(memory, &elf);
+            let run = self.run(engine, &self.description, plan, false)?;
+            results.add(engine.name(), run.lines.clone())?;
+            rows.push(Row::new(name, engine, None, &run).with_accesses(accesses));
+        }
+        for (method, description) in &self.timed {
+            let elf = match programs::data_base(memory, *method)? {
+                None => elf.clone(),
+                data => self.work.compile(p, scale, data)?,
+            };
+            for &engine in &self.engines {
+                let plan = || programs::plan(memory, &elf);
+                let run = self.run(engine, description, plan, true)?;
+                results.add(method.name(), run.lines.clone())?;
+                rows.push(Row::new(name, engine, Some(*method), &run).with_accesses(accesses));
+            }
+        }
+        if let (Some(other), true) = (&self.qemu, p.is_single()) {
+            let (lines, cpu) = self.least(|| qemu::program(&elf), |r| r.1)?;
+            results.add(row::QEMU, lines)?;
+            let cpu = (cpu - other.start).max(host::LEAST);
+            let counted = rows.first().and_then(|r| r.instructions);
+            rows.push(Row::of(name, row::QEMU, counted, cpu).with_accesses(accesses));
+        }
+        Ok(rows)
+    }
+
+    /// The rows of the boot, on one hart.
+    fn boot(&self) -> anyhow::Result<Vec<Row>> {
+        let one = ["harts=1".to_string()];
+        let description = self.args.machine.resolve(&one)?;
+        let image = image::build(&image::options(&self.args.cache)?, self.messages)?;
+        self.messages.note("booting Linux");
+        let software = Software {
+            append: Some(COMMAND.into()),
+            ..Software::default()
+        };
+        let plan = |d: &Description| boot::plan(d, &software, Some(&image));
+        let mut rows = Vec::new();
+        for &engine in &self.engines {
+            let run = self.run(engine, &description, || plan(&description), false)?;
+            rows.push(Row::new(BOOT, engine, None, &run));
+        }
+        for (method, description) in methods(self.args, &one)? {
+            for &engine in &self.engines {
+                let run = engine::run(engine, &description, plan(&description)?, true)?;
+                rows.push(Row::new(BOOT, engine, Some(method), &run));
+            }
+        }
+        if self.qemu.is_some() {
+            let fast = image.manifest.fast_boot_args.as_str();
+            let arguments = format!("console=ttyS0 {fast} {COMMAND}");
+            let cpu = self.least(|| qemu::boot(&image, &arguments), |t| *t)?;
+            rows.push(Row::of(BOOT, row::QEMU, None, cpu));
+        }
+        Ok(rows)
+    }
+}
+
+/// The machine under every method of timed runs, with more settings.
+fn methods(a: &SpeedArgs, more: &[String]) -> anyhow::Result<Vec<(Method, Description)>> {
+    let one = |m: Method| {
+        let mut settings = more.to_vec();
+        settings.push(format!("method={}", m.name()));
+        Ok((m, a.machine.resolve(&settings)?))
+    };
+    a.timed().into_iter().map(one).collect()
+}
+
+/// What a program printed, which must be the same wherever it ran.
+#[derive(Default)]
+struct Results(Option<(String, Vec<String>)>);
+
+impl Results {
+    fn add(&mut self, who: &str, lines: Vec<String>) -> anyhow::Result<()> {
+        match &self.0 {
+            None if lines.is_empty() => bail!("{who} printed no result"),
+            None => self.0 = Some((who.into(), lines)),
+            Some((first, expected)) if *expected != lines => {
+                bail!("{who} computed {lines:?}, but {first} {expected:?}")
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_that_differ_are_told() {
+        let line = |s: &str| vec![s.to_string()];
+        let mut r = Results::default();
+        assert!(r.add("interpreter", Vec::new()).is_err());
+        r.add("interpreter", line("17")).unwrap();
+        r.add("dram", line("17")).unwrap();
+        let e = r.add("qemu", line("18")).unwrap_err().to_string();
+        assert_eq!(e, "qemu computed [\"18\"], but interpreter [\"17\"]");
+    }
+}
