@@ -398,6 +398,10 @@ fn bad_input_is_told_and_nothing_is_written() {
             &["--trace", "gen:random,count=5", "--commands", "/dev/full"],
             "No space left",
         ),
+        (
+            &["--trace", "gen:random", "--set", "timings.tRC=20 ns"],
+            "tRC = 16 clocks is less than tRAS + tRP",
+        ),
     ] {
         let mut args = vec!["run", "-q", "--memory", "ddr3", "--json"];
         args.extend(["-o", path(&out), "--html", path(&html)]);
@@ -426,9 +430,44 @@ fn bad_input_is_told_and_nothing_is_written() {
         ],
         "has no times",
     );
+    // One of several files fails: none of them appears.
+    let args = [
+        "run",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:random,count=9",
+    ];
+    let outputs = ["--commands", path(&log), "--html", path(&html), "-o"];
+    fails(
+        &[&args[..], &outputs, &["/no/such/file"]].concat(),
+        "/no/such/file",
+    );
+    fails(
+        &[&args[..], &outputs, &["/dev/full"]].concat(),
+        "No space left",
+    );
+    for memory in ["xpoint", "cxl"] {
+        let args = [
+            "run",
+            "-q",
+            "--memory",
+            memory,
+            "--trace",
+            "gen:random,count=9",
+        ];
+        fails(
+            &[&args[..], &["--commands", path(&log)]].concat(),
+            "cannot log commands; single devices (ddr3, pcm, ...) and the board can",
+        );
+    }
     for p in [&out, &html, &log] {
         assert!(!p.exists(), "{}", p.display());
     }
+    let left = std::fs::read_dir(out.parent().unwrap()).unwrap();
+    let names = left.map(|f| f.unwrap().file_name().into_string().unwrap());
+    assert!(names.into_iter().all(|n| !n.starts_with(".nagori-")));
     nagori()
         .args([
             "mem",
@@ -443,4 +482,74 @@ fn bad_input_is_told_and_nothing_is_written() {
         .assert()
         .code(1)
         .stderr(contains("No space left"));
+}
+
+#[test]
+fn interrupted_work_leaves_nothing() {
+    use std::process::{Command, Stdio};
+    let files = Files::new();
+    let out = files.path("out");
+    let dir = out.parent().unwrap().to_owned();
+    let endless = "gen:random,count=4000000000000";
+    for args in [
+        &["run", "--memory", "ddr3", "--trace", endless, "--commands"][..],
+        &[
+            "sweep", "--memory", "ddr3", "--memory", "pcm", "--trace", endless, "-o",
+        ],
+        &["gen", "random", "--count", "4000000000000", "-o"],
+    ] {
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("nagori"))
+            .arg("mem")
+            .args(args)
+            .arg(&out)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It has begun when its file has; a sweep has none, and gets two seconds.
+        let begun = || std::fs::read_dir(&dir).unwrap().count() > 0;
+        for _ in 0..if args[0] == "sweep" { 100 } else { 500 } {
+            if begun() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let pid = child.id().to_string();
+        assert!(Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success());
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{args:?}");
+        assert!(!begun(), "{args:?}");
+    }
+}
+
+/// Speed bins in clocks, as Ramulator 2.1 and, where it has the bin, DRAMsim3 give them
+/// (docs/devices.md says where the two differ).
+#[test]
+fn presets_have_the_clocks_of_other_simulators() {
+    const NAMES: [&str; 10] = [
+        "CL", "CWL", "tRCD", "tRP", "tRAS", "tRC", "tFAW", "tRTP", "tWR", "tRFC",
+    ];
+    for (memory, want) in [
+        ("ddr3-1066f", [7, 6, 7, 7, 20, 27, 20, 4, 8, 139]),
+        ("ddr3-1333h", [9, 7, 9, 9, 24, 33, 20, 5, 10, 174]),
+        ("ddr3-1600k", [11, 8, 11, 11, 28, 39, 24, 6, 12, 208]),
+        ("ddr3-1866m", [13, 9, 13, 13, 32, 45, 26, 7, 14, 243]),
+        ("ddr4-2400r", [16, 12, 16, 16, 39, 55, 26, 9, 18, 421]),
+        ("ddr4-3200aa", [22, 16, 22, 22, 52, 74, 34, 12, 24, 560]),
+        ("lpddr4-3200", [28, 14, 29, 29, 68, 97, 64, 12, 29, 288]),
+    ] {
+        let all = json(&["show", "--memory", memory, "--json"]);
+        let clocks = |name: &str| {
+            let key = format!("timings.{name}");
+            let mut rows = all["values"].as_array().unwrap().iter();
+            rows.find(|v| v["key"] == key.as_str()).unwrap()["clocks"].as_u64()
+        };
+        for (name, want) in NAMES.iter().zip(want) {
+            assert_eq!(clocks(name), Some(want), "{memory}: {name}");
+        }
+    }
 }

@@ -106,19 +106,24 @@ where
         ("reads", &r.outcome.read_latency, READS),
         ("writes", &r.outcome.write_latency, WRITES),
     ];
-    let buckets = || kinds.iter().flat_map(|k| &k.1.histogram);
+    // Writes that are answered when they are accepted would be one bar beside an empty picture.
+    let at_once = |l: &LatencySummary| l.count > 0 && l.max_ns == Some(0.0);
+    let drawn = || kinds.iter().filter(|k| !at_once(k.1));
+    let buckets = || drawn().flat_map(|k| &k.1.histogram);
     let low = buckets()
         .map(|b| b.from_ns)
         .fold(f64::MAX, f64::min)
         .max(0.01);
     let high = buckets().map(|b| b.to_ns).fold(0.0, f64::max);
     if high <= 0.0 {
-        return nothing(area, heading, "there are no requests");
+        let why = match kinds.iter().any(|k| at_once(k.1)) {
+            true => "all requests are answered when they are accepted, after 0 ns",
+            false => "there are no requests",
+        };
+        return nothing(area, heading, why);
     }
     let share = |l: &LatencySummary, n: u64| 100.0 * n as f64 / l.count.max(1) as f64;
-    let shares = kinds
-        .iter()
-        .flat_map(|k| k.1.histogram.iter().map(|b| share(k.1, b.count)));
+    let shares = drawn().flat_map(|k| k.1.histogram.iter().map(|b| share(k.1, b.count)));
     let top = shares.fold(0.0, f64::max) * 1.08;
     let (text, style) = title(heading);
     let mut chart = ChartBuilder::on(area)
@@ -146,10 +151,16 @@ where
             let corners = [(b.from_ns.max(low), 0.0), (b.to_ns, share(l, b.count))];
             Rectangle::new(corners, colour.mix(0.65).filled())
         };
-        let mean = l.mean_ns.unwrap_or(0.0);
+        let (bars, label) = match at_once(l) {
+            true => (&[][..], format!("{name}: answered at once, 0 ns")),
+            false => {
+                let mean = l.mean_ns.unwrap_or(0.0);
+                (&l.histogram[..], format!("{name}: mean {mean:.1} ns"))
+            }
+        };
         chart
-            .draw_series(l.histogram.iter().map(bar))?
-            .label(format!("{name}: mean {mean:.1} ns"))
+            .draw_series(bars.iter().map(bar))?
+            .label(label)
             .legend(move |(x, y)| {
                 Rectangle::new([(x, y - 6), (x + 18, y + 6)], colour.mix(0.65).filled())
             });
@@ -286,33 +297,56 @@ where
     Ok(())
 }
 
-/// Columns of the map.
-const COLUMNS: usize = 32;
+/// A number for each part of the addresses.
+struct Map<'a> {
+    heading: String,
+    /// Bytes of a part.
+    part_bytes: u64,
+    values: &'a [u64],
+    /// What the values count.
+    unit: &'a str,
+    /// Where the first part begins.
+    first: &'a str,
+}
 
 fn write_map<B: DrawingBackend>(area: &DrawingArea<B, Shift>, r: &Report) -> anyhow::Result<()>
 where
     B::ErrorType: Send + Sync + 'static,
 {
-    let heading = "Written bytes by address";
     let map = &r.outcome.write_map;
-    let most = map.written.iter().copied().max().unwrap_or(0);
-    if most == 0 {
-        return nothing(area, heading, "there are no writes");
+    let map = Map {
+        heading: "Written bytes by address".into(),
+        part_bytes: map.part_bytes,
+        values: &map.written,
+        unit: "B",
+        first: "address",
+    };
+    squares(area, &map)
+}
+
+/// Squares for the parts up to the last one that counts, about as high as wide.
+fn squares<B: DrawingBackend>(area: &DrawingArea<B, Shift>, map: &Map) -> anyhow::Result<()>
+where
+    B::ErrorType: Send + Sync + 'static,
+{
+    let used = map.values.iter().rposition(|&v| v > 0).map_or(0, |i| i + 1);
+    if used == 0 {
+        return nothing(area, &map.heading, "there are no writes");
     }
-    let rows = map.written.len().div_ceil(COLUMNS);
-    let (text, style) = title(&format!(
-        "{heading}: {} to a square, {} B at most (dark)",
-        bytes_text(map.part_bytes),
-        crate::tables::grouped(most)
-    ));
+    let values = &map.values[..used];
+    let most = values.iter().copied().max().unwrap_or(0);
+    let columns = (used as f64).sqrt().ceil() as usize;
+    let columns = columns.next_power_of_two().clamp(4, 32);
+    let rows = used.div_ceil(columns);
+    let (text, style) = title(&map.heading);
     let mut chart = ChartBuilder::on(area)
         .margin(18)
         .caption(text, style)
         .x_label_area_size(46)
-        .y_label_area_size(64)
-        // Address 0 is above left.
-        .build_cartesian_2d(0.0..COLUMNS as f64, (rows as f64)..0.0)?;
-    let row_bytes = map.part_bytes.saturating_mul(COLUMNS as u64);
+        .y_label_area_size(96)
+        // The first part is above left.
+        .build_cartesian_2d(0.0..columns as f64, (rows as f64)..0.0)?;
+    let row_bytes = map.part_bytes.saturating_mul(columns as u64);
     chart
         .configure_mesh()
         .disable_mesh()
@@ -321,13 +355,18 @@ where
         .axis_desc_style(font(15))
         .x_labels(8)
         .y_labels(rows.min(8))
-        .x_desc("part of the row")
-        .y_desc("row begins at")
+        .x_desc(format!(
+            "a square is {}, the darkest {} {}",
+            bytes_text(map.part_bytes),
+            crate::tables::grouped(most),
+            map.unit
+        ))
+        .y_desc(format!("{} of the row", map.first))
         .x_label_formatter(&|v| format!("{v:.0}"))
         .y_label_formatter(&|v| bytes_text(row_bytes.saturating_mul(v.round() as u64)))
         .draw()?;
     let scale = (most as f64).ln_1p();
-    for (i, &w) in map.written.iter().enumerate() {
+    for (i, &w) in values.iter().enumerate() {
         let share = (w as f64).ln_1p() / scale;
         let mix =
             |from: u8, to: u8| (f64::from(from) + share * (f64::from(to) - f64::from(from))) as u8;
@@ -335,7 +374,7 @@ where
             0 => RGBColor(240, 240, 240),
             _ => RGBColor(mix(253, WRITES.0 / 2), mix(224, WRITES.1 / 4), mix(190, 0)),
         };
-        let (x, y) = ((i % COLUMNS) as f64, (i / COLUMNS) as f64);
+        let (x, y) = ((i % columns) as f64, (i / columns) as f64);
         chart.draw_series([Rectangle::new(
             [(x + 0.04, y + 0.04), (x + 0.96, y + 0.96)],
             colour.filled(),

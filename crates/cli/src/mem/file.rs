@@ -73,12 +73,21 @@ impl Write for Atomic {
     }
 }
 
-/// Writes a whole file.
-pub fn write(path: &Path, data: &[u8]) -> anyhow::Result<()> {
+/// Writes the contents of a file that gets its name when it is finished.
+pub fn stage(path: &Path, data: &[u8]) -> anyhow::Result<Atomic> {
     let mut f = Atomic::create(path)?;
     f.write_all(data)
+        .and_then(|()| match &f.to {
+            To::New(f) => f.as_file().sync_all(),
+            To::Special(_) => Ok(()),
+        })
         .with_context(|| format!("cannot write {}", path.display()))?;
-    f.finish()
+    Ok(f)
+}
+
+/// Writes a whole file.
+pub fn write(path: &Path, data: &[u8]) -> anyhow::Result<()> {
+    stage(path, data)?.finish()
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use crate::mem::args::{size, GenArgs, PatternName};
 use crate::mem::file::Atomic;
-use crate::output::{Exit, Messages, SUCCESS};
+use crate::output::{Exit, Messages, SIGNAL, SUCCESS};
+use crate::signals::Signals;
 use crate::tables::grouped;
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
@@ -14,6 +15,9 @@ use std::str::FromStr;
 
 /// Share of writes of `mixed`.
 const MIXED_WRITES: f64 = 0.3;
+
+/// Accesses from one look for signals to the next.
+const SIGNAL_EVERY: u64 = 1 << 16;
 
 fn pattern(name: PatternName, stride: u64, exponent: f64) -> Pattern {
     match name {
@@ -61,6 +65,8 @@ pub fn command(a: &GenArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
         _ => Times::Cycles,
     };
+    // Caught, so that the unfinished file goes away.
+    let signals = Signals::catch()?;
     let file = Atomic::create(&a.output)?;
     let mut w = Writer::new(
         name.clone(),
@@ -69,8 +75,16 @@ pub fn command(a: &GenArgs, messages: &Messages) -> anyhow::Result<Exit> {
         Compression::of_name(&name),
         times,
     )?;
+    let mut n = 0u64;
     while let Some(r) = source.next()? {
         w.push(&r)?;
+        n += 1;
+        if n % SIGNAL_EVERY == 0 {
+            if let Some(signal) = signals.caught() {
+                messages.note("interrupted; nothing is written");
+                return Ok(Exit(SIGNAL + signal));
+            }
+        }
     }
     w.finish()?.finish()?;
     messages.note(&format!("{} accesses in {name}", grouped(a.count)));

@@ -189,14 +189,20 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let memory = memory::load(&a.memory.memory, &a.memory.set)?;
     let trace = Trace::open(&a.trace, &a.play, &memory)?;
     let mut model = memory.model()?;
+    // Before there is an unfinished file.
+    let signals = Signals::catch()?;
     let mut log = match &a.commands {
         Some(path) => {
-            model.set_command_log(true)?;
+            model.set_command_log(true).with_context(|| {
+                format!(
+                    "--commands: {} cannot log commands; single devices (ddr3, pcm, ...) and the board can",
+                    memory.name()
+                )
+            })?;
             Some(Log::create(path, a.commands_format)?)
         }
         None => None,
     };
-    let signals = Signals::catch()?;
     let bar = trace.bar(messages);
     let position = match &trace.length {
         Length::Bytes(_, p) => Some(p.clone()),
@@ -243,15 +249,20 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         Some(path) => Some((path, draw::bytes(path, &report)?)),
         None => None,
     };
+    // All are on the disk before the first gets its name.
+    let mut files = Vec::new();
+    if let Some((path, page)) = &page {
+        files.push(file::stage(path, page)?);
+    }
+    match &a.output {
+        Some(path) => files.push(file::stage(path, text.as_bytes())?),
+        None => output::print(&text).context("cannot write to stdout")?,
+    }
     if let Some(log) = log {
         log.finish()?;
     }
-    if let Some((path, page)) = page {
-        file::write(path, &page)?;
-    }
-    match &a.output {
-        Some(path) => file::write(path, text.as_bytes())?,
-        None => output::print(&text)?,
+    for f in files {
+        f.finish()?;
     }
     Ok(SUCCESS)
 }
