@@ -22,6 +22,7 @@ fn has(tool: &str) -> bool {
 fn rows(args: &[&str]) -> Vec<Value> {
     let out = nagori()
         .args(["-q", "bench", "speed", "--repeats", "1", "--json"])
+        .args(["--engine", "interpreter"])
         .args(args)
         .assert()
         .code(0);
@@ -85,16 +86,7 @@ fn four_harts_do_four_times_the_work() {
     if !has("riscv64-linux-gnu-gcc") {
         return;
     }
-    let rows = rows(&[
-        "--length",
-        "7",
-        "--only",
-        "smp1,smp4",
-        "--methods",
-        "dram",
-        "--engine",
-        "interpreter",
-    ]);
+    let rows = rows(&["--length", "7", "--only", "smp1,smp4", "--methods", "dram"]);
     assert_eq!(rows.len(), 4);
     for i in 0..2 {
         let n = |r: &Value| r["instructions"].as_f64().unwrap();
@@ -112,6 +104,7 @@ fn a_report_with_goals() {
     let file = dir.path().join("speed.json");
     nagori()
         .args(["-q", "bench", "speed", "--qemu", "--repeats", "1"])
+        .args(["--engine", "interpreter"])
         .args(["--length", "5", "--only", "matrix", "--methods", "dram"])
         .arg("--report")
         .arg(&file)

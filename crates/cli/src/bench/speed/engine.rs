@@ -102,3 +102,23 @@ pub fn run(
         own_memory,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_is_not_built_says_so() {
+        for e in Engine::ALL {
+            match e.check() {
+                Ok(()) => assert!(e.is_built()),
+                Err(text) => {
+                    assert!(!e.is_built());
+                    let text = text.to_string();
+                    assert!(text.contains("is not in this build"), "{text}");
+                }
+            }
+        }
+        assert!(Engine::Interpreter.is_built(), "the reference");
+    }
+}
