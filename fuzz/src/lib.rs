@@ -2,13 +2,21 @@
 //!
 //! The same functions are called by the libFuzzer targets (`fuzz_targets/`) and by the runner
 //! for stable toolchains (`src/bin/smoke.rs`).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+// Calls the library as C does.
+#[allow(unsafe_code)]
+mod capi;
 mod guest;
+mod memory;
 mod seeds;
+mod trace;
 
+pub use capi::c_interface;
 pub use guest::{device_access, guest_words};
+pub use memory::{mapping, memory_set, memory_toml};
 pub use seeds::seeds;
+pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
 
 use nagori_isa::{decode as decode_word, encode};
 use nagori_platform::board;
@@ -25,13 +33,22 @@ use nagori_ram::GuestRam;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: &[Target] = &[
     ("elf_loader", elf_loader),
     ("kernel_image", kernel_image),
     ("machine_toml", machine_toml),
     ("guest_words", guest_words),
     ("device_access", device_access),
     ("decode", decode),
+    ("trace_file", trace_file),
+    ("trace_text", trace_text),
+    ("trace_gem5", trace_gem5),
+    ("trace_binary", trace_binary),
+    ("trace_compressed", trace_compressed),
+    ("memory_toml", memory_toml),
+    ("memory_set", memory_set),
+    ("mapping", mapping),
+    ("c_interface", c_interface),
 ];
 
 const RAM: RamRange = RamRange {

@@ -80,6 +80,97 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             b"\x80\x03\0\0\x03\x03\x00\x01\x03\0\0\0\x03\x03\x08\x02\x02\0\0\0\x0a\x03\x20\x01\0\0\0\0".to_vec(),
             b"\0\0\0\0\x02\x06\x70\x00\x0f\0\0\0\x02\x06\x38\x00\x08\0\0\0\x42\x06\x80\x00\0\x10\x20\0".to_vec(),
         ],
+        "trace_file" => {
+            use nagori_memtrace::format::{Compression, Format};
+            use nagori_memtrace::Times;
+            let mut all: Vec<Vec<u8>> = crate::trace::seeds().into_iter().map(|s| s.1).collect();
+            for c in [Compression::Gzip, Compression::Zstd] {
+                all.push(crate::trace::seed(Format::Dramsim3, Times::Cycles, c));
+                all.push(crate::trace::seed(Format::Nagori, Times::None, c));
+            }
+            all.push(text("NVMV1\n\n12 R 0x40 00ff 00 1\n13 W 80\n"));
+            all
+        }
+        "trace_text" => {
+            let formats = nagori_memtrace::Format::ALL.into_iter().filter(|f| f.is_text());
+            let mut all = Vec::new();
+            for (i, f) in formats.enumerate() {
+                let found = crate::trace::seeds().into_iter().filter(|s| s.0 == f);
+                all.extend(found.map(|s| [&[i as u8][..], &s.1].concat()));
+            }
+            all.push(text("\x043,r,128,64,0,500\n4,w,64,8,7,501,4096\nu,0,64,0,9\n"));
+            all.push(text("\x01ST 18446744073709551615\nLD 0xffffffffffffffc0\n"));
+            all
+        }
+        "trace_gem5" => {
+            let found = crate::trace::seeds().into_iter();
+            let of = |s: &(_, Vec<u8>)| s.0 == nagori_memtrace::Format::Gem5;
+            // Without the word, and without the header behind it.
+            let all: Vec<Vec<u8>> = found.filter(of).map(|s| s.1[4..].to_vec()).collect();
+            let bare = all.iter().map(|s| s[usize::from(s[0]) + 1..].to_vec()).collect();
+            [all, bare].concat()
+        }
+        "trace_binary" => {
+            let found = crate::trace::seeds().into_iter();
+            let of = |s: &(_, Vec<u8>)| s.0 == nagori_memtrace::Format::Nagori;
+            found.filter(of).map(|s| s.1[8..].to_vec()).collect()
+        }
+        "trace_compressed" => {
+            let heads = [[0, 255], [1, 255], [0, 128], [1, 128]];
+            let with = |h: [u8; 2]| {
+                let seeds = crate::trace::seeds().into_iter();
+                seeds.map(move |s| [&h[..], &s.1].concat())
+            };
+            heads.into_iter().flat_map(with).collect()
+        }
+        "memory_toml" => {
+            let presets = nagori_memcfg::EMBEDDED.iter();
+            // A small cache: the tags of a whole one take long to make.
+            let front = "front = \"ddr3-1600k\"";
+            let small = "front = { name = \"ddr3\", set = [\"organisation.rows=256\"] }";
+            let of = |p: &(&str, &str)| text(&p.1.replace(front, small));
+            let mut all: Vec<Vec<u8>> = presets.map(of).collect();
+            all.push(text("preset = \"ddr3-1600k\"\n[timings]\ntRCD = \"15 ns\"\n[controller]\npage = \"closed\"\n!controller.channels=2\n"));
+            all.push(text("kind = \"flat\"\ndescription = \"two\"\n[[part]]\nname = \"a\"\nbase = 0\nmemory = \"ddr3\"\n[[part]]\nname = \"b\"\nbase = \"4 GiB\"\nmemory = { name = \"pcm\", set = [\"controller.read_queue=8\"] }\n!b.timings.tRCD=200 ns\n"));
+            all
+        }
+        "memory_set" => [
+            "ddr3\ntimings.tRCD=15 ns\ncontroller.page=closed",
+            "ddr4\nvariant=2400r\ncontroller.order=age_first\ncontroller.starvation=100",
+            "lpddr4\ncontroller.refresh=per_bank\ncontroller.write_high=16",
+            "pcm\ncontroller.write_pause=true\ncontroller.write_done=\"device\"",
+            "stt-mram\ncontroller.mapping={ order = \"row bank column rank bank_group channel\", xor = [] }",
+            "reram\norganisation.ranks=2\ncontroller.channels=2",
+            "board\nboard.method=extended",
+            "xpoint\nxpoint.media_read=500 ns\nxpoint.line_bytes=512",
+            "cxl\nmemory.controller.page=open\nlink.request=50 ns",
+            "dram-cache\nfront.organisation.rows=256\ncache.ways=4\nback.controller.read_queue=4",
+            "hybrid\nnvmm.timings.tRCD=200 ns",
+            "ddr3-1333h\ncontroller.policy=dramsim3\ntimings.tRC=3 ns",
+        ]
+        .map(text)
+        .into(),
+        "mapping" => [
+            "\0\0row bank bank_group rank column channel",
+            "\x01\x01row channel rank bank bank_group column\nbank row 0\nbank_group row 3",
+            "\x02\x02rank row bank channel column bank_group\nchannel row 2",
+            "\0\0rrrrrrrrrrrrrrrr bbb ccccccc",
+            "\0\x01rrrrrrrrrrrrrrrr cc bbb h ccccc\nbank row 1\nchannel row 0",
+        ]
+        .map(text)
+        .into(),
+        "c_interface" => {
+            let mut calls = Vec::new();
+            for i in 0..24u8 {
+                let kind = i % 8;
+                calls.extend([kind, 0, 64 + i, i % 2, 0, 8 * i, 1, 0]);
+                calls.extend([0, i, 3 * i, i, 0, 0, 0, 0]);
+            }
+            ["ddr3\ntimings.tRCD=15 ns", "xpoint", "board", "dram-cache\nfront.organisation.rows=256", "nothing\nx=1"]
+                .iter()
+                .map(|t| [t.as_bytes(), b"\n\n", &calls].concat())
+                .collect()
+        }
         _ => vec![words([0x13, 0, 0, 0], &[0x02b5_0533, 0x1234_5678, 0xffff_ffff, 0x0000_4501])],
     }
 }

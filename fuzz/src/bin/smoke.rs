@@ -74,7 +74,7 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
 
 /// Puts the seeds where cargo-fuzz looks for them.
 fn write_seeds() -> std::io::Result<()> {
-    for (name, _) in TARGETS {
+    for &(name, _) in TARGETS {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("corpus")
             .join(name);
@@ -139,7 +139,7 @@ fn main() -> ExitCode {
         }
     }
     let mut code = ExitCode::SUCCESS;
-    for target in TARGETS {
+    for &target in TARGETS {
         if !names.is_empty() && !names.iter().any(|n| n == target.0) {
             continue;
         }
