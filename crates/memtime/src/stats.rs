@@ -5,7 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::params::{BoardParams, Method};
-use crate::request::Kind;
 use crate::units::Ps;
 
 /// Buckets of a [`Histogram`].
@@ -203,7 +202,7 @@ pub struct Stats {
     /// Changes of method and parameters.
     pub changes: Vec<Change>,
     /// Bank of the request accepted last.
-    last_bank: Option<u8>,
+    pub(crate) last_bank: Option<u8>,
 }
 
 impl Stats {
@@ -300,50 +299,18 @@ impl Stats {
         })
     }
 
-    #[inline]
-    pub(crate) fn accept(&mut self, region: Region, bank: u8, kind: Kind, bytes: u8, hit: bool) {
-        let switched = self.last_bank.is_some_and(|b| b != bank);
-        self.last_bank = Some(bank);
-        self.each(region, bank, |c| {
-            let (n, b) = match kind {
-                Kind::Read => (&mut c.reads, &mut c.read_bytes),
-                Kind::Write => (&mut c.writes, &mut c.write_bytes),
-            };
-            *n += 1;
-            *b += u64::from(bytes);
-            c.row_hits += u64::from(hit);
-            c.bank_switches += u64::from(switched);
-        });
-    }
-
-    #[inline]
-    pub(crate) fn latency(&mut self, region: Region, kind: Kind, latency: Ps) {
-        let r = &mut self.regions[region as usize];
-        match kind {
-            Kind::Read => r.read_latency.add(latency),
-            Kind::Write => r.write_latency.add(latency),
+    /// Adds what was counted by bank; the first NVMM bank tells the regions.
+    pub(crate) fn add_banks(&mut self, counted: &[Counters], first_nvmm: usize) {
+        let add = |a, b| a + b;
+        for (i, c) in counted.iter().take(self.banks.len()).enumerate() {
+            let r = &mut self.regions[usize::from(i >= first_nvmm)].counters;
+            *r = r.zip(c, add);
+            self.banks[i] = self.banks[i].zip(c, add);
         }
     }
 
-    #[inline]
-    pub(crate) fn activate(&mut self, region: Region, bank: u8) {
-        self.each(region, bank, |c| c.activations += 1);
-    }
-
-    #[inline]
-    pub(crate) fn precharge(&mut self, region: Region, bank: u8, dirty: bool) {
-        self.each(region, bank, |c| {
-            if dirty {
-                c.precharges_dirty += 1;
-            } else {
-                c.precharges_clean += 1;
-            }
-        });
-    }
-
-    /// `dram`, `nvmm`: which regions have banks at all.
-    #[inline]
-    pub(crate) fn refresh(&mut self, count: u64, dram: bool, nvmm: bool) {
+    /// Counts refreshes; `dram`, `nvmm`: which regions have banks at all.
+    pub(crate) fn add_refreshes(&mut self, count: u64, dram: bool, nvmm: bool) {
         self.refreshes += count;
         for b in &mut self.banks {
             b.refreshes += count;
@@ -351,12 +318,6 @@ impl Stats {
         for (r, any) in self.regions.iter_mut().zip([dram, nvmm]) {
             r.counters.refreshes += if any { count } else { 0 };
         }
-    }
-
-    #[inline]
-    fn each(&mut self, region: Region, bank: u8, f: impl Fn(&mut Counters)) {
-        f(&mut self.regions[region as usize].counters);
-        f(&mut self.banks[bank as usize]);
     }
 }
 
@@ -476,14 +437,27 @@ mod tests {
     fn difference_and_derived() {
         let p = BoardParams::vc707();
         let mut s = Stats::new(Ps::ZERO, &p);
-        s.accept(Region::Dram, 0, Kind::Read, 64, false);
-        s.activate(Region::Dram, 0);
+        let mut counted = [Counters::default(); 3];
+        counted[0].reads = 1;
+        counted[0].read_bytes = 64;
+        counted[0].activations = 1;
+        s.add_banks(&counted, 2);
         s.to = Ps::from_ns(100);
         let early = s.clone();
-        s.accept(Region::Nvmm, 2, Kind::Read, 64, false);
-        s.activate(Region::Nvmm, 2);
-        s.accept(Region::Nvmm, 2, Kind::Write, 32, true);
-        s.latency(Region::Nvmm, Kind::Write, Ps::from_ns(5));
+        counted[0] = Counters::default();
+        counted[2] = Counters {
+            reads: 1,
+            writes: 1,
+            read_bytes: 64,
+            write_bytes: 32,
+            row_hits: 1,
+            bank_switches: 1,
+            activations: 1,
+            ..Default::default()
+        };
+        s.add_banks(&counted, 2);
+        let nvmm = &mut s.regions[Region::Nvmm as usize];
+        nvmm.write_latency.add(Ps::from_ns(5));
         s.to = Ps::from_ns(1100);
         let d = s.since(&early);
         assert_eq!(d.elapsed(), Ps::from_ns(1000));

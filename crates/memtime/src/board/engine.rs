@@ -2,180 +2,101 @@
 //! the next clock at which a rule can act. See the module documentation of
 //! [`super`] for the rules themselves.
 
-use serde::{Deserialize, Serialize};
-
 use super::event::{Event, Sink, Tag};
+use super::timing::Timing;
 use crate::mapping::MAX_BANKS;
-use crate::params::{BoardParams, Method, RpTest};
 use crate::request::Kind;
 
 /// Bank machines that fit.
 pub(crate) const MAX_MACHINES: usize = 8;
 /// Requests that can stand at one channel of the port.
 pub(crate) const PORT_DEPTH: usize = 8;
-const NONE: u8 = u8::MAX;
-const NEVER: u64 = u64::MAX;
+pub(crate) const NONE: u8 = u8::MAX;
+/// A clock that does not come. Leaves room for a machine's number below it.
+const NEVER: u64 = u64::MAX >> 3;
+/// Places for tags: machines, both channels, and room to a power of two.
+const PLACES: usize = 32;
 
-/// Parameters in the form the engine uses: clocks, and the method resolved.
-#[derive(Clone, Debug)]
-pub(crate) struct Timing {
-    wait: u64,
-    rcd: u64,
-    ras: u64,
-    rtp: u64,
-    wtp: u64,
-    rp: u64,
-    pub read_data: u64,
-    pub response: u64,
-    add_rcd: u64,
-    add_ras: u64,
-    add_rp: u64,
-    hold: [u64; 2],
-    nvmm: u16,
-    own_bank: bool,
-    machines: u8,
-    refresh: bool,
-    interval: u64,
-    pub first_pulse: u64,
-    pulse: u64,
-    ras_limit: u64,
-    rtp_limit: u64,
-    duration: u64,
-}
+/// What requests under way carry for the sake of reporting; a request keeps its place.
+pub(crate) type Tags = [Tag; PLACES];
 
-impl Timing {
-    /// From validated parameters.
-    pub fn new(p: &BoardParams) -> Timing {
-        let clocks = |t: crate::units::Ps| t.clocks_ceil(p.clock);
-        let fine = matches!(p.method, Method::Fine | Method::Extended);
-        let coarse = p.method == Method::Coarse;
-        let when = |on: bool, n: u64| if on { n } else { 0 };
-        let (t, r, d) = (&p.timing, &p.refresh, &p.delays);
-        let first = (p.nvmm_base >> p.mapping.bank.low) as usize;
-        let nvmm = (first..p.mapping.banks()).fold(0u16, |m, b| m | 1 << b);
-        let mut hold = [0; 2];
-        hold[Kind::Read as usize] = when(coarse, clocks(d.coarse_read));
-        hold[Kind::Write as usize] = when(coarse, clocks(d.coarse_write));
-        Timing {
-            wait: t.wait.0.into(),
-            rcd: t.rcd.0.into(),
-            ras: t.ras.0.into(),
-            rtp: t.rtp.0.into(),
-            wtp: t.wtp.0.into(),
-            rp: t.rp.0.into(),
-            read_data: u64::from(t.cl.0) + u64::from(t.data.0),
-            response: t.response.0.into(),
-            add_rcd: when(fine, clocks(d.trcd)),
-            add_ras: when(p.method == Method::Extended, clocks(d.tras)),
-            add_rp: when(fine, clocks(d.trp)),
-            hold,
-            nvmm,
-            own_bank: p.rp_test == RpTest::OwnBank,
-            machines: ((1u16 << p.machines) - 1) as u8,
-            refresh: r.enabled,
-            interval: r.interval.0.into(),
-            first_pulse: u64::from(r.first_tick.0) + u64::from(r.pulse_delay.0),
-            pulse: r.pulse.0.into(),
-            ras_limit: r.ras_limit.0.into(),
-            rtp_limit: r.rtp_limit.0.into(),
-            duration: r.duration.0.into(),
-        }
-    }
+/// No tags.
+pub(crate) const NO_TAGS: Tags = [Tag::EMPTY; PLACES];
 
-    #[inline]
-    pub fn is_nvmm(&self, bank: u8) -> bool {
-        self.nvmm >> bank & 1 != 0
-    }
-}
-
-/// Where a machine stands. RCD and Column are one phase (`ready` tells them
-/// apart), and so are RTP and Precharge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Phase {
-    /// `ready`: end of the wait.
-    Wait,
-    /// `ready`: earliest column command.
-    Column,
-    /// `ready`: end of tRTP, from which on the row is lost to newcomers.
-    Rtp,
-    /// `ready`: end of tRP.
-    Rp,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Machine {
-    tag: Tag,
-    /// Order of acceptance.
-    order: u64,
-    ready: u64,
-    /// Earliest precharge by tRAS.
-    ras_end: u64,
-    phase: Phase,
-    /// Neighbours among the machines of the same bank.
-    older: u8,
-    newer: u8,
-}
-
-/// One address channel of the port: a queue whose head is at the handshake.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Channel {
-    queue: [Tag; PORT_DEPTH],
-    first: u8,
-    len: u8,
+/// One address channel of the port: places of a queue whose head is at the handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Channel {
+    pub queue: [u8; PORT_DEPTH],
+    pub first: u8,
+    pub len: u8,
     /// Clock in which the head came to the handshake.
-    came: u64,
+    pub came: u64,
     /// Clock at which the head's hold is over.
-    ready: u64,
+    pub ready: u64,
 }
 
 /// The whole state: fixed size, cheap to copy, never on the heap.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+///
+/// Sets of machines have one bit each. A busy machine is in exactly one of the
+/// phases `wait`, `column` (RCD and Column), `rtp` (RTP and Precharge) and `rp`.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     /// Next clock to process.
     pub now: u64,
-    machines: [Machine; MAX_MACHINES],
-    channels: [Channel; 2],
-    next_order: u64,
-    // Sets of machines, one bit each.
-    busy: u8,
-    held: u8,
-    marked: u8,
+    /// Derived: clock from which on the machine itself can act, unless refresh intervenes.
+    at: [u64; MAX_MACHINES],
+    /// End of the wait; earliest column command; end of tRTP, from which on
+    /// the row is lost to newcomers; end of tRP.
+    pub ready: [u64; MAX_MACHINES],
+    /// Earliest precharge by tRAS.
+    pub ras_end: [u64; MAX_MACHINES],
+    /// Order of acceptance.
+    pub order: [u64; MAX_MACHINES],
+    pub row: [u32; MAX_MACHINES],
+    pub bank: [u8; MAX_MACHINES],
+    /// Place of the tag.
+    pub place: [u8; MAX_MACHINES],
+    /// The next machine of the same bank.
+    pub newer: [u8; MAX_MACHINES],
+    pub channels: [Channel; 2],
+    pub next_order: u64,
+    /// Places taken.
+    used: u32,
+    pub busy: u8,
+    pub wait: u8,
+    pub column: u8,
+    pub rtp: u8,
+    pub rp: u8,
+    /// Machines that are not the oldest of their bank.
+    pub queued: u8,
+    /// Machines that were given a row.
+    pub hit: u8,
+    pub writes: u8,
+    pub held: u8,
+    pub marked: u8,
     /// Machines whose row goes to the next of their bank.
-    passing: u8,
+    pub passing: u8,
     /// Writes that have not had their column.
-    writing: u8,
+    pub writing: u8,
     /// Newest machine of each bank.
-    newest: [u8; MAX_BANKS],
+    pub newest: [u8; MAX_BANKS],
     /// Banks whose row was written since its activation.
-    dirty: u16,
+    pub dirty: u16,
     /// Bank of the newest accepted request.
-    newest_bank: u8,
+    pub newest_bank: u8,
     /// Clock of the next pulse (tick + delay).
-    pulse_at: u64,
+    pub pulse_at: u64,
     /// End of the latest pulse, exclusive.
-    pulse_end: u64,
+    pub pulse_end: u64,
     /// From a pulse to the end of its refresh: newcomers are held.
-    maintenance: bool,
-    refreshing: bool,
-    refresh_end: u64,
-    pending: bool,
+    pub maintenance: bool,
+    pub refreshing: bool,
+    pub refresh_end: u64,
+    pub pending: bool,
 }
 
-const EMPTY_TAG: Tag = Tag {
-    id: 0,
-    seq: 0,
-    arrival: crate::units::Ps(0),
-    accepted: 0,
-    row: 0,
-    bank: 0,
-    bytes: 0,
-    kind: Kind::Read,
-    sync: false,
-    hit: false,
-};
-
 /// Indices of the set bits.
-struct Bits(u8);
+pub(crate) struct Bits(pub u8);
 impl Iterator for Bits {
     type Item = usize;
     #[inline]
@@ -190,23 +111,14 @@ impl Iterator for Bits {
 }
 
 #[inline]
-fn bit(i: usize) -> u8 {
+pub(crate) fn bit(i: usize) -> u8 {
     1 << i
 }
 
 impl State {
     pub fn new(t: &Timing) -> State {
-        let machine = Machine {
-            tag: EMPTY_TAG,
-            order: 0,
-            ready: 0,
-            ras_end: 0,
-            phase: Phase::Wait,
-            older: NONE,
-            newer: NONE,
-        };
         let channel = Channel {
-            queue: [EMPTY_TAG; PORT_DEPTH],
+            queue: [0; PORT_DEPTH],
             first: 0,
             len: 0,
             came: 0,
@@ -214,10 +126,25 @@ impl State {
         };
         State {
             now: 0,
-            machines: [machine; MAX_MACHINES],
+            at: [NEVER; MAX_MACHINES],
+            ready: [0; MAX_MACHINES],
+            ras_end: [0; MAX_MACHINES],
+            order: [0; MAX_MACHINES],
+            row: [0; MAX_MACHINES],
+            bank: [0; MAX_MACHINES],
+            place: [0; MAX_MACHINES],
+            newer: [NONE; MAX_MACHINES],
             channels: [channel; 2],
             next_order: 0,
+            used: 0,
             busy: 0,
+            wait: 0,
+            column: 0,
+            rtp: 0,
+            rp: 0,
+            queued: 0,
+            hit: 0,
+            writes: 0,
             held: 0,
             marked: 0,
             passing: 0,
@@ -234,75 +161,24 @@ impl State {
         }
     }
 
-    /// Whether a state read from outside is one that the rules can reach, as
-    /// far as safety and progress depend on it: clocks up to `latest`, timers
-    /// up to the longest that parameters can ask for. The error names the part.
-    pub fn check(&self, t: &Timing, banks: usize, latest: u64) -> Result<(), &'static str> {
-        let fail = |bad: bool, what| if bad { Err(what) } else { Ok(()) };
-        let far = self.now.saturating_add(1 << 28);
-        fail(self.now > latest, "clock")?;
-        fail(self.busy & !t.machines != 0, "busy machines")?;
-        let subsets = [self.held, self.marked, self.passing, self.writing];
-        fail(
-            subsets.iter().any(|s| s & !self.busy != 0),
-            "sets of machines",
-        )?;
-        fail(self.held & self.marked != 0, "held and marked machines")?;
-        fail(self.held != 0 && !self.maintenance, "held machines")?;
-        let waits = self.maintenance && !self.refreshing;
-        fail((self.marked != 0) != waits, "marked machines")?;
-        fail(self.refreshing && !self.maintenance, "refresh")?;
-        fail(self.pending && !self.maintenance, "pending refresh")?;
-        let times = [self.refresh_end, self.pulse_at, self.pulse_end];
-        fail(times.iter().any(|&x| x > far), "refresh timers")?;
-        fail(usize::from(self.newest_bank) >= banks, "newest bank")?;
-        for ch in &self.channels {
-            let bad = usize::from(ch.first) >= PORT_DEPTH || usize::from(ch.len) > PORT_DEPTH;
-            fail(bad || ch.ready > far, "port queue")?;
-            let bank = |q: &Tag| usize::from(q.bank) >= banks;
-            fail(ch.queue.iter().any(bank), "bank of a waiting request")?;
-        }
-        let index = |i: u8| (i < 8 && self.busy & bit(i.into()) != 0).then_some(usize::from(i));
-        let mut reached = 0u8;
-        for (bank, &newest) in self.newest.iter().enumerate() {
-            let (mut at, mut newer) = (newest, NONE);
-            let mut order = NEVER;
-            while at != NONE {
-                let i = index(at).ok_or("links of a bank")?;
-                let m = &self.machines[i];
-                let ordered = m.order < order && m.order < self.next_order;
-                let linked = m.newer == newer && ordered && reached & bit(i) == 0;
-                fail(
-                    !linked || usize::from(m.tag.bank) != bank,
-                    "links of a bank",
-                )?;
-                let first = m.older == NONE;
-                let from_older =
-                    !first && self.passing & bit(index(m.older).ok_or("links of a bank")?) != 0;
-                let waiting = m.phase == Phase::Wait;
-                fail(waiting && m.tag.hit != from_older, "passed row")?;
-                fail(!waiting && !first, "order in a bank")?;
-                fail(self.passing & bit(i) != 0 && newer == NONE, "passed row")?;
-                fail(self.held & bit(i) != 0 && !waiting, "held machines")?;
-                let late = m.tag.accepted > self.now;
-                fail(
-                    late || m.ready > far || m.ras_end > far,
-                    "timers of a machine",
-                )?;
-                let todo = matches!(m.phase, Phase::Wait | Phase::Column);
-                let writes = m.tag.kind == Kind::Write && todo;
-                fail((self.writing & bit(i) != 0) != writes, "set of writes")?;
-                reached |= bit(i);
-                (order, newer, at) = (m.order, at, m.older);
-            }
-        }
-        fail(reached != self.busy, "links of a bank")
+    /// A free place for a tag: there are more than requests.
+    #[inline]
+    pub fn take_place(&mut self) -> u8 {
+        let place = (!self.used).trailing_zeros() as u8;
+        self.used |= 1 << place;
+        place
+    }
+
+    /// Nothing at the port.
+    #[inline]
+    fn port_is_empty(&self) -> bool {
+        self.channels[0].len | self.channels[1].len == 0
     }
 
     /// Nothing in the machines or at the port.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.busy == 0 && self.channels[0].len == 0 && self.channels[1].len == 0
+        self.busy == 0 && self.port_is_empty()
     }
 
     #[inline]
@@ -312,46 +188,158 @@ impl State {
 
     /// New parameters hold from clock `now` on; `restart`: ticks begin again,
     /// as after a start.
-    pub fn change(&mut self, t: &Timing, restart: bool) {
+    pub fn change(&mut self, t: &Timing, restart: bool, tags: &Tags) {
         if restart {
             self.pulse_at = self.now + t.first_pulse;
         }
         for ch in &mut self.channels {
             // A head that comes to the handshake in this very clock.
             if ch.len > 0 && ch.came >= self.now {
-                ch.load_head(ch.came, t);
+                ch.load_head(ch.came, t, tags);
             }
         }
     }
 
-    /// Puts a request at the end of its channel in clock `now`.
-    pub fn push(&mut self, tag: Tag, t: &Timing) {
+    /// Puts a request at the end of its channel in clock `now`; its place.
+    pub fn push(&mut self, tag: Tag, t: &Timing, tags: &mut Tags) -> u8 {
+        let place = self.take_place();
+        tags[place as usize % PLACES] = tag;
         let ch = &mut self.channels[tag.kind as usize];
         let at = (ch.first as usize + ch.len as usize) % PORT_DEPTH;
-        ch.queue[at] = tag;
+        ch.queue[at] = place;
         ch.len += 1;
         if ch.len == 1 {
-            ch.load_head(self.now, t);
+            ch.load_head(self.now, t, tags);
         }
+        place
     }
 
     /// Processes all clocks before `until`.
-    pub fn run<S: Sink>(&mut self, until: u64, t: &Timing, sink: &mut S) {
-        while self.now < until {
+    pub fn run<S: Sink>(&mut self, until: u64, t: &Timing, tags: &mut Tags, sink: &mut S) {
+        while self.now < until && !sink.done() {
             if self.is_idle() && !self.maintenance {
-                self.skip_idle(until, t, sink);
+                self.skip_idle(until, t, tags, sink);
+                if !t.refresh || self.pulse_at >= until {
+                    self.now = until;
+                    return;
+                }
             }
-            let next = self.next_clock(t);
-            if next >= until {
+            let (first, i) = self.soonest();
+            let full = self.busy & t.machines == t.machines;
+            let port = if full { NEVER } else { self.port_at() };
+            let refresh = self.refresh_at(t);
+            let c = first.min(port).min(refresh).max(self.now);
+            if c >= until {
                 self.now = until;
                 return;
             }
-            self.step(next, t, sink);
+            if c >= self.pulse_end {
+                // What can only be one rule for one machine is not searched for.
+                if port <= c {
+                    if first > c && refresh > c {
+                        self.now = c + 1;
+                        self.accept(c, t, tags, sink);
+                        continue;
+                    }
+                } else if refresh <= c {
+                    if first > c {
+                        self.refresh(c, t, tags, sink);
+                        self.update_all();
+                        // Those that were held may go on in the same clock.
+                        let now = self.soonest().0 <= c;
+                        self.now = if now { c } else { c + 1 };
+                        continue;
+                    }
+                } else if !full || self.port_is_empty() {
+                    self.at[i] = NEVER;
+                    let other = self.soonest().0;
+                    if other > c {
+                        let bound = other.min(port).min(refresh).min(until);
+                        self.alone_until(i, c, bound, t, tags, sink);
+                        continue;
+                    }
+                    self.update(i);
+                }
+            }
+            self.step(c, t, tags, sink);
+        }
+    }
+
+    /// The machine that can act first, and from when on.
+    #[inline]
+    fn soonest(&self) -> (u64, usize) {
+        let key = |i: usize| self.at[i] << 3 | i as u64;
+        let a = key(0).min(key(1)).min(key(2).min(key(3)));
+        let b = key(4).min(key(5)).min(key(6).min(key(7)));
+        let k = a.min(b);
+        (k >> 3, (k & 7) as usize)
+    }
+
+    /// Machine `i` acts in clock `c`, and nothing else can before `bound`.
+    fn alone_until<S: Sink>(
+        &mut self,
+        mut i: usize,
+        mut c: u64,
+        bound: u64,
+        t: &Timing,
+        tags: &Tags,
+        sink: &mut S,
+    ) {
+        loop {
+            let b = bit(i);
+            self.now = c + 1;
+            if self.wait & b != 0 {
+                self.activate_machine(i, c, t, tags, sink);
+            } else if self.column & b != 0 {
+                let waiting = self.writing;
+                let next = self.newer[i];
+                let passes = self.passing & b != 0;
+                self.column_machine(i, c, t, tags, sink);
+                if self.writing != waiting && self.writing != 0 {
+                    // A younger write may go on now.
+                    self.update_all();
+                    return;
+                }
+                if passes {
+                    i = next as usize % MAX_MACHINES;
+                }
+            } else if self.rtp & b != 0 {
+                if self.passing & b != 0 {
+                    let next = self.newer[i] as usize % MAX_MACHINES;
+                    self.hand_over(i, c);
+                    self.now = c;
+                    i = next;
+                } else {
+                    self.precharge_machine(i, c, t, tags, sink);
+                }
+            } else {
+                let next = self.newer[i];
+                self.release(i);
+                if self.maintenance && !self.refreshing && self.marked == 0 {
+                    self.begin_refresh(c, t, tags, sink);
+                    if next != NONE {
+                        self.update(next as usize % MAX_MACHINES);
+                        self.now = c;
+                    }
+                    return;
+                }
+                if next == NONE {
+                    return;
+                }
+                i = next as usize % MAX_MACHINES;
+                // The next machine may be activated in the same clock.
+                self.now = c;
+            }
+            self.update(i);
+            c = self.at[i].max(self.now);
+            if c >= bound || sink.done() {
+                return;
+            }
         }
     }
 
     /// Refreshes that begin and end before `until` in an idle controller, all at once.
-    fn skip_idle<S: Sink>(&mut self, until: u64, t: &Timing, sink: &mut S) {
+    fn skip_idle<S: Sink>(&mut self, until: u64, t: &Timing, tags: &Tags, sink: &mut S) {
         if !t.refresh || self.pulse_at < self.now {
             return;
         }
@@ -360,96 +348,139 @@ impl State {
         if end >= until {
             return;
         }
-        let count = (until - 1 - end) / t.interval + 1;
-        sink.event(Event::Refresh {
-            clock: self.pulse_at,
-            every: t.interval,
-            count,
-        });
+        let rest = until - 1 - end;
+        let count = if rest < t.interval {
+            1
+        } else {
+            rest / t.interval + 1
+        };
+        sink.event(
+            Event::Refresh {
+                clock: self.pulse_at,
+                every: t.interval,
+                count,
+            },
+            tags,
+        );
         let last = self.pulse_at + (count - 1) * t.interval;
         self.pulse_at = last + t.interval;
         self.pulse_end = last + t.pulse;
         self.now = last + t.duration.max(t.pulse) + 1;
     }
 
-    /// The earliest clock from `now` on at which a rule can act.
-    pub fn next_clock(&self, t: &Timing) -> u64 {
-        let now = self.now;
-        let mut next = NEVER;
-        if t.refresh {
-            next = self.pulse_at;
-        }
+    /// Clock from which on the port's heads can be accepted.
+    #[inline]
+    fn port_at(&self) -> u64 {
+        let at = |ch: &Channel| if ch.len > 0 { ch.ready } else { NEVER };
+        at(&self.channels[0]).min(at(&self.channels[1]))
+    }
+
+    /// Clock from which on a rule of refresh can act.
+    #[inline]
+    fn refresh_at(&self, t: &Timing) -> u64 {
+        let mut next = if t.refresh { self.pulse_at } else { NEVER };
         if self.refreshing {
             next = next.min(self.refresh_end);
         }
-        let acting = self.busy & !self.held;
         // A timer within its limit in one clock of a pulse is so in the next.
-        if acting != 0 && now < self.pulse_end {
-            let over = |m: &Machine| {
-                m.ras_end > now + t.ras_limit
-                    || (m.phase == Phase::Rtp && m.ready > now + t.rtp_limit)
+        if self.now < self.pulse_end {
+            let over = |i: usize| {
+                self.ras_end[i] > self.now + t.ras_limit
+                    || (self.rtp & bit(i) != 0 && self.ready[i] > self.now + t.rtp_limit)
             };
-            if Bits(acting).any(|i| over(&self.machines[i])) {
-                return now;
+            if Bits(self.busy & !self.held).any(over) {
+                return self.now;
             }
         }
-        let oldest_write = self.oldest_write();
-        for i in Bits(acting) {
-            let m = &self.machines[i];
-            let at = match m.phase {
-                Phase::Wait if m.tag.hit || m.older != NONE => continue,
-                Phase::Column if m.tag.kind == Kind::Write && oldest_write != i => continue,
-                Phase::Rtp if self.passing & bit(i) != 0 => now,
-                Phase::Rtp => m.ready.max(m.ras_end),
-                _ => m.ready,
-            };
-            next = next.min(at);
-        }
-        if self.busy & t.machines != t.machines {
-            for ch in &self.channels {
-                if ch.len > 0 {
-                    next = next.min(ch.ready);
-                }
+        next
+    }
+
+    /// The earliest clock from `now` on at which a rule can act.
+    pub fn next_clock(&self, t: &Timing) -> u64 {
+        let full = self.busy & t.machines == t.machines;
+        let port = if full { NEVER } else { self.port_at() };
+        let next = self.soonest().0.min(port).min(self.refresh_at(t));
+        next.max(self.now)
+    }
+
+    /// Derives when machine `i` can act.
+    #[inline]
+    fn update(&mut self, i: usize) {
+        let b = bit(i);
+        self.at[i] = if (self.busy & !self.held) & b == 0 {
+            NEVER
+        } else if self.wait & b != 0 {
+            if (self.hit | self.queued) & b != 0 {
+                NEVER
+            } else {
+                self.ready[i]
             }
+        } else if self.column & b != 0 {
+            if self.writes & b != 0 && self.oldest_write() != i {
+                NEVER
+            } else {
+                self.ready[i]
+            }
+        } else if self.rtp & b != 0 {
+            if self.passing & b != 0 {
+                0
+            } else {
+                self.ready[i].max(self.ras_end[i])
+            }
+        } else {
+            self.ready[i]
+        };
+    }
+
+    /// Derives when machines can act.
+    pub fn update_all(&mut self) {
+        for i in Bits(self.busy) {
+            self.update(i);
         }
-        next.max(now)
     }
 
     /// The write that may issue its column; no machine: `MAX_MACHINES`.
     #[inline]
     fn oldest_write(&self) -> usize {
-        Bits(self.writing)
-            .min_by_key(|&i| self.machines[i].order)
+        let w = self.writing;
+        if w & w.wrapping_sub(1) == 0 {
+            return w.trailing_zeros() as usize;
+        }
+        Bits(w)
+            .min_by_key(|&i| self.order[i])
             .unwrap_or(MAX_MACHINES)
     }
 
     /// All rules of clock `c`, in the order of the module documentation.
-    pub fn step<S: Sink>(&mut self, c: u64, t: &Timing, sink: &mut S) {
+    pub fn step<S: Sink>(&mut self, c: u64, t: &Timing, tags: &mut Tags, sink: &mut S) {
         self.now = c + 1;
         if self.busy != 0 {
             self.timers(c);
         }
-        self.refresh(c, t, sink);
+        self.refresh(c, t, tags, sink);
         if self.busy & !self.held != 0 {
-            self.column(c, t, sink);
-            self.precharge(c, t, sink);
-            self.activate(c, t, sink);
+            self.column(c, t, tags, sink);
+            self.precharge(c, t, tags, sink);
+            self.activate(c, t, tags, sink);
         }
-        self.accept(c, t, sink);
+        if self.busy & t.machines != t.machines && !self.port_is_empty() {
+            self.accept(c, t, tags, sink);
+        }
+        self.update_all();
     }
 
     fn timers(&mut self, c: u64) {
-        for i in Bits(self.busy) {
-            let m = &self.machines[i];
-            match m.phase {
-                Phase::Rp if m.ready <= c => self.release(i),
-                Phase::Rtp if self.passing & bit(i) != 0 => self.hand_over(i, c),
-                _ => {}
+        for i in Bits(self.rp) {
+            if self.ready[i] <= c {
+                self.release(i);
             }
+        }
+        for i in Bits(self.rtp & self.passing) {
+            self.hand_over(i, c);
         }
     }
 
-    fn refresh<S: Sink>(&mut self, c: u64, t: &Timing, sink: &mut S) {
+    fn refresh<S: Sink>(&mut self, c: u64, t: &Timing, tags: &Tags, sink: &mut S) {
         if self.refreshing && c >= self.refresh_end {
             self.refreshing = false;
             self.held = 0;
@@ -468,222 +499,250 @@ impl State {
             } else if !self.pending {
                 self.pending = true;
             } else {
-                sink.event(Event::TickLost);
+                sink.event(Event::TickLost, tags);
             }
         }
         if c < self.pulse_end {
             for i in Bits(self.busy) {
-                let m = &mut self.machines[i];
-                m.ras_end = m.ras_end.min(c + t.ras_limit);
-                if m.phase == Phase::Rtp {
-                    m.ready = m.ready.min(c + t.rtp_limit);
+                self.ras_end[i] = self.ras_end[i].min(c + t.ras_limit);
+                if self.rtp & bit(i) != 0 {
+                    self.ready[i] = self.ready[i].min(c + t.rtp_limit);
                 }
             }
         }
         if self.maintenance && !self.refreshing && self.marked == 0 {
-            self.refreshing = true;
-            self.refresh_end = c + t.duration;
-            sink.event(Event::Refresh {
-                clock: c,
-                every: t.interval,
-                count: 1,
-            });
+            self.begin_refresh(c, t, tags, sink);
         }
     }
 
-    /// Oldest machine of `phase` that is ready and accepted by `also`.
+    fn begin_refresh<S: Sink>(&mut self, c: u64, t: &Timing, tags: &Tags, sink: &mut S) {
+        self.refreshing = true;
+        self.refresh_end = c + t.duration;
+        let e = Event::Refresh {
+            clock: c,
+            every: t.interval,
+            count: 1,
+        };
+        sink.event(e, tags);
+    }
+
+    /// Oldest machine of a set that is ready and accepted by `also`.
     #[inline]
-    fn oldest(
-        &self,
-        set: u8,
-        phase: Phase,
-        c: u64,
-        also: impl Fn(&Machine, usize) -> bool,
-    ) -> Option<usize> {
+    fn oldest(&self, set: u8, c: u64, also: impl Fn(usize) -> bool) -> Option<usize> {
         let mut best = None;
-        let mut order = NEVER;
+        let mut order = u64::MAX;
         for i in Bits(set) {
-            let m = &self.machines[i];
-            if m.phase == phase && m.ready <= c && m.order < order && also(m, i) {
+            if self.ready[i] <= c && self.order[i] < order && also(i) {
                 best = Some(i);
-                order = m.order;
+                order = self.order[i];
             }
         }
         best
     }
 
-    #[inline]
-    fn column<S: Sink>(&mut self, c: u64, t: &Timing, sink: &mut S) {
-        let write = self.oldest_write();
-        let may = |m: &Machine, i: usize| m.tag.kind == Kind::Read || i == write;
-        let Some(i) = self.oldest(self.busy, Phase::Column, c, may) else {
+    fn column<S: Sink>(&mut self, c: u64, t: &Timing, tags: &Tags, sink: &mut S) {
+        if self.column == 0 {
             return;
-        };
-        self.writing &= !bit(i);
-        let m = &mut self.machines[i];
-        let rtp = match m.tag.kind {
-            Kind::Read => t.rtp,
-            Kind::Write => {
-                self.dirty |= 1 << m.tag.bank;
-                t.wtp
-            }
-        };
-        m.phase = Phase::Rtp;
-        m.ready = (c + rtp).max(m.ras_end.saturating_sub(1));
-        sink.event(Event::Column {
-            clock: c,
-            tag: m.tag,
-        });
-        if self.passing & bit(i) != 0 {
+        }
+        let write = self.oldest_write();
+        let may = |i: usize| self.writes & bit(i) == 0 || i == write;
+        if let Some(i) = self.oldest(self.column, c, may) {
+            self.column_machine(i, c, t, tags, sink);
+        }
+    }
+
+    #[inline]
+    fn column_machine<S: Sink>(&mut self, i: usize, c: u64, t: &Timing, tags: &Tags, sink: &mut S) {
+        let b = bit(i);
+        let write = self.writes & b != 0;
+        if write {
+            self.writing &= !b;
+            self.dirty |= 1 << self.bank[i];
+        }
+        self.column &= !b;
+        self.rtp |= b;
+        let stay = t.stay[usize::from(write)];
+        self.ready[i] = (c + stay).max(self.ras_end[i].saturating_sub(1));
+        let place = self.place[i];
+        sink.event(Event::Column { clock: c, place }, tags);
+        if self.passing & b != 0 {
             self.hand_over(i, c + 1);
         }
     }
 
+    fn precharge<S: Sink>(&mut self, c: u64, t: &Timing, tags: &Tags, sink: &mut S) {
+        let over = |i: usize| self.ras_end[i] <= c;
+        if let Some(i) = self.oldest(self.rtp & !self.passing, c, over) {
+            self.precharge_machine(i, c, t, tags, sink);
+        }
+    }
+
     #[inline]
-    fn precharge<S: Sink>(&mut self, c: u64, t: &Timing, sink: &mut S) {
-        let over = |m: &Machine, _| m.ras_end <= c;
-        let set = self.busy & !self.passing;
-        let Some(i) = self.oldest(set, Phase::Rtp, c, over) else {
-            return;
-        };
-        let m = &mut self.machines[i];
-        let own = m.tag.bank;
+    fn precharge_machine<S: Sink>(
+        &mut self,
+        i: usize,
+        c: u64,
+        t: &Timing,
+        tags: &Tags,
+        sink: &mut S,
+    ) {
+        let own = self.bank[i];
         let tested = if t.own_bank { own } else { self.newest_bank };
         let slow = t.is_nvmm(tested) && self.dirty >> tested & 1 != 0;
-        m.phase = Phase::Rp;
-        m.ready = c + t.rp + if slow { t.add_rp } else { 0 };
-        sink.event(Event::Precharge {
+        self.rtp &= !bit(i);
+        self.rp |= bit(i);
+        self.ready[i] = c + t.rp + if slow { t.add_rp } else { 0 };
+        let e = Event::Precharge {
             clock: c,
-            tag: m.tag,
+            place: self.place[i],
             dirty: self.dirty >> own & 1 != 0,
-        });
-    }
-
-    #[inline]
-    fn activate<S: Sink>(&mut self, c: u64, t: &Timing, sink: &mut S) {
-        let head = |m: &Machine, _| !m.tag.hit && m.older == NONE;
-        let set = self.busy & !self.held;
-        let Some(i) = self.oldest(set, Phase::Wait, c, head) else {
-            return;
         };
-        let m = &mut self.machines[i];
-        let (mut rcd, mut ras) = (t.rcd, t.ras);
-        if t.is_nvmm(m.tag.bank) {
-            rcd += t.add_rcd;
-            ras += t.add_ras;
+        sink.event(e, tags);
+    }
+
+    fn activate<S: Sink>(&mut self, c: u64, t: &Timing, tags: &Tags, sink: &mut S) {
+        let set = self.wait & !(self.held | self.hit | self.queued);
+        if let Some(i) = self.oldest(set, c, |_| true) {
+            self.activate_machine(i, c, t, tags, sink);
         }
-        m.phase = Phase::Column;
-        m.ready = c + rcd;
-        m.ras_end = c + ras;
-        self.dirty &= !(1 << m.tag.bank);
-        sink.event(Event::Activate {
-            clock: c,
-            tag: m.tag,
-        });
     }
 
     #[inline]
-    fn accept<S: Sink>(&mut self, c: u64, t: &Timing, sink: &mut S) {
-        let free = !self.busy & t.machines;
-        if free == 0 {
-            return;
-        }
+    fn activate_machine<S: Sink>(
+        &mut self,
+        i: usize,
+        c: u64,
+        t: &Timing,
+        tags: &Tags,
+        sink: &mut S,
+    ) {
+        let (rcd, ras) = t.activation(self.bank[i]);
+        self.wait &= !bit(i);
+        self.column |= bit(i);
+        self.ready[i] = c + rcd;
+        self.ras_end[i] = c + ras;
+        self.dirty &= !(1 << self.bank[i]);
+        let place = self.place[i];
+        sink.event(Event::Activate { clock: c, place }, tags);
+    }
+
+    #[inline]
+    fn accept<S: Sink>(&mut self, c: u64, t: &Timing, tags: &mut Tags, sink: &mut S) {
         let mut channel = None;
-        let mut seq = NEVER;
+        let mut seq = u64::MAX;
         for (k, ch) in self.channels.iter().enumerate() {
-            if ch.len > 0 && ch.ready <= c && ch.queue[ch.first as usize].seq < seq {
-                channel = Some(k);
-                seq = ch.queue[ch.first as usize].seq;
+            if ch.len > 0 && ch.ready <= c {
+                let head = ch.head(tags);
+                if head.seq < seq {
+                    channel = Some(k);
+                    seq = head.seq;
+                }
             }
         }
         let Some(k) = channel else { return };
-        let mut tag = self.channels[k].pop(c + 1, t);
-        let i = free.trailing_zeros() as usize;
-        let bank = tag.bank as usize;
+        let place = self.channels[k].pop(c + 1, t, tags);
+        let tag = &mut tags[place as usize % PLACES];
+        let free = !self.busy & t.machines;
+        let i = free.trailing_zeros() as usize % MAX_MACHINES;
+        let b = bit(i);
+        let bank = tag.bank as usize % MAX_BANKS;
         let older = self.newest[bank];
         let mut hit = false;
         if older != NONE {
-            let o = &mut self.machines[older as usize];
-            let open = match o.phase {
-                Phase::Wait | Phase::Column => true,
-                Phase::Rtp => o.ready > c,
-                Phase::Rp => false,
-            };
-            hit = open && o.tag.row == tag.row && self.marked & bit(older as usize) == 0;
-            o.newer = i as u8;
+            let o = older as usize % MAX_MACHINES;
+            let ob = bit(o);
+            let open =
+                (self.wait | self.column) & ob != 0 || self.rtp & ob != 0 && self.ready[o] > c;
+            hit = open && self.row[o] == tag.row && self.marked & ob == 0;
+            self.newer[o] = i as u8;
+            self.queued |= b;
             if hit {
-                self.passing |= bit(older as usize);
+                self.passing |= ob;
+                self.hit |= b;
+                self.update(o);
             }
         }
         tag.hit = hit;
         tag.accepted = c;
-        self.machines[i] = Machine {
-            tag,
-            order: self.next_order,
-            ready: c + t.wait,
-            ras_end: 0,
-            phase: Phase::Wait,
-            older,
-            newer: NONE,
-        };
+        self.ready[i] = c + t.wait;
+        self.ras_end[i] = 0;
+        self.order[i] = self.next_order;
         self.next_order += 1;
+        self.row[i] = tag.row;
+        self.bank[i] = tag.bank;
+        self.place[i] = place;
+        self.newer[i] = NONE;
         self.newest[bank] = i as u8;
         self.newest_bank = tag.bank;
-        self.busy |= bit(i);
+        self.busy |= b;
+        self.wait |= b;
         if self.maintenance {
-            self.held |= bit(i);
+            self.held |= b;
         }
         if tag.kind == Kind::Write {
-            self.writing |= bit(i);
+            self.writes |= b;
+            self.writing |= b;
         }
-        sink.event(Event::Accept(tag));
+        self.update(i);
+        sink.event(Event::Accept { clock: c, place }, tags);
     }
 
     /// Gives the row of machine `i` to the next of its bank, which may issue
     /// its column from clock `from` on.
     fn hand_over(&mut self, i: usize, from: u64) {
-        let ras_end = self.machines[i].ras_end;
-        let next = &mut self.machines[self.machines[i].newer as usize];
-        next.phase = Phase::Column;
-        next.ready = from;
-        next.ras_end = ras_end;
+        let next = self.newer[i] as usize % MAX_MACHINES;
+        self.wait &= !bit(next);
+        self.column |= bit(next);
+        self.ready[next] = from;
+        self.ras_end[next] = self.ras_end[i];
         self.release(i);
     }
 
+    #[inline]
     fn release(&mut self, i: usize) {
-        let Machine { newer, tag, .. } = self.machines[i];
+        let newer = self.newer[i];
         if newer == NONE {
-            self.newest[tag.bank as usize] = NONE;
+            self.newest[self.bank[i] as usize % MAX_BANKS] = NONE;
         } else {
-            self.machines[newer as usize].older = NONE;
+            self.queued &= !bit(newer as usize % MAX_MACHINES);
         }
+        self.used &= !(1 << (self.place[i] % PLACES as u8));
+        self.at[i] = NEVER;
         let keep = !bit(i);
         self.busy &= keep;
+        self.rtp &= keep;
+        self.rp &= keep;
+        self.queued &= keep;
+        self.hit &= keep;
+        self.writes &= keep;
         self.marked &= keep;
         self.passing &= keep;
     }
 }
 
 impl Channel {
+    #[inline]
+    fn head<'a>(&self, tags: &'a Tags) -> &'a Tag {
+        &tags[self.queue[self.first as usize % PORT_DEPTH] as usize % PLACES]
+    }
+
     /// Loads the hold of the request that has come to the head in clock `c`.
-    fn load_head(&mut self, c: u64, t: &Timing) {
-        let tag = &self.queue[self.first as usize];
-        let hold = if t.is_nvmm(tag.bank) {
-            t.hold[tag.kind as usize]
-        } else {
-            0
-        };
+    #[inline]
+    fn load_head(&mut self, c: u64, t: &Timing, tags: &Tags) {
+        let tag = self.head(tags);
+        let hold = t.hold_of(tag.kind, tag.bank);
         self.came = c;
         self.ready = c + hold;
     }
 
-    fn pop(&mut self, c: u64, t: &Timing) -> Tag {
-        let tag = self.queue[self.first as usize];
+    #[inline]
+    fn pop(&mut self, c: u64, t: &Timing, tags: &Tags) -> u8 {
+        let place = self.queue[self.first as usize % PORT_DEPTH];
         self.first = (self.first + 1) % PORT_DEPTH as u8;
         self.len -= 1;
         if self.len > 0 {
-            self.load_head(c, t);
+            self.load_head(c, t, tags);
         }
-        tag
+        place
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::engine::Tags;
 use crate::request::Kind;
 use crate::units::Ps;
 
@@ -56,21 +57,39 @@ pub(crate) struct Tag {
     pub hit: bool,
 }
 
-/// Engine events; a superset of [`Command`].
+impl Tag {
+    pub const EMPTY: Tag = Tag {
+        id: 0,
+        seq: 0,
+        arrival: Ps(0),
+        accepted: 0,
+        row: 0,
+        bank: 0,
+        bytes: 0,
+        kind: Kind::Read,
+        sync: false,
+        hit: false,
+    };
+}
+
+/// Engine events; a superset of [`Command`]. Requests are named by the place of their tag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    Accept(Tag),
+    Accept {
+        clock: u64,
+        place: u8,
+    },
     Activate {
         clock: u64,
-        tag: Tag,
+        place: u8,
     },
     Column {
         clock: u64,
-        tag: Tag,
+        place: u8,
     },
     Precharge {
         clock: u64,
-        tag: Tag,
+        place: u8,
         dirty: bool,
     },
     /// `count` refreshes, the first at `clock`, then every `every` clocks.
@@ -85,31 +104,31 @@ pub(crate) enum Event {
 
 impl Event {
     /// Calls `f` with each command of the event.
-    pub fn commands(&self, mut f: impl FnMut(Command)) {
-        let one = |op, clock, tag: &Tag| Command {
-            clock,
-            op,
-            bank: tag.bank,
-            row: tag.row,
-            seq: tag.seq,
+    pub fn commands(&self, tags: &Tags, mut f: impl FnMut(Command)) {
+        let mut one = |op, clock, place: u8| {
+            let tag = &tags[usize::from(place)];
+            f(Command {
+                clock,
+                op,
+                bank: tag.bank,
+                row: tag.row,
+                seq: tag.seq,
+            });
         };
-        match self {
-            Event::Accept(tag) => f(one(Op::Accept, tag.accepted, tag)),
-            Event::Activate { clock, tag } => f(one(Op::Activate, *clock, tag)),
-            Event::Column { clock, tag } => {
-                let op = match tag.kind {
-                    Kind::Read => Op::Read,
-                    Kind::Write => Op::Write,
-                };
-                f(one(op, *clock, tag));
-            }
-            Event::Precharge { clock, tag, .. } => f(one(Op::Precharge, *clock, tag)),
+        match *self {
+            Event::Accept { clock, place } => one(Op::Accept, clock, place),
+            Event::Activate { clock, place } => one(Op::Activate, clock, place),
+            Event::Column { clock, place } => match tags[usize::from(place)].kind {
+                Kind::Read => one(Op::Read, clock, place),
+                Kind::Write => one(Op::Write, clock, place),
+            },
+            Event::Precharge { clock, place, .. } => one(Op::Precharge, clock, place),
             Event::Refresh {
                 clock,
                 every,
                 count,
             } => {
-                for i in 0..*count {
+                for i in 0..count {
                     f(Command {
                         clock: clock + i * every,
                         op: Op::Refresh,
@@ -126,5 +145,11 @@ impl Event {
 
 /// Receiver of engine events, resolved at compile time.
 pub(crate) trait Sink {
-    fn event(&mut self, e: Event);
+    fn event(&mut self, e: Event, tags: &Tags);
+
+    /// Whether to stop behind the clock of the last event.
+    #[inline]
+    fn done(&self) -> bool {
+        false
+    }
 }

@@ -67,57 +67,80 @@
 //! [`Controller::drain`] are the asynchronous form, [`Controller::access`] is
 //! the synchronous one for blocking cores. Both may be mixed.
 
+mod divide;
 mod engine;
 mod event;
+mod foresee;
 mod model;
 #[cfg(test)]
 mod reference;
+mod saved;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod timing;
 
+pub use divide::Divider;
 pub use event::{Command, Op};
 pub use snapshot::Snapshot;
 
-use engine::{State, Timing};
+use engine::{State, Tags, NO_TAGS};
 use event::{Event, Sink, Tag};
+use foresee::Alone;
+use timing::Timing;
 
 use crate::error::Error;
+use crate::mapping::MAX_BANKS;
 use crate::params::{BoardParams, Method};
 use crate::request::{Completion, Kind, Request, Submit};
-use crate::stats::{Change, Region, Stats};
+use crate::stats::{Change, Counters, Region, Stats};
 use crate::units::Ps;
-
-/// Events kept of a look-ahead; a longer one is simulated again when committed.
-const AHEAD_EVENTS: usize = 24;
 
 /// The controller with its memory's timing. See the [module](self) for the rules.
 #[derive(Clone, Debug)]
 pub struct Controller {
     params: BoardParams,
     timing: Timing,
+    /// As of the clock advanced to, unless `ahead` has a state to go back to.
     state: State,
+    tags: Tags,
+    /// Division by the clock's period.
+    period: Divider,
     /// Latest arrival or advance; earlier times are treated as this.
     latest: Ps,
     next_seq: u64,
+    /// A request that is alone: it stands here and nowhere in `state`.
+    alone: Option<Lone>,
     ahead: Ahead,
     out: Out,
 }
 
-/// A simulated future of `Controller::state`, valid as long as nothing is
-/// submitted or changed before `state.now`.
+/// A request that meets nothing in the controller, as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Lone {
+    tag: Tag,
+    life: Alone,
+    done_at: Ps,
+}
+
+/// A simulated future, valid as long as nothing is submitted or changed
+/// before `Controller::state.now`.
 #[derive(Clone, Debug)]
 struct Ahead {
     valid: bool,
-    state: State,
-    events: [Event; AHEAD_EVENTS],
-    len: usize,
+    /// The state from which it began.
+    from: State,
+    events: Vec<Event>,
 }
 
 /// Where committed events go.
 #[derive(Clone, Debug)]
 struct Out {
+    /// Without what is in `banks` and `refreshes`.
     stats: Stats,
+    counters: [Counters; MAX_BANKS],
+    refreshes: u64,
+    last_bank: Option<u8>,
     period: Ps,
     read_data: u64,
     response: u64,
@@ -145,11 +168,69 @@ impl Out {
         }
     }
 
+    /// The statistics with all that has been counted.
+    fn counted(&self) -> Stats {
+        let mut s = self.stats.clone();
+        s.add_banks(&self.counters, self.first_nvmm.into());
+        let nvmm = self.first_nvmm < self.banks;
+        s.add_refreshes(self.refreshes, self.first_nvmm > 0, nvmm);
+        s.last_bank = self.last_bank;
+        s
+    }
+
+    /// Makes them the statistics; to be called before regions change.
+    fn count(&mut self) {
+        self.stats = self.counted();
+        self.counters = Default::default();
+        self.refreshes = 0;
+    }
+
     #[inline]
-    fn complete(&mut self, tag: &Tag, region: Region, clock: u64) {
+    fn counters(&mut self, bank: u8) -> &mut Counters {
+        &mut self.counters[usize::from(bank) % MAX_BANKS]
+    }
+
+    #[inline]
+    fn accept(&mut self, tag: &Tag) {
+        let switched = self.last_bank.is_some_and(|b| b != tag.bank);
+        self.last_bank = Some(tag.bank);
+        let c = self.counters(tag.bank);
+        match tag.kind {
+            Kind::Read => {
+                c.reads += 1;
+                c.read_bytes += u64::from(tag.bytes);
+            }
+            Kind::Write => {
+                c.writes += 1;
+                c.write_bytes += u64::from(tag.bytes);
+            }
+        }
+        c.row_hits += u64::from(tag.hit);
+        c.bank_switches += u64::from(switched);
+    }
+
+    #[inline]
+    fn precharge(&mut self, bank: u8, dirty: bool) {
+        let c = self.counters(bank);
+        c.precharges_dirty += u64::from(dirty);
+        c.precharges_clean += u64::from(!dirty);
+    }
+
+    #[inline]
+    fn latency(&mut self, tag: &Tag, done_at: Ps) {
+        let region = self.region(tag.bank);
+        let r = &mut self.stats.regions[region as usize];
+        let h = match tag.kind {
+            Kind::Read => &mut r.read_latency,
+            Kind::Write => &mut r.write_latency,
+        };
+        h.add(done_at.saturating_sub(tag.arrival));
+    }
+
+    #[inline]
+    fn complete(&mut self, tag: &Tag, clock: u64) {
         let done_at = Ps::of_clock(clock, self.period);
-        self.stats
-            .latency(region, tag.kind, done_at.saturating_sub(tag.arrival));
+        self.latency(tag, done_at);
         if !tag.sync {
             self.done.push(Completion {
                 id: tag.id,
@@ -160,75 +241,81 @@ impl Out {
             });
         }
     }
+
+    /// The whole life of a request alone.
+    #[inline]
+    fn lone(&mut self, r: &Lone) {
+        self.accept(&r.tag);
+        self.counters(r.tag.bank).activations += 1;
+        self.precharge(r.tag.bank, r.tag.kind == Kind::Write);
+        self.latency(&r.tag, r.done_at);
+    }
 }
 
 impl Sink for Out {
     #[inline]
-    fn event(&mut self, e: Event) {
+    fn event(&mut self, e: Event, tags: &Tags) {
+        let tag = |place: u8| &tags[usize::from(place) % NO_TAGS.len()];
         match e {
-            Event::Accept(tag) => {
-                let r = self.region(tag.bank);
-                self.stats.accept(r, tag.bank, tag.kind, tag.bytes, tag.hit);
+            Event::Accept { place, .. } => {
+                let tag = tag(place);
+                self.accept(tag);
                 if tag.kind == Kind::Write {
-                    self.complete(&tag, r, tag.accepted + self.response);
+                    self.complete(tag, tag.accepted + self.response);
                 }
             }
-            Event::Activate { tag, .. } => {
-                self.stats.activate(self.region(tag.bank), tag.bank);
+            Event::Activate { place, .. } => {
+                self.counters(tag(place).bank).activations += 1;
             }
-            Event::Column { clock, tag } => {
+            Event::Column { clock, place } => {
+                let tag = tag(place);
                 if tag.kind == Kind::Read {
-                    self.complete(&tag, self.region(tag.bank), clock + self.read_data);
+                    self.complete(tag, clock + self.read_data);
                 }
             }
-            Event::Precharge { tag, dirty, .. } => {
-                let r = self.region(tag.bank);
-                self.stats.precharge(r, tag.bank, dirty);
-            }
-            Event::Refresh { count, .. } => {
-                let nvmm = self.first_nvmm < self.banks;
-                self.stats.refresh(count, self.first_nvmm > 0, nvmm);
-            }
+            Event::Precharge { place, dirty, .. } => self.precharge(tag(place).bank, dirty),
+            Event::Refresh { count, .. } => self.refreshes += count,
             Event::TickLost => self.stats.refresh_ticks_lost += 1,
         }
         if let Some(log) = &mut self.log {
-            e.commands(|c| log.push(c));
+            e.commands(tags, |c| log.push(c));
         }
     }
 }
 
 /// Keeps the events of a look-ahead and watches for the end of one request.
 struct Watch<'a> {
-    events: &'a mut [Event; AHEAD_EVENTS],
-    len: usize,
-    seq: u64,
+    events: &'a mut Vec<Event>,
+    place: u8,
     kind: Kind,
     end: Option<u64>,
 }
 
 impl Sink for Watch<'_> {
     #[inline]
-    fn event(&mut self, e: Event) {
-        match e {
-            Event::Column { clock, tag } if tag.seq == self.seq && self.kind == Kind::Read => {
+    fn event(&mut self, e: Event, _: &Tags) {
+        match (e, self.kind) {
+            (Event::Column { clock, place }, Kind::Read) if place == self.place => {
                 self.end = Some(clock);
             }
-            Event::Accept(tag) if tag.seq == self.seq && self.kind == Kind::Write => {
-                self.end = Some(tag.accepted);
+            (Event::Accept { clock, place }, Kind::Write) if place == self.place => {
+                self.end = Some(clock);
             }
             _ => {}
         }
-        if let Some(slot) = self.events.get_mut(self.len) {
-            *slot = e;
-        }
-        self.len += 1;
+        self.events.push(e);
+    }
+
+    #[inline]
+    fn done(&self) -> bool {
+        self.end.is_some()
     }
 }
 
 /// Ignores everything.
 struct Nothing;
 impl Sink for Nothing {
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, _: Event, _: &Tags) {}
 }
 
 impl Controller {
@@ -239,6 +326,9 @@ impl Controller {
         let state = State::new(&timing);
         let mut out = Out {
             stats: Stats::new(Ps::ZERO, &params),
+            counters: Default::default(),
+            refreshes: 0,
+            last_bank: None,
             period: params.clock,
             read_data: 0,
             response: 0,
@@ -251,10 +341,12 @@ impl Controller {
         Ok(Controller {
             ahead: Ahead {
                 valid: false,
-                state,
-                events: [Event::TickLost; AHEAD_EVENTS],
-                len: 0,
+                from: state,
+                events: Vec::new(),
             },
+            alone: None,
+            tags: NO_TAGS,
+            period: Divider::new(params.clock.0),
             params,
             timing,
             state,
@@ -286,7 +378,7 @@ impl Controller {
 
     /// Keeps every command from now on, or stops and forgets them.
     pub fn set_logging(&mut self, on: bool) {
-        self.ahead.valid = false;
+        self.go_back();
         self.out.log = on.then(Vec::new);
     }
 
@@ -305,20 +397,23 @@ impl Controller {
     pub fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
         self.check(at, r.addr, r.bytes)?;
         let at = self.arrive(at);
+        self.go_back();
         if !self.state.has_room(r.kind) {
             return Ok(Submit::Busy(self.room_at(r.kind)));
         }
-        self.push(at, r, false);
+        let tag = self.tag(at, r, false);
+        self.state.push(tag, &self.timing, &mut self.tags);
         Ok(Submit::Accepted)
     }
 
     /// The time to advance to so that something can have happened; `None`
     /// when no request is under way.
     pub fn next_event(&self) -> Option<Ps> {
-        if self.state.is_idle() {
+        let state = self.committed().0;
+        if state.is_idle() {
             return None;
         }
-        let next = self.state.next_clock(&self.timing);
+        let next = state.next_clock(&self.timing);
         Some(Ps::of_clock(next + 1, self.params.clock))
     }
 
@@ -349,27 +444,44 @@ impl Controller {
     pub fn access(&mut self, at: Ps, addr: u64, kind: Kind, bytes: u32) -> Result<Ps, Error> {
         self.check(at, addr, bytes)?;
         let at = self.arrive(at);
+        self.go_back();
         while !self.state.has_room(kind) {
             let room = self.room_at(kind);
             self.arrive(room);
         }
         let id = self.next_seq;
-        let seq = self.push(
-            at,
-            Request {
-                id,
-                addr,
-                kind,
-                bytes,
-            },
-            true,
-        );
-        let clock = self.look_ahead(seq, kind);
-        let more = match kind {
-            Kind::Read => self.timing.read_data,
-            Kind::Write => self.timing.response,
+        let r = Request {
+            id,
+            addr,
+            kind,
+            bytes,
         };
-        Ok(Ps::of_clock(clock + more, self.params.clock))
+        let tag = self.tag(at, r, true);
+        let done = |clock: u64, t: &Timing, period: Ps| {
+            let more = match kind {
+                Kind::Read => t.read_data,
+                Kind::Write => t.response,
+            };
+            Ps::of_clock(clock + more, period)
+        };
+        let period = self.params.clock;
+        if let Some(life) = self.state.alone(kind, tag.bank, &self.timing) {
+            if self.out.log.is_none() {
+                let clock = match kind {
+                    Kind::Read => life.column,
+                    Kind::Write => life.accept,
+                };
+                let done_at = done(clock, &self.timing, period);
+                self.alone = Some(Lone { tag, life, done_at });
+                return Ok(done_at);
+            }
+        }
+        let place = self.state.push(tag, &self.timing, &mut self.tags);
+        let clock = match self.state.foresee(&tag, &self.timing) {
+            Some(clock) => clock,
+            None => self.look_ahead(place, kind),
+        };
+        Ok(done(clock, &self.timing, period))
     }
 
     /// Selects a method from the clock edge at or after `at` on.
@@ -413,12 +525,13 @@ impl Controller {
             return Err(Error::TooLate(at));
         }
         self.arrive(at);
+        self.go_back();
+        self.out.count();
         let effective = Ps::of_clock(self.state.now, self.params.clock);
         record_changes(&mut self.out.stats, effective, &self.params, &params);
         let timing = Timing::new(&params);
         let restart = params.refresh.enabled && !self.params.refresh.enabled;
-        self.state.change(&timing, restart);
-        self.ahead.valid = false;
+        self.state.change(&timing, restart, &self.tags);
         self.out.digest(&params, &timing);
         self.out.stats.method = params.method;
         self.timing = timing;
@@ -434,9 +547,10 @@ impl Controller {
             log: None,
             ..self.out.clone()
         };
-        let clock = self.clock_for(at);
-        let mut state = self.state;
-        state.run(clock, &self.timing, &mut out);
+        let clock = self.period.div_ceil(at.max(self.latest).0);
+        let (mut state, mut tags) = self.committed();
+        state.run(clock, &self.timing, &mut tags, &mut out);
+        out.count();
         out.stats.to = self.latest.max(at);
         out.stats
     }
@@ -447,7 +561,9 @@ impl Controller {
             return Err(Error::TooLate(at));
         }
         let at = self.arrive(at);
+        self.out.count();
         self.out.stats = Stats::new(at, &self.params);
+        self.out.last_bank = None;
         Ok(())
     }
 
@@ -458,7 +574,8 @@ impl Controller {
         while let Some(t) = self.next_event() {
             self.advance_to(t)?;
         }
-        Ok(Ps::of_clock(self.state.now, self.params.clock).max(at))
+        let now = self.committed().0.now;
+        Ok(Ps::of_clock(now, self.params.clock).max(at))
     }
 
     fn check(&self, at: Ps, addr: u64, bytes: u32) -> Result<(), Error> {
@@ -478,41 +595,78 @@ impl Controller {
         Ok(())
     }
 
-    #[inline]
-    fn clock_for(&self, at: Ps) -> u64 {
-        at.max(self.latest).clocks_ceil(self.params.clock)
-    }
-
     /// Advances to the clock of an arrival and returns its time.
     #[inline]
     fn arrive(&mut self, at: Ps) -> Ps {
         self.latest = self.latest.max(at);
-        let clock = self.latest.clocks_ceil(self.params.clock);
+        let clock = self.period.div_ceil(self.latest.0);
         self.commit(clock);
         self.latest
     }
 
-    /// Processes all clocks before `clock`; uses what has been looked ahead.
+    /// Processes all clocks before `clock`; uses what is known of them.
+    #[inline]
     fn commit(&mut self, clock: u64) {
-        if clock <= self.state.now {
-            return;
-        }
-        if self.ahead.valid && self.ahead.state.now <= clock {
-            self.state = self.ahead.state;
-            for e in &self.ahead.events[..self.ahead.len] {
-                self.out.event(*e);
+        if let Some(r) = &self.alone {
+            if clock > r.life.end {
+                self.state.after_alone(r.tag.kind, r.tag.bank, r.life.end);
+                self.out.lone(r);
+                self.alone = None;
+            } else if clock > self.state.now {
+                self.go_back();
+            } else {
+                return;
+            }
+        } else if self.ahead.valid {
+            if clock >= self.state.now {
+                self.ahead.valid = false;
+                for e in &self.ahead.events {
+                    self.out.event(*e, &self.tags);
+                }
+            } else if clock > self.ahead.from.now {
+                self.go_back();
+            } else {
+                return;
             }
         }
-        self.ahead.valid = false;
-        self.state.run(clock, &self.timing, &mut self.out);
+        if clock > self.state.now {
+            let (t, tags) = (&self.timing, &mut self.tags);
+            self.state.run(clock, t, tags, &mut self.out);
+        }
     }
 
-    fn push(&mut self, at: Ps, r: Request, sync: bool) -> u64 {
+    /// Gives up what was foreseen: `state` is that of the clock advanced to,
+    /// with all requests in it.
+    #[inline]
+    fn go_back(&mut self) {
+        if let Some(r) = self.alone.take() {
+            self.state.push(r.tag, &self.timing, &mut self.tags);
+        }
+        if std::mem::take(&mut self.ahead.valid) {
+            self.state = self.ahead.from;
+        }
+    }
+
+    /// The state of the clock advanced to, with all requests in it.
+    fn committed(&self) -> (State, Tags) {
+        let mut state = if self.ahead.valid {
+            self.ahead.from
+        } else {
+            self.state
+        };
+        let mut tags = self.tags;
+        if let Some(r) = &self.alone {
+            state.push(r.tag, &self.timing, &mut tags);
+        }
+        (state, tags)
+    }
+
+    #[inline]
+    fn tag(&mut self, at: Ps, r: Request, sync: bool) -> Tag {
         let place = self.params.mapping.decode(r.addr);
         let seq = self.next_seq;
         self.next_seq += 1;
-        self.ahead.valid = false;
-        let tag = Tag {
+        Tag {
             id: r.id,
             seq,
             arrival: at,
@@ -523,29 +677,26 @@ impl Controller {
             kind: r.kind,
             sync,
             hit: false,
-        };
-        self.state.push(tag, &self.timing);
-        seq
+        }
     }
 
-    /// Simulates a copy until the request `seq` has its column (read) or is
-    /// accepted (write); returns that clock.
-    fn look_ahead(&mut self, seq: u64, kind: Kind) -> u64 {
+    /// Simulates until a request has its column (read) or is accepted (write);
+    /// returns that clock.
+    fn look_ahead(&mut self, place: u8, kind: Kind) -> u64 {
         let ahead = &mut self.ahead;
-        ahead.state = self.state;
+        ahead.valid = true;
+        ahead.from = self.state;
+        ahead.events.clear();
         let mut watch = Watch {
             events: &mut ahead.events,
-            len: 0,
-            seq,
+            place,
             kind,
             end: None,
         };
+        let (t, tags) = (&self.timing, &mut self.tags);
         loop {
-            let next = ahead.state.next_clock(&self.timing);
-            ahead.state.step(next, &self.timing, &mut watch);
+            self.state.run(u64::MAX >> 4, t, tags, &mut watch);
             if let Some(clock) = watch.end {
-                ahead.len = watch.len;
-                ahead.valid = watch.len <= AHEAD_EVENTS;
                 return clock;
             }
         }
@@ -553,10 +704,10 @@ impl Controller {
 
     /// When a full channel has room again, if nothing else is submitted.
     fn room_at(&self, kind: Kind) -> Ps {
-        let mut copy = self.state;
+        let (mut copy, mut tags) = self.committed();
         while !copy.has_room(kind) {
             let next = copy.next_clock(&self.timing);
-            copy.step(next, &self.timing, &mut Nothing);
+            copy.step(next, &self.timing, &mut tags, &mut Nothing);
         }
         Ps::of_clock(copy.now, self.params.clock)
     }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::{State, Timing};
+use super::saved::Saved;
+use super::timing::Timing;
 use super::Controller;
 use crate::error::Error;
 use crate::params::BoardParams;
@@ -19,7 +20,7 @@ const VERSION: u32 = 1;
 pub struct Snapshot {
     version: u32,
     params: BoardParams,
-    state: State,
+    state: Saved,
     latest: Ps,
     next_seq: u64,
     stats: Stats,
@@ -29,13 +30,14 @@ pub struct Snapshot {
 impl Controller {
     /// The controller as data.
     pub fn save(&self) -> Snapshot {
+        let (state, tags) = self.committed();
         Snapshot {
             version: VERSION,
             params: self.params.clone(),
-            state: self.state,
+            state: Saved::new(&state, &tags),
             latest: self.latest,
             next_seq: self.next_seq,
-            stats: self.out.stats.clone(),
+            stats: self.out.counted(),
             done: self.out.done.clone(),
         }
     }
@@ -63,10 +65,11 @@ impl Controller {
         if !sane(serde_json::to_value(s.state)) || !sane(serde_json::to_value(&s.stats)) {
             return fail("a number beyond 2^62");
         }
-        c.state = s.state;
+        c.state = s.state.load(&c.timing, &mut c.tags);
         c.latest = s.latest;
         c.next_seq = s.next_seq;
         c.out.stats = s.stats;
+        c.out.last_bank = c.out.stats.last_bank;
         c.out.done = s.done;
         Ok(c)
     }

@@ -208,7 +208,7 @@ proptest! {
             let r = request(s, 0);
             let t = c.access(at, r.addr, r.kind, r.bytes).unwrap();
             told.push((at, t));
-            at = at.max(Ps::of_clock(c.state.now, p.clock));
+            at = at.max(Ps::of_clock(c.committed().0.now, p.clock));
             if peek {
                 let now = c.stats(at);
                 prop_assert_eq!(now.total().requests() <= told.len() as u64, true);
@@ -236,6 +236,54 @@ proptest! {
                 prop_assert_eq!(*t, d.done_at);
             }
         }
+    }
+
+    /// What is known without simulating equals what is simulated: with a log,
+    /// nothing is taken for granted. Cores wait for their requests, or do not.
+    #[test]
+    fn knowing_equals_simulating(
+        p in params(),
+        steps in prop::collection::vec(step(), 1..80),
+        cores in 1..5usize,
+        peek in prop::option::of(0..3_000_000u64),
+    ) {
+        let mut a = Controller::new(p.clone()).unwrap();
+        a.set_logging(true);
+        let mut b = Controller::new(p.clone()).unwrap();
+        let mut at = vec![Ps::ZERO; cores];
+        for s in &steps {
+            let i = (0..cores).min_by_key(|&i| at[i]).unwrap();
+            let now = at[i] + Ps(s.gap % 1_000_000);
+            if let Some(method) = s.method {
+                prop_assert_eq!(a.set_method(now, method), b.set_method(now, method));
+            }
+            let r = request(s, 0);
+            if s.gap % 7 == 6 {
+                prop_assert_eq!(a.submit(now, r), b.submit(now, r));
+                continue;
+            }
+            let t = a.access(now, r.addr, r.kind, r.bytes).unwrap();
+            prop_assert_eq!(t, b.access(now, r.addr, r.kind, r.bytes).unwrap());
+            at[i] = t;
+            if let Some(more) = peek {
+                let then = now + Ps(more);
+                prop_assert_eq!(a.stats(then), b.stats(then));
+                prop_assert_eq!(a.next_event(), b.next_event());
+            }
+            if s.gap % 11 == 10 {
+                prop_assert_eq!(a.advance_to(t), b.advance_to(t));
+            }
+        }
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        prop_assert_eq!(a.finish(Ps::ZERO), b.finish(Ps::ZERO));
+        a.drain(&mut x);
+        b.drain(&mut y);
+        prop_assert_eq!(x, y);
+        prop_assert_eq!(a.stats(Ps::ZERO), b.stats(Ps::ZERO));
+        prop_assert_eq!(
+            serde_json::to_string(&a.save()).unwrap(),
+            serde_json::to_string(&b.save()).unwrap()
+        );
     }
 
     /// Saved as text and restored between any two requests: nothing changes.

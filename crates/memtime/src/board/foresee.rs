@@ -1,0 +1,108 @@
+//! What can be said of a request without simulating: the common cases of
+//! cores that wait for each of their misses.
+
+use super::engine::{bit, Bits, State, MAX_MACHINES, NONE};
+use super::event::Tag;
+use super::timing::Timing;
+use crate::mapping::MAX_BANKS;
+use crate::request::Kind;
+
+/// The life of a request that meets no other and no refresh, in clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alone {
+    pub accept: u64,
+    pub column: u64,
+    /// The machine is idle again.
+    pub end: u64,
+}
+
+impl State {
+    /// The life of a request that comes in clock `now`, if nothing is under
+    /// way and it ends before anything else can begin.
+    #[inline]
+    pub fn alone(&self, kind: Kind, bank: u8, t: &Timing) -> Option<Alone> {
+        if !self.is_idle() || self.maintenance || self.now < self.pulse_end {
+            return None;
+        }
+        let accept = self.now + t.hold_of(kind, bank);
+        let (rcd, ras) = t.activation(bank);
+        let activate = accept + t.wait;
+        let column = activate + rcd;
+        let ras_end = activate + ras;
+        let rtp = column + t.stay[kind as usize];
+        let precharge = rtp.max(ras_end);
+        // The bank tested is its own: it is the newest request, too.
+        let slow = kind == Kind::Write && t.is_nvmm(bank);
+        let end = precharge + t.rp + if slow { t.add_rp } else { 0 };
+        let free = !t.refresh || end < self.pulse_at;
+        free.then_some(Alone {
+            accept,
+            column,
+            end,
+        })
+    }
+
+    /// What the life of a request [alone](Self::alone) leaves behind.
+    #[inline]
+    pub fn after_alone(&mut self, kind: Kind, bank: u8, end: u64) {
+        self.now = end + 1;
+        self.next_order += 1;
+        self.newest_bank = bank;
+        let dirty = u16::from(kind == Kind::Write) << bank;
+        self.dirty = self.dirty & !(1 << bank) | dirty;
+    }
+
+    /// When the only request at the port is accepted (write) or has its column
+    /// (read), where that follows without simulation.
+    #[inline]
+    pub fn foresee(&self, tag: &Tag, t: &Timing) -> Option<u64> {
+        let mine = &self.channels[tag.kind as usize];
+        let alone = self.channels[0].len + self.channels[1].len == 1;
+        if !alone || self.busy & t.machines == t.machines {
+            return None;
+        }
+        let accept = mine.ready.max(self.now);
+        if tag.kind == Kind::Write {
+            return Some(accept);
+        }
+        let undisturbed = !self.maintenance && self.now >= self.pulse_end;
+        if !undisturbed || (t.refresh && accept >= self.pulse_at) {
+            return None;
+        }
+        // Machines that wait for others' progress, in unknown clocks.
+        if self.wait & (self.queued | self.hit) != 0
+            || self.writing & self.writing.wrapping_sub(1) != 0
+        {
+            return None;
+        }
+        let older = self.newest[tag.bank as usize % MAX_BANKS];
+        let column = if older == NONE {
+            let activate = accept + t.wait;
+            // Those that were accepted earlier are ready in other clocks.
+            if u64::from(self.wait.count_ones()) > activate - self.now {
+                return None;
+            }
+            activate + t.activation(tag.bank).0
+        } else {
+            let o = older as usize % MAX_MACHINES;
+            let open = self.rtp & bit(o) != 0 && self.ready[o] > accept;
+            if !open || self.row[o] != tag.row || self.marked & bit(o) != 0 {
+                return None;
+            }
+            accept + 1
+        };
+        // Others' columns within the few clocks by which machines can delay one another.
+        const NEAR: u64 = 2 * MAX_MACHINES as u64;
+        let near = |c: u64| c <= column && column < c + NEAR;
+        for i in Bits(self.column | self.wait) {
+            let mut c = self.ready[i].max(self.now);
+            if self.wait & bit(i) != 0 {
+                c += t.activation(self.bank[i]).0;
+            }
+            if near(c) {
+                return None;
+            }
+        }
+        Some(column)
+    }
+}

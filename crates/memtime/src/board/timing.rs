@@ -1,0 +1,95 @@
+//! Parameters in the engine's units.
+
+use crate::params::{BoardParams, Method, RpTest};
+use crate::request::Kind;
+
+/// Parameters in the form the engine uses: clocks, and the method resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct Timing {
+    pub wait: u64,
+    pub rcd: u64,
+    pub ras: u64,
+    /// Column to the end of the row's stay (tRTP, tWTP), by kind.
+    pub stay: [u64; 2],
+    pub rp: u64,
+    pub read_data: u64,
+    pub response: u64,
+    pub add_rcd: u64,
+    pub add_ras: u64,
+    pub add_rp: u64,
+    pub hold: [u64; 2],
+    pub nvmm: u16,
+    pub own_bank: bool,
+    pub machines: u8,
+    pub refresh: bool,
+    pub interval: u64,
+    pub first_pulse: u64,
+    pub pulse: u64,
+    pub ras_limit: u64,
+    pub rtp_limit: u64,
+    pub duration: u64,
+}
+
+impl Timing {
+    /// From validated parameters.
+    pub fn new(p: &BoardParams) -> Timing {
+        let clocks = |t: crate::units::Ps| t.clocks_ceil(p.clock);
+        let fine = matches!(p.method, Method::Fine | Method::Extended);
+        let coarse = p.method == Method::Coarse;
+        let when = |on: bool, n: u64| if on { n } else { 0 };
+        let (t, r, d) = (&p.timing, &p.refresh, &p.delays);
+        let first = (p.nvmm_base >> p.mapping.bank.low) as usize;
+        let nvmm = (first..p.mapping.banks()).fold(0u16, |m, b| m | 1 << b);
+        let mut hold = [0; 2];
+        hold[Kind::Read as usize] = when(coarse, clocks(d.coarse_read));
+        hold[Kind::Write as usize] = when(coarse, clocks(d.coarse_write));
+        Timing {
+            wait: t.wait.0.into(),
+            rcd: t.rcd.0.into(),
+            ras: t.ras.0.into(),
+            stay: [t.rtp.0.into(), t.wtp.0.into()],
+            rp: t.rp.0.into(),
+            read_data: u64::from(t.cl.0) + u64::from(t.data.0),
+            response: t.response.0.into(),
+            add_rcd: when(fine, clocks(d.trcd)),
+            add_ras: when(p.method == Method::Extended, clocks(d.tras)),
+            add_rp: when(fine, clocks(d.trp)),
+            hold,
+            nvmm,
+            own_bank: p.rp_test == RpTest::OwnBank,
+            machines: ((1u16 << p.machines) - 1) as u8,
+            refresh: r.enabled,
+            interval: r.interval.0.into(),
+            first_pulse: u64::from(r.first_tick.0) + u64::from(r.pulse_delay.0),
+            pulse: r.pulse.0.into(),
+            ras_limit: r.ras_limit.0.into(),
+            rtp_limit: r.rtp_limit.0.into(),
+            duration: r.duration.0.into(),
+        }
+    }
+
+    #[inline]
+    pub fn is_nvmm(&self, bank: u8) -> bool {
+        self.nvmm >> bank & 1 != 0
+    }
+
+    /// Hold of an address at the head of its channel.
+    #[inline]
+    pub fn hold_of(&self, kind: Kind, bank: u8) -> u64 {
+        if self.is_nvmm(bank) {
+            self.hold[kind as usize]
+        } else {
+            0
+        }
+    }
+
+    /// tRCD and tRAS of a bank.
+    #[inline]
+    pub fn activation(&self, bank: u8) -> (u64, u64) {
+        if self.is_nvmm(bank) {
+            (self.rcd + self.add_rcd, self.ras + self.add_ras)
+        } else {
+            (self.rcd, self.ras)
+        }
+    }
+}
