@@ -282,6 +282,10 @@ fn energy(root: &Node) -> Result<Option<Energy>, Error> {
     let Ok(node) = child(root, "energy") else {
         return Ok(None);
     };
+    // `energy = false` switches it off, for a run too.
+    if matches!(node.value, Value::Bool(false)) {
+        return Ok(None);
+    }
     let forms = entries("energy", node)?;
     let (Some((form, table)), 1) = (forms.iter().next(), forms.len()) else {
         return Err(node.wrong(

@@ -5,6 +5,7 @@ use std::path::Path;
 use nagori_memtime::cache::{Cache, CacheParams};
 use nagori_memtime::cxl::{Cxl, CxlParams};
 use nagori_memtime::hybrid::{Hybrid, Part};
+use nagori_memtime::worn::Worn;
 use nagori_memtime::xpoint::Xpoint;
 use nagori_memtime::{dram, MemoryModel};
 
@@ -187,7 +188,7 @@ impl Memory {
             file: self.name.clone(),
             problem,
         };
-        Ok(match &self.kind {
+        let model: Model = match &self.kind {
             Kind::Device { device, controller } => Box::new(
                 dram::Controller::new((**device).clone(), (**controller).clone()).map_err(wrong)?,
             ),
@@ -202,6 +203,10 @@ impl Memory {
             Kind::Cache { cache, front, back } => Box::new(
                 Cache::new((**cache).clone(), front.build()?, back.build()?).map_err(wrong)?,
             ),
+        };
+        Ok(match self.wear {
+            Some(w) => Box::new(Worn::new(w, model).map_err(wrong)?),
+            None => model,
         })
     }
 }

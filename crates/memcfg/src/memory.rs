@@ -5,6 +5,7 @@ use std::path::Path;
 use nagori_memtime::cache::CacheParams;
 use nagori_memtime::cxl::CxlParams;
 use nagori_memtime::dram::{ControllerParams, DeviceSpec};
+use nagori_memtime::worn::{Worn, WornParams};
 use nagori_memtime::xpoint::XpointParams;
 use nagori_memtime::BoardParams;
 
@@ -60,6 +61,8 @@ pub struct Memory {
     pub description: String,
     /// The typed values.
     pub kind: Kind,
+    /// What is counted and levelled of its wear, by a layer over it.
+    pub wear: Option<WornParams>,
     /// Every value with unit, source and origin, as in `nagori mem show`.
     pub rows: Vec<Row>,
 }
@@ -165,12 +168,28 @@ impl Memory {
             }
         };
         let rows = rows(&root, &kind)?;
-        let memory = Memory {
+        let mut memory = Memory {
             name,
             description,
             kind,
+            wear: None,
             rows,
         };
+        // `wear = false` switches it off, for a run too.
+        let node = get(&root, "wear").filter(|n| !matches!(n.value, Value::Bool(false)));
+        if let Some(node) = node {
+            if matches!(&memory.kind, Kind::Xpoint(p) if p.wear.is_some()) {
+                return Err(node.wrong(
+                    "wear",
+                    "this DIMM counts its wear itself: give either xpoint.wear or wear",
+                ));
+            }
+            let params: WornParams = decode("wear", node)?;
+            let wrong = |e: nagori_memtime::Error| node.wrong("wear", e.to_string());
+            params.validate().map_err(wrong)?;
+            Worn::new(params, memory.build()?).map_err(wrong)?;
+            memory.wear = Some(params);
+        }
         // Models check more than their parameters' types do; parts are checked
         // with the whole.
         if depth == 0 {
@@ -204,10 +223,11 @@ fn only(root: &Node, known: &[&str]) -> Result<(), Error> {
     let Value::Table(t) = &root.value else {
         return Ok(());
     };
-    match t.iter().find(|(k, _)| !known.contains(&k.as_str())) {
+    let is_known = |k: &str| known.contains(&k) || k == "wear";
+    match t.iter().find(|(k, _)| !is_known(k)) {
         Some((key, n)) => Err(n.wrong(
             key,
-            format!("unknown key: expected one of {}", known.join(", ")),
+            format!("unknown key: expected one of {}, wear", known.join(", ")),
         )),
         None => Ok(()),
     }

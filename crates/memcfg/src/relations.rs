@@ -85,6 +85,36 @@ pub fn check(spec: &DeviceSpec, timings: &Node, commands: &Node) -> Result<(), E
             ));
         }
     }
+    for r in &spec.refresh {
+        let model = |e: nagori_memtime::Error| commands.wrong("commands.refresh", e.to_string());
+        let interval = spec
+            .clocks("refresh", &r.interval, &resolved)
+            .map_err(model)?;
+        let [row, busy] = spec.refresh_demand(r.command).map_err(model)?;
+        if u64::from(interval) > u64::from(row) + u64::from(busy) {
+            continue;
+        }
+        // The interval, unless something else was changed later.
+        let names = r.interval.names();
+        let others = spec.timings.iter().map(|t| t.name.as_str());
+        let (name, node) = names
+            .iter()
+            .map(|n| &**n)
+            .chain(others)
+            .filter_map(|n| node_of(timings, n).map(|node| (n, node)))
+            .fold(None, |best: Option<(&str, &Node)>, new| match best {
+                Some(b) if b.1.origin >= new.1.origin => Some(b),
+                _ => Some(new),
+            })
+            .unwrap_or(("", timings));
+        return Err(node.wrong(
+            &dotted("timings", name),
+            format!(
+                "contradiction: {} every {} = {interval} clocks: more than {row} for one access of a row and its end, and {busy} for the refresh, are needed, else requests starve",
+                r.command, r.interval
+            ),
+        ));
+    }
     let burst = spec.organisation.burst_length.div_ceil(2);
     for name in ["tCCD", "tCCD_S", "tCCD_L"] {
         if let (Some(v), Some(n)) = (get(name), node_of(timings, name)) {

@@ -57,6 +57,13 @@ const UNITS: &[(&str, &str)] = &[
     ("read_pj", "pJ"),
     ("write_pj", "pJ"),
     ("background_mw", "mW"),
+    ("region_lines", "line"),
+    ("gap_interval", "write"),
+    ("mean", "write"),
+    ("median", "write"),
+    ("writes", "write"),
+    ("deviation_percent", "%"),
+    ("sigma_percent", "%"),
 ];
 
 /// All values of a description, in the order of their keys.

@@ -318,6 +318,117 @@ fn memories_of_memories() {
 }
 
 #[test]
+fn wear_that_does_not_fit() {
+    let pcm = "preset = \"pcm-levelled\"\n";
+    for (set, hints) in [
+        ("wear.line_bytes=96", ["wear.line_bytes", "power of two"]),
+        ("wear.row_bytes=32", ["wear.row_bytes", "at least a line"]),
+        (
+            "wear.start_gap.region_lines=134217728",
+            ["region_lines", "1 to 134217727"],
+        ),
+        (
+            "wear.start_gap.gap_interval=0",
+            ["gap_interval", "at least 1"],
+        ),
+        ("wear.endurance.mean=0", ["endurance", "1 to"]),
+        ("wear.gap=3", ["--set wear.gap", "unknown field"]),
+        ("wear=true", ["wear", "invalid type"]),
+    ] {
+        refused(pcm, &[set], &hints);
+    }
+    refused(
+        "preset = \"xpoint\"",
+        &["wear.line_bytes=256"],
+        &["either xpoint.wear or wear"],
+    );
+    refused(
+        "preset = \"ddr3\"\n[wear]\nline_bytes = 64\n",
+        &[],
+        &["my.toml:2:", "wear.row_bytes", "missing"],
+    );
+}
+
+/// The same mistakes in every preset of a device.
+#[test]
+fn each_preset_refuses_what_cannot_be() {
+    use nagori_memtime::dram::Command;
+    for name in [
+        "ddr3-1600k",
+        "ddr3-1333h",
+        "ddr3-1066f",
+        "ddr4-2400r",
+        "ddr4-3200aa",
+        "lpddr4-3200",
+        "pcm",
+        "pcm-levelled",
+        "reram",
+        "stt-mram",
+    ] {
+        let text = format!("preset = \"{name}\"\n");
+        let m = read(&text, &[]).unwrap();
+        let d = m.device().unwrap();
+        let t = d.resolve_timings().unwrap();
+        let get = |n: &str| t.iter().find(|t| t.0 == n).unwrap().1;
+        // A bank faster than its parts, by one clock.
+        let rc = get("tRAS") + get("tRP") - 1;
+        refused(
+            &text,
+            &[&format!("timings.tRC={rc} nCK")],
+            &["timings.tRC", "tRAS + tRP", "--set"],
+        );
+        for r in &d.refresh {
+            let [row, busy] = d.refresh_demand(r.command).unwrap();
+            assert!(row > 0 && busy > 0, "{name}");
+            let timing = match r.command {
+                Command::RefBank => "tREFIpb",
+                _ => "tREFI",
+            };
+            let starving = format!("timings.{timing}={} nCK", row + busy);
+            // With both ways to refresh, other relations may object first.
+            refused(
+                &text,
+                &[&starving],
+                &["timings.tREFI", "--set timings.tREFI"],
+            );
+            if d.refresh.len() == 1 {
+                refused(&text, &[&starving], &["starve"]);
+                let enough = format!("timings.{timing}={} nCK", row + busy + 1);
+                assert!(read(&text, &[&enough]).is_ok(), "{name}");
+            }
+        }
+        refused(&text, &["energy.no=1 nJ"], &["`energy`", "per_operation"]);
+        // Each timing that a rule needs, taken away; and a key nobody knows.
+        let stem = name.split('-').next().unwrap();
+        let stem = if stem == "stt" { "stt-mram" } else { stem };
+        let whole = nagori_memcfg::EMBEDDED
+            .iter()
+            .find(|e| e.0 == stem)
+            .unwrap()
+            .1;
+        let mut missing = 0;
+        for (timing, _) in &t {
+            let key = format!("\n{timing} = ");
+            if whole.matches(&key).count() != 1 {
+                continue;
+            }
+            let at = whole.find(&key).unwrap() + 1;
+            let end = at + whole[at..].find('\n').unwrap() + 1;
+            refused(
+                &format!("{}{}", &whole[..at], &whole[end..]),
+                &[],
+                &["my.toml", timing],
+            );
+            missing += 1;
+        }
+        assert!(missing > 5, "{name}: {missing}");
+        for key in ["timings.tNO", "controller.no", "organisation.no", "no"] {
+            refused(&text, &[&format!("{key}=1 ns")], &[&format!("--set {key}")]);
+        }
+    }
+}
+
+#[test]
 fn a_file_that_contains_itself_ends() {
     let dir = std::env::temp_dir().join(format!("nagori-memcfg-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();

@@ -27,6 +27,7 @@ const ALL: &[&str] = &[
     "ddr4-3200aa",
     "lpddr4-3200",
     "pcm-isscc2012",
+    "pcm-levelled",
     "reram-isscc2012",
     "stt-mram-emd4e001g",
 ];
@@ -57,6 +58,7 @@ fn every_preset_resolves_and_every_value_has_a_source_and_an_origin() {
                 "timings.",
                 "commands.",
                 "energy.",
+                "wear.",
                 "board.",
             ]
             .iter()
@@ -274,6 +276,75 @@ fn settings_reach_the_parts() {
     assert_eq!(row("nvmm.timings.tWP").clocks, Some(120));
     assert_eq!(row("dram.timings.tCK").value, "1.5 ns");
     assert_eq!(m.build().unwrap().capacity(), 12 << 30);
+}
+
+#[test]
+fn wear_of_presets_and_of_any_memory() {
+    use nagori_memtime::{Kind as Dir, Ps, Request, Submit};
+    let writes = |m: &Memory| {
+        let mut model = m.build().unwrap();
+        let mut at = Ps::ZERO;
+        for id in 0..1000 {
+            let r = Request {
+                id,
+                addr: id % 4 * 64,
+                kind: Dir::Write,
+                bytes: 64,
+            };
+            while let Submit::Busy(t) = model.submit(at, r).unwrap() {
+                at = t;
+            }
+        }
+        while let Some(t) = model.next_event() {
+            model.advance_to(t).unwrap();
+        }
+        model.report(Ps::ZERO)
+    };
+    let m = load("pcm-levelled");
+    // 128 regions of 2^20 places.
+    assert_eq!(m.build().unwrap().capacity(), (8 << 30) - 128 * 64);
+    let s = writes(&m);
+    let w = s.regions[0].wear.clone().unwrap();
+    assert_eq!((w.writes, w.levelling_writes), (1000 + 10, 10));
+    assert_eq!(w.map.max.len(), 512);
+    assert!(w.lifetime_s.unwrap() > 0.0);
+    // Over anything, by settings alone.
+    let settings: Vec<String> = [
+        "wear.line_bytes=64",
+        "wear.row_bytes=4096",
+        "wear.endurance={ distribution = \"constant\", writes = 1000 }",
+        "wear.start_gap={ region_lines = 1023, gap_interval = 10 }",
+    ]
+    .map(String::from)
+    .into();
+    for name in ["ddr3", "cxl", "hybrid", "dram-cache", "board", "reram"] {
+        let m = Memory::load(name, &settings).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let row = m.rows.iter().find(|r| r.key == "wear.row_bytes").unwrap();
+        assert_eq!((row.origin, row.unit.as_str()), (Origin::Set, "byte"));
+        let s = writes(&m);
+        let w = s.regions.iter().find_map(|r| r.wear.as_ref()).unwrap();
+        assert_eq!((w.writes, w.levelling_writes), (1100, 100), "{name}");
+    }
+    // Of a part alone.
+    for (name, part) in [
+        ("hybrid", "nvmm"),
+        ("dram-cache", "back"),
+        ("cxl", "memory"),
+    ] {
+        let of_part: Vec<_> = settings.iter().map(|s| format!("{part}.{s}")).collect();
+        let m = Memory::load(name, &of_part).unwrap();
+        let s = m.build().unwrap().report(Ps::ZERO);
+        let worn = s.regions.iter().find(|r| r.wear.is_some()).unwrap();
+        assert!(name != "hybrid" || worn.name == "nvmm", "{}", worn.name);
+    }
+    // And off.
+    let off = Memory::load(
+        "pcm-levelled",
+        &["wear=false".into(), "energy=false".into()],
+    )
+    .unwrap();
+    let s = writes(&off);
+    assert!(s.regions[0].wear.is_none() && s.regions[0].energy.is_none());
 }
 
 #[test]

@@ -239,5 +239,12 @@ mod tests {
         assert!(m.set_parameter(Ps::ZERO, "delays", "1").is_err());
         assert!(m.set_parameter(Ps::ZERO, "nothing", "1").is_err());
         assert!(m.set_parameter(Ps::ZERO, "method", "wrong").is_err());
+        for key in ["clock", "nothing"] {
+            let e = m.set_parameter(Ps::ZERO, key, "10 ns").unwrap_err();
+            assert!(e.to_string().contains("timing.NAME, delays.NAME"), "{e}");
+        }
+        m.set_parameter(Ps::from_ns(1000), "timing.rcd", "9")
+            .unwrap();
+        assert_eq!(m.report(Ps::from_ns(1000)).changes.len(), 3);
     }
 }

@@ -142,6 +142,40 @@ fn requests_to_a_missing_block_wait_for_it() {
 }
 
 #[test]
+fn parameters_of_cache_and_memories_change() {
+    let mut m = make(sram(64, 1), SIZE);
+    let before = latencies(&mut m, &[(Read, 0), (Read, 0)])[1];
+    let at = m.latest;
+    m.set_parameter(at, "cache.tags.sram.latency", "7 ns")
+        .unwrap();
+    m.set_parameter(at, "front.path", "15 ns").unwrap();
+    m.set_parameter(at, "back.media_read", "500 ns").unwrap();
+    assert_eq!(latencies(&mut m, &[(Read, 0)])[0], before + 5 + 10);
+    let s = m.report(Ps::ZERO);
+    let changes: Vec<_> = s.changes.iter().map(|c| (c.at, &*c.what)).collect();
+    assert_eq!(
+        changes,
+        [
+            (at, "cache.tags.sram.latency"),
+            (at, "front.path"),
+            (at, "back.media_read"),
+        ]
+    );
+    for (key, value, hint) in [
+        ("cache.ways", "2", "tags.sram.latency can"),
+        ("cache.tags.sram.latency", "2 s", "at most"),
+        ("ways", "2", "back.key"),
+        ("front.capacity", "2", "media_read"),
+    ] {
+        let e = m.set_parameter(at, key, value).unwrap_err().to_string();
+        assert!(e.contains(hint), "{key}: {e}");
+    }
+    let mut m = make(CacheParams::memory_mode(), SIZE);
+    let e = m.set_parameter(at, "cache.tags.sram.latency", "1 ns");
+    assert!(e.unwrap_err().to_string().contains("not in use"));
+}
+
+#[test]
 fn bad_parameters() {
     let bad = |p: CacheParams, c: u64| p.validate(c).unwrap_err().to_string();
     assert!(bad(sram(48, 1), SIZE).contains("block_bytes = 48"));
@@ -195,6 +229,21 @@ proptest! {
         prop_assert_eq!(s.counters["cache_hits"], hits as f64);
         prop_assert_eq!(s.counters["back.xpoint.read_bytes"], (fetched * b) as f64);
         prop_assert_eq!(s.counters["back.xpoint.write_bytes"], (back * b) as f64);
+
+        let mut m = make(p.clone(), size);
+        let mut t = Ps::ZERO;
+        for (id, (gap, kind, addr, bytes)) in (0u64..).zip(&ops) {
+            t += Ps::from_ns(*gap);
+            let r = Request { id, addr: *addr, kind: *kind, bytes: *bytes };
+            while let Submit::Busy(u) = m.submit(t, r).unwrap() {
+                t = u;
+            }
+        }
+        for k in [1, 3, 50] {
+            let early = m.report(t + Ps(k * step));
+            m.advance_to(t + Ps(k * step)).unwrap();
+            prop_assert_eq!(early, m.report(t + Ps(k * step)));
+        }
 
         let mut m = make(p, size);
         let (mut t, mut again) = (Ps::ZERO, Vec::new());

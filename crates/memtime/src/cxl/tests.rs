@@ -101,6 +101,82 @@ fn bad_parameters_and_report() {
     assert!(s.regions[0].energy.is_some() && s.regions[0].wear.is_some());
 }
 
+/// What a report of a later time says is what one says after advancing to it.
+fn reports_look_ahead(
+    make: impl Fn() -> Cxl,
+    ops: &[(u64, Kind, u64)],
+    step: u64,
+) -> Result<(), TestCaseError> {
+    let (mut m, mut t) = (make(), Ps::ZERO);
+    for (id, (gap, kind, addr)) in (0u64..).zip(ops) {
+        t += Ps::from_ns(*gap);
+        while let Submit::Busy(u) = m.submit(t, req(id, *kind, *addr)).unwrap() {
+            t = u;
+        }
+    }
+    for k in [1, 3, 50] {
+        let early = m.report(t + Ps(k * step));
+        m.advance_to(t + Ps(k * step)).unwrap();
+        prop_assert_eq!(early, m.report(t + Ps(k * step)));
+    }
+    Ok(())
+}
+
+#[test]
+fn background_energy_runs_up_to_the_report() {
+    let m = over_xpoint(CxlParams::x8_gen5());
+    let at = |ns| m.report(Ps::from_ns(ns)).regions[0].energy.clone().unwrap();
+    assert_eq!(at(2000).background, 2.0 * at(1000).background);
+    assert!(at(1000).background > 0.0);
+}
+
+#[test]
+fn parameters_of_link_and_memory_change() {
+    let mut m = over_xpoint(CxlParams::x8_gen5());
+    let lone = |m: &mut Cxl, ns, addr| {
+        let at = Ps::from_ns(ns);
+        assert_eq!(m.submit(at, req(0, Read, addr)).unwrap(), Submit::Accepted);
+        let mut done = Vec::new();
+        while let Some(n) = m.next_event() {
+            m.advance_to(n).unwrap();
+        }
+        m.drain(&mut done);
+        done[0].done_at - at
+    };
+    let before = lone(&mut m, 0, 0);
+    let at = Ps::from_ns(10_000);
+    m.set_parameter(at, "link.latency_up", "135 ns").unwrap();
+    m.set_parameter(at, "memory.path", "90 ns").unwrap();
+    m.set_parameter(at, "media_read", "281 ns").unwrap();
+    // Another line of the page whose translation is known.
+    let t = XpointParams::optane_gen1().translation_miss;
+    let after = lone(&mut m, 20_000, 1024);
+    assert_eq!(after, before + Ps::from_ns(100 + 10 + 100) - t);
+    let s = m.report(Ps::ZERO);
+    let changes: Vec<_> = s.changes.iter().map(|c| (c.at, &*c.what, &*c.to)).collect();
+    assert_eq!(
+        changes,
+        [
+            (at, "link.latency_up", "135 ns"),
+            (at, "inner.path", "90 ns"),
+            (at, "inner.media_read", "281 ns"),
+        ]
+    );
+    for (key, value, hint) in [
+        ("link.credits", "5", "latency_down, latency_up"),
+        ("link.nothing", "5", "is no parameter"),
+        ("link.latency_up", "soon", "not a time"),
+        ("link.header_bytes", "1000", "at most 256"),
+        ("capacity", "5", "media_write_slot"),
+        ("start_gap.gap_interval", "0", "at least 1"),
+    ] {
+        let e = m.set_parameter(at, key, value).unwrap_err().to_string();
+        assert!(e.contains(hint), "{key}: {e}");
+    }
+    m.reset_stats(at).unwrap();
+    assert!(m.report(Ps::ZERO).changes.is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     /// Every request completes once and no sooner than link and memory allow,
@@ -126,6 +202,7 @@ proptest! {
         }
         prop_assert!(done.windows(2).all(|w| w[0].done_at <= w[1].done_at), "in order up");
         // Again in small steps.
+        reports_look_ahead(make, &ops, step)?;
         let mut b = make();
         let (mut t, mut again) = (Ps::ZERO, Vec::new());
         for (id, (gap, kind, addr)) in (0u64..).zip(&ops) {

@@ -343,6 +343,19 @@ impl ControllerParams {
                 );
             }
         }
+        if let (Some(c), Blocks::Channel) = (wanted, self.refresh_blocks) {
+            let [row, busy] = d.refresh_demand(c)?.map(u64::from);
+            let need = row * u64::from(d.organisation.ranks) + busy;
+            for r in d.refresh.iter().filter(|r| r.command == c) {
+                let interval = d.clocks("refresh", &r.interval, &d.resolve_timings()?)?;
+                if u64::from(interval) <= need {
+                    return fail(
+                        "refresh_blocks = channel",
+                        format!("an interval of {interval} clocks between {c}: more than {need} are needed where the refresh of each rank stops the channel, else requests starve"),
+                    );
+                }
+            }
+        }
         if self.refresh_postpone > 8 {
             let p = format!("refresh_postpone = {}", self.refresh_postpone);
             return fail(&p, "0 to 8 are possible".to_owned());

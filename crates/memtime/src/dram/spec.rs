@@ -444,11 +444,11 @@ impl DeviceSpec {
                 return self.fail(path, "given twice: keep one");
             }
             let interval = self.clocks(&path, &r.interval, &t)?;
-            let busy = self.longest(r.command, &t)?;
-            if interval <= busy {
+            let [row, busy] = self.refresh_demand(r.command)?;
+            if u64::from(interval) <= u64::from(row) + u64::from(busy) {
                 return self.fail(
                     path,
-                    format!("an interval of {interval} clocks: more than the {busy} clocks that a rule makes others wait for it are needed"),
+                    format!("an interval of {interval} clocks: more than {row} for one access of a row and its end, and {busy} for the refresh, are needed, else requests starve"),
                 );
             }
         }
@@ -485,6 +485,28 @@ impl DeviceSpec {
             }
         }
         Ok((clean, dirty))
+    }
+
+    /// What lies between two refreshes by `command` if a row is to be used at
+    /// all, in clocks: opening, accessing and closing it; then the longest time
+    /// that a rule makes others wait for the refresh.
+    pub fn refresh_demand(&self, command: Command) -> Result<[u32; 2], Error> {
+        let t = self.resolve_timings()?;
+        let from_to = |prev: Command, next: Command| -> Result<u32, Error> {
+            let rules = self
+                .rules
+                .iter()
+                .filter(|r| r.prev == prev && r.next == next);
+            rules
+                .map(|r| self.clocks("rule", &r.latency, &t))
+                .try_fold(0, |m, v| Ok(m.max(v?)))
+        };
+        use Command::{Act, Pre, PreAll, Rd, Wr};
+        let read = from_to(Act, Rd)?.saturating_add(from_to(Rd, Pre)?);
+        let write = from_to(Act, Wr)?.saturating_add(from_to(Wr, Pre)?);
+        let open = from_to(Act, Pre)?.max(read).max(write);
+        let close = from_to(Pre, command)?.max(from_to(PreAll, command)?);
+        Ok([open.saturating_add(close), self.longest(command, &t)?])
     }
 
     /// Longest latency of a rule after `prev`.

@@ -95,7 +95,21 @@ fn holes_statistics_and_keys() {
     assert_eq!(s.counters["nvmm.media_reads"], 2.0);
     assert_eq!(s.total().requests(), 3);
     let e = h.set_parameter(Ps::ZERO, "nothing", "1").unwrap_err();
-    assert!(e.to_string().contains("part.key"));
+    assert!(e.to_string().contains("part.key") && e.to_string().contains("dram or nvmm"));
+    let at = Ps::from_ns(50_000);
+    h.set_parameter(at, "nvmm.path", "90 ns").unwrap();
+    let seen = h.report(at).changes;
+    assert_eq!(
+        (seen[0].at, &*seen[0].what, seen.len()),
+        (at, "nvmm.path", 1)
+    );
+    // Parts look ahead: their background energy runs up to the report.
+    let background = |ns| {
+        let s = h.report(Ps::from_ns(ns));
+        let e = s.region("nvmm").unwrap().energy.as_ref().unwrap();
+        e.background
+    };
+    assert_eq!(background(120_000), 2.0 * background(60_000));
     h.reset_stats(Ps::from_ns(99_999)).unwrap();
     assert_eq!(h.report(Ps::ZERO).total().requests(), 0);
     assert_eq!(h.report(Ps::ZERO).from, Ps::from_ns(99_999));

@@ -387,3 +387,40 @@ proptest! {
         prop_assert!(inside <= u64::from(p.combine_lines));
     }
 }
+
+#[test]
+fn parameters_change_while_it_runs() {
+    let mut m = Xpoint::new(XpointParams::optane_gen1()).unwrap();
+    let at = Ps::from_ns(1000);
+    m.set_parameter(at, "media_write_interval", "200 ns")
+        .unwrap();
+    m.set_parameter(at, "write_response", "50 ns").unwrap();
+    assert_eq!(m.params().media_write_interval, Ps::from_ns(200));
+    let s = m.report(Ps::ZERO);
+    let seen: Vec<_> = s
+        .changes
+        .iter()
+        .map(|c| (c.at, &*c.what, &*c.from))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (at, "media_write_interval", "112 ns"),
+            (at, "write_response", "90 ns")
+        ]
+    );
+    for (key, value, hint) in [
+        (
+            "line_bytes",
+            "64",
+            "cannot change while it runs: path, beat",
+        ),
+        ("nothing", "64", "is no parameter: path, beat"),
+        ("media_write_interval", "1 ns", "at least media_write_slot"),
+        ("path", "80", "80"),
+    ] {
+        let e = m.set_parameter(at, key, value).unwrap_err().to_string();
+        assert!(e.contains(hint), "{key}: {e}");
+    }
+    assert_eq!(m.report(Ps::ZERO).changes.len(), 2);
+}
