@@ -139,6 +139,7 @@ where
         .axis_style(INK)
         .label_style(font(14))
         .axis_desc_style(font(15))
+        .x_labels(6)
         .x_desc("latency [ns], logarithmic, buckets of 1/16 octave")
         .y_desc("share of the requests [%]")
         .x_label_formatter(&|v| short(*v))
@@ -313,6 +314,21 @@ fn write_map<B: DrawingBackend>(area: &DrawingArea<B, Shift>, r: &Report) -> any
 where
     B::ErrorType: Send + Sync + 'static,
 {
+    // Wear where it is counted: of the region that has most of it.
+    let worn = r.model.regions.iter().filter_map(|r| {
+        let wear = r.wear.as_ref().filter(|w| !w.map.max.is_empty());
+        Some((&r.name, wear?))
+    });
+    if let Some((region, w)) = worn.max_by_key(|(_, w)| w.max_writes) {
+        let map = Map {
+            heading: format!("Wear of {region}: most writes of a unit"),
+            part_bytes: w.map.bucket_bytes,
+            values: &w.map.max,
+            unit: "writes",
+            first: "address in the medium",
+        };
+        return squares(area, &map);
+    }
     let map = &r.outcome.write_map;
     let map = Map {
         heading: "Written bytes by address".into(),

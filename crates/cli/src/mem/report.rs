@@ -200,12 +200,14 @@ impl Report {
         let mut out = text(&t);
         for r in &m.regions {
             let Some(w) = &r.wear else { continue };
-            let life = match w.lifetime_s {
-                Some(s) => format!(
-                    "{:.3} years until the first is worn out",
-                    s / (365.25 * 86400.0)
+            let life = match (w.lifetime_s, w.lifetime_levelled_s) {
+                (None, _) => "no end in sight".into(),
+                (Some(s), None) => format!("{} until the first is worn out", age(s)),
+                (Some(s), Some(l)) => format!(
+                    "{} until the first is worn out, {} if all were written equally often",
+                    age(s),
+                    age(l)
                 ),
-                None => "no end in sight".into(),
             };
             // Writing to a string does not fail.
             let _ = writeln!(
@@ -246,6 +248,20 @@ impl Report {
     }
 }
 
+/// A long time in the unit that suits it.
+fn age(s: f64) -> String {
+    let units = [
+        ("years", 365.25 * 86400.0),
+        ("days", 86400.0),
+        ("hours", 3600.0),
+    ];
+    let (unit, length) = units
+        .into_iter()
+        .find(|u| s >= u.1)
+        .unwrap_or(("seconds", 1.0));
+    format!("{:.1} {unit}", s / length)
+}
+
 type Counter = (&'static str, fn(&Counters) -> u64);
 
 const COUNTERS: &[Counter] = &[
@@ -262,4 +278,18 @@ const COUNTERS: &[Counter] = &[
     ("merged reads", |c| c.merged_reads),
     ("merged writes", |c| c.merged_writes),
     ("write pauses", |c| c.write_pauses),
+    ("writes paused, ns", |c| c.write_paused.0 / 1000),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::age;
+
+    #[test]
+    fn ages_have_the_unit_that_suits_them() {
+        assert_eq!(age(12.34), "12.3 seconds");
+        assert_eq!(age(5400.0), "1.5 hours");
+        assert_eq!(age(36.0 * 3600.0), "1.5 days");
+        assert_eq!(age(3.0 * 365.25 * 86400.0), "3.0 years");
+    }
+}

@@ -195,7 +195,7 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         Some(path) => {
             model.set_command_log(true).with_context(|| {
                 format!(
-                    "--commands: {} cannot log commands; single devices (ddr3, pcm, ...) and the board can",
+                    "--commands: {} keeps no log of commands; single devices (ddr3, pcm, ...), cxl and the board do",
                     memory.name()
                 )
             })?;
