@@ -305,7 +305,8 @@ fn wear_of_presets_and_of_any_memory() {
     assert_eq!(m.build().unwrap().capacity(), (8 << 30) - 128 * 64);
     let s = writes(&m);
     let w = s.regions[0].wear.clone().unwrap();
-    assert_eq!((w.writes, w.levelling_writes), (1000 + 10, 10));
+    // Permuted, the four lines lie in four regions: two moves in each.
+    assert_eq!((w.writes, w.levelling_writes), (1000 + 8, 8));
     assert_eq!(w.map.max.len(), 512);
     assert!(w.lifetime_s.unwrap() > 0.0);
     // Over anything, by settings alone.
