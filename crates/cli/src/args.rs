@@ -312,6 +312,7 @@ constants were fitted on the cells shown, and on no others.";
 pub enum BenchCommand {
     Board(BoardArgs),
     Speed(crate::bench::SpeedArgs),
+    Mem(crate::bench::mem::MemArgs),
 }
 
 /// Measure the latency of NVMM under every delay method, beside the published figures.

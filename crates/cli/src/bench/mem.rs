@@ -1,0 +1,557 @@
+//! `nagori bench mem`: how fast the memory models are, on the host's clock.
+
+use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::tables;
+use anyhow::Context;
+use clap::Args;
+use nagori_memcfg::{Kind as Described, Memory};
+use nagori_memtime::dram::Controller;
+use nagori_memtime::wear::Endurance;
+use nagori_memtime::worn::{Worn, WornParams};
+use nagori_memtime::xpoint::Xpoint;
+use nagori_memtime::MemoryModel;
+use nagori_memtrace::drive::{self, Mode, Options, Outcome};
+use nagori_memtrace::format::{Compression, Format};
+use nagori_memtrace::gen::{Generator, Pattern, Spec};
+use nagori_memtrace::output::Writer;
+use nagori_memtrace::record::Slice;
+use nagori_memtrace::{input, Record, Source, Times};
+use rustix::time::{clock_gettime, ClockId};
+use serde::Serialize;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+const MEM_EXAMPLES: &str = "\
+Examples:
+  nagori bench mem
+  nagori bench mem --json --trace app.trc.zst
+
+The memory is DDR3-1600K, one channel, one rank, 8 banks; statistics are complete, and the driver
+and the making or reading of the trace count, too. Every row is run several times and the best
+is shown. The result depends on the host and on what else it does; `steps` does so less: what a
+request costs in steps of a fixed loop (a binary heap of 64 numbers, one taken, one put) that is
+run beside it.";
+
+/// Measure how fast the memory models are, on the host's clock.
+///
+/// Prints requests per second of processor time on streams of known patterns and on the trace of
+/// a real program, what energy and wear cost, and the peak memory for traces of different length.
+#[derive(Debug, Args)]
+#[command(after_long_help = MEM_EXAMPLES)]
+pub struct MemArgs {
+    /// Trace of a real program, in any format of `nagori mem run`.
+    #[arg(long, value_name = "FILE", default_value = "traces/bzip2.dramsim3.zst")]
+    pub trace: PathBuf,
+    /// A tenth of the requests, each row once.
+    #[arg(long)]
+    pub quick: bool,
+    /// An object of calibration, speed, options and memory on stdout, instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const MEMORY: &str = "ddr3-1600k";
+/// Runs of a row, and of a pair of rows whose difference counts.
+const REPEATS: u32 = 3;
+const PAIR_REPEATS: u32 = 5;
+/// Steps of the fixed loop before each run.
+const STEPS: u64 = 2_000_000;
+/// Requests a CPU second that are wanted on a core of the 2.5 GHz Skylake class.
+const BAR: f64 = 1e6;
+const BAR_MIXED: f64 = 0.7e6;
+/// What energy and wear may cost.
+const BAR_COST: f64 = 0.2;
+
+/// Wear counted for any memory; DDR3 has none, but the cost does not depend on that.
+const WEAR: WornParams = WornParams {
+    line_bytes: 64,
+    row_bytes: 8192,
+    endurance: Endurance::Normal {
+        mean: 100_000_000,
+        deviation_percent: 10,
+        seed: 1,
+    },
+    start_gap: None,
+};
+
+/// A stream of requests.
+enum Stream<'a> {
+    /// Share of writes, and bytes accessed (none: the whole memory).
+    Pattern(Pattern, f64, Option<u64>),
+    File(&'a Path),
+    /// The same, read before.
+    Read(&'a [Record], Times),
+}
+
+/// A result; the form of `--json`.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    workload: String,
+    memory: String,
+    requests: u64,
+    /// Of the best run.
+    cpu_seconds: f64,
+    requests_per_cpu_second: f64,
+    /// Median over the runs.
+    steps_per_request: f64,
+    /// Wanted on a 2.5 GHz core of the Skylake class.
+    bar_requests_per_cpu_second: f64,
+    cycles: u64,
+    read_latency_avg_ns: Option<f64>,
+    row_hit_rate: Option<f64>,
+}
+
+/// What something that can be switched off costs.
+#[derive(Debug, Clone, Serialize)]
+struct Cost {
+    what: &'static str,
+    workload: &'static str,
+    memory: String,
+    requests: u64,
+    off_requests_per_cpu_second: f64,
+    on_requests_per_cpu_second: f64,
+    /// Median over pairs of runs: 0.05 is 5 % more time.
+    more: f64,
+    bar_more: f64,
+}
+
+/// Peak memory of the process.
+#[derive(Debug, Clone, Serialize)]
+struct Peak {
+    requests: u64,
+    peak_kib: Option<u64>,
+}
+
+/// Processor time of this thread in seconds.
+fn cpu_seconds() -> f64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
+/// Seconds for a step of the fixed loop.
+fn calibrate() -> f64 {
+    let mut heap = std::collections::BinaryHeap::with_capacity(65);
+    let mut x = 0x9e37_79b9_7f4a_7c15u64;
+    let mut draw = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x
+    };
+    (0..64).for_each(|_| heap.push(draw()));
+    let before = cpu_seconds();
+    for _ in 0..STEPS {
+        heap.push(draw());
+        std::hint::black_box(heap.pop());
+    }
+    (cpu_seconds() - before) / STEPS as f64
+}
+
+fn median(mut v: Vec<f64>) -> f64 {
+    v.sort_by(f64::total_cmp);
+    v[v.len() / 2]
+}
+
+fn least(v: &[f64]) -> f64 {
+    v.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn spec(pattern: Pattern, writes: f64, count: u64, span: u64) -> Spec {
+    Spec {
+        pattern,
+        count,
+        base: 0,
+        span,
+        bytes: 64,
+        writes,
+        gap: 0,
+        seed: 1,
+    }
+}
+
+/// One run: seconds, what came out, and the row hit rate.
+fn play(
+    model: &mut dyn MemoryModel,
+    stream: &Stream,
+    count: u64,
+) -> anyhow::Result<(f64, Outcome, Option<f64>)> {
+    let before = cpu_seconds();
+    let mut source: Box<dyn Source> = match stream {
+        Stream::Pattern(p, writes, span) => {
+            let span = span.unwrap_or(model.capacity());
+            Box::new(Generator::new(spec(*p, *writes, count, span))?)
+        }
+        Stream::File(path) => Box::new(input::open(path, input::Options::default())?),
+        Stream::Read(records, times) => Box::new(Slice::new(records, *times)),
+    };
+    let options = Options {
+        limit: Some(count),
+        ..Options::new(Mode::Saturated { per_clock: 1 })
+    };
+    let outcome = drive::run(model, source.as_mut(), options, &mut |_, _| Ok(true))?;
+    let hits = model.report(outcome.to).total().row_hit_rate();
+    Ok((cpu_seconds() - before, outcome, hits))
+}
+
+/// Numbers that differ between a quick run and a whole one.
+struct Scale {
+    quick: bool,
+}
+
+impl Scale {
+    fn requests(&self, n: u64) -> u64 {
+        if self.quick {
+            n / 10
+        } else {
+            n
+        }
+    }
+
+    fn repeats(&self, n: u32) -> u32 {
+        if self.quick {
+            1
+        } else {
+            n
+        }
+    }
+}
+
+fn measure(
+    memory: &Memory,
+    workload: &str,
+    stream: &Stream,
+    count: u64,
+    bar: f64,
+    scale: &Scale,
+    calibration: &mut Vec<f64>,
+) -> anyhow::Result<Row> {
+    let (mut seconds, mut steps) = (Vec::new(), Vec::new());
+    let mut last = None;
+    for _ in 0..scale.repeats(REPEATS) {
+        let step = calibrate();
+        let mut model = memory.build()?;
+        let (s, outcome, hits) = play(model.as_mut(), stream, count)?;
+        seconds.push(s);
+        steps.push(s / outcome.requests.max(1) as f64 / step);
+        calibration.push(step);
+        last = Some((outcome, hits));
+    }
+    let (outcome, hits) = last.context("no run")?;
+    let best = least(&seconds);
+    Ok(Row {
+        workload: workload.into(),
+        memory: memory.name.clone(),
+        requests: outcome.requests,
+        cpu_seconds: best,
+        requests_per_cpu_second: outcome.requests as f64 / best,
+        steps_per_request: median(steps),
+        bar_requests_per_cpu_second: bar,
+        cycles: outcome.cycles,
+        read_latency_avg_ns: outcome.read_latency.mean_ns,
+        row_hit_rate: hits,
+    })
+}
+
+type Make<'a> = &'a dyn Fn(bool) -> anyhow::Result<Box<dyn MemoryModel + Send>>;
+
+/// Runs without and with something in turn, so that what else the host does hits both.
+fn cost(
+    what: &'static str,
+    (workload, span): (&'static str, Option<u64>),
+    memory: &Memory,
+    make: Make,
+    count: u64,
+    scale: &Scale,
+) -> anyhow::Result<Cost> {
+    let stream = Stream::Pattern(Pattern::Random, 0.3, span);
+    let (mut off, mut on, mut more) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..scale.repeats(PAIR_REPEATS) {
+        let (a, ..) = play(make(false)?.as_mut(), &stream, count)?;
+        let (b, ..) = play(make(true)?.as_mut(), &stream, count)?;
+        more.push(b / a - 1.0);
+        off.push(a);
+        on.push(b);
+    }
+    Ok(Cost {
+        what,
+        workload,
+        memory: memory.name.clone(),
+        requests: count,
+        off_requests_per_cpu_second: count as f64 / least(&off),
+        on_requests_per_cpu_second: count as f64 / least(&on),
+        more: median(more),
+        bar_more: BAR_COST,
+    })
+}
+
+/// A model with or without some of what it can report.
+fn without(
+    memory: &Memory,
+    energy: bool,
+    wear: bool,
+) -> anyhow::Result<Box<dyn MemoryModel + Send>> {
+    Ok(match &memory.kind {
+        Described::Device { device, controller } => {
+            let mut device = (**device).clone();
+            if !energy {
+                device.energy = None;
+            }
+            let model = Controller::new(device, (**controller).clone())?;
+            match wear {
+                true => Box::new(Worn::new(WEAR, Box::new(model))?),
+                false => Box::new(model),
+            }
+        }
+        Described::Xpoint(p) => {
+            let mut p = (**p).clone();
+            if !energy {
+                p.energy = None;
+            }
+            if !wear {
+                p.wear = None;
+            }
+            Box::new(Xpoint::new(p)?)
+        }
+        _ => memory.build()?,
+    })
+}
+
+/// The most memory that this process has had, in KiB; `None` where the system does not say.
+fn peak_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
+/// Plays a tenth of a trace, then all of it. The peak only grows: what it grows by between the
+/// two is what the longer one took more.
+fn peaks(memory: &Memory, scale: &Scale) -> anyhow::Result<Vec<Peak>> {
+    let long = scale.requests(4_000_000);
+    let mut file = tempfile::Builder::new()
+        .prefix("nagori-bench-")
+        .suffix(".zst")
+        .tempfile()
+        .context("cannot create a file for a trace")?;
+    let name = file.path().display().to_string();
+    let mut w = Writer::new(
+        name,
+        file.as_file_mut(),
+        Format::Dramsim3,
+        Compression::Zstd,
+        Times::Cycles,
+    )?;
+    let mut source = Generator::new(spec(Pattern::Random, 0.3, long, 64 << 20))?;
+    while let Some(r) = source.next()? {
+        w.push(&r)?;
+    }
+    w.finish()?;
+    let mut peaks = Vec::new();
+    for requests in [long / 10, long] {
+        let mut model = memory.build()?;
+        play(model.as_mut(), &Stream::File(file.path()), requests)?;
+        peaks.push(Peak {
+            requests,
+            peak_kib: peak_kib(),
+        });
+    }
+    Ok(peaks)
+}
+
+fn read(path: &Path) -> anyhow::Result<(Vec<Record>, Times)> {
+    let mut reader = input::open(path, input::Options::default()).context(
+        "the trace of a real program (`make real-trace` makes it again; --trace names another)",
+    )?;
+    let mut records = Vec::new();
+    while let Some(r) = reader.next()? {
+        records.push(r);
+    }
+    Ok((records, reader.times()))
+}
+
+/// Runs the command.
+pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let scale = Scale { quick: a.quick };
+    let memory = Memory::load(MEMORY, &[])?;
+    // First, while the process is small; and before the trace is read into memory.
+    messages.note("measuring memory");
+    let peaks = peaks(&memory, &scale)?;
+    let (records, times) = read(&a.trace)?;
+    let name = a.trace.file_name().unwrap_or(a.trace.as_os_str());
+    let name = name.to_string_lossy();
+    let n = scale.requests(1_000_000);
+    let all = scale.requests(records.len() as u64);
+    let pattern = |p| Stream::Pattern(p, 0.0, None);
+    let mut calibration = Vec::new();
+    let mut speed = Vec::new();
+    for (workload, stream, count, bar) in [
+        ("sequential", pattern(Pattern::Sequential), n, BAR),
+        ("random", pattern(Pattern::Random), n, BAR),
+        (
+            "70/30",
+            Stream::Pattern(Pattern::Random, 0.3, None),
+            n,
+            BAR_MIXED,
+        ),
+        ("stride 4096", pattern(Pattern::Strided(4096)), n, BAR),
+        ("stride 8192", pattern(Pattern::Strided(8192)), n, BAR),
+        (&*name, Stream::File(&a.trace), all, BAR),
+        (
+            &format!("{name}, read before"),
+            Stream::Read(&records, times),
+            all,
+            BAR,
+        ),
+    ] {
+        messages.note(&format!("measuring {workload}"));
+        speed.push(measure(
+            &memory,
+            workload,
+            &stream,
+            count,
+            bar,
+            &scale,
+            &mut calibration,
+        )?);
+    }
+    messages.note("measuring energy and wear");
+    let xpoint = Memory::load("xpoint", &[])?;
+    let all = ("70/30", None);
+    let part = ("70/30 in 256 MiB", Some(256 << 20));
+    let (e, w, ew) = ("energy", "wear", "energy and wear");
+    let costs = vec![
+        cost(
+            e,
+            all,
+            &memory,
+            &|on| without(&memory, on, false),
+            n,
+            &scale,
+        )?,
+        cost(
+            w,
+            part,
+            &memory,
+            &|on| without(&memory, false, on),
+            n,
+            &scale,
+        )?,
+        cost(ew, part, &memory, &|on| without(&memory, on, on), n, &scale)?,
+        cost(ew, all, &memory, &|on| without(&memory, on, on), n, &scale)?,
+        cost(ew, part, &xpoint, &|on| without(&xpoint, on, on), n, &scale)?,
+        cost(ew, all, &xpoint, &|on| without(&xpoint, on, on), n, &scale)?,
+    ];
+    let step_ns = median(calibration) * 1e9;
+    match a.json {
+        true => output::print_json(&json!({
+            "calibration": { "step_ns": step_ns },
+            "speed": speed,
+            "options": costs,
+            "memory": peaks,
+        }))?,
+        false => output::print(&text(step_ns, &speed, &costs, &peaks))?,
+    }
+    Ok(SUCCESS)
+}
+
+/// The tables.
+fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
+    let thousands = |v: f64| format!("{:.0}", v / 1e3);
+    let optional = |v: Option<f64>, digits| v.map_or("-".into(), |v| format!("{v:.digits$}"));
+    let mut t = tables::table([
+        "saturated",
+        "requests",
+        "k req/CPU s",
+        "bar",
+        "of bar",
+        "steps",
+        "read ns",
+        "hits",
+    ]);
+    for r in speed {
+        let cells = vec![
+            r.workload.clone(),
+            tables::grouped(r.requests),
+            thousands(r.requests_per_cpu_second),
+            thousands(r.bar_requests_per_cpu_second),
+            format!(
+                "{:.2}",
+                r.requests_per_cpu_second / r.bar_requests_per_cpu_second
+            ),
+            format!("{:.1}", r.steps_per_request),
+            optional(r.read_latency_avg_ns, 1),
+            optional(r.row_hit_rate, 3),
+        ];
+        tables::row(&mut t, cells);
+    }
+    let mut out = format!(
+        "{MEMORY}, one channel; a step of the fixed loop takes {step_ns:.1} ns\n\n{}",
+        tables::text(&t)
+    );
+    let mut t = tables::table([
+        "switched on",
+        "memory",
+        "workload",
+        "off, k req/CPU s",
+        "on",
+        "more",
+        "bar",
+    ]);
+    for c in costs {
+        let cells = vec![
+            c.what.into(),
+            c.memory.clone(),
+            c.workload.into(),
+            thousands(c.off_requests_per_cpu_second),
+            thousands(c.on_requests_per_cpu_second),
+            format!("{:+.1} %", 100.0 * c.more),
+            format!("{:.0} %", 100.0 * c.bar_more),
+        ];
+        tables::row(&mut t, cells);
+    }
+    out += &format!("\n{}", tables::text(&t));
+    let mut t = tables::table(["length of the trace", "peak memory [KiB]"]);
+    for p in peaks {
+        let peak = p.peak_kib.map_or("-".into(), tables::grouped);
+        tables::row(&mut t, vec![tables::grouped(p.requests), peak]);
+    }
+    out += &format!("\n{}", tables::text(&t));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(least(&[3.0, 1.0, 2.0]), 1.0);
+        assert!(calibrate() > 0.0);
+        let before = peak_kib();
+        let much = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert_eq!(much.iter().map(|&b| u64::from(b)).sum::<u64>(), 64 << 20);
+        drop(much);
+        if let (Some(a), Some(b)) = (before, peak_kib()) {
+            assert!(b >= a && b >= 64 << 10, "{a} KiB, {b} KiB");
+        }
+    }
+
+    #[test]
+    fn what_is_switched_off_is_not_reported() {
+        let play = |m: &mut (dyn MemoryModel + Send)| {
+            let stream = Stream::Pattern(Pattern::Random, 0.3, None);
+            let (_, o, _) = play(m, &stream, 2000).unwrap();
+            let r = m.report(o.to).regions.remove(0);
+            (o, r.energy.is_some(), r.wear.is_some())
+        };
+        for name in [MEMORY, "xpoint"] {
+            let memory = Memory::load(name, &[]).unwrap();
+            let (a, e, w) = play(without(&memory, true, true).unwrap().as_mut());
+            assert_eq!((e, w), (true, true), "{name}");
+            let (b, e, w) = play(without(&memory, false, false).unwrap().as_mut());
+            assert_eq!((e, w), (false, false), "{name}");
+            // Counting changes nothing else.
+            assert_eq!(a, b, "{name}");
+        }
+    }
+}
