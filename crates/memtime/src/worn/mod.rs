@@ -74,6 +74,9 @@ impl WornParams {
 #[derive(Clone, Debug)]
 struct Levelling {
     gap: StartGap,
+    /// Line asked for last, moves until then, and its place: requests that
+    /// found the port busy come again.
+    known: (u64, u64, u64),
     /// Moves not yet ended; the first is under way.
     moves: VecDeque<Move>,
     /// Pieces of the first move not yet written.
@@ -132,6 +135,7 @@ impl Worn {
                 capacity = usable * line;
                 Some(Levelling {
                     gap: StartGap::new(usable, p)?,
+                    known: (u64::MAX, 0, 0),
                     moves: VecDeque::with_capacity(MOVES + 1),
                     left: 0,
                     waiting: VecDeque::with_capacity((line / PIECE) as usize),
@@ -353,7 +357,10 @@ impl MemoryModel for Worn {
         };
         let size = self.params.line_bytes;
         let (line, offset) = (r.addr / size, r.addr % size);
-        let place = l.gap.place(line);
+        if (l.known.0, l.known.1) != (line, l.gap.moves()) {
+            l.known = (line, l.gap.moves(), l.gap.place(line));
+        }
+        let place = l.known.2;
         let write = r.kind == Kind::Write;
         let moving = l.moves.iter().any(|m| m.to == place);
         if moving || (write && l.moves.len() >= MOVES) {
