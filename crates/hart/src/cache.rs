@@ -78,8 +78,19 @@ impl L1 {
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
         let s = self.set_start(line);
-        (s..s + self.ways as usize)
-            .find(|&i| self.tags[i] & LINE == line && self.tags[i] & STATE != 0)
+        let set = &self.tags[s..s + self.ways as usize];
+        // Same line and a state other than invalid: the difference is 1 to 63.
+        let is = |t: &u64| (t ^ line).wrapping_sub(1) < 63;
+        // Four ways at once: which one it is cannot be predicted.
+        if let [a, b, c, d] = set {
+            let found = u32::from(is(a))
+                | u32::from(is(b)) << 1
+                | u32::from(is(c)) << 2
+                | u32::from(is(d)) << 3;
+            (found != 0).then(|| s + found.trailing_zeros() as usize)
+        } else {
+            set.iter().position(is).map(|i| s + i)
+        }
     }
 
     /// Index of the line to replace for a fill of `line`.

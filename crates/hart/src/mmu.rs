@@ -343,14 +343,16 @@ impl Hart {
             }
         };
         self.refill = Some((line, index));
-        self.collect_dirty(w, line, at)?;
+        let others = self.collect_dirty(w, line, at)?;
         self.bus_free(at)?;
         let penalty = (t.l1d_miss + t.hub).saturating_sub(t.load_latency);
         self.read_line(w, line, kind, penalty, at);
         self.refill = None;
+        // No other hart runs in between: who had the line before still has it.
         let c = w.coherence();
-        let others = c.holders(id, line).0;
-        c.probe(id, line, write);
+        if others {
+            c.probe(id, line, write);
+        }
         let state = match (write, others) {
             (true, _) => LineState::Dirty,
             (false, true) => LineState::Shared,
@@ -361,19 +363,21 @@ impl Hart {
     }
 
     /// If another hart has the line dirty, it is written back, and stays there shared.
+    /// Whether any other hart has the line.
     fn collect_dirty<Wd: World>(
         &mut self,
         w: &mut Wd,
         line: u64,
         at: RunPoint,
-    ) -> Result<(), Trap> {
-        if w.coherence().holders(self.id, line).1.is_some() {
+    ) -> Result<bool, Trap> {
+        let (others, dirty) = w.coherence().holders(self.id, line);
+        if dirty.is_some() {
             self.bus_free(at)?;
             self.stats.probes += 1;
             self.write_line(w, line, LineKind::Probe, 0, at);
             w.coherence().probe(self.id, line, false);
         }
-        Ok(())
+        Ok(others)
     }
 
     /// The filter entry of an L1D line goes with it.

@@ -131,9 +131,18 @@ impl Tlb {
 
     /// Looks up a virtual page number.
     pub fn lookup(&self, vpn: u64, asid: u16) -> Option<TlbHit> {
-        for (i, s) in self.sectors.iter().enumerate() {
+        // All tags at once: which one it is cannot be predicted.
+        let tag = vpn >> 2;
+        let mut same = 0u8;
+        for (i, s) in self.sectors.iter().enumerate().take(SUPER_WAY.into()) {
+            same |= u8::from(s.tag == tag) << i;
+        }
+        while same != 0 {
+            let i = same.trailing_zeros();
+            same &= same - 1;
+            let s = &self.sectors[i as usize];
             let pte = s.pte[(vpn & 3) as usize];
-            if s.tag == vpn >> 2 && pte != 0 && (s.asid == asid || pte & G != 0) {
+            if pte != 0 && (s.asid == asid || pte & G != 0) {
                 return Some(TlbHit {
                     way: i as u8,
                     level: 0,

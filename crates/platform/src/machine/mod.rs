@@ -109,7 +109,7 @@ impl<O: Observer> Machine<O> {
             bus,
             memory,
             core_clock,
-            period,
+            period: nagori_memtime::board::Divider::new(period),
             timebase: clock(config.timebase_hz),
             board: config.board.clone(),
             observer,

@@ -8,6 +8,7 @@ use nagori_hart::world::{
     self, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
 };
 use nagori_hart::HartStats;
+use nagori_memtime::board::Divider;
 use nagori_memtime::{Controller, Kind};
 use nagori_ram::GuestRam;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ pub(crate) struct Surroundings<O> {
     pub memory: Controller,
     pub coherence: Coherence,
     pub core_clock: Clock,
-    pub period: u64,
+    /// Of the core clock, in picoseconds.
+    pub period: Divider,
     pub timebase: Clock,
     pub board: BoardConfig,
     pub observer: O,
@@ -53,7 +55,7 @@ pub(crate) struct Surroundings<O> {
 impl<O> Surroundings<O> {
     /// Machine time of a core cycle.
     pub fn ps(&self, cycle: u64) -> Ps {
-        Ps(cycle.saturating_mul(self.period))
+        Ps(cycle.saturating_mul(self.period.divisor()))
     }
 
     /// First core cycle at or after a machine time.
@@ -61,16 +63,16 @@ impl<O> Surroundings<O> {
         if t == Ps::NEVER {
             u64::MAX
         } else {
-            t.0.div_ceil(self.period)
+            self.period.div_ceil(t.0)
         }
     }
 
     fn transfer(&mut self, req: &LineRequest, kind: Kind, there: u64, back: u64) -> u64 {
-        let at = nagori_memtime::Ps(req.cycle * self.period + there);
+        let at = nagori_memtime::Ps(req.cycle * self.period.divisor() + there);
         let addr = req.line - self.ram_base;
         // The address lies in guest memory, which is the controller's capacity.
         let done = self.memory.access(at, addr, kind, 64).unwrap_or(at);
-        (done.0 + back).div_ceil(self.period)
+        self.period.div_ceil(done.0 + back)
     }
 }
 
