@@ -156,6 +156,9 @@ pub struct RunArgs {
     /// With the timing model from the first instruction on. The guest can switch.
     #[arg(long)]
     pub timed: bool,
+    /// What runs the guest's code; results are the same [default: the translator, if the host has one].
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<EngineKind>,
     /// End the run after this many instructions of all harts together.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_instructions: Option<u64>,
@@ -176,6 +179,15 @@ pub struct RunArgs {
     /// File for the trace.
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub trace_file: Option<PathBuf>,
+}
+
+/// What runs the guest's code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineKind {
+    /// One instruction after the other.
+    Interpreter,
+    /// Blocks translated to code of the host.
+    Translator,
 }
 
 /// Form of statistics.

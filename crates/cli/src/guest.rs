@@ -1,6 +1,6 @@
 //! Runs a machine that has been loaded, with its console, to its end.
 
-use crate::args::{MachineArgs, RunArgs, StatsFormat};
+use crate::args::{EngineKind, MachineArgs, RunArgs, StatsFormat};
 use crate::console::{self, Console, Event, Port};
 use crate::output::{self, Exit, Messages};
 use crate::signals::Signals;
@@ -11,7 +11,7 @@ use nagori_platform::clock::Ps;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::devices::uart::Uart;
 use nagori_platform::loader::{Plan, Symbols};
-use nagori_platform::machine::{Machine, Quiet, Report, Stop};
+use nagori_platform::machine::{Engine, Machine, Quiet, Report, Stop, TranslatorOptions};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -44,6 +44,15 @@ impl RunArgs {
     pub fn settings(&self) -> Vec<String> {
         let method = self.method.map(|m| format!("method={}", m.name()));
         method.into_iter().collect()
+    }
+
+    /// What runs the guest's code.
+    pub fn engine(&self) -> Engine {
+        match self.engine {
+            Some(EngineKind::Interpreter) => Engine::Interpreter,
+            Some(EngineKind::Translator) => Engine::Translator(TranslatorOptions::default()),
+            None => Engine::best(),
+        }
     }
 }
 
@@ -141,6 +150,7 @@ fn run_with<O: Watch>(
 ) -> anyhow::Result<Exit> {
     let mut machine = Machine::new(description, observer).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
+    machine.set_engine(job.args.engine())?;
     load(&mut machine, &job.plan, false)?;
     let signals = Signals::catch()?;
     let mut console = Console::open(job.console, &signals, messages)?;
@@ -162,6 +172,7 @@ pub fn measure(
 ) -> anyhow::Result<(End, Report)> {
     let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
+    machine.set_engine(job.args.engine())?;
     load(&mut machine, &job.plan, false)?;
     let signals = Signals::catch()?;
     let end = drive(&mut machine, port, &signals, job)?;

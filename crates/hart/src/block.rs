@@ -65,6 +65,8 @@ pub struct Block {
     pub count: u16,
     /// Length in bytes.
     pub bytes: u16,
+    /// Physical page of the first instruction, by number.
+    pub page: u64,
     /// Offset of the first instruction in its page.
     pub offset: u16,
     /// Whether the block is one instruction that reaches into the next page.
@@ -406,6 +408,7 @@ impl Hart {
             start,
             count: n as u16,
             bytes: off as u16,
+            page: pa >> 12,
             offset: (pa & 0xfff) as u16,
             crosses: pa2.is_some(),
             cost: if self.timed { cost } else { functional_cost },
@@ -463,16 +466,8 @@ impl Hart {
     /// they do not need stays pending.
     #[cold]
     pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
-        let mut stall = 0u32;
-        let mut rest = 0;
-        for (reg, left) in pending_pairs(self.pending) {
-            let wait = wait_for(ops, reg, left);
-            stall = stall.max(wait.unwrap_or(0));
-            if wait.is_none() {
-                rest = merge_pending(rest, reg, left);
-            }
-        }
-        self.pending = pending_after(rest, stall as u64);
+        let (stall, rest) = stall(ops, self.pending);
+        self.pending = rest;
         self.cycle += stall as u64;
         self.pending_from = self.cycle;
     }
@@ -483,6 +478,20 @@ impl Hart {
         let old = pending_after(self.pending, self.cycle - self.pending_from);
         pending_pairs(old).fold(own, |p, (reg, left)| merge_pending(p, reg, left))
     }
+}
+
+/// Cycles that a block waits for what is pending before it, and what is pending then.
+pub(crate) fn stall(ops: &[PreOp], pending: Pending) -> (u32, Pending) {
+    let mut stall = 0u32;
+    let mut rest = 0;
+    for (reg, left) in pending_pairs(pending) {
+        let wait = wait_for(ops, reg, left);
+        stall = stall.max(wait.unwrap_or(0));
+        if wait.is_none() {
+            rest = merge_pending(rest, reg, left);
+        }
+    }
+    (stall, pending_after(rest, stall as u64))
 }
 
 /// Cycles to wait for a register or unit before a block that needs it; `None` if it does not.

@@ -9,6 +9,7 @@
 use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
 use crate::hart::Hart;
 use crate::mmu::RunPoint;
+use crate::pipeline::{pending_pairs, Pending};
 use crate::run::End;
 use crate::trap::Trap;
 use crate::world::World;
@@ -235,9 +236,9 @@ impl Hart {
         self.pmp_writes
     }
 
-    /// Whether protection is the same all over a page of physical memory.
-    pub fn pmp_uniform_page(&self, page: u64) -> bool {
-        self.pmp.uniform(page << 12, 0x1000)
+    /// Whether protection is the same all over the page of a block.
+    pub fn pmp_uniform_at(&self, code: &CodeCache, block: u32) -> bool {
+        self.pmp.uniform(code.block(block).page << 12, 0x1000)
     }
 
     /// Whether interrupts, notices or time have to be looked at before the next block.
@@ -270,7 +271,7 @@ impl Hart {
     /// block's own results can be under way at its end.
     pub fn await_results(&mut self, code: &CodeCache, b: &Block) -> bool {
         self.await_pending(code.ops(b));
-        crate::pipeline::pending_pairs(self.pending).all(|(_, left)| left <= b.cost)
+        longest(self.pending) <= b.cost
     }
 
     /// Fetches the line of instruction `i` of the block at `pc`.
@@ -311,6 +312,16 @@ impl Hart {
         let o = self.predict_indirect(pc, target, op);
         self.predicted(o);
     }
+}
+
+/// Cycles that a block waits for what is pending before it, and what is pending then.
+pub fn stall(ops: &[PreOp], pending: Pending) -> (u32, Pending) {
+    crate::block::stall(ops, pending)
+}
+
+/// Cycles until the last of the pending results.
+pub fn longest(pending: Pending) -> u32 {
+    pending_pairs(pending).map(|p| p.1).max().unwrap_or(0)
 }
 
 /// Distance of a page's first entry in the fetch filter.

@@ -5,10 +5,13 @@
 //! others, so that the order of events depends on nothing but the machine.
 
 mod control;
+mod engine;
 mod parts;
 mod stats;
 mod world;
 
+pub use engine::Engine;
+pub use nagori_translator::{Options as TranslatorOptions, Stats as TranslatorStats};
 pub use parts::hart_config;
 pub use stats::{HartReport, Report};
 
@@ -22,6 +25,7 @@ use nagori_hart::world::Observer;
 use nagori_hart::{CodeCache, Exit, Hart, HartError};
 use nagori_memtime::Controller;
 use nagori_ram::{GuestRam, RamError};
+use nagori_translator::Translator;
 use std::sync::Arc;
 use world::{Action, HartView, Surroundings};
 
@@ -40,6 +44,9 @@ pub enum MachineError {
     /// A controller value out of range, or a change that it refuses.
     #[error("memory controller: {0}")]
     Memory(#[from] nagori_memtime::Error),
+    /// The host lets no code be generated.
+    #[error("translator: {0} (the interpreter is always there)")]
+    Translator(#[from] nagori_translator::Error),
     /// The core description lacks or has a key that the core model does not know.
     #[error("core `{core}`: {problem}")]
     Core {
@@ -80,6 +87,8 @@ pub struct Machine<O: Observer = Quiet> {
     config: MachineConfig,
     harts: Vec<Hart>,
     code: Vec<CodeCache>,
+    /// Empty where the interpreter does everything.
+    translators: Vec<Translator<Surroundings<O>>>,
     world: Surroundings<O>,
     started: stats::Baseline,
     marks: Vec<(u64, Report)>,
@@ -121,6 +130,7 @@ impl<O: Observer> Machine<O> {
         let started = stats::Baseline::new(n);
         Ok(Self {
             code: (0..n).map(|_| CodeCache::default()).collect(),
+            translators: Vec::new(),
             harts,
             world,
             config,
@@ -390,7 +400,11 @@ impl<O: Observer> Machine<O> {
                 .min((now / GRID + 1) * GRID)
                 .min(now.saturating_add(left));
             let h = &mut self.harts[i];
-            let exit = h.run(&mut self.code[i], &mut self.world, limit);
+            let (code, world) = (&mut self.code[i], &mut self.world);
+            let exit = match self.translators.get_mut(i) {
+                Some(t) => h.run_with(code, world, limit, t),
+                None => h.run(code, world, limit),
+            };
             spent += (h.cycle - now).max(1);
             self.world.views[i] = HartView {
                 cycle: h.cycle,

@@ -1,0 +1,44 @@
+//! What runs the harts' code.
+
+use super::{Machine, MachineError};
+use nagori_hart::world::Observer;
+use nagori_translator::{Options, Stats, Translator};
+
+/// What runs the harts' code. Results are the same, only host time differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// The interpreter.
+    #[default]
+    Interpreter,
+    /// Translation to code of the host.
+    Translator(Options),
+}
+
+impl Engine {
+    /// The fastest that this host has.
+    pub fn best() -> Self {
+        if Translator::<()>::SUPPORTED {
+            Self::Translator(Options::default())
+        } else {
+            Self::Interpreter
+        }
+    }
+}
+
+impl<O: Observer> Machine<O> {
+    /// Chooses what runs the harts' code, at any time.
+    pub fn set_engine(&mut self, engine: Engine) -> Result<(), MachineError> {
+        self.translators = match engine {
+            Engine::Interpreter => Vec::new(),
+            Engine::Translator(o) => (0..self.harts.len())
+                .map(|_| Translator::new(o))
+                .collect::<Result<_, _>>()?,
+        };
+        Ok(())
+    }
+
+    /// What the translators have done, by hart; empty with the interpreter.
+    pub fn translator_stats(&self) -> Vec<Stats> {
+        self.translators.iter().map(Translator::stats).collect()
+    }
+}

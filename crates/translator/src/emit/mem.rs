@@ -1,0 +1,172 @@
+//! Loads and stores: through the filter, or by the interpreter.
+
+use super::*;
+use crate::stubs::SLOT_MASK;
+
+/// Bits of an address inside a filter block.
+const LINE_BITS: u8 = 6;
+const PAGE_BITS: u8 = 12;
+
+impl Emitter<'_> {
+    /// Emits a load or store; false if it is none.
+    pub(super) fn memory(&mut self, i: usize, p: &PreOp) -> bool {
+        use Op::*;
+        match p.op {
+            Lb | Lbu => self.load_op(i, p, 1),
+            Lh | Lhu => self.load_op(i, p, 2),
+            Lw | Lwu => self.load_op(i, p, 4),
+            Ld => self.load_op(i, p, 8),
+            Sb => self.store_op(i, p, 1),
+            Sh => self.store_op(i, p, 2),
+            Sw => self.store_op(i, p, 4),
+            Sd => self.store_op(i, p, 8),
+            Flw | Fld => {
+                self.fp_ready(i);
+                self.load_op(i, p, if p.op == Flw { 4 } else { 8 });
+            }
+            Fsw | Fsd => {
+                self.fp_ready(i);
+                self.store_op(i, p, if p.op == Fsw { 4 } else { 8 });
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Leaves `rax` = virtual address, `rcx` = distance of the filter entry, and goes to
+    /// `miss` if the entry does not let the access pass.
+    fn filter(&mut self, p: &PreOp, size: i32, key: i32, miss: DynamicLabel) {
+        if let Some(base) = host(p.rs1) {
+            if p.imm == 0 {
+                dynasm!(self.a; .arch x64; mov rax, Rq(base));
+            } else {
+                dynasm!(self.a; .arch x64; lea rax, [Rq(base) + p.imm]);
+            }
+        } else if p.rs1 == 0 {
+            dynasm!(self.a; .arch x64; mov rax, p.imm);
+        } else {
+            dynasm!(self.a; .arch x64; mov rax, [rbp + x(p.rs1)]);
+            if p.imm != 0 {
+                dynasm!(self.a; .arch x64; add rax, p.imm);
+            }
+        }
+        let bits = if self.timed { LINE_BITS } else { PAGE_BITS };
+        // A slot is 32 bytes.
+        let shift = (bits - 5) as i8;
+        let mask = -(1i32 << bits) | (size - 1);
+        dynasm!(self.a; .arch x64
+            ; mov ecx, eax
+            ; shr ecx, shift
+            ; and ecx, SLOT_MASK
+            ; mov rdx, rax
+            ; and rdx, mask
+            ; or rdx, [rbp + DCTX]
+            ; cmp rdx, [rbp + rcx + DATA + key]
+            ; jne =>miss
+        );
+    }
+
+    /// The DTLB entry of the access becomes the one used last.
+    fn touch(&mut self) {
+        let (from, back) = (self.label(), self.label());
+        dynasm!(self.a; .arch x64
+            ; movzx edx, BYTE [rbp + rcx + DATA + layout::ENTRY_WAY as i32]
+            ; cmp dl, [rbp + LAST_WAY]
+            ; jne =>from
+            ; =>back
+        );
+        self.cold.push(Cold::Touch { from, back });
+    }
+
+    fn load_op(&mut self, i: usize, p: &PreOp, size: i32) {
+        use Op::*;
+        let (miss, back) = (self.label(), self.label());
+        self.filter(p, size, layout::ENTRY_READ as i32, miss);
+        if self.timed {
+            self.touch();
+            if p.flags & nagori_hart::HAZARD != 0 {
+                let wait = self.s.config.timing.store_load_hazard as i32;
+                dynasm!(self.a; .arch x64
+                    ; mov rdx, rax
+                    ; xor rdx, [rbp + LAST_STORE]
+                    ; test edx, 0xff8
+                    ; jne >far
+                    ; add r15, wait
+                    ; far:
+                );
+            }
+        }
+        dynasm!(self.a; .arch x64; add rax, [rbp + rcx + DATA + layout::ENTRY_DELTA as i32]);
+        let fp = matches!(p.op, Flw | Fld);
+        let d = if fp { RAX } else { self.target(p.rd, RAX) };
+        match p.op {
+            Lb => dynasm!(self.a; .arch x64; movsx Rq(d), BYTE [r14 + rax]),
+            Lbu => dynasm!(self.a; .arch x64; movzx Rd(d), BYTE [r14 + rax]),
+            Lh => dynasm!(self.a; .arch x64; movsx Rq(d), WORD [r14 + rax]),
+            Lhu => dynasm!(self.a; .arch x64; movzx Rd(d), WORD [r14 + rax]),
+            Lw => dynasm!(self.a; .arch x64; movsxd Rq(d), DWORD [r14 + rax]),
+            Lwu => dynasm!(self.a; .arch x64; mov Rd(d), DWORD [r14 + rax]),
+            Ld | Fld => dynasm!(self.a; .arch x64; mov Rq(d), [r14 + rax]),
+            _ => dynasm!(self.a; .arch x64
+                ; mov eax, [r14 + rax]
+                ; mov rcx, QWORD 0xffff_ffff_0000_0000u64 as i64
+                ; or rax, rcx
+            ),
+        }
+        if fp {
+            dynasm!(self.a; .arch x64; mov [rbp + f(p.rd & 31)], rax);
+        } else {
+            self.write(p.rd, d);
+        }
+        dynasm!(self.a; .arch x64; =>back);
+        self.cold_op(miss, back, i);
+    }
+
+    fn store_op(&mut self, i: usize, p: &PreOp, size: i32) {
+        use Op::*;
+        let (miss, back) = (self.label(), self.label());
+        self.filter(p, size, layout::ENTRY_WRITE as i32, miss);
+        if self.timed {
+            if self.hazard_follows(i) {
+                dynasm!(self.a; .arch x64; mov [rbp + LAST_STORE], rax);
+            }
+            self.touch();
+        }
+        dynasm!(self.a; .arch x64; add rax, [rbp + rcx + DATA + layout::ENTRY_DELTA as i32]);
+        let v = match p.op {
+            Fsw | Fsd => {
+                dynasm!(self.a; .arch x64; mov rdx, [rbp + f(p.rs2)]);
+                RDX
+            }
+            _ => self.read(p.rs2, RDX),
+        };
+        match size {
+            1 => dynasm!(self.a; .arch x64; mov [r14 + rax], Rb(v)),
+            2 => dynasm!(self.a; .arch x64; mov [r14 + rax], Rw(v)),
+            4 => dynasm!(self.a; .arch x64; mov [r14 + rax], Rd(v)),
+            _ => dynasm!(self.a; .arch x64; mov [r14 + rax], Rq(v)),
+        }
+        dynasm!(self.a; .arch x64; =>back);
+        self.cold_op(miss, back, i);
+    }
+
+    /// Whether a load behind may run into this store, before another store.
+    fn hazard_follows(&self, i: usize) -> bool {
+        use nagori_isa::Format::{FpStore, Store};
+        self.ops[i + 1..]
+            .iter()
+            .take_while(|p| !matches!(p.op.info().format, Store | FpStore))
+            .any(|p| p.flags & nagori_hart::HAZARD != 0)
+    }
+
+    pub(super) fn cold_op(&mut self, from: DynamicLabel, back: DynamicLabel, i: usize) {
+        let info = info(self.id, i);
+        let fp = self.fp_started;
+        self.cold.push(Cold::Op {
+            from,
+            back,
+            info,
+            fp,
+        });
+    }
+}

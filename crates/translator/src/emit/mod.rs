@@ -1,0 +1,508 @@
+//! From a block to host code.
+
+mod alu;
+mod branch;
+mod fp;
+mod mem;
+
+use crate::calls::{info, START};
+use crate::regs::*;
+use crate::stubs::{Asm, Stubs};
+use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
+use nagori_hart::config::HartConfig;
+use nagori_hart::engine::layout;
+use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK};
+use nagori_isa::Op;
+
+/// What the host can do beyond the base instruction set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub lzcnt: bool,
+    pub bmi2: bool,
+    pub fma: bool,
+    pub sse41: bool,
+}
+
+impl Host {
+    pub fn detect() -> Self {
+        Self {
+            lzcnt: std::arch::is_x86_feature_detected!("lzcnt"),
+            bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+            fma: std::arch::is_x86_feature_detected!("fma"),
+            sse41: std::arch::is_x86_feature_detected!("sse4.1"),
+        }
+    }
+}
+
+/// What translation depends on beside the block.
+pub(crate) struct Setting<'a> {
+    pub config: &'a HartConfig,
+    pub stubs: &'a Stubs,
+    pub host: Host,
+    /// Host address of offset 0 of the arena.
+    pub arena: usize,
+    /// Host address at which the code will stand.
+    pub at: usize,
+    /// Number of the first link that the block may use.
+    pub first_link: u32,
+}
+
+/// A jump to another block of the same page, to be patched once that block has code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    /// Place of the jump's 32-bit distance in the code.
+    pub patch: usize,
+    /// Where in the page it leads.
+    pub target: u16,
+}
+
+/// Code of one block. Places count from its first byte.
+pub(crate) struct Output {
+    pub code: Vec<u8>,
+    /// Entry behind the wait for results: the line is fetched.
+    pub fetch: usize,
+    /// Entry for those who fetched the line.
+    pub body: usize,
+    /// The jumps to be patched, by number from `first_link` on.
+    pub exits: Vec<Exit>,
+}
+
+/// Code out of the way, written behind the block.
+enum Cold {
+    /// Call the interpreter for instruction `info`.
+    /// `fp`: the host's flags are the guest's again behind it.
+    Op {
+        from: DynamicLabel,
+        back: DynamicLabel,
+        info: i32,
+        fp: bool,
+    },
+    /// Fetch the line of `info`.
+    Line {
+        from: DynamicLabel,
+        back: DynamicLabel,
+        info: i32,
+    },
+    /// Wait for results.
+    Pending {
+        from: DynamicLabel,
+        back: DynamicLabel,
+        info: i32,
+    },
+    /// A branch that is not simply right.
+    Branch {
+        from: DynamicLabel,
+        back: DynamicLabel,
+        info: i32,
+        taken: bool,
+    },
+    /// Leave the rest of the block to the interpreter.
+    Rest { from: DynamicLabel, info: i32 },
+    /// Another DTLB entry than last time.
+    Touch {
+        from: DynamicLabel,
+        back: DynamicLabel,
+    },
+    /// Floating-point flags become the guest's.
+    FpStart {
+        from: DynamicLabel,
+        back: DynamicLabel,
+    },
+    /// A jump that is not simply right; its target is kept on the stack.
+    Jump {
+        from: DynamicLabel,
+        back: DynamicLabel,
+        info: i32,
+    },
+}
+
+/// The work on one block.
+pub(crate) struct Emitter<'a> {
+    s: &'a Setting<'a>,
+    a: Asm,
+    b: Block,
+    id: u32,
+    ops: &'a [PreOp],
+    timed: bool,
+    cold: Vec<Cold>,
+    exits: Vec<Exit>,
+    /// Whether an instruction in front has made sure that floating point is ready.
+    fp_checked: bool,
+    /// Whether the host's flags are known to be the guest's.
+    fp_started: bool,
+}
+
+/// Translates a block.
+pub(crate) fn block<'a>(
+    s: &'a Setting<'a>,
+    b: Block,
+    id: u32,
+    ops: &'a [PreOp],
+    timed: bool,
+) -> Option<Output> {
+    let mut e = Emitter {
+        s,
+        a: Asm::new(s.at),
+        b,
+        id,
+        ops,
+        timed,
+        cold: Vec::new(),
+        exits: Vec::new(),
+        fp_checked: false,
+        fp_started: false,
+    };
+    let (fetch, body) = e.prologue();
+    for (i, p) in ops.iter().enumerate() {
+        if timed && p.flags & NEW_LINE != 0 {
+            e.fetch_line(i, p);
+        }
+        e.op(i, p);
+    }
+    if !ends(ops[ops.len() - 1].op) {
+        e.tail_to(b.offset as i64 + b.bytes as i64);
+    }
+    e.finish(fetch, body)
+}
+
+/// Whether an instruction writes its own end of the block.
+fn ends(op: Op) -> bool {
+    use Op::*;
+    matches!(
+        op,
+        Jal | Jalr
+            | Beq
+            | Bne
+            | Blt
+            | Bge
+            | Bltu
+            | Bgeu
+            | Ecall
+            | Ebreak
+            | FenceI
+            | Mret
+            | Sret
+            | Wfi
+            | SfenceVma
+            | Csrrw
+            | Csrrs
+            | Csrrc
+            | Csrrwi
+            | Csrrsi
+            | Csrrci
+    )
+}
+
+impl Emitter<'_> {
+    fn label(&mut self) -> DynamicLabel {
+        self.a.new_dynamic_label()
+    }
+
+    fn here(&self) -> usize {
+        self.a.offset().0
+    }
+
+    fn stub(&self, offset: usize) -> usize {
+        self.s.arena + offset
+    }
+
+    /// Waits for results and fetches the line. The entries behind either.
+    fn prologue(&mut self) -> (usize, usize) {
+        if !self.timed {
+            return (0, 0);
+        }
+        let (from, back) = (self.label(), self.label());
+        dynasm!(self.a; .arch x64
+            ; cmp DWORD [rbp + PENDING], 0
+            ; jne =>from
+            ; =>back
+        );
+        let info = info(self.id, START);
+        self.cold.push(Cold::Pending { from, back, info });
+        let fetch = self.here();
+        self.check_line(self.b.offset as i32 >> 6, info);
+        (fetch, self.here())
+    }
+
+    /// The line in which an instruction ends, other than the one before.
+    fn fetch_line(&mut self, i: usize, p: &PreOp) {
+        let last = self.b.offset as i32 + p.off as i32 + p.len.max(2) as i32 - 1;
+        let info = info(self.id, i);
+        if last >= 0x1000 {
+            dynasm!(self.a; .arch x64
+                ; mov edx, info
+                ; call extern self.stub(self.s.stubs.line)
+            );
+        } else {
+            self.check_line(last >> 6, info);
+        }
+    }
+
+    fn check_line(&mut self, line: i32, info: i32) {
+        let (from, back) = (self.label(), self.label());
+        let entry = FETCH + layout::ENTRY_READ as i32 + line * layout::ENTRY as i32;
+        dynasm!(self.a; .arch x64
+            ; mov rcx, [rbp + FETCH_SLOTS]
+            ; mov rax, [rbp + PAGE_KEY]
+            ; add rax, line * 64
+            ; cmp rax, [rbp + rcx + entry]
+            ; jne =>from
+            ; =>back
+        );
+        self.cold.push(Cold::Line { from, back, info });
+    }
+
+    /// The interpreter executes the instruction.
+    fn call_op(&mut self, i: usize) {
+        let info = info(self.id, i);
+        dynasm!(self.a; .arch x64
+            ; mov edx, info
+            ; call extern self.stub(self.s.stubs.op)
+        );
+        // What it does to flags of the host is not the guest's business.
+        self.fp_started = false;
+    }
+
+    fn op(&mut self, i: usize, p: &PreOp) {
+        use Op::*;
+        match p.op {
+            Ebreak if p.len == ILLEGAL_LEN => {
+                self.call_op(i);
+                self.leave();
+            }
+            Beq | Bne | Blt | Bge | Bltu | Bgeu => self.branch(i, p),
+            Jal => self.jal(i, p),
+            Jalr => self.jalr(i, p),
+            _ if ends(p.op) => {
+                self.call_op(i);
+                self.leave();
+            }
+            Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
+            | PrefetchW => {}
+            _ => {
+                if !(self.alu(p) || self.memory(i, p) || self.float(i, p)) {
+                    self.call_op(i);
+                }
+            }
+        }
+    }
+
+    /// Counts of the block, at an end of it, but for the cycles.
+    fn count(&mut self) {
+        if !self.timed {
+            return;
+        }
+        let n = self.b.count as i32;
+        let pending = self.b.pending as i32;
+        dynasm!(self.a; .arch x64
+            ; add QWORD [rbp + INSTRET], n
+            ; mov DWORD [rbp + PENDING], pending
+        );
+    }
+
+    /// Ends the block; pc is set.
+    fn leave(&mut self) {
+        self.count();
+        let cost = self.b.cost as i32;
+        dynasm!(self.a; .arch x64
+            ; add r15, cost
+            ; jmp extern self.stub(self.s.stubs.leave)
+        );
+    }
+
+    /// Ends the block; the program goes on at an offset from the page's start.
+    fn tail_to(&mut self, target: i64) {
+        self.count();
+        let cost = self.b.cost as i32;
+        if (0..0x1000).contains(&target) && !self.b.crosses {
+            let number = (self.s.first_link as usize + self.exits.len()) as i32;
+            let stub = self.label();
+            dynasm!(self.a; .arch x64
+                ; add r15, cost
+                ; js =>stub
+            );
+            let patch = self.here() - 4;
+            dynasm!(self.a; .arch x64
+                ; =>stub
+                ; mov eax, target as i32
+                ; mov ecx, number
+                ; jmp extern self.stub(self.s.stubs.leave_link)
+            );
+            self.exits.push(Exit {
+                patch,
+                target: target as u16,
+            });
+        } else {
+            dynasm!(self.a; .arch x64
+                ; mov rax, [rbp + PAGE]
+                ; add rax, target as i32
+                ; add r15, cost
+                ; jns >out
+                ; jmp extern self.stub(self.s.stubs.dispatch)
+                ; out:
+                ; jmp extern self.stub(self.s.stubs.leave_indirect)
+            );
+        }
+    }
+
+    /// Ends the block; the program goes on at `rax`.
+    fn tail_indirect(&mut self) {
+        self.count();
+        let cost = self.b.cost as i32;
+        let entries = ((crate::stubs::JUMP_ENTRIES - 1) * 2) as i32;
+        dynasm!(self.a; .arch x64
+            ; add r15, cost
+            ; jns >out
+            ; mov edx, eax
+            ; and edx, entries
+            ; shl edx, 4
+            ; add rdx, [rbp + JUMPS]
+            ; cmp rax, [rdx]
+            ; jne >out
+            ; mov rcx, [rbp + CONTEXT]
+            ; cmp rcx, [rdx + 8]
+            ; jne >out
+            ; mov rcx, rax
+            ; and rcx, -4096
+            ; cmp rcx, [rbp + PAGE]
+            ; jne >far
+            ; jmp QWORD [rdx + 16]
+            ; far:
+            ; jmp extern self.stub(self.s.stubs.dispatch)
+            ; out:
+            ; jmp extern self.stub(self.s.stubs.leave_indirect)
+        );
+    }
+
+    /// Host register that holds a guest register: its own, or `scratch`, loaded.
+    fn read(&mut self, r: u8, scratch: u8) -> u8 {
+        if let Some(h) = host(r) {
+            return h;
+        }
+        if r == 0 {
+            dynasm!(self.a; .arch x64; xor Rd(scratch), Rd(scratch));
+        } else {
+            dynasm!(self.a; .arch x64; mov Rq(scratch), [rbp + x(r)]);
+        }
+        scratch
+    }
+
+    /// Copies a guest register into a host register.
+    fn load(&mut self, r: u8, to: u8) {
+        let from = self.read(r, to);
+        if from != to {
+            dynasm!(self.a; .arch x64; mov Rq(to), Rq(from));
+        }
+    }
+
+    /// Host register to compute a result in: the guest register's own, or `scratch`.
+    fn target(&self, r: u8, scratch: u8) -> u8 {
+        host(r).unwrap_or(scratch)
+    }
+
+    /// Stores a result that stands in a host register.
+    fn write(&mut self, r: u8, from: u8) {
+        match host(r) {
+            Some(h) if h == from => {}
+            Some(h) => dynasm!(self.a; .arch x64; mov Rq(h), Rq(from)),
+            None if r == SINK => {}
+            None => dynasm!(self.a; .arch x64; mov [rbp + x(r)], Rq(from)),
+        }
+    }
+
+    fn finish(mut self, fetch: usize, body: usize) -> Option<Output> {
+        for c in std::mem::take(&mut self.cold) {
+            match c {
+                Cold::Op {
+                    from,
+                    back,
+                    info,
+                    fp,
+                } => {
+                    dynasm!(self.a; .arch x64
+                        ; =>from
+                        ; mov edx, info
+                        ; call extern self.stub(self.s.stubs.op)
+                    );
+                    if fp {
+                        dynasm!(self.a; .arch x64
+                            ; call extern self.stub(self.s.stubs.fp_start)
+                        );
+                    }
+                    dynasm!(self.a; .arch x64; jmp =>back);
+                }
+                Cold::Line { from, back, info } => dynasm!(self.a; .arch x64
+                    ; =>from
+                    ; mov edx, info
+                    ; call extern self.stub(self.s.stubs.line)
+                    ; jmp =>back
+                ),
+                Cold::Pending { from, back, info } => dynasm!(self.a; .arch x64
+                    ; =>from
+                    ; mov edx, info
+                    ; call extern self.stub(self.s.stubs.pending)
+                    ; jmp =>back
+                ),
+                Cold::Branch {
+                    from,
+                    back,
+                    info,
+                    taken,
+                } => dynasm!(self.a; .arch x64
+                    ; =>from
+                    ; mov eax, info
+                    ; mov edx, taken as i32
+                    ; call extern self.stub(self.s.stubs.branch)
+                    ; jmp =>back
+                ),
+                Cold::Rest { from, info } => dynasm!(self.a; .arch x64
+                    ; =>from
+                    ; mov edx, info
+                    ; jmp extern self.stub(self.s.stubs.leave_rest)
+                ),
+                Cold::Touch { from, back } => dynasm!(self.a; .arch x64
+                    ; =>from
+                    ; call extern self.stub(self.s.stubs.touch)
+                    ; jmp =>back
+                ),
+                Cold::FpStart { from, back } => dynasm!(self.a; .arch x64
+                    ; =>from
+                    ; call extern self.stub(self.s.stubs.fp_start)
+                    ; jmp =>back
+                ),
+                Cold::Jump { from, back, info } => dynasm!(self.a; .arch x64
+                    ; =>from
+                    ; mov [rsp], rax
+                    ; mov rdx, rax
+                    ; mov eax, info
+                    ; call extern self.stub(self.s.stubs.branch)
+                    ; mov rax, [rsp]
+                    ; jmp =>back
+                ),
+            }
+        }
+        let code = self.a.finalize().ok()?;
+        Some(Output {
+            code,
+            fetch,
+            body,
+            exits: self.exits,
+        })
+    }
+}
+
+/// Code between two blocks that waits for results: `stall` cycles, after which `rest`
+/// are still under way.
+pub(crate) fn bridge(at: usize, target: usize, stall: u32, rest: u32) -> Option<Vec<u8>> {
+    let mut a = Asm::new(at);
+    dynasm!(a; .arch x64; add r15, stall as i32; mov DWORD [rbp + PENDING], rest as i32);
+    if rest != 0 {
+        dynasm!(a; .arch x64
+            ; mov rcx, r15
+            ; add rcx, [rbp + STOP]
+            ; mov [rbp + PENDING_FROM], rcx
+        );
+    }
+    dynasm!(a; .arch x64; jmp extern target);
+    a.finalize().ok()
+}

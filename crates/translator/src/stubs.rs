@@ -1,0 +1,308 @@
+//! Code that all blocks share: the way in and out, calls of Rust, the table of jumps.
+
+use crate::arena::Arena;
+use crate::calls::{exit, Calls, NO_LINK};
+use crate::regs::*;
+use crate::Error;
+use dynasmrt::x64::X64Relocation;
+use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
+use nagori_hart::engine::layout;
+
+pub(crate) type Asm = VecAssembler<X64Relocation>;
+
+/// Entries of the table from program counter to code.
+pub(crate) const JUMP_ENTRIES: usize = 4096;
+
+/// An entry of that table.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Jump {
+    pub pc: u64,
+    pub context: u64,
+    pub code: u64,
+    pub spare: u64,
+}
+
+/// A pc is never odd.
+pub(crate) const NO_JUMP: Jump = Jump {
+    pc: 1,
+    context: 0,
+    code: 0,
+    spare: 0,
+};
+
+/// Offsets of the shared code in the arena.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stubs {
+    /// `fn(hart, code, memory)`: runs code until it leaves.
+    pub enter: usize,
+    /// Leaves with pc set and no link.
+    pub leave: usize,
+    /// Leaves at page offset `eax` by link `ecx`.
+    pub leave_link: usize,
+    /// Leaves at pc `rax`.
+    pub leave_indirect: usize,
+    /// Leaves for the interpreter to go on with instruction `edx`.
+    pub leave_rest: usize,
+    /// Executes instruction `edx`.
+    pub op: usize,
+    /// Fetches the line of `edx`.
+    pub line: usize,
+    /// Waits for results before block `edx`.
+    pub pending: usize,
+    /// Resolves branch `eax` with `rdx`.
+    pub branch: usize,
+    /// Goes to the code of pc `rax`.
+    pub dispatch: usize,
+    /// DTLB entry `dl` was used; keeps `rax` and `rcx`.
+    pub touch: usize,
+    /// Takes the host's exception flags for the guest's.
+    pub fp_start: usize,
+}
+
+fn store_pinned(a: &mut Asm) {
+    for (g, h) in PINNED {
+        dynasm!(a; .arch x64; mov [rbp + x(g)], Rq(h));
+    }
+}
+
+fn load_pinned(a: &mut Asm) {
+    for (g, h) in PINNED {
+        dynasm!(a; .arch x64; mov Rq(h), [rbp + x(g)]);
+    }
+}
+
+fn save_cycle(a: &mut Asm) {
+    dynasm!(a; .arch x64; mov rcx, r15; add rcx, [rbp + STOP]; mov [rbp + CYCLE], rcx);
+}
+
+fn load_cycle(a: &mut Asm) {
+    dynasm!(a; .arch x64; mov r15, [rbp + CYCLE]; sub r15, [rbp + STOP]);
+}
+
+/// Saves the host's floating-point flags, if they are the guest's.
+fn save_fp(a: &mut Asm) {
+    let none = a.new_dynamic_label();
+    dynasm!(a; .arch x64
+        ; cmp BYTE [rbp + FP_LIVE], 0
+        ; je =>none
+        ; stmxcsr [rbp + MXCSR]
+        ; =>none
+    );
+}
+
+/// Masks that `touch` applies to the pseudo-LRU bits of a set of ways: and, or.
+fn plru_masks(ways: u32) -> Vec<(u64, u64)> {
+    (0..ways)
+        .map(|way| {
+            let probe = |start: u64| nagori_hart::tlb::Plru::after_touch(ways, start, way);
+            (probe(u64::MAX), probe(0))
+        })
+        .collect()
+}
+
+/// Writes the shared code into an empty arena. `sectors` and `supers` are the DTLB's.
+pub(crate) fn write(
+    arena: &mut Arena,
+    calls: &Calls,
+    sectors: u32,
+    supers: u32,
+) -> Result<Stubs, Error> {
+    let mut a = Asm::new(arena.next());
+    let mut s = Stubs::default();
+    let base = arena.used();
+    macro_rules! here {
+        ($f:ident) => {
+            s.$f = base + a.offset().0
+        };
+    }
+    let l_leave = a.new_dynamic_label();
+    let l_synced = a.new_dynamic_label();
+
+    here!(enter);
+    dynasm!(a; .arch x64
+        ; push rbp; push rbx; push r12; push r13; push r14; push r15
+        ; sub rsp, 8
+        ; lea rbp, [rdi + BIAS as i32]
+        ; mov r14, rdx
+        ; mov rax, rsi
+    );
+    load_cycle(&mut a);
+    load_pinned(&mut a);
+    dynasm!(a; .arch x64; jmp rax);
+
+    here!(leave_link);
+    dynasm!(a; .arch x64
+        ; movsxd rax, eax
+        ; add rax, [rbp + PAGE]
+        ; mov [rbp + PC], rax
+        ; mov [rbp + LINK], rcx
+        ; jmp =>l_leave
+    );
+    here!(leave_rest);
+    dynasm!(a; .arch x64
+        ; mov eax, edx
+        ; mov [rbp + INFO], rax
+        ; mov QWORD [rbp + EXIT], exit::REST as i32
+        ; jmp =>l_leave
+    );
+    here!(leave_indirect);
+    dynasm!(a; .arch x64; mov [rbp + PC], rax);
+    here!(leave);
+    dynasm!(a; .arch x64
+        ; mov eax, NO_LINK as i32
+        ; mov [rbp + LINK], rax
+        ; =>l_leave
+    );
+    store_pinned(&mut a);
+    save_cycle(&mut a);
+    save_fp(&mut a);
+    dynasm!(a; .arch x64
+        ; =>l_synced
+        ; add rsp, 8
+        ; pop r15; pop r14; pop r13; pop r12; pop rbx; pop rbp
+        ; ret
+    );
+
+    for (place, f) in [
+        (&mut s.op, calls.op),
+        (&mut s.line, calls.line),
+        (&mut s.pending, calls.pending),
+    ] {
+        *place = base + a.offset().0;
+        let out = a.new_dynamic_label();
+        store_pinned(&mut a);
+        save_cycle(&mut a);
+        save_fp(&mut a);
+        dynasm!(a; .arch x64
+            ; lea rdi, [rbp - BIAS as i32]
+            ; mov esi, edx
+            ; sub rsp, 8
+            ; mov rax, QWORD f as i64
+            ; call rax
+            ; add rsp, 8
+        );
+        load_cycle(&mut a);
+        dynasm!(a; .arch x64; test eax, eax; jne =>out);
+        load_pinned(&mut a);
+        dynasm!(a; .arch x64
+            ; ret
+            ; =>out
+            ; add rsp, 8
+            ; jmp =>l_synced
+        );
+    }
+
+    here!(branch);
+    save_cycle(&mut a);
+    dynasm!(a; .arch x64
+        ; push rsi; push rdi; push r8; push r9; push r10; push r11
+        ; sub rsp, 8
+        ; lea rdi, [rbp - BIAS as i32]
+        ; mov esi, eax
+        ; mov rax, QWORD calls.branch as i64
+        ; call rax
+        ; add rsp, 8
+        ; pop r11; pop r10; pop r9; pop r8; pop rdi; pop rsi
+        ; add r15, rax
+        ; ret
+    );
+
+    here!(dispatch);
+    let miss = a.new_dynamic_label();
+    let other_page = a.new_dynamic_label();
+    dynasm!(a; .arch x64
+        ; mov edx, eax
+        ; and edx, ((JUMP_ENTRIES - 1) * 2) as i32
+        ; shl edx, 4
+        ; add rdx, [rbp + JUMPS]
+        ; cmp rax, [rdx]
+        ; jne =>miss
+        ; mov rcx, [rbp + CONTEXT]
+        ; cmp rcx, [rdx + 8]
+        ; jne =>miss
+        ; and rax, -4096
+        ; cmp rax, [rbp + PAGE]
+        ; jne =>other_page
+        ; jmp QWORD [rdx + 16]
+        ; =>other_page
+        ; mov [rbp + PAGE], rax
+        ; mov ecx, [rbp + PAGE_KEY]
+        ; and ecx, 0x18
+        ; or rcx, rax
+        ; mov [rbp + PAGE_KEY], rcx
+        ; mov ecx, eax
+        ; shr ecx, 9
+        ; and ecx, 0xff
+        ; mov [rbp + PAGE_HASH], rcx
+        ; shr eax, 1
+        ; and eax, SLOT_MASK
+        ; mov [rbp + FETCH_SLOTS], rax
+        ; jmp QWORD [rdx + 16]
+        ; =>miss
+        ; mov [rbp + PC], rax
+        ; mov eax, NO_LINK as i32
+        ; mov [rbp + LINK], rax
+        ; jmp =>l_leave
+    );
+
+    here!(fp_start);
+    dynasm!(a; .arch x64
+        ; mov DWORD [rsp - 16], 0x1f80
+        ; ldmxcsr [rsp - 16]
+        ; mov BYTE [rbp + FP_LIVE], 1
+        ; ret
+    );
+
+    here!(touch);
+    let (table, sup, out) = (
+        a.new_dynamic_label(),
+        a.new_dynamic_label(),
+        a.new_dynamic_label(),
+    );
+    dynasm!(a; .arch x64
+        ; mov [rbp + LAST_WAY], dl
+        ; push rax
+        ; push rcx
+        ; movzx edx, dl
+        ; shl edx, 4
+        ; lea rcx, [=>table]
+        ; cmp edx, (nagori_hart::tlb::SUPER_WAY as i32) << 4
+        ; jae =>sup
+        ; mov rax, [rbp + DTLB_PLRU]
+        ; and rax, [rcx + rdx]
+        ; or rax, [rcx + rdx + 8]
+        ; mov [rbp + DTLB_PLRU], rax
+        ; =>out
+        ; pop rcx
+        ; pop rax
+        ; ret
+        ; =>sup
+        ; cmp edx, (nagori_hart::tlb::NO_WAY as i32) << 4
+        ; je =>out
+        ; mov rax, [rbp + DTLB_SUPER_PLRU]
+        ; and rax, [rcx + rdx]
+        ; or rax, [rcx + rdx + 8]
+        ; mov [rbp + DTLB_SUPER_PLRU], rax
+        ; jmp =>out
+        ; .align 16
+        ; =>table
+    );
+    let mut masks = plru_masks(sectors);
+    masks.resize(nagori_hart::tlb::SUPER_WAY as usize, (u64::MAX, 0));
+    masks.extend(plru_masks(supers));
+    for (and, or) in masks {
+        dynasm!(a; .arch x64; .u64 and; .u64 or);
+    }
+    let code = a.finalize().map_err(|_| Error::Full)?;
+    arena.add(&code).ok_or(Error::Full)?;
+    arena.keep();
+    Ok(s)
+}
+
+/// Distances of filter entries, as bits of an address shifted right.
+pub(crate) const SLOT_MASK: i32 = ((nagori_hart::filter::SLOTS - 1) * layout::ENTRY) as i32;
+const _: () = assert!(
+    layout::ENTRY == 32,
+    "an entry's distance is its slot shifted by five"
+);
