@@ -94,13 +94,42 @@ const NO_JUMP: Jump = Jump {
 /// Physical address of a block, of the second page if its instruction crosses, and mode.
 type Key = (u64, u64, bool);
 
+/// Hash of addresses: guests that collide on purpose only slow themselves down.
+#[derive(Clone, Copy, Default)]
+struct Spread(u64);
+
+impl std::hash::BuildHasher for Spread {
+    type Hasher = Spread;
+    fn build_hasher(&self) -> Spread {
+        Spread(0)
+    }
+}
+
+impl std::hash::Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.write_u64(*b as u64);
+        }
+    }
+    fn write_u64(&mut self, v: u64) {
+        // The golden ratio's bits: odd, and spread over the word.
+        self.0 = (self.0.rotate_left(5) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn write_u8(&mut self, v: u8) {
+        self.write_u64(v as u64);
+    }
+}
+
 /// Block cache of one hart.
 pub struct CodeCache {
     pub(crate) ops: Vec<PreOp>,
     pub(crate) blocks: Vec<Block>,
     jumps: Box<[Jump; JUMPS]>,
-    by_address: HashMap<Key, u32>,
-    by_page: HashMap<u64, Vec<(Key, u32)>>,
+    by_address: HashMap<Key, u32, Spread>,
+    by_page: HashMap<u64, Vec<(Key, u32)>, Spread>,
     decoded: u64,
     /// How often all blocks, and how often blocks of a page were dropped.
     clears: u64,
@@ -113,8 +142,8 @@ impl Default for CodeCache {
             ops: Vec::new(),
             blocks: Vec::new(),
             jumps: Box::new([NO_JUMP; JUMPS]),
-            by_address: HashMap::new(),
-            by_page: HashMap::new(),
+            by_address: HashMap::default(),
+            by_page: HashMap::default(),
             decoded: 0,
             clears: 0,
             drops: 0,

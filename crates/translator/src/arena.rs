@@ -84,9 +84,4 @@ impl Arena {
         let distance = (target as i64 - (at as i64 + 4)) as i32;
         self.write[at..at + 4].copy_from_slice(&distance.to_le_bytes());
     }
-
-    /// The code from an offset on.
-    pub fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        &self.write[at..(at + len).min(self.used)]
-    }
 }

@@ -2,7 +2,7 @@
 //! results under way, branches that the predictor has wrong.
 //!
 //! Every function gets the hart's address; world and code cache are where
-//! [`Translator::enter`](crate::Translator) put them. The code calls them only
+//! [`Translator::enter`](crate::translator::Translator::enter) put them. The code calls them only
 //! while that call is active.
 
 use nagori_hart::engine::Area;

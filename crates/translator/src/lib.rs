@@ -1,29 +1,31 @@
-//! Translation of blocks of guest code to x86-64 code.
+//! Translation of blocks of guest code to code of the host (x86-64).
 //!
-//! The translator is an [`Engine`]: it runs the interpreter's blocks, one for one,
-//! with the same costs, and hands back to the interpreter whatever it does not do
-//! itself. It can be left out, and everything still runs.
-#![cfg(target_arch = "x86_64")]
+//! The translator is an [`Engine`](nagori_hart::engine::Engine): it runs the interpreter's
+//! blocks, one for one, with the same costs, and hands back to the interpreter whatever it
+//! does not do itself. It can be left out, and everything still runs. On other hosts
+//! [`Translator::new`] is an error.
 
+#[cfg(target_arch = "x86_64")]
 mod arena;
+#[cfg(target_arch = "x86_64")]
 mod calls;
+#[cfg(target_arch = "x86_64")]
 mod emit;
+#[cfg(not(target_arch = "x86_64"))]
+mod none;
+#[cfg(target_arch = "x86_64")]
 mod regs;
 mod stats;
+#[cfg(target_arch = "x86_64")]
 mod stubs;
+#[cfg(target_arch = "x86_64")]
+mod translator;
 
+#[cfg(not(target_arch = "x86_64"))]
+pub use none::Translator;
 pub use stats::Stats;
-
-use arena::Arena;
-use calls::{exit, Calls, MAX_BLOCK, NO_LINK};
-use emit::{Host, Setting};
-use nagori_hart::engine::{Engine, Ran};
-use nagori_hart::trap::Trap;
-use nagori_hart::world::World;
-use nagori_hart::{CodeCache, End, Hart, HartConfig};
-use std::marker::PhantomData;
-use std::time::Instant;
-use stubs::{Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
+#[cfg(target_arch = "x86_64")]
+pub use translator::Translator;
 
 /// Errors of the translator.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,9 @@ pub enum Error {
     /// The host gives no memory for code.
     #[error("cannot map memory for translated code: {0} (is executable memory forbidden here?)")]
     Memory(#[source] std::io::Error),
+    /// There is no translator for this host.
+    #[error("there is no translator for hosts of this architecture")]
+    Host,
     /// The memory for code is too small for what all blocks share.
     #[error(
         "the memory for translated code is too small: at least {} bytes are needed",
@@ -58,379 +63,6 @@ impl Default for Options {
         Self {
             code_bytes: 32 << 20,
             threshold: 8,
-        }
-    }
-}
-
-/// Entries of a block's code, as offsets in the arena. 0: none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Code {
-    /// With all checks.
-    full: u32,
-    /// No older results are under way.
-    fetch: u32,
-    /// And the line is fetched.
-    body: u32,
-    bytes: u32,
-}
-
-/// A jump from one block to another of its page.
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    block: u32,
-    /// Place of the distance to patch.
-    patch: u32,
-    target: u16,
-}
-
-/// How code was left last.
-#[derive(Clone, Copy, Debug)]
-struct Last {
-    link: u32,
-    pc: u64,
-    context: u64,
-}
-
-/// The translated code of one hart in one kind of world.
-#[derive(Debug)]
-pub struct Translator<W> {
-    options: Options,
-    host: Host,
-    arena: Arena,
-    stubs: Option<[Stubs; 2]>,
-    code: Vec<Code>,
-    heat: Vec<u8>,
-    links: Vec<Link>,
-    jumps: Box<[Jump; JUMP_ENTRIES]>,
-    last: Option<Last>,
-    clears: u64,
-    drops: u64,
-    pmp_writes: u64,
-    stats: Stats,
-    world: PhantomData<fn(W)>,
-}
-
-impl<W> Translator<W> {
-    /// Whether there is a translator for this host.
-    pub const SUPPORTED: bool = true;
-}
-
-impl<W: World> Translator<W> {
-    /// A translator without code.
-    pub fn new(options: Options) -> Result<Self, Error> {
-        if options.code_bytes < Options::LEAST_BYTES {
-            return Err(Error::Full);
-        }
-        Ok(Self {
-            options,
-            host: Host::detect(),
-            arena: Arena::new(options.code_bytes)?,
-            stubs: None,
-            code: Vec::new(),
-            heat: Vec::new(),
-            links: Vec::new(),
-            jumps: Box::new([NO_JUMP; JUMP_ENTRIES]),
-            last: None,
-            clears: 0,
-            drops: 0,
-            pmp_writes: 0,
-            stats: Stats::default(),
-            world: PhantomData,
-        })
-    }
-
-    /// What the translator has done so far.
-    pub fn stats(&self) -> Stats {
-        Stats {
-            code_bytes: self.arena.used() as u64,
-            code_limit: self.arena.size() as u64,
-            ..self.stats
-        }
-    }
-
-    /// Writes what all blocks share; the costs of the core are fixed from then on.
-    fn prepare(&mut self, config: &HartConfig) -> Option<[Stubs; 2]> {
-        if self.stubs.is_none() {
-            let (sectors, supers) = (config.dtlb.sectors, config.dtlb.superpages);
-            let functional =
-                stubs::write(&mut self.arena, &Calls::of::<W, false>(), sectors, supers);
-            let timed = stubs::write(&mut self.arena, &Calls::of::<W, true>(), sectors, supers);
-            self.stubs = Some([functional.ok()?, timed.ok()?]);
-        }
-        self.stubs
-    }
-
-    /// Forgets all code.
-    fn empty(&mut self) {
-        self.arena.empty();
-        self.code.clear();
-        self.links.clear();
-        self.jumps.fill(NO_JUMP);
-        self.last = None;
-        self.stats.emptied += 1;
-    }
-
-    /// Follows what the hart and its code cache have dropped.
-    #[inline(always)]
-    fn follow(&mut self, hart: &Hart, code: &CodeCache) {
-        if (self.clears, self.drops, self.pmp_writes)
-            != (code.clears(), code.drops(), hart.pmp_writes())
-        {
-            self.follow_slow(hart, code);
-        }
-    }
-
-    #[cold]
-    fn follow_slow(&mut self, hart: &Hart, code: &CodeCache) {
-        if self.clears != code.clears() {
-            self.heat.clear();
-        }
-        if self.clears != code.clears() || self.pmp_writes != hart.pmp_writes() {
-            self.empty();
-        }
-        // Links stay within a page, whose blocks go together; jumps do not.
-        self.jumps.fill(NO_JUMP);
-        self.last = None;
-        self.clears = code.clears();
-        self.drops = code.drops();
-        self.pmp_writes = hart.pmp_writes();
-    }
-
-    /// The code of a block; `None` while it is not worth it.
-    #[inline(always)]
-    fn find(&mut self, hart: &Hart, code: &CodeCache, block: u32) -> Option<Code> {
-        match self.code.get(block as usize) {
-            Some(c) if c.full != 0 => Some(*c),
-            _ => self.warm(hart, code, block),
-        }
-    }
-
-    #[cold]
-    fn warm(&mut self, hart: &Hart, code: &CodeCache, block: u32) -> Option<Code> {
-        let i = block as usize;
-        if self.heat.len() <= i {
-            self.heat.resize(i + 1, 0);
-        }
-        if self.heat[i] < self.options.threshold {
-            self.heat[i] += 1;
-            return None;
-        }
-        if block >= MAX_BLOCK {
-            return None;
-        }
-        let begin = Instant::now();
-        let made = self.translate(hart, code, block);
-        self.stats.translate_ns += begin.elapsed().as_nanos() as u64;
-        made
-    }
-
-    fn translate(&mut self, hart: &Hart, code: &CodeCache, block: u32) -> Option<Code> {
-        let stubs = self.prepare(hart.config())?;
-        let b = *code.block(block);
-        let ops = code.ops(&b);
-        let timed = hart.timed();
-        loop {
-            let setting = Setting {
-                config: hart.config(),
-                stubs: &stubs[timed as usize],
-                host: self.host,
-                arena: self.arena.address(0),
-                at: self.arena.next(),
-                first_link: self.links.len() as u32,
-            };
-            let out = emit::block(&setting, b, block, ops, timed)?;
-            let Some(at) = self.arena.add(&out.code) else {
-                if self.arena.used() == 0 || self.code.is_empty() {
-                    return None;
-                }
-                self.empty();
-                continue;
-            };
-            for e in &out.exits {
-                self.links.push(Link {
-                    block,
-                    patch: (at + e.patch) as u32,
-                    target: e.target,
-                });
-            }
-            let made = Code {
-                full: at as u32,
-                fetch: (at + out.fetch) as u32,
-                body: (at + out.body) as u32,
-                bytes: out.code.len() as u32,
-            };
-            let i = block as usize;
-            if self.code.len() <= i {
-                self.code.resize(i + 1, Code::default());
-            }
-            self.code[i] = made;
-            self.stats.blocks += 1;
-            self.stats.instructions += ops.len() as u64;
-            self.stats.bytes += out.code.len() as u64;
-            return Some(made);
-        }
-    }
-
-    /// Patches the jump by which code was left, if it leads to this block.
-    #[inline(always)]
-    fn link(&mut self, hart: &Hart, code: &CodeCache, block: u32, to: Code) {
-        if let Some(last) = self.last.take() {
-            if last.pc == hart.pc && last.context == hart.context() {
-                self.link_slow(hart, code, last, block, to);
-            }
-        }
-    }
-
-    #[cold]
-    fn link_slow(&mut self, hart: &Hart, code: &CodeCache, last: Last, block: u32, to: Code) {
-        let Some(&link) = self.links.get(last.link as usize) else {
-            return;
-        };
-        let (from, b) = (code.block(link.block), code.block(block));
-        debug_assert_eq!(link.target, b.offset);
-        // A block that reaches into the next page may be dropped without its neighbours.
-        if b.crosses || !hart.pmp_uniform_at(code, block) {
-            return;
-        }
-        let mut target = to.body as usize;
-        if hart.timed() {
-            let last_line = (from.offset + from.bytes - 1) >> 6;
-            let entry = if b.offset >> 6 == last_line {
-                to.body
-            } else {
-                to.fetch
-            };
-            target = entry as usize;
-            if from.pending != 0 {
-                let (stall, rest) = nagori_hart::engine::stall(code.ops(b), from.pending);
-                if nagori_hart::engine::longest(rest) > b.cost {
-                    target = to.full as usize;
-                } else {
-                    match self.bridge(stall, rest, target) {
-                        Some(t) => target = t,
-                        None => return,
-                    }
-                }
-            }
-        }
-        self.arena.patch(link.patch as usize, target);
-        self.stats.links += 1;
-    }
-
-    /// A piece of code that waits for the results of the block before.
-    fn bridge(&mut self, stall: u32, rest: u32, target: usize) -> Option<usize> {
-        let code = emit::bridge(self.arena.next(), self.arena.address(target), stall, rest)?;
-        self.arena.add(&code)
-    }
-
-    /// Runs code from `at` on until it leaves.
-    fn enter(&mut self, hart: &mut Hart, code: &mut CodeCache, w: &mut W, at: u32, stop: u64) {
-        let pc = hart.pc;
-        hart.prepare_area(pc);
-        let context = hart.context();
-        let jumps = self.jumps.as_ptr().expose_provenance() as u64;
-        let memory = w.ram().host_base();
-        let a = hart.area_mut();
-        // So far that no run reaches it, and the sum of cycles stays positive.
-        a.stop = stop.min(a.entry_cycle + (1 << 40));
-        a.context = context;
-        a.jumps = jumps;
-        a.world = (w as *mut W).expose_provenance() as u64;
-        a.code = (code as *mut CodeCache).expose_provenance() as u64;
-        a.exit = exit::DONE;
-        a.fp_live = 0;
-        let Some(stubs) = &self.stubs else { return };
-        let enter = self.arena.address(stubs[hart.timed() as usize].enter);
-        let target = self.arena.address(at as usize);
-        // SAFETY: `enter` is the address of code with this signature, in the arena
-        // that lives as long as `self`; `target` is the entry of a block's code there.
-        unsafe {
-            let enter: unsafe extern "sysv64" fn(*mut Hart, usize, *mut u8) =
-                std::mem::transmute(enter);
-            // SAFETY: the code reads and writes the hart, the tables whose addresses are
-            // in its area, and guest memory at offsets that the filter has checked;
-            // the borrows of this call keep all of them alive and nobody else at them.
-            // Its calls use the hart, the world and the code cache by these addresses.
-            enter(hart, target, memory);
-        }
-    }
-}
-
-impl<W: World> Engine<W> for Translator<W> {
-    #[inline]
-    fn run<const TIMED: bool>(
-        &mut self,
-        hart: &mut Hart,
-        code: &mut CodeCache,
-        w: &mut W,
-        block: u32,
-        stop: u64,
-    ) -> Ran {
-        // Who watches instructions or accesses gets the interpreter.
-        if W::RETIRE || W::ACCESS {
-            return Ran::Cold;
-        }
-        self.follow(hart, code);
-        let Some(to) = self.find(hart, code, block) else {
-            self.last = None;
-            self.stats.interpreted += 1;
-            return Ran::Cold;
-        };
-        self.link(hart, code, block, to);
-        let pc = hart.pc;
-        let slot = (pc >> 1) as usize & (JUMP_ENTRIES - 1);
-        self.jumps[slot] = Jump {
-            pc,
-            context: hart.context(),
-            code: self.arena.address(to.full as usize) as u64,
-            spare: 0,
-        };
-        self.enter(hart, code, w, to.full, stop);
-        self.stats.entries += 1;
-        let a = hart.area();
-        let (why, place) = (a.exit, calls::place(a.info));
-        let (link, cause, tval, page) = (a.link, a.cause, a.tval, a.page);
-        if a.fp_live != 0 {
-            let flags = calls::host_flags(a.mxcsr);
-            hart.raise_fflags(flags);
-        }
-        if !TIMED {
-            calls::sync_instret(hart);
-        }
-        if why == exit::DONE {
-            if link != NO_LINK {
-                self.last = Some(Last {
-                    link: link as u32,
-                    pc: hart.pc,
-                    context: hart.context(),
-                });
-            } else {
-                self.last = None;
-            }
-            return Ran::Blocks;
-        }
-        self.last = None;
-        let (block, i) = place;
-        let pc = page + code.block(block).offset as u64;
-        match why {
-            exit::LEFT => {
-                self.stats.devices += 1;
-                let end = End::Left(i);
-                Ran::Ended { block, pc, end }
-            }
-            exit::REST => {
-                self.stats.rests += 1;
-                Ran::Rest {
-                    block,
-                    pc,
-                    first: i,
-                }
-            }
-            _ => {
-                self.stats.traps += 1;
-                let end = End::Trap(i, Trap { cause, tval });
-                Ran::Ended { block, pc, end }
-            }
         }
     }
 }

@@ -77,11 +77,12 @@ enum Cold {
         info: i32,
         fp: bool,
     },
-    /// Fetch the line of `info`.
+    /// Fetch the line of `info`; `fp` as above.
     Line {
         from: DynamicLabel,
         back: DynamicLabel,
         info: i32,
+        fp: bool,
     },
     /// Wait for results.
     Pending {
@@ -107,6 +108,13 @@ enum Cold {
     FpStart {
         from: DynamicLabel,
         back: DynamicLabel,
+    },
+    /// A result that is a NaN.
+    Nan {
+        from: DynamicLabel,
+        back: DynamicLabel,
+        rd: u8,
+        single: bool,
     },
     /// A jump that is not simply right; its target is kept on the stack.
     Jump {
@@ -233,6 +241,7 @@ impl Emitter<'_> {
                 ; mov edx, info
                 ; call extern self.stub(self.s.stubs.line)
             );
+            self.fp_started = false;
         } else {
             self.check_line(last >> 6, info);
         }
@@ -249,7 +258,13 @@ impl Emitter<'_> {
             ; jne =>from
             ; =>back
         );
-        self.cold.push(Cold::Line { from, back, info });
+        let fp = self.fp_started;
+        self.cold.push(Cold::Line {
+            from,
+            back,
+            info,
+            fp,
+        });
     }
 
     /// The interpreter executes the instruction.
@@ -410,6 +425,13 @@ impl Emitter<'_> {
         }
     }
 
+    /// Behind a call, which took the host's flags: they are the guest's again, if they were.
+    fn restart_fp(&mut self, fp: bool) {
+        if fp {
+            dynasm!(self.a; .arch x64; call extern self.stub(self.s.stubs.fp_start));
+        }
+    }
+
     fn finish(mut self, fetch: usize, body: usize) -> Option<Output> {
         for c in std::mem::take(&mut self.cold) {
             match c {
@@ -424,19 +446,23 @@ impl Emitter<'_> {
                         ; mov edx, info
                         ; call extern self.stub(self.s.stubs.op)
                     );
-                    if fp {
-                        dynasm!(self.a; .arch x64
-                            ; call extern self.stub(self.s.stubs.fp_start)
-                        );
-                    }
+                    self.restart_fp(fp);
                     dynasm!(self.a; .arch x64; jmp =>back);
                 }
-                Cold::Line { from, back, info } => dynasm!(self.a; .arch x64
-                    ; =>from
-                    ; mov edx, info
-                    ; call extern self.stub(self.s.stubs.line)
-                    ; jmp =>back
-                ),
+                Cold::Line {
+                    from,
+                    back,
+                    info,
+                    fp,
+                } => {
+                    dynasm!(self.a; .arch x64
+                        ; =>from
+                        ; mov edx, info
+                        ; call extern self.stub(self.s.stubs.line)
+                    );
+                    self.restart_fp(fp);
+                    dynasm!(self.a; .arch x64; jmp =>back);
+                }
                 Cold::Pending { from, back, info } => dynasm!(self.a; .arch x64
                     ; =>from
                     ; mov edx, info
@@ -470,6 +496,12 @@ impl Emitter<'_> {
                     ; call extern self.stub(self.s.stubs.fp_start)
                     ; jmp =>back
                 ),
+                Cold::Nan {
+                    from,
+                    back,
+                    rd,
+                    single,
+                } => self.cold_nan(from, back, rd, single),
                 Cold::Jump { from, back, info } => dynasm!(self.a; .arch x64
                     ; =>from
                     ; mov [rsp], rax

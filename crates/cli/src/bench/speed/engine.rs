@@ -1,13 +1,13 @@
 //! What runs the guest. The only place of the benchmark that knows how an engine is chosen.
 
 use super::host::{self, Probe};
-use crate::args::RunArgs;
+use crate::args::{EngineKind, RunArgs};
 use crate::console;
 use crate::guest::{self, End, Job};
 use anyhow::bail;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::Plan;
-use nagori_platform::machine::Report;
+use nagori_platform::machine::{Engine as Best, Report};
 
 /// What runs the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,10 @@ impl Engine {
 
     /// Whether this build has it.
     pub fn is_built(self) -> bool {
-        self == Engine::Interpreter
+        match self {
+            Engine::Interpreter => true,
+            Engine::Translator => matches!(Best::best(), Best::Translator(_)),
+        }
     }
 
     /// Options of a run with this engine.
@@ -43,7 +46,13 @@ impl Engine {
                 self.name()
             );
         }
-        Ok(RunArgs::default())
+        Ok(RunArgs {
+            engine: Some(match self {
+                Engine::Interpreter => EngineKind::Interpreter,
+                Engine::Translator => EngineKind::Translator,
+            }),
+            ..RunArgs::default()
+        })
     }
 
     /// An error if it cannot run.
