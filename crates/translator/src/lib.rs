@@ -5,6 +5,9 @@
 //! does not do itself. It can be left out, and everything still runs. On other hosts
 //! [`Translator::new`] is an error.
 
+// The assembler's macros convert every register number.
+#![allow(clippy::useless_conversion)]
+
 #[cfg(target_arch = "x86_64")]
 mod arena;
 #[cfg(target_arch = "x86_64")]
