@@ -2,155 +2,11 @@
 
 mod common;
 
-use common::{bytes, env, i, li, n, r, rm, s, u, Rng};
+use common::smp::{each, locked, repeat, traffic, Machine, BASE, DATA, SLICES};
+use common::{bytes, env, i, n, r, rm, s, u, Rng};
 use nagori_hart::cache::LineState;
-use nagori_hart::flat::Flat;
 use nagori_hart::world::{Bus, World};
-use nagori_hart::{CodeCache, Exit, Hart, HartConfig, HartStats};
 use nagori_isa::Op::*;
-
-const BASE: u64 = 0x8000_0000;
-const MEMORY: u64 = 4 << 20;
-const DATA: u64 = BASE + 0x10_0000;
-
-/// Harts with their caches, over flat memory.
-struct Machine {
-    w: Flat,
-    harts: Vec<Hart>,
-    codes: Vec<CodeCache>,
-    done: Vec<bool>,
-}
-
-impl Machine {
-    /// Each hart begins at its program; `wfi` ends it.
-    fn new(programs: &[Vec<u32>], timed: bool) -> Self {
-        let config = HartConfig::rocket();
-        let n = programs.len();
-        let w = Flat::new(BASE, MEMORY, n, &config).expect("memory");
-        let harts = (0..n)
-            .map(|id| {
-                let at = 0x1000 * id as u64;
-                w.ram()
-                    .write_bytes(at, &bytes(&programs[id]))
-                    .expect("in memory");
-                let mut h = Hart::new(id, config.clone()).expect("configuration");
-                h.set_timed(timed);
-                h.pc = BASE + at;
-                h.csr.mtvec = BASE + 0xf_0000;
-                h.set_reg(10, DATA);
-                h.set_reg(11, id as u64);
-                h
-            })
-            .collect();
-        Self {
-            w,
-            harts,
-            codes: (0..n).map(|_| CodeCache::default()).collect(),
-            done: vec![false; n],
-        }
-    }
-
-    /// One call of `run` for the hart that is furthest behind, for at most `slice`
-    /// cycles beyond the next one. False when all are done.
-    fn turn(&mut self, slice: u64) -> bool {
-        let left = (0..self.harts.len()).filter(|&k| !self.done[k]);
-        let Some(k) = left.clone().min_by_key(|&k| self.harts[k].cycle) else {
-            return false;
-        };
-        let others = left.filter(|&j| j != k).map(|j| self.harts[j].cycle).min();
-        let h = &mut self.harts[k];
-        let limit = others.unwrap_or(h.cycle) + slice;
-        let exit = h.run(&mut self.codes[k], &mut self.w, limit.max(h.cycle + 1));
-        self.done[k] = exit == Exit::Wfi;
-        assert!(h.cycle < 200_000_000, "hart {k} hangs at {:#x}", h.pc);
-        true
-    }
-
-    fn run(&mut self, slice: u64) {
-        let mut turns = 0u64;
-        while self.turn(slice) {
-            turns += 1;
-            if turns % 64 == 0 {
-                self.check();
-            }
-        }
-        self.check();
-        for h in &self.harts {
-            assert_eq!(
-                h.csr.mcause, 0,
-                "hart {} trapped at {:#x}",
-                h.id, h.csr.mepc
-            );
-        }
-    }
-
-    /// Filters in step with caches; at most one hart has a line exclusively.
-    fn check(&mut self) {
-        for h in &self.harts {
-            h.check_invariants(&mut self.w)
-                .unwrap_or_else(|e| panic!("{e}"));
-        }
-        let c = self.w.coherence();
-        for (k, l1) in c.l1d.iter().enumerate() {
-            for i in 0..l1.len() {
-                let (line, state) = l1.entry(i);
-                if matches!(state, LineState::Exclusive | LineState::Dirty) {
-                    assert!(
-                        !c.holders(k, line).0,
-                        "hart {k} has {line:#x} {state:?}, and so has another"
-                    );
-                }
-            }
-        }
-    }
-
-    fn word(&self, at: u64) -> u64 {
-        self.w.ram().read_u64(at - BASE).expect("in memory")
-    }
-
-    fn times(&self) -> Vec<(u64, u64, HartStats)> {
-        self.harts
-            .iter()
-            .map(|h| (h.cycle, h.instret, h.stats))
-            .collect()
-    }
-}
-
-/// Ways in which harts take turns.
-const SLICES: [u64; 4] = [1, 13, 200, 5000];
-
-fn each(test: impl Fn(bool, u64, usize)) {
-    for timed in [false, true] {
-        for slice in SLICES {
-            for harts in [2, 4] {
-                test(timed, slice, harts);
-            }
-        }
-    }
-}
-
-/// `body` repeated `count` times (x31), then wfi.
-fn repeat(count: i32, body: &[u32]) -> Vec<u32> {
-    let mut v = li(31, count).to_vec();
-    v.extend(body);
-    v.push(i(Addi, 31, 31, -1));
-    v.push(s(Bne, 0, 31, -4 * (body.len() as i32 + 1)));
-    v.push(n(Wfi));
-    v
-}
-
-/// Takes the lock at 64(x10) by exchange and gives it back.
-fn locked(inside: &[u32]) -> Vec<u32> {
-    let mut v = vec![
-        i(Addi, 12, 10, 64),
-        i(Addi, 5, 0, 1),
-        rm(AmoswapW, 6, 12, 5, 2),
-        s(Bne, 0, 6, -4),
-    ];
-    v.extend(inside);
-    v.push(rm(AmoswapW, 0, 12, 0, 1));
-    v
-}
 
 #[test]
 fn atomic_additions_all_count() {
@@ -412,30 +268,6 @@ fn code_stored_by_one_hart_runs_on_another() {
             assert_eq!(m.harts[1].reg(7), 2, "timed {timed}, slice {slice}");
         }
     }
-}
-
-/// A program of random accesses to a few shared lines.
-fn traffic(rng: &mut Rng) -> Vec<u32> {
-    let mut body = Vec::new();
-    for _ in 0..60 {
-        let off = (rng.below(24) * 64 + rng.below(8) * 8) as i32;
-        let x = 5 + rng.below(4) as u8;
-        match rng.below(10) {
-            0..=3 => body.push(i(Ld, x, 10, off)),
-            4..=6 => body.push(s(Sd, x, 10, off)),
-            7 => body.extend([i(Addi, 12, 10, off), rm(AmoaddD, x, 12, 31, 0)]),
-            8 => body.extend([
-                i(Addi, 12, 10, off),
-                rm(LrD, x, 12, 0, 0),
-                rm(ScD, x, 12, 31, 0),
-            ]),
-            _ => {
-                let op = rng.pick(&[CboFlush, CboClean, CflushDL1U, CboZero]);
-                body.extend([i(Addi, 12, 10, off), i(op, 0, 12, 0)]);
-            }
-        }
-    }
-    repeat(60, &body)
 }
 
 #[test]

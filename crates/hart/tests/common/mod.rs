@@ -7,6 +7,8 @@ pub mod board;
 pub mod gen;
 pub mod guest;
 pub mod privileged;
+pub mod qemu;
+pub mod smp;
 pub mod worlds;
 
 use nagori_isa::{encode, Inst, Op};

@@ -1,0 +1,185 @@
+//! The translator against the interpreter on whole machines: every bare-metal program,
+//! with one hart and four, in both modes, and with the engine changed on the way.
+
+mod common;
+
+use common::*;
+use nagori_hart::{Csrs, HartStats};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
+
+/// The smallest memory for code, so that it is emptied over and over.
+const TINY: Engine = Engine::Translator(TranslatorOptions {
+    code_bytes: TranslatorOptions::LEAST_BYTES,
+    threshold: 0,
+});
+const EAGER: Engine = Engine::Translator(TranslatorOptions {
+    code_bytes: 4 << 20,
+    threshold: 0,
+});
+/// Bytes at the start of DRAM and of NVMM that are compared: more than any program uses.
+const COMPARED: u64 = 4 << 20;
+
+/// All that can be seen of a hart.
+#[derive(Debug, PartialEq)]
+struct HartState {
+    pc: u64,
+    cycle: u64,
+    instret: u64,
+    x: Vec<u64>,
+    f: Vec<u64>,
+    csr: Csrs,
+    stats: HartStats,
+}
+
+/// All that can be seen of a machine.
+#[derive(Debug, PartialEq)]
+struct Whole {
+    outcome: Outcome,
+    harts: Vec<HartState>,
+    memory: Vec<u64>,
+}
+
+/// FNV-1a of what memory holds.
+fn hash(m: &Machine, at: u64) -> u64 {
+    let mut bytes = vec![0; COMPARED as usize];
+    m.ram().read_bytes(at, &mut bytes).expect("in memory");
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
+        (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+fn whole(m: &mut Machine, stop: Stop, console: Vec<u8>) -> Whole {
+    let harts = (0..m.config().harts as usize)
+        .map(|i| {
+            let h = m.hart(i).expect("a hart");
+            HartState {
+                pc: h.pc,
+                cycle: h.cycle,
+                instret: h.instret,
+                x: (0..32).map(|k| h.reg(k)).collect(),
+                f: (0..32).map(|k| h.freg(k)).collect(),
+                csr: h.csr.clone(),
+                stats: h.stats,
+            }
+        })
+        .collect();
+    let nvmm = m.config().memory.nvmm_base() - m.config().memory.base;
+    let memory = vec![hash(m, 0), hash(m, nvmm)];
+    Whole {
+        outcome: outcome(m, stop, console),
+        harts,
+        memory,
+    }
+}
+
+/// Runs to the end of the guest or for `most` steps; `before` is called before each slice.
+fn run_whole(
+    m: &mut Machine,
+    slice: u64,
+    most: u64,
+    mut before: impl FnMut(&mut Machine),
+) -> Whole {
+    let mut console = Vec::new();
+    loop {
+        before(m);
+        let stop = m.run(slice, Some(most));
+        console.extend(m.console_output());
+        if !matches!(stop, Stop::Slice | Stop::Idle(_)) {
+            return whole(m, stop, console);
+        }
+    }
+}
+
+fn machine(elf: &[u8], harts: u32, timed: bool, engine: Engine) -> Machine {
+    let mut m = build(&describe("vc707", &[&format!("harts={harts}")]), timed);
+    m.set_engine(engine).expect("an engine of this host");
+    load(&mut m, elf);
+    m
+}
+
+/// Enough for nearly all programs; those that spin for a neighbour do not end in functional mode.
+const MOST: u64 = 30_000_000;
+const SLICE: u64 = 1_000_000;
+
+fn assert_same(a: &Whole, b: &Whole, name: &str) {
+    assert_eq!(a.outcome, b.outcome, "{name}");
+    for (i, (a, b)) in a.harts.iter().zip(&b.harts).enumerate() {
+        assert_eq!(a, b, "{name}, hart {i}");
+    }
+    assert_eq!(a.memory, b.memory, "{name}: memory");
+}
+
+#[test]
+fn every_program_is_the_same_with_both_engines() {
+    let Some(programs) = programs("engines") else {
+        return;
+    };
+    assert!(programs.len() >= 12, "{}", programs.len());
+    let mut ended = 0;
+    for (name, elf) in &programs {
+        for harts in [1, 4] {
+            for timed in [false, true] {
+                let mut m = machine(elf, harts, timed, Engine::Interpreter);
+                let expected = run_whole(&mut m, SLICE, MOST, |_| ());
+                ended += u32::from(expected.outcome.stop == Stop::PowerOff(0));
+                for engine in [Engine::best(), TINY] {
+                    let mut m = machine(elf, harts, timed, engine);
+                    let found = run_whole(&mut m, SLICE, MOST, |_| ());
+                    let name = format!("{name}, {harts} harts, timed {timed}, {engine:?}");
+                    assert_same(&expected, &found, &name);
+                    let entries: u64 = m.translator_stats().iter().map(|s| s.entries).sum();
+                    assert!(entries > 0, "{name}: nothing was translated");
+                }
+            }
+        }
+    }
+    assert!(ended >= 40, "only {ended} runs came to their end");
+}
+
+#[test]
+fn engines_change_at_random_moments() {
+    let Some(programs) = programs("switched") else {
+        return;
+    };
+    let mut switched = 0u64;
+    for (name, elf) in &programs {
+        for harts in [1, 4] {
+            for timed in [false, true] {
+                let mut m = machine(elf, harts, timed, Engine::Interpreter);
+                let expected = run_whole(&mut m, SLICE, MOST, |_| ());
+                let mut rng = Rng::new(switched);
+                let mut m = machine(elf, harts, timed, TINY);
+                let found = run_whole(&mut m, 20_011, MOST, |m| {
+                    if rng.one_in(3) {
+                        let e = rng.pick(&[Engine::Interpreter, EAGER, TINY, TINY]);
+                        m.set_engine(e).expect("an engine of this host");
+                        switched += 1;
+                    }
+                });
+                let name = format!("{name}, {harts} harts, timed {timed}");
+                assert_same(&expected, &found, &name);
+            }
+        }
+    }
+    assert!(switched > 100, "{switched}");
+}
+
+/// Timing is turned on and off on the way, at the same points for both engines.
+#[test]
+fn modes_change_on_the_way_for_both_engines() {
+    let Some(programs) = programs("modes") else {
+        return;
+    };
+    for (name, elf) in programs.iter().filter(|(name, _)| name != "smp") {
+        let [expected, found] = [Engine::Interpreter, EAGER].map(|engine| {
+            let mut rng = Rng::new(3);
+            let mut m = machine(elf, 4, false, engine);
+            run_whole(&mut m, 50_021, 2 * MOST, |m| {
+                let timed = rng.one_in(2);
+                m.set_timed(timed);
+            })
+        });
+        assert_eq!(expected.outcome.stop, Stop::PowerOff(0), "{name}");
+        assert_same(&expected, &found, name);
+    }
+}
