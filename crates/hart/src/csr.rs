@@ -115,6 +115,11 @@ impl Csrs {
         self.menvcfg >> 63 != 0
     }
 
+    /// Whether satp selects a page table.
+    pub fn paging(&self) -> bool {
+        self.satp >> 60 == 8
+    }
+
     /// Address space in force (satp.ASID).
     pub fn asid(&self) -> u16 {
         (self.satp >> 44) as u16

@@ -4,7 +4,7 @@ use crate::block::CodeCache;
 use crate::cache::Notice;
 use crate::engine::{Engine, NoEngine, Ran};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
-use crate::hart::{Exit, Hart};
+use crate::hart::{Exit, Hart, Privilege};
 use crate::mmu::RunPoint;
 use crate::pmp::Access;
 use crate::trap::{cause, Trap, RETRY};
@@ -21,27 +21,56 @@ pub enum End {
     Left(usize),
 }
 
+/// Until when a hart may run.
+#[derive(Clone, Copy)]
+struct Limits {
+    privilege: Privilege,
+    /// With that privilege, and with others.
+    here: u64,
+    elsewhere: u64,
+}
+
+impl Limits {
+    #[inline(always)]
+    fn of(&self, p: Privilege) -> u64 {
+        if p == self.privilege {
+            self.here
+        } else {
+            self.elsewhere
+        }
+    }
+}
+
 impl Hart {
     /// Runs until the local time reaches `limit` or something else must happen first.
     ///
     /// Time is looked at between blocks only, so the hart may pass the limit by a block.
     pub fn run<W: World>(&mut self, code: &mut CodeCache, w: &mut W, limit: u64) -> Exit {
-        self.run_with(code, w, limit, &mut NoEngine)
+        self.run_with(code, w, limit, limit, &mut NoEngine)
     }
 
-    /// As [`Hart::run`], with an engine that may run blocks in the interpreter's place.
+    /// As [`Hart::run`], with an engine that may run blocks in the interpreter's place,
+    /// and from `bus_limit` on only as long as the memory bus is not needed and the
+    /// privilege stays as it is.
     pub fn run_with<W: World, E: Engine<W>>(
         &mut self,
         code: &mut CodeCache,
         w: &mut W,
         limit: u64,
+        bus_limit: u64,
         engine: &mut E,
     ) -> Exit {
+        self.yield_at = bus_limit;
+        let limits = Limits {
+            privilege: self.privilege,
+            here: limit,
+            elsewhere: limit.min(bus_limit),
+        };
         self.resume_reservation(w);
         let exit = if self.timed {
-            self.run_mode::<W, E, true>(code, w, limit, engine)
+            self.run_mode::<W, E, true>(code, w, limits, engine)
         } else {
-            self.run_mode::<W, E, false>(code, w, limit, engine)
+            self.run_mode::<W, E, false>(code, w, limits, engine)
         };
         self.suspend_reservation(w);
         exit
@@ -67,15 +96,15 @@ impl Hart {
         &mut self,
         code: &mut CodeCache,
         w: &mut W,
-        limit: u64,
+        limits: Limits,
         engine: &mut E,
     ) -> Exit {
         loop {
+            let mut limit = limits.of(self.privilege);
             let mut stop = limit;
             if self.timer_cycle > self.cycle {
                 stop = stop.min(self.timer_cycle);
             }
-            self.yield_at = limit;
             self.recheck = false;
             self.apply_notices(code, w);
             if self.waiting {
@@ -87,20 +116,29 @@ impl Hart {
             if let Some(i) = self.pending_interrupt() {
                 self.take_trap(w, cause::INTERRUPT | i, 0);
                 self.recheck = false;
+                limit = limits.of(self.privilege);
+                stop = stop.min(limit);
             }
             if self.cycle >= limit {
                 return Exit::Limit;
             }
             while self.cycle < stop && !self.recheck {
                 let pc = self.pc;
-                let id = match self.find_block(code, w, pc) {
-                    Ok(id) => id,
-                    Err(t) => {
-                        self.take_trap(w, t.cause, t.tval);
-                        break;
+                let resumed = engine.resume::<TIMED>(self, code, w, stop);
+                let (id, ran) = match resumed {
+                    Some(ran) => (0, ran),
+                    None => {
+                        let id = match self.find_block(code, w, pc) {
+                            Ok(id) => id,
+                            Err(t) => {
+                                self.take_trap(w, t.cause, t.tval);
+                                break;
+                            }
+                        };
+                        (id, engine.run::<TIMED>(self, code, w, id, stop))
                     }
                 };
-                let (id, pc, end) = match engine.run::<TIMED>(self, code, w, id, stop) {
+                let (id, pc, end) = match ran {
                     Ran::Blocks => continue,
                     Ran::Cold => {
                         let b = code.block(id);

@@ -27,6 +27,8 @@ struct Code {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     block: u32,
+    /// The entry of the block that it leads to which makes all checks; 0 while unknown.
+    full: u32,
     /// Place of the distance to patch.
     patch: u32,
     target: u16,
@@ -124,11 +126,16 @@ impl<W: World> Translator<W> {
     /// Follows what the hart and its code cache have dropped.
     #[inline(always)]
     fn follow(&mut self, hart: &Hart, code: &CodeCache) {
-        if (self.clears, self.drops, self.pmp_writes)
-            != (code.clears(), code.drops(), hart.pmp_writes())
-        {
+        if self.is_behind(hart, code) {
             self.follow_slow(hart, code);
         }
+    }
+
+    /// Whether something was dropped that code or tables here depend on.
+    #[inline(always)]
+    fn is_behind(&self, hart: &Hart, code: &CodeCache) -> bool {
+        (self.clears, self.drops, self.pmp_writes)
+            != (code.clears(), code.drops(), hart.pmp_writes())
     }
 
     #[cold]
@@ -200,6 +207,7 @@ impl<W: World> Translator<W> {
             for e in &out.exits {
                 self.links.push(Link {
                     block,
+                    full: 0,
                     patch: (at + e.patch) as u32,
                     target: e.target,
                     settled: false,
@@ -239,6 +247,7 @@ impl<W: World> Translator<W> {
     fn link_slow(&mut self, hart: &Hart, code: &CodeCache, last: Last, block: u32, to: Code) {
         let link = self.links[last.link as usize];
         self.links[last.link as usize].settled = true;
+        self.links[last.link as usize].full = to.full;
         let (from, b) = (code.block(link.block), code.block(block));
         debug_assert_eq!(link.target, b.offset);
         // A block that reaches into the next page may be dropped without its neighbours.
@@ -277,16 +286,14 @@ impl<W: World> Translator<W> {
     }
 
     /// Runs code from `at` on until it leaves.
+    #[inline(always)]
     fn enter(&mut self, hart: &mut Hart, code: &mut CodeCache, w: &mut W, at: u32, stop: u64) {
-        let pc = hart.pc;
-        hart.prepare_area(pc);
-        let context = hart.context();
+        hart.prepare_tables();
         let jumps = self.jumps.as_ptr().expose_provenance() as u64;
         let memory = w.ram().host_base();
         let a = hart.area_mut();
         // So far that no run reaches it, and the sum of cycles stays positive.
         a.stop = stop.min(a.entry_cycle + (1 << 40));
-        a.context = context;
         a.jumps = jumps;
         a.world = (w as *mut W).expose_provenance() as u64;
         a.code = (code as *mut CodeCache).expose_provenance() as u64;
@@ -310,6 +317,27 @@ impl<W: World> Translator<W> {
 }
 
 impl<W: World> Engine<W> for Translator<W> {
+    #[inline(always)]
+    fn resume<const TIMED: bool>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        stop: u64,
+    ) -> Option<Ran> {
+        let last = self.last?;
+        let full = self.links.get(last.link as usize)?.full;
+        if full == 0
+            || last.pc != hart.pc
+            || last.context != hart.context()
+            || self.is_behind(hart, code)
+        {
+            return None;
+        }
+        self.enter(hart, code, w, full, stop);
+        Some(self.left::<TIMED>(hart, code))
+    }
+
     #[inline]
     fn run<const TIMED: bool>(
         &mut self,
@@ -338,7 +366,17 @@ impl<W: World> Engine<W> for Translator<W> {
             code: self.arena.address(to.full as usize) as u64,
             spare: 0,
         };
+        hart.prepare_area(pc);
+        hart.area_mut().context = hart.context();
         self.enter(hart, code, w, to.full, stop);
+        self.left::<TIMED>(hart, code)
+    }
+}
+
+impl<W: World> Translator<W> {
+    /// Takes over what code left in the hart's area.
+    #[inline(always)]
+    fn left<const TIMED: bool>(&mut self, hart: &mut Hart, code: &CodeCache) -> Ran {
         self.stats.entries += 1;
         let a = hart.area();
         let (why, place) = (a.exit, calls::place(a.info));

@@ -88,6 +88,12 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     within("hub_cycles", c.hub_cycles.into(), 0, 1000)?;
     within("quantum_cycles", c.quantum_cycles.into(), 1, 1_000_000)?;
     within(
+        "run_ahead_cycles",
+        c.run_ahead_cycles.into(),
+        c.quantum_cycles.into(),
+        1_000_000,
+    )?;
+    within(
         "functional_quantum_cycles",
         c.functional_quantum_cycles.into(),
         1,

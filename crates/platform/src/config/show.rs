@@ -45,6 +45,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("hub_cycles", Unit::CoreCycles),
     ("quantum_cycles", Unit::CoreCycles),
     ("functional_quantum_cycles", Unit::CoreCycles),
+    ("run_ahead_cycles", Unit::CoreCycles),
     ("functional_cpi", Unit::CoreCycles),
     ("rtc_epoch", Unit::UnixSeconds),
     ("l1d.size", Unit::Bytes),

@@ -44,6 +44,11 @@ pub struct MachineConfig {
     pub quantum_cycles: u32,
     /// The same in functional mode.
     pub functional_quantum_cycles: u32,
+    /// Core cycles by which a hart may run ahead of the others in timed mode as long as it does
+    /// not need the memory bus, while all harts run programs and none a kernel; at least
+    /// `quantum_cycles`. More is faster, but programs may see one another's stores that much
+    /// early or late. Memory requests stay in order within `quantum_cycles`.
+    pub run_ahead_cycles: u32,
     /// Core cycles of an instruction in functional mode.
     pub functional_cpi: u32,
     /// Seed of everything random in the machine.
@@ -231,6 +236,7 @@ impl Default for MachineConfig {
             hub_cycles: 7,
             method: Method::Dram,
             quantum_cycles: 10,
+            run_ahead_cycles: 200,
             functional_quantum_cycles: 10_000,
             functional_cpi: 1,
             seed: 1,

@@ -21,8 +21,9 @@ use crate::config::{self, MachineConfig, Method};
 use crate::device::PowerRequest;
 use crate::devices::uart::Uart;
 use nagori_hart::cache::Coherence;
+use nagori_hart::engine::NoEngine;
 use nagori_hart::world::Observer;
-use nagori_hart::{CodeCache, Exit, Hart, HartError};
+use nagori_hart::{CodeCache, Exit, Hart, HartError, Privilege};
 use nagori_memtime::Controller;
 use nagori_ram::{GuestRam, RamError};
 use nagori_translator::Translator;
@@ -77,6 +78,23 @@ pub enum Stop {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Quiet;
 impl Observer for Quiet {}
+
+/// All harts that run are in user mode.
+const USERS: u8 = 1;
+/// All harts that run are in machine mode, and there is no system below.
+const BARE: u8 = 2;
+/// Some hart runs a kernel or its firmware.
+const KERNEL: u8 = 4;
+
+/// Why harts stopped running.
+enum Turn {
+    /// The whole run ends.
+    Stop(Stop),
+    /// A device was touched.
+    Device,
+    /// At this cycle a device or a sleeping hart is due before any hart.
+    Event { cycle: u64, asleep: bool },
+}
 
 /// Longest run of one hart before the scheduler looks again, in cycles. A grid
 /// in guest time, so that it does not depend on how often the host looks.
@@ -336,76 +354,107 @@ impl<O: Observer> Machine<O> {
                     PowerRequest::Reset => Stop::Reset,
                 };
             }
+            // Between accesses to devices only the harts' own time passes.
+            let event = self.world.cycle_at(self.world.bus.next_event());
+            let (next, asleep) = match self.run_harts(event, &mut spent, cycles, instructions) {
+                Turn::Stop(s) => return s,
+                Turn::Device => continue,
+                Turn::Event { cycle, asleep } => (cycle, asleep),
+            };
+            if next == u64::MAX {
+                return Stop::Idle(Ps::NEVER);
+            }
+            // A jump over idle time ends a slice, so that the host can pace it.
+            if asleep && spent > 0 {
+                return Stop::Idle(self.world.ps(next));
+            }
+            spent += 1;
+            let at = self.world.ps(next);
+            for h in &mut self.harts {
+                if h.waiting && !h.wakes() && h.wake_cycle().is_some_and(|c| c <= next) {
+                    h.stats.idle_cycles += next.saturating_sub(h.cycle);
+                    h.cycle = h.cycle.max(next);
+                }
+            }
+            self.world.bus.run_events(at);
+            self.after_devices(at);
+        }
+    }
+
+    /// Runs harts, the one furthest behind first, until something else is due.
+    fn run_harts(
+        &mut self,
+        event: u64,
+        spent: &mut u64,
+        cycles: u64,
+        instructions: Option<u64>,
+    ) -> Turn {
+        let (bus, ahead): (u64, u64) = if self.world.timed {
+            let c = &self.config;
+            (c.quantum_cycles.into(), c.run_ahead_cycles.into())
+        } else {
+            let q = self.config.functional_quantum_cycles.into();
+            (q, q)
+        };
+        loop {
             let left = match instructions {
                 Some(n) => match n.saturating_sub(self.steps()) {
-                    0 => return Stop::Instructions,
+                    0 => return Turn::Stop(Stop::Instructions),
                     left => left,
                 },
                 None => u64::MAX,
             };
-            if spent >= cycles {
-                return Stop::Slice;
+            if *spent >= cycles {
+                return Turn::Stop(Stop::Slice);
             }
-            let event = self.world.cycle_at(self.world.bus.next_event());
             let mut first: Option<usize> = None;
+            let mut now = u64::MAX;
             let mut others = u64::MAX;
             let mut wake = u64::MAX;
+            // Bit for each privilege that a running hart has.
+            let mut modes = 0u8;
             for (i, h) in self.harts.iter().enumerate() {
                 if h.waiting && !h.wakes() {
                     wake = wake.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
                     continue;
                 }
-                match first {
-                    Some(f) if self.harts[f].cycle <= h.cycle => others = others.min(h.cycle),
-                    Some(f) => {
-                        others = others.min(self.harts[f].cycle);
-                        first = Some(i);
+                modes |= match h.privilege {
+                    Privilege::User => USERS,
+                    Privilege::Machine if !h.csr.paging() => BARE,
+                    _ => KERNEL,
+                };
+                if first.is_some() && now <= h.cycle {
+                    others = others.min(h.cycle);
+                } else {
+                    if first.is_some() {
+                        others = others.min(now);
                     }
-                    None => first = Some(i),
+                    (first, now) = (Some(i), h.cycle);
                 }
             }
             let next = event.min(wake);
-            let now = first.map_or(u64::MAX, |i| self.harts[i].cycle);
-            if next <= now {
-                if next == u64::MAX {
-                    return Stop::Idle(Ps::NEVER);
-                }
-                // A jump over idle time ends a slice, so that the host can pace it.
-                if first.is_none() && spent > 0 {
-                    return Stop::Idle(self.world.ps(next));
-                }
-                spent += 1;
-                let at = self.world.ps(next);
-                for h in &mut self.harts {
-                    if h.waiting && !h.wakes() && h.wake_cycle().is_some_and(|c| c <= next) {
-                        h.stats.idle_cycles += next.saturating_sub(h.cycle);
-                        h.cycle = h.cycle.max(next);
-                    }
-                }
-                self.world.bus.run_events(at);
-                self.after_devices(at);
-                continue;
-            }
-            let Some(i) = first else {
-                return Stop::Idle(Ps::NEVER);
+            let Some(i) = first.filter(|_| next > now) else {
+                let asleep = first.is_none();
+                return Turn::Event {
+                    cycle: next,
+                    asleep,
+                };
             };
-            let quantum = if self.world.timed {
-                self.config.quantum_cycles
-            } else {
-                self.config.functional_quantum_cycles
-            };
+            // Kernels talk through plain loads and stores; programs, through the kernel or atomics.
+            let together = modes == USERS || modes == BARE;
             let limit = others
-                .saturating_add(quantum.into())
+                .saturating_add(if together { ahead } else { bus })
                 .min(next)
                 .min((now / GRID + 1) * GRID)
                 .min(now.saturating_add(left));
+            let bus_limit = limit.min(others.saturating_add(bus));
             let h = &mut self.harts[i];
             let (code, world) = (&mut self.code[i], &mut self.world);
             let exit = match self.translators.get_mut(i) {
-                Some(t) => h.run_with(code, world, limit, t),
-                None => h.run(code, world, limit),
+                Some(t) => h.run_with(code, world, limit, bus_limit, t),
+                None => h.run_with(code, world, limit, bus_limit, &mut NoEngine),
             };
-            spent += (h.cycle - now).max(1);
+            *spent += (h.cycle - now).max(1);
             self.world.views[i] = HartView {
                 cycle: h.cycle,
                 instret: h.instret,
@@ -415,6 +464,7 @@ impl<O: Observer> Machine<O> {
                 let at = self.world.ps(self.harts[i].cycle);
                 self.apply_actions();
                 self.after_devices(at);
+                return Turn::Device;
             }
         }
     }
