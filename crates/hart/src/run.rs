@@ -46,13 +46,23 @@ impl Hart {
     ///
     /// Time is looked at between blocks only, so the hart may pass the limit by a block.
     pub fn run<W: World>(&mut self, code: &mut CodeCache, w: &mut W, limit: u64) -> Exit {
-        self.run_with(code, w, limit, limit, &mut NoEngine)
+        self.run_with(code, w, limit, &mut NoEngine)
     }
 
-    /// As [`Hart::run`], with an engine that may run blocks in the interpreter's place,
-    /// and from `bus_limit` on only as long as the memory bus is not needed and the
-    /// privilege stays as it is.
+    /// As [`Hart::run`], with an engine that may run blocks in the interpreter's place.
     pub fn run_with<W: World, E: Engine<W>>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        limit: u64,
+        engine: &mut E,
+    ) -> Exit {
+        self.run_ahead(code, w, limit, limit, engine)
+    }
+
+    /// As [`Hart::run_with`], but from `bus_limit` on only as long as the memory bus is
+    /// not needed and the privilege stays as it is.
+    pub fn run_ahead<W: World, E: Engine<W>>(
         &mut self,
         code: &mut CodeCache,
         w: &mut W,

@@ -451,8 +451,8 @@ impl<O: Observer> Machine<O> {
             let h = &mut self.harts[i];
             let (code, world) = (&mut self.code[i], &mut self.world);
             let exit = match self.translators.get_mut(i) {
-                Some(t) => h.run_with(code, world, limit, bus_limit, t),
-                None => h.run_with(code, world, limit, bus_limit, &mut NoEngine),
+                Some(t) => h.run_ahead(code, world, limit, bus_limit, t),
+                None => h.run_ahead(code, world, limit, bus_limit, &mut NoEngine),
             };
             *spent += (h.cycle - now).max(1);
             self.world.views[i] = HartView {
