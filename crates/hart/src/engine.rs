@@ -286,6 +286,64 @@ impl Hart {
         self.ops::<W, TIMED>(w, ops, i, pc, end)
     }
 
+    /// Executes a load or store at index `i` of the block at `pc` that the filter did not
+    /// let pass, the shortest way. Floating point must be on.
+    pub fn exec_miss<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        p: &PreOp,
+        i: usize,
+        pc: u64,
+    ) -> End {
+        use nagori_isa::Op::*;
+        let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
+        let at = RunPoint {
+            offset: p.cost as u64,
+            pc: pc.wrapping_add(p.off as u64),
+        };
+        let size = match p.op {
+            Lb | Lbu | Sb => 1,
+            Lh | Lhu | Sh => 2,
+            Lw | Lwu | Flw | Sw | Fsw => 4,
+            _ => 8,
+        };
+        let done = match p.op {
+            Sb | Sh | Sw | Sd | Fsw | Fsd => {
+                if TIMED {
+                    self.last_store = va;
+                }
+                let v = match p.op {
+                    Fsw | Fsd => self.f[(p.rs2 & 31) as usize],
+                    _ => self.x[(p.rs2 & 31) as usize],
+                };
+                self.store_slow::<W, TIMED>(w, va, size, v, at)
+            }
+            _ => {
+                if TIMED {
+                    self.hazard(p, va);
+                }
+                self.load_slow::<W, TIMED>(w, va, size, at).map(|v| {
+                    let v = match p.op {
+                        Lb => v as i8 as i64 as u64,
+                        Lh => v as i16 as i64 as u64,
+                        Lw => v as i32 as i64 as u64,
+                        Flw => v | 0xffff_ffff_0000_0000,
+                        _ => v,
+                    };
+                    match p.op {
+                        Flw | Fld => self.f[(p.rd & 31) as usize] = v,
+                        _ => self.x[(p.rd & 63) as usize] = v,
+                    }
+                })
+            }
+        };
+        match done {
+            Ok(()) if self.leave => End::Left(i),
+            Ok(()) => End::Done,
+            Err(t) => End::Trap(i, t),
+        }
+    }
+
     /// Waits for results that the block needs. Whether nothing older than the
     /// block's own results can be under way at its end.
     pub fn await_results(&mut self, code: &CodeCache, b: &Block) -> bool {

@@ -50,7 +50,7 @@ impl Hart {
 
     /// A load close behind a store may have to wait for it.
     #[inline(always)]
-    fn hazard(&mut self, p: &PreOp, va: u64) {
+    pub(crate) fn hazard(&mut self, p: &PreOp, va: u64) {
         if p.flags & HAZARD != 0 && (va ^ self.last_store) & 0xff8 == 0 {
             self.cycle += self.config.timing.store_load_hazard as u64;
         }

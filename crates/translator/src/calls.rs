@@ -43,6 +43,7 @@ pub(crate) fn place(info: u64) -> (u32, usize) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calls {
     pub op: usize,
+    pub miss: usize,
     pub line: usize,
     pub pending: usize,
     pub branch: usize,
@@ -55,6 +56,7 @@ impl Calls {
         let address = |f: Call| f as usize;
         Self {
             op: address(op::<W, TIMED>),
+            miss: address(miss::<W, TIMED>),
             line: address(line::<W>),
             pending: address(pending::<W>),
             branch: address(branch),
@@ -139,6 +141,30 @@ unsafe extern "sysv64" fn op<W: World, const TIMED: bool>(
     let b = code.block(id);
     let pc = start(h, b);
     let end = h.exec_op::<W, TIMED>(w, code, b, i, pc);
+    finish(h, end, info)
+}
+
+/// Executes a load or store that the filter did not let pass. Not 0: leave.
+unsafe extern "sysv64" fn miss<W: World, const TIMED: bool>(
+    hart: *mut Hart,
+    info: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: as in `op`.
+    let h = unsafe { &mut *hart };
+    // SAFETY: as in `op`.
+    let (w, code) = unsafe { (world::<W>(h.area()), code(h.area())) };
+    sync::<TIMED>(h);
+    let (id, i) = place(info);
+    let b = code.block(id);
+    let pc = start(h, b);
+    let end = h.exec_miss::<W, TIMED>(w, &code.ops(b)[i], i, pc);
+    finish(h, end, info)
+}
+
+/// What an instruction's end means for the code that called for it.
+#[inline(always)]
+fn finish(h: &mut Hart, end: End, info: u64) -> u64 {
     after(h);
     match end {
         End::Done => 0,

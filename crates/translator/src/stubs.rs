@@ -46,6 +46,8 @@ pub(crate) struct Stubs {
     pub leave_rest: usize,
     /// Executes instruction `edx`.
     pub op: usize,
+    /// Executes load or store `edx`, which missed the filter.
+    pub miss: usize,
     /// Fetches the line of `edx`.
     pub line: usize,
     /// Waits for results before block `edx`.
@@ -166,6 +168,7 @@ pub(crate) fn write(
 
     for (place, f) in [
         (&mut s.op, calls.op),
+        (&mut s.miss, calls.miss),
         (&mut s.line, calls.line),
         (&mut s.pending, calls.pending),
     ] {

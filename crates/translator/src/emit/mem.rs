@@ -119,7 +119,7 @@ impl Emitter<'_> {
             self.write(p.rd, d);
         }
         dynasm!(self.a; .arch x64; =>back);
-        self.cold_op(miss, back, i);
+        self.cold(self.s.stubs.miss, miss, back, i);
     }
 
     fn store_op(&mut self, i: usize, p: &PreOp, size: i32) {
@@ -147,7 +147,7 @@ impl Emitter<'_> {
             _ => dynasm!(self.a; .arch x64; mov [r14 + rax], Rq(v)),
         }
         dynasm!(self.a; .arch x64; =>back);
-        self.cold_op(miss, back, i);
+        self.cold(self.s.stubs.miss, miss, back, i);
     }
 
     /// Whether a load behind may run into this store, before another store.
@@ -159,10 +159,16 @@ impl Emitter<'_> {
             .any(|p| p.flags & nagori_hart::HAZARD != 0)
     }
 
+    /// The interpreter executes the instruction instead.
     pub(super) fn cold_op(&mut self, from: DynamicLabel, back: DynamicLabel, i: usize) {
+        self.cold(self.s.stubs.op, from, back, i);
+    }
+
+    fn cold(&mut self, stub: usize, from: DynamicLabel, back: DynamicLabel, i: usize) {
         let info = info(self.id, i);
         let fp = self.fp_started;
         self.cold.push(Cold::Op {
+            stub,
             from,
             back,
             info,

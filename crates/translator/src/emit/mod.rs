@@ -69,9 +69,10 @@ pub(crate) struct Output {
 
 /// Code out of the way, written behind the block.
 enum Cold {
-    /// Call the interpreter for instruction `info`.
+    /// Call `stub` for instruction `info`.
     /// `fp`: the host's flags are the guest's again behind it.
     Op {
+        stub: usize,
         from: DynamicLabel,
         back: DynamicLabel,
         info: i32,
@@ -436,6 +437,7 @@ impl Emitter<'_> {
         for c in std::mem::take(&mut self.cold) {
             match c {
                 Cold::Op {
+                    stub,
                     from,
                     back,
                     info,
@@ -444,7 +446,7 @@ impl Emitter<'_> {
                     dynasm!(self.a; .arch x64
                         ; =>from
                         ; mov edx, info
-                        ; call extern self.stub(self.s.stubs.op)
+                        ; call extern self.stub(stub)
                     );
                     self.restart_fp(fp);
                     dynasm!(self.a; .arch x64; jmp =>back);
