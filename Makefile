@@ -50,7 +50,7 @@ lint: setup ## Formatting, clippy, rules of the house
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	python3 scripts/check.py
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
-	@for f in .ci/run scripts/*.sh guest/init/init; do sh -n $$f || exit 1; done
+	@for f in .ci/run scripts/*.sh scripts/make-real-trace guest/init/init; do sh -n $$f || exit 1; done
 
 bench: build ## Speed of the emulator
 	$(NAGORI) bench speed
@@ -59,6 +59,13 @@ bench: build ## Speed of the emulator
 bench-speed: build ## Speed beside that of QEMU, and which goals are met
 	@mkdir -p build
 	$(NAGORI) bench speed --qemu --report build/speed.json $(ARGS)
+
+# ARGS=--json for a JSON object, ARGS=--quick for a tenth of it.
+bench-mem: build ## Speed of the memory models, in requests per CPU second
+	@$(NAGORI) -q bench mem $(ARGS)
+
+real-trace: ## The trace of a real program that bench-mem plays, made anew
+	scripts/make-real-trace traces/bzip2.dramsim3.zst
 
 docs: ## The tables and the picture of README.md, measured anew
 	cargo build --release -p nagori-cli
@@ -72,4 +79,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build demo test test-rust test-bare lint bench bench-speed docs fuzz-smoke clean
+.PHONY: help setup build demo test test-rust test-bare lint bench bench-speed bench-mem real-trace docs fuzz-smoke clean
