@@ -35,6 +35,9 @@ pub enum RamError {
     },
 }
 
+/// Size of a huge page of the host, in bytes.
+const HUGE: u64 = 2 << 20;
+
 /// Guest RAM, zeroed at creation; host pages are taken on first touch.
 #[derive(Debug)]
 pub struct GuestRam {
@@ -96,13 +99,33 @@ impl GuestRam {
         if bytes == 0 || bytes % 4096 != 0 || usize::try_from(bytes).is_err() {
             return Err(RamError::Size(bytes));
         }
+        let fail = |source| RamError::Map { bytes, source };
+        // Room to begin where a huge page of the host can: guests touch their memory in
+        // no order that the host's TLB could follow with small ones.
+        let room = match bytes {
+            HUGE.. => HUGE,
+            _ => 0,
+        };
+        let size = (bytes as usize)
+            .checked_add(room as usize)
+            .ok_or_else(|| fail(std::io::ErrorKind::OutOfMemory.into()))?;
         let mut map = memmap2::MmapOptions::new()
-            .len(bytes as usize)
+            .len(size)
             .no_reserve_swap()
             .map_anon()
-            .map_err(|source| RamError::Map { bytes, source })?;
+            .map_err(fail)?;
+        let skip = match room {
+            0 => 0,
+            _ => (HUGE as usize - map.as_ptr() as usize % HUGE as usize) % HUGE as usize,
+        };
+        #[cfg(target_os = "linux")]
+        if room > 0 {
+            // A host that has none goes on with small pages.
+            let _ = map.advise_range(memmap2::Advice::HugePage, skip, bytes as usize);
+        }
         Ok(Self {
-            base: map.as_mut_ptr(),
+            // Less than a huge page behind the start, which there is room for.
+            base: map.as_mut_ptr().wrapping_add(skip),
             len: bytes,
             _map: map,
         })
