@@ -33,6 +33,7 @@ impl Default for Lfsr {
 
 impl Lfsr {
     /// The next pseudo-random number below `ways`, a power of two.
+    #[inline]
     pub fn pick(&mut self, ways: u32) -> u32 {
         let way = self.0 as u32 & (ways - 1);
         let b = self.0 ^ self.0 >> 2 ^ self.0 >> 3 ^ self.0 >> 5;
@@ -94,6 +95,7 @@ impl L1 {
     }
 
     /// Index of the line to replace for a fill of `line`.
+    #[inline]
     pub fn victim(&mut self, line: u64) -> usize {
         self.set_start(line) + self.lfsr.pick(self.ways) as usize
     }
@@ -208,6 +210,7 @@ impl Coherence {
     }
 
     /// Whether a hart has notices.
+    #[inline]
     pub fn has_notices(&self, hart: usize) -> bool {
         !self.notices[hart].is_empty()
     }
@@ -217,6 +220,7 @@ impl Coherence {
         std::mem::take(&mut self.notices[hart])
     }
 
+    #[inline]
     fn page(&self, paddr: u64) -> usize {
         (paddr.wrapping_sub(self.ram_base) >> 12) as usize
     }
@@ -272,6 +276,7 @@ impl Coherence {
     }
 
     /// Ends other harts' reservations on a line that `hart` stores to.
+    #[inline]
     pub fn break_reservations(&mut self, hart: usize, line: u64) {
         for (h, r) in self.reservations.iter_mut().enumerate() {
             if h != hart && *r == Some(line) {
@@ -281,6 +286,7 @@ impl Coherence {
     }
 
     /// Whether another hart holds a reservation in the same page.
+    #[inline]
     pub fn page_reserved(&self, hart: usize, paddr: u64) -> bool {
         self.reservations
             .iter()
@@ -289,6 +295,7 @@ impl Coherence {
     }
 
     /// Whether any other hart holds a valid copy of the line, and which one has it dirty.
+    #[inline]
     pub fn holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
         let mut any = false;
         for (h, c) in self.l1d.iter().enumerate() {

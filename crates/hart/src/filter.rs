@@ -35,18 +35,109 @@ pub const EMPTY: FilterEntry = FilterEntry {
     way: 0xff,
 };
 
+/// Pages of the table behind the filter in functional mode.
+const PAGES: usize = 1 << 14;
+/// Rights in the low bits of a page's key.
+const READ: u64 = 1;
+const WRITE: u64 = 2;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    /// Virtual address with the data context in bits 5..3 and the rights below.
+    key: u64,
+    /// Page of guest memory.
+    page: u32,
+    /// The table's `generation` when it was entered.
+    generation: u32,
+}
+
+/// Translations that the filter has no room for (functional mode only): direct-mapped,
+/// one entry for a page. They say what page tables and protection permit; code marks and
+/// reservations are looked at with every use.
+#[derive(Clone, Debug)]
+pub(crate) struct Pages {
+    /// Empty until the first one is entered.
+    table: Vec<Page>,
+    generation: u32,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self {
+            table: Vec::new(),
+            generation: 1,
+        }
+    }
+}
+
+impl Pages {
+    #[inline(always)]
+    fn place(va: u64) -> usize {
+        (va >> 12) as usize & (PAGES - 1)
+    }
+
+    /// Offset in guest memory of an address, if the access is permitted.
+    #[inline(always)]
+    pub fn get(&self, va: u64, context: u64, write: bool) -> Option<u64> {
+        let e = self.table.get(Self::place(va))?;
+        let right = if write { WRITE } else { READ };
+        let same = e.key & !(READ | WRITE) == (va & !0xfff | context);
+        let valid = same && e.key & right != 0 && e.generation == self.generation;
+        valid.then_some((e.page as u64) << 12 | va & 0xfff)
+    }
+
+    /// Enters a page: an access to `va` is permitted and leads to `offset`.
+    pub fn set(&mut self, va: u64, context: u64, write: bool, offset: u64) {
+        let Ok(page) = u32::try_from(offset >> 12) else {
+            return;
+        };
+        if self.table.is_empty() {
+            self.table = vec![Page::default(); PAGES];
+        }
+        let e = &mut self.table[Self::place(va)];
+        let block = va & !0xfff | context;
+        let same = e.key & !(READ | WRITE) == block && e.generation == self.generation;
+        // A right says nothing about the other one.
+        let kept = match same && e.page == page {
+            true => e.key & (READ | WRITE),
+            false => 0,
+        };
+        *e = Page {
+            key: block | kept | if write { WRITE } else { READ },
+            page,
+            generation: self.generation,
+        };
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        if self.generation == 0 {
+            self.table.fill(Page::default());
+            self.generation = 1;
+        }
+    }
+}
+
 /// A direct-mapped filter. Its entries stand in the hart itself, where translated code
 /// reaches them at a fixed distance.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Filter {
     entries: [FilterEntry; SLOTS],
+    /// For each TLB entry the slots that were filled by it, a bit each; some may have
+    /// been emptied or filled by another one since.
+    ways: [[u64; SLOTS / 64]; WAYS],
 }
+
+/// TLB entries, rounded up.
+const WAYS: usize = 16;
 
 impl Default for Filter {
     fn default() -> Self {
         Self {
             entries: [EMPTY; SLOTS],
+            ways: [[0; SLOTS / 64]; WAYS],
         }
     }
 }
@@ -87,9 +178,35 @@ impl Filter {
         }
     }
 
+    /// Notes that a TLB entry stands behind a slot.
+    #[inline(always)]
+    pub(crate) fn rely(&mut self, slot: usize, way: u8) {
+        if let Some(w) = self.ways.get_mut(way as usize) {
+            w[slot / 64 & (SLOTS / 64 - 1)] |= 1 << (slot & 63);
+        }
+    }
+
+    /// Empties the slots that [rely](Self::rely) on a TLB entry.
+    pub(crate) fn drop_way(&mut self, cache: &mut L1, way: u8) {
+        for k in 0..SLOTS / 64 {
+            let mut slots = std::mem::take(&mut self.ways[way as usize % WAYS][k]);
+            while slots != 0 {
+                let slot = k * 64 + slots.trailing_zeros() as usize;
+                slots &= slots - 1;
+                let e = self.at_mut(slot);
+                let (held, l1) = (e.read != NEVER || e.write != NEVER, e.l1 as usize);
+                if held && e.way == way {
+                    *e = EMPTY;
+                    cache.set_slot(l1, NO_SLOT);
+                }
+            }
+        }
+    }
+
     /// Empties every slot.
     pub fn clear(&mut self) {
         self.entries.fill(EMPTY);
+        self.ways = [[0; SLOTS / 64]; WAYS];
     }
 
     /// Takes the right to write from every entry of a page (offset in memory, divided by 4096).
@@ -104,5 +221,32 @@ impl Filter {
     /// All entries (for checks).
     pub fn iter(&self) -> impl Iterator<Item = &FilterEntry> {
         self.entries.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_keep_rights_apart_and_forget_at_once() {
+        let mut p = Pages::default();
+        assert_eq!(p.get(0, 0, false), None);
+        p.set(0x7123, 8, false, 0x5123);
+        assert_eq!(p.get(0x7fff, 8, false), Some(0x5fff));
+        assert_eq!(p.get(0x7fff, 8, true), None);
+        assert_eq!(p.get(0x7fff, 16, false), None);
+        p.set(0x7000, 8, true, 0x5000);
+        assert_eq!(p.get(0x7008, 8, true), Some(0x5008));
+        assert_eq!(p.get(0x7008, 8, false), Some(0x5008));
+        p.set(0x7000, 8, true, 0x6000);
+        assert_eq!(p.get(0x7008, 8, false), None, "another page now");
+        p.clear();
+        assert_eq!(p.get(0x7008, 8, true), None);
+        p.generation = u32::MAX;
+        p.set(0x7000, 8, true, 0x6000);
+        p.clear();
+        p.generation = u32::MAX;
+        assert_eq!(p.get(0x7008, 8, true), None, "of an earlier count");
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::{HartConfig, HartError};
 use crate::csr::Csrs;
 use crate::engine::Area;
-use crate::filter::Filter;
+use crate::filter::{Filter, Pages};
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
@@ -152,6 +152,8 @@ pub struct Hart {
     pub(crate) pending_from: u64,
     pub(crate) data: Filter,
     pub(crate) fetch: Filter,
+    /// Behind the data filter in functional mode.
+    pub(crate) pages: Pages,
     pub(crate) last_way: u8,
     pub(crate) last_store: u64,
     /// Core cycle from which the memory bus is not to be used: others are behind.
@@ -201,6 +203,7 @@ impl Hart {
             pending_from: 0,
             data: Filter::default(),
             fetch: Filter::default(),
+            pages: Pages::default(),
             last_way: crate::tlb::NO_WAY,
             last_store: 0,
             yield_at: u64::MAX,
@@ -340,6 +343,7 @@ impl Hart {
     pub(crate) fn flush_filters(&mut self) {
         self.data.clear();
         self.fetch.clear();
+        self.pages.clear();
         self.generation = self.generation.wrapping_add(1);
     }
 

@@ -42,6 +42,7 @@ impl Hart {
     }
 
     /// Resolves an aligned data access; in timed mode charges TLB and cache.
+    #[inline(always)]
     fn resolve<W: World, const TIMED: bool>(
         &mut self,
         w: &mut W,
@@ -50,20 +51,34 @@ impl Hart {
         access: Access,
         at: RunPoint,
     ) -> Result<Place, Trap> {
+        let write = access == Access::Write;
+        if !TIMED {
+            // Whoever may flush a translation may flush this: see `flush_filters`.
+            if let Some(offset) = self.pages.get(va, self.dctx, write) {
+                let pa = w.ram_base() + offset;
+                if write {
+                    self.store_side_effects(w, pa);
+                }
+                self.install::<W, TIMED>(w, va, pa, offset, 0, NO_WAY, write);
+                return Ok(Place::Ram(offset));
+            }
+        }
         let p = self.data_privilege();
         let (pa, way) = if TIMED {
             self.translate_timed(w, va, access, p, at)?
         } else {
             (self.translate(w, va, access, p)?, NO_WAY)
         };
-        if !self.pmp.allows(pa, size as u64, access, p as u8) {
+        if !self.pmp.permits(pa, size as u64, access, p as u8) {
             return Err(Fault::Access.trap(access, va));
         }
         let offset = pa.wrapping_sub(w.ram_base());
         if offset >= w.ram().len() {
             return Ok(Place::Device(pa));
         }
-        let write = access == Access::Write;
+        if !TIMED && self.pmp.is_uniform(pa & !0xfff, 0x1000) {
+            self.pages.set(va, self.dctx, write, offset);
+        }
         let mut index = 0;
         if TIMED {
             index = self.l1d_touch(
@@ -85,6 +100,7 @@ impl Hart {
     }
 
     /// What other structures learn of a store: code marks and reservations.
+    #[inline(always)]
     fn store_side_effects<W: World>(&mut self, w: &mut W, pa: u64) {
         let c = w.coherence();
         if c.code_lines(pa) >> (pa >> 6 & 63) & 1 != 0 {
@@ -96,6 +112,7 @@ impl Hart {
 
     /// Lets later accesses of the same block pass the filter, as far as that is exact.
     #[allow(clippy::too_many_arguments)]
+    #[inline(always)]
     fn install<W: World, const TIMED: bool>(
         &mut self,
         w: &mut W,
@@ -109,7 +126,7 @@ impl Hart {
         let shift = block_shift(TIMED);
         let block = 1u64 << shift;
         let base = pa & !(block - 1);
-        if !self.pmp.uniform(base, block) {
+        if !self.pmp.is_uniform(base, block) {
             return;
         }
         let id = self.id;
@@ -117,15 +134,19 @@ impl Hart {
         let key = va & !(block - 1) | self.dctx;
         let delta = offset.wrapping_sub(va);
         let c = w.coherence();
-        let lines = c.code_lines(pa);
-        let code = if TIMED {
-            lines >> (pa >> 6 & 63) & 1 != 0
-        } else {
-            lines != 0
+        // Marks and reservations are looked at when the right to write is given.
+        let may_write = write && {
+            let lines = c.code_lines(pa);
+            let code = if TIMED {
+                lines >> (pa >> 6 & 63) & 1 != 0
+            } else {
+                lines != 0
+            };
+            !code && !c.page_reserved(id, pa)
         };
-        let may_write = write && !code && !c.page_reserved(id, pa);
         if TIMED {
             self.data.claim(slot, &mut c.l1d[id], index);
+            self.data.rely(slot, way);
         }
         let e = self.data.at_mut(slot);
         let same = e.read == key || e.write == key;

@@ -63,23 +63,24 @@ impl Hart {
     }
 
     /// Reads a page-table entry as the walker does.
-    fn read_pte<Wd: World>(&self, w: &Wd, pa: u64) -> Result<u64, Fault> {
-        if !self
-            .pmp
-            .allows(pa, 8, Access::Read, Privilege::Supervisor as u8)
-        {
+    #[inline]
+    fn read_pte<Wd: World>(&mut self, w: &Wd, pa: u64) -> Result<u64, Fault> {
+        let s = Privilege::Supervisor as u8;
+        if !self.pmp.permits(pa, 8, Access::Read, s) {
             return Err(Fault::Access);
         }
         let offset = pa.wrapping_sub(w.ram_base());
         w.ram().read_u64(offset).ok_or(Fault::Access)
     }
 
-    /// Walks the table. The level and entry of the leaf; `step` sees each entry's address and whether it is the leaf.
+    /// Walks the table. The level and entry of the leaf; `step` sees each entry's address, its level,
+    /// and whether it is the leaf.
+    #[inline]
     fn walk<Wd: World>(
         &mut self,
         w: &mut Wd,
         va: u64,
-        mut step: impl FnMut(&mut Self, &mut Wd, u64, u64, bool) -> Result<(), Fault>,
+        mut step: impl FnMut(&mut Self, &mut Wd, (u64, u8), u64, bool) -> Result<(), Fault>,
     ) -> Result<(u8, u64), Fault> {
         if (va as i64) << 25 >> 25 != va as i64 {
             return Err(Fault::Page);
@@ -90,7 +91,7 @@ impl Hart {
             let at = table + vpn * 8;
             let pte = self.read_pte(w, at)?;
             let leaf = pte & (R | X) != 0;
-            step(self, w, at, pte, leaf || level == 0)?;
+            step(self, w, (at, level), pte, leaf || level == 0)?;
             if pte & V == 0 || pte & RESERVED != 0 || pte & (R | W) == W {
                 return Err(Fault::Page);
             }
@@ -110,6 +111,7 @@ impl Hart {
     }
 
     /// Permission of a leaf entry for an access.
+    #[inline]
     pub(crate) fn permits(&self, pte: u64, access: Access, p: Privilege) -> bool {
         let st = self.csr.mstatus;
         let user_page = pte & U != 0;
@@ -125,6 +127,7 @@ impl Hart {
         mode_ok && right && pte & A != 0
     }
 
+    #[inline(always)]
     pub(crate) fn page_address(level: u8, pte: u64, va: u64) -> u64 {
         let span = (1u64 << (12 + 9 * level)) - 1;
         ((pte >> 10) << 12) & !span & ((1 << PADDR_BITS) - 1) | va & span
@@ -152,6 +155,7 @@ impl Hart {
 
     /// Translates through a timed TLB; advances the hart's time by what it costs.
     /// The physical address and the TLB entry used.
+    #[inline(always)]
     pub(crate) fn translate_timed<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -164,30 +168,41 @@ impl Hart {
             return Ok((va, NO_WAY));
         }
         let (vpn, asid) = (va << 25 >> 37, self.csr.asid());
+        let data = access != Access::Fetch;
+        let tlb = if data { &mut self.dtlb } else { &mut self.itlb };
+        let canonical = (va as i64) << 25 >> 25 == va as i64;
+        let Some(TlbHit { way, level, pte }) = tlb.lookup(vpn, asid).filter(|_| canonical) else {
+            return self.walk_timed(w, va, access, p, at);
+        };
+        if !self.permits(pte, access, p) {
+            return Err(Fault::Page.trap(access, va));
+        }
+        if data {
+            self.dtlb.touch(way);
+            self.last_way = way;
+        } else {
+            self.itlb.touch(way);
+        }
+        Ok((Self::page_address(level, pte, va), way))
+    }
+
+    /// Translates what the TLB does not have.
+    #[inline(never)]
+    fn walk_timed<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        va: u64,
+        access: Access,
+        p: Privilege,
+        at: RunPoint,
+    ) -> Result<(u64, u8), Trap> {
+        let (vpn, asid) = (va << 25 >> 37, self.csr.asid());
         let side = if access == Access::Fetch {
             Side::Inst
         } else {
             Side::Data
         };
-        let found = match side {
-            Side::Inst => self.itlb.lookup(vpn, asid),
-            Side::Data => self.dtlb.lookup(vpn, asid),
-        };
-        let canonical = (va as i64) << 25 >> 25 == va as i64;
-        if let Some(TlbHit { way, level, pte }) = found.filter(|_| canonical) {
-            if !self.permits(pte, access, p) {
-                return Err(Fault::Page.trap(access, va));
-            }
-            match side {
-                Side::Inst => self.itlb.touch(way),
-                Side::Data => {
-                    self.dtlb.touch(way);
-                    self.last_way = way;
-                }
-            }
-            return Ok((Self::page_address(level, pte, va), way));
-        }
-        let t = self.config.timing;
+        let (tlb_miss, ptw_level) = (self.config.timing.tlb_miss, self.config.timing.ptw_level);
         let walk = (vpn, side == Side::Inst);
         if self.walk_begun != Some(walk) {
             self.walk_begun = Some(walk);
@@ -195,16 +210,16 @@ impl Hart {
                 Side::Inst => self.stats.itlb_misses += 1,
                 Side::Data => self.stats.dtlb_misses += 1,
             }
-            self.cycle += t.tlb_miss as u64;
+            self.cycle += tlb_miss as u64;
         }
-        let leaf = self.walk(w, va, |h, w, pa, pte, leaf| {
-            if !leaf && h.walks.lookup(pa).is_some() {
+        let leaf = self.walk(w, va, |h, w, (pa, level), pte, leaf| {
+            if !leaf && h.walks.lookup(pa, level).is_some() {
                 return Ok(());
             }
             h.l1d_touch(w, pa, LineKind::PageWalk, at)
                 .map_err(|_| Fault::Retry)?;
             if !leaf {
-                h.cycle += t.ptw_level as u64;
+                h.cycle += ptw_level as u64;
                 h.walks.insert(pa, pte);
             }
             Ok(())
@@ -232,10 +247,10 @@ impl Hart {
     /// A TLB entry lost pages: nothing that relied on it may pass the filter.
     fn drop_way<Wd: World>(&mut self, w: &mut Wd, side: Side, way: u8) {
         let id = self.id;
-        let (filter, cache) = match side {
-            Side::Data => (&mut self.data, &mut w.coherence().l1d[id]),
-            Side::Inst => (&mut self.fetch, &mut w.coherence().l1i[id]),
-        };
+        if side == Side::Data {
+            return self.data.drop_way(&mut w.coherence().l1d[id], way);
+        }
+        let (filter, cache) = (&mut self.fetch, &mut w.coherence().l1i[id]);
         for i in 0..cache.len() {
             let slot = cache.slot(i);
             if slot != NO_SLOT && filter.at(slot as usize).way == way {
@@ -246,6 +261,7 @@ impl Hart {
     }
 
     /// Whether the memory bus may be used now; otherwise the instruction has to be tried again.
+    #[inline(always)]
     fn bus_free(&self, at: RunPoint) -> Result<(), Trap> {
         if self.cycle + at.offset < self.yield_at {
             Ok(())
@@ -255,6 +271,7 @@ impl Hart {
     }
 
     /// Fills a line; the hart's time moves on to its first beat and `penalty` cycles.
+    #[inline(always)]
     fn read_line<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -293,6 +310,7 @@ impl Hart {
     ///
     /// A miss is up to three transfers. Each happens only while no other hart
     /// is behind; what is done stays done when the instruction is tried again.
+    #[inline(always)]
     pub(crate) fn l1d_touch<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -301,23 +319,39 @@ impl Hart {
         at: RunPoint,
     ) -> Result<usize, Trap> {
         let line = pa & !63;
-        let id = self.id;
         let write = kind == LineKind::Store;
-        let c = w.coherence();
-        let present = c.l1d[id].find(line);
+        let cache = &mut w.coherence().l1d[self.id];
+        let present = cache.find(line);
         if let Some(i) = present {
-            match c.l1d[id].entry(i).1 {
+            match cache.entry(i).1 {
                 LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
-                    c.l1d[id].set(i, line, LineState::Dirty);
+                    cache.set(i, line, LineState::Dirty);
                     return Ok(i);
                 }
                 LineState::Shared if write => {}
                 _ => return Ok(i),
             }
         }
+        self.l1d_fill(w, line, kind, present, at)
+    }
+
+    /// Brings a line into L1D that is not there, or not with the needed right.
+    #[inline(never)]
+    fn l1d_fill<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        present: Option<usize>,
+        at: RunPoint,
+    ) -> Result<usize, Trap> {
         self.bus_free(at)?;
-        let t = self.config.timing;
+        let id = self.id;
+        let write = kind == LineKind::Store;
+        let t = &self.config.timing;
+        let penalty = (t.l1d_miss + t.hub).saturating_sub(t.load_latency);
+        let release_offset = t.release_offset;
         let index = match (self.refill, present) {
             (Some((l, i)), _) if l == line => i,
             (_, Some(i)) => {
@@ -330,22 +364,28 @@ impl Hart {
                     LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
                     _ => self.stats.l1d_load_misses += 1,
                 }
-                let i = w.coherence().l1d[id].victim(line);
-                let (old, state) = w.coherence().l1d[id].entry(i);
-                self.forget_line(w, i);
-                w.coherence().l1d[id].set(i, 0, LineState::Invalid);
-                self.refill = Some((line, i));
+                let cache = &mut w.coherence().l1d[id];
+                let i = cache.victim(line);
+                let (old, state) = cache.entry(i);
+                // The filter entry of a line goes with it.
+                self.data.release(cache, i);
+                cache.set(i, 0, LineState::Invalid);
                 if state == LineState::Dirty {
+                    self.refill = Some((line, i));
                     self.stats.l1d_writebacks += 1;
-                    self.write_line(w, old, LineKind::Evict, t.release_offset, at);
+                    self.write_line(w, old, LineKind::Evict, release_offset, at);
                 }
                 i
             }
         };
+        // What is done stays done if the rest has to be tried again.
         self.refill = Some((line, index));
-        let others = self.collect_dirty(w, line, at)?;
+        let others = if w.coherence().l1d.len() > 1 {
+            self.collect_dirty(w, line, at)?
+        } else {
+            false
+        };
         self.bus_free(at)?;
-        let penalty = (t.l1d_miss + t.hub).saturating_sub(t.load_latency);
         self.read_line(w, line, kind, penalty, at);
         self.refill = None;
         // No other hart runs in between: who had the line before still has it.
@@ -386,6 +426,7 @@ impl Hart {
         self.data.release(c, index);
     }
 
+    #[inline(always)]
     pub(crate) fn line_request(
         &self,
         at: RunPoint,

@@ -27,6 +27,26 @@ enum Hit {
     Partial,
 }
 
+/// A piece of the address space over which protection is the same.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    from: u64,
+    /// In bytes; the last byte of the address space may be missing.
+    size: u64,
+    /// R, W and X of U and S, and of M behind them (shifted by [`MACHINE`]).
+    rights: u8,
+}
+
+const MACHINE: u32 = 4;
+
+impl Piece {
+    #[inline(always)]
+    fn holds(&self, paddr: u64, len: u64) -> bool {
+        let off = paddr.wrapping_sub(self.from);
+        off < self.size && self.size - off >= len
+    }
+}
+
 /// The PMP unit of a hart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pmp {
@@ -36,6 +56,9 @@ pub struct Pmp {
     ranges: Vec<Option<(u64, u64)>>,
     /// Whether any entry is active.
     active: bool,
+    /// The piece looked at last; none after a change.
+    #[serde(skip)]
+    last: Piece,
 }
 
 impl Pmp {
@@ -47,6 +70,7 @@ impl Pmp {
             addr: vec![0; n],
             ranges: vec![None; n],
             active: false,
+            last: Piece::default(),
         }
     }
 
@@ -93,6 +117,7 @@ impl Pmp {
 
     fn rebuild(&mut self) {
         self.active = false;
+        self.last = Piece::default();
         for i in 0..self.cfg.len() {
             let a = self.addr[i];
             self.ranges[i] = match self.cfg[i] >> 3 & 3 {
@@ -154,6 +179,59 @@ impl Pmp {
         privilege == 3
     }
 
+    /// As [`allows`](Self::allows); quick where the last question was about the same piece.
+    #[inline(always)]
+    pub fn permits(&mut self, paddr: u64, len: u64, access: Access, privilege: u8) -> bool {
+        if !self.last.holds(paddr, len) {
+            self.last = self.piece(paddr);
+            if !self.last.holds(paddr, len) {
+                return self.allows(paddr, len, access, privilege);
+            }
+        }
+        let right = match access {
+            Access::Read => R,
+            Access::Write => W,
+            Access::Fetch => X,
+        };
+        let shift = if privilege == 3 { MACHINE } else { 0 };
+        self.last.rights >> shift & right != 0
+    }
+
+    /// The piece around an address.
+    #[cold]
+    #[inline(never)]
+    fn piece(&self, paddr: u64) -> Piece {
+        let (mut from, mut to) = (0, u64::MAX);
+        for (s, e) in self.ranges.iter().flatten().filter(|(s, e)| s < e) {
+            for &b in [s, e] {
+                if b <= paddr {
+                    from = from.max(b);
+                } else {
+                    to = to.min(b);
+                }
+            }
+        }
+        let mut rights = 0;
+        for (access, right) in [(Access::Read, R), (Access::Write, W), (Access::Fetch, X)] {
+            for (privilege, shift) in [(1, 0), (3, MACHINE)] {
+                if self.allows(paddr, 1, access, privilege) {
+                    rights |= right << shift;
+                }
+            }
+        }
+        Piece {
+            from,
+            size: to - from,
+            rights,
+        }
+    }
+
+    /// As [`uniform`](Self::uniform); quick in the piece that was asked for last.
+    #[inline(always)]
+    pub fn is_uniform(&self, paddr: u64, len: u64) -> bool {
+        self.last.holds(paddr, len) || self.uniform(paddr, len)
+    }
+
     /// Whether one answer holds for every byte of an aligned block.
     pub fn uniform(&self, paddr: u64, len: u64) -> bool {
         !self.active || (0..self.cfg.len()).all(|i| self.hit(i, paddr, len) != Hit::Partial)
@@ -163,6 +241,7 @@ impl Pmp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn napot_covers_its_power_of_two() {
@@ -200,6 +279,29 @@ mod tests {
         assert_eq!(p.read_addr(0), 0x1000 >> 2);
         p.write_cfg(0, 0);
         assert_eq!(p.read_cfg(0) >> 8, (1 << 3 | LOCK | R) as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_answer_as_the_entries_do(
+            entries in prop::collection::vec((0..64u64, any::<u8>()), 1..8),
+            asked in prop::collection::vec((0..600u64, 0..4u32, 0..3usize, 0..4u8), 1..40),
+        ) {
+            let mut p = Pmp::new(8);
+            for (i, (a, _)) in entries.iter().enumerate() {
+                p.write_addr(i, *a);
+            }
+            let cfg = entries.iter().rev().fold(0, |v, e| v << 8 | e.1 as u64);
+            p.write_cfg(0, cfg & 0x7f7f_7f7f_7f7f_7f7f);
+            for (at, log, access, privilege) in asked {
+                let len = 1 << log;
+                let at = at & !(len - 1);
+                let access = [Access::Read, Access::Write, Access::Fetch][access];
+                let want = p.allows(at, len, access, privilege);
+                prop_assert_eq!(p.permits(at, len, access, privilege), want);
+                prop_assert_eq!(p.is_uniform(at, len), p.uniform(at, len));
+            }
+        }
     }
 
     #[test]

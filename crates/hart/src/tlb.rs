@@ -86,6 +86,66 @@ impl Super {
     }
 }
 
+/// Entries of each kind, at most.
+const WAYS: usize = SUPER_WAY as usize;
+/// Tag of no page: page numbers have 27 bits.
+const NO_TAG: u32 = u32::MAX;
+
+/// What entries cover, side by side: which one it is cannot be predicted, so that
+/// all of them are compared at once.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct TagRow {
+    sectors: [u32; WAYS],
+    supers: [u32; WAYS],
+    masks: [u32; WAYS],
+}
+
+impl TagRow {
+    const NONE: TagRow = TagRow {
+        sectors: [NO_TAG; WAYS],
+        supers: [NO_TAG; WAYS],
+        masks: [NO_TAG; WAYS],
+    };
+
+    /// Sectors that may cover a page, as a bit mask.
+    #[inline(always)]
+    fn sectors(&self, vpn: u64) -> u32 {
+        let tag = (vpn >> 2) as u32;
+        let same = self.sectors.map(|t| (t == tag) as u8);
+        gather(same)
+    }
+
+    /// Superpages that cover a page, as a bit mask.
+    #[inline(always)]
+    fn supers(&self, vpn: u64) -> u32 {
+        let mut same = [0; WAYS];
+        for (i, s) in same.iter_mut().enumerate() {
+            *s = ((vpn as u32 ^ self.supers[i]) & self.masks[i] == 0) as u8;
+        }
+        gather(same)
+    }
+}
+
+/// Numbers of the set bits.
+struct Bits(u32);
+
+impl Iterator for Bits {
+    type Item = usize;
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let i = self.0.trailing_zeros();
+        self.0 &= self.0.wrapping_sub(1);
+        (i < 32).then_some(i as usize)
+    }
+}
+
+/// The low bits of eight bytes that are 0 or 1.
+#[inline(always)]
+fn gather(bytes: [u8; WAYS]) -> u32 {
+    // Byte i goes to bit 56 + i; no two of the products meet.
+    (u64::from_le_bytes(bytes).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+}
+
 /// A translation found in a TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbHit {
@@ -109,6 +169,7 @@ pub struct Tlb {
     plru: Plru,
     supers: Vec<Super>,
     super_plru: Plru,
+    tags: TagRow,
 }
 
 impl Tlb {
@@ -126,21 +187,15 @@ impl Tlb {
             plru: Plru::new(g.sectors),
             supers: vec![Super::default(); g.superpages as usize],
             super_plru: Plru::new(g.superpages),
+            tags: TagRow::NONE,
         }
     }
 
     /// Looks up a virtual page number.
+    #[inline]
     pub fn lookup(&self, vpn: u64, asid: u16) -> Option<TlbHit> {
-        // All tags at once: which one it is cannot be predicted.
-        let tag = vpn >> 2;
-        let mut same = 0u8;
-        for (i, s) in self.sectors.iter().enumerate().take(SUPER_WAY.into()) {
-            same |= u8::from(s.tag == tag) << i;
-        }
-        while same != 0 {
-            let i = same.trailing_zeros();
-            same &= same - 1;
-            let s = &self.sectors[i as usize];
+        for i in Bits(self.tags.sectors(vpn)) {
+            let s = &self.sectors[i];
             let pte = s.pte[(vpn & 3) as usize];
             if pte != 0 && (s.asid == asid || pte & G != 0) {
                 return Some(TlbHit {
@@ -150,7 +205,8 @@ impl Tlb {
                 });
             }
         }
-        for (i, s) in self.supers.iter().enumerate() {
+        for i in Bits(self.tags.supers(vpn)) {
+            let s = &self.supers[i];
             if s.covers(vpn) && (s.asid == asid || s.pte & G != 0) {
                 return Some(TlbHit {
                     way: SUPER_WAY + i as u8,
@@ -177,7 +233,8 @@ impl Tlb {
         if level == 0 {
             let tag = vpn >> 2;
             let same = |s: &Sector| s.tag == tag && s.asid == asid && s.pte != [0; 4];
-            let (way, lost) = match self.sectors.iter().position(same) {
+            let held = Bits(self.tags.sectors(vpn)).find(|&w| same(&self.sectors[w]));
+            let (way, lost) = match held {
                 Some(w) => (w, false),
                 None => {
                     let w = self
@@ -191,6 +248,7 @@ impl Tlb {
                         asid,
                         pte: [0; 4],
                     };
+                    self.tags.sectors[w] = tag as u32;
                     (w, lost)
                 }
             };
@@ -206,6 +264,8 @@ impl Tlb {
                 asid,
                 pte,
             };
+            let mask = NO_TAG << (9 * level as u32);
+            (self.tags.supers[w], self.tags.masks[w]) = (vpn as u32, mask);
             let way = SUPER_WAY + w as u8;
             self.touch(way);
             (way, lost)
@@ -237,6 +297,8 @@ impl Tlb {
 pub struct WalkCache {
     entries: Vec<(u64, u64)>,
     plru: Plru,
+    /// Where an address was found last, for even and odd levels.
+    last: [u8; 2],
 }
 
 impl WalkCache {
@@ -246,12 +308,20 @@ impl WalkCache {
         Self {
             entries: vec![(u64::MAX, 0); n as usize],
             plru: Plru::new(n),
+            last: [0; 2],
         }
     }
 
-    /// The entry read from a physical address, if it is held.
-    pub fn lookup(&mut self, pte_addr: u64) -> Option<u64> {
-        let i = self.entries.iter().position(|e| e.0 == pte_addr)?;
+    /// The entry read from a physical address at a level of the table (2 is the root), if
+    /// it is held.
+    #[inline]
+    pub fn lookup(&mut self, pte_addr: u64, level: u8) -> Option<u64> {
+        let last = &mut self.last[level as usize & 1];
+        let mut i = *last as usize;
+        if self.entries.get(i).is_none_or(|e| e.0 != pte_addr) {
+            i = self.entries.iter().position(|e| e.0 == pte_addr)?;
+            *last = i as u8;
+        }
         self.plru.touch(i as u32);
         Some(self.entries[i].1)
     }
