@@ -2,7 +2,9 @@
 
 use crate::args::{EngineKind, MachineArgs, RunArgs, StatsFormat};
 use crate::console::{self, Console, Event, Port};
+use crate::host::Host;
 use crate::output::{self, Exit, Messages};
+use crate::perfmap;
 use crate::signals::Signals;
 use crate::tables;
 use crate::trace::{Tracer, Watch};
@@ -44,6 +46,11 @@ impl RunArgs {
     pub fn settings(&self) -> Vec<String> {
         let method = self.method.map(|m| format!("method={}", m.name()));
         method.into_iter().collect()
+    }
+
+    /// Whether statistics are to be shown at the end.
+    pub fn wants_stats(&self) -> bool {
+        self.stats.is_some() || self.stats_file.is_some()
     }
 
     /// What runs the guest's code.
@@ -151,16 +158,24 @@ fn run_with<O: Watch>(
     let mut machine = Machine::new(description, observer).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
     machine.set_engine(job.args.engine())?;
+    if job.args.perf_map {
+        perfmap::prepare(&mut machine, job.args)?;
+    }
     load(&mut machine, &job.plan, false)?;
+    let host = Host::start(&mut machine, job.args.wants_stats());
     let signals = Signals::catch()?;
     let mut console = Console::open(job.console, &signals, messages)?;
-    let end = drive(&mut machine, &mut console, &signals, &job)?;
+    let end = drive(&mut machine, &mut console, &signals, &job, Some(&host));
+    if job.args.perf_map {
+        perfmap::write(&machine, &job.symbols, messages)?;
+    }
+    let end = end?;
     console.close()?;
     machine.observer_mut().finish()?;
     if let Some(text) = end.message() {
         messages.note(&text);
     }
-    report(&machine, job.args, end)?;
+    report(&machine, job.args, end, &host)?;
     Ok(end.exit())
 }
 
@@ -175,7 +190,7 @@ pub fn measure(
     machine.set_engine(job.args.engine())?;
     load(&mut machine, &job.plan, false)?;
     let signals = Signals::catch()?;
-    let end = drive(&mut machine, port, &signals, job)?;
+    let end = drive(&mut machine, port, &signals, job, None)?;
     Ok((end, machine.report()))
 }
 
@@ -202,6 +217,7 @@ fn drive<O: Watch>(
     console: &mut dyn Port,
     signals: &Signals,
     job: &Job,
+    host: Option<&Host>,
 ) -> anyhow::Result<End> {
     let limit = job.args.max_instructions;
     let mut slice = match job.tohost {
@@ -221,7 +237,8 @@ fn drive<O: Watch>(
                 Event::Quit => return Ok(End::Quit),
                 Event::Help => console.help(),
                 Event::Stats => {
-                    let text = tables::report(&machine.report(), machine.marks());
+                    let mut text = tables::report(&machine.report(), machine.marks());
+                    text.extend(host.map(|h| h.table(machine)));
                     console.message(&text);
                 }
             }
@@ -334,7 +351,12 @@ fn htif<O: Watch>(
     }
 }
 
-fn report<O: Watch>(machine: &Machine<O>, args: &RunArgs, end: End) -> anyhow::Result<()> {
+fn report<O: Watch>(
+    machine: &Machine<O>,
+    args: &RunArgs,
+    end: End,
+    host: &Host,
+) -> anyhow::Result<()> {
     let by_name = |p: &Path| match p.extension().is_some_and(|e| e == "json") {
         true => StatsFormat::Json,
         false => StatsFormat::Table,
@@ -345,7 +367,7 @@ fn report<O: Watch>(machine: &Machine<O>, args: &RunArgs, end: End) -> anyhow::R
     };
     let report = machine.report();
     let text = match format {
-        StatsFormat::Table => tables::report(&report, machine.marks()),
+        StatsFormat::Table => tables::report(&report, machine.marks()) + &host.table(machine),
         StatsFormat::Json => {
             let mut value = tables::to_json(&report);
             let marks: Vec<_> = machine
@@ -354,6 +376,7 @@ fn report<O: Watch>(machine: &Machine<O>, args: &RunArgs, end: End) -> anyhow::R
                 .map(|(label, r)| json!({"label": label, "report": tables::to_json(r)}))
                 .collect();
             value["marks"] = json!(marks);
+            value["host"] = host.json(machine);
             value["end"] = json!({"why": end.name(), "exit_code": end.exit().0});
             format!("{value:#}\n")
         }

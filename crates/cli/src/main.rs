@@ -6,11 +6,14 @@ mod bare;
 mod bench;
 mod boot;
 mod console;
+mod disasm;
 mod guest;
+mod host;
 mod image;
 mod machine;
 mod mem;
 mod output;
+mod perfmap;
 mod plot;
 mod signals;
 mod tables;
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Boot(a) => boot::command(a, &out),
         Command::Bare(a) => bare::command(a, &out),
+        Command::Disasm(a) => disasm::command(a),
         Command::Machine(a) => machine::command(a),
         Command::Image(a) => image::command(a, &out),
         Command::Bench(a) => bench::command(a, &out),

@@ -206,7 +206,9 @@ fn statistics_as_recorded() {
             .args(extra)
             .assert()
             .code(0);
-        String::from_utf8(out.get_output().stdout.clone()).unwrap()
+        let text = String::from_utf8(out.get_output().stdout.clone()).unwrap();
+        // What the host needed differs from run to run.
+        text.split("\nhost (").next().unwrap().to_string()
     };
     let table = run(&["--stats", "table"]);
     assert!(
@@ -226,6 +228,88 @@ fn statistics_as_recorded() {
     assert_eq!(value["memory"]["method"], "extended");
     assert_eq!(value["end"]["exit_code"], 0);
     assert_eq!(value["harts"].as_array().unwrap().len(), 1);
+}
+
+/// A loop of `n` rounds, and the end.
+fn rounds(n: i32) -> Program {
+    Program::new()
+        .li(T0, n)
+        .label("again")
+        .op(Op::Addi, T0, T0, 0, -1)
+        .op(Op::Bne, 0, T0, ZERO, -4)
+        .exit(0)
+}
+
+#[test]
+fn what_the_host_needed_is_told_apart() {
+    let files = Files::new();
+    let path = files.write("loop.elf", &rounds(100_000).elf());
+    let run = |engine: &str| -> serde_json::Value {
+        let mut c = bare(&path);
+        c.args(["--functional", "--stats", "json", "--engine", engine]);
+        let out = c.assert().code(0).get_output().stdout.clone();
+        serde_json::from_slice(&out).unwrap()
+    };
+    let (mut t, mut i) = (run("translator"), run("interpreter"));
+    let host = t["host"].take();
+    assert_eq!(i["host"].take()["engine"], "interpreter");
+    assert_eq!(t, i, "what the guest did depends on the engine");
+
+    assert_eq!(host["engine"], "translator");
+    let h = &host["harts"][0];
+    let number = |v: &serde_json::Value| v.as_u64().unwrap();
+    assert!(number(&h["blocks"]) >= 1);
+    assert!(number(&h["code_memory_used"]) <= number(&h["code_memory"]));
+    let retired = &h["retired"];
+    let all = number(&retired["translated_code"]) + number(&retired["interpreter"]);
+    assert_eq!(all, number(&t["instructions"]));
+    assert!(number(&retired["translated_code"]) > 199_000, "{retired}");
+    assert!(number(&h["time_ns"]["translated_code"]) > 0);
+    let exits = h["exits"].as_object().unwrap();
+    let left: u64 = exits
+        .iter()
+        .filter(|e| e.0 != "cold")
+        .map(|e| number(e.1))
+        .sum();
+    assert_eq!(left, number(&h["entries"]));
+    assert!(number(&exits["device"]) <= 1 && number(&exits["cold"]) > 0);
+
+    let mut c = bare(&path);
+    c.args(["--stats", "table", "--engine", "translator"]);
+    c.assert()
+        .code(0)
+        .stdout(is_match("host \\(differs from run to run\\): translator").unwrap())
+        .stdout(is_match("blocks translated +[0-9]+\n").unwrap())
+        .stdout(is_match("exits: budget +[0-9]+\n").unwrap());
+}
+
+#[test]
+fn a_map_for_perf_names_blocks() {
+    let files = Files::new();
+    let path = files.write("loop.elf", &rounds(100_000).elf());
+    let out = bare(&path).arg("--perf-map").assert().code(0);
+    let text = String::from_utf8(out.get_output().stderr.clone()).unwrap();
+    let name = text
+        .split_whitespace()
+        .find(|w| w.starts_with("/tmp/perf-"));
+    let map = Path::new(name.unwrap().trim_end_matches(':'));
+    let lines = std::fs::read_to_string(map).unwrap();
+    std::fs::remove_file(map).unwrap();
+    let line = lines.lines().find(|l| l.ends_with(":again"));
+    let fields: Vec<&str> = line
+        .unwrap_or_else(|| panic!("{lines}"))
+        .split(' ')
+        .collect();
+    assert_eq!(fields[2], "hart0:timed:0x80000008:again");
+    for number in &fields[..2] {
+        assert!(u64::from_str_radix(number, 16).unwrap() > 0, "{lines}");
+    }
+
+    bare(&path)
+        .args(["--perf-map", "--engine", "interpreter"])
+        .assert()
+        .code(1)
+        .stderr(contains("the interpreter has no translated code"));
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub mod irq {
 
 /// Not a trap: the instruction needs the memory bus at a time that other harts have
 /// not reached yet. It is executed again when they have.
-pub(crate) const RETRY: Trap = Trap {
+pub const RETRY: Trap = Trap {
     cause: u64::MAX,
     tval: 0,
 };

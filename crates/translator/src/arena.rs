@@ -1,38 +1,64 @@
-//! Memory for code: one file in memory, mapped twice, once writable and once
-//! executable, so that no page is ever both.
+//! Memory for code: the same pages mapped twice, once writable and once executable, so
+//! that no mapping is ever both.
 
 use crate::Error;
-use memmap2::{Mmap, MmapMut, MmapOptions};
-use rustix::fs::{memfd_create, MemfdFlags};
-use std::fs::File;
+use rustix::mm::{self, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
+use std::ptr::NonNull;
 
 /// A bounded arena. Offsets count from its start in either mapping.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    write: MmapMut,
-    run: Mmap,
+    write: Mapping,
+    run: Mapping,
     used: usize,
     /// What stays when the arena is emptied.
     kept: usize,
 }
 
+/// A mapping of its own, unmapped when it is dropped.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to its value, wherever that is.
+unsafe impl Send for Mapping {}
+// SAFETY: shared references only read the address.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(start: *mut std::ffi::c_void, len: usize) -> Option<Self> {
+        let start = NonNull::new(start.cast())?;
+        Some(Self { start, len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this length, and nobody else unmaps it.
+        let _ = unsafe { mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
 impl Arena {
+    /// Shared pages without a file, which profilers know as code that a program made. A
+    /// remapping of length 0 maps them a second time.
     pub fn new(bytes: usize) -> Result<Self, Error> {
-        let fd = memfd_create("nagori-code", MemfdFlags::CLOEXEC)
-            .map_err(|e| Error::Memory(e.into()))?;
-        let file = File::from(fd);
-        file.set_len(bytes as u64).map_err(Error::Memory)?;
-        let options = {
-            let mut o = MmapOptions::new();
-            o.len(bytes);
-            o
-        };
-        // SAFETY: the file is anonymous and never given to anybody else; it keeps its
-        // length for as long as the mappings live.
-        let write = unsafe { options.map_mut(&file) }.map_err(Error::Memory)?;
-        // SAFETY: as above. What is written through the other mapping is read here only
-        // by the processor, as code, between the calls that write it.
-        let run = unsafe { options.map_exec(&file) }.map_err(Error::Memory)?;
+        let failed = |e: rustix::io::Errno| Error::Memory(e.into());
+        let null = || Error::Memory(std::io::ErrorKind::OutOfMemory.into());
+        let rw = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at a place of the kernel's choice.
+        let write =
+            unsafe { mm::mmap_anonymous(std::ptr::null_mut(), bytes, rw, MapFlags::SHARED) };
+        let write = Mapping::new(write.map_err(failed)?, bytes).ok_or_else(null)?;
+        // SAFETY: length 0 leaves the old mapping where it is and makes another one.
+        let run =
+            unsafe { mm::mremap(write.start.as_ptr().cast(), 0, bytes, MremapFlags::MAYMOVE) };
+        let run = Mapping::new(run.map_err(failed)?, bytes).ok_or_else(null)?;
+        let rx = MprotectFlags::READ | MprotectFlags::EXEC;
+        // SAFETY: the mapping is ours, and nothing refers to its bytes yet.
+        unsafe { mm::mprotect(run.start.as_ptr().cast(), bytes, rx) }.map_err(failed)?;
         Ok(Self {
             write,
             run,
@@ -41,9 +67,17 @@ impl Arena {
         })
     }
 
+    /// The writable mapping.
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: mapped for as long as `self` lives, and written only here. What is written
+        // is read through the other mapping by the processor alone, as code, between the
+        // calls that write.
+        unsafe { std::slice::from_raw_parts_mut(self.write.start.as_ptr(), self.write.len) }
+    }
+
     /// Host address at which an offset is executed.
     pub fn address(&self, offset: usize) -> usize {
-        self.run.as_ptr() as usize + offset
+        self.run.start.as_ptr() as usize + offset
     }
 
     /// Address of the next byte to be filled.
@@ -57,14 +91,14 @@ impl Arena {
     }
 
     pub fn size(&self) -> usize {
-        self.write.len()
+        self.write.len
     }
 
     /// Puts code behind what is there; its offset. `None` if it does not fit.
     pub fn add(&mut self, code: &[u8]) -> Option<usize> {
         let at = self.used;
         let end = at.checked_add(code.len())?;
-        self.write.get_mut(at..end)?.copy_from_slice(code);
+        self.bytes().get_mut(at..end)?.copy_from_slice(code);
         self.used = (end + 15) & !15;
         Some(at)
     }
@@ -82,6 +116,6 @@ impl Arena {
     /// Points the 32-bit distance at `at` to the offset `target`.
     pub fn patch(&mut self, at: usize, target: usize) {
         let distance = (target as i64 - (at as i64 + 4)) as i32;
-        self.write[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+        self.bytes()[at..at + 4].copy_from_slice(&distance.to_le_bytes());
     }
 }

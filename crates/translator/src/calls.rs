@@ -22,8 +22,10 @@ pub(crate) mod exit {
     pub const REST: u64 = 3;
 }
 
-/// No link.
+/// Left by no link.
 pub(crate) const NO_LINK: u64 = u32::MAX as u64;
+/// Left behind an instruction that ends blocks; numbers of links are below.
+pub(crate) const SYSTEM: u64 = NO_LINK - 1;
 
 /// Number of an instruction for calls: block, and index in it.
 pub(crate) fn info(block: u32, index: usize) -> i32 {

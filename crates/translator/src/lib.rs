@@ -14,6 +14,7 @@ mod arena;
 mod calls;
 #[cfg(target_arch = "x86_64")]
 mod emit;
+pub mod listing;
 #[cfg(not(target_arch = "x86_64"))]
 mod none;
 #[cfg(target_arch = "x86_64")]
@@ -26,7 +27,7 @@ mod translator;
 
 #[cfg(not(target_arch = "x86_64"))]
 pub use none::Translator;
-pub use stats::Stats;
+pub use stats::{Measured, Reason, Stats};
 #[cfg(target_arch = "x86_64")]
 pub use translator::Translator;
 
@@ -45,6 +46,19 @@ pub enum Error {
         Options::LEAST_BYTES
     )]
     Full,
+}
+
+/// Code of one block, in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Host address of its first byte.
+    pub address: u64,
+    /// Its length.
+    pub bytes: u32,
+    /// The guest's address of the block when it was translated.
+    pub pc: u64,
+    /// Whether it has timing.
+    pub timed: bool,
 }
 
 /// What may be chosen.

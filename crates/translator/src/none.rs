@@ -1,6 +1,6 @@
 //! Hosts without a translator.
 
-use crate::{Error, Options, Stats};
+use crate::{Error, Options, Piece, Stats};
 use nagori_hart::engine::{Engine, Ran};
 use nagori_hart::world::World;
 use nagori_hart::{CodeCache, Hart};
@@ -23,6 +23,23 @@ impl<W> Translator<W> {
     pub fn stats(&self) -> Stats {
         Stats::default()
     }
+
+    /// Measures from now on.
+    pub fn measure(&mut self) {}
+
+    /// Keeps a list of all code from now on.
+    pub fn keep_pieces(&mut self) {}
+
+    /// The code of blocks.
+    pub fn pieces(&self) -> &[Piece] {
+        &[]
+    }
+
+    /// Called before a run of the hart.
+    pub fn begin(&mut self, _: &Hart) {}
+
+    /// Called after a run of the hart.
+    pub fn end(&mut self, _: &Hart) {}
 }
 
 impl<W: World> Engine<W> for Translator<W> {

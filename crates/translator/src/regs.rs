@@ -27,6 +27,8 @@ pub(crate) const fn f(r: u8) -> i32 {
 macro_rules! places {
     ($($name:ident = $offset:expr;)*) => {
         $(pub(crate) const $name: i32 = at($offset);)*
+        /// Names of these places, for listings.
+        const PLACES: &[(&str, i32)] = &[$((stringify!($name), $name)),*];
     };
 }
 places! {
@@ -59,6 +61,30 @@ places! {
     FP_READY = layout::AREA + offset_of!(Area, fp_ready);
     FP_LIVE = layout::AREA + offset_of!(Area, fp_live);
     MXCSR = layout::AREA + offset_of!(Area, mxcsr);
+}
+
+/// Name of what stands at a distance from `rbp`, for listings.
+pub(crate) fn place_name(distance: i32) -> Option<String> {
+    use nagori_isa::reg::{f_name, x_name};
+    let register = |from: i32| u8::try_from(distance.checked_sub(from)? / 8).ok();
+    let exact = distance.rem_euclid(8) == x(0).rem_euclid(8);
+    if (x(0)..x(32)).contains(&distance) && exact {
+        return x_name(register(x(0))?).map(String::from);
+    }
+    if (f(0)..f(32)).contains(&distance) && exact {
+        return f_name(register(f(0))?).map(String::from);
+    }
+    let filter = |from: i32| (from..from + layout::FILTER as i32).contains(&distance);
+    let (name, from) = PLACES.iter().find(|p| p.1 == distance).or_else(|| {
+        PLACES
+            .iter()
+            .find(|p| [DATA, FETCH].contains(&p.1) && filter(p.1))
+    })?;
+    let name = name.to_lowercase();
+    Some(match distance - from {
+        0 => name,
+        more => format!("{name}+{more:#x}"),
+    })
 }
 
 /// Guest registers that live in host registers: the stack pointer and those that

@@ -1,7 +1,7 @@
 //! Code that all blocks share: the way in and out, calls of Rust, the table of jumps.
 
 use crate::arena::Arena;
-use crate::calls::{exit, Calls, NO_LINK};
+use crate::calls::{exit, Calls, NO_LINK, SYSTEM};
 use crate::regs::*;
 use crate::Error;
 use dynasmrt::x64::X64Relocation;
@@ -60,6 +60,26 @@ pub(crate) struct Stubs {
     pub touch: usize,
     /// Takes the host's exception flags for the guest's.
     pub fp_start: usize,
+}
+
+impl Stubs {
+    /// Offsets and names, for listings.
+    pub fn names(&self) -> [(usize, &'static str); 12] {
+        [
+            (self.enter, "enter"),
+            (self.leave, "leave"),
+            (self.leave_link, "leave_link"),
+            (self.leave_indirect, "leave_indirect"),
+            (self.leave_rest, "leave_rest"),
+            (self.op, "op"),
+            (self.line, "line"),
+            (self.pending, "pending"),
+            (self.branch, "branch"),
+            (self.dispatch, "dispatch"),
+            (self.touch, "touch"),
+            (self.fp_start, "fp_start"),
+        ]
+    }
 }
 
 fn store_pinned(a: &mut Asm) {
@@ -148,10 +168,15 @@ pub(crate) fn write(
         ; mov QWORD [rbp + EXIT], exit::REST as i32
         ; jmp =>l_leave
     );
-    here!(leave_indirect);
-    dynasm!(a; .arch x64; mov [rbp + PC], rax);
     here!(leave);
     dynasm!(a; .arch x64
+        ; mov eax, SYSTEM as i32
+        ; mov [rbp + LINK], rax
+        ; jmp =>l_leave
+    );
+    here!(leave_indirect);
+    dynasm!(a; .arch x64
+        ; mov [rbp + PC], rax
         ; mov eax, NO_LINK as i32
         ; mov [rbp + LINK], rax
         ; =>l_leave

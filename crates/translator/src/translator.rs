@@ -1,12 +1,13 @@
 //! The translator: which blocks have code, how it is entered and left.
 
 use crate::arena::Arena;
-use crate::calls::{self, exit, Calls, MAX_BLOCK, NO_LINK};
+use crate::calls::{self, exit, Calls, MAX_BLOCK, SYSTEM};
 use crate::emit::{self, Host, Setting};
+use crate::stats::{Meter, Reason};
 use crate::stubs::{self, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
-use crate::{Error, Options, Stats};
+use crate::{Error, Options, Piece, Stats};
 use nagori_hart::engine::{Engine, Ran};
-use nagori_hart::trap::Trap;
+use nagori_hart::trap::{Trap, RETRY};
 use nagori_hart::world::World;
 use nagori_hart::{CodeCache, End, Hart, HartConfig};
 use std::marker::PhantomData;
@@ -60,6 +61,9 @@ pub struct Translator<W> {
     drops: u64,
     pmp_writes: u64,
     stats: Stats,
+    meter: Option<Box<Meter>>,
+    /// What stands where in the arena, if somebody wants to know.
+    pieces: Option<Vec<Piece>>,
     world: PhantomData<fn(W)>,
 }
 
@@ -88,6 +92,8 @@ impl<W: World> Translator<W> {
             drops: 0,
             pmp_writes: 0,
             stats: Stats::default(),
+            meter: None,
+            pieces: None,
             world: PhantomData,
         })
     }
@@ -97,7 +103,40 @@ impl<W: World> Translator<W> {
         Stats {
             code_bytes: self.arena.used() as u64,
             code_limit: self.arena.size() as u64,
+            measured: self.meter.as_ref().map(|m| m.read(self.stats.translate_ns)),
             ..self.stats
+        }
+    }
+
+    /// Measures time and instructions of the tiers from now on, and counts exits by reason.
+    pub fn measure(&mut self) {
+        self.meter = Some(Box::new(Meter::new(self.stats.translate_ns)));
+    }
+
+    /// Keeps a list of all code from now on, for [`Translator::pieces`].
+    pub fn keep_pieces(&mut self) {
+        self.pieces = Some(Vec::new());
+    }
+
+    /// The code of blocks translated since [`Translator::keep_pieces`], but for code that has
+    /// been dropped since.
+    pub fn pieces(&self) -> &[Piece] {
+        self.pieces.as_deref().unwrap_or_default()
+    }
+
+    /// Brackets a run of the hart: called before it, for [`Translator::measure`].
+    #[inline(always)]
+    pub fn begin(&mut self, hart: &Hart) {
+        if let Some(m) = &mut self.meter {
+            m.begin(hart.instret);
+        }
+    }
+
+    /// Called after a run of the hart.
+    #[inline(always)]
+    pub fn end(&mut self, hart: &Hart) {
+        if let Some(m) = &mut self.meter {
+            m.end(hart.instret);
         }
     }
 
@@ -121,6 +160,9 @@ impl<W: World> Translator<W> {
         self.jumps.fill(NO_JUMP);
         self.last = None;
         self.stats.emptied += 1;
+        if let Some(p) = &mut self.pieces {
+            p.clear();
+        }
     }
 
     /// Follows what the hart and its code cache have dropped.
@@ -195,6 +237,7 @@ impl<W: World> Translator<W> {
                 arena: self.arena.address(0),
                 at: self.arena.next(),
                 first_link: self.links.len() as u32,
+                marks: false,
             };
             let out = emit::block(&setting, b, block, ops, timed)?;
             let Some(at) = self.arena.add(&out.code) else {
@@ -226,6 +269,14 @@ impl<W: World> Translator<W> {
             self.stats.blocks += 1;
             self.stats.instructions += ops.len() as u64;
             self.stats.bytes += out.code.len() as u64;
+            if let Some(p) = &mut self.pieces {
+                p.push(Piece {
+                    address: self.arena.address(at) as u64,
+                    bytes: out.code.len() as u32,
+                    pc: hart.pc,
+                    timed,
+                });
+            }
             return Some(made);
         }
     }
@@ -285,6 +336,27 @@ impl<W: World> Translator<W> {
         self.arena.add(&code)
     }
 
+    /// Counts why code was left, and what it retired; time is up to date.
+    #[cold]
+    fn note_exit(&mut self, hart: &Hart) {
+        let Some(m) = &mut self.meter else { return };
+        let a = hart.area();
+        let i = calls::place(a.info).1;
+        let (why, more) = match a.exit {
+            exit::LEFT => (Reason::Device, i + 1),
+            exit::REST => (Reason::Rest, i),
+            exit::TRAP if a.cause == RETRY.cause => (Reason::Retry, i),
+            exit::TRAP => (Reason::Trap, i),
+            _ if hart.wants_recheck() => (Reason::Recheck, 0),
+            _ if hart.cycle >= a.stop => (Reason::Budget, 0),
+            _ if a.link < SYSTEM => (Reason::Link, 0),
+            _ if a.link == SYSTEM => (Reason::System, 0),
+            _ => (Reason::Indirect, 0),
+        };
+        m.count(why);
+        m.retired(hart.instret, more);
+    }
+
     /// Runs code from `at` on until it leaves.
     #[inline(always)]
     fn enter(&mut self, hart: &mut Hart, code: &mut CodeCache, w: &mut W, at: u32, stop: u64) {
@@ -302,6 +374,9 @@ impl<W: World> Translator<W> {
         let Some(stubs) = &self.stubs else { return };
         let enter = self.arena.address(stubs[hart.timed() as usize].enter);
         let target = self.arena.address(at as usize);
+        if let Some(m) = &mut self.meter {
+            m.enter(hart.instret);
+        }
         // SAFETY: `enter` is the address of code with this signature, in the arena
         // that lives as long as `self`; `target` is the entry of a block's code there.
         unsafe {
@@ -312,6 +387,9 @@ impl<W: World> Translator<W> {
             // the borrows of this call keep all of them alive and nobody else at them.
             // Its calls use the hart, the world and the code cache by these addresses.
             enter(hart, target, memory);
+        }
+        if let Some(m) = &mut self.meter {
+            m.leave();
         }
     }
 }
@@ -355,6 +433,9 @@ impl<W: World> Engine<W> for Translator<W> {
         let Some(to) = self.find(hart, code, block) else {
             self.last = None;
             self.stats.interpreted += 1;
+            if let Some(m) = &mut self.meter {
+                m.count(Reason::Cold);
+            }
             return Ran::Cold;
         };
         self.link(hart, code, block, to);
@@ -388,8 +469,11 @@ impl<W: World> Translator<W> {
         if !TIMED {
             calls::sync_instret(hart);
         }
+        if self.meter.is_some() {
+            self.note_exit(hart);
+        }
         if why == exit::DONE {
-            if link != NO_LINK {
+            if link < SYSTEM {
                 self.last = Some(Last {
                     link: link as u32,
                     pc: hart.pc,

@@ -11,7 +11,9 @@ mod stats;
 mod world;
 
 pub use engine::Engine;
-pub use nagori_translator::{Options as TranslatorOptions, Stats as TranslatorStats};
+pub use nagori_translator::{
+    Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
+};
 pub use parts::hart_config;
 pub use stats::{HartReport, Report};
 
@@ -451,7 +453,12 @@ impl<O: Observer> Machine<O> {
             let h = &mut self.harts[i];
             let (code, world) = (&mut self.code[i], &mut self.world);
             let exit = match self.translators.get_mut(i) {
-                Some(t) => h.run_ahead(code, world, limit, bus_limit, t),
+                Some(t) => {
+                    t.begin(h);
+                    let exit = h.run_ahead(code, world, limit, bus_limit, t);
+                    t.end(h);
+                    exit
+                }
                 None => h.run_ahead(code, world, limit, bus_limit, &mut NoEngine),
             };
             *spent += (h.cycle - now).max(1);

@@ -45,6 +45,8 @@ pub(crate) struct Setting<'a> {
     pub at: usize,
     /// Number of the first link that the block may use.
     pub first_link: u32,
+    /// Whether [`Output::marks`] are wanted.
+    pub marks: bool,
 }
 
 /// A jump to another block of the same page, to be patched once that block has code.
@@ -65,6 +67,19 @@ pub(crate) struct Output {
     pub body: usize,
     /// The jumps to be patched, by number from `first_link` on.
     pub exits: Vec<Exit>,
+    /// Which code is whose, ascending by place.
+    pub marks: Vec<Mark>,
+}
+
+/// Code from here to the next mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Place of its first byte.
+    pub at: usize,
+    /// Index of the instruction that it belongs to; `None`: the block's start.
+    pub op: Option<usize>,
+    /// Whether it is out of the way, for rare cases.
+    pub cold: bool,
 }
 
 /// Code out of the way, written behind the block.
@@ -135,6 +150,9 @@ pub(crate) struct Emitter<'a> {
     timed: bool,
     cold: Vec<Cold>,
     exits: Vec<Exit>,
+    marks: Vec<Mark>,
+    /// To whom the parts of `cold` belong: instruction, and the first part behind its own.
+    owners: Vec<(Option<usize>, usize)>,
     /// Whether an instruction in front has made sure that floating point is ready.
     fp_checked: bool,
     /// Whether the host's flags are known to be the guest's.
@@ -158,15 +176,21 @@ pub(crate) fn block<'a>(
         timed,
         cold: Vec::new(),
         exits: Vec::new(),
+        marks: Vec::new(),
+        owners: Vec::new(),
         fp_checked: false,
         fp_started: false,
     };
+    e.mark(None);
     let (fetch, body) = e.prologue();
+    e.own(None);
     for (i, p) in ops.iter().enumerate() {
+        e.mark(Some(i));
         if timed && p.flags & NEW_LINE != 0 {
             e.fetch_line(i, p);
         }
         e.op(i, p);
+        e.own(Some(i));
     }
     if !ends(ops[ops.len() - 1].op) {
         e.tail_to(b.offset as i64 + b.bytes as i64);
@@ -209,6 +233,29 @@ impl Emitter<'_> {
 
     fn here(&self) -> usize {
         self.a.offset().0
+    }
+
+    /// What follows belongs to an instruction, or to the block's start.
+    fn mark(&mut self, op: Option<usize>) {
+        if self.s.marks {
+            let (at, cold) = (self.here(), false);
+            self.marks.push(Mark { at, op, cold });
+        }
+    }
+
+    /// So does the code out of the way that was ordered last.
+    fn own(&mut self, op: Option<usize>) {
+        if self.s.marks {
+            self.owners.push((op, self.cold.len()));
+        }
+    }
+
+    fn mark_cold(&mut self, part: usize) {
+        let owner = self.owners.iter().find(|o| part < o.1);
+        if let Some(&(op, _)) = owner {
+            let (at, cold) = (self.here(), true);
+            self.marks.push(Mark { at, op, cold });
+        }
     }
 
     fn stub(&self, offset: usize) -> usize {
@@ -434,7 +481,8 @@ impl Emitter<'_> {
     }
 
     fn finish(mut self, fetch: usize, body: usize) -> Option<Output> {
-        for c in std::mem::take(&mut self.cold) {
+        for (part, c) in std::mem::take(&mut self.cold).into_iter().enumerate() {
+            self.mark_cold(part);
             match c {
                 Cold::Op {
                     stub,
@@ -521,6 +569,7 @@ impl Emitter<'_> {
             fetch,
             body,
             exits: self.exits,
+            marks: self.marks,
         })
     }
 }
