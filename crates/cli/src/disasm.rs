@@ -274,12 +274,12 @@ impl SymbolResolver for Names {
         &mut self,
         i: &Instruction,
         _: u32,
-        _: Option<u32>,
+        operand: Option<u32>,
         address: u64,
         _: u32,
     ) -> Option<SymbolResult<'_>> {
-        let jump = i.op0_kind() == OpKind::NearBranch64;
-        let name = if jump {
+        let kind = i.op_kind(operand?);
+        let name = if kind == OpKind::NearBranch64 {
             let inside = self.0.start..self.0.start + self.0.bytes.len() as u64;
             let shared = self.0.shared.iter().find(|s| s.0 == address);
             match shared {
@@ -287,7 +287,7 @@ impl SymbolResolver for Names {
                 None if inside.contains(&address) => format!("+{:x}", address - self.0.start),
                 None => return None,
             }
-        } else if i.memory_base() == Register::RBP {
+        } else if kind == OpKind::Memory && i.memory_base() == Register::RBP {
             listing::place_name(address as i32)?
         } else {
             return None;

@@ -85,7 +85,7 @@ fn words_from_stdin() {
         .write_stdin("00b50533\n4505 0000006f\n")
         .assert()
         .code(0)
-        .stdout(contains("add a0, a0, a1"))
+        .stdout(contains("add a0,a0,a1"))
         .stdout(contains("timed, "))
         .stdout(contains("3 instructions, 10 bytes"));
     for (text, what) in [("", "no instructions"), ("nonsense", "is no instruction")] {

@@ -154,12 +154,12 @@ impl<W: World> Translator<W> {
 
     /// Forgets all code.
     fn empty(&mut self) {
+        self.stats.emptied += !self.code.is_empty() as u64;
         self.arena.empty();
         self.code.clear();
         self.links.clear();
         self.jumps.fill(NO_JUMP);
         self.last = None;
-        self.stats.emptied += 1;
         if let Some(p) = &mut self.pieces {
             p.clear();
         }
