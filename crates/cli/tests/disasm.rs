@@ -73,7 +73,7 @@ fn every_byte_of_the_host_belongs_to_somebody() {
         assert_eq!(host["bytes"], at);
         assert_eq!(seen, [true; 5], "{host}");
         // The miss of the load is called, and the block ends by jumps that can be linked.
-        assert!(text.contains("call op") && text.contains("jmp leave_link"));
+        assert!(text.contains("call miss") && text.contains("jmp leave_link"));
         assert_eq!(block["instructions"].as_array().unwrap().len(), 5);
     }
 }

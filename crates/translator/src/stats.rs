@@ -199,7 +199,7 @@ impl Meter {
     }
 
     pub fn read(&self, translate_ns: u64) -> Measured {
-        let elapsed = self.began.0.elapsed().as_nanos() as u128;
+        let elapsed = self.began.0.elapsed().as_nanos();
         let all = ticks().wrapping_sub(self.began.1).max(1) as u128;
         let ns = |t: u64| (t as u128 * elapsed / all) as u64;
         Measured {

@@ -64,20 +64,36 @@ pub(crate) struct Stubs {
 
 impl Stubs {
     /// Offsets and names, for listings.
-    pub fn names(&self) -> [(usize, &'static str); 12] {
+    pub fn names(&self) -> [(usize, &'static str); 13] {
+        let Stubs {
+            enter,
+            leave,
+            leave_link,
+            leave_indirect,
+            leave_rest,
+            op,
+            miss,
+            line,
+            pending,
+            branch,
+            dispatch,
+            touch,
+            fp_start,
+        } = *self;
         [
-            (self.enter, "enter"),
-            (self.leave, "leave"),
-            (self.leave_link, "leave_link"),
-            (self.leave_indirect, "leave_indirect"),
-            (self.leave_rest, "leave_rest"),
-            (self.op, "op"),
-            (self.line, "line"),
-            (self.pending, "pending"),
-            (self.branch, "branch"),
-            (self.dispatch, "dispatch"),
-            (self.touch, "touch"),
-            (self.fp_start, "fp_start"),
+            (enter, "enter"),
+            (leave, "leave"),
+            (leave_link, "leave_link"),
+            (leave_indirect, "leave_indirect"),
+            (leave_rest, "leave_rest"),
+            (op, "op"),
+            (miss, "miss"),
+            (line, "line"),
+            (pending, "pending"),
+            (branch, "branch"),
+            (dispatch, "dispatch"),
+            (touch, "touch"),
+            (fp_start, "fp_start"),
         ]
     }
 }
