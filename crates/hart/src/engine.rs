@@ -110,6 +110,8 @@ pub struct Area {
     pub btb: u64,
     /// Host address of its hash table.
     pub buckets: u64,
+    /// Host address of the return addresses.
+    pub ras: u64,
     /// Host address of the world.
     pub world: u64,
     /// Host address of the code cache.
@@ -141,7 +143,7 @@ pub mod layout {
     use crate::csr::Csrs;
     use crate::filter::{Filter, FilterEntry};
     use crate::hart::{Hart, HartStats};
-    use crate::predict::{BtbEntry, Bucket, Predictor};
+    use crate::predict::{BtbEntry, Bucket, Predictor, Return};
     use crate::tlb::Tlb;
     use std::mem::{offset_of, size_of};
 
@@ -185,6 +187,18 @@ pub mod layout {
     pub const DTLB_SUPER_PLRU: usize = offset_of!(Hart, dtlb) + Tlb::SUPER_PLRU;
     /// Global branch history, 32 bits.
     pub const HISTORY: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, history);
+    /// End of the return addresses, 32 bits, modulo [`RETURNS`].
+    pub const RAS_TOP: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, ras_top);
+    /// How many of them count, 32 bits.
+    pub const RAS_LEN: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, ras_len);
+    /// Room of the ring of return addresses.
+    pub const RETURNS: usize = crate::predict::RETURNS;
+    /// In a return address: the address.
+    pub const RETURN_ADDRESS: usize = offset_of!(Return, address);
+    /// In a return address: the cycle of its call.
+    pub const RETURN_CYCLE: usize = offset_of!(Return, cycle);
+    /// Bytes of a return address.
+    pub const RETURN: usize = size_of::<Return>();
     /// Mispredicted branches.
     pub const MISPREDICTS: usize = offset_of!(Hart, stats) + offset_of!(HartStats, mispredicts);
     /// Floating-point flags, a byte.
@@ -233,6 +247,7 @@ impl Hart {
         a.bht = self.predictor.bht.as_ptr() as u64;
         a.btb = self.predictor.btb.as_ptr() as u64;
         a.buckets = self.predictor.buckets.as_ptr() as u64;
+        a.ras = self.predictor.ras.as_ptr() as u64;
         a.entry_cycle = self.cycle;
         a.entry_instret = self.instret;
         self.prepare_fp();

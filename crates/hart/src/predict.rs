@@ -39,10 +39,23 @@ pub struct Predictor {
     pub(crate) bht: Vec<bool>,
     pub(crate) history: u32,
     pub(crate) history_mask: u32,
-    /// Return addresses, and the cycles of their calls.
-    ras: Vec<(u64, u64)>,
-    ras_limit: usize,
+    /// Return addresses: a ring, of which the last `ras_len` before `ras_top` count.
+    pub(crate) ras: Vec<Return>,
+    pub(crate) ras_top: u32,
+    pub(crate) ras_len: u32,
+    pub(crate) ras_limit: u32,
 }
+
+/// A return address, and the cycle of its call.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[repr(C)]
+pub(crate) struct Return {
+    pub address: u64,
+    pub cycle: u64,
+}
+
+/// Room of the ring of return addresses.
+pub(crate) const RETURNS: usize = 64;
 
 const BUCKETS: usize = 256;
 
@@ -62,8 +75,10 @@ impl Predictor {
             bht: vec![false; g.bht_entries as usize],
             history: 0,
             history_mask: (1 << g.history_bits) - 1,
-            ras: Vec::with_capacity(g.ras_entries as usize + 1),
-            ras_limit: g.ras_entries as usize,
+            ras: vec![Return::default(); RETURNS],
+            ras_top: 0,
+            ras_len: 0,
+            ras_limit: g.ras_entries,
         }
     }
 
@@ -150,17 +165,26 @@ impl Predictor {
     /// A return at cycle `now`. Up to `delay` cycles after its call it comes too early:
     /// the front end looks at the stack before the call has got there.
     pub fn ret(&mut self, target: u64, now: u64, delay: u32) -> Outcome {
-        match self.ras.pop() {
-            Some((t, at)) if t == target && now.saturating_sub(at) > delay as u64 => Outcome::Right,
-            _ => Outcome::Wrong,
+        if self.ras_len == 0 {
+            return Outcome::Wrong;
+        }
+        self.ras_len -= 1;
+        self.ras_top = self.ras_top.wrapping_sub(1);
+        let r = self.ras[self.ras_top as usize & (RETURNS - 1)];
+        if r.address == target && now.saturating_sub(r.cycle) > delay as u64 {
+            Outcome::Right
+        } else {
+            Outcome::Wrong
         }
     }
 
     fn push(&mut self, link: u64, now: u64) {
-        if self.ras.len() == self.ras_limit {
-            self.ras.remove(0);
-        }
-        self.ras.push((link, now));
+        self.ras[self.ras_top as usize & (RETURNS - 1)] = Return {
+            address: link,
+            cycle: now,
+        };
+        self.ras_top = self.ras_top.wrapping_add(1);
+        self.ras_len = (self.ras_len + 1).min(self.ras_limit);
     }
 }
 

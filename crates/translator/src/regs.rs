@@ -43,6 +43,8 @@ places! {
     PENDING = layout::PENDING;
     PENDING_FROM = layout::PENDING_FROM;
     HISTORY = layout::HISTORY;
+    RAS_TOP = layout::RAS_TOP;
+    RAS_LEN = layout::RAS_LEN;
     DTLB_PLRU = layout::DTLB_PLRU;
     DTLB_SUPER_PLRU = layout::DTLB_SUPER_PLRU;
     STOP = layout::AREA + offset_of!(Area, stop);
@@ -54,6 +56,7 @@ places! {
     JUMPS = layout::AREA + offset_of!(Area, jumps);
     BHT = layout::AREA + offset_of!(Area, bht);
     BTB = layout::AREA + offset_of!(Area, btb);
+    RAS = layout::AREA + offset_of!(Area, ras);
     BUCKETS = layout::AREA + offset_of!(Area, buckets);
     EXIT = layout::AREA + offset_of!(Area, exit);
     LINK = layout::AREA + offset_of!(Area, link);

@@ -109,34 +109,70 @@ impl Emitter<'_> {
     pub(super) fn jal(&mut self, i: usize, p: &PreOp) {
         let at = self.b.offset as i64 + p.off as i64;
         if self.timed {
-            let link = p.rd == 1 || p.rd == 5;
-            if link {
-                // The return address goes on the predictor's stack.
-                self.call_branch(i);
-            } else {
-                let (from, back) = (self.label(), self.label());
-                self.btb(at as i32, from);
-                dynasm!(self.a; .arch x64; =>back);
-                let info = info(self.id, i);
-                self.cold.push(Cold::Branch {
-                    from,
-                    back,
-                    info,
-                    taken: true,
-                });
+            let (from, back) = (self.label(), self.label());
+            self.btb(at as i32, from);
+            if is_link(p.rd) {
+                self.push_return(p, at);
             }
+            dynasm!(self.a; .arch x64; =>back);
+            let info = info(self.id, i);
+            self.cold.push(Cold::Branch {
+                from,
+                back,
+                info,
+                taken: true,
+            });
         }
         self.link(p, at);
         self.tail_to(at + p.imm as i64);
     }
 
-    /// The predictor resolves the jump.
-    fn call_branch(&mut self, i: usize) {
-        let info = info(self.id, i);
+    /// Puts the return address on the predictor's stack. Keeps `rax`.
+    fn push_return(&mut self, p: &PreOp, at: i64) {
+        let behind = (at + p.len as i64) as i32;
+        let limit = self.s.config.predictor.ras_entries as i32;
         dynasm!(self.a; .arch x64
-            ; mov eax, info
-            ; mov edx, 1
-            ; call extern self.stub(self.s.stubs.branch)
+            ; mov ecx, [rbp + RAS_TOP]
+            ; inc DWORD [rbp + RAS_TOP]
+            ; and ecx, layout::RETURNS as i32 - 1
+            ; shl ecx, RETURN_SHIFT
+            ; add rcx, [rbp + RAS]
+            ; mov rdx, [rbp + PAGE]
+            ; add rdx, behind
+            ; mov [rcx + layout::RETURN_ADDRESS as i32], rdx
+            ; lea rdx, [r15 + p.cost as i32]
+            ; add rdx, [rbp + STOP]
+            ; mov [rcx + layout::RETURN_CYCLE as i32], rdx
+            ; mov ecx, [rbp + RAS_LEN]
+            ; cmp ecx, limit
+            ; adc ecx, 0
+            ; mov [rbp + RAS_LEN], ecx
+        );
+    }
+
+    /// Takes the return address `rax` from the predictor's stack, or goes to `miss` if
+    /// another one is there, or it comes too early. Keeps `rax`.
+    fn pop_return(&mut self, p: &PreOp, miss: DynamicLabel) {
+        // Cycles between call and return are more than the delay.
+        let delay = self.s.config.timing.return_after_call as i32;
+        dynasm!(self.a; .arch x64
+            ; cmp DWORD [rbp + RAS_LEN], 0
+            ; je =>miss
+            ; mov edx, [rbp + RAS_TOP]
+            ; dec edx
+            ; mov ecx, edx
+            ; and ecx, layout::RETURNS as i32 - 1
+            ; shl ecx, RETURN_SHIFT
+            ; add rcx, [rbp + RAS]
+            ; cmp rax, [rcx + layout::RETURN_ADDRESS as i32]
+            ; jne =>miss
+            ; mov rcx, [rcx + layout::RETURN_CYCLE as i32]
+            ; sub rcx, r15
+            ; sub rcx, [rbp + STOP]
+            ; cmp rcx, p.cost as i32 - delay
+            ; jge =>miss
+            ; mov [rbp + RAS_TOP], edx
+            ; dec DWORD [rbp + RAS_LEN]
         );
     }
 
@@ -160,28 +196,33 @@ impl Emitter<'_> {
         }
         dynasm!(self.a; .arch x64; and rax, -2);
         if self.timed {
-            let link = |r: u8| r == 1 || r == 5;
             let info = info(self.id, i);
-            if link(p.rs1) || link(p.rd) {
-                dynasm!(self.a; .arch x64
-                    ; mov [rsp], rax
-                    ; mov rdx, rax
-                    ; mov eax, info
-                    ; call extern self.stub(self.s.stubs.branch)
-                    ; mov rax, [rsp]
-                );
+            let (from, back) = (self.label(), self.label());
+            if is_link(p.rs1) && !is_link(p.rd) {
+                self.pop_return(p, from);
             } else {
-                let (from, back) = (self.label(), self.label());
                 self.btb(at as i32, from);
                 dynasm!(self.a; .arch x64
                     ; cmp rax, [rdx + layout::BTB_TARGET as i32]
                     ; jne =>from
-                    ; =>back
                 );
-                self.cold.push(Cold::Jump { from, back, info });
+                if is_link(p.rd) {
+                    self.push_return(p, at);
+                }
             }
+            dynasm!(self.a; .arch x64; =>back);
+            self.cold.push(Cold::Jump { from, back, info });
         }
         self.link(p, at);
         self.tail_indirect();
     }
+}
+
+/// A return address is 16 bytes.
+const RETURN_SHIFT: i8 = 4;
+const _: () = assert!(layout::RETURN == 1 << RETURN_SHIFT);
+
+/// x1 and x5 hold return addresses by convention.
+fn is_link(r: u8) -> bool {
+    r == 1 || r == 5
 }
