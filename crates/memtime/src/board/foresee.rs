@@ -52,6 +52,31 @@ impl State {
         self.dirty = self.dirty & !(1 << bank) | dirty;
     }
 
+    /// Column of a read that is accepted in a clock and then needs another row than the one
+    /// that machine `o` has, if `o` is the only machine at work and has had its column.
+    #[inline]
+    fn behind(&self, o: usize, accept: u64, t: &Timing) -> Option<u64> {
+        if self.busy != bit(o) || (self.rtp | self.rp) & bit(o) == 0 {
+            return None;
+        }
+        let bank = self.bank[o];
+        let closed = if self.rp & bit(o) != 0 {
+            self.ready[o].max(self.now)
+        } else {
+            let precharge = self.ready[o].max(self.ras_end[o]).max(self.now);
+            // Accepted before, the read is the newest request; otherwise it comes too late.
+            let tested = if t.own_bank || accept < precharge {
+                bank
+            } else {
+                self.newest_bank
+            };
+            let slow = t.is_nvmm(tested) && self.dirty >> tested & 1 != 0;
+            precharge + t.rp + if slow { t.add_rp } else { 0 }
+        };
+        let column = closed.max(accept + t.wait) + t.activation(bank).0;
+        (!t.refresh || column < self.pulse_at).then_some(column)
+    }
+
     /// When the only request at the port is accepted (write) or has its column
     /// (read), where that follows without simulation.
     #[inline]
@@ -87,7 +112,7 @@ impl State {
             let o = older as usize % MAX_MACHINES;
             let open = self.rtp & bit(o) != 0 && self.ready[o] > accept;
             if !open || self.row[o] != tag.row || self.marked & bit(o) != 0 {
-                return None;
+                return self.behind(o, accept, t);
             }
             accept + 1
         };
