@@ -182,7 +182,7 @@ impl Filter {
     #[inline(always)]
     pub(crate) fn rely(&mut self, slot: usize, way: u8) {
         if let Some(w) = self.ways.get_mut(way as usize) {
-            w[slot / 64 & (SLOTS / 64 - 1)] |= 1 << (slot & 63);
+            w[(slot / 64) % (SLOTS / 64)] |= 1 << (slot & 63);
         }
     }
 
