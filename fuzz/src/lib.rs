@@ -11,12 +11,14 @@ mod guest;
 mod memory;
 mod seeds;
 mod trace;
+mod translator;
 
 pub use capi::c_interface;
 pub use guest::{device_access, guest_words};
 pub use memory::{mapping, memory_set, memory_toml};
 pub use seeds::seeds;
 pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
+pub use translator::translator;
 
 use nagori_isa::{decode as decode_word, encode};
 use nagori_platform::board;
@@ -38,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     ("kernel_image", kernel_image),
     ("machine_toml", machine_toml),
     ("guest_words", guest_words),
+    ("translator", translator),
     ("device_access", device_access),
     ("decode", decode),
     ("trace_file", trace_file),

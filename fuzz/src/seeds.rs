@@ -76,6 +76,35 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             words([1, 1, 16, 0], &[0x180b_1073, 0x1200_0073, 0x3020_0073, 0x1050_0073]),
             words([0x80, 0, 0, 0], &[0x0000_100f, 0x0331_00f3, 0x0200_0053, 0x0000_0073]),
         ],
+        "translator" => {
+            // Settings: harts and mode; the code is what the words of a counter stand for, or
+            // loops that load, store and jump.
+            let counted = |k: u32| (0..200 + k).map(|i| (i + k).wrapping_mul(0x0101_9581)).collect();
+            let copy = vec![
+                0x0005_3283, 0x0055_b023, 0x0085_0513, 0x0085_8593, 0x0012_8313, 0xfe62_f6e3,
+                0xfe9f_f06f,
+            ];
+            // Stores to itself and jumps into it, calls and returns, doubles, atomics.
+            let own = vec![0x0000_0297, 0x0002_a303, 0x0062_a823, 0x0000_100f, 0x0000_0013, 0xfedf_f06f];
+            let calls = vec![0x00c0_00ef, 0x0012_8293, 0xff9f_f06f, 0x0014_0413, 0x0000_8067];
+            let doubles = vec![0x0220_f053, 0x1231_7153, 0x0a21_21d3, 0x7220_f243, 0xff1f_f06f];
+            let atomics = vec![0x1005_32af, 0x1855_332f, 0x0055_332f, 0x0805_3eaf, 0xff1f_f06f];
+            let all: Vec<Vec<u32>> = vec![copy, own, calls, doubles, atomics, counted(0), counted(1), counted(5)];
+            let heads = [
+                [0, 0, 0, 0x48], [0x80, 0, 0, 0x40], [0x82, 3, 8, 0x25], [0x01, 1, 0, 0x05],
+                [0xc0, 2, 0, 0x06], [0x40, 0, 8, 0x46], [0xc1, 3, 16, 0x86], [0xc2, 0, 0, 0xc2],
+            ];
+            let mut out = Vec::new();
+            for (k, words) in all.iter().enumerate() {
+                for head in heads {
+                    let mut data: Vec<u8> = head.to_vec();
+                    data.extend([k as u8, 1, 2, 3]);
+                    data.extend(words.iter().flat_map(|w| w.to_le_bytes()));
+                    out.push(data);
+                }
+            }
+            out
+        }
         "device_access" => vec![
             b"\x80\x03\0\0\x03\x03\x00\x01\x03\0\0\0\x03\x03\x08\x02\x02\0\0\0\x0a\x03\x20\x01\0\0\0\0".to_vec(),
             b"\0\0\0\0\x02\x06\x70\x00\x0f\0\0\0\x02\x06\x38\x00\x08\0\0\0\x42\x06\x80\x00\0\x10\x20\0".to_vec(),
