@@ -1,7 +1,7 @@
 //! First-level caches (tags only: data stays in guest memory) and the state
 //! through which harts observe one another.
 
-use crate::config::CacheGeometry;
+use crate::config::{CacheGeometry, Replacement};
 use serde::{Deserialize, Serialize};
 
 /// State of a line in a cache, as the coherence protocol sees it.
@@ -55,6 +55,9 @@ pub struct L1 {
     /// Slot of the owner's filter that covers the line.
     slots: Vec<u16>,
     lfsr: Lfsr,
+    /// When each entry was used last, in uses of the cache; empty unless replacement asks for it.
+    used: Vec<u64>,
+    uses: u64,
 }
 
 impl L1 {
@@ -67,6 +70,26 @@ impl L1 {
             tags: vec![0; n],
             slots: vec![NO_SLOT; n],
             lfsr: Lfsr::default(),
+            used: match g.replacement {
+                Replacement::Lfsr => Vec::new(),
+                Replacement::Lru => vec![0; n],
+            },
+            uses: 0,
+        }
+    }
+
+    /// Whether hits leave no trace, so that a filter may answer them.
+    #[inline]
+    pub fn filtered(&self) -> bool {
+        self.used.is_empty()
+    }
+
+    /// Notes that an entry was used.
+    #[inline]
+    pub fn touch(&mut self, i: usize) {
+        if let Some(u) = self.used.get_mut(i) {
+            self.uses += 1;
+            *u = self.uses;
         }
     }
 
@@ -97,7 +120,15 @@ impl L1 {
     /// Index of the line to replace for a fill of `line`.
     #[inline]
     pub fn victim(&mut self, line: u64) -> usize {
-        self.set_start(line) + self.lfsr.pick(self.ways) as usize
+        let s = self.set_start(line);
+        if self.filtered() {
+            return s + self.lfsr.pick(self.ways) as usize;
+        }
+        let age = |i: &usize| match self.tags[*i] & STATE {
+            0 => 0,
+            _ => self.used[*i],
+        };
+        (s..s + self.ways as usize).min_by_key(age).unwrap_or(s)
     }
 
     /// Address and state of an entry.
@@ -145,6 +176,7 @@ impl L1 {
     pub fn clear(&mut self) {
         self.tags.fill(0);
         self.slots.fill(NO_SLOT);
+        self.used.fill(0);
     }
 }
 
@@ -362,6 +394,7 @@ mod tests {
             sets: 64,
             ways: 4,
             line: 64,
+            replacement: Replacement::Lfsr,
         };
         let mut c = Coherence::new(2, g, g, 0, 1 << 20);
         let i = c.l1d[0].victim(0x1040);

@@ -2,7 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Geometry of a first-level cache. Replacement is by LFSR.
+/// Which line of a set is replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Replacement {
+    /// Any, by a linear-feedback shift register. Hits leave no trace, so that the filters
+    /// in front of the cache are exact.
+    #[default]
+    Lfsr,
+    /// An empty one, else the one used least recently. The cache has to see every hit:
+    /// there is no filter in front of it.
+    Lru,
+}
+
+/// Geometry of a first-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheGeometry {
     /// Number of sets, a power of two; `sets * line` must not exceed a 4 KiB page
@@ -12,6 +25,9 @@ pub struct CacheGeometry {
     pub ways: u32,
     /// Line size in bytes. Only 64 is supported.
     pub line: u32,
+    /// Replacement.
+    #[serde(default)]
+    pub replacement: Replacement,
 }
 
 /// Geometry of a TLB: sectored entries of contiguous pages, and superpage entries.
@@ -236,6 +252,7 @@ impl HartConfig {
             sets: 64,
             ways: 4,
             line: 64,
+            replacement: Replacement::Lfsr,
         };
         let tlb = TlbGeometry {
             sectors: 8,

@@ -130,6 +130,9 @@ impl Hart {
             return;
         }
         let id = self.id;
+        if TIMED && !w.coherence().l1d[id].filtered() {
+            return;
+        }
         let slot = (va >> shift) as usize & (SLOTS - 1);
         let key = va & !(block - 1) | self.dctx;
         let delta = offset.wrapping_sub(va);

@@ -323,6 +323,7 @@ impl Hart {
         let cache = &mut w.coherence().l1d[self.id];
         let present = cache.find(line);
         if let Some(i) = present {
+            cache.touch(i);
             match cache.entry(i).1 {
                 LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
@@ -399,6 +400,7 @@ impl Hart {
             (false, false) => LineState::Exclusive,
         };
         c.l1d[id].set(index, line, state);
+        c.l1d[id].touch(index);
         Ok(index)
     }
 
@@ -454,7 +456,9 @@ impl Hart {
     ) -> Result<usize, Trap> {
         let line = pa & !63;
         let id = self.id;
-        if let Some(i) = w.coherence().l1i[id].find(line) {
+        let c = &mut w.coherence().l1i[id];
+        if let Some(i) = c.find(line) {
+            c.touch(i);
             return Ok(i);
         }
         self.bus_free(at)?;
@@ -482,6 +486,7 @@ impl Hart {
         let i = c.victim(line);
         self.fetch.release(c, i);
         c.set(i, line, LineState::Shared);
+        c.touch(i);
         Ok(i)
     }
 }

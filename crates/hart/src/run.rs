@@ -261,6 +261,9 @@ impl Hart {
         let index = self.l1i_touch(w, pa, at)?;
         let slot = (va >> 6) as usize & (SLOTS - 1);
         let cache = &mut w.coherence().l1i[self.id];
+        if !cache.filtered() {
+            return Ok(());
+        }
         self.fetch.claim(slot, cache, index);
         *self.fetch.at_mut(slot) = FilterEntry {
             read: key,

@@ -73,7 +73,11 @@ pub const WAYS: [Way; 6] = [
 
 /// A hart before a program, and where it ends.
 pub fn set_up(image: &Image, way: Way) -> (Flat, Hart, u64) {
-    let config = HartConfig::rocket();
+    set_up_with(image, way, HartConfig::rocket())
+}
+
+/// The same with another core.
+pub fn set_up_with(image: &Image, way: Way, config: HartConfig) -> (Flat, Hart, u64) {
     let w = Flat::new(BASE, MEMORY, 1, &config).expect("memory");
     let ram = w.ram();
     ram.write_bytes(0, &image.bytes).expect("image fits");

@@ -1,5 +1,6 @@
 //! A resolved machine as text and as JSON, with units and origins.
 
+use super::types::Replacement;
 use super::{Machine, Origin, Size};
 use serde::Serialize;
 use serde_json::Value;
@@ -162,6 +163,15 @@ impl Machine {
             };
             // Writing to a string does not fail.
             let _ = writeln!(out, "{key:keys$}  {value:values$}  [{origin}]");
+        }
+        let c = &self.config;
+        for (key, cache) in [("l1d", &c.l1d), ("l1i", &c.l1i)] {
+            if cache.replacement == Replacement::Lru {
+                let _ = writeln!(
+                    out,
+                    "# {key}.replacement: the cache sees every access, so timed runs are slower"
+                );
+            }
         }
         out
     }

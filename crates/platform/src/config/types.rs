@@ -91,6 +91,8 @@ pub struct CacheConfig {
 pub enum Replacement {
     /// Pseudo-random, by a linear-feedback shift register.
     Lfsr,
+    /// Least recently used. The cache sees every access, which makes timed runs slower.
+    Lru,
 }
 
 /// A TLB.

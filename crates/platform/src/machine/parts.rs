@@ -1,14 +1,20 @@
 //! From a checked description to the parameters of the parts.
 
 use super::MachineError;
-use crate::config::{Machine as Resolved, TlbConfig};
-use nagori_hart::config::{CacheGeometry, CoreTiming, HartConfig, PredictorGeometry, TlbGeometry};
+use crate::config::{self, Machine as Resolved, TlbConfig};
+use nagori_hart::config::{
+    CacheGeometry, CoreTiming, HartConfig, PredictorGeometry, Replacement, TlbGeometry,
+};
 
 fn cache(c: &crate::config::CacheConfig) -> CacheGeometry {
     CacheGeometry {
         sets: c.sets() as u32,
         ways: c.ways,
         line: c.line,
+        replacement: match c.replacement {
+            config::Replacement::Lfsr => Replacement::Lfsr,
+            config::Replacement::Lru => Replacement::Lru,
+        },
     }
 }
 
