@@ -44,6 +44,10 @@ test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare'
 	@echo '== Bare-metal checks on Nagori, functional =='
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --functional'
+	@echo '== Bare-metal checks on Nagori, interpreted, timed =='
+	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter'
+	@echo '== Bare-metal checks on Nagori, interpreted, functional =='
+	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter --functional'
 
 lint: setup ## Formatting, clippy, rules of the house
 	cargo fmt --all --check

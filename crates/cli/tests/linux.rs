@@ -258,3 +258,48 @@ fn a_shell_takes_its_input_from_a_pipe() {
         .code(3)
         .stdout(contains("\r\nhello\r\n"));
 }
+
+/// Statistics of a boot with an engine, as JSON, and what the console showed.
+fn counted(engine: &str, args: &[&str], code: i32) -> (String, String) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("stats.json");
+    let out = nagori()
+        .timeout(PATIENCE)
+        .args([
+            "--quiet",
+            "boot",
+            "--run",
+            "nagori-ctl show; sort /proc/filesystems",
+        ])
+        .args(["--engine", engine, "--stats-file"])
+        .arg(&file)
+        .args(args)
+        .assert()
+        .code(code);
+    let stats = std::fs::read_to_string(&file).expect("statistics");
+    let console = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    (stats, console)
+}
+
+#[test]
+fn a_boot_is_the_same_with_both_engines() {
+    if image().is_none() {
+        return;
+    }
+    // All of it, functional; and the beginning with the timing model, on one hart and on four.
+    let ways: [(&[&str], i32); 3] = [
+        (&["--functional", "--append", "quiet"], 0),
+        (&["--max-instructions", "30000000", "--set", "harts=1"], 124),
+        (&["--max-instructions", "20000000"], 124),
+    ];
+    for (args, code) in ways {
+        let [interpreted, translated] =
+            ["interpreter", "translator"].map(|e| counted(e, args, code));
+        assert!(
+            interpreted.0.contains("l1d_load_misses"),
+            "{}",
+            interpreted.0
+        );
+        assert_eq!(interpreted, translated, "{args:?}");
+    }
+}
