@@ -31,6 +31,7 @@ static const struct name SETTINGS[] = {
     R(BANKS),
     R(CLOCK_PS),
     R(TIMED),
+    R(WARM_UP),
     R(METHOD),
     R(COARSE_READ),
     R(COARSE_WRITE),

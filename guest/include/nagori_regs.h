@@ -46,6 +46,7 @@
 #define NAGORI_CTL_CLOCKS                 0x220        /* read-only: Clocks of the memory controller since the machine's start [clocks] */
 #define NAGORI_CTL_REFRESHES              0x228        /* read-only: Refreshes of all banks */
 #define NAGORI_CTL_REFRESH_TICKS_LOST     0x230        /* read-only: Refresh ticks that found another one pending */
+#define NAGORI_CTL_WARM_UP                0x238        /* Instructions of all harts that run behind a switch to timed mode before the statistics start anew, to warm caches; 0: the statistics go on. For the next switch [instructions] */
 
 /* Values */
 #define NAGORI_METHOD_DRAM                0            /* METHOD: dram */

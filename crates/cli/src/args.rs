@@ -199,6 +199,10 @@ pub struct RunArgs {
     /// With the timing model from the first instruction on. The guest can switch.
     #[arg(long)]
     pub timed: bool,
+    /// Whenever the timing model is turned on, this many instructions of all harts warm caches,
+    /// TLBs, predictors and row buffers; then statistics start anew.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub warm_up: Option<u64>,
     /// What runs the guest's code; results are the same [default: the translator, if the host has one].
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineKind>,

@@ -157,6 +157,7 @@ fn run_with<O: Watch>(
 ) -> anyhow::Result<Exit> {
     let mut machine = Machine::new(description, observer).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
+    machine.set_warm_up(job.args.warm_up.unwrap_or(0));
     machine.set_engine(job.args.engine())?;
     if job.args.perf_map {
         perfmap::prepare(&mut machine, job.args)?;
@@ -187,6 +188,7 @@ pub fn measure(
 ) -> anyhow::Result<(End, Report)> {
     let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
+    machine.set_warm_up(job.args.warm_up.unwrap_or(0));
     machine.set_engine(job.args.engine())?;
     load(&mut machine, &job.plan, false)?;
     let signals = Signals::catch()?;

@@ -183,3 +183,58 @@ fn modes_change_on_the_way_for_both_engines() {
         assert_same(&expected, &found, name);
     }
 }
+
+#[test]
+fn a_warm_up_is_outside_the_statistics() {
+    // Loads from 128 lines, over and over: only the first rounds miss.
+    let base = 0x8000_0000u64;
+    let words = [
+        0xf140_22f3u32, // csrr t0, mhartid
+        0x0002_8463,    // beqz t0, +8
+        0x0000_006f,    // j .
+        0x0001_0337,    // lui  t1, 0x10
+        0x0010_0293,    // li   t0, 1
+        0x01f2_9293,    // slli t0, t0, 31
+        0x0062_8333,    // add  t1, t0, t1
+        0x0800_0e13,    // li   t3, 128
+        0x0003_3e83,    // ld   t4, 0(t1)
+        0x0403_0313,    // addi t1, t1, 64
+        0xfffe_0e13,    // addi t3, t3, -1
+        0xfe0e_1ae3,    // bnez t3, -12
+        0xfddf_f06f,    // j    -36
+    ];
+    let run = |warm_up: u64, switched: bool, engine: Engine, slice: u64| {
+        let mut m = build(&describe("vc707", &["harts=1"]), !switched);
+        m.set_engine(engine).expect("an engine of this host");
+        load_words(&mut m, &words);
+        assert_eq!(m.hart(0).expect("a hart").pc, base);
+        m.set_warm_up(warm_up);
+        if switched {
+            while m.run(slice, Some(5000)) == Stop::Slice {}
+            assert_eq!(m.report().harts[0].events.l1d_load_misses, 0);
+            m.set_timed(true);
+        }
+        let from = m.steps();
+        while m.run(slice, Some(from + 20_000)) == Stop::Slice {}
+        m.report()
+    };
+    for switched in [false, true] {
+        let cold = run(0, switched, Engine::Interpreter, SLICE);
+        let warm = run(6000, switched, Engine::Interpreter, SLICE);
+        assert!(cold.harts[0].events.l1d_load_misses >= 128);
+        assert_eq!(warm.harts[0].events.l1d_load_misses, 0);
+        assert_eq!(warm.memory.regions[0].counters.reads, 0);
+        // Not one instruction is lost, but for the blocks that pass the two limits.
+        let missing = 20_000 - warm.instructions;
+        assert!((5990..6010).contains(&missing), "{missing}");
+        assert!(warm.instructions < cold.instructions);
+        for engine in [Engine::best(), EAGER, TINY] {
+            for slice in [SLICE, 777] {
+                assert_eq!(warm, run(6000, switched, engine, slice), "{engine:?}");
+            }
+        }
+        // Not warm before the end: nothing starts anew.
+        let long = run(1 << 40, switched, Engine::best(), SLICE);
+        assert_eq!(long, cold);
+    }
+}

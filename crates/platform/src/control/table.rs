@@ -73,6 +73,7 @@ pub enum Fixed {
     Clocks,
     Refreshes,
     RefreshTicksLost,
+    WarmUp,
 }
 
 /// A register that exists once.
@@ -170,6 +171,7 @@ pub const FIXED: &[FixedRow] = &[
     ro(Fixed::Clocks, 0x220, "CLOCKS", "clocks", "Clocks of the memory controller since the machine's start"),
     ro(Fixed::Refreshes, 0x228, "REFRESHES", "", "Refreshes of all banks"),
     ro(Fixed::RefreshTicksLost, 0x230, "REFRESH_TICKS_LOST", "", "Refresh ticks that found another one pending"),
+    rw(Fixed::WarmUp, 0x238, "WARM_UP", "instructions", "Instructions of all harts that run behind a switch to timed mode before the statistics start anew, to warm caches; 0: the statistics go on. For the next switch"),
 ];
 
 /// Statistics of a memory region or bank.

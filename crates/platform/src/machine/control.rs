@@ -16,6 +16,8 @@ pub(crate) struct ControlState {
     pub block: ControlBlock,
     /// Hart counters at the last reset of statistics.
     pub baselines: Vec<HartView>,
+    /// Instructions of the warm-up behind a switch to timed mode.
+    pub warm_up: u64,
     /// Statistics of memory as of a machine time: one register read after the
     /// other at the same time needs them once.
     cached: Option<Box<(Ps, Stats)>>,
@@ -197,6 +199,7 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 Fixed::Clocks => self.now.0 / p.clock.0,
                 Fixed::Refreshes => self.memory().refreshes,
                 Fixed::RefreshTicksLost => self.memory().refresh_ticks_lost,
+                Fixed::WarmUp => self.world.control.warm_up,
                 // Kept by the block itself.
                 Fixed::Magic
                 | Fixed::Version
@@ -256,6 +259,10 @@ impl<O> ControlPort for Port<'_, '_, O> {
                     return Err(ControlError::Value);
                 }
                 self.world.actions.push(Action::Timed(value == 1));
+                Ok(())
+            }
+            Fixed::WarmUp => {
+                self.world.control.warm_up = value;
                 Ok(())
             }
             Fixed::NvmmBoundary => {

@@ -112,6 +112,8 @@ pub struct Machine<O: Observer = Quiet> {
     world: Surroundings<O>,
     started: stats::Baseline,
     marks: Vec<(u64, Report)>,
+    /// Instructions of all harts at which caches count as warm.
+    warm_at: Option<u64>,
 }
 
 impl<O: Observer> Machine<O> {
@@ -156,6 +158,7 @@ impl<O: Observer> Machine<O> {
             config,
             started,
             marks: Vec::new(),
+            warm_at: None,
         })
     }
 
@@ -222,6 +225,36 @@ impl<O: Observer> Machine<O> {
             .chain(&mut self.world.coherence.l1i)
         {
             c.clear();
+        }
+        self.begin_warm_up();
+    }
+
+    /// How many instructions (of all harts) warm up caches, TLBs, predictors and row buffers
+    /// when the timing model is turned on; 0: none. They run with the timing model, and
+    /// behind them statistics start anew. Begins at once if the timing model is on.
+    pub fn set_warm_up(&mut self, instructions: u64) {
+        self.world.control.warm_up = instructions;
+        self.begin_warm_up();
+    }
+
+    fn begin_warm_up(&mut self) {
+        let n = self.world.control.warm_up;
+        let on = self.world.timed && n > 0;
+        self.warm_at = on.then(|| self.instructions().saturating_add(n));
+    }
+
+    /// Instructions until everything is warm; at that point statistics start anew.
+    fn warm_left(&mut self) -> u64 {
+        let Some(at) = self.warm_at else {
+            return u64::MAX;
+        };
+        match at.saturating_sub(self.instructions()) {
+            0 => {
+                self.warm_at = None;
+                self.reset_stats();
+                u64::MAX
+            }
+            left => left,
         }
     }
 
@@ -406,6 +439,7 @@ impl<O: Observer> Machine<O> {
                 },
                 None => u64::MAX,
             };
+            let left = left.min(self.warm_left());
             if *spent >= cycles {
                 return Turn::Stop(Stop::Slice);
             }
