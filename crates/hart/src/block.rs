@@ -91,6 +91,23 @@ const NO_JUMP: Jump = Jump {
     block: 0,
 };
 
+/// A page that may be fetched from, with the same protection all over it.
+#[derive(Clone, Copy)]
+struct FetchPage {
+    page: u64,
+    context: u64,
+    physical: u64,
+}
+
+const NO_PAGE: FetchPage = FetchPage {
+    page: 1,
+    context: 0,
+    physical: 0,
+};
+
+/// Entries of the table of pages.
+const FETCH_PAGES: usize = 256;
+
 /// Physical address of a block, of the second page if its instruction crosses, and mode.
 type Key = (u64, u64, bool);
 
@@ -128,6 +145,7 @@ pub struct CodeCache {
     pub(crate) ops: Vec<PreOp>,
     pub(crate) blocks: Vec<Block>,
     jumps: Box<[Jump; JUMPS]>,
+    pages: Box<[FetchPage; FETCH_PAGES]>,
     by_address: HashMap<Key, u32, Spread>,
     by_page: HashMap<u64, Vec<(Key, u32)>, Spread>,
     decoded: u64,
@@ -142,6 +160,7 @@ impl Default for CodeCache {
             ops: Vec::new(),
             blocks: Vec::new(),
             jumps: Box::new([NO_JUMP; JUMPS]),
+            pages: Box::new([NO_PAGE; FETCH_PAGES]),
             by_address: HashMap::default(),
             by_page: HashMap::default(),
             decoded: 0,
@@ -288,12 +307,12 @@ impl Hart {
         w: &mut W,
         pc: u64,
     ) -> Result<u32, Trap> {
-        let pa = self.fetch_address(w, pc, 2, pc)?;
+        let pa = self.fetch_address(code, w, pc, 2, pc)?;
         let first = self.fetch_half(w, pa, pc)?;
         // An instruction that crosses into the next page depends on that page, too.
         let pa2 = if pc & 0xfff == 0xffe && inst_len(first) == 4 {
             let next = pc.wrapping_add(2);
-            Some(self.fetch_address(w, next, 2, next)?)
+            Some(self.fetch_address(code, w, next, 2, next)?)
         } else {
             None
         };
@@ -320,26 +339,40 @@ impl Hart {
 
     /// Whether protection lets the current mode fetch all of a block that may have been
     /// decoded for another mode or under other entries.
-    fn may_run(&self, b: &Block, key: Key) -> bool {
+    fn may_run(&mut self, b: &Block, key: Key) -> bool {
         let p = self.privilege as u8;
         let bytes = (b.bytes as u64).min(0x1000 - (key.0 & 0xfff));
-        self.pmp.allows(key.0, bytes, Access::Fetch, p)
-            && (bytes == b.bytes as u64 || self.pmp.allows(key.1, 2, Access::Fetch, p))
+        self.pmp.permits(key.0, bytes, Access::Fetch, p)
+            && (bytes == b.bytes as u64 || self.pmp.permits(key.1, 2, Access::Fetch, p))
     }
 
     fn fetch_address<W: World>(
         &mut self,
+        code: &mut CodeCache,
         w: &mut W,
         va: u64,
         len: u64,
         tval: u64,
     ) -> Result<u64, Trap> {
         let p = self.privilege;
+        let (page, context) = (va & !0xfff, self.fetch_context());
+        let known = &mut code.pages[(va >> 12) as usize & (FETCH_PAGES - 1)];
+        if known.page == page && known.context == context {
+            return Ok(known.physical | va & 0xfff);
+        }
         let pa = self
             .translate(w, va, Access::Fetch, p)
             .map_err(|t| Trap::new(t.cause, tval))?;
-        if !self.pmp.allows(pa, len, Access::Fetch, p as u8) {
+        if !self.pmp.permits(pa, len, Access::Fetch, p as u8) {
             return Err(Fault::Access.trap(Access::Fetch, tval));
+        }
+        let physical = pa & !0xfff;
+        if self.pmp.is_uniform(physical, 0x1000) {
+            *known = FetchPage {
+                page,
+                context,
+                physical,
+            };
         }
         Ok(pa)
     }

@@ -54,9 +54,13 @@ impl Emitter<'_> {
         // A slot is 32 bytes.
         let shift = (bits - 5) as i8;
         let mask = -(1i32 << bits) | (size - 1);
+        if self.s.host.bmi2 {
+            // What it turns to the top is masked.
+            dynasm!(self.a; .arch x64; rorx ecx, eax, shift);
+        } else {
+            dynasm!(self.a; .arch x64; mov ecx, eax; shr ecx, shift);
+        }
         dynasm!(self.a; .arch x64
-            ; mov ecx, eax
-            ; shr ecx, shift
             ; and ecx, SLOT_MASK
             ; mov rdx, rax
             ; and rdx, mask
