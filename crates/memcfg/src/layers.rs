@@ -65,10 +65,29 @@ impl Context<'_> {
             }
             _ => decode(key, node)?,
         };
-        let own = self.settings.iter().filter(|s| s.0 == prefix);
-        settings.extend(own.map(|s| s.1.clone()));
+        let own: Vec<_> = self.settings.iter().filter(|s| s.0 == prefix).collect();
+        settings.extend(own.iter().map(|s| s.1.clone()));
         Memory::nested(&name, self.dir, &settings, self.depth + 1).map_err(|e| match e {
             Error::NotFound { .. } | Error::Read { .. } => node.wrong(key, e.to_string()),
+            // As they were given, with the name of the part.
+            Error::Setting(s) if own.iter().any(|o| o.1 == s) => {
+                Error::Setting(format!("{prefix}.{s}"))
+            }
+            Error::Invalid {
+                mut place,
+                key,
+                problem,
+            } if place.file.starts_with("--set ") => {
+                for (_, s) in &own {
+                    let outer = format!("--set {prefix}.{s}");
+                    place.file = place.file.replace(&format!("--set {s}"), &outer);
+                }
+                Error::Invalid {
+                    place,
+                    key: dotted(prefix, &key),
+                    problem,
+                }
+            }
             e => e,
         })
     }
@@ -103,7 +122,7 @@ pub(crate) fn cxl(root: &Node, cx: &Context) -> Result<Kind, Error> {
     let node = need(root, "link")?;
     let link: CxlParams = decode("link", node)?;
     link.validate()
-        .map_err(|e| node.wrong("link", e.to_string()))?;
+        .map_err(|e| node.wrong_together("link", e.to_string()))?;
     Ok(Kind::Cxl {
         link: Box::new(link),
         memory: Box::new(cx.inner("memory", "memory", need(root, "memory")?)?),
@@ -118,7 +137,7 @@ pub(crate) fn cache(root: &Node, cx: &Context) -> Result<Kind, Error> {
     let capacity = front.build()?.capacity();
     cache
         .validate(capacity)
-        .map_err(|e| node.wrong("cache", e.to_string()))?;
+        .map_err(|e| node.wrong_together("cache", e.to_string()))?;
     Ok(Kind::Cache {
         cache: Box::new(cache),
         front: Box::new(front),

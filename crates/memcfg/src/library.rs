@@ -25,10 +25,13 @@ pub const EMBEDDED: &[(&str, &str)] = shipped![
     "xpoint",
 ];
 
+/// Name of their file.
+pub(crate) const POLICIES: &str = "builtin:policies.toml";
+
 /// The controller policies that are part of the program.
 pub(crate) fn policies() -> Source {
     Source {
-        name: "builtin:policies.toml".to_owned(),
+        name: POLICIES.to_owned(),
         dir: None,
         text: include_str!("../../../memories/policies.toml").to_owned(),
         variant: None,

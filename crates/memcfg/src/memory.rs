@@ -117,10 +117,12 @@ impl Memory {
                 let device = device(&root, &name)?;
                 let node = get(&root, "controller")
                     .ok_or_else(|| root.wrong("controller", "is missing: it has no default"))?;
-                let controller: ControllerParams = decode("controller", node)?;
+                let mut values = node.clone();
+                take(&mut values, "policy");
+                let controller: ControllerParams = decode("controller", &values)?;
                 controller
                     .validate(&device)
-                    .map_err(|e| node.wrong("controller", e.to_string()))?;
+                    .map_err(|e| node.wrong_together("controller", e.to_string()))?;
                 Kind::Device {
                     device: Box::new(device),
                     controller: Box::new(controller),
@@ -133,7 +135,7 @@ impl Memory {
                 let params: BoardParams = decode("board", node)?;
                 params
                     .validate()
-                    .map_err(|e| node.wrong("board", e.to_string()))?;
+                    .map_err(|e| node.wrong_together("board", e.to_string()))?;
                 Kind::Board(Box::new(params))
             }
             "xpoint" => {
@@ -143,7 +145,7 @@ impl Memory {
                 let params: XpointParams = decode("xpoint", node)?;
                 params
                     .validate()
-                    .map_err(|e| node.wrong("xpoint", e.to_string()))?;
+                    .map_err(|e| node.wrong_together("xpoint", e.to_string()))?;
                 Kind::Xpoint(Box::new(params))
             }
             "cxl" => {
@@ -185,7 +187,7 @@ impl Memory {
                 ));
             }
             let params: WornParams = decode("wear", node)?;
-            let wrong = |e: nagori_memtime::Error| node.wrong("wear", e.to_string());
+            let wrong = |e: nagori_memtime::Error| node.wrong_together("wear", e.to_string());
             params.validate().map_err(wrong)?;
             Worn::new(params, memory.build()?).map_err(wrong)?;
             memory.wear = Some(params);
@@ -369,6 +371,10 @@ fn complete_controller(root: &mut Node) -> Result<(), Error> {
     };
     base.place = given.place.clone();
     overlay(&mut base, given);
+    // For those who ask where the values come from.
+    if let Some(t) = base.table_mut() {
+        t.insert("policy".to_owned(), policy);
+    }
     put(root, base)
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::decode::plain;
 use crate::device::source_of;
 use crate::error::Error;
+use crate::library::POLICIES;
 use crate::memory::{Kind, Memory};
 use crate::tree::{dotted, Node, Origin, Value};
 
@@ -149,7 +150,10 @@ fn walk(
             .find(|s| field == s.field || field.starts_with(&format!("{}.", s.field)))
             .filter(|_| node.origin == Origin::Preset)
             .map_or_else(|| source_of(root, key, node), |s| Ok(s.source.to_owned()))?,
-        None => source_of(root, key, node)?,
+        None => match policy(root).filter(|_| node.place.file == POLICIES) {
+            Some(name) if key.starts_with("controller.") => format!("policy {name}"),
+            _ => source_of(root, key, node)?,
+        },
     };
     out.push(Row {
         unit: unit(key, &value),
@@ -160,6 +164,21 @@ fn walk(
         origin: node.origin,
     });
     Ok(())
+}
+
+/// Name of the policy that completed the controller.
+fn policy(root: &Node) -> Option<&str> {
+    let mut at = root;
+    for key in ["controller", "policy"] {
+        match &at.value {
+            Value::Table(t) => at = t.get(key)?,
+            _ => return None,
+        }
+    }
+    match &at.value {
+        Value::Text(name) => Some(name),
+        _ => None,
+    }
 }
 
 fn unit(key: &str, value: &str) -> String {

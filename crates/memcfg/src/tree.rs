@@ -213,6 +213,56 @@ impl Node {
         }
     }
 
+    /// An error about the values of this table together: in the place of those
+    /// that were set for this run, if it is about them.
+    pub fn wrong_together(&self, key: &str, problem: impl Into<String>) -> Error {
+        let problem = problem.into();
+        let (mut set, mut file) = (Vec::new(), false);
+        self.leaves("", &mut |name, n| match n.origin {
+            Origin::Set => set.push((name.to_owned(), n.place.file.clone())),
+            o => file |= o == Origin::File,
+        });
+        let named = |s: &(String, String)| {
+            let last = s.0.rsplit('.').next().unwrap_or(&s.0);
+            problem
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .any(|word| word == last)
+        };
+        // Presets are right by themselves, files need not be.
+        match set.iter().any(named) {
+            true => set.retain(named),
+            false if file => set.clear(),
+            false => {}
+        }
+        let mut places: Vec<String> = set.into_iter().map(|s| s.1).collect();
+        places.dedup();
+        let mut place = self.place.clone();
+        if !places.is_empty() {
+            place = Place {
+                file: places.join(", "),
+                at: None,
+            };
+        }
+        Error::Invalid {
+            place,
+            key: key.to_owned(),
+            problem,
+        }
+    }
+
+    /// Calls `f` with the name and the node of each value below.
+    fn leaves<'a>(&'a self, name: &str, f: &mut dyn FnMut(&str, &'a Node)) {
+        match &self.value {
+            Value::Table(t) if !self.is_leaf() => {
+                t.iter().for_each(|(k, n)| n.leaves(k, f));
+            }
+            Value::List(l) if self.origin != Origin::Set => {
+                l.iter().for_each(|n| n.leaves(name, f));
+            }
+            _ => f(name, self),
+        }
+    }
+
     /// Its entries, if it is a table.
     pub fn table_mut(&mut self) -> Option<&mut BTreeMap<String, Node>> {
         match &mut self.value {

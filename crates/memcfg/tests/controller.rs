@@ -7,6 +7,7 @@ use nagori_memtime::dram::{Controller, DeviceSpec, Issued};
 use nagori_memtime::{Completion, Kind as Dir, MemoryModel, Ps, Request, Submit};
 
 const PRESETS: &[&str] = &[
+    "ddr3-1866m",
     "ddr3-1600k",
     "ddr3-1333h",
     "ddr3-1066f",

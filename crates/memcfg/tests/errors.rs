@@ -317,6 +317,103 @@ fn memories_of_memories() {
     );
 }
 
+/// A setting is blamed as it was given, not the preset it was laid on.
+#[test]
+fn settings_are_blamed_as_they_were_given() {
+    let load = |name: &str, set: &[&str]| {
+        let set: Vec<String> = set.iter().map(|s| s.to_string()).collect();
+        Memory::load(name, &set).unwrap_err().to_string()
+    };
+    for (name, set, begin, more) in [
+        (
+            "hybrid",
+            &["nvmm.foo=1"][..],
+            "--set nvmm.foo=1: `nvmm.foo`: unknown key",
+            "",
+        ),
+        (
+            "cxl",
+            &["memory.timings.no=1 ns"],
+            "--set memory.timings.no=1 ns: `memory.timings.no`",
+            "",
+        ),
+        ("hybrid", &["nvmm.=1"], "`nvmm.=1` is no setting", ""),
+        (
+            "dram-cache",
+            &["back.controller.read_queue=0"],
+            "--set back.controller.read_queue=0: `back.controller`: ",
+            "4096",
+        ),
+        (
+            "ddr3",
+            &["controller.read_queue=0"],
+            "--set controller.read_queue=0: ",
+            "read_queue = 0: 1 ",
+        ),
+        (
+            "ddr3",
+            &["controller.order=age_first", "controller.write_low=40"],
+            "--set controller.write_low=40: ",
+            "write_low < write_high",
+        ),
+        (
+            "ddr3",
+            &["controller.refresh=per_bank"],
+            "--set controller.refresh=per_bank: ",
+            "refresh = per_bank: the device",
+        ),
+        (
+            "board",
+            &["board.capacity=5"],
+            "--set board.capacity=5: ",
+            "whole banks",
+        ),
+        (
+            "dram-cache",
+            &["cache.ways=3"],
+            "--set cache.ways=3: `cache`: ",
+            "whole sets",
+        ),
+        (
+            "pcm-levelled",
+            &["wear.start_gap.gap_interval=0"],
+            "--set wear.start_gap.gap_interval=0: `wear`",
+            "at least 1",
+        ),
+        (
+            "xpoint",
+            &["xpoint.media_read=300"],
+            "--set xpoint.media_read=300: `xpoint.media_read`: 300 has no unit",
+            "\"300 ns\"",
+        ),
+        (
+            "xpoint",
+            &["xpoint.media_read=2.5"],
+            "--set xpoint.media_read=2.5: `xpoint.media_read`: 2.5 has no unit",
+            "ns",
+        ),
+        (
+            "xpoint",
+            &["xpoint.media_read=true"],
+            "--set xpoint.media_read=true: ",
+            "a time with its unit",
+        ),
+    ] {
+        let e = load(name, set);
+        assert!(
+            e.starts_with(begin) && e.contains(more),
+            "{name} {set:?}: {e}"
+        );
+    }
+    // What the file itself says wrong is not blamed on a setting.
+    let file = "preset = \"ddr3\"\n[controller]\nwrite_low = 40\n";
+    refused(
+        file,
+        &["controller.order=age_first"],
+        &["my.toml:2:", "write_low"],
+    );
+}
+
 #[test]
 fn wear_that_does_not_fit() {
     let pcm = "preset = \"pcm-levelled\"\n";

@@ -20,6 +20,7 @@ const ALL: &[&str] = &[
     "dram-cache",
     "hybrid",
     "xpoint",
+    "ddr3-1866m",
     "ddr3-1600k",
     "ddr3-1333h",
     "ddr3-1066f",
@@ -362,4 +363,30 @@ fn policies_are_those_of_the_engine() {
         };
         assert_eq!(*controller, want, "{name}");
     }
+}
+
+/// The policy is listed by name, and with each value that comes from it.
+#[test]
+fn values_of_a_policy_name_it() {
+    for (name, key, policy) in [
+        ("ddr3", "controller.read_queue", "frfcfs"),
+        ("hybrid", "nvmm.controller.write_low", "frfcfs"),
+    ] {
+        let m = load(name);
+        let row = |k: &str| m.rows.iter().find(|r| r.key == k).unwrap();
+        let own = format!("{}.policy", key.rsplit_once('.').unwrap().0);
+        assert_eq!(row(&own).value, policy);
+        assert_eq!(row(key).source, format!("policy {policy}"));
+    }
+    let set = [
+        "controller.policy=ramulator2".to_owned(),
+        "controller.order=age_first".to_owned(),
+    ];
+    let m = Memory::load("ddr3", &set).unwrap();
+    let row = |k: &str| m.rows.iter().find(|r| r.key == k).unwrap();
+    assert_eq!(row("controller.policy").origin, Origin::Set);
+    assert_eq!(row("controller.front_delay").source, "policy ramulator2");
+    assert_ne!(row("controller.order").source, "policy ramulator2");
+    assert_eq!(row("controller.order").origin, Origin::Set);
+    assert!(row("controller.region").source.contains("ddr3.toml"));
 }

@@ -7,6 +7,7 @@ use nagori_memtime::dram::spec::{Command, DeviceSpec, Rule, Scope};
 use nagori_memtime::dram::{BankAt, Expr, Legality};
 
 const PRESETS: &[&str] = &[
+    "ddr3-1866m",
     "ddr3-1600k",
     "ddr3-1333h",
     "ddr3-1066f",

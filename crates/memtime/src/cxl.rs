@@ -315,7 +315,7 @@ impl MemoryModel for Cxl {
             }],
             ..ModelStats::default()
         };
-        crate::window::take_inner(&mut s, "inner", inner);
+        crate::window::take_inner(&mut s, "inner", inner, false);
         s
     }
 
@@ -381,5 +381,9 @@ impl MemoryModel for Cxl {
 
     fn take_commands(&mut self, into: &mut Vec<crate::dram::Issued>) {
         self.inner.take_commands(into);
+    }
+
+    fn command_parts(&self) -> Vec<crate::model::CommandPart> {
+        self.inner.command_parts()
     }
 }

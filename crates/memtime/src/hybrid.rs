@@ -1,9 +1,11 @@
 //! Flat hybrid memory: an address-range map of several models.
 
+use crate::dram::Issued;
 use crate::error::Error;
-use crate::model::{MemoryModel, ModelStats};
+use crate::model::{CommandPart, MemoryModel, ModelStats};
 use crate::request::{Completion, Request, Submit};
 use crate::units::Ps;
+use crate::window::{set_logs, take_logs};
 
 /// A model at its place.
 pub struct Part {
@@ -203,6 +205,36 @@ impl MemoryModel for Hybrid {
             scratch: Vec::new(),
             ..*self
         }))
+    }
+
+    /// Of all parts; they must all have commands.
+    fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
+        let parts = self.parts.iter_mut();
+        set_logs(parts.map(|p| (p.name.as_str(), &mut p.model)), on)
+    }
+
+    fn take_commands(&mut self, into: &mut Vec<Issued>) {
+        for p in &mut self.parts {
+            // Parts without requests lag behind. The time was possible before.
+            let _ = p.model.advance_to(self.latest);
+        }
+        take_logs(self.parts.iter_mut().map(|p| &mut p.model), into);
+    }
+
+    fn command_parts(&self) -> Vec<CommandPart> {
+        let of = |p: &Part| {
+            let parts = p.model.command_parts();
+            let several = parts.len() > 1;
+            let named = parts.into_iter().map(|q| CommandPart {
+                name: match several {
+                    true => format!("{}.{}", p.name, q.name),
+                    false => p.name.clone(),
+                },
+                ..q
+            });
+            named.collect::<Vec<_>>()
+        };
+        self.parts.iter().flat_map(of).collect()
     }
 
     fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {

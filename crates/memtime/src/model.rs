@@ -70,10 +70,29 @@ pub trait MemoryModel {
         })
     }
 
-    /// Moves the commands logged since the last call to the end of `into`.
+    /// Moves the commands logged since the last call to the end of `into`, in
+    /// the order of their times.
     fn take_commands(&mut self, into: &mut Vec<Issued>) {
         let _ = into;
     }
+
+    /// Whose commands a log has, in the order of their channels; none for a
+    /// model without commands.
+    fn command_parts(&self) -> Vec<CommandPart> {
+        Vec::new()
+    }
+}
+
+/// A controller among those whose commands a log has. Channels count on from
+/// one to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandPart {
+    /// Its name, as that of its energy: "dram", "back.nvmm".
+    pub name: String,
+    /// Its channels.
+    pub channels: u16,
+    /// Period of its clock, in which its commands are counted.
+    pub clock: Ps,
 }
 
 /// What is counted for a region, a channel and a bank.

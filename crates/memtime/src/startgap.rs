@@ -10,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::board::Divider;
 use crate::error::Error;
 use crate::wear::mix;
 
@@ -51,6 +52,10 @@ pub struct StartGap {
     moves: u64,
     /// Bits of each half of the Feistel network.
     half: u32,
+    /// What its rounds mix in.
+    rounds: [u64; 3],
+    /// Divides by the lines of a region.
+    by_region: Divider,
 }
 
 impl StartGap {
@@ -91,6 +96,8 @@ impl StartGap {
             ],
             moves: 0,
             half: bits.div_ceil(2).max(1),
+            rounds: [0, 1, 2].map(|round| mix(params.permute.unwrap_or(0) ^ round)),
+            by_region: Divider::new(n),
         })
     }
 
@@ -127,18 +134,19 @@ impl StartGap {
         Ok(())
     }
 
-    /// The permutation in front: a Feistel network over the next even number
-    /// of bits, walked until the result is a line.
-    fn permute(&self, line: u64) -> u64 {
-        let Some(seed) = self.params.permute else {
+    /// The permutation in front, of a line below [`StartGap::lines`]: a Feistel
+    /// network over the next even number of bits, walked until the result is
+    /// a line. It never changes; callers that need it more than once can keep it.
+    pub fn permute(&self, line: u64) -> u64 {
+        if self.params.permute.is_none() {
             return line;
-        };
+        }
         let mask = (1u64 << self.half) - 1;
         let mut x = line;
         loop {
             let (mut l, mut r) = (x >> self.half, x & mask);
-            for round in 0..3u64 {
-                (l, r) = (r, l ^ (mix(r ^ mix(seed ^ round)) & mask));
+            for key in self.rounds {
+                (l, r) = (r, l ^ (mix(r ^ key) & mask));
             }
             x = l << self.half | r;
             if x < self.lines {
@@ -149,19 +157,31 @@ impl StartGap {
 
     /// The place of a line below [`StartGap::lines`].
     pub fn place(&self, line: u64) -> u64 {
+        self.place_permuted(self.permute(line))
+    }
+
+    /// The place of the line that [`StartGap::permute`] made of one.
+    #[inline]
+    pub fn place_permuted(&self, permuted: u64) -> u64 {
         let n = self.params.region_lines;
-        let p = self.permute(line);
-        let (region, l) = (p / n, p % n);
+        let (region, l) = self.by_region.div_rem(permuted);
         let r = &self.regions[region as usize];
-        let x = (l + r.start) % n;
+        let turned = l + r.start;
+        let x = if turned >= n { turned - n } else { turned };
         region * (n + 1) + x + u64::from(x >= r.gap)
     }
 
     /// Counts a write to a line (made at its present place) and says which
     /// line has to be moved now, if any; the mapping is the new one at once.
     pub fn write(&mut self, line: u64) -> Option<Move> {
+        self.write_permuted(self.permute(line))
+    }
+
+    /// The same of the line that [`StartGap::permute`] made of one.
+    #[inline]
+    pub fn write_permuted(&mut self, permuted: u64) -> Option<Move> {
         let n = self.params.region_lines;
-        let region = self.permute(line) / n;
+        let region = self.by_region.div_rem(permuted).0;
         let r = &mut self.regions[region as usize];
         r.writes += 1;
         if r.writes < self.params.gap_interval {

@@ -138,7 +138,41 @@ impl FromStr for Ps {
 /// For `#[serde(with = "ps_text")]`: times in configurations carry their unit.
 pub mod ps_text {
     use super::Ps;
-    use serde::{de::Error as _, Deserialize, Deserializer, Serializer};
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+    use std::fmt;
+
+    struct Text;
+
+    impl Visitor<'_> for Text {
+        type Value = Ps;
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("a time with its unit, such as \"300 ns\"")
+        }
+
+        fn visit_str<E: Error>(self, s: &str) -> Result<Ps, E> {
+            s.parse().map_err(E::custom)
+        }
+
+        fn visit_u64<E: Error>(self, n: u64) -> Result<Ps, E> {
+            Err(bare(n))
+        }
+
+        fn visit_i64<E: Error>(self, n: i64) -> Result<Ps, E> {
+            Err(bare(n))
+        }
+
+        fn visit_f64<E: Error>(self, n: f64) -> Result<Ps, E> {
+            Err(bare(n))
+        }
+    }
+
+    fn bare<E: Error>(n: impl fmt::Display) -> E {
+        E::custom(format_args!(
+            "{n} has no unit: expected text with one of s, ms, us, ns, ps, such as \"{n} ns\""
+        ))
+    }
 
     /// Writes "1000 ns".
     pub fn serialize<S: Serializer>(t: &Ps, s: S) -> Result<S::Ok, S::Error> {
@@ -147,7 +181,7 @@ pub mod ps_text {
 
     /// Reads "1000 ns"; a bare number is an error.
     pub fn deserialize<'d, D: Deserializer<'d>>(d: D) -> Result<Ps, D::Error> {
-        String::deserialize(d)?.parse().map_err(D::Error::custom)
+        d.deserialize_any(Text)
     }
 }
 
@@ -180,6 +214,21 @@ mod tests {
         }
         assert_eq!(Ps(1_000_000).to_string(), "1000 ns");
         assert_eq!(Ps(1250).to_string(), "1250 ps");
+    }
+
+    #[test]
+    fn bare_numbers_are_told_what_they_lack() {
+        #[derive(serde::Deserialize)]
+        struct T(#[serde(with = "ps_text")] Ps);
+        let read = |text: &str| serde_json::from_str::<T>(text);
+        assert_eq!(read("\"300 ns\"").unwrap().0, Ps::from_ns(300));
+        for bare in ["300", "-1", "2.5"] {
+            let e = read(bare).err().unwrap().to_string();
+            let right = format!("{bare} has no unit: expected text with one of s, ms, us, ns, ps");
+            assert!(e.starts_with(&right), "{e}");
+        }
+        let e = read("true").err().unwrap().to_string();
+        assert!(e.contains("expected a time with its unit"), "{e}");
     }
 
     #[test]

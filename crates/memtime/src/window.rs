@@ -7,8 +7,9 @@ use std::collections::BinaryHeap;
 use serde::{de::DeserializeOwned, Serialize};
 use serde_json::Value;
 
+use crate::dram::Issued;
 use crate::error::Error;
-use crate::model::{Counters, MemoryModel, ModelStats};
+use crate::model::{Counters, MemoryModel, ModelStats, RegionStats};
 use crate::request::{Kind, Request};
 use crate::units::Ps;
 
@@ -91,10 +92,62 @@ pub(crate) fn count(c: &mut Counters, r: &Request) {
     *b += u64::from(r.bytes);
 }
 
+type Boxed = Box<dyn MemoryModel + Send>;
+
+/// Logs commands of several memories, or of none of them: one that has no
+/// commands is an error with its name.
+pub(crate) fn set_logs<'a>(
+    parts: impl Iterator<Item = (&'a str, &'a mut Boxed)>,
+    on: bool,
+) -> Result<(), Error> {
+    let parts: Vec<_> = parts.collect();
+    let channels = parts.iter().flat_map(|p| p.1.command_parts());
+    let channels: u64 = channels.map(|p| u64::from(p.channels)).sum();
+    let fail = |model: String, what: &str| {
+        Err(Error::Unsupported {
+            model,
+            what: what.to_owned(),
+        })
+    };
+    if let Some(p) = parts.iter().find(|p| p.1.command_parts().is_empty()) {
+        return fail(format!("the part {}", p.0), "device commands to log");
+    }
+    if channels > u64::from(u16::MAX) {
+        return fail(
+            format!("a memory of {channels} channels"),
+            "log: 65535 can be told apart",
+        );
+    }
+    for (_, model) in parts {
+        model.set_command_log(on)?;
+    }
+    Ok(())
+}
+
+/// The logs of several memories as one, by time and channel; the channels of
+/// each count on from those before it.
+pub(crate) fn take_logs<'a>(parts: impl Iterator<Item = &'a mut Boxed>, into: &mut Vec<Issued>) {
+    let start = into.len();
+    let mut clocks = Vec::new();
+    for p in parts {
+        let (from, first) = (into.len(), clocks.len() as u16);
+        p.take_commands(into);
+        into[from..].iter_mut().for_each(|c| c.channel += first);
+        for q in p.command_parts() {
+            clocks.resize(clocks.len() + usize::from(q.channels), q.clock);
+        }
+    }
+    into[start..].sort_by_key(|c| {
+        let clock = clocks[usize::from(c.channel)];
+        (Ps::of_clock(c.clock, clock), c.channel)
+    });
+}
+
 /// Takes over what a memory below a layer reports: channels, changes, its
-/// counters and those of its regions by name ("front.dram.row_hits"), and
-/// its energy into the layer's first region, with the wear if there is one.
-pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats) {
+/// counters and those of its regions by name ("front.dram.row_hits"). Energy
+/// and wear go into the layer's first region; or, if they are to stay `apart`,
+/// into regions of their own, without requests ("front.dram").
+pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats, apart: bool) {
     for r in inner.regions {
         let c = &r.counters;
         for (k, v) in [
@@ -118,7 +171,16 @@ pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats) {
                 s.counters.insert(format!("{prefix}.{}.{k}", r.name), v);
             }
         }
-        if let Some(first) = s.regions.first_mut() {
+        if apart {
+            if r.energy.is_some() || r.wear.is_some() {
+                s.regions.push(RegionStats {
+                    name: format!("{prefix}.{}", r.name),
+                    energy: r.energy,
+                    wear: r.wear,
+                    ..RegionStats::default()
+                });
+            }
+        } else if let Some(first) = s.regions.first_mut() {
             if let Some(e) = &r.energy {
                 first.energy.get_or_insert_with(Default::default).add(e);
             }

@@ -4,6 +4,7 @@ use crate::mem::args::CommandsFormat;
 use crate::mem::file::Atomic;
 use anyhow::Context;
 use nagori_memtime::dram::{Command, Issued};
+use nagori_memtime::model::CommandPart;
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,24 +19,50 @@ pub struct Log {
     out: BufWriter<Atomic>,
     /// Banks with an open row, for commands that close all of a rank.
     open: BTreeSet<Bank>,
+    /// Part of each channel; none if there is but one part.
+    parts: Vec<String>,
 }
 
 impl Log {
-    /// Begins a log.
-    pub fn create(path: &Path, format: CommandsFormat) -> anyhow::Result<Log> {
-        Ok(Log {
+    /// Begins a log. With several parts, our own form begins with a line for
+    /// each, and has the part at the end of each line.
+    pub fn create(
+        path: &Path,
+        format: CommandsFormat,
+        parts: &[CommandPart],
+    ) -> anyhow::Result<Log> {
+        let mut log = Log {
             path: path.to_owned(),
             format,
             out: BufWriter::new(Atomic::create(path)?),
             open: BTreeSet::new(),
-        })
+            parts: Vec::new(),
+        };
+        if parts.len() > 1 && matches!(format, CommandsFormat::Nagori) {
+            for p in parts {
+                let first = log.parts.len();
+                log.parts
+                    .resize(first + usize::from(p.channels), p.name.clone());
+                let last = log.parts.len() - 1;
+                writeln!(
+                    log.out,
+                    "# {}: channels {first} to {last}, clocks of {}",
+                    p.name, p.clock
+                )
+                .with_context(|| format!("cannot write {}", log.path.display()))?;
+            }
+        }
+        Ok(log)
     }
 
     /// Writes commands.
     pub fn add(&mut self, commands: &[Issued]) -> anyhow::Result<()> {
         for c in commands {
             match self.format {
-                CommandsFormat::Nagori => writeln!(self.out, "{c}"),
+                CommandsFormat::Nagori => match self.parts.get(usize::from(c.channel)) {
+                    Some(part) => writeln!(self.out, "{c} {part}"),
+                    None => writeln!(self.out, "{c}"),
+                },
                 CommandsFormat::Dramsim3 => self.dramsim3(c),
             }
             .with_context(|| format!("cannot write {}", self.path.display()))?;
@@ -107,7 +134,7 @@ mod tests {
     fn the_form_of_dramsim3() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = Log::create(&path, CommandsFormat::Dramsim3).unwrap();
+        let mut log = Log::create(&path, CommandsFormat::Dramsim3, &[]).unwrap();
         let c = |clock, op, bank| Issued {
             clock,
             op,

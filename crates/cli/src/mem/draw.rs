@@ -4,7 +4,7 @@ use crate::mem::page;
 use crate::mem::report::Report;
 use crate::plot::{register_fonts, FONT};
 use anyhow::{anyhow, bail, Context};
-use nagori_memtrace::measure::LatencySummary;
+use nagori_memtrace::measure::{LatencySummary, Point};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::path::Path;
@@ -185,12 +185,28 @@ fn short(v: f64) -> String {
     }
 }
 
+/// The points with the last one, which the end of the run cut off, as part of
+/// the one before: a burst at the beginning of a very short one would be a peak
+/// that never was.
+fn whole_points(points: &[Point]) -> Vec<Point> {
+    let mut points = points.to_vec();
+    if let [.., before, last] = &mut points[..] {
+        if last.length_ns < before.length_ns {
+            before.length_ns += last.length_ns;
+            before.read_bytes += last.read_bytes;
+            before.write_bytes += last.write_bytes;
+            points.pop();
+        }
+    }
+    points
+}
+
 fn bandwidth<B: DrawingBackend>(area: &DrawingArea<B, Shift>, r: &Report) -> anyhow::Result<()>
 where
     B::ErrorType: Send + Sync + 'static,
 {
     let heading = "Bandwidth over time";
-    let points = &r.outcome.bandwidth;
+    let points = &whole_points(&r.outcome.bandwidth);
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return nothing(area, heading, "there are no requests");
     };
@@ -227,7 +243,7 @@ where
         .x_desc(format!("time since the first request [{unit}]"))
         .y_desc("bandwidth [GB/s]")
         .draw()?;
-    type Bytes = fn(&nagori_memtrace::measure::Point) -> u64;
+    type Bytes = fn(&Point) -> u64;
     let kinds: [(&str, Bytes, RGBColor); 2] = [
         ("reads", |p| p.read_bytes, READS),
         ("writes", |p| p.write_bytes, WRITES),
@@ -411,6 +427,21 @@ fn bytes_text(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_last_point_that_was_cut_off_is_no_peak() {
+        let p = |from_ns, length_ns, read_bytes| Point {
+            from_ns,
+            length_ns,
+            read_bytes,
+            write_bytes: 0,
+        };
+        let points = [p(0.0, 100.0, 640), p(100.0, 100.0, 640), p(200.0, 1.0, 64)];
+        let whole = whole_points(&points);
+        assert_eq!(whole, [points[0], p(100.0, 101.0, 704)]);
+        assert_eq!(whole_points(&points[..2]), &points[..2]);
+        assert_eq!(whole_points(&points[2..]), &points[2..]);
+    }
 
     #[test]
     fn names_and_units() {

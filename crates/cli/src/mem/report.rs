@@ -164,9 +164,12 @@ impl Report {
         let mut t =
             table(std::iter::once("memory").chain(m.regions.iter().map(|r| r.name.as_str())));
         for (name, value) in COUNTERS {
-            let cells: Vec<u64> = m.regions.iter().map(|r| value(&r.counters)).collect();
-            if cells.iter().any(|&c| c > 0) {
-                let cells = cells.into_iter().map(grouped);
+            if m.regions.iter().any(|r| value(&r.counters) > 0) {
+                // A part whose energy is counted apart takes no requests of its own.
+                let cells = m.regions.iter().map(|r| match r.counters {
+                    c if c == Counters::default() => "-".to_owned(),
+                    c => grouped(value(&c)),
+                });
                 row(&mut t, std::iter::once(name.to_string()).chain(cells));
             }
         }

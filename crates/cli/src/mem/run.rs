@@ -195,11 +195,15 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         Some(path) => {
             model.set_command_log(true).with_context(|| {
                 format!(
-                    "--commands: {} keeps no log of commands; single devices (ddr3, pcm, ...), cxl and the board do",
+                    "--commands: {} keeps no log of commands; devices (ddr3, pcm, ...) and the board do, also behind a link, side by side and as a cache",
                     memory.name()
                 )
             })?;
-            Some(Log::create(path, a.commands_format)?)
+            Some(Log::create(
+                path,
+                a.commands_format,
+                &model.command_parts(),
+            )?)
         }
         None => None,
     };

@@ -5,7 +5,7 @@ use crate::dram::spec::Command as Device;
 use crate::dram::Issued;
 use crate::error::Error;
 use crate::model::{
-    BankStats, ChannelStats, Counters, Latency, MemoryModel, ModelStats, RegionStats,
+    BankStats, ChannelStats, CommandPart, Counters, Latency, MemoryModel, ModelStats, RegionStats,
     LATENCY_BUCKETS,
 };
 use crate::params::BoardParams;
@@ -136,6 +136,14 @@ impl MemoryModel for Controller {
 
     fn take_commands(&mut self, into: &mut Vec<Issued>) {
         into.extend(self.take_log().iter().filter_map(issued));
+    }
+
+    fn command_parts(&self) -> Vec<CommandPart> {
+        vec![CommandPart {
+            name: "board".to_owned(),
+            channels: 1,
+            clock: MemoryModel::clock(self),
+        }]
     }
 }
 

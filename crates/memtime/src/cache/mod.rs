@@ -27,11 +27,12 @@ pub use params::{CacheParams, Tags};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::dram::Issued;
 use crate::error::Error;
-use crate::model::{Change, Counters, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::model::{Change, CommandPart, Counters, Latency, MemoryModel, ModelStats, RegionStats};
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::units::Ps;
-use crate::window::{check, count, take_inner};
+use crate::window::{check, count, set_logs, take_inner, take_logs};
 use tags::{Found, TagArray};
 
 const PIECE: u64 = 64;
@@ -158,6 +159,7 @@ pub struct Cache {
 /// Keys of the cache that can change while it runs.
 const CHANGEABLE: [&str; 1] = ["tags.sram.latency"];
 
+const NAMES: [&str; 2] = ["front", "back"];
 const FRONT: usize = 0;
 const BACK: usize = 1;
 
@@ -466,7 +468,8 @@ impl MemoryModel for Cache {
     }
 
     /// The region "cache" has the requests, with hits and misses of the cache
-    /// as those of rows; "front." and "back." have what the memories report.
+    /// as those of rows; regions "front.NAME" and "back.NAME" have energy and
+    /// wear of the memories, counters with these prefixes what else they report.
     fn report(&self, at: Ps) -> ModelStats {
         if let Some(s) = crate::window::ahead(self, self.latest, at) {
             return s;
@@ -497,8 +500,8 @@ impl MemoryModel for Cache {
         ] {
             s.counters.insert(k.to_owned(), v as f64);
         }
-        for (name, side) in ["front", "back"].iter().zip(&self.sides) {
-            take_inner(&mut s, name, side.model.report(to));
+        for (name, side) in NAMES.into_iter().zip(&self.sides) {
+            take_inner(&mut s, name, side.model.report(to), true);
         }
         s
     }
@@ -526,6 +529,28 @@ impl MemoryModel for Cache {
             changes: self.changes.clone(),
             ..*self
         }))
+    }
+
+    fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
+        let sides = self.sides.iter_mut().map(|s| &mut s.model);
+        set_logs(NAMES.into_iter().zip(sides), on)
+    }
+
+    fn take_commands(&mut self, into: &mut Vec<Issued>) {
+        take_logs(self.sides.iter_mut().map(|s| &mut s.model), into);
+    }
+
+    fn command_parts(&self) -> Vec<CommandPart> {
+        let of = |(name, side): (&str, &Side)| {
+            let parts = side.model.command_parts().into_iter();
+            parts
+                .map(|p| CommandPart {
+                    name: format!("{name}.{}", p.name),
+                    ..p
+                })
+                .collect::<Vec<_>>()
+        };
+        NAMES.into_iter().zip(&self.sides).flat_map(of).collect()
     }
 
     fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {

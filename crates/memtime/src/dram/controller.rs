@@ -10,8 +10,8 @@ use super::timing::Table;
 use super::Issued;
 use crate::error::Error;
 use crate::model::{
-    BankStats, Change, ChannelStats, Counters, EnergyStats, Latency, MemoryModel, ModelStats,
-    RegionStats,
+    BankStats, Change, ChannelStats, CommandPart, Counters, EnergyStats, Latency, MemoryModel,
+    ModelStats, RegionStats,
 };
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::units::Ps;
@@ -440,6 +440,11 @@ impl MemoryModel for Controller {
     }
 
     fn take_commands(&mut self, into: &mut Vec<Issued>) {
+        // A channel without requests lags behind; its commands come first.
+        let clock = self.latest.clocks_ceil(self.spec.clock);
+        for c in &mut self.channels {
+            c.run(clock, &self.rules);
+        }
         let start = into.len();
         for c in &mut self.channels {
             if let Some(log) = &mut c.log {
@@ -449,6 +454,14 @@ impl MemoryModel for Controller {
         if self.channels.len() > 1 {
             into[start..].sort_by_key(|c| (c.clock, c.channel));
         }
+    }
+
+    fn command_parts(&self) -> Vec<CommandPart> {
+        vec![CommandPart {
+            name: self.rules.params.region.clone(),
+            channels: self.channels.len() as u16,
+            clock: self.spec.clock,
+        }]
     }
 }
 

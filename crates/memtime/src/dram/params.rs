@@ -335,7 +335,10 @@ impl ControllerParams {
         if let Some(c) = wanted {
             if !d.refresh.iter().any(|r| r.command == c) {
                 return fail(
-                    &format!("refresh = {:?}", self.refresh),
+                    match c {
+                        Command::RefBank => "refresh = per_bank",
+                        _ => "refresh = all_bank",
+                    },
                     format!(
                         "the device {} has no {c}: choose off or one of its own",
                         d.name

@@ -53,6 +53,43 @@ fn run(m: &mut dyn MemoryModel, ops: &[(u64, bool, u64)]) -> Vec<Completion> {
     done
 }
 
+/// A part without commands is named, and nothing is logged then.
+#[test]
+fn logs_of_all_parts_or_of_none() {
+    let board = || {
+        let c = crate::Controller::new(crate::BoardParams::vc707()).unwrap();
+        Box::new(c) as Box<dyn MemoryModel + Send>
+    };
+    let size = board().capacity();
+    let parts = vec![part("a", 0, board()), part("b", size, nvmm())];
+    let mut m = Hybrid::new(parts).unwrap();
+    let e = m.set_command_log(true).unwrap_err().to_string();
+    assert_eq!(e, "the part b has no device commands to log");
+    run(&mut m, &[(10, false, 0)]);
+    let mut log = Vec::new();
+    m.take_commands(&mut log);
+    assert!(log.is_empty());
+
+    let inner = vec![part("x", 0, board()), part("y", size, board())];
+    let inner = Box::new(Hybrid::new(inner).unwrap());
+    let parts = vec![part("a", 0, board()), part("b", size, inner)];
+    let mut m = Hybrid::new(parts).unwrap();
+    m.set_command_log(true).unwrap();
+    let named = m.command_parts();
+    let names: Vec<_> = named.iter().map(|p| (&*p.name, p.channels)).collect();
+    assert_eq!(names, [("a", 1), ("b.x", 1), ("b.y", 1)]);
+    run(
+        &mut m,
+        &[(10, false, 2 * size), (500, false, 64), (500, true, size)],
+    );
+    m.take_commands(&mut log);
+    let reads = log.iter().filter(|c| c.op == crate::dram::Command::Rd);
+    let reads: Vec<_> = reads.map(|c| c.channel).collect();
+    assert_eq!(reads, [2, 0]);
+    assert!(log.windows(2).all(|w| w[0].clock <= w[1].clock));
+    m.set_command_log(false).unwrap();
+}
+
 #[test]
 fn bad_maps() {
     let err = |parts| Hybrid::new(parts).err().unwrap().to_string();

@@ -74,9 +74,9 @@ impl WornParams {
 #[derive(Clone, Debug)]
 struct Levelling {
     gap: StartGap,
-    /// Line asked for last, moves until then, and its place: requests that
-    /// found the port busy come again.
-    known: (u64, u64, u64),
+    /// Line asked for last, and what the permutation makes of it: requests
+    /// that found the port busy come again.
+    known: (u64, u64),
     /// Moves not yet ended; the first is under way.
     moves: VecDeque<Move>,
     /// Pieces of the first move not yet written.
@@ -135,7 +135,7 @@ impl Worn {
                 capacity = usable * line;
                 Some(Levelling {
                     gap: StartGap::new(usable, p)?,
-                    known: (u64::MAX, 0, 0),
+                    known: (u64::MAX, 0),
                     moves: VecDeque::with_capacity(MOVES + 1),
                     left: 0,
                     waiting: VecDeque::with_capacity((line / PIECE) as usize),
@@ -351,19 +351,21 @@ impl MemoryModel for Worn {
             });
         }
         self.settle(self.latest)?;
-        let next = self.next_own().unwrap_or(self.latest);
         let Some(l) = &mut self.levelling else {
-            return Ok(Submit::Busy(next));
+            return Ok(Submit::Busy(self.latest));
         };
         let size = self.params.line_bytes;
-        let (line, offset) = (r.addr / size, r.addr % size);
-        if (l.known.0, l.known.1) != (line, l.gap.moves()) {
-            l.known = (line, l.gap.moves(), l.gap.place(line));
+        let line = r.addr >> size.trailing_zeros();
+        let offset = r.addr & (size - 1);
+        if l.known.0 != line {
+            l.known = (line, l.gap.permute(line));
         }
-        let place = l.known.2;
+        let permuted = l.known.1;
+        let place = l.gap.place_permuted(permuted);
         let write = r.kind == Kind::Write;
         let moving = l.moves.iter().any(|m| m.to == place);
         if moving || (write && l.moves.len() >= MOVES) {
+            let next = self.next_own().unwrap_or(self.latest);
             return Ok(Submit::Busy(next.max(self.latest) + Ps(1)));
         }
         let inner = Request {
@@ -373,7 +375,7 @@ impl MemoryModel for Worn {
         let s = self.inner.submit(self.latest, inner)?;
         if s == Submit::Accepted && write {
             self.wear.write(inner.addr)?;
-            if let Some(m) = l.gap.write(line) {
+            if let Some(m) = l.gap.write_permuted(permuted) {
                 l.moves.push_back(m);
                 if l.moves.len() == 1 {
                     l.begin(self.latest, size);
@@ -494,5 +496,9 @@ impl MemoryModel for Worn {
 
     fn take_commands(&mut self, into: &mut Vec<crate::dram::Issued>) {
         self.inner.take_commands(into);
+    }
+
+    fn command_parts(&self) -> Vec<crate::model::CommandPart> {
+        self.inner.command_parts()
     }
 }

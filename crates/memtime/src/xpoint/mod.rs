@@ -346,8 +346,9 @@ impl Xpoint {
         let mut place = line;
         let mut moved = None;
         if let Some(s) = &mut self.start_gap {
-            place = s.place(line);
-            moved = s.write(line);
+            let permuted = s.permute(line);
+            place = s.place_permuted(permuted);
+            moved = s.write_permuted(permuted);
         }
         self.moves_due += u32::from(moved.is_some());
         if let Some(w) = &mut self.wear {

@@ -6,11 +6,12 @@
 //! the map are summed from them for a report.
 //!
 //! # Memory
-//! Counters live in pages of 64 lines (256 bytes) in directories of 512 pages
-//! (4 KiB), which appear at the first write to them, and 8 bytes for each
-//! directory that could be there. So memory grows with the lines that are
-//! touched (4 bytes for each of dense ones, 4.3 KiB for a lone one), is bounded by
-//! the capacity, and does not depend on the number of writes.
+//! Counters live in pages of 64 lines (64 bytes) in directories of 512 pages
+//! (2 KiB), which appear at the first write to them, and 8 bytes for each
+//! directory that could be there; lines with 256 writes and more have an entry
+//! in a map, too. So memory grows with the lines that are touched (one byte for
+//! each of dense ones, 2.1 KiB for a lone one), is bounded by the capacity, and
+//! does not depend on the number of writes.
 //!
 //! # Lifetime
 //! A line fails when its writes exceed its endurance. If the observed interval
@@ -25,16 +26,15 @@
 //! shapes: Zhang and Li (MICRO 2009) model process variation of PCM as normal;
 //! measured cell populations are closer to log-normal (Boniardi et al., IRPS 2010).
 
+mod counters;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::model::WearMap;
 use crate::units::Ps;
+use counters::Counters;
 
-/// Lines of one page of counters.
-const PAGE: usize = 64;
-/// Pages of one directory.
-const PAGES: usize = 512;
 /// Most buckets of a wear map.
 pub const MAP_BUCKETS: u64 = 512;
 
@@ -163,6 +163,29 @@ impl Endurance {
         Ok(())
     }
 
+    /// What every line bears at least.
+    fn least(&self) -> u64 {
+        // No draw is below six standard deviations.
+        match *self {
+            Endurance::Constant { writes } => writes,
+            Endurance::Normal {
+                mean,
+                deviation_percent,
+                ..
+            } => mean
+                .saturating_sub((mean * u64::from(deviation_percent)).div_ceil(100) * 6)
+                .max(1),
+            Endurance::LogNormal {
+                median,
+                sigma_percent,
+                ..
+            } => {
+                let octaves = (6 * sigma_percent).div_ceil(100);
+                (median >> octaves.min(63)).max(1)
+            }
+        }
+    }
+
     /// Writes that line `n` bears; at least one.
     pub fn of_line(&self, n: u64) -> u64 {
         match *self {
@@ -172,9 +195,14 @@ impl Endurance {
                 deviation_percent,
                 seed,
             } => {
-                let z = i128::from(normal_q16(seed, n));
-                let d = i128::from(mean) * i128::from(deviation_percent) * z / (100 << 16);
-                (i128::from(mean) + d).max(1) as u64
+                let z = normal_q16(seed, n);
+                // Below 2^48, 2^7 and 2^19.
+                let spread = mean as i64 * i64::from(deviation_percent);
+                let d = match spread < 1 << 43 {
+                    true => spread * z / (100 << 16),
+                    false => (i128::from(spread) * i128::from(z) / (100 << 16)) as i64,
+                };
+                (mean as i64 + d).max(1) as u64
             }
             Endurance::LogNormal {
                 median,
@@ -207,58 +235,6 @@ pub struct WearParams {
     pub endurance: Endurance,
 }
 
-/// Counters of one page.
-type Page = Box<[u32; PAGE]>;
-/// Pages of one directory.
-type Directory = Box<[Option<Page>; PAGES]>;
-
-/// Counters by number, in pages made when first needed.
-#[derive(Clone, Debug)]
-struct Paged {
-    directories: Vec<Option<Directory>>,
-}
-
-impl Paged {
-    fn new(n: u64) -> Paged {
-        let each = (PAGE * PAGES) as u64;
-        Paged {
-            directories: vec![None; n.div_ceil(each) as usize],
-        }
-    }
-
-    #[inline]
-    fn add(&mut self, n: u64) {
-        let n = n as usize;
-        let directory = self.directories[n / (PAGE * PAGES)]
-            .get_or_insert_with(|| Box::new([const { None }; PAGES]));
-        let page = directory[n / PAGE % PAGES].get_or_insert_with(|| Box::new([0; PAGE]));
-        let c = &mut page[n % PAGE];
-        *c = c.saturating_add(1);
-    }
-
-    fn get(&self, n: u64) -> u32 {
-        let n = n as usize;
-        let directory = self.directories.get(n / (PAGE * PAGES));
-        let page = directory.and_then(|d| d.as_ref()?[n / PAGE % PAGES].as_ref());
-        page.map_or(0, |p| p[n % PAGE])
-    }
-
-    /// Counters above zero, in order.
-    fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        let there = |(i, d): (usize, &'_ Option<Directory>)| d.as_ref().map(|_| i);
-        let used = self.directories.iter().enumerate().filter_map(there);
-        used.flat_map(move |i| {
-            let pages = self.directories[i].iter().flat_map(|d| d.iter());
-            pages.enumerate().flat_map(move |(j, p)| {
-                let counters = p.iter().flat_map(|p| p.iter()).enumerate();
-                counters
-                    .filter(|c| *c.1 > 0)
-                    .map(move |(k, c)| (((i * PAGES + j) * PAGE + k) as u64, *c))
-            })
-        })
-    }
-}
-
 /// Write counters of one memory.
 #[derive(Clone, Debug)]
 pub struct Wear {
@@ -266,7 +242,7 @@ pub struct Wear {
     capacity: u64,
     line_shift: u32,
     row_shift: u32,
-    lines: Paged,
+    lines: Counters,
     writes: u64,
     from: Ps,
 }
@@ -366,7 +342,7 @@ impl Wear {
             capacity,
             line_shift: params.line_bytes.trailing_zeros(),
             row_shift: params.row_bytes.trailing_zeros(),
-            lines: Paged::new(capacity / params.line_bytes),
+            lines: Counters::new(capacity / params.line_bytes),
             writes: 0,
             from: Ps::ZERO,
         })
@@ -392,61 +368,37 @@ impl Wear {
         Ok(())
     }
 
-    /// Writes of the line that contains `addr`; a counter stops at 2^32 - 1.
+    /// Writes of the line that contains `addr`.
     pub fn line_writes(&self, addr: u64) -> u64 {
-        self.lines.get(addr >> self.line_shift).into()
+        self.lines.get(addr >> self.line_shift)
     }
 
     /// Line writes of the row that contains `addr`.
     pub fn row_writes(&self, addr: u64) -> u64 {
         let first = addr >> self.row_shift << (self.row_shift - self.line_shift);
         let lines = first..first + (1 << (self.row_shift - self.line_shift));
-        lines.map(|n| u64::from(self.lines.get(n))).sum()
+        lines.map(|n| self.lines.get(n)).sum()
     }
 
-    /// First byte and line writes of each row written, by address: a wear map.
-    pub fn rows(&self) -> impl Iterator<Item = Worst> + '_ {
-        let mut lines = self.lines.iter().peekable();
-        let shift = self.row_shift - self.line_shift;
-        std::iter::from_fn(move || {
-            let (n, c) = lines.next()?;
-            let mut writes = u64::from(c);
-            while let Some((_, c)) = lines.next_if(|l| l.0 >> shift == n >> shift) {
-                writes += u64::from(c);
-            }
-            Some(Worst {
-                addr: n >> shift << self.row_shift,
-                writes,
-            })
-        })
-    }
-
-    /// The wear by address, in at most [`MAP_BUCKETS`] parts of equal size, a
-    /// power of two.
-    pub fn map(&self) -> WearMap {
+    /// An empty map, in at most [`MAP_BUCKETS`] parts of equal size, a power
+    /// of two.
+    fn empty_map(&self) -> WearMap {
         let bucket_bytes = self
             .capacity
             .div_ceil(MAP_BUCKETS)
             .next_power_of_two()
             .max(self.params.line_bytes);
         let n = self.capacity.div_ceil(bucket_bytes) as usize;
-        let mut map = WearMap {
+        WearMap {
             bucket_bytes,
             max: vec![0; n],
             sum: vec![0; n],
-        };
-        for (line, c) in self.lines.iter() {
-            let i = ((line << self.line_shift) / bucket_bytes) as usize;
-            let c = u64::from(c);
-            map.max[i] = map.max[i].max(c);
-            map.sum[i] += c;
         }
-        map
     }
 
     /// Forgets all writes; the interval starts anew at `at`.
     pub fn reset(&mut self, at: Ps) {
-        self.lines = Paged::new(self.capacity >> self.line_shift);
+        self.lines = Counters::new(self.capacity >> self.line_shift);
         self.writes = 0;
         self.from = at;
     }
@@ -457,41 +409,50 @@ impl Wear {
     pub fn report(&self, at: Ps) -> WearReport {
         let elapsed = at.saturating_sub(self.from);
         let e = &self.params.endurance;
-        let mut worst = Worst::default();
-        let mut by = Vec::new();
+        let at_least = e.least();
+        let (mut worst, mut worst_row) = (Worst::default(), Worst::default());
+        let mut row = Worst::default();
+        let mut rows_written = 0;
+        let mut by = [0u64; 64];
+        let mut map = self.empty_map();
+        let (row_shift, map_shift) = (self.row_shift, map.bucket_bytes.trailing_zeros());
         let (mut written, mut failed) = (0, 0);
         // Smallest endurance per write as a fraction, compared without rounding.
-        let mut least: Option<(u64, u64)> = None;
-        for (n, c) in self.lines.iter() {
-            let c = u64::from(c);
+        let mut least = (u64::MAX, 0u64);
+        let less = |a: (u64, u64), b: (u64, u64)| {
+            u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
+        };
+        self.lines.for_each(|n, c| {
+            let addr = n << self.line_shift;
             written += 1;
             if c > worst.writes {
-                worst = Worst {
-                    addr: n << self.line_shift,
-                    writes: c,
+                worst = Worst { addr, writes: c };
+            }
+            by[c.ilog2() as usize] += 1;
+            let i = (addr >> map_shift) as usize;
+            map.max[i] = map.max[i].max(c);
+            map.sum[i] += c;
+            if addr >> row_shift != row.addr >> row_shift || row.writes == 0 {
+                rows_written += 1;
+                row = Worst {
+                    addr: addr >> row_shift << row_shift,
+                    writes: 0,
                 };
             }
-            let i = c.ilog2() as usize;
-            if by.len() <= i {
-                by.resize(i + 1, 0);
+            row.writes += c;
+            if row.writes > worst_row.writes {
+                worst_row = row;
             }
-            by[i] += 1;
-            let bears = e.of_line(n);
-            failed += u64::from(c > bears);
-            if least.is_none_or(|(b, w)| {
-                u128::from(bears) * u128::from(w) < u128::from(b) * u128::from(c)
-            }) {
-                least = Some((bears, c));
+            // Most lines cannot fail first, whatever their draw.
+            if less((at_least, c), least) || c > at_least {
+                let bears = e.of_line(n);
+                failed += u64::from(c > bears);
+                if less((bears, c), least) {
+                    least = (bears, c);
+                }
             }
-        }
-        let mut worst_row = Worst::default();
-        let mut rows_written = 0;
-        for r in self.rows() {
-            rows_written += 1;
-            if r.writes > worst_row.writes {
-                worst_row = r;
-            }
-        }
+        });
+        let octaves = by.iter().rposition(|n| *n > 0).map_or(0, |i| i + 1);
         let lines = self.capacity >> self.line_shift;
         let step = lines.div_ceil(4096);
         let (sum, n) = (0..lines)
@@ -509,12 +470,11 @@ impl Wear {
             rows_written,
             worst_line: worst,
             worst_row,
-            map: self.map(),
-            lines_by_writes: by,
+            map,
+            lines_by_writes: by[..octaves].to_vec(),
             lines_failed: failed,
-            lifetime_s: least
-                .filter(|_| elapsed > Ps::ZERO)
-                .map(|(b, w)| elapsed.as_s() * b as f64 / w as f64),
+            lifetime_s: (least.1 > 0 && elapsed > Ps::ZERO)
+                .then(|| elapsed.as_s() * least.0 as f64 / least.1 as f64),
             lifetime_levelled_s: levelled.filter(|_| elapsed > Ps::ZERO),
         }
     }
@@ -581,7 +541,7 @@ mod tests {
             for a in [0, 0, 64, capacity - 1, capacity / 2] {
                 w.write(a).unwrap();
             }
-            let m = w.map();
+            let m = w.report(Ps(1)).map;
             assert!((256..=MAP_BUCKETS as usize).contains(&m.max.len()), "{m:?}");
             assert_eq!(m.max.len(), m.sum.len());
             assert!(m.bucket_bytes * m.max.len() as u64 >= capacity);
@@ -598,10 +558,7 @@ mod tests {
             w.write(i % 64 * 64).unwrap();
             w.write((1 << 40) + i % 6400 * 64).unwrap();
         }
-        let pages = w.lines.directories.iter().flatten();
-        let pages: usize = pages.map(|d| d.iter().flatten().count()).sum();
-        assert_eq!(pages, 1 + 100);
-        assert_eq!(w.lines.directories.iter().flatten().count(), 2);
+        assert_eq!(w.lines.in_use(), (1 + 100, 2));
     }
 
     #[test]
@@ -671,8 +628,17 @@ mod tests {
     proptest! {
         /// Against a map that remembers everything.
         #[test]
-        fn equals_a_plain_count(addrs in prop::collection::vec(0u64..1 << 14, 1..400), seed: u64) {
-            let e = Endurance::Normal { mean: 1000, deviation_percent: 30, seed };
+        fn equals_a_plain_count(
+            addrs in prop::collection::vec(0u64..1 << 14, 1..400),
+            seed: u64,
+            centre in prop::sample::select(vec![1, 2, 1000, 1 << 40]),
+            spread in 0u32..=100,
+            log: bool,
+        ) {
+            let e = match log {
+                false => Endurance::Normal { mean: centre, deviation_percent: spread, seed },
+                true => Endurance::LogNormal { median: centre, sigma_percent: 5 * spread, seed },
+            };
             let mut w = Wear::new(1 << 14, params(e)).unwrap();
             let mut plain = std::collections::BTreeMap::new();
             for a in &addrs {
@@ -680,15 +646,17 @@ mod tests {
                 *plain.entry(a / 64).or_insert(0u64) += 1;
             }
             let r = w.report(Ps::from_ns(1000));
+            let failed = plain.iter().filter(|(l, c)| e.of_line(**l) < **c).count();
+            prop_assert_eq!(r.lines_failed, failed as u64);
+            plain.keys().for_each(|l| assert!(e.of_line(*l) >= e.least()));
             prop_assert_eq!(r.writes, addrs.len() as u64);
             prop_assert_eq!(r.lines_written, plain.len() as u64);
             prop_assert_eq!(r.worst_line.writes, *plain.values().max().unwrap());
-            prop_assert_eq!(w.rows().map(|r| r.writes).sum::<u64>(), r.writes);
             let mut rows = std::collections::BTreeMap::new();
             addrs.iter().for_each(|a| *rows.entry(a / 1024 * 1024).or_insert(0u64) += 1);
-            let seen: std::collections::BTreeMap<_, _> =
-                w.rows().map(|r| (r.addr, r.writes)).collect();
-            prop_assert_eq!(&seen, &rows);
+            prop_assert_eq!(r.rows_written, rows.len() as u64);
+            let most = rows.iter().rev().max_by_key(|r| r.1).unwrap();
+            prop_assert_eq!(r.worst_row, Worst { addr: *most.0, writes: *most.1 });
             for (a, n) in rows {
                 prop_assert_eq!(w.row_writes(a + 5), n);
             }
