@@ -214,35 +214,43 @@ impl Node {
     }
 
     /// An error about the values of this table together: in the place of those
-    /// that were set for this run, if it is about them.
+    /// that were set for this run or given in a file, if it is about them.
     pub fn wrong_together(&self, key: &str, problem: impl Into<String>) -> Error {
         let problem = problem.into();
-        let (mut set, mut file) = (Vec::new(), false);
+        let (mut set, mut file) = (Vec::new(), Vec::new());
         self.leaves("", &mut |name, n| match n.origin {
-            Origin::Set => set.push((name.to_owned(), n.place.file.clone())),
-            o => file |= o == Origin::File,
+            Origin::Set => set.push((name.to_owned(), n.place.clone())),
+            Origin::File => file.push((name.to_owned(), n.place.clone())),
+            _ => {}
         });
-        let named = |s: &(String, String)| {
-            let last = s.0.rsplit('.').next().unwrap_or(&s.0);
+        let named = |s: &(String, Place)| {
             problem
                 .split(|c: char| !c.is_alphanumeric() && c != '_')
-                .any(|word| word == last)
+                .any(|word| word == s.0)
         };
         // Presets are right by themselves, files need not be.
-        match set.iter().any(named) {
-            true => set.retain(named),
-            false if file => set.clear(),
-            false => {}
+        match (set.iter().any(named), file.iter().any(named)) {
+            (true, _) => set.retain(named),
+            (false, true) => {
+                set.clear();
+                file.retain(named);
+            }
+            (false, false) if !file.is_empty() => {
+                set.clear();
+                file.clear();
+            }
+            _ => {}
         }
-        let mut places: Vec<String> = set.into_iter().map(|s| s.1).collect();
-        places.dedup();
-        let mut place = self.place.clone();
-        if !places.is_empty() {
-            place = Place {
-                file: places.join(", "),
+        let mut settings: Vec<String> = set.into_iter().map(|s| s.1.file).collect();
+        settings.dedup();
+        let place = match (settings.is_empty(), file.into_iter().next()) {
+            (false, _) => Place {
+                file: settings.join(", "),
                 at: None,
-            };
-        }
+            },
+            (true, Some(first)) => first.1,
+            (true, None) => self.place.clone(),
+        };
         Error::Invalid {
             place,
             key: key.to_owned(),

@@ -410,7 +410,7 @@ fn settings_are_blamed_as_they_were_given() {
     refused(
         file,
         &["controller.order=age_first"],
-        &["my.toml:2:", "write_low"],
+        &["my.toml:3:", "write_low"],
     );
 }
 
