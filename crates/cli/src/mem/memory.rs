@@ -97,13 +97,16 @@ struct Inverse {
     capacity: u64,
 }
 
-/// Bits of each level in a packed place.
-const LEVEL_BITS: u32 = 21;
+/// Bits of each level in a packed place: channel to bank, row, column.
+const LEVEL_BITS: [u32; 6] = [16, 16, 16, 16, 32, 32];
 
 fn pack(place: [u64; 6]) -> Option<u128> {
-    place.iter().try_fold(0u128, |all, &v| {
-        (v >> LEVEL_BITS == 0).then_some(all << LEVEL_BITS | u128::from(v))
-    })
+    place
+        .iter()
+        .zip(LEVEL_BITS)
+        .try_fold(0u128, |all, (&v, bits)| {
+            (v >> bits == 0).then_some(all << bits | u128::from(v))
+        })
 }
 
 impl Inverse {
