@@ -8,7 +8,7 @@ mod common;
 use common::*;
 use nagori_isa::{encode, Inst, Op, OPS};
 use nagori_platform::control;
-use nagori_platform::machine::{Machine, Stop};
+use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 use nagori_platform::map;
 
 const BASE: u64 = map::MEMORY;
@@ -103,6 +103,14 @@ fn machine(rng: &mut Rng, word: &mut dyn FnMut(&mut Rng) -> u32) -> Machine {
     ];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let mut m = build(&describe("small", &settings), rng.one_in(2));
+    if rng.one_in(2) {
+        let options = TranslatorOptions {
+            threshold: rng.below(3) as u8,
+            ..TranslatorOptions::default()
+        };
+        m.set_engine(Engine::Translator(options))
+            .expect("memory for code");
+    }
     let ram = m.ram().clone();
     for k in 0..CODE_WORDS {
         let w = word(rng);
