@@ -228,7 +228,8 @@ impl CodeCache {
     }
 }
 
-fn ends_block(op: Op) -> bool {
+/// Whether an instruction is the last of its block.
+pub fn ends_block(op: Op) -> bool {
     use Op::*;
     matches!(
         op,
@@ -543,7 +544,7 @@ impl Hart {
 }
 
 /// Cycles that a block waits for what is pending before it, and what is pending then.
-pub(crate) fn stall(ops: &[PreOp], pending: Pending) -> (u32, Pending) {
+pub fn stall(ops: &[PreOp], pending: Pending) -> (u32, Pending) {
     let mut stall = 0u32;
     let mut rest = 0;
     for (reg, left) in pending_pairs(pending) {

@@ -6,10 +6,14 @@
 //! instruction ([`Hart::exec_op`]), the rest of a block ([`Ran::Rest`]) or all
 //! of it ([`Ran::Cold`]). Cycles and counters are the interpreter's in every case.
 
+pub use crate::block::{ends_block, stall};
 use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
+pub use crate::exec::is_link;
 use crate::hart::Hart;
+pub use crate::mem::block_shift;
 use crate::mmu::RunPoint;
 use crate::pipeline::{pending_pairs, Pending};
+pub use crate::predict::bucket;
 use crate::run::End;
 use crate::trap::Trap;
 use crate::world::World;
@@ -100,7 +104,7 @@ pub struct Area {
     pub fetch_slots: u64,
     /// What the page contributes to the hash of a pc in the branch predictor.
     pub page_hash: u64,
-    /// Identity of the fetch context in bits 39 to 63.
+    /// Identity of the fetch context.
     pub context: u64,
     /// Host address of the table from program counter to code.
     pub jumps: u64,
@@ -140,9 +144,8 @@ pub struct Area {
 
 /// Distances of fields from the start of a [`Hart`], in bytes.
 pub mod layout {
-    use crate::csr::Csrs;
     use crate::filter::{Filter, FilterEntry};
-    use crate::hart::{Hart, HartStats};
+    use crate::hart::Hart;
     use crate::predict::{BtbEntry, Bucket, Predictor, Return};
     use crate::tlb::Tlb;
     use std::mem::{offset_of, size_of};
@@ -199,18 +202,12 @@ pub mod layout {
     pub const RETURN_CYCLE: usize = offset_of!(Return, cycle);
     /// Bytes of a return address.
     pub const RETURN: usize = size_of::<Return>();
-    /// Mispredicted branches.
-    pub const MISPREDICTS: usize = offset_of!(Hart, stats) + offset_of!(HartStats, mispredicts);
-    /// Floating-point flags, a byte.
-    pub const FFLAGS: usize = offset_of!(Hart, csr) + offset_of!(Csrs, fflags);
     /// The engine's room.
     pub const AREA: usize = offset_of!(Hart, area);
     /// In an entry of the branch target buffer: its pc.
     pub const BTB_PC: usize = offset_of!(BtbEntry, pc);
     /// In an entry of the branch target buffer: where it leads.
     pub const BTB_TARGET: usize = offset_of!(BtbEntry, target);
-    /// Bytes of such an entry.
-    pub const BTB_ENTRY: usize = size_of::<BtbEntry>();
     /// In a bucket of its hash table: the entry to look at first, a byte.
     pub const BUCKET_LAST: usize = offset_of!(Bucket, last);
     /// Bytes of a bucket.
@@ -237,7 +234,7 @@ impl Hart {
         a.page = page;
         a.page_key = page | (self.privilege as u64) << 3;
         a.fetch_slots = fetch_slots(page);
-        a.page_hash = crate::predict::bucket(page) as u64;
+        a.page_hash = bucket(page) as u64;
     }
 
     /// Sets what may have moved since code was left.
@@ -404,11 +401,6 @@ impl Hart {
         let o = self.predict_indirect(pc, target, op);
         self.predicted(o);
     }
-}
-
-/// Cycles that a block waits for what is pending before it, and what is pending then.
-pub fn stall(ops: &[PreOp], pending: Pending) -> (u32, Pending) {
-    crate::block::stall(ops, pending)
 }
 
 /// Cycles until the last of the pending results.

@@ -626,6 +626,6 @@ impl Hart {
 }
 
 /// x1 and x5 hold return addresses by convention.
-fn is_link(r: u8) -> bool {
+pub fn is_link(r: u8) -> bool {
     r == 1 || r == 5
 }

@@ -12,7 +12,7 @@ use crate::world::{LineKind, Requester, World};
 
 /// Bits of an address inside a filter block: a line in timed mode, a page otherwise.
 #[inline(always)]
-pub(crate) const fn block_shift(timed: bool) -> u32 {
+pub const fn block_shift(timed: bool) -> u32 {
     if timed {
         6
     } else {

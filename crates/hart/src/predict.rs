@@ -60,7 +60,7 @@ pub(crate) const RETURNS: usize = 64;
 const BUCKETS: usize = 256;
 
 /// Hash of a pc: its bits 1 to 8 against bits 9 to 16.
-pub(crate) fn bucket(pc: u64) -> usize {
+pub fn bucket(pc: u64) -> usize {
     ((pc >> 1) ^ (pc >> 9)) as usize & (BUCKETS - 1)
 }
 

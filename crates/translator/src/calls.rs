@@ -5,7 +5,6 @@
 //! [`Translator::enter`](crate::translator::Translator::enter) put them. The code calls them only
 //! while that call is active.
 
-use nagori_hart::engine::Area;
 use nagori_hart::world::World;
 use nagori_hart::{Block, CodeCache, End, Hart};
 use nagori_isa::Op;
@@ -61,33 +60,53 @@ impl Calls {
             miss: address(miss::<W, TIMED>),
             line: address(line::<W>),
             pending: address(pending::<W>),
-            branch: address(branch),
+            branch: address(branch::<W>),
         }
     }
 }
 
-/// The code cache that `enter` was given.
-///
-/// # Safety
-/// Only inside a call from translated code.
-unsafe fn code<'a>(a: &Area) -> &'a CodeCache {
-    // SAFETY: `enter` put the address of its exclusive borrow there, which
-    // outlives the call; the code cache is not changed while code runs.
-    unsafe { &*(std::ptr::with_exposed_provenance::<CodeCache>(a.code as usize)) }
+/// Where a call comes from, with all that it may use.
+struct Site<'a, W> {
+    h: &'a mut Hart,
+    w: &'a mut W,
+    code: &'a CodeCache,
+    id: u32,
+    /// Index of the instruction, or [`START`].
+    i: usize,
+    b: &'a Block,
+    /// Address of the block's first instruction.
+    pc: u64,
 }
 
-/// The world that `enter` was given.
-///
 /// # Safety
-/// Only inside a call from translated code, with the type of `enter`.
-unsafe fn world<'a, W>(a: &Area) -> &'a mut W {
-    // SAFETY: as for `code`; nobody else uses the world meanwhile.
-    unsafe { &mut *(std::ptr::with_exposed_provenance_mut::<W>(a.world as usize)) }
-}
-
-/// Address of a block's first instruction.
-fn start(hart: &Hart, b: &Block) -> u64 {
-    hart.area().page + b.offset as u64
+/// Only inside a call from translated code, with its arguments and the world's type of `enter`.
+#[inline(always)]
+unsafe fn site<'a, W>(hart: *mut Hart, info: u64) -> Site<'a, W> {
+    // SAFETY: translated code passes the hart that `enter` borrowed and does not touch
+    // it until the call returns.
+    let h = unsafe { &mut *hart };
+    let a = h.area();
+    // SAFETY: `enter` put the addresses of its exclusive borrows there, which outlive
+    // the call. Nobody else uses the world meanwhile, and the code cache is not
+    // changed while code runs.
+    let (w, code) = unsafe {
+        (
+            &mut *std::ptr::with_exposed_provenance_mut::<W>(a.world as usize),
+            &*std::ptr::with_exposed_provenance::<CodeCache>(a.code as usize),
+        )
+    };
+    let (id, i) = place(info);
+    let b = code.block(id);
+    let pc = a.page + b.offset as u64;
+    Site {
+        h,
+        w,
+        code,
+        id,
+        i,
+        b,
+        pc,
+    }
 }
 
 /// Exceptions of the host's unit in the places of fflags.
@@ -133,17 +152,11 @@ unsafe extern "sysv64" fn op<W: World, const TIMED: bool>(
     info: u64,
     _: u64,
 ) -> u64 {
-    // SAFETY: translated code passes the hart that `enter` borrowed and does not touch
-    // it until the call returns.
-    let h = unsafe { &mut *hart };
     // SAFETY: this is such a call.
-    let (w, code) = unsafe { (world::<W>(h.area()), code(h.area())) };
-    sync::<TIMED>(h);
-    let (id, i) = place(info);
-    let b = code.block(id);
-    let pc = start(h, b);
-    let end = h.exec_op::<W, TIMED>(w, code, b, i, pc);
-    finish(h, end, info)
+    let s = unsafe { site::<W>(hart, info) };
+    sync::<TIMED>(s.h);
+    let end = s.h.exec_op::<W, TIMED>(s.w, s.code, s.b, s.i, s.pc);
+    finish(s.h, end, info)
 }
 
 /// Executes a load or store that the filter did not let pass. Not 0: leave.
@@ -152,16 +165,12 @@ unsafe extern "sysv64" fn miss<W: World, const TIMED: bool>(
     info: u64,
     _: u64,
 ) -> u64 {
-    // SAFETY: as in `op`.
-    let h = unsafe { &mut *hart };
-    // SAFETY: as in `op`.
-    let (w, code) = unsafe { (world::<W>(h.area()), code(h.area())) };
-    sync::<TIMED>(h);
-    let (id, i) = place(info);
-    let b = code.block(id);
-    let pc = start(h, b);
-    let end = h.exec_miss::<W, TIMED>(w, &code.ops(b)[i], i, pc);
-    finish(h, end, info)
+    // SAFETY: this is such a call.
+    let s = unsafe { site::<W>(hart, info) };
+    sync::<TIMED>(s.h);
+    let p = &s.code.ops(s.b)[s.i];
+    let end = s.h.exec_miss::<W, TIMED>(s.w, p, s.i, s.pc);
+    finish(s.h, end, info)
 }
 
 /// What an instruction's end means for the code that called for it.
@@ -181,60 +190,50 @@ fn finish(h: &mut Hart, end: End, info: u64) -> u64 {
 
 /// Fetches the line of an instruction, or of a block's start. Not 0: leave.
 unsafe extern "sysv64" fn line<W: World>(hart: *mut Hart, info: u64, _: u64) -> u64 {
-    // SAFETY: as in `op`.
-    let h = unsafe { &mut *hart };
-    // SAFETY: as in `op`.
-    let (w, code) = unsafe { (world::<W>(h.area()), code(h.area())) };
-    sync::<true>(h);
-    let (id, i) = place(info);
-    let b = code.block(id);
-    let pc = start(h, b);
-    let (first, i) = (i == START, if i == START { 0 } else { i });
-    let fetched = h.fetch_op(w, &code.ops(b)[i], first, pc);
-    after(h);
+    // SAFETY: this is such a call.
+    let mut s = unsafe { site::<W>(hart, info) };
+    sync::<true>(s.h);
+    fetch(&mut s)
+}
+
+/// Fetches the line of a site. Not 0: leave.
+#[inline(always)]
+fn fetch<W: World>(s: &mut Site<'_, W>) -> u64 {
+    let first = s.i == START;
+    let i = if first { 0 } else { s.i };
+    let fetched = s.h.fetch_op(s.w, &s.code.ops(s.b)[i], first, s.pc);
+    after(s.h);
     match fetched {
         Ok(()) => 0,
-        Err(t) => trap(h, (id as u64) << 8 | i as u64, t.cause, t.tval),
+        Err(t) => trap(s.h, (s.id as u64) << 8 | i as u64, t.cause, t.tval),
     }
 }
 
 /// Waits for results that the block needs. Not 0: leave.
 unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) -> u64 {
-    // SAFETY: as in `op`.
-    let h = unsafe { &mut *hart };
-    // SAFETY: as in `op`.
-    let (w, code) = unsafe { (world::<W>(h.area()), code(h.area())) };
-    sync::<true>(h);
-    let (id, _) = place(info);
-    let b = code.block(id);
-    if h.await_results(code, b) {
+    // SAFETY: this is such a call.
+    let mut s = unsafe { site::<W>(hart, info) };
+    sync::<true>(s.h);
+    if s.h.await_results(s.code, s.b) {
         return 0;
     }
     // Older results outlast the block: the interpreter keeps their books.
-    let pc = start(h, b);
-    let fetched = h.fetch_op(w, &code.ops(b)[0], true, pc);
-    after(h);
-    match fetched {
-        Ok(()) => {
-            let a = h.area_mut();
-            (a.exit, a.info) = (exit::REST, (id as u64) << 8);
-            1
-        }
-        Err(t) => trap(h, (id as u64) << 8, t.cause, t.tval),
+    if fetch(&mut s) == 0 {
+        let a = s.h.area_mut();
+        (a.exit, a.info) = (exit::REST, (s.id as u64) << 8);
     }
+    1
 }
 
 /// Resolves the branch or jump `info`; `arg` is whether it is taken, or its target.
 /// The cycles that it costs.
-unsafe extern "sysv64" fn branch(hart: *mut Hart, info: u64, arg: u64) -> u64 {
-    // SAFETY: as in `op`.
-    let h = unsafe { &mut *hart };
-    // SAFETY: as in `op`.
-    let code = unsafe { code(h.area()) };
-    let (id, i) = place(info);
-    let b = code.block(id);
+unsafe extern "sysv64" fn branch<W: World>(hart: *mut Hart, info: u64, arg: u64) -> u64 {
+    // SAFETY: this is such a call.
+    let Site {
+        h, code, b, i, pc, ..
+    } = unsafe { site::<W>(hart, info) };
     let p = &code.ops(b)[i];
-    let pc = start(h, b) + p.off as u64;
+    let pc = pc + p.off as u64;
     let before = h.cycle;
     match p.op {
         Op::Jal => h.resolve_jump(pc, p),

@@ -5,7 +5,7 @@ use crate::calls::{exit, Calls, NO_LINK, SYSTEM};
 use crate::regs::*;
 use crate::Error;
 use dynasmrt::x64::X64Relocation;
-use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
+use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi, VecAssembler};
 use nagori_hart::engine::layout;
 
 pub(crate) type Asm = VecAssembler<X64Relocation>;
@@ -129,6 +129,21 @@ fn save_fp(a: &mut Asm) {
     );
 }
 
+/// Leaves `rdx` = the entry of pc `rax` in the table of jumps, or goes to `miss`. Keeps `rax`.
+pub(crate) fn find_jump(a: &mut Asm, miss: DynamicLabel) {
+    dynasm!(a; .arch x64
+        ; mov edx, eax
+        ; and edx, ((JUMP_ENTRIES - 1) * 2) as i32
+        ; shl edx, 4
+        ; add rdx, [rbp + JUMPS]
+        ; cmp rax, [rdx]
+        ; jne =>miss
+        ; mov rcx, [rbp + CONTEXT]
+        ; cmp rcx, [rdx + 8]
+        ; jne =>miss
+    );
+}
+
 /// Masks that `touch` applies to the pseudo-LRU bits of a set of ways: and, or.
 fn plru_masks(ways: u32) -> Vec<(u64, u64)> {
     (0..ways)
@@ -155,6 +170,7 @@ pub(crate) fn write(
         };
     }
     let l_leave = a.new_dynamic_label();
+    let l_indirect = a.new_dynamic_label();
     let l_synced = a.new_dynamic_label();
 
     here!(enter);
@@ -192,6 +208,7 @@ pub(crate) fn write(
     );
     here!(leave_indirect);
     dynasm!(a; .arch x64
+        ; =>l_indirect
         ; mov [rbp + PC], rax
         ; mov eax, NO_LINK as i32
         ; mov [rbp + LINK], rax
@@ -253,18 +270,9 @@ pub(crate) fn write(
     );
 
     here!(dispatch);
-    let miss = a.new_dynamic_label();
     let other_page = a.new_dynamic_label();
+    find_jump(&mut a, l_indirect);
     dynasm!(a; .arch x64
-        ; mov edx, eax
-        ; and edx, ((JUMP_ENTRIES - 1) * 2) as i32
-        ; shl edx, 4
-        ; add rdx, [rbp + JUMPS]
-        ; cmp rax, [rdx]
-        ; jne =>miss
-        ; mov rcx, [rbp + CONTEXT]
-        ; cmp rcx, [rdx + 8]
-        ; jne =>miss
         ; and rax, -4096
         ; cmp rax, [rbp + PAGE]
         ; jne =>other_page
@@ -283,11 +291,6 @@ pub(crate) fn write(
         ; and eax, SLOT_MASK
         ; mov [rbp + FETCH_SLOTS], rax
         ; jmp QWORD [rdx + 16]
-        ; =>miss
-        ; mov [rbp + PC], rax
-        ; mov eax, NO_LINK as i32
-        ; mov [rbp + LINK], rax
-        ; jmp =>l_leave
     );
 
     here!(fp_start);

@@ -1,7 +1,7 @@
 //! Branches and jumps, with the predictor's books.
 
 use super::*;
-use crate::regs::*;
+use nagori_hart::engine::{bucket, is_link};
 
 impl Emitter<'_> {
     pub(super) fn branch(&mut self, i: usize, p: &PreOp) {
@@ -87,7 +87,7 @@ impl Emitter<'_> {
     /// Goes to `miss` unless the branch target buffer's first guess for the pc at an
     /// offset is right; else `rdx` = the entry's address. Keeps `rax`.
     fn btb(&mut self, at: i32, miss: DynamicLabel) {
-        let hash = (((at >> 1) ^ (at >> 9)) & 0xff) * layout::BUCKET as i32;
+        let hash = (bucket(at as u64) * layout::BUCKET) as i32;
         // The page's part of the hash is scaled when it is used.
         let scale = layout::BUCKET as i32;
         debug_assert_eq!(scale, 2);
@@ -221,8 +221,3 @@ impl Emitter<'_> {
 /// A return address is 16 bytes.
 const RETURN_SHIFT: i8 = 4;
 const _: () = assert!(layout::RETURN == 1 << RETURN_SHIFT);
-
-/// x1 and x5 hold return addresses by convention.
-fn is_link(r: u8) -> bool {
-    r == 1 || r == 5
-}

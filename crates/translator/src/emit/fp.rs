@@ -38,7 +38,8 @@ impl Emitter<'_> {
             ; je =>from
             ; =>back
         );
-        self.cold.push(Cold::FpStart { from, back });
+        let stub = self.s.stubs.fp_start;
+        self.cold.push(Cold::Call { stub, from, back });
         self.fp_started = true;
     }
 

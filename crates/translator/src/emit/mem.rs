@@ -2,10 +2,7 @@
 
 use super::*;
 use crate::stubs::SLOT_MASK;
-
-/// Bits of an address inside a filter block.
-const LINE_BITS: u8 = 6;
-const PAGE_BITS: u8 = 12;
+use nagori_hart::engine::block_shift;
 
 impl Emitter<'_> {
     /// Emits a load or store; false if it is none.
@@ -50,7 +47,7 @@ impl Emitter<'_> {
                 dynasm!(self.a; .arch x64; add rax, p.imm);
             }
         }
-        let bits = if self.timed { LINE_BITS } else { PAGE_BITS };
+        let bits = block_shift(self.timed);
         // A slot is 32 bytes.
         let shift = (bits - 5) as i8;
         let mask = -(1i32 << bits) | (size - 1);
@@ -79,7 +76,8 @@ impl Emitter<'_> {
             ; jne =>from
             ; =>back
         );
-        self.cold.push(Cold::Touch { from, back });
+        let stub = self.s.stubs.touch;
+        self.cold.push(Cold::Call { stub, from, back });
     }
 
     fn load_op(&mut self, i: usize, p: &PreOp, size: i32) {
@@ -123,7 +121,8 @@ impl Emitter<'_> {
             self.write(p.rd, d);
         }
         dynasm!(self.a; .arch x64; =>back);
-        self.cold(self.s.stubs.miss, miss, back, i);
+        let info = info(self.id, i);
+        self.cold_call(self.s.stubs.miss, miss, back, info);
     }
 
     fn store_op(&mut self, i: usize, p: &PreOp, size: i32) {
@@ -151,7 +150,8 @@ impl Emitter<'_> {
             _ => dynasm!(self.a; .arch x64; mov [r14 + rax], Rq(v)),
         }
         dynasm!(self.a; .arch x64; =>back);
-        self.cold(self.s.stubs.miss, miss, back, i);
+        let info = info(self.id, i);
+        self.cold_call(self.s.stubs.miss, miss, back, info);
     }
 
     /// Whether a load behind may run into this store, before another store.
@@ -165,18 +165,7 @@ impl Emitter<'_> {
 
     /// The interpreter executes the instruction instead.
     pub(super) fn cold_op(&mut self, from: DynamicLabel, back: DynamicLabel, i: usize) {
-        self.cold(self.s.stubs.op, from, back, i);
-    }
-
-    fn cold(&mut self, stub: usize, from: DynamicLabel, back: DynamicLabel, i: usize) {
         let info = info(self.id, i);
-        let fp = self.fp_started;
-        self.cold.push(Cold::Op {
-            stub,
-            from,
-            back,
-            info,
-            fp,
-        });
+        self.cold_call(self.s.stubs.op, from, back, info);
     }
 }

@@ -7,10 +7,10 @@ mod mem;
 
 use crate::calls::{info, START};
 use crate::regs::*;
-use crate::stubs::{Asm, Stubs};
+use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
-use nagori_hart::engine::layout;
+use nagori_hart::engine::{ends_block, layout};
 use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK};
 use nagori_isa::Op;
 
@@ -93,19 +93,6 @@ enum Cold {
         info: i32,
         fp: bool,
     },
-    /// Fetch the line of `info`; `fp` as above.
-    Line {
-        from: DynamicLabel,
-        back: DynamicLabel,
-        info: i32,
-        fp: bool,
-    },
-    /// Wait for results.
-    Pending {
-        from: DynamicLabel,
-        back: DynamicLabel,
-        info: i32,
-    },
     /// A branch that is not simply right.
     Branch {
         from: DynamicLabel,
@@ -115,13 +102,9 @@ enum Cold {
     },
     /// Leave the rest of the block to the interpreter.
     Rest { from: DynamicLabel, info: i32 },
-    /// Another DTLB entry than last time.
-    Touch {
-        from: DynamicLabel,
-        back: DynamicLabel,
-    },
-    /// Floating-point flags become the guest's.
-    FpStart {
+    /// Call `stub`, which needs to know nothing.
+    Call {
+        stub: usize,
         from: DynamicLabel,
         back: DynamicLabel,
     },
@@ -192,38 +175,10 @@ pub(crate) fn block<'a>(
         e.op(i, p);
         e.own(Some(i));
     }
-    if !ends(ops[ops.len() - 1].op) {
+    if !ends_block(ops[ops.len() - 1].op) {
         e.tail_to(b.offset as i64 + b.bytes as i64);
     }
     e.finish(fetch, body)
-}
-
-/// Whether an instruction writes its own end of the block.
-fn ends(op: Op) -> bool {
-    use Op::*;
-    matches!(
-        op,
-        Jal | Jalr
-            | Beq
-            | Bne
-            | Blt
-            | Bge
-            | Bltu
-            | Bgeu
-            | Ecall
-            | Ebreak
-            | FenceI
-            | Mret
-            | Sret
-            | Wfi
-            | SfenceVma
-            | Csrrw
-            | Csrrs
-            | Csrrc
-            | Csrrwi
-            | Csrrsi
-            | Csrrci
-    )
 }
 
 impl Emitter<'_> {
@@ -274,7 +229,7 @@ impl Emitter<'_> {
             ; =>back
         );
         let info = info(self.id, START);
-        self.cold.push(Cold::Pending { from, back, info });
+        self.cold_call(self.s.stubs.pending, from, back, info);
         let fetch = self.here();
         self.check_line(self.b.offset as i32 >> 6, info);
         (fetch, self.here())
@@ -306,8 +261,14 @@ impl Emitter<'_> {
             ; jne =>from
             ; =>back
         );
+        self.cold_call(self.s.stubs.line, from, back, info);
+    }
+
+    /// Out of the way, calls a stub for `info`.
+    fn cold_call(&mut self, stub: usize, from: DynamicLabel, back: DynamicLabel, info: i32) {
         let fp = self.fp_started;
-        self.cold.push(Cold::Line {
+        self.cold.push(Cold::Op {
+            stub,
             from,
             back,
             info,
@@ -336,7 +297,7 @@ impl Emitter<'_> {
             Beq | Bne | Blt | Bge | Bltu | Bgeu => self.branch(i, p),
             Jal => self.jal(i, p),
             Jalr => self.jalr(i, p),
-            _ if ends(p.op) => {
+            _ if ends_block(p.op) => {
                 self.call_op(i);
                 self.leave();
             }
@@ -412,19 +373,13 @@ impl Emitter<'_> {
     fn tail_indirect(&mut self) {
         self.count();
         let cost = self.b.cost as i32;
-        let entries = ((crate::stubs::JUMP_ENTRIES - 1) * 2) as i32;
+        let out = self.label();
         dynasm!(self.a; .arch x64
             ; add r15, cost
-            ; jns >out
-            ; mov edx, eax
-            ; and edx, entries
-            ; shl edx, 4
-            ; add rdx, [rbp + JUMPS]
-            ; cmp rax, [rdx]
-            ; jne >out
-            ; mov rcx, [rbp + CONTEXT]
-            ; cmp rcx, [rdx + 8]
-            ; jne >out
+            ; jns =>out
+        );
+        find_jump(&mut self.a, out);
+        dynasm!(self.a; .arch x64
             ; mov rcx, rax
             ; and rcx, -4096
             ; cmp rcx, [rbp + PAGE]
@@ -432,7 +387,7 @@ impl Emitter<'_> {
             ; jmp QWORD [rdx + 16]
             ; far:
             ; jmp extern self.stub(self.s.stubs.dispatch)
-            ; out:
+            ; =>out
             ; jmp extern self.stub(self.s.stubs.leave_indirect)
         );
     }
@@ -499,26 +454,6 @@ impl Emitter<'_> {
                     self.restart_fp(fp);
                     dynasm!(self.a; .arch x64; jmp =>back);
                 }
-                Cold::Line {
-                    from,
-                    back,
-                    info,
-                    fp,
-                } => {
-                    dynasm!(self.a; .arch x64
-                        ; =>from
-                        ; mov edx, info
-                        ; call extern self.stub(self.s.stubs.line)
-                    );
-                    self.restart_fp(fp);
-                    dynasm!(self.a; .arch x64; jmp =>back);
-                }
-                Cold::Pending { from, back, info } => dynasm!(self.a; .arch x64
-                    ; =>from
-                    ; mov edx, info
-                    ; call extern self.stub(self.s.stubs.pending)
-                    ; jmp =>back
-                ),
                 Cold::Branch {
                     from,
                     back,
@@ -536,14 +471,9 @@ impl Emitter<'_> {
                     ; mov edx, info
                     ; jmp extern self.stub(self.s.stubs.leave_rest)
                 ),
-                Cold::Touch { from, back } => dynasm!(self.a; .arch x64
+                Cold::Call { stub, from, back } => dynasm!(self.a; .arch x64
                     ; =>from
-                    ; call extern self.stub(self.s.stubs.touch)
-                    ; jmp =>back
-                ),
-                Cold::FpStart { from, back } => dynasm!(self.a; .arch x64
-                    ; =>from
-                    ; call extern self.stub(self.s.stubs.fp_start)
+                    ; call extern self.stub(stub)
                     ; jmp =>back
                 ),
                 Cold::Nan {
