@@ -1,16 +1,14 @@
 //! The guest's console in the host's terminal, or in pipes.
 
 use crate::output::Messages;
-use crate::signals::Signals;
 use anyhow::Context;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, FileType};
 use rustix::io::Errno;
 use rustix::termios::{isatty, tcgetattr, tcsetattr, OptionalActions, Termios};
 use std::io::{stderr, stdin, stdout, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// First key of commands to the console: Ctrl-A.
 const ESCAPE: u8 = 1;
@@ -126,8 +124,12 @@ pub trait Port {
     fn interactive(&self) -> bool;
     /// Whether input can still come.
     fn is_open(&self) -> bool;
-    /// Input that there is, or comes within a time (`None`: any time) unless a signal comes.
-    fn events(&mut self, wait: Option<Duration>) -> anyhow::Result<Vec<Event>>;
+    /// What becomes readable when input comes.
+    fn source(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// Input that there is.
+    fn events(&mut self) -> anyhow::Result<Vec<Event>>;
     /// Takes what the guest printed.
     fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
     /// Tells the user something in between.
@@ -148,21 +150,16 @@ pub struct Options {
 }
 
 /// The console.
-pub struct Console<'a> {
-    signals: &'a Signals,
+pub struct Console {
     input: Input,
     keys: Keys,
     raw: Option<RawMode>,
     at_line_start: bool,
 }
 
-impl<'a> Console<'a> {
+impl Console {
     /// Opens the console on stdin and stdout.
-    pub fn open(
-        options: Options,
-        signals: &'a Signals,
-        messages: &Messages,
-    ) -> anyhow::Result<Self> {
+    pub fn open(options: Options, messages: &Messages) -> anyhow::Result<Self> {
         let interactive = options.interactive && isatty(stdin()) && isatty(stdout());
         let raw = match interactive {
             true => {
@@ -179,7 +176,6 @@ impl<'a> Console<'a> {
             Err(_) => Input::Closed,
         };
         Ok(Console {
-            signals,
             input,
             keys: Keys::default(),
             raw,
@@ -197,7 +193,7 @@ impl<'a> Console<'a> {
     }
 }
 
-impl Port for Console<'_> {
+impl Port for Console {
     fn interactive(&self) -> bool {
         self.raw.is_some()
     }
@@ -206,24 +202,21 @@ impl Port for Console<'_> {
         self.input != Input::Closed
     }
 
-    fn events(&mut self, wait: Option<Duration>) -> anyhow::Result<Vec<Event>> {
-        if self.input == Input::Closed && wait == Some(Duration::ZERO) {
+    fn source(&self) -> Option<BorrowedFd<'_>> {
+        // Borrowed as long as the process lives: the standard library never closes it.
+        (self.input != Input::Closed).then(rustix::stdio::stdin)
+    }
+
+    fn events(&mut self) -> anyhow::Result<Vec<Event>> {
+        if self.input == Input::Closed {
             return Ok(Vec::new());
         }
         let source = stdin();
-        let wake = PollFd::from_borrowed_fd(self.signals.wake(), PollFlags::IN);
-        let mut fds = vec![wake];
-        if self.input != Input::Closed {
-            fds.push(PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN));
-        }
-        let timeout = wait.and_then(|w| Timespec::try_from(w).ok());
-        match poll(&mut fds, timeout.as_ref()) {
+        let mut fds = [PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN)];
+        match poll(&mut fds, Some(&Timespec::default())) {
             Err(Errno::INTR) | Ok(0) => return Ok(Vec::new()),
             Err(e) => return Err(e).context("cannot wait for input"),
             Ok(_) => {}
-        }
-        if fds.get(1).is_none_or(|f| f.revents().is_empty()) {
-            return Ok(Vec::new());
         }
         let mut buffer = [0; 4096];
         let n = match rustix::io::read(&source, &mut buffer) {

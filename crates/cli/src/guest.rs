@@ -1,35 +1,21 @@
 //! Runs a machine that has been loaded, with its console, to its end.
 
 use crate::args::{EngineKind, MachineArgs, RunArgs, StatsFormat};
-use crate::console::{self, Console, Event, Port};
+use crate::console::{self, Console, Port};
+use crate::drive::{self, BoxedService, Terminal};
 use crate::host::Host;
 use crate::output::{self, Exit, Messages};
 use crate::perfmap;
 use crate::signals::Signals;
 use crate::tables;
 use crate::trace::{Tracer, Watch};
-use anyhow::{bail, Context};
-use nagori_platform::clock::Ps;
+use anyhow::Context;
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::devices::uart::Uart;
 use nagori_platform::loader::{Plan, Symbols};
-use nagori_platform::machine::{Engine, Machine, Quiet, Report, Stop, TranslatorOptions};
+use nagori_platform::machine::{Engine, Machine, Quiet, Report, TranslatorOptions};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// Core cycles between looks at the host: fixed, so that runs are the same.
-const SLICE: u64 = 1_000_000;
-/// The same for programs whose end only shows in memory.
-const HTIF_SLICE: u64 = 20_000;
-/// End of input at a terminal: Ctrl-D.
-const END_OF_INPUT: u8 = 4;
-/// Guest time between attempts to tell the guest that input has ended. One may be lost, to a
-/// program that does not read or when a shell changes the terminal's mode.
-const END_INTERVAL: Ps = Ps(1_000_000_000_000);
-/// What a slice may take on the host while a person waits.
-const PATIENCE: Duration = Duration::from_millis(8);
 
 impl MachineArgs {
     /// The description with the command line's changes; `more` are settings of other options.
@@ -165,8 +151,12 @@ fn run_with<O: Watch>(
     load(&mut machine, &job.plan, false)?;
     let host = Host::start(&mut machine, job.args.wants_stats());
     let signals = Signals::catch()?;
-    let mut console = Console::open(job.console, &signals, messages)?;
-    let end = drive(&mut machine, &mut console, &signals, &job, Some(&host));
+    let mut console = Console::open(job.console, messages)?;
+    let end = {
+        let terminal = Terminal::new(&mut console, &job, Some(&host));
+        let mut services: Vec<BoxedService<'_, O>> = vec![Box::new(terminal)];
+        drive::drive(&mut machine, &mut services, &signals, &job)
+    };
     if job.args.perf_map {
         perfmap::write(&machine, &job.symbols, messages)?;
     }
@@ -192,12 +182,14 @@ pub fn measure(
     machine.set_engine(job.args.engine())?;
     load(&mut machine, &job.plan, false)?;
     let signals = Signals::catch()?;
-    let end = drive(&mut machine, port, &signals, job, None)?;
+    let mut services: [BoxedService<'_, Quiet>; 1] = [Box::new(Terminal::new(port, job, None))];
+    let end = drive::drive(&mut machine, &mut services, &signals, job)?;
+    drop(services);
     Ok((end, machine.report()))
 }
 
-/// Puts the software into memory and the harts at its start.
-fn load<O: Watch>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> anyhow::Result<()> {
+/// Puts the software into memory and the harts at its start; `again`: over what a guest left.
+pub fn load<O: Watch>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> anyhow::Result<()> {
     let base = machine.config().memory.base;
     plan.apply(machine.ram(), base)?;
     for s in &plan.segments {
@@ -212,145 +204,6 @@ fn load<O: Watch>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> anyhow:
     let e = plan.entry;
     machine.start_at(e.pc, e.a1, e.a2);
     Ok(())
-}
-
-fn drive<O: Watch>(
-    machine: &mut Machine<O>,
-    console: &mut dyn Port,
-    signals: &Signals,
-    job: &Job,
-    host: Option<&Host>,
-) -> anyhow::Result<End> {
-    let limit = job.args.max_instructions;
-    let mut slice = match job.tohost {
-        Some(_) => HTIF_SLICE,
-        None => SLICE,
-    };
-    let mut typed = Vec::new();
-    let mut end_sent: Option<Ps> = None;
-    let mut wait = Some(Duration::ZERO);
-    loop {
-        if let Some(n) = signals.caught() {
-            return Ok(End::Signal(n));
-        }
-        for event in console.events(wait)? {
-            match event {
-                Event::Bytes(bytes) => typed.extend(bytes),
-                Event::Quit => return Ok(End::Quit),
-                Event::Help => console.help(),
-                Event::Stats => {
-                    let mut text = tables::report(&machine.report(), machine.marks());
-                    text.extend(host.map(|h| h.table(machine)));
-                    console.message(&text);
-                }
-            }
-        }
-        // Piped input is there long before the guest's driver, whose start empties the FIFO.
-        if !typed.is_empty() && (!job.console.send_end || console.interactive() || listens(machine))
-        {
-            machine.console_input(&typed);
-            typed.clear();
-        }
-        wait = Some(Duration::ZERO);
-
-        let started = Instant::now();
-        let stop = machine.run(slice, limit);
-        if console.interactive() {
-            slice = paced(slice, started.elapsed());
-        }
-        console.write(&machine.console_output())?;
-        machine.observer_mut().check()?;
-        if let Some(end) = htif(machine, job, console)? {
-            return Ok(end);
-        }
-        if matches!(stop, Stop::Idle(_)) && typed.is_empty() && ends_input(console, job) {
-            let now = machine.now();
-            let due = end_sent.is_none_or(|t| now.saturating_sub(t) >= END_INTERVAL);
-            if due && listens(machine) {
-                machine.console_input(&[END_OF_INPUT]);
-                end_sent = Some(now);
-                continue;
-            }
-        }
-        match stop {
-            Stop::Slice => {}
-            Stop::PowerOff(code) => return Ok(End::Off(code)),
-            Stop::Instructions => return Ok(End::Limit),
-            Stop::Reset => {
-                machine.reset();
-                load(machine, &job.plan, true)?;
-            }
-            Stop::Idle(Ps::NEVER) => {
-                let hopeless = typed.is_empty() && !console.is_open();
-                if hopeless || !listens(machine) {
-                    return Ok(End::Stuck);
-                }
-                if typed.is_empty() {
-                    wait = None;
-                }
-            }
-            Stop::Idle(at) if console.interactive() => {
-                let ps = at.saturating_sub(machine.now()).0;
-                wait = Some(Duration::from_nanos(ps / 1000));
-            }
-            Stop::Idle(_) => {}
-        }
-    }
-}
-
-/// Whether the guest is to be told that there is no more input.
-fn ends_input(console: &dyn Port, job: &Job) -> bool {
-    job.console.send_end && !console.interactive() && !console.is_open()
-}
-
-/// Whether the guest reacts to input.
-fn listens<O: Watch>(machine: &Machine<O>) -> bool {
-    machine
-        .bus()
-        .get::<Uart>()
-        .is_some_and(|u| u.interrupts_on_input())
-}
-
-/// The next slice, so that a person's keys are seen in time.
-fn paced(slice: u64, took: Duration) -> u64 {
-    if took > PATIENCE {
-        (slice / 2).max(1000)
-    } else if took < PATIENCE / 4 {
-        (slice * 2).min(4 * SLICE)
-    } else {
-        slice
-    }
-}
-
-/// Does what the program asks for through its `tohost` word.
-fn htif<O: Watch>(
-    machine: &mut Machine<O>,
-    job: &Job,
-    console: &mut dyn Port,
-) -> anyhow::Result<Option<End>> {
-    /// Device and command of a character to the console, in the upper 16 bits.
-    const PUT: u64 = 0x0101;
-    let Some(addr) = job.tohost else {
-        return Ok(None);
-    };
-    let offset = addr - machine.config().memory.base;
-    let word = machine.ram().read_u64(offset).unwrap_or(0);
-    match (word, word >> 48) {
-        (0, _) => Ok(None),
-        (_, 0) if word & 1 == 1 => {
-            let code = word >> 1;
-            Ok(Some(End::Off(u32::try_from(code).unwrap_or(u32::MAX))))
-        }
-        (_, PUT) => {
-            console.write(&[word as u8])?;
-            machine.ram().write_u64(offset, 0);
-            machine.memory_written(addr, 8);
-            Ok(None)
-        }
-        _ => bail!(
-            "the program wrote {word:#x} to tohost ({addr:#x}): only the end (code << 1 | 1) and characters for the console (0x0101 in the upper bits) are supported, no system calls"
-        ),
-    }
 }
 
 fn report<O: Watch>(

@@ -7,6 +7,7 @@ mod bench;
 mod boot;
 mod console;
 mod disasm;
+mod drive;
 mod guest;
 mod host;
 mod image;

@@ -1,7 +1,6 @@
 //! A console whose output is kept.
 
 use crate::console::{Event, Port};
-use std::time::Duration;
 
 /// Keeps lines, and tells somebody of each.
 pub struct Capture<F: FnMut(&str)> {
@@ -43,7 +42,7 @@ impl<F: FnMut(&str)> Port for Capture<F> {
     fn is_open(&self) -> bool {
         false
     }
-    fn events(&mut self, _wait: Option<Duration>) -> anyhow::Result<Vec<Event>> {
+    fn events(&mut self) -> anyhow::Result<Vec<Event>> {
         Ok(Vec::new())
     }
     fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {

@@ -4,7 +4,6 @@ use crate::bench::capture::Capture;
 use crate::console::{Event, Port};
 use anyhow::Context;
 use nix::sys::resource::{getrusage, UsageWho};
-use std::time::Duration;
 
 /// The least time that is told apart from none, in seconds.
 pub const LEAST: f64 = 1e-4;
@@ -100,12 +99,12 @@ impl Port for Probe {
     fn is_open(&self) -> bool {
         self.console.is_open()
     }
-    fn events(&mut self, wait: Option<Duration>) -> anyhow::Result<Vec<Event>> {
+    fn events(&mut self) -> anyhow::Result<Vec<Event>> {
         self.calls += 1;
         if self.calls.is_power_of_two() || self.calls % Self::APART == 0 {
             self.look()?;
         }
-        self.console.events(wait)
+        self.console.events()
     }
     fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.console.write(bytes)
@@ -144,10 +143,10 @@ mod tests {
     fn a_probe_sees_what_is_touched() {
         const MORE: usize = 32 << 20;
         let mut probe = Probe::new(1 << 40);
-        probe.events(None).unwrap();
+        probe.events().unwrap();
         let before = probe.most;
         let touched = std::hint::black_box(vec![1u8; MORE]);
-        probe.events(None).unwrap();
+        probe.events().unwrap();
         assert!(before > 1 << 20 && probe.most > before + MORE as u64 / 2);
         drop(touched);
         probe.write(b"line\n").unwrap();

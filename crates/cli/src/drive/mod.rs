@@ -1,0 +1,188 @@
+//! The loop around a machine's slices, and the services of the host that take part in it.
+
+mod terminal;
+
+pub use terminal::Terminal;
+
+use crate::guest::{self, End, Job};
+use crate::signals::Signals;
+use crate::trace::Watch;
+use anyhow::Context;
+use nagori_hart::world::Observer;
+use nagori_platform::clock::Ps;
+use nagori_platform::machine::{Machine, Stop};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use std::time::{Duration, Instant};
+
+/// Core cycles between looks at the host: fixed, so that runs are the same.
+const SLICE: u64 = 1_000_000;
+/// What a slice may take on the host while somebody waits.
+const PATIENCE: Duration = Duration::from_millis(8);
+
+/// What services want of the run; they add to one another's wishes.
+#[derive(Debug, Default)]
+pub struct Wishes {
+    /// The run is over.
+    pub end: Option<End>,
+    /// The machine stays as it is for now: no slice is run.
+    pub hold: bool,
+    /// Somebody waits for answers: slices are kept short on the host.
+    pub prompt: bool,
+    /// Idle guest time passes like the host's, not at once.
+    pub paced: bool,
+    /// The host sleeps no longer than this before services are asked again.
+    pub within: Option<Duration>,
+    /// The next slice has at most this many core cycles.
+    pub slice: Option<u64>,
+}
+
+impl Wishes {
+    /// Asks to be called again after a time at the latest.
+    pub fn wake_within(&mut self, time: Duration) {
+        self.within = Some(self.within.map_or(time, |t| t.min(time)));
+    }
+
+    /// Bounds the next slice.
+    pub fn slice_of(&mut self, cycles: u64) {
+        self.slice = Some(self.slice.map_or(cycles, |s| s.min(cycles)));
+    }
+
+    /// Ends the run, unless another service did.
+    pub fn end(&mut self, end: End) {
+        self.end.get_or_insert(end);
+    }
+}
+
+/// A part of the host that looks at a machine between slices: a console, a control socket, a
+/// debugger, a network. Services are asked in the order of their list.
+///
+/// What happens in the guest does not depend on where slices end, so a service that only looks
+/// changes nothing.
+pub trait Service<O: Observer> {
+    /// Adds what ends the host's sleep when it becomes ready.
+    fn sources<'a>(&'a self, _to: &mut Vec<PollFd<'a>>) {}
+
+    /// Called before each slice, also while the machine is held.
+    fn before(&mut self, _machine: &mut Machine<O>, _wishes: &mut Wishes) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Called after each slice with why it ended.
+    fn after(
+        &mut self,
+        _machine: &mut Machine<O>,
+        _stop: Stop,
+        _wishes: &mut Wishes,
+    ) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Whether something can still come from here while every hart waits without a timer.
+    fn may_wake(&self, _machine: &Machine<O>) -> bool {
+        false
+    }
+}
+
+/// A service in a list.
+pub type BoxedService<'a, O> = Box<dyn Service<O> + 'a>;
+
+/// Runs a machine until a service, a signal, the guest or a limit ends it.
+pub fn drive<O: Watch>(
+    machine: &mut Machine<O>,
+    services: &mut [BoxedService<'_, O>],
+    signals: &Signals,
+    job: &Job,
+) -> anyhow::Result<End> {
+    let limit = job.args.max_instructions;
+    let mut slice = SLICE;
+    let mut wait = Some(Duration::ZERO);
+    loop {
+        if let Some(n) = signals.caught() {
+            return Ok(End::Signal(n));
+        }
+        sleep(services, signals, wait)?;
+        let mut wishes = Wishes::default();
+        for s in services.iter_mut() {
+            s.before(machine, &mut wishes)?;
+        }
+        if let Some(end) = wishes.end {
+            return Ok(end);
+        }
+        if wishes.hold {
+            wait = wishes.within;
+            continue;
+        }
+        let started = Instant::now();
+        let stop = machine.run(slice.min(wishes.slice.unwrap_or(u64::MAX)), limit);
+        slice = match wishes.prompt {
+            true => paced(slice, started.elapsed()),
+            false => SLICE,
+        };
+        for s in services.iter_mut() {
+            s.after(machine, stop, &mut wishes)?;
+        }
+        machine.observer_mut().check()?;
+        if let Some(end) = wishes.end {
+            return Ok(end);
+        }
+        wait = Some(Duration::ZERO);
+        match stop {
+            Stop::Slice => {}
+            Stop::PowerOff(code) => return Ok(End::Off(code)),
+            Stop::Instructions => return Ok(End::Limit),
+            Stop::Reset => {
+                machine.reset();
+                guest::load(machine, &job.plan, true)?;
+            }
+            Stop::Idle(at) => {
+                let hopeless = || !services.iter().any(|s| s.may_wake(machine));
+                if at == Ps::NEVER && hopeless() {
+                    return Ok(End::Stuck);
+                }
+                wait = match at {
+                    Ps::NEVER => None,
+                    _ if !wishes.paced => Some(Duration::ZERO),
+                    _ => Some(Duration::from_nanos(
+                        at.saturating_sub(machine.now()).0 / 1000,
+                    )),
+                };
+                if let Some(t) = wishes.within {
+                    wait = Some(wait.map_or(t, |w| w.min(t)));
+                }
+            }
+        }
+    }
+}
+
+/// Waits until a source is ready, a signal comes or a time (`None`: any time) has passed.
+fn sleep<O: Observer>(
+    services: &[BoxedService<'_, O>],
+    signals: &Signals,
+    wait: Option<Duration>,
+) -> anyhow::Result<()> {
+    if wait == Some(Duration::ZERO) {
+        // Whoever has input finds it without being woken.
+        return Ok(());
+    }
+    let mut fds = vec![PollFd::from_borrowed_fd(signals.wake(), PollFlags::IN)];
+    for s in services {
+        s.sources(&mut fds);
+    }
+    let timeout = wait.and_then(|w| Timespec::try_from(w).ok());
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(e) => Err(e).context("cannot wait for input"),
+    }
+}
+
+/// The next slice, so that whoever waits is seen in time.
+fn paced(slice: u64, took: Duration) -> u64 {
+    if took > PATIENCE {
+        (slice / 2).max(1000)
+    } else if took < PATIENCE / 4 {
+        (slice * 2).min(4 * SLICE)
+    } else {
+        slice
+    }
+}
