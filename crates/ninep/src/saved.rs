@@ -1,0 +1,141 @@
+//! State that outlives the process: fids as names beneath the root.
+
+use crate::folder::{Folder, Kind};
+use crate::message::number::open;
+use crate::numbers::SavedNumbers;
+use crate::operations::open_flags;
+use crate::server::{Fid, Held, Open, Server, MIN_MSIZE};
+use crate::Error;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A fid as saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedFid {
+    fid: u32,
+    /// From the root; `None` if it had no name any more.
+    names: Option<Vec<Vec<u8>>>,
+    kind: Kind,
+    number: u64,
+    /// Flags, if it was open.
+    open: Option<u32>,
+}
+
+/// A server's state, without its folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    msize: u32,
+    fids: Vec<SavedFid>,
+    numbers: SavedNumbers,
+}
+
+impl SavedFid {
+    fn name(&self) -> String {
+        match &self.names {
+            Some(names) => String::from_utf8_lossy(&names.join(&b'/')).into_owned(),
+            None => "(a removed file)".into(),
+        }
+    }
+
+    fn find(&self, folder: &Folder) -> Result<Held, Errno> {
+        let node = folder.descend(self.names.as_ref().ok_or(Errno::STALE)?)?;
+        if node.kind != self.kind {
+            return Err(Errno::STALE);
+        }
+        let open = match self.open {
+            None => None,
+            Some(flags) => {
+                if flags & open::ACCESS != 0 && !folder.writable {
+                    return Err(Errno::ROFS);
+                }
+                // It was emptied when it was opened the first time.
+                let flags = flags & !open::TRUNCATE;
+                Some(Open {
+                    file: folder.open_node(&node, open_flags(flags)?)?,
+                    flags,
+                    listing: None,
+                })
+            }
+        };
+        Ok(Held::Here { node, open })
+    }
+}
+
+impl Server {
+    /// The whole state but the folder.
+    pub fn save(&self) -> Saved {
+        let names = |node: &Arc<_>| {
+            let folder = self.folder.as_ref()?;
+            if Arc::ptr_eq(node, &folder.root) || node.identity == folder.root.identity {
+                return Some(Vec::new());
+            }
+            // Only a name by which it will be found.
+            folder.place(node).ok()?;
+            folder.names_to(node).ok()
+        };
+        let fids = self.fids.iter().map(|(&fid, f)| match &f.held {
+            Held::Away(saved) => saved.clone(),
+            Held::Here { node, open } => SavedFid {
+                fid,
+                names: names(node),
+                kind: node.kind,
+                number: f.number,
+                open: open.as_ref().map(|o| o.flags),
+            },
+        });
+        Saved {
+            msize: self.msize,
+            fids: fids.collect(),
+            numbers: self.numbers.save(),
+        }
+    }
+
+    /// Takes over a state; what was there is dropped. If there is a folder, fids are found again as
+    /// in [`connect`](Server::connect), and the names of those that are not are returned.
+    pub fn restore(&mut self, saved: &Saved) -> Result<Vec<String>, Error> {
+        if saved.msize != 0 && !(MIN_MSIZE..=self.limits.msize).contains(&saved.msize) {
+            return Err(Error::State("a message size out of range"));
+        }
+        if saved.fids.len() > self.limits.fids {
+            return Err(Error::State("too many fids"));
+        }
+        if !saved.fids.windows(2).all(|w| w[0].fid < w[1].fid) {
+            return Err(Error::State("fids out of order"));
+        }
+        if !self.numbers.load(&saved.numbers) {
+            return Err(Error::State("numbers of files that were never given"));
+        }
+        self.msize = saved.msize;
+        let away = |s: &SavedFid| Fid {
+            number: s.number,
+            held: Held::Away(s.clone()),
+        };
+        self.fids = saved.fids.iter().map(|s| (s.fid, away(s))).collect();
+        Ok(self.find_again())
+    }
+
+    /// Looks for what restored fids stand for; the names of those that are not found.
+    pub(crate) fn find_again(&mut self) -> Vec<String> {
+        let Some(folder) = &self.folder else {
+            return Vec::new();
+        };
+        let mut lost = Vec::new();
+        for fid in self.fids.values_mut() {
+            let Held::Away(saved) = &fid.held else {
+                continue;
+            };
+            match saved.find(folder) {
+                Ok(held) => {
+                    if let Held::Here { node, .. } = &held {
+                        // The folder may be a copy.
+                        self.numbers.keep(node.identity, fid.number);
+                    }
+                    fid.held = held;
+                }
+                Err(_) => lost.push(saved.name()),
+            }
+        }
+        lost
+    }
+}
