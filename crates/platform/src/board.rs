@@ -2,7 +2,8 @@
 
 use crate::bus::{Bus, MapError};
 use crate::clock::Clock;
-use crate::config::MachineConfig;
+use crate::config::{slot_names, MachineConfig, SlotKind};
+use crate::device::Device;
 use crate::devices::{clint, plic, rtc, syscon, uart, virtio};
 use crate::map;
 use nagori_ram::GuestRam;
@@ -57,6 +58,30 @@ pub fn build(config: &MachineConfig, ram: Arc<GuestRam>) -> Result<Bus, MapError
         Some(map::VIRTIO_IRQ),
         Box::new(entropy),
     )?;
+    for (slot, (kind, name)) in slots(config).enumerate() {
+        let n = 1 + slot as u32;
+        let base = map::VIRTIO + u64::from(n) * map::VIRTIO_STRIDE;
+        let irq = Some(map::VIRTIO_IRQ + n);
+        let device = slot_device(config, kind, name.clone());
+        b.attach_slot(&name, base, virtio::SIZE, irq, device)?;
+    }
     b.attach_control(map::CONTROL)?;
     Ok(bus)
+}
+
+/// Kinds and names of the virtio slots in order.
+fn slots(config: &MachineConfig) -> impl Iterator<Item = (SlotKind, String)> + '_ {
+    let kinds = config.devices.iter().map(|d| d.kind);
+    kinds.zip(slot_names(&config.devices))
+}
+
+/// A slot's device, not connected to anything of the host.
+fn slot_device(_config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn Device> {
+    use virtio::VirtioMmio;
+    match kind {
+        SlotKind::Block => Box::new(VirtioMmio::new(virtio::Block::new(name))),
+        SlotKind::Net => Box::new(VirtioMmio::new(virtio::Net::new(name))),
+        SlotKind::Share => Box::new(VirtioMmio::new(virtio::Share::new(name))),
+        SlotKind::Console => Box::new(VirtioMmio::new(virtio::PortConsole::new(name))),
+    }
 }

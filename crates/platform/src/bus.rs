@@ -129,6 +129,8 @@ pub struct BusState {
 /// The bus with its devices.
 pub struct Bus {
     devices: Vec<Attached>,
+    /// Numbers of the devices in virtio slots.
+    slots: Vec<usize>,
     /// Sorted by base; never overlapping.
     map: Vec<(Range, Owner)>,
     wires: Wires,
@@ -144,6 +146,7 @@ impl Bus {
         let size = ram.len();
         let mut bus = Bus {
             devices: Vec::new(),
+            slots: Vec::new(),
             map: Vec::new(),
             wires: Wires {
                 ram,
@@ -220,6 +223,20 @@ impl Bus {
         self.devices.push(Attached { range, irq, device });
         self.with_id(id, Ps::ZERO, None, |d, cx| d.reset(cx));
         Ok(id)
+    }
+
+    /// Attaches a device to the next virtio slot; returns the slot.
+    pub fn attach_slot(
+        &mut self,
+        name: &str,
+        base: u64,
+        size: u64,
+        irq: Option<u32>,
+        device: Box<dyn Device>,
+    ) -> Result<usize, MapError> {
+        let id = self.attach(name, base, size, irq, device)?;
+        self.slots.push(id);
+        Ok(self.slots.len() - 1)
     }
 
     /// Reserves the range of the control block.
@@ -354,6 +371,40 @@ impl Bus {
         self.with_id(id, now, None, |d, cx| {
             d.as_any_mut().downcast_mut::<T>().map(|d| f(d, cx))
         })
+    }
+
+    /// Typed access by the host to the device in a virtio slot; `None` if there is no such
+    /// slot, or if it holds something else.
+    pub fn with_slot<T: Device, R>(
+        &mut self,
+        now: Ps,
+        slot: usize,
+        f: impl FnOnce(&mut T, &mut DeviceCx<'_>) -> R,
+    ) -> Option<R> {
+        let id = *self.slots.get(slot)?;
+        self.with_id(id, now, None, |d, cx| {
+            d.as_any_mut().downcast_mut::<T>().map(|d| f(d, cx))
+        })
+    }
+
+    /// Number of virtio slots.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Lets the devices in slots look outside.
+    pub fn poll(&mut self, now: Ps) {
+        for slot in 0..self.slots.len() {
+            self.with_id(self.slots[slot], now, None, |d, cx| d.poll(cx));
+        }
+    }
+
+    /// Whether something may come from outside to a device in a slot.
+    pub fn expects_host(&self) -> bool {
+        let slots = self.slots.iter();
+        slots
+            .map(|&id| &self.devices[id].device)
+            .any(|d| d.expects_host())
     }
 
     /// The first device of a type, to look at.

@@ -104,6 +104,16 @@ pub struct DeviceCx<'a> {
 }
 
 impl DeviceCx<'_> {
+    /// The same for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> DeviceCx<'_> {
+        DeviceCx {
+            now: self.now,
+            hart: self.hart,
+            irq: self.irq,
+            wires: self.wires,
+        }
+    }
+
     /// Sets the level of the device's own interrupt source.
     pub fn set_irq(&mut self, level: bool) {
         if let Some(n) = self.irq {
@@ -281,6 +291,14 @@ pub trait Device: Any + Send {
 
     /// Called at or after `next_event`.
     fn on_time(&mut self, _cx: &mut DeviceCx<'_>) {}
+
+    /// The host lets it look outside; only for devices in slots.
+    fn poll(&mut self, _cx: &mut DeviceCx<'_>) {}
+
+    /// Whether something may still come from outside.
+    fn expects_host(&self) -> bool {
+        false
+    }
 
     /// For the interrupt controller: levels of all sources have changed.
     fn irq_levels(&mut self, _cx: &mut DeviceCx<'_>, _levels: u32) {}

@@ -18,8 +18,11 @@ pub const PLIC: u64 = 0xc00_0000;
 pub const UART: u64 = 0x1000_0000;
 /// Interrupt source of the console.
 pub const UART_IRQ: u32 = 10;
-/// First virtio transport; the next ones follow at a distance of 0x1000.
+/// First virtio transport; the entropy source. The slots of the
+/// description follow, each [`VIRTIO_STRIDE`] further.
 pub const VIRTIO: u64 = 0x1000_1000;
+/// Distance between virtio transports.
+pub const VIRTIO_STRIDE: u64 = 0x1000;
 /// Interrupt source of the first virtio transport; the next ones count up.
 pub const VIRTIO_IRQ: u32 = 1;
 /// First address of memory unless the machine description says otherwise.

@@ -103,6 +103,26 @@ fn nvmm_is_in_no_node_unless_exposed() {
 }
 
 #[test]
+fn slots_follow_the_entropy_source() {
+    let (config, bus) = machine(&["devices=[\"block\", \"share:data\", \"net\", \"console\"]"]);
+    let root = tree(&config, &bus, &BootInfo::default());
+    let soc = find(&root, "soc").unwrap();
+    let names: Vec<&str> = soc.children.iter().map(|n| n.name.as_str()).collect();
+    let slots: Vec<&str> = names
+        .iter()
+        .filter_map(|n| n.strip_prefix("virtio_mmio@"))
+        .collect();
+    assert_eq!(
+        slots,
+        ["10001000", "10002000", "10003000", "10004000", "10005000"]
+    );
+    let (_, all) =
+        machine(&["devices=[\"net\",\"net\",\"net\",\"net\",\"net\",\"net\",\"net\",\"net\"]"]);
+    let irqs: Vec<u32> = all.devices().filter_map(|(at, _)| at.irq).collect();
+    assert_eq!(irqs, [10, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
 fn zicbom_is_advertised_by_option() {
     for (on, setting) in [
         (false, "advertise_zicbom=false"),

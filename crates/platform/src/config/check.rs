@@ -1,5 +1,6 @@
 //! Ranges and relations that the types do not express.
 
+use super::devices::{slot_names, MAX_SLOTS};
 use super::types::*;
 use super::{ConfigError, Place, Source};
 use crate::clock::Clock;
@@ -34,6 +35,8 @@ const OPTIONAL_ISA: [&str; 7] = [
     "sstc",
 ];
 const MAX_BOARD_PS: u64 = 1_000_000_000;
+const MAX_BLOCK_PS: u64 = 1_000_000_000_000;
+const MAX_BLOCK_BYTE_PS: u64 = 1_000_000_000;
 
 fn ensure(ok: bool, key: &str, problem: impl FnOnce() -> String) -> Result<(), Problem> {
     if ok {
@@ -121,7 +124,27 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
         0,
         MAX_BOARD_PS,
     )?;
-    within("board.write_ack_ps", b.write_ack_ps, 0, MAX_BOARD_PS)
+    within("board.write_ack_ps", b.write_ack_ps, 0, MAX_BOARD_PS)?;
+    slots(c)
+}
+
+fn slots(c: &MachineConfig) -> Result<(), Problem> {
+    ensure(c.devices.len() <= MAX_SLOTS, "devices", || {
+        format!("{} devices: there are {MAX_SLOTS} slots", c.devices.len())
+    })?;
+    let names = slot_names(&c.devices);
+    for (i, name) in names.iter().enumerate() {
+        ensure(!names[..i].contains(name), &format!("devices[{i}]"), || {
+            format!(
+                "there is another device `{name}`: give it another name, such as {}:NAME",
+                c.devices[i].kind.name()
+            )
+        })?;
+    }
+    let b = &c.block;
+    within("block.request_ps", b.request_ps, 0, MAX_BLOCK_PS)?;
+    within("block.byte_ps", b.byte_ps, 0, MAX_BLOCK_BYTE_PS)?;
+    within("block.flush_ps", b.flush_ps, 0, MAX_BLOCK_PS)
 }
 
 fn isa(c: &MachineConfig) -> Result<(), Problem> {

@@ -4,12 +4,14 @@
 //! preset, its core description, and the defaults; [`Machine`] remembers which.
 
 mod check;
+mod devices;
 mod library;
 mod locate;
 mod show;
 mod size;
 mod types;
 
+pub use devices::{slot_names, BlockConfig, SlotConfig, SlotKind, MAX_SLOTS};
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
 pub use locate::Place;
 pub use nagori_memtime::{params::RpTest, Method};

@@ -193,6 +193,7 @@ impl Machine {
             }
             Unit::None => match &row.value {
                 Value::String(s) => s.clone(),
+                Value::Array(list) if list.is_empty() => "none".into(),
                 Value::Array(list) => list
                     .iter()
                     .map(|v| v.as_str().unwrap_or("?"))

@@ -1,5 +1,6 @@
 //! The form of a machine description. Doc comments here are the schema's texts.
 
+use super::devices::{BlockConfig, SlotConfig};
 use super::size::Size;
 use nagori_memtime::{
     mapping::AddressMapping,
@@ -69,6 +70,12 @@ pub struct MachineConfig {
     pub memory: MemoryConfig,
     /// What the board adds between the core and the memory controller.
     pub board: BoardConfig,
+    /// Devices on virtio besides the entropy source, in the order of their addresses: at most
+    /// 8 of block, net, share, console, each with a name behind a colon if it is to have one
+    /// (`share:data`). What of the host is behind them is said when the machine is run.
+    pub devices: Vec<SlotConfig>,
+    /// How long block devices take.
+    pub block: BlockConfig,
 }
 
 /// A first-level cache.
@@ -250,6 +257,8 @@ impl Default for MachineConfig {
             itlb: TlbConfig::default(),
             memory: MemoryConfig::default(),
             board: BoardConfig::default(),
+            devices: Vec::new(),
+            block: BlockConfig::default(),
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::clock::{Clock, Ps};
 use crate::config::{self, MachineConfig, Method};
 use crate::device::PowerRequest;
 use crate::devices::uart::Uart;
+use crate::devices::virtio::{Port, VirtioBackend, VirtioMmio};
 use nagori_hart::cache::Coherence;
 use nagori_hart::engine::NoEngine;
 use nagori_hart::world::Observer;
@@ -298,6 +299,38 @@ impl<O: Observer> Machine<O> {
             .bus
             .with::<Uart, _>(now, |u, _| u.take_output())
             .unwrap_or_default()
+    }
+
+    /// The host's access to the backend in a virtio slot, with its port: to connect it after the
+    /// machine was built or restored, and to ask it. `None` if the machine's description has no
+    /// such slot, or something else in it.
+    pub fn virtio<B: VirtioBackend, R>(
+        &mut self,
+        slot: usize,
+        f: impl FnOnce(&mut B, &mut Port<'_>) -> R,
+    ) -> Option<R> {
+        let now = self.now();
+        let bus = &mut self.world.bus;
+        let result = bus.with_slot::<VirtioMmio<B>, _>(now, slot, |d, cx| d.with(cx, f));
+        self.after_devices(now);
+        result
+    }
+
+    /// Lets devices in virtio slots look at what has happened outside; for between runs.
+    /// Costs nothing if there are no slots.
+    pub fn poll_devices(&mut self) {
+        if self.world.bus.slots() == 0 {
+            return;
+        }
+        let now = self.now();
+        self.world.bus.poll(now);
+        self.after_devices(now);
+    }
+
+    /// Whether something may still come from outside to a virtio slot, so that a machine that
+    /// waits ([`Stop::Idle`]) is not stuck: poll it again.
+    pub fn expects_host(&self) -> bool {
+        self.world.bus.expects_host()
     }
 
     /// Restarts harts and devices; memory and time go on. The caller loads again.

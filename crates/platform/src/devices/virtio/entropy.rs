@@ -1,8 +1,8 @@
 //! Entropy source whose bytes follow from a seed.
 
-use super::mmio::VirtioBackend;
-use super::queue::{Queue, QueueError};
-use crate::device::{DeviceCx, DeviceState, StateError};
+use super::port::{Port, VirtioBackend};
+use super::queue::QueueError;
+use crate::device::{DeviceState, StateError};
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
@@ -56,31 +56,25 @@ impl VirtioBackend for Entropy {
         1
     }
 
-    fn notify(
-        &mut self,
-        cx: &mut DeviceCx<'_>,
-        _: usize,
-        queue: &mut Queue,
-    ) -> Result<bool, QueueError> {
-        let mut interrupt = false;
+    fn notify(&mut self, port: &mut Port<'_>, queue: usize) -> Result<(), QueueError> {
         // No more than the queue can hold, even if the rings change meanwhile.
-        for _ in 0..queue.size {
-            let Some(chain) = queue.pop(cx)? else { break };
+        for _ in 0..port.queue_size(queue) {
+            let Some(chain) = port.pop(queue)? else { break };
             let mut written = 0u32;
             for buffer in chain.buffers.iter().filter(|b| b.writable) {
                 let mut bytes = [0; CHUNK];
                 let bytes = &mut bytes[..CHUNK.min(buffer.len as usize)];
                 self.rng.fill_bytes(bytes);
                 self.state.words = self.rng.get_word_pos() as u64;
-                cx.dma_write(buffer.addr, bytes)?;
+                port.write(&chain, written.into(), bytes)?;
                 written += bytes.len() as u32;
                 if bytes.len() < buffer.len as usize {
                     break;
                 }
             }
-            interrupt |= queue.complete(cx, chain.head, written)?;
+            port.complete(queue, chain.head, written)?;
         }
-        Ok(interrupt)
+        Ok(())
     }
 
     fn reset(&mut self) {

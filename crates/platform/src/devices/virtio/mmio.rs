@@ -1,6 +1,8 @@
 //! The register block of a virtio device on MMIO (virtio 1.2, section 4.2).
 
+use super::port::{Port, VirtioBackend, INTERRUPT_CONFIG};
 use super::queue::{Queue, QueueError};
+use crate::clock::Ps;
 use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
 use crate::fdt::{Node, PLIC_LABEL};
 use serde::{Deserialize, Serialize};
@@ -13,16 +15,13 @@ const MAGIC: u32 = 0x7472_6976;
 const VENDOR: u32 = u32::from_le_bytes(*b"NGRI");
 /// VIRTIO_F_VERSION_1
 const VERSION_1: u64 = 1 << 32;
-const QUEUE_MAX: u16 = 256;
 const KIND: &str = "virtio-mmio";
 
 const STATUS_DRIVER_OK: u32 = 4;
 const STATUS_FEATURES_OK: u32 = 8;
 const STATUS_NEEDS_RESET: u32 = 0x40;
-const INTERRUPT_USED: u32 = 1;
-const INTERRUPT_CONFIG: u32 = 2;
 
-mod reg {
+pub(super) mod reg {
     pub const MAGIC: u64 = 0x000;
     pub const VERSION: u64 = 0x004;
     pub const DEVICE_ID: u64 = 0x008;
@@ -45,36 +44,8 @@ mod reg {
     pub const QUEUE_AVAIL_HIGH: u64 = 0x094;
     pub const QUEUE_USED_LOW: u64 = 0x0a0;
     pub const QUEUE_USED_HIGH: u64 = 0x0a4;
+    pub const CONFIG_GENERATION: u64 = 0x0fc;
     pub const CONFIG: u64 = 0x100;
-}
-
-/// What is behind the transport.
-pub trait VirtioBackend: Send + 'static {
-    /// Stable short name, for messages and saved state.
-    fn kind(&self) -> &'static str;
-    /// Device type number of the virtio specification.
-    fn device_id(&self) -> u32;
-    /// Features offered besides VERSION_1.
-    fn features(&self) -> u64;
-    /// Number of queues.
-    fn queues(&self) -> usize;
-    /// One byte of the configuration space.
-    fn config(&self, _offset: u64) -> u8 {
-        0
-    }
-    /// The driver has put something into a queue. True if it wants an interrupt.
-    fn notify(
-        &mut self,
-        cx: &mut DeviceCx<'_>,
-        index: usize,
-        queue: &mut Queue,
-    ) -> Result<bool, QueueError>;
-    /// Back to the state after power-on.
-    fn reset(&mut self);
-    /// The whole state.
-    fn save(&self) -> DeviceState;
-    /// Takes over a saved state.
-    fn load(&mut self, state: &DeviceState) -> Result<(), StateError>;
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,6 +56,8 @@ struct State {
     queue_sel: u32,
     interrupt: u32,
     status: u32,
+    /// Counts changes of the configuration space.
+    config_generation: u32,
     queues: Vec<Queue>,
 }
 
@@ -102,7 +75,7 @@ pub struct VirtioMmio<B> {
 }
 
 impl State {
-    fn power_on(queues: usize) -> State {
+    fn power_on(backend: &impl VirtioBackend) -> State {
         State {
             device_features_sel: 0,
             driver_features_sel: 0,
@@ -110,7 +83,8 @@ impl State {
             queue_sel: 0,
             interrupt: 0,
             status: 0,
-            queues: vec![Queue::new(QUEUE_MAX); queues],
+            config_generation: 0,
+            queues: vec![Queue::new(backend.queue_max()); backend.queues()],
         }
     }
 }
@@ -128,7 +102,7 @@ impl<B: VirtioBackend> VirtioMmio<B> {
     /// Puts a backend behind a transport.
     pub fn new(backend: B) -> VirtioMmio<B> {
         VirtioMmio {
-            state: State::power_on(backend.queues()),
+            state: State::power_on(&backend),
             backend,
         }
     }
@@ -136,6 +110,47 @@ impl<B: VirtioBackend> VirtioMmio<B> {
     /// The device behind the transport.
     pub fn backend(&self) -> &B {
         &self.backend
+    }
+
+    /// The host's access to the backend, with its port: to connect it, to ask it.
+    pub fn with<R>(
+        &mut self,
+        cx: &mut DeviceCx<'_>,
+        f: impl FnOnce(&mut B, &mut Port<'_>) -> R,
+    ) -> R {
+        let s = &mut self.state;
+        let mut port = Port {
+            cx: cx.reborrow(),
+            features: s.driver_features,
+            live: s.status & (STATUS_DRIVER_OK | STATUS_NEEDS_RESET) == STATUS_DRIVER_OK,
+            queues: &mut s.queues,
+            interrupt: 0,
+        };
+        let result = f(&mut self.backend, &mut port);
+        let (live, interrupt) = (port.live, port.interrupt);
+        if interrupt & INTERRUPT_CONFIG != 0 {
+            s.config_generation = s.config_generation.wrapping_add(1);
+        }
+        if live && interrupt != 0 {
+            s.interrupt |= interrupt;
+            cx.set_irq(true);
+        }
+        result
+    }
+
+    /// A call that can find the driver's rules broken.
+    fn call(
+        &mut self,
+        cx: &mut DeviceCx<'_>,
+        f: impl FnOnce(&mut B, &mut Port<'_>) -> Result<(), QueueError>,
+    ) {
+        let (live, result) = self.with(cx, |b, port| (port.live, f(b, port)));
+        // The specification's way to say that the driver broke the rules.
+        if live && result.is_err() {
+            self.state.status |= STATUS_NEEDS_RESET;
+            self.state.interrupt |= INTERRUPT_CONFIG;
+            cx.set_irq(true);
+        }
     }
 
     fn features(&self) -> u64 {
@@ -147,26 +162,20 @@ impl<B: VirtioBackend> VirtioMmio<B> {
     }
 
     fn notify(&mut self, cx: &mut DeviceCx<'_>, index: usize) {
-        if self.state.status & (STATUS_DRIVER_OK | STATUS_NEEDS_RESET) != STATUS_DRIVER_OK {
-            return;
-        }
-        let Some(queue) = self.state.queues.get_mut(index) else {
-            return;
-        };
-        match self.backend.notify(cx, index, queue) {
-            Ok(false) => {}
-            Ok(true) => self.state.interrupt |= INTERRUPT_USED,
-            // The specification's way to say that the driver broke the rules.
-            Err(_) => {
-                self.state.status |= STATUS_NEEDS_RESET;
-                self.state.interrupt |= INTERRUPT_CONFIG;
-            }
+        if index < self.state.queues.len() {
+            self.call(cx, |b, port| match port.live {
+                true => b.notify(port, index),
+                false => Ok(()),
+            });
         }
     }
 
     fn set_status(&mut self, value: u32) {
         if value == 0 {
-            self.state = State::power_on(self.backend.queues());
+            let config_generation = self.state.config_generation;
+            self.state = State::power_on(&self.backend);
+            self.state.config_generation = config_generation;
+            self.backend.driver_reset();
             return;
         }
         let mut value = value | self.state.status & STATUS_NEEDS_RESET;
@@ -207,10 +216,11 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
                 1 => (self.features() >> 32) as u32,
                 _ => 0,
             },
-            reg::QUEUE_NUM_MAX if self.queue().is_some() => u32::from(QUEUE_MAX),
+            reg::QUEUE_NUM_MAX if self.queue().is_some() => self.backend.queue_max().into(),
             reg::QUEUE_READY => self.queue().is_some_and(|q| q.ready).into(),
             reg::INTERRUPT_STATUS => s.interrupt,
             reg::STATUS => s.status,
+            reg::CONFIG_GENERATION => s.config_generation,
             _ => 0,
         }))
     }
@@ -223,7 +233,8 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
         value: u64,
     ) -> Result<(), BusFault> {
         if offset >= reg::CONFIG {
-            // No device here has a writable configuration space.
+            let offset = offset - reg::CONFIG;
+            self.with(cx, |b, port| b.config_write(port, offset, size, value));
             return Ok(());
         }
         if size != 4 {
@@ -234,6 +245,7 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
             });
         }
         let value = value as u32;
+        let queue_max = u32::from(self.backend.queue_max());
         let s = &mut self.state;
         let sel = s.queue_sel as usize;
         match offset {
@@ -254,7 +266,7 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
                     reg::QUEUE_READY => queue.ready = value & 1 != 0,
                     // The layout of a live queue is fixed.
                     _ if queue.ready => {}
-                    reg::QUEUE_NUM if value.is_power_of_two() && value <= u32::from(QUEUE_MAX) => {
+                    reg::QUEUE_NUM if value.is_power_of_two() && value <= queue_max => {
                         queue.size = value as u16;
                     }
                     reg::QUEUE_DESC_LOW | reg::QUEUE_DESC_HIGH => {
@@ -274,6 +286,22 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
         Ok(())
     }
 
+    fn next_event(&self) -> Option<Ps> {
+        self.backend.next_event()
+    }
+
+    fn on_time(&mut self, cx: &mut DeviceCx<'_>) {
+        self.call(cx, |b, port| b.on_time(port));
+    }
+
+    fn poll(&mut self, cx: &mut DeviceCx<'_>) {
+        self.call(cx, |b, port| b.poll(port));
+    }
+
+    fn expects_host(&self) -> bool {
+        self.backend.expects_host()
+    }
+
     fn nodes(&self, at: &Placement) -> Vec<Node> {
         let node = Node::at("virtio_mmio", at.base)
             .compatible(&["virtio,mmio"])
@@ -285,7 +313,7 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
     }
 
     fn reset(&mut self, cx: &mut DeviceCx<'_>) {
-        self.state = State::power_on(self.backend.queues());
+        self.state = State::power_on(&self.backend);
         self.backend.reset();
         cx.set_irq(false);
     }
@@ -300,7 +328,8 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
 
     fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
         let saved: Saved = state.unpack(KIND, 1)?;
-        let sound = |q: &Queue| q.size.is_power_of_two() && q.size <= QUEUE_MAX;
+        let max = self.backend.queue_max();
+        let sound = |q: &Queue| q.size.is_power_of_two() && q.size <= max;
         let queues = &saved.transport.queues;
         if queues.len() != self.backend.queues() || !queues.iter().all(sound) {
             let problem = "the queues are not those of this device".into();

@@ -1,9 +1,20 @@
 //! virtio: the MMIO transport (version 2, modern) and the devices on it.
 
+pub mod bench;
+mod block;
+mod console;
 mod entropy;
 mod mmio;
+mod net;
+mod port;
 mod queue;
+mod share;
 
+pub use block::Block;
+pub use console::PortConsole;
 pub use entropy::Entropy;
-pub use mmio::{VirtioBackend, VirtioMmio, SIZE};
-pub use queue::{Chain, Descriptor, Queue, QueueError};
+pub use mmio::{VirtioMmio, SIZE};
+pub use net::Net;
+pub use port::{Port, VirtioBackend};
+pub use queue::{Chain, Descriptor, Queue, QueueError, INDIRECT_DESC};
+pub use share::Share;

@@ -3,10 +3,15 @@
 use crate::device::{DeviceCx, DmaError};
 use serde::{Deserialize, Serialize};
 
+/// VIRTIO_F_INDIRECT_DESC: a descriptor may name a table of descriptors.
+pub const INDIRECT_DESC: u64 = 1 << 28;
+
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 const NO_INTERRUPT: u16 = 1;
+/// Bytes of a descriptor.
+const DESCRIPTOR: u64 = 16;
 
 /// A queue that the driver has filled with nonsense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +25,32 @@ pub enum QueueError {
     /// A chain that is longer than the queue, hence a loop.
     #[error("descriptor chain from {0} does not end")]
     Loop(u16),
-    /// Indirect descriptors were not offered.
+    /// Indirect descriptors were not negotiated.
     #[error("descriptor {0} is indirect, which was not negotiated")]
     Indirect(u16),
+    /// A table of indirect descriptors that cannot be one.
+    #[error(
+        "the table of indirect descriptor {index} has {len} bytes, or it is nested or continued"
+    )]
+    Table {
+        /// Descriptor that names the table.
+        index: u16,
+        /// Length of the table in bytes.
+        len: u32,
+    },
+    /// A buffer to read stands behind one to write.
+    #[error("descriptor chain from {0} has a buffer to read behind one to write")]
+    Order(u16),
+    /// A chain with too few bytes, or too many, for a request of this device.
+    #[error("descriptor chain from {head} has {len} bytes where {expected} are expected")]
+    Length {
+        /// Head of the chain.
+        head: u16,
+        /// Bytes it has.
+        len: u64,
+        /// What the device needs.
+        expected: &'static str,
+    },
     /// More entries made available than the queue has.
     #[error("available index {avail} is more than {size} ahead of {seen}")]
     Available {
@@ -36,7 +64,7 @@ pub enum QueueError {
 }
 
 /// A buffer of a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
     /// Physical address.
     pub addr: u64,
@@ -46,13 +74,51 @@ pub struct Descriptor {
     pub writable: bool,
 }
 
-/// A chain of buffers that the driver made available.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A chain of buffers that the driver made available: at most as many as the queue has
+/// descriptors, those to read before those to write. Nothing says that they lie in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
     /// Its head, for [`Queue::complete`].
     pub head: u16,
     /// The buffers in order.
     pub buffers: Vec<Descriptor>,
+}
+
+impl Chain {
+    /// Bytes that the device can read.
+    pub fn readable(&self) -> u64 {
+        self.bytes(false)
+    }
+
+    /// Bytes that the device can write.
+    pub fn writable(&self) -> u64 {
+        self.bytes(true)
+    }
+
+    fn bytes(&self, writable: bool) -> u64 {
+        let side = self.buffers.iter().filter(|b| b.writable == writable);
+        side.map(|b| u64::from(b.len)).sum()
+    }
+
+    /// The pieces of guest memory that `len` bytes from `offset` of the readable or of the
+    /// writable part lie in: address, length, and distance from `offset`. Ends with the part.
+    pub fn pieces(
+        &self,
+        writable: bool,
+        offset: u64,
+        len: u64,
+    ) -> impl Iterator<Item = (u64, usize, usize)> + '_ {
+        let end = offset.saturating_add(len);
+        let mut start = 0u64;
+        let side = self.buffers.iter().filter(move |b| b.writable == writable);
+        side.filter_map(move |b| {
+            let (first, last) = (start, start + u64::from(b.len));
+            start = last;
+            let (from, to) = (first.max(offset), last.min(end));
+            let addr = b.addr.wrapping_add(from.saturating_sub(first));
+            (from < to).then(|| (addr, (to - from) as usize, (from - offset) as usize))
+        })
+    }
 }
 
 /// One split virtqueue.
@@ -80,6 +146,43 @@ fn read_u16(cx: &DeviceCx<'_>, addr: u64) -> Result<u16, DmaError> {
     Ok(u16::from_le_bytes(b))
 }
 
+/// A table of descriptors in guest memory.
+#[derive(Clone, Copy)]
+struct Table {
+    addr: u64,
+    /// Entries.
+    len: u64,
+}
+
+/// A descriptor as it stands in a table.
+struct Entry {
+    buffer: Descriptor,
+    flags: u16,
+    next: u16,
+}
+
+impl Table {
+    fn entry(&self, cx: &DeviceCx<'_>, index: u16) -> Result<Entry, QueueError> {
+        if u64::from(index) >= self.len {
+            return Err(QueueError::Index(index));
+        }
+        let mut d = [0; DESCRIPTOR as usize];
+        let addr = self.addr.wrapping_add(DESCRIPTOR * u64::from(index));
+        cx.dma_read(addr, &mut d)?;
+        let word = |n: usize| u16::from_le_bytes([d[n], d[n + 1]]);
+        let flags = word(12);
+        Ok(Entry {
+            buffer: Descriptor {
+                addr: u64::from_le_bytes([d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]]),
+                len: u32::from_le_bytes([d[8], d[9], d[10], d[11]]),
+                writable: flags & WRITE != 0,
+            },
+            flags,
+            next: word(14),
+        })
+    }
+}
+
 impl Queue {
     /// A queue as after reset.
     pub fn new(max_size: u16) -> Queue {
@@ -94,50 +197,72 @@ impl Queue {
         }
     }
 
-    /// Takes the next available chain, if there is one.
-    pub fn pop(&mut self, cx: &DeviceCx<'_>) -> Result<Option<Chain>, QueueError> {
+    /// Whether a chain is available.
+    pub fn has_work(&self, cx: &DeviceCx<'_>) -> Result<bool, QueueError> {
+        Ok(self.waiting(cx)? != 0)
+    }
+
+    /// Chains that the driver has made available and [`Queue::pop`] has not taken.
+    fn waiting(&self, cx: &DeviceCx<'_>) -> Result<u16, QueueError> {
         if !self.ready {
-            return Ok(None);
+            return Ok(0);
         }
         let avail = read_u16(cx, self.avail.wrapping_add(2))?;
-        let waiting = avail.wrapping_sub(self.next_avail);
-        if waiting == 0 {
-            return Ok(None);
-        }
-        if waiting > self.size {
-            return Err(QueueError::Available {
+        match avail.wrapping_sub(self.next_avail) {
+            waiting if waiting > self.size => Err(QueueError::Available {
                 avail,
                 seen: self.next_avail,
                 size: self.size,
-            });
+            }),
+            waiting => Ok(waiting),
+        }
+    }
+
+    /// Takes the next available chain, if there is one. `indirect`: whether
+    /// [`INDIRECT_DESC`] was negotiated.
+    pub fn pop(&mut self, cx: &DeviceCx<'_>, indirect: bool) -> Result<Option<Chain>, QueueError> {
+        if self.waiting(cx)? == 0 {
+            return Ok(None);
         }
         let slot = u64::from(self.next_avail % self.size);
         let head = read_u16(cx, self.avail.wrapping_add(4 + 2 * slot))?;
-        let mut buffers = Vec::new();
+        let mut buffers: Vec<Descriptor> = Vec::new();
+        let mut table = Table {
+            addr: self.desc,
+            len: self.size.into(),
+        };
+        let mut nested = false;
         let mut at = head;
         loop {
-            if at >= self.size {
-                return Err(QueueError::Index(at));
-            }
             if buffers.len() == self.size as usize {
                 return Err(QueueError::Loop(head));
             }
-            let mut d = [0; 16];
-            cx.dma_read(self.desc.wrapping_add(16 * u64::from(at)), &mut d)?;
-            let word = |n: usize| u16::from_le_bytes([d[n], d[n + 1]]);
-            let flags = word(12);
-            if flags & INDIRECT != 0 {
-                return Err(QueueError::Indirect(at));
+            let e = table.entry(cx, at)?;
+            if e.flags & INDIRECT != 0 {
+                if !indirect {
+                    return Err(QueueError::Indirect(at));
+                }
+                let len = e.buffer.len;
+                let sound = len != 0 && u64::from(len) % DESCRIPTOR == 0;
+                if nested || e.flags & NEXT != 0 || !sound {
+                    return Err(QueueError::Table { index: at, len });
+                }
+                nested = true;
+                table = Table {
+                    addr: e.buffer.addr,
+                    len: u64::from(len) / DESCRIPTOR,
+                };
+                at = 0;
+                continue;
             }
-            buffers.push(Descriptor {
-                addr: u64::from_le_bytes([d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]]),
-                len: u32::from_le_bytes([d[8], d[9], d[10], d[11]]),
-                writable: flags & WRITE != 0,
-            });
-            if flags & NEXT == 0 {
+            if !e.buffer.writable && buffers.last().is_some_and(|b| b.writable) {
+                return Err(QueueError::Order(head));
+            }
+            buffers.push(e.buffer);
+            if e.flags & NEXT == 0 {
                 break;
             }
-            at = word(14);
+            at = e.next;
         }
         self.next_avail = self.next_avail.wrapping_add(1);
         Ok(Some(Chain { head, buffers }))
