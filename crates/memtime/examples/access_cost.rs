@@ -92,10 +92,16 @@ fn main() -> Result<(), Error> {
             true,
         ),
     ];
+    // With words on the command line: only lines that have them all.
+    let words: Vec<String> = std::env::args().skip(1).collect();
     println!("method    cores pattern                          host ns/miss  guest ns/miss");
     for method in Method::ALL {
         for cores in [1, 4] {
             for pattern in patterns {
+                let line = format!("{method} {cores} {}", pattern.name);
+                if !words.iter().all(|w| line.contains(w)) {
+                    continue;
+                }
                 let mut best = f64::MAX;
                 let mut end = 0;
                 for _ in 0..7 {

@@ -169,9 +169,33 @@ impl State {
         place
     }
 
+    /// Takes a place that a request has already.
+    #[inline]
+    pub fn keep_place(&mut self, place: u8) {
+        self.used |= 1 << (place % PLACES as u8);
+    }
+
+    /// No machine is at work. The caller sees to `newest`, `at` and what is at the port.
+    #[inline]
+    pub fn clear_machines(&mut self) {
+        self.used = 0;
+        self.busy = 0;
+        self.wait = 0;
+        self.column = 0;
+        self.rtp = 0;
+        self.rp = 0;
+        self.queued = 0;
+        self.hit = 0;
+        self.writes = 0;
+        self.held = 0;
+        self.marked = 0;
+        self.passing = 0;
+        self.writing = 0;
+    }
+
     /// Nothing at the port.
     #[inline]
-    fn port_is_empty(&self) -> bool {
+    pub fn port_is_empty(&self) -> bool {
         self.channels[0].len | self.channels[1].len == 0
     }
 
@@ -343,16 +367,8 @@ impl State {
         if !t.refresh || self.pulse_at < self.now {
             return;
         }
-        // The clock that releases the holds must be processed, too.
-        let end = self.pulse_at + t.duration.max(t.pulse);
-        if end >= until {
+        let Some((last, count)) = t.idle_pulses(self.pulse_at, until) else {
             return;
-        }
-        let rest = until - 1 - end;
-        let count = if rest < t.interval {
-            1
-        } else {
-            rest / t.interval + 1
         };
         sink.event(
             Event::Refresh {
@@ -362,7 +378,6 @@ impl State {
             },
             tags,
         );
-        let last = self.pulse_at + (count - 1) * t.interval;
         self.pulse_at = last + t.interval;
         self.pulse_end = last + t.pulse;
         self.now = last + t.duration.max(t.pulse) + 1;
@@ -432,11 +447,17 @@ impl State {
         };
     }
 
-    /// Derives when machines can act.
-    pub fn update_all(&mut self) {
-        for i in Bits(self.busy) {
+    /// Derives when some machines can act.
+    #[inline]
+    pub fn update_some(&mut self, machines: u8) {
+        for i in Bits(machines) {
             self.update(i);
         }
+    }
+
+    /// Derives when machines can act.
+    pub fn update_all(&mut self) {
+        self.update_some(self.busy);
     }
 
     /// The write that may issue its column; no machine: `MAX_MACHINES`.

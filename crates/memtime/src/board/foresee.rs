@@ -7,51 +7,7 @@ use super::timing::Timing;
 use crate::mapping::MAX_BANKS;
 use crate::request::Kind;
 
-/// The life of a request that meets no other and no refresh, in clocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Alone {
-    pub accept: u64,
-    pub column: u64,
-    /// The machine is idle again.
-    pub end: u64,
-}
-
 impl State {
-    /// The life of a request that comes in clock `now`, if nothing is under
-    /// way and it ends before anything else can begin.
-    #[inline]
-    pub fn alone(&self, kind: Kind, bank: u8, t: &Timing) -> Option<Alone> {
-        if !self.is_idle() || self.maintenance || self.now < self.pulse_end {
-            return None;
-        }
-        let accept = self.now + t.hold_of(kind, bank);
-        let (rcd, ras) = t.activation(bank);
-        let activate = accept + t.wait;
-        let column = activate + rcd;
-        let ras_end = activate + ras;
-        let rtp = column + t.stay[kind as usize];
-        let precharge = rtp.max(ras_end);
-        // The bank tested is its own: it is the newest request, too.
-        let slow = kind == Kind::Write && t.is_nvmm(bank);
-        let end = precharge + t.rp + if slow { t.add_rp } else { 0 };
-        let free = !t.refresh || end < self.pulse_at;
-        free.then_some(Alone {
-            accept,
-            column,
-            end,
-        })
-    }
-
-    /// What the life of a request [alone](Self::alone) leaves behind.
-    #[inline]
-    pub fn after_alone(&mut self, kind: Kind, bank: u8, end: u64) {
-        self.now = end + 1;
-        self.next_order += 1;
-        self.newest_bank = bank;
-        let dirty = u16::from(kind == Kind::Write) << bank;
-        self.dirty = self.dirty & !(1 << bank) | dirty;
-    }
-
     /// Column of a read that is accepted in a clock and then needs another row than the one
     /// that machine `o` has, if `o` is the only machine at work and has had its column.
     #[inline]

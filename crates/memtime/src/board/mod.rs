@@ -71,10 +71,12 @@ mod divide;
 mod engine;
 mod event;
 mod foresee;
+mod lane;
 mod model;
 #[cfg(test)]
 mod reference;
 mod saved;
+mod serial;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -86,7 +88,8 @@ pub use snapshot::Snapshot;
 
 use engine::{State, Tags, NO_TAGS};
 use event::{Event, Sink, Tag};
-use foresee::Alone;
+use lane::Lane;
+use serial::{Serial, Tally};
 use timing::Timing;
 
 use crate::error::Error;
@@ -101,7 +104,7 @@ use crate::units::Ps;
 pub struct Controller {
     params: BoardParams,
     timing: Timing,
-    /// As of the clock advanced to, unless `ahead` has a state to go back to.
+    /// As of the clock advanced to, unless `lane` is that, or `ahead` has a state to go back to.
     state: State,
     tags: Tags,
     /// Division by the clock's period.
@@ -109,18 +112,9 @@ pub struct Controller {
     /// Latest arrival or advance; earlier times are treated as this.
     latest: Ps,
     next_seq: u64,
-    /// A request that is alone: it stands here and nowhere in `state`.
-    alone: Option<Lone>,
+    lane: Lane,
     ahead: Ahead,
     out: Out,
-}
-
-/// A request that meets nothing in the controller, as far as is known.
-#[derive(Clone, Copy, Debug)]
-struct Lone {
-    tag: Tag,
-    life: Alone,
-    done_at: Ps,
 }
 
 /// A simulated future, valid as long as nothing is submitted or changed
@@ -242,13 +236,29 @@ impl Out {
         }
     }
 
-    /// The whole life of a request alone.
+    /// A synchronous request, as far as it is waited for.
     #[inline]
-    fn lone(&mut self, r: &Lone) {
-        self.accept(&r.tag);
-        self.counters(r.tag.bank).activations += 1;
-        self.precharge(r.tag.bank, r.tag.kind == Kind::Write);
-        self.latency(&r.tag, r.done_at);
+    fn lived(&mut self, tag: &Tag, hit: bool, done_at: Ps) {
+        self.accept(tag);
+        self.counters(tag.bank).row_hits += u64::from(hit);
+        self.latency(tag, done_at);
+    }
+
+    #[inline]
+    fn opened(&mut self, bank: u8) {
+        self.counters(bank).activations += 1;
+    }
+
+    #[inline]
+    fn tally(&mut self, t: &Tally) {
+        self.refreshes += t.refreshes;
+        self.stats.refresh_ticks_lost += t.lost;
+        for &bank in t.opened() {
+            self.opened(bank);
+        }
+        for &(bank, dirty) in t.closed() {
+            self.precharge(bank, dirty);
+        }
     }
 }
 
@@ -344,7 +354,7 @@ impl Controller {
                 from: state,
                 events: Vec::new(),
             },
-            alone: None,
+            lane: Lane::new(Serial::of(&state).expect("a new state is idle")),
             tags: NO_TAGS,
             period: Divider::new(params.clock.0),
             params,
@@ -444,11 +454,6 @@ impl Controller {
     pub fn access(&mut self, at: Ps, addr: u64, kind: Kind, bytes: u32) -> Result<Ps, Error> {
         self.check(at, addr, bytes)?;
         let at = self.arrive(at);
-        self.go_back();
-        while !self.state.has_room(kind) {
-            let room = self.room_at(kind);
-            self.arrive(room);
-        }
         let id = self.next_seq;
         let r = Request {
             id,
@@ -457,31 +462,27 @@ impl Controller {
             bytes,
         };
         let tag = self.tag(at, r, true);
-        let done = |clock: u64, t: &Timing, period: Ps| {
-            let more = match kind {
-                Kind::Read => t.read_data,
-                Kind::Write => t.response,
-            };
-            Ps::of_clock(clock + more, period)
-        };
-        let period = self.params.clock;
-        if let Some(life) = self.state.alone(kind, tag.bank, &self.timing) {
-            if self.out.log.is_none() {
-                let clock = match kind {
-                    Kind::Read => life.column,
-                    Kind::Write => life.accept,
-                };
-                let done_at = done(clock, &self.timing, period);
-                self.alone = Some(Lone { tag, life, done_at });
-                return Ok(done_at);
+        if self.enter_lane() {
+            let (t, tags) = (&self.timing, &mut self.tags);
+            if let Some(done) = self.lane.foresee(&tag, t, tags, self.params.clock) {
+                return Ok(done);
             }
+        }
+        self.go_back();
+        while !self.state.has_room(kind) {
+            let room = self.room_at(kind);
+            self.arrive(room);
         }
         let place = self.state.push(tag, &self.timing, &mut self.tags);
         let clock = match self.state.foresee(&tag, &self.timing) {
             Some(clock) => clock,
             None => self.look_ahead(place, kind),
         };
-        Ok(done(clock, &self.timing, period))
+        let more = match kind {
+            Kind::Read => self.timing.read_data,
+            Kind::Write => self.timing.response,
+        };
+        Ok(Ps::of_clock(clock + more, self.params.clock))
     }
 
     /// Selects a method from the clock edge at or after `at` on.
@@ -607,16 +608,14 @@ impl Controller {
     /// Processes all clocks before `clock`; uses what is known of them.
     #[inline]
     fn commit(&mut self, clock: u64) {
-        if let Some(r) = &self.alone {
-            if clock > r.life.end {
-                self.state.after_alone(r.tag.kind, r.tag.bank, r.life.end);
-                self.out.lone(r);
-                self.alone = None;
-            } else if clock > self.state.now {
-                self.go_back();
-            } else {
+        if self.lane.on {
+            if self
+                .lane
+                .commit(clock, &self.timing, &mut self.tags, &mut self.out)
+            {
                 return;
             }
+            self.go_back();
         } else if self.ahead.valid {
             if clock >= self.state.now {
                 self.ahead.valid = false;
@@ -639,11 +638,33 @@ impl Controller {
     /// with all requests in it.
     #[inline]
     fn go_back(&mut self) {
-        if let Some(r) = self.alone.take() {
-            self.state.push(r.tag, &self.timing, &mut self.tags);
+        if std::mem::take(&mut self.lane.on) {
+            let (base, under_way) = self.lane.parts();
+            base.store(&mut self.state);
+            if let Some(tag) = under_way {
+                self.state.push(tag, &self.timing, &mut self.tags);
+            }
         }
         if std::mem::take(&mut self.ahead.valid) {
             self.state = self.ahead.from;
+        }
+    }
+
+    /// Whether requests come one after the other, so that `lane` is the state.
+    #[inline]
+    fn enter_lane(&mut self) -> bool {
+        if self.lane.on {
+            return self.lane.is_free();
+        }
+        if self.ahead.valid || self.out.log.is_some() {
+            return false;
+        }
+        match Serial::of(&self.state) {
+            Some(base) => {
+                self.lane.enter(base);
+                true
+            }
+            None => false,
         }
     }
 
@@ -655,8 +676,12 @@ impl Controller {
             self.state
         };
         let mut tags = self.tags;
-        if let Some(r) = &self.alone {
-            state.push(r.tag, &self.timing, &mut tags);
+        if self.lane.on {
+            let (base, under_way) = self.lane.parts();
+            base.store(&mut state);
+            if let Some(tag) = under_way {
+                state.push(tag, &self.timing, &mut tags);
+            }
         }
         (state, tags)
     }

@@ -83,6 +83,23 @@ impl Timing {
         }
     }
 
+    /// Refreshes, the first with a pulse at `pulse_at`, that begin and end before `until` in an
+    /// idle controller: clock of the last pulse, and how many.
+    #[inline]
+    pub fn idle_pulses(&self, pulse_at: u64, until: u64) -> Option<(u64, u64)> {
+        // The clock that releases the holds must be processed, too.
+        let end = pulse_at + self.duration.max(self.pulse);
+        if end >= until {
+            return None;
+        }
+        let rest = until - 1 - end;
+        let more = match rest < self.interval {
+            true => 0,
+            false => rest / self.interval,
+        };
+        Some((pulse_at + more * self.interval, more + 1))
+    }
+
     /// tRCD and tRAS of a bank.
     #[inline]
     pub fn activation(&self, bank: u8) -> (u64, u64) {

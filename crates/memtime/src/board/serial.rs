@@ -1,0 +1,704 @@
+//! Cores that wait for their misses keep few machines busy at a time. For these the
+//! rules of [`super`] need neither a search among machines nor a state that is kept
+//! to go back to: what becomes of a newcomer is found on a small copy, which becomes
+//! the state once time has passed it.
+
+use super::engine::{bit, Bits, State, NONE};
+use super::event::Tag;
+use super::timing::Timing;
+use crate::mapping::MAX_BANKS;
+use crate::request::Kind;
+
+/// No request's place.
+const NO_PLACE: u8 = u8::MAX - 1;
+/// Machines that may be busy.
+const FEW: usize = 4;
+/// A clock that does not come. Leaves room for a source's number below it.
+const NEVER: u64 = u64::MAX >> 3;
+
+/// The life of a request that meets no other and no refresh, in clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alone {
+    pub accept: u64,
+    pub column: u64,
+    /// The machine is idle again.
+    pub end: u64,
+}
+
+/// What becomes of a newcomer, in clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Life {
+    pub accept: u64,
+    pub column: u64,
+    pub hit: bool,
+}
+
+/// Where a machine stands, as in [`State`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Wait,
+    /// Waits for the row of the machine before it in its bank.
+    Passed,
+    Column,
+    Rtp,
+    Rp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    /// Derived: clock from which on it can act.
+    at: u64,
+    ready: u64,
+    ras_end: u64,
+    row: u32,
+    bank: u8,
+    /// Of its tag.
+    place: u8,
+    phase: Phase,
+    write: bool,
+    /// Not the oldest of its bank.
+    queued: bool,
+    held: bool,
+    marked: bool,
+    /// Its row goes to the next of its bank.
+    passing: bool,
+}
+
+impl Machine {
+    const EMPTY: Machine = Machine {
+        at: NEVER,
+        ready: NEVER,
+        ras_end: 0,
+        row: 0,
+        bank: 0,
+        place: 0,
+        phase: Phase::Rp,
+        write: false,
+        queued: false,
+        held: false,
+        marked: false,
+        passing: false,
+    };
+
+    /// A write that has not had its column.
+    #[inline]
+    fn is_writing(&self) -> bool {
+        self.write && !matches!(self.phase, Phase::Rtp | Phase::Rp)
+    }
+}
+
+/// What the state reports while it moves on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub refreshes: u64,
+    /// Ticks of refresh that found one pending.
+    pub lost: u64,
+    /// Banks precharged, and whether their rows had been written.
+    closed: [(u8, bool); 2 * FEW],
+    /// Banks activated.
+    opened: [u8; 2 * FEW],
+    closings: u8,
+    openings: u8,
+}
+
+impl Tally {
+    #[inline]
+    pub fn clear(&mut self) {
+        self.refreshes = 0;
+        self.lost = 0;
+        self.closings = 0;
+        self.openings = 0;
+    }
+
+    #[inline]
+    pub fn closed(&self) -> &[(u8, bool)] {
+        &self.closed[..usize::from(self.closings).min(2 * FEW)]
+    }
+
+    #[inline]
+    pub fn opened(&self) -> &[u8] {
+        &self.opened[..usize::from(self.openings).min(2 * FEW)]
+    }
+
+    // At most one of each for a machine, and machines do not come anew.
+    #[inline]
+    fn close(&mut self, bank: u8, dirty: bool) {
+        self.closed[usize::from(self.closings) % (2 * FEW)] = (bank, dirty);
+        self.closings += 1;
+    }
+
+    #[inline]
+    fn open(&mut self, bank: u8) {
+        self.opened[usize::from(self.openings) % (2 * FEW)] = bank;
+        self.openings += 1;
+    }
+}
+
+/// The controller with nothing at its port and few machines at work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Serial {
+    /// Next clock to process.
+    pub now: u64,
+    /// In the order of acceptance.
+    machines: [Machine; FEW],
+    len: usize,
+    next_order: u64,
+    pulse_at: u64,
+    pulse_end: u64,
+    refresh_end: u64,
+    dirty: u16,
+    newest_bank: u8,
+    maintenance: bool,
+    refreshing: bool,
+    pending: bool,
+}
+
+/// The request whose life is asked for.
+struct Target<'a> {
+    tag: &'a Tag,
+    place: u8,
+    /// End of its hold at the port.
+    ready: u64,
+    accepted: Option<u64>,
+    hit: bool,
+}
+
+impl Target<'static> {
+    fn none() -> Self {
+        Target {
+            tag: &Tag::EMPTY,
+            place: u8::MAX,
+            ready: NEVER,
+            accepted: None,
+            hit: false,
+        }
+    }
+}
+
+/// Sources of what happens next, behind the machines.
+const REFRESH: u64 = FEW as u64;
+const PORT: u64 = REFRESH + 1;
+
+impl Serial {
+    /// The form of a state, if it is of this kind.
+    #[inline]
+    pub fn of(s: &State) -> Option<Serial> {
+        let waiting = s.wait | s.column | s.held | s.passing;
+        let few = (s.busy.count_ones() as usize) < FEW;
+        if waiting != 0 || !few || s.now < s.pulse_end || !s.port_is_empty() {
+            return None;
+        }
+        let mut machines = [Machine::EMPTY; FEW];
+        let mut len = 0;
+        let mut rest = s.busy;
+        while let Some(i) = Bits(rest).min_by_key(|&i| s.order[i]) {
+            let b = bit(i);
+            rest &= !b;
+            machines[len % FEW] = Machine {
+                at: NEVER,
+                ready: s.ready[i],
+                ras_end: s.ras_end[i],
+                row: s.row[i],
+                bank: s.bank[i],
+                place: s.place[i],
+                phase: if s.rp & b != 0 { Phase::Rp } else { Phase::Rtp },
+                write: s.writes & b != 0,
+                queued: false,
+                held: false,
+                marked: s.marked & b != 0,
+                passing: false,
+            };
+            len += 1;
+        }
+        let mut serial = Serial {
+            now: s.now,
+            machines,
+            len,
+            next_order: s.next_order,
+            pulse_at: s.pulse_at,
+            pulse_end: s.pulse_end,
+            refresh_end: s.refresh_end,
+            dirty: s.dirty,
+            newest_bank: s.newest_bank,
+            maintenance: s.maintenance,
+            refreshing: s.refreshing,
+            pending: s.pending,
+        };
+        serial.update_all();
+        Some(serial)
+    }
+
+    /// Makes it the state.
+    pub fn store(&self, s: &mut State) {
+        for i in Bits(s.busy) {
+            s.newest[s.bank[i] as usize % MAX_BANKS] = NONE;
+        }
+        let old = s.busy;
+        s.clear_machines();
+        s.now = self.now;
+        for (i, m) in self.machines().iter().enumerate() {
+            let b = bit(i);
+            let bank = m.bank as usize % MAX_BANKS;
+            s.keep_place(m.place);
+            s.ready[i] = m.ready;
+            s.ras_end[i] = m.ras_end;
+            // Only their order counts.
+            s.order[i] = self.next_order - (self.len - i) as u64;
+            s.row[i] = m.row;
+            s.bank[i] = m.bank;
+            s.place[i] = m.place;
+            s.newer[i] = NONE;
+            let older = std::mem::replace(&mut s.newest[bank], i as u8);
+            if older != NONE {
+                s.newer[older as usize % FEW] = i as u8;
+            }
+            s.busy |= b;
+            let set = |on: bool, set: &mut u8| *set |= if on { b } else { 0 };
+            set(matches!(m.phase, Phase::Wait | Phase::Passed), &mut s.wait);
+            set(m.phase == Phase::Passed, &mut s.hit);
+            set(m.phase == Phase::Column, &mut s.column);
+            set(m.phase == Phase::Rtp, &mut s.rtp);
+            set(m.phase == Phase::Rp, &mut s.rp);
+            set(older != NONE, &mut s.queued);
+            set(m.write, &mut s.writes);
+            set(m.is_writing(), &mut s.writing);
+            set(m.held, &mut s.held);
+            set(m.marked, &mut s.marked);
+            set(m.passing, &mut s.passing);
+        }
+        s.next_order = self.next_order;
+        s.pulse_at = self.pulse_at;
+        s.pulse_end = self.pulse_end;
+        s.refresh_end = self.refresh_end;
+        s.dirty = self.dirty;
+        s.newest_bank = self.newest_bank;
+        s.maintenance = self.maintenance;
+        s.refreshing = self.refreshing;
+        s.pending = self.pending;
+        s.update_some(old | s.busy);
+    }
+
+    #[inline]
+    fn machines(&self) -> &[Machine] {
+        &self.machines[..self.len.min(FEW)]
+    }
+
+    /// Whether nothing is at work.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.len == 0 && !self.maintenance
+    }
+
+    /// A place for a tag that no machine has.
+    #[inline]
+    pub fn free_place(&self) -> u8 {
+        let used = self
+            .machines()
+            .iter()
+            .fold(0u32, |u, m| u | 1 << (m.place % 32));
+        (!used).trailing_zeros() as u8
+    }
+
+    /// The life of a request that comes in clock `now`, if nothing is under
+    /// way and it ends before anything else can begin.
+    #[inline]
+    pub fn alone(&self, kind: Kind, bank: u8, t: &Timing) -> Option<Alone> {
+        if !self.is_idle() || self.now < self.pulse_end {
+            return None;
+        }
+        let accept = self.now + t.hold_of(kind, bank);
+        let (rcd, ras) = t.activation(bank);
+        let activate = accept + t.wait;
+        let column = activate + rcd;
+        let ras_end = activate + ras;
+        let rtp = column + t.stay[kind as usize];
+        let precharge = rtp.max(ras_end);
+        // The bank tested is its own: it is the newest request, too.
+        let slow = kind == Kind::Write && t.is_nvmm(bank);
+        let end = precharge + t.rp + if slow { t.add_rp } else { 0 };
+        let free = !t.refresh || end < self.pulse_at;
+        free.then_some(Alone {
+            accept,
+            column,
+            end,
+        })
+    }
+
+    /// What the life of a request [alone](Self::alone) leaves behind.
+    #[inline]
+    pub fn after_alone(&mut self, kind: Kind, bank: u8, end: u64) {
+        self.now = end + 1;
+        self.next_order += 1;
+        self.newest_bank = bank;
+        let dirty = u16::from(kind == Kind::Write) << bank;
+        self.dirty = self.dirty & !(1 << bank) | dirty;
+    }
+
+    /// The life of a request that comes in clock `now` up to its column (read) or its
+    /// acceptance (write), if nothing else comes. This becomes the state behind that clock.
+    /// Where the answer is `None`, it is of no use any more.
+    #[inline]
+    pub fn plan(&mut self, tag: &Tag, place: u8, t: &Timing, tally: &mut Tally) -> Option<Life> {
+        if self.len >= FEW || t.machines.count_ones() as usize <= self.len {
+            return None;
+        }
+        let mut target = Target {
+            tag,
+            place,
+            ready: self.now + t.hold_of(tag.kind, tag.bank),
+            accepted: None,
+            hit: false,
+        };
+        self.run::<true>(NEVER, &mut target, t, tally);
+        target.accepted.map(|accept| Life {
+            accept,
+            column: self.now - 1,
+            hit: target.hit,
+        })
+    }
+
+    /// Processes all clocks before `until`.
+    #[inline]
+    pub fn advance(&mut self, until: u64, t: &Timing, tally: &mut Tally) {
+        while self.now < until {
+            if self.is_idle() {
+                self.skip_idle(until, t, tally);
+                if !t.refresh || self.pulse_at >= until {
+                    self.now = until.max(self.now);
+                    return;
+                }
+            }
+            self.run::<false>(until, &mut Target::none(), t, tally);
+        }
+    }
+
+    /// Refreshes that begin and end before `until` while nothing is at work, all at once.
+    #[inline]
+    fn skip_idle(&mut self, until: u64, t: &Timing, tally: &mut Tally) {
+        if !t.refresh || self.pulse_at < self.now {
+            return;
+        }
+        let Some((last, count)) = t.idle_pulses(self.pulse_at, until) else {
+            return;
+        };
+        tally.refreshes += count;
+        self.pulse_at = last + t.interval;
+        self.pulse_end = last + t.pulse;
+        self.now = last + t.duration.max(t.pulse) + 1;
+    }
+
+    /// Runs until a clock, until everything is idle, or (`NEW`) behind the clock that the
+    /// target waits for.
+    #[inline(always)]
+    fn run<const NEW: bool>(&mut self, until: u64, x: &mut Target, t: &Timing, tally: &mut Tally) {
+        loop {
+            // What comes first, and when the next but one.
+            let refresh = match (self.refreshing, t.refresh) {
+                (true, true) => self.refresh_end.min(self.pulse_at),
+                (true, false) => self.refresh_end,
+                (false, true) => self.pulse_at,
+                (false, false) => NEVER,
+            };
+            let mut first = refresh << 3 | REFRESH;
+            let mut second = u64::MAX;
+            let mut see = |at: u64, source: u64| {
+                let key = at << 3 | source;
+                second = second.min(first.max(key));
+                first = first.min(key);
+            };
+            if NEW && x.accepted.is_none() {
+                see(x.ready, PORT);
+            }
+            for (i, m) in self.machines().iter().enumerate() {
+                see(m.at, i as u64);
+            }
+            let (source, c) = (first & 7, (first >> 3).max(self.now));
+            if c >= until {
+                self.now = until;
+                return;
+            }
+            let pulse = t.refresh && c >= self.pulse_at;
+            let released = self.refreshing && c >= self.refresh_end;
+            self.now = c + 1;
+            let mut had = NO_PLACE;
+            let mut accepted = false;
+            if second >> 3 <= c {
+                self.timers(c);
+                self.maintain(c, pulse, released, t, tally);
+                had = self.column(c, t);
+                self.precharge(c, t, tally);
+                self.activate(c, t, tally);
+                if NEW && x.accepted.is_none() && x.ready <= c {
+                    self.accept(c, x, t);
+                    accepted = true;
+                }
+                self.update_all();
+            } else if NEW && source == PORT {
+                self.accept(c, x, t);
+                accepted = true;
+            } else if source == REFRESH {
+                self.maintain(c, pulse, released, t, tally);
+                self.update_all();
+                // Those that were held may go on in the same clock.
+                self.now = c + u64::from(!released);
+            } else {
+                let i = source as usize;
+                match self.machines[i % FEW].phase {
+                    Phase::Wait => self.activate_machine(i, c, t, tally),
+                    Phase::Column => had = self.column_machine(i, c, t),
+                    Phase::Rtp if !self.machines[i % FEW].passing => {
+                        self.precharge_machine(i, c, t, tally);
+                    }
+                    _ => {
+                        self.timers(c);
+                        self.maintain(c, false, false, t, tally);
+                        // The next of the bank may go on in the same clock.
+                        self.now = c;
+                    }
+                }
+            }
+            if NEW {
+                let write = x.tag.kind == Kind::Write;
+                if (accepted && write) || had == x.place {
+                    return;
+                }
+            } else if self.is_idle() {
+                return;
+            }
+        }
+    }
+
+    /// Derives when a machine can act.
+    #[inline]
+    fn update(&mut self, i: usize) {
+        let before = self.machines[..i % FEW].iter().any(Machine::is_writing);
+        let m = &mut self.machines[i % FEW];
+        m.at = match m.phase {
+            Phase::Wait if m.queued || m.held => NEVER,
+            Phase::Passed => NEVER,
+            Phase::Column if m.write && before => NEVER,
+            Phase::Wait | Phase::Column | Phase::Rp => m.ready,
+            Phase::Rtp if m.passing => 0,
+            Phase::Rtp => m.ready.max(m.ras_end),
+        };
+    }
+
+    /// Derives when machines can act.
+    #[inline]
+    fn update_all(&mut self) {
+        for i in 0..self.len.min(FEW) {
+            self.update(i);
+        }
+    }
+
+    #[inline]
+    fn timers(&mut self, c: u64) {
+        let mut i = 0;
+        while i < self.len.min(FEW) {
+            let m = &self.machines[i];
+            if m.phase == Phase::Rp && m.ready <= c {
+                self.release(i);
+            } else if m.phase == Phase::Rtp && m.passing {
+                self.hand_over(i, c);
+            } else {
+                i += 1;
+            }
+        }
+    }
+
+    /// End of a refresh, pulse, begin of a refresh.
+    #[inline]
+    fn maintain(&mut self, c: u64, pulse: bool, released: bool, t: &Timing, tally: &mut Tally) {
+        let len = self.len.min(FEW);
+        if released {
+            self.refreshing = false;
+            self.maintenance = self.pending;
+            for m in &mut self.machines[..len] {
+                m.held = false;
+                m.marked = self.pending;
+            }
+            self.pending = false;
+        }
+        if pulse {
+            self.pulse_end = c + t.pulse;
+            self.pulse_at += t.interval;
+            let again = std::mem::replace(&mut self.maintenance, true);
+            tally.lost += u64::from(again && self.pending);
+            self.pending |= again;
+            // The limits of later clocks of the pulse are for what is loaded in it.
+            for m in &mut self.machines[..len] {
+                m.marked |= !again;
+                m.ras_end = m.ras_end.min(c + t.ras_limit);
+                if m.phase == Phase::Rtp {
+                    m.ready = m.ready.min(c + t.rtp_limit);
+                }
+            }
+        }
+        if self.maintenance && !self.refreshing && !self.machines().iter().any(|m| m.marked) {
+            self.refreshing = true;
+            self.refresh_end = c + t.duration;
+            tally.refreshes += 1;
+        }
+    }
+
+    /// The place of the request that has its column, or `NO_PLACE`.
+    #[inline]
+    fn column(&mut self, c: u64, t: &Timing) -> u8 {
+        let mut writing = false;
+        let may = |m: &Machine| {
+            let after = writing;
+            writing |= m.is_writing();
+            m.phase == Phase::Column && m.ready <= c && !(m.write && after)
+        };
+        match self.machines().iter().position(may) {
+            Some(i) => self.column_machine(i, c, t),
+            None => NO_PLACE,
+        }
+    }
+
+    #[inline]
+    fn column_machine(&mut self, i: usize, c: u64, t: &Timing) -> u8 {
+        let m = &mut self.machines[i % FEW];
+        let (place, write) = (m.place, m.write);
+        if write {
+            self.dirty |= 1 << m.bank;
+        }
+        if m.passing {
+            self.hand_over(i, c + 1);
+        } else {
+            let stay = t.stay[usize::from(write)];
+            m.phase = Phase::Rtp;
+            m.ready = (c + stay).max(m.ras_end.saturating_sub(1));
+            if c + 1 < self.pulse_end {
+                m.ready = m.ready.min(c + 1 + t.rtp_limit);
+            }
+            m.at = m.ready.max(m.ras_end);
+        }
+        if write {
+            // A younger write may go on now.
+            self.update_all();
+        }
+        place
+    }
+
+    #[inline]
+    fn precharge(&mut self, c: u64, t: &Timing, tally: &mut Tally) {
+        let over = |m: &Machine| m.phase == Phase::Rtp && !m.passing && m.ready.max(m.ras_end) <= c;
+        if let Some(i) = self.machines().iter().position(over) {
+            self.precharge_machine(i, c, t, tally);
+        }
+    }
+
+    #[inline]
+    fn precharge_machine(&mut self, i: usize, c: u64, t: &Timing, tally: &mut Tally) {
+        let m = &mut self.machines[i % FEW];
+        let tested = if t.own_bank { m.bank } else { self.newest_bank };
+        let slow = t.is_nvmm(tested) && self.dirty >> tested & 1 != 0;
+        m.phase = Phase::Rp;
+        m.ready = c + t.rp + if slow { t.add_rp } else { 0 };
+        m.at = m.ready;
+        tally.close(m.bank, self.dirty >> m.bank & 1 != 0);
+    }
+
+    #[inline]
+    fn activate(&mut self, c: u64, t: &Timing, tally: &mut Tally) {
+        let may = |m: &Machine| m.phase == Phase::Wait && !(m.queued || m.held) && m.ready <= c;
+        if let Some(i) = self.machines().iter().position(may) {
+            self.activate_machine(i, c, t, tally);
+        }
+    }
+
+    #[inline]
+    fn activate_machine(&mut self, i: usize, c: u64, t: &Timing, tally: &mut Tally) {
+        let m = &mut self.machines[i % FEW];
+        let (rcd, ras) = t.activation(m.bank);
+        m.phase = Phase::Column;
+        m.ready = c + rcd;
+        m.ras_end = c + ras;
+        if c + 1 < self.pulse_end {
+            m.ras_end = m.ras_end.min(c + 1 + t.ras_limit);
+        }
+        self.dirty &= !(1 << m.bank);
+        tally.open(m.bank);
+        if m.write {
+            self.update(i);
+        } else {
+            m.at = m.ready;
+        }
+    }
+
+    #[inline]
+    fn accept(&mut self, c: u64, x: &mut Target, t: &Timing) {
+        let tag = x.tag;
+        let len = self.len % FEW;
+        let older = self.machines[..len]
+            .iter_mut()
+            .rfind(|m| m.bank == tag.bank);
+        let mut queued = false;
+        if let Some(o) = older {
+            queued = true;
+            let open = match o.phase {
+                Phase::Rp => false,
+                Phase::Rtp => o.ready > c,
+                _ => true,
+            };
+            if open && o.row == tag.row && !o.marked {
+                o.passing = true;
+                if o.phase == Phase::Rtp {
+                    o.at = 0;
+                }
+                x.hit = true;
+            }
+        }
+        self.machines[len] = Machine {
+            at: NEVER,
+            ready: c + t.wait,
+            ras_end: 0,
+            row: tag.row,
+            bank: tag.bank,
+            place: x.place,
+            phase: if x.hit { Phase::Passed } else { Phase::Wait },
+            write: tag.kind == Kind::Write,
+            queued,
+            held: self.maintenance,
+            marked: false,
+            passing: false,
+        };
+        self.len = len + 1;
+        self.update(len);
+        self.next_order += 1;
+        self.newest_bank = tag.bank;
+        x.accepted = Some(c);
+    }
+
+    /// Gives the row of machine `i` to the next of its bank.
+    #[inline]
+    fn hand_over(&mut self, i: usize, from: u64) {
+        let old = self.machines[i % FEW];
+        let len = self.len.min(FEW);
+        let next = self.machines[..len].iter_mut().skip(i + 1);
+        if let Some(m) = next.into_iter().find(|m| m.bank == old.bank) {
+            m.phase = Phase::Column;
+            m.ready = from;
+            m.ras_end = old.ras_end;
+        }
+        self.release(i);
+        self.update_all();
+    }
+
+    #[inline]
+    fn release(&mut self, i: usize) {
+        let bank = self.machines[i % FEW].bank;
+        self.len = (self.len - 1).min(FEW - 1);
+        for k in i..self.len {
+            self.machines[k] = self.machines[k + 1];
+        }
+        let rest = &mut self.machines[i.min(self.len)..self.len];
+        if let Some(m) = rest.iter_mut().find(|m| m.bank == bank) {
+            m.queued = false;
+            if m.phase == Phase::Wait && !m.held {
+                m.at = m.ready;
+            }
+        }
+    }
+}
