@@ -38,7 +38,7 @@ pub enum Command {
     #[command(subcommand)]
     Machine(MachineCommand),
     #[command(subcommand)]
-    Image(ImageCommand),
+    Image(crate::image::args::ImageCommand),
     #[command(subcommand)]
     Bench(BenchCommand),
     #[command(subcommand)]
@@ -319,44 +319,6 @@ pub struct ShowArgs {
     /// One JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
-}
-
-const IMAGE_EXAMPLES: &str = "\
-Examples:
-  nagori image build
-  nagori image build --refresh --mirror http://mirror.example/debian
-  qemu-system-riscv64 -M virt -kernel $(nagori image path | awk '/^kernel/ {print $2}') ...";
-
-/// Build and find the guest image.
-#[derive(Debug, Subcommand)]
-pub enum ImageCommand {
-    /// Build the guest image, if it is not cached.
-    ///
-    /// Debian's kernel, OpenSBI and busybox for riscv64, from the mirror that this host's package
-    /// configuration names and checked by apt, and our guest programs, cross-compiled.
-    #[command(after_long_help = IMAGE_EXAMPLES)]
-    Build {
-        /// Ask the mirror for newer packages, even if an image is cached.
-        #[arg(long)]
-        refresh: bool,
-        /// Debian mirror (the directory that holds `dists` and `pool`) [default: the host's].
-        #[arg(long, value_name = "URL")]
-        mirror: Option<String>,
-        #[command(flatten)]
-        cache: CacheArgs,
-        /// One JSON object: paths, packages, checksums.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print where the image's files are; it is built first if it is not cached.
-    #[command(after_long_help = IMAGE_EXAMPLES)]
-    Path {
-        #[command(flatten)]
-        cache: CacheArgs,
-        /// One JSON object: paths, packages, checksums.
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 const BENCH_EXAMPLES: &str = "\

@@ -115,6 +115,61 @@ impl Apt {
             .ok_or_else(|| self.odd(name, "its record lacks Version, SHA256 or Size"))
     }
 
+    /// The packages that installing `wanted` on an empty system installs: apt's choice, in the
+    /// order of their configuration, without recommended ones.
+    pub fn solve(&self, wanted: &[String]) -> Result<Vec<Package>, Error> {
+        for name in wanted {
+            check_name("package", name)?;
+        }
+        let mut c = self.tool(APT_GET);
+        c.args(["install", "--simulate", "--no-install-recommends", "--yes"])
+            .args(wanted);
+        let out = match APT_GET.run(c, "choose packages") {
+            Err(Error::Command { output, .. }) => {
+                return Err(self.odd(
+                    &wanted.join(" "),
+                    &format!("cannot be installed ({output})"),
+                ))
+            }
+            other => other?,
+        };
+        let chosen = chosen(&String::from_utf8_lossy(&out.stdout));
+        let mut c = self.tool(APT_CACHE);
+        c.arg("show").args(
+            chosen
+                .iter()
+                .map(|(name, version)| format!("{name}={version}")),
+        );
+        let out = APT_CACHE.run(c, "look up packages")?;
+        let text = String::from_utf8_lossy(&out.stdout);
+        let known: Vec<Package> = text
+            .split("\n\n")
+            .filter_map(|stanza| Record::parse(stanza)?.package())
+            .collect();
+        chosen
+            .iter()
+            .map(|(name, version)| {
+                known
+                    .iter()
+                    .find(|p| p.name == *name && p.version == *version)
+                    .cloned()
+                    .ok_or_else(|| self.odd(name, "its record lacks Version, SHA256 or Size"))
+            })
+            .collect()
+    }
+
+    /// True if an index was read before.
+    pub fn has_index(&self) -> bool {
+        self.dir.join("sources.list").exists()
+            && fs::read_dir(self.dir.join("state/lists")).is_ok_and(|d| {
+                d.flatten().any(|e| {
+                    e.file_name()
+                        .to_string_lossy()
+                        .contains(&format!("_dists_{}_", self.suite))
+                })
+            })
+    }
+
     /// The kernel package that the meta package `linux-image-riscv64` depends on.
     pub fn kernel_package(&self) -> Result<String, Error> {
         const META: &str = "linux-image-riscv64";
@@ -128,22 +183,39 @@ impl Apt {
     /// Downloads one package; apt compares it with the checksum in the signed index.
     /// Returns the file, which the caller may move.
     pub fn download(&self, p: &Package) -> Result<PathBuf, Error> {
+        let what = format!("download {} {}", p.name, p.version);
+        let files = self.download_all(&[p], &what)?;
+        let first = files.into_iter().next();
+        first.ok_or_else(|| self.odd(&p.name, "apt downloaded nothing"))
+    }
+
+    /// Downloads packages, at once; the files, in no order, which the caller may move.
+    pub fn download_all(&self, list: &[&Package], what: &str) -> Result<Vec<PathBuf>, Error> {
         let dir = self.dir.join("download");
         fs::remove_dir_all(&dir).context("remove", &dir)?;
         fs::create_dir(&dir).context("create", &dir)?;
         let mut c = self.tool(APT_GET);
         c.args(["download", "--quiet=2"])
-            .arg(format!("{}={}", p.name, p.version))
+            .args(list.iter().map(|p| format!("{}={}", p.name, p.version)))
             .current_dir(&dir);
-        let what = format!("download {} {}", p.name, p.version);
-        APT_GET.run(c, &what)?;
-        fs::read_dir(&dir)
-            .context("read", &dir)?
-            .flatten()
+        APT_GET.run(c, what)?;
+        let found = fs::read_dir(&dir).context("read", &dir)?.flatten();
+        Ok(found
             .map(|e| e.path())
-            .find(|f| f.extension().is_some_and(|x| x == "deb"))
-            .ok_or_else(|| self.odd(&p.name, "apt downloaded nothing"))
+            .filter(|f| f.extension().is_some_and(|x| x == "deb"))
+            .collect())
     }
+}
+
+/// Names and versions in what `apt-get --simulate install` says.
+fn chosen(text: &str) -> Vec<(String, String)> {
+    text.lines()
+        .filter_map(|l| {
+            let (name, rest) = l.strip_prefix("Inst ")?.split_once(' ')?;
+            let version = rest.split_once('(')?.1.split([' ', ')']).next()?;
+            Some((name.to_string(), version.to_string()))
+        })
+        .collect()
 }
 
 /// Options that separate this apt from the host's; proxies and passwords stay the host's.
@@ -204,7 +276,7 @@ pub(crate) struct Record(Vec<(String, String)>);
 
 impl Record {
     /// The first stanza; continuation lines are joined with a newline.
-    fn parse(text: &str) -> Option<Record> {
+    pub fn parse(text: &str) -> Option<Record> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for line in text.lines() {
             if line.trim().is_empty() {
@@ -225,7 +297,7 @@ impl Record {
         (!fields.is_empty()).then_some(Record(fields))
     }
 
-    fn field(&self, name: &str) -> Option<&str> {
+    pub fn field(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
             .find(|(k, _)| k.eq_ignore_ascii_case(name))
@@ -277,6 +349,19 @@ mod tests {
         let p = r.package().unwrap();
         assert_eq!((p.name.as_str(), p.size), ("linux-image-riscv64", 1436));
         assert!(p.sha256.starts_with("1b458cc5"));
+    }
+
+    #[test]
+    fn what_apt_would_install() {
+        let text = "Reading package lists...\nInst libc6 (2.41-12 Debian:13.7/stable [riscv64]) []\n\
+                    Inst xz-utils (5.8.1-1+b2 Debian:13.7/stable [riscv64])\nConf libc6 (2.41-12 x)\n\
+                    Inst odd\n";
+        let found = chosen(text);
+        let of = |n: &str, v: &str| (n.to_string(), v.to_string());
+        assert_eq!(
+            found,
+            [of("libc6", "2.41-12"), of("xz-utils", "5.8.1-1+b2")]
+        );
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn build(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Gu
     .build()
 }
 
-fn cache_dir(dir: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn cache_dir(dir: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(dir).context("create", dir)?;
     let dir = dir.canonicalize().context("find", dir)?;
     // It is written into an apt configuration file.
@@ -68,7 +68,7 @@ fn cache_dir(dir: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Held until dropped.
-fn lock(dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
+pub(crate) fn lock(dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
     let path = dir.join("lock");
     let file = File::options()
         .create(true)
@@ -243,7 +243,7 @@ impl Builder<'_> {
     ) -> Result<std::collections::BTreeMap<String, Vec<u8>>, Error> {
         self.fetch(apt, p)?;
         self.say(Stage::Unpack, format!("{} {}", p.name, p.version));
-        deb::files(&self.package_file(p), wanted)
+        deb::files(&self.package_file(p), deb::Part::Files, wanted)
     }
 
     fn make(
@@ -434,7 +434,7 @@ fn initrd(busybox: &[u8], kernel: &Kernel, programs: &[guest::Program]) -> Resul
 }
 
 /// The caller holds the lock, so the name of the new file is nobody else's.
-fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = path.with_extension("new");
     let mut f = File::create(&new).context("create", &new)?;
     f.write_all(bytes)
@@ -443,7 +443,7 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     fs::rename(&new, path).context("write", path)
 }
 
-fn file_sha256(path: &Path) -> Result<String, Error> {
+pub(crate) fn file_sha256(path: &Path) -> Result<String, Error> {
     let mut f = File::open(path).context("open", path)?;
     let mut h = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

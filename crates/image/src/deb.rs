@@ -8,22 +8,48 @@ use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 
+/// One of the two archives in a package file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// What is installed.
+    Files,
+    /// Description and maintainer scripts.
+    Control,
+}
+
 /// The regular files of package file `deb` that `wanted` picks by path (without a leading `./`).
 pub(crate) fn files(
     deb: &Path,
+    part: Part,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    read(deb, part, |tar| pick(tar, wanted).context("read", deb))
+}
+
+/// Hands an archive of package file `deb`, uncompressed, to `reader`, which reads all of it.
+pub(crate) fn read<T>(
+    deb: &Path,
+    part: Part,
+    reader: impl FnOnce(&mut dyn Read) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let option = match part {
+        Part::Files => "--fsys-tarfile",
+        Part::Control => "--ctrl-tarfile",
+    };
     let mut child = DPKG_DEB
         .command()
-        .arg("--fsys-tarfile")
+        .arg(option)
         .arg(deb)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| DPKG_DEB.spawn_error(e))?;
-    let stdout = child.stdout.take().expect("stdout is piped");
-    let picked = pick(stdout, wanted);
+    let mut stdout = child.stdout.take().expect("stdout is piped");
+    let result = reader(&mut stdout);
+    drop(stdout);
     let out = child.wait_with_output().context("read", deb)?;
+    // What the reader did not like is said first: it made dpkg-deb die of a closed pipe.
+    let result = result?;
     if !out.status.success() {
         return Err(Error::Command {
             what: format!("unpack {}", deb.display()),
@@ -32,7 +58,7 @@ pub(crate) fn files(
             output: String::from_utf8_lossy(&out.stderr).trim().to_string(),
         });
     }
-    picked.context("read", deb)
+    Ok(result)
 }
 
 fn pick(

@@ -94,6 +94,19 @@ pub enum Error {
         what: String,
     },
 
+    /// An entry of a package's archive cannot be put into a root file system.
+    #[error("`{path}` of a package cannot be installed: {why}")]
+    Entry {
+        /// The entry, as the archive names it.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// A root file system is asked for that cannot be.
+    #[error("root file system: {0}")]
+    Rootfs(String),
+
     /// A kernel module cannot be had.
     #[error("kernel module `{name}`: {what}")]
     Module {

@@ -24,6 +24,7 @@ mod guest;
 mod manifest;
 mod mirror;
 mod modules;
+mod rootfs;
 mod tool;
 
 pub use apt::Package;
@@ -32,6 +33,7 @@ pub use builder::build;
 pub use error::Error;
 pub use manifest::{Manifest, Output};
 pub use modules::DEFAULT_MODULES;
+pub use rootfs::{list_rootfs, rootfs, Base, RootFs, RootfsManifest, RootfsSpec};
 
 use std::ffi::OsString;
 use std::fmt;

@@ -22,6 +22,14 @@ pub(crate) const DPKG_DEB: Tool = Tool {
     name: "dpkg-deb",
     packages: "dpkg",
 };
+pub(crate) const MKE2FS: Tool = Tool {
+    name: "mke2fs",
+    packages: "e2fsprogs",
+};
+pub(crate) const DEBUGFS: Tool = Tool {
+    name: "debugfs",
+    packages: "e2fsprogs",
+};
 pub(crate) const GCC: Tool = Tool {
     name: "riscv64-linux-gnu-gcc",
     packages: "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
@@ -36,6 +44,12 @@ impl Tool {
     pub fn command(self) -> Command {
         let mut c = Command::new(self.name);
         c.env("LC_ALL", "C");
+        // Tools of file systems are where only root looks.
+        if let Some(path) = std::env::var_os("PATH") {
+            let mut path = path;
+            path.push(":/usr/sbin:/sbin");
+            c.env("PATH", path);
+        }
         c
     }
 

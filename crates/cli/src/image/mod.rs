@@ -1,10 +1,14 @@
-//! `nagori image`: the guest image.
+//! `nagori image`: the guest's images.
 
-use crate::args::{CacheArgs, ImageCommand};
+pub mod args;
+pub mod rootfs;
+
+use crate::args::CacheArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::Context;
+use args::ImageCommand;
 use indicatif::{ProgressBar, ProgressStyle};
-use nagori_image::{GuestImage, Options};
+use nagori_image::{GuestImage, Options, Progress};
 use serde_json::json;
 use std::time::Duration;
 
@@ -14,6 +18,7 @@ pub fn command(command: &ImageCommand, messages: &Messages) -> anyhow::Result<Ex
         ImageCommand::Build {
             refresh,
             mirror,
+            rootfs,
             cache,
             json,
         } => {
@@ -22,12 +27,29 @@ pub fn command(command: &ImageCommand, messages: &Messages) -> anyhow::Result<Ex
             if mirror.is_some() {
                 options.mirror = mirror.clone();
             }
-            let image = build(&options, messages)?;
-            print(&image, *json)?;
+            make(&options, rootfs, *json, messages)?;
         }
-        ImageCommand::Path { cache, json } => {
-            let image = build(&options(cache)?, messages)?;
-            print(&image, *json)?;
+        ImageCommand::Path {
+            rootfs,
+            cache,
+            json,
+        } => make(&options(cache)?, rootfs, *json, messages)?,
+        ImageCommand::List { cache, json } => {
+            rootfs::list(&nagori_image::list_rootfs(&options(cache)?)?, *json)?;
+        }
+        ImageCommand::Show { name, cache, json } => {
+            rootfs::show(&rootfs::named(&options(cache)?, name, messages)?, *json)?;
+        }
+        ImageCommand::Verify { name, cache } => {
+            let options = options(cache)?;
+            let images = match name {
+                Some(name) => vec![rootfs::named(&options, name, messages)?],
+                None => nagori_image::list_rootfs(&options)?,
+            };
+            for image in images {
+                image.verify()?;
+                output::print(&format!("{}  good\n", image.path.display()))?;
+            }
         }
     }
     Ok(SUCCESS)
@@ -51,8 +73,27 @@ pub fn options(cache: &CacheArgs) -> anyhow::Result<Options> {
     Ok(options)
 }
 
+fn make(
+    options: &Options,
+    rootfs: &args::RootfsArgs,
+    json: bool,
+    messages: &Messages,
+) -> anyhow::Result<()> {
+    match rootfs.spec() {
+        Some(spec) => rootfs::print(&rootfs::build(options, &spec, messages)?, json),
+        None => print(&build(options, messages)?, json),
+    }
+}
+
 /// The cached image, or a new one, with its progress on stderr.
 pub fn build(options: &Options, messages: &Messages) -> anyhow::Result<GuestImage> {
+    with_progress(messages, |progress| nagori_image::build(options, progress)).context(
+        "the guest image cannot be built (`nagori boot` takes --kernel, --firmware and --initrd instead)",
+    )
+}
+
+/// Shows what `work` says of itself: on a terminal in one line, else as messages.
+fn with_progress<T>(messages: &Messages, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
     let bar = match messages.quiet() {
         true => ProgressBar::hidden(),
         false => ProgressBar::new_spinner(),
@@ -61,7 +102,7 @@ pub fn build(options: &Options, messages: &Messages) -> anyhow::Result<GuestImag
     let style = ProgressStyle::with_template("{spinner} {msg}").expect("a template");
     bar.set_style(style);
     let shown = !bar.is_hidden();
-    let image = nagori_image::build(options, &mut |p| {
+    let result = work(&mut |p| {
         if shown {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar.set_message(p.to_string());
@@ -70,7 +111,7 @@ pub fn build(options: &Options, messages: &Messages) -> anyhow::Result<GuestImag
         }
     });
     bar.finish_and_clear();
-    image.context("the guest image cannot be built (`nagori boot` takes --kernel, --firmware and --initrd instead)")
+    result
 }
 
 fn print(image: &GuestImage, as_json: bool) -> anyhow::Result<()> {

@@ -1,0 +1,143 @@
+//! What can be said of images.
+
+use crate::args::CacheArgs;
+use clap::{Args, Subcommand, ValueEnum};
+use nagori_image::{Base, RootfsSpec};
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  nagori image build
+      Kernel, firmware and initial root file system, for `nagori boot`
+  nagori image build --base run
+      The root file system that `nagori run` takes its libraries from
+  nagori image build --base system --packages redis-server,sysbench
+      Debian with systemd, and two packages more; `nagori image list` tells its key
+  nagori image build --refresh --mirror http://mirror.example/debian
+  qemu-system-riscv64 -M virt -kernel $(nagori image path | awk '/^kernel/ {print $2}') ...
+
+Bases:
+  run     libraries and tools that programs expect: libc6, libstdc++6, libgcc-s1, libgomp1,
+          libjemalloc2, bash, coreutils, python3-minimal, sqlite3, tar, xz-utils and others
+  system  the same, and systemd, udev, dbus, login, procps, iproute2, e2fsprogs, ndctl, daxctl,
+          numactl";
+
+/// Build, list and check the guest's images.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Build the guest image, or a root file system, if it is not cached.
+    ///
+    /// Without --base and --packages: Debian's kernel, OpenSBI and busybox for riscv64, from the
+    /// mirror that this host's package configuration names and checked by apt, and our guest
+    /// programs, cross-compiled. With them: an ext4 image of Debian's packages. Neither needs
+    /// root.
+    #[command(after_long_help = BUILD_EXAMPLES)]
+    Build {
+        /// Ask the mirror for newer packages, even if an image is cached.
+        #[arg(long)]
+        refresh: bool,
+        /// Debian mirror (the directory that holds `dists` and `pool`) [default: the host's].
+        #[arg(long, value_name = "URL")]
+        mirror: Option<String>,
+        /// One JSON object: paths, packages, checksums.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        rootfs: RootfsArgs,
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// Print where the image's files are; it is built first if it is not cached.
+    ///
+    /// Example: qemu-img info $(nagori image path --base run)
+    Path {
+        /// One JSON object: paths, packages, checksums.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        rootfs: RootfsArgs,
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// List the root file systems in the cache, newest first.
+    ///
+    /// Example: nagori image list
+    List {
+        #[command(flatten)]
+        cache: CacheArgs,
+        /// A list of manifests.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a root file system is made of.
+    ///
+    /// Example: nagori image show run
+    Show {
+        /// `run`, `system`, or the start of a key of `nagori image list`.
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        cache: CacheArgs,
+        /// The manifest.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare root file systems with the checksums in their manifests.
+    ///
+    /// Examples: nagori image verify; nagori image verify run
+    Verify {
+        /// `run`, `system`, or the start of a key [default: all in the cache].
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+}
+
+/// Which root file system.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Root file system")]
+pub struct RootfsArgs {
+    /// The set of packages to build on.
+    #[arg(long, value_name = "BASE")]
+    pub base: Option<BaseName>,
+    /// More packages, separated by commas; what they depend on comes along [default base: run].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub packages: Vec<String>,
+    /// Free space in it, in MiB; the image is sparse [default: 512].
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub free: Option<u32>,
+}
+
+impl RootfsArgs {
+    /// What is asked for; nothing if no option is given.
+    pub fn spec(&self) -> Option<RootfsSpec> {
+        if self.base.is_none() && self.packages.is_empty() && self.free.is_none() {
+            return None;
+        }
+        let mut spec = RootfsSpec::new(self.base.map_or(Base::Run, BaseName::base));
+        spec.packages = self.packages.iter().map(|p| p.trim().to_string()).collect();
+        if let Some(free) = self.free {
+            spec.free_mib = free;
+        }
+        Some(spec)
+    }
+}
+
+/// A set of packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BaseName {
+    /// What programs expect.
+    Run,
+    /// A machine with systemd.
+    System,
+}
+
+impl BaseName {
+    /// As the library has it.
+    pub fn base(self) -> Base {
+        match self {
+            BaseName::Run => Base::Run,
+            BaseName::System => Base::System,
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! Root file systems: ext4 images of Debian's riscv64 packages, made without root, without
+//! running anything of the guest's architecture, and the same, byte for byte, each time.
+//!
+//! apt chooses and verifies the packages; they are unpacked into a tree that we keep ourselves;
+//! maintainer scripts are not run, what matters of them is done by `finish`; e2fsprogs writes
+//! the image.
+//!
+//! Below the cache directory `rootfs/` holds `packages/` (the .deb files, by their checksum),
+//! `resolved/` (which packages were chosen for what was asked) and `images/KEY/`.
+
+mod accounts;
+mod dpkg;
+mod ext4;
+mod finish;
+mod spec;
+mod tree;
+mod units;
+
+pub use spec::{Base, RootfsSpec};
+
+use crate::apt::{Apt, Package};
+use crate::builder::{cache_dir, file_sha256, lock, write_atomically};
+use crate::error::IoContext;
+use crate::manifest::{hex, Output};
+use crate::{deb, guest, Error, Options, Progress, Stage};
+use dpkg::Unpacked;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tree::Tree;
+
+/// Counts changes of what this module makes from the same packages and sources.
+const BUILDER: u32 = 1;
+
+const IMAGE: &str = "rootfs.ext4";
+const MANIFEST: &str = "manifest.json";
+const LABEL: &str = "nagori-root";
+
+/// A root file system; its image is never changed once it exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootFs {
+    /// A raw ext4 image, sparse on the host.
+    pub path: PathBuf,
+    /// What it is made of.
+    pub manifest: RootfsManifest,
+}
+
+/// The contents of a root file system's `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootfsManifest {
+    /// Hash of everything the image is made from; also the name of its directory.
+    pub key: String,
+    /// Version of the program that built it.
+    pub builder: String,
+    /// Version of e2fsprogs, which placed the files.
+    pub tools: String,
+    /// Debian's release the packages are of.
+    pub suite: String,
+    /// What was asked for.
+    pub spec: RootfsSpec,
+    /// All packages in it, checked by apt against the signed index.
+    pub packages: Vec<Package>,
+    /// Our programs in /usr/local.
+    pub programs: Vec<String>,
+    /// Files, directories and links.
+    pub entries: u64,
+    /// Bytes in all files together.
+    pub content: u64,
+    /// The image.
+    pub image: Output,
+}
+
+/// The choice of packages for what was asked.
+#[derive(Debug, Serialize, Deserialize)]
+struct Resolved {
+    suite: String,
+    wanted: Vec<String>,
+    packages: Vec<Package>,
+}
+
+/// Makes a root file system, or finds it in the cache.
+///
+/// Safe to call from several processes at once, as [`crate::build`] is.
+pub fn rootfs(
+    options: &Options,
+    spec: &RootfsSpec,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<RootFs, Error> {
+    spec.check()?;
+    let dir = cache_dir(&options.cache_dir)?;
+    let b = Builder {
+        dir: dir.join("rootfs"),
+        options,
+        spec,
+    };
+    if !options.refresh {
+        if let Some(found) = b.cached() {
+            return Ok(found);
+        }
+    }
+    let _lock = lock(&dir, progress)?;
+    if !options.refresh {
+        if let Some(found) = b.cached() {
+            return Ok(found);
+        }
+    }
+    b.build(&dir, progress)
+}
+
+/// All finished root file systems, newest first.
+pub fn list_rootfs(options: &Options) -> Result<Vec<RootFs>, Error> {
+    let images = options.cache_dir.join("rootfs/images");
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(&images) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.context("read", &images)?,
+    };
+    for entry in entries.flatten() {
+        let time = entry.metadata().and_then(|m| m.modified()).ok();
+        if let Some(image) = open(&entry.path()) {
+            found.push((time, image));
+        }
+    }
+    found.sort_by(|(t, a), (u, b)| u.cmp(t).then_with(|| a.path.cmp(&b.path)));
+    Ok(found.into_iter().map(|(_, image)| image).collect())
+}
+
+impl RootFs {
+    /// Reads the image and compares it with its manifest.
+    pub fn verify(&self) -> Result<(), Error> {
+        let found = file_sha256(&self.path)?;
+        if found == self.manifest.image.sha256 {
+            return Ok(());
+        }
+        Err(Error::Rootfs(format!(
+            "{} is damaged: its SHA-256 is {found}, it was built with {}; remove its directory, and it is built again",
+            self.path.display(),
+            self.manifest.image.sha256
+        )))
+    }
+}
+
+fn open(dir: &Path) -> Option<RootFs> {
+    let text = fs::read(dir.join(MANIFEST)).ok()?;
+    let manifest: RootfsManifest = serde_json::from_slice(&text).ok()?;
+    let path = dir.join(IMAGE);
+    (fs::metadata(&path).ok()?.len() == manifest.image.size).then_some(RootFs { path, manifest })
+}
+
+struct Builder<'a> {
+    dir: PathBuf,
+    options: &'a Options,
+    spec: &'a RootfsSpec,
+}
+
+impl Builder<'_> {
+    fn cached(&self) -> Option<RootFs> {
+        let resolved = self.resolved()?;
+        open(&self.place(&self.key(&resolved)))
+    }
+
+    fn place(&self, key: &str) -> PathBuf {
+        self.dir.join("images").join(key)
+    }
+
+    fn resolved_file(&self) -> PathBuf {
+        let mut h = Sha256::new();
+        h.update(&self.options.suite);
+        for name in self.spec.wanted() {
+            h.update([0]);
+            h.update(name);
+        }
+        let name = format!("{}.json", hex(&h.finalize()[..16]));
+        self.dir.join("resolved").join(name)
+    }
+
+    fn resolved(&self) -> Option<Resolved> {
+        let r: Resolved = serde_json::from_slice(&fs::read(self.resolved_file()).ok()?).ok()?;
+        (r.suite == self.options.suite && r.wanted == self.spec.wanted()).then_some(r)
+    }
+
+    fn package_file(&self, p: &Package) -> PathBuf {
+        self.dir.join("packages").join(format!("{}.deb", p.sha256))
+    }
+
+    /// A hash of all that the image is made of.
+    fn key(&self, resolved: &Resolved) -> String {
+        let mut h = Sha256::new();
+        let mut line = |parts: &[&str]| {
+            for p in parts {
+                h.update((p.len() as u64).to_le_bytes());
+                h.update(p.as_bytes());
+            }
+        };
+        line(&["nagori rootfs", &BUILDER.to_string(), &resolved.suite]);
+        line(&["free", &self.spec.free_mib.to_string()]);
+        for p in &resolved.packages {
+            line(&["package", &p.name, &p.version, &p.sha256]);
+        }
+        for s in guest::sources() {
+            // The first program is of the other image.
+            if !s.path.starts_with("init/") {
+                line(&["source", &s.path, &crate::manifest::sha256(s.bytes)]);
+            }
+        }
+        hex(&h.finalize()[..16])
+    }
+
+    fn build(&self, cache: &Path, progress: &mut dyn FnMut(Progress)) -> Result<RootFs, Error> {
+        guest::compiler()?;
+        let tools = ext4::version()?;
+        for sub in ["packages", "resolved", "images"] {
+            let d = self.dir.join(sub);
+            fs::create_dir_all(&d).context("create", &d)?;
+        }
+        let apt = Apt::new(&cache.join("apt"), &self.options.suite)?;
+        let resolved = match self.resolved() {
+            Some(r) if !self.options.refresh => r,
+            _ => self.resolve(&apt, progress)?,
+        };
+        let key = self.key(&resolved);
+        if let Some(found) = open(&self.place(&key)) {
+            return Ok(found);
+        }
+        self.fetch(&apt, &resolved, progress)?;
+        self.make(&resolved, &key, tools, progress)?;
+        open(&self.place(&key)).ok_or_else(|| Error::Io {
+            what: "read back",
+            path: self.place(&key),
+            source: std::io::ErrorKind::NotFound.into(),
+        })
+    }
+
+    fn resolve(&self, apt: &Apt, progress: &mut dyn FnMut(Progress)) -> Result<Resolved, Error> {
+        if self.options.refresh || !apt.has_index() {
+            say(
+                progress,
+                Stage::Index,
+                format!("Debian {}", self.options.suite),
+            );
+            apt.update(self.options.mirror.as_deref())?;
+        }
+        let wanted = self.spec.wanted();
+        let resolved = Resolved {
+            suite: self.options.suite.clone(),
+            packages: apt.solve(&wanted)?,
+            wanted,
+        };
+        self.keep(&resolved)?;
+        Ok(resolved)
+    }
+
+    fn keep(&self, resolved: &Resolved) -> Result<(), Error> {
+        let text = serde_json::to_vec_pretty(resolved).expect("plain data");
+        write_atomically(&self.resolved_file(), &text)
+    }
+
+    /// Fetches the packages that are not here.
+    fn fetch(
+        &self,
+        apt: &Apt,
+        resolved: &Resolved,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let mut absent = Vec::new();
+        for p in &resolved.packages {
+            let file = self.package_file(p);
+            if !(file.exists() && file_sha256(&file)? == p.sha256) {
+                absent.push(p);
+            }
+        }
+        // In parts, so that an interruption loses little, and progress is seen.
+        for part in absent.chunks(16) {
+            let mb = part.iter().map(|p| p.size).sum::<u64>() as f64 / 1e6;
+            let names: Vec<&str> = part.iter().map(|p| p.name.as_str()).collect();
+            let what = format!("{} ({mb:.1} MB)", names.join(", "));
+            say(progress, Stage::Download, &what);
+            let files = match apt.download_all(part, &format!("download {what}")) {
+                // An old index names versions that the mirror no longer has.
+                Err(Error::Command { .. }) => {
+                    say(
+                        progress,
+                        Stage::Index,
+                        format!("Debian {}", self.options.suite),
+                    );
+                    apt.update(self.options.mirror.as_deref())?;
+                    apt.download_all(part, &format!("download {what}"))?
+                }
+                other => other?,
+            };
+            for fresh in files {
+                let hash = file_sha256(&fresh)?;
+                let Some(p) = part.iter().find(|p| p.sha256 == hash) else {
+                    return Err(Error::Rootfs(format!(
+                        "{} is not what the signed index says",
+                        fresh.display()
+                    )));
+                };
+                let file = self.package_file(p);
+                fs::rename(&fresh, &file).context("move a package to", &file)?;
+            }
+        }
+        match absent.iter().find(|p| !self.package_file(p).exists()) {
+            Some(p) => Err(Error::Rootfs(format!("apt did not download {}", p.name))),
+            None => Ok(()),
+        }
+    }
+
+    fn make(
+        &self,
+        resolved: &Resolved,
+        key: &str,
+        tools: String,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let work = tempfile::Builder::new()
+            .prefix("work")
+            .tempdir_in(&self.dir)
+            .context("create a directory in", &self.dir)?;
+        let sub = |name: &str| -> Result<PathBuf, Error> {
+            let d = work.path().join(name);
+            fs::create_dir(&d).context("create", &d)?;
+            Ok(d)
+        };
+        let programs = guest::compile(&sub("compile")?, |name| {
+            say(progress, Stage::Compile, name);
+        })?;
+
+        let mut tree = Tree::new(&sub("stage")?);
+        let mut unpacked = Vec::new();
+        let mut time = 0;
+        for p in in_order(&resolved.packages) {
+            say(progress, Stage::Unpack, format!("{} {}", p.name, p.version));
+            let file = self.package_file(p);
+            let named = |e: Error| match e {
+                Error::Entry { path, why } => Error::Contents {
+                    name: p.name.clone(),
+                    what: format!("`{path}`: {why}"),
+                },
+                other => other,
+            };
+            let control = deb::files(&file, deb::Part::Control, |_| true)?;
+            let paths =
+                deb::read(&file, deb::Part::Files, |tar| tree.unpack(tar)).map_err(named)?;
+            unpacked.push(Unpacked {
+                name: p.name.clone(),
+                control,
+                paths,
+            });
+        }
+        for node in tree.live() {
+            time = time.max(node.attributes.mtime);
+        }
+        finish::system(&mut tree, &unpacked, key, time)?;
+        for p in &programs {
+            tree.file(&format!("/usr/local/bin/{}", p.name), 0o755, &p.bytes)?;
+        }
+
+        let place = self.place(key);
+        say(progress, Stage::Write, place.display().to_string());
+        let aside = sub("image")?;
+        let image = aside.join(IMAGE);
+        let format = ext4::Format {
+            uuid: &uuid(key),
+            label: LABEL,
+            time,
+            free: u64::from(self.spec.free_mib) << 20,
+        };
+        ext4::write(&tree, &format, &image, work.path())?;
+        let manifest = RootfsManifest {
+            key: key.to_string(),
+            builder: format!("nagori-image {} ({BUILDER})", env!("CARGO_PKG_VERSION")),
+            tools,
+            suite: resolved.suite.clone(),
+            spec: self.spec.clone(),
+            packages: resolved.packages.clone(),
+            programs: programs.iter().map(|p| p.name.clone()).collect(),
+            entries: tree.live().map(|n| u64::from(n.links)).sum(),
+            content: tree.live().map(|n| n.size()).sum(),
+            image: Output {
+                file: IMAGE.into(),
+                sha256: file_sha256(&image)?,
+                size: fs::metadata(&image).context("read", &image)?.len(),
+            },
+        };
+        let text = serde_json::to_vec_pretty(&manifest).expect("plain data");
+        write_atomically(&aside.join(MANIFEST), &text)?;
+        if place.exists() {
+            // Damaged, or `open` had found it.
+            fs::remove_dir_all(&place).context("remove", &place)?;
+        }
+        fs::rename(&aside, &place).context("move the image to", &place)
+    }
+}
+
+fn say(progress: &mut dyn FnMut(Progress), stage: Stage, detail: impl Into<String>) {
+    progress(Progress {
+        stage,
+        detail: detail.into(),
+    });
+}
+
+/// base-files first: it brings the links of /bin and others into /usr.
+fn in_order(packages: &[Package]) -> Vec<&Package> {
+    let mut sorted: Vec<&Package> = packages.iter().collect();
+    sorted.sort_by_key(|p| (p.name != "base-files", &p.name));
+    sorted
+}
+
+/// A UUID of 32 hexadecimal digits.
+fn uuid(key: &str) -> String {
+    let k = key.as_bytes();
+    let part = |r: std::ops::Range<usize>| String::from_utf8_lossy(&k[r]).into_owned();
+    // Version 8: made by an application.
+    format!(
+        "{}-{}-8{}-8{}-{}",
+        part(0..8),
+        part(8..12),
+        part(13..16),
+        part(17..20),
+        part(20..32)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids() {
+        assert_eq!(
+            uuid("0123456789abcdef0123456789abcdef"),
+            "01234567-89ab-8def-8123-456789abcdef"
+        );
+    }
+
+    #[test]
+    fn base_files_is_first() {
+        let p = |name: &str| Package {
+            name: name.into(),
+            version: "1".into(),
+            sha256: String::new(),
+            size: 0,
+        };
+        let list = [p("zlib1g"), p("base-files"), p("apt")];
+        let names: Vec<&str> = in_order(&list).iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["base-files", "apt", "zlib1g"]);
+    }
+}

@@ -1,0 +1,138 @@
+//! What can be asked of a root file system.
+
+use crate::Error;
+use serde::{Deserialize, Serialize};
+
+/// A set of packages to build on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Base {
+    /// Libraries and tools that programs expect: what `nagori run` uses.
+    Run,
+    /// The same, and systemd, login and what a machine that is logged in to needs.
+    System,
+}
+
+/// Programs and libraries of [`Base::Run`]; their dependencies come along.
+const RUN: [&str; 22] = [
+    "base-files",
+    "base-passwd",
+    "bash",
+    "bzip2",
+    "coreutils",
+    "dash",
+    "debianutils",
+    "diffutils",
+    "findutils",
+    "grep",
+    "gzip",
+    "hostname",
+    "libc-bin",
+    "libgcc-s1",
+    "libgomp1",
+    "libjemalloc2",
+    "libstdc++6",
+    "python3-minimal",
+    "sed",
+    "sqlite3",
+    "tar",
+    "xz-utils",
+];
+
+/// What [`Base::System`] adds.
+const SYSTEM: [&str; 22] = [
+    "bsdutils",
+    "daxctl",
+    "dbus",
+    "e2fsprogs",
+    "init-system-helpers",
+    "iproute2",
+    "kmod",
+    "libpam-modules",
+    "libpam-runtime",
+    "login",
+    "mount",
+    "ncurses-base",
+    "ncurses-bin",
+    "ndctl",
+    "numactl",
+    "passwd",
+    "perl-base",
+    "procps",
+    "systemd",
+    "systemd-sysv",
+    "udev",
+    "util-linux",
+];
+
+/// What is to be in a root file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootfsSpec {
+    /// What to build on.
+    pub base: Base,
+    /// More packages of Debian; what they depend on comes along, what they recommend does not.
+    pub packages: Vec<String>,
+    /// Free space for the guest, in MiB; the image is sparse, so it costs little.
+    pub free_mib: u32,
+}
+
+impl RootfsSpec {
+    /// A base alone, with 512 MiB of free space.
+    pub fn new(base: Base) -> Self {
+        RootfsSpec {
+            base,
+            packages: Vec::new(),
+            free_mib: 512,
+        }
+    }
+
+    /// All packages asked for, sorted.
+    pub(crate) fn wanted(&self) -> Vec<String> {
+        let system: &[&str] = match self.base {
+            Base::Run => &[],
+            Base::System => &SYSTEM,
+        };
+        let mut all: Vec<String> = RUN.iter().chain(system).map(|p| p.to_string()).collect();
+        all.extend(self.packages.iter().cloned());
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        // ext4's own limit of a group descriptor table is far away.
+        if self.free_mib > 1 << 20 {
+            return Err(Error::Rootfs(format!(
+                "{} MiB of free space: at most 1048576 (1 TiB)",
+                self.free_mib
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists() {
+        for list in [&RUN[..], &SYSTEM[..]] {
+            assert!(list.is_sorted(), "{list:?}");
+        }
+        let mut spec = RootfsSpec::new(Base::Run);
+        let base = spec.wanted();
+        spec.packages = vec!["zstd".into(), "bash".into()];
+        assert_eq!(spec.wanted().len(), base.len() + 1);
+        spec.base = Base::System;
+        assert_eq!(spec.wanted().len(), RUN.len() + SYSTEM.len() + 1);
+    }
+
+    #[test]
+    fn free_space_has_a_limit() {
+        let mut spec = RootfsSpec::new(Base::Run);
+        spec.check().unwrap();
+        spec.free_mib = u32::MAX;
+        assert!(spec.check().unwrap_err().to_string().contains("1 TiB"));
+    }
+}
