@@ -203,6 +203,10 @@ pub struct RunArgs {
     /// TLBs, predictors and row buffers; then statistics start anew.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub warm_up: Option<u64>,
+    /// Markers of programs in the guest (docs/markers.md) do nothing: for guests that are not
+    /// trusted with statistics, method and the end of the run.
+    #[arg(long)]
+    pub no_markers: bool,
     /// What runs the guest's code; results are the same [default: the translator, if the host has one].
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineKind>,

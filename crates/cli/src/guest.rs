@@ -31,7 +31,8 @@ impl RunArgs {
     /// What the options change in the machine's description.
     pub fn settings(&self) -> Vec<String> {
         let method = self.method.map(|m| format!("method={}", m.name()));
-        method.into_iter().collect()
+        let deaf = self.no_markers.then(|| "markers=false".to_string());
+        method.into_iter().chain(deaf).collect()
     }
 
     /// Whether statistics are to be shown at the end.
@@ -220,17 +221,10 @@ fn report<O: Watch>(
     let Some(format) = format else {
         return Ok(());
     };
-    let report = machine.report();
     let text = match format {
-        StatsFormat::Table => tables::report(&report, machine.marks()) + &host.table(machine),
+        StatsFormat::Table => tables::machine(machine) + &host.table(machine),
         StatsFormat::Json => {
-            let mut value = tables::to_json(&report);
-            let marks: Vec<_> = machine
-                .marks()
-                .iter()
-                .map(|(label, r)| json!({"label": label, "report": tables::to_json(r)}))
-                .collect();
-            value["marks"] = json!(marks);
+            let mut value = tables::machine_json(machine);
             value["host"] = host.json(machine);
             value["end"] = json!({"why": end.name(), "exit_code": end.exit().0});
             format!("{value:#}\n")

@@ -1,9 +1,10 @@
 //! Statistics as tables and as JSON.
 
 use comfy_table::{presets, Cell, CellAlignment, Table};
+use nagori_hart::world::Observer;
 use nagori_memtime::stats::{Counters, Histogram, Region};
 use nagori_memtime::Ps;
-use nagori_platform::machine::{HartReport, Report};
+use nagori_platform::machine::{HartReport, Label, Machine, Report};
 use serde_json::{json, Value};
 use std::fmt::Write;
 
@@ -118,19 +119,80 @@ const MEMORY_ROWS: &[MemoryRow] = &[
 ];
 
 /// All statistics for people, with what the guest marked.
-pub fn report(r: &Report, marks: &[(u64, Report)]) -> String {
+pub fn machine<O: Observer>(m: &Machine<O>) -> String {
     let mut out = String::new();
-    for (label, mark) in marks {
-        // Writing to a string does not fail.
+    if !m.labels().is_empty() {
+        out.push_str(&labels(m.labels()));
+        out.push('\n');
+    }
+    let regions = m.regions();
+    // Writing to a string does not fail.
+    for (label, mark) in m.marks() {
         let _ = writeln!(out, "== mark {label} ==");
         out.push_str(&one(mark));
         out.push('\n');
     }
-    if !marks.is_empty() {
+    if let Some(r) = &regions {
+        let open = if r.open { ", one still open" } else { "" };
+        let _ = writeln!(out, "== regions of interest: {}{open} ==", r.count);
+        out.push_str(&one(&r.report));
+        out.push('\n');
+    }
+    if m.labels_lost() > 0 {
+        let _ = writeln!(
+            out,
+            "{} labels and marks more are not kept\n",
+            m.labels_lost()
+        );
+    }
+    if !m.marks().is_empty() || regions.is_some() {
         out.push_str("== end ==\n");
     }
-    out.push_str(&one(r));
+    out.push_str(&one(&m.report()));
     out
+}
+
+/// Labels with their times.
+pub fn labels(labels: &[Label]) -> String {
+    let mut t = table(["label", "time", "since the last", "hart", "instructions"]);
+    let mut last = 0;
+    for l in labels {
+        let name = l.text().unwrap_or_else(|| format!("{:#x}", l.value));
+        let since = duration(l.time_ps.saturating_sub(last));
+        last = l.time_ps;
+        let hart = l.hart.to_string();
+        row(
+            &mut t,
+            [
+                name,
+                duration(l.time_ps),
+                since,
+                hart,
+                grouped(l.instructions),
+            ],
+        );
+    }
+    text(&t)
+}
+
+/// All statistics as one JSON object, with what the guest marked.
+pub fn machine_json<O: Observer>(m: &Machine<O>) -> Value {
+    let mut value = to_json(&m.report());
+    let mark = |(label, r): &(u64, Report)| json!({"label": label, "report": to_json(r)});
+    let label = |l: &Label| {
+        let mut v = json!(l);
+        v["text"] = json!(l.text());
+        v
+    };
+    value["marks"] = m.marks().iter().map(mark).collect();
+    value["labels"] = m.labels().iter().map(label).collect();
+    value["labels_lost"] = json!(m.labels_lost());
+    value["markers_refused"] = json!(m.markers_refused());
+    value["regions"] = match m.regions() {
+        Some(r) => json!({"count": r.count, "open": r.open, "report": to_json(&r.report)}),
+        None => Value::Null,
+    };
+    value
 }
 
 fn one(r: &Report) -> String {

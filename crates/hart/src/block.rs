@@ -234,7 +234,10 @@ pub fn ends_block(op: Op) -> bool {
     matches!(
         op,
         Jal | Jalr | Ecall | Ebreak | FenceI | Mret | Sret | Wfi | SfenceVma
-    ) || matches!(op.info().format, Format::B | Format::Csr | Format::CsrImm)
+    ) || matches!(
+        op.info().format,
+        Format::B | Format::Csr | Format::CsrImm | Format::Mark
+    )
 }
 
 /// An op that raises illegal instruction when executed: `ebreak` never carries this length.

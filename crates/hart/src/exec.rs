@@ -10,7 +10,7 @@ use crate::pmp::Access;
 use crate::predict::Outcome;
 use crate::run::End;
 use crate::trap::{cause, status, Trap};
-use crate::world::World;
+use crate::world::{Marker, World};
 use nagori_isa::{Format, Op};
 
 impl Hart {
@@ -461,6 +461,15 @@ impl Hart {
                         Some(r) => check!(r),
                         None => illegal!(),
                     }
+                }
+                MarkRoiBegin | MarkRoiEnd | MarkStatsReset | MarkStatsDump | MarkMethod
+                | MarkLabel | MarkSnapshot | MarkStop => {
+                    let (cycle, value) = (self.cycle + p.cost as u64, a!());
+                    let heard =
+                        Marker::of(p.op).is_some_and(|m| w.marker(self.id, cycle, m, value));
+                    // It is the last of its block: the loop around blocks looks at both.
+                    self.leave |= heard;
+                    self.recheck |= heard;
                 }
                 Ebreak if p.len == ILLEGAL_LEN => {
                     return End::Trap(i, Trap::illegal(p.imm as u32));

@@ -104,7 +104,7 @@ impl HartStats {
 pub enum Exit {
     /// The cycle limit was reached.
     Limit,
-    /// A device was touched: lines and events may have changed.
+    /// A device was touched, or a marker met: lines and events may have changed.
     Device,
     /// The hart waits for an interrupt.
     Wfi,
@@ -166,7 +166,7 @@ pub struct Hart {
     pub(crate) dctx: u64,
     /// Bumped when translations or permissions of fetches change.
     pub(crate) generation: u32,
-    /// Leave the block after this instruction.
+    /// Leave the block after this instruction; at its end, come back to whoever runs the hart.
     pub(crate) leave: bool,
     /// Look at notices and interrupts before the next block.
     pub(crate) recheck: bool,

@@ -36,7 +36,7 @@ pub fn operands(i: &Inst) -> ([Reg; 3], Reg) {
         FpCompare => ([f(i.rs1), f(i.rs2), 0], x(i.rd)),
         FpToInt | FpMoveToInt => ([f(i.rs1), 0, 0], x(i.rd)),
         FpFromInt | FpMoveFromInt => ([x(i.rs1), 0, 0], f(i.rd)),
-        Cbo | Prefetch | Cflush => ([x(i.rs1), 0, 0], 0),
+        Cbo | Prefetch | Cflush | Mark => ([x(i.rs1), 0, 0], 0),
     }
 }
 

@@ -117,6 +117,10 @@ impl Hart {
             }
             self.recheck = false;
             self.apply_notices(code, w);
+            // A marker, for which the hart stops behind its block as it would have anyhow.
+            if std::mem::take(&mut self.leave) {
+                return Exit::Device;
+            }
             if self.waiting {
                 if !self.wakes() {
                     return Exit::Wfi;

@@ -2,6 +2,7 @@
 
 use crate::cache::Coherence;
 use crate::hart::HartStats;
+use nagori_isa::Op;
 use nagori_ram::GuestRam;
 
 /// A bus access that no device answers.
@@ -133,8 +134,51 @@ pub trait Observer {
     fn trap(&mut self, _event: &TrapEvent) {}
 }
 
+/// What a program can tell the machine by a hint, without any privilege.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// The region of interest begins.
+    RoiBegin,
+    /// The region of interest ends.
+    RoiEnd,
+    /// Statistics start anew.
+    StatsReset,
+    /// The statistics so far are kept under the value.
+    StatsDump,
+    /// The delay method is the one with the value as its number from now on.
+    Method,
+    /// The value is kept with the time.
+    Label,
+    /// A snapshot of the machine is wanted here.
+    Snapshot,
+    /// The machine ends; the low 32 bits of the value are its exit code.
+    Stop,
+}
+
+impl Marker {
+    /// The marker that an instruction is.
+    pub fn of(op: Op) -> Option<Marker> {
+        Some(match op {
+            Op::MarkRoiBegin => Marker::RoiBegin,
+            Op::MarkRoiEnd => Marker::RoiEnd,
+            Op::MarkStatsReset => Marker::StatsReset,
+            Op::MarkStatsDump => Marker::StatsDump,
+            Op::MarkMethod => Marker::Method,
+            Op::MarkLabel => Marker::Label,
+            Op::MarkSnapshot => Marker::Snapshot,
+            Op::MarkStop => Marker::Stop,
+            _ => return None,
+        })
+    }
+}
+
 /// All that a hart needs around it.
 pub trait World: Bus + MemPort + Observer {
     /// First-level caches of all harts.
     fn coherence(&mut self) -> &mut Coherence;
+    /// A marker with the value of its register, issued at a cycle. If it is heard, the hart
+    /// stops behind it with [`Exit::Device`](crate::Exit::Device); if not, it is a no-op.
+    fn marker(&mut self, _hart: usize, _cycle: u64, _marker: Marker, _value: u64) -> bool {
+        false
+    }
 }

@@ -224,7 +224,7 @@ fn extract(word: u32, op: Op, format: Format) -> Inst {
         }
         Format::FpMoveToInt | Format::FpMoveFromInt => (inst.rd, inst.rs1) = (rd, rs1),
         Format::Sfence => (inst.rs1, inst.rs2) = (rs1, rs2),
-        Format::Cbo | Format::Cflush => inst.rs1 = rs1,
+        Format::Cbo | Format::Cflush | Format::Mark => inst.rs1 = rs1,
         Format::Prefetch => (inst.rs1, inst.imm) = (rs1, imm_i(word) & !31),
     }
     inst

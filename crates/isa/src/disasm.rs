@@ -83,7 +83,7 @@ fn operands(inst: &Inst, format: Format, pc: u64) -> String {
         Format::Sfence => format!("{},{}", x(rs1), x(rs2)),
         Format::Cbo => format!("({})", x(rs1)),
         Format::Prefetch => format!("{imm}({})", x(rs1)),
-        Format::Cflush => x(rs1).to_string(),
+        Format::Cflush | Format::Mark => x(rs1).to_string(),
     }
 }
 

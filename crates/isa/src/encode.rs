@@ -65,7 +65,7 @@ fn operands(inst: &Inst) -> u32 {
         Format::FpUnary | Format::FpToInt | Format::FpFromInt => rd | rs1 | rm,
         Format::FpMoveToInt | Format::FpMoveFromInt => rd | rs1,
         Format::Sfence => rs1 | rs2,
-        Format::Cbo | Format::Cflush => rs1,
+        Format::Cbo | Format::Cflush | Format::Mark => rs1,
         Format::Prefetch => rs1 | place(imm, 5, 7, 25),
     }
 }

@@ -68,4 +68,6 @@ pub enum Format {
     Prefetch,
     /// `x rs1`: an address, or x0 for the whole cache.
     Cflush,
+    /// `x rs1`: a value that goes with a marker.
+    Mark,
 }

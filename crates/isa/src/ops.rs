@@ -37,6 +37,8 @@ pub enum Ext {
     Zihintntl,
     /// Vendor extension: write back and invalidate lines of the L1 data cache.
     Xcflush,
+    /// Vendor extension: markers, hints by which a program tells the machine something.
+    Xmark,
 }
 
 /// What the table knows of one instruction.
@@ -290,6 +292,18 @@ ops! {
     Xcflush {
         CflushDL1  "cflush.d.l1"   0xfc00_0073 0xfff0_7fff Cflush;
         CflushDL1U "cflush.d.l1.u" 0xcc00_0073 0xfff0_7fff Cflush;
+    }
+    // `slti x0, rs1, 0x4e0 + n`, in the hint space that the unprivileged manual designates for
+    // custom use ("no standard HINTs will ever be defined"): a no-op on every other hart.
+    Xmark {
+        MarkRoiBegin   "mark.roi.begin"   0x4e00_2013 0xfff0_7fff Mark;
+        MarkRoiEnd     "mark.roi.end"     0x4e10_2013 0xfff0_7fff Mark;
+        MarkStatsReset "mark.stats.reset" 0x4e20_2013 0xfff0_7fff Mark;
+        MarkStatsDump  "mark.stats.dump"  0x4e30_2013 0xfff0_7fff Mark;
+        MarkMethod     "mark.method"      0x4e40_2013 0xfff0_7fff Mark;
+        MarkLabel      "mark.label"       0x4e50_2013 0xfff0_7fff Mark;
+        MarkSnapshot   "mark.snapshot"    0x4e60_2013 0xfff0_7fff Mark;
+        MarkStop       "mark.stop"        0x4e70_2013 0xfff0_7fff Mark;
     }
 }
 

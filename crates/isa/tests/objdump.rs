@@ -130,7 +130,7 @@ fn known_difference(word: u32) -> Option<&'static str> {
     let inst = decode(word)?;
     let rounded = inst.rm != 0;
     match inst.op {
-        op if op.info().ext == Ext::Xcflush => Some("vendor instructions"),
+        op if matches!(op.info().ext, Ext::Xcflush | Ext::Xmark) => Some("vendor instructions"),
         op if op.info().ext == Ext::Zihintntl => Some("binutils 2.40 shows `add`"),
         Op::Fence if inst.rd | inst.rs1 != 0 || !matches!(inst.imm >> 8, 0) => {
             Some("reserved fields, which a hart must ignore")

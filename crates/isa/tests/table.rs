@@ -82,6 +82,11 @@ fn special_cases_win_over_the_general_row() {
     assert_eq!(op(0x0100_008f), Some(Op::Fence));
     assert_eq!(op(0x0020_0033), Some(Op::NtlP1));
     assert_eq!(op(0x0060_0033), Some(Op::Add));
+    assert_eq!(op(0x4e05_2013), Some(Op::MarkRoiBegin));
+    assert_eq!(op(0x4e70_2013), Some(Op::MarkStop));
+    assert_eq!(op(0x4e80_2013), Some(Op::Slti), "the next number is free");
+    assert_eq!(op(0x4e00_2093), Some(Op::Slti), "rd is not x0");
+    assert_eq!(op(0x4e00_3013), Some(Op::Sltiu));
     assert_eq!(op(0x0020_00b3), Some(Op::Add));
 }
 

@@ -45,6 +45,16 @@ impl Histogram {
         (from, (i + 1 < BUCKETS).then(|| 1 << (i + 1)))
     }
 
+    fn plus(&self, o: &Histogram) -> Histogram {
+        let mut d = *self;
+        d.count += o.count;
+        d.sum += o.sum;
+        for (a, b) in d.buckets.iter_mut().zip(o.buckets) {
+            *a += b;
+        }
+        d
+    }
+
     fn since(&self, o: &Histogram) -> Histogram {
         let mut d = *self;
         d.count = self.count.saturating_sub(o.count);
@@ -260,6 +270,28 @@ impl Stats {
         d.changes
             .drain(..earlier.changes.len().min(d.changes.len()));
         d
+    }
+
+    /// This interval and a `later` one of the same memory as one, as long as both
+    /// together: counts are sums, changes follow one another.
+    pub fn plus(&self, later: &Stats) -> Stats {
+        let mut s = self.clone();
+        let add = |a, b| a + b;
+        s.to += later.elapsed();
+        s.method = later.method;
+        for (a, b) in s.regions.iter_mut().zip(&later.regions) {
+            a.counters = a.counters.zip(&b.counters, add);
+            a.read_latency = a.read_latency.plus(&b.read_latency);
+            a.write_latency = a.write_latency.plus(&b.write_latency);
+        }
+        for (a, b) in s.banks.iter_mut().zip(&later.banks) {
+            *a = a.zip(b, add);
+        }
+        s.refreshes += later.refreshes;
+        s.refresh_ticks_lost += later.refresh_ticks_lost;
+        s.changes.extend_from_slice(&later.changes);
+        s.last_bank = later.last_bank;
+        s
     }
 
     /// Counters and derived figures as one JSON object.

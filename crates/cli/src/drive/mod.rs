@@ -128,7 +128,8 @@ pub fn drive<O: Watch>(
         }
         wait = Some(Duration::ZERO);
         match stop {
-            Stop::Slice => {}
+            // Who makes snapshots has seen it.
+            Stop::Slice | Stop::Snapshot(_) => {}
             Stop::PowerOff(code) => return Ok(End::Off(code)),
             Stop::Instructions => return Ok(End::Limit),
             Stop::Reset => {

@@ -102,7 +102,7 @@ impl<O: Observer> Service<O> for Terminal<'_> {
                 Event::Quit => wishes.end(End::Quit),
                 Event::Help => self.port.help(),
                 Event::Stats => {
-                    let mut text = tables::report(&machine.report(), machine.marks());
+                    let mut text = tables::machine(machine);
                     text.extend(self.host.map(|h| h.table(machine)));
                     self.port.message(&text);
                 }

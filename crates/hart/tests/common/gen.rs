@@ -414,6 +414,11 @@ impl Maker<'_> {
             76..=89 => self.compressed(),
             90..=96 => self.branch(),
             97 => self.repeat(),
+            98 if self.rng.one_in(2) => {
+                // Markers, which are no-ops to everybody else.
+                let number = self.rng.below(16) as u32;
+                plain(&[0x4e00_2013 | number << 20 | u32::from(self.rs()) << 15])
+            }
             98 => {
                 plain(&[self
                     .rng

@@ -58,6 +58,9 @@ pub struct MachineConfig {
     pub rtc_epoch: u64,
     /// Whether the device tree advertises Zicbom and its block size, so that the kernel flushes.
     pub advertise_zicbom: bool,
+    /// Whether markers, hints by which programs without privileges control statistics, method and
+    /// the run, are heard; otherwise they are no-ops.
+    pub markers: bool,
     /// First-level data cache.
     pub l1d: CacheConfig,
     /// First-level instruction cache.
@@ -246,6 +249,7 @@ impl Default for MachineConfig {
             method: Method::Dram,
             quantum_cycles: 10,
             run_ahead_cycles: 200,
+            markers: true,
             functional_quantum_cycles: 10_000,
             functional_cpi: 1,
             seed: 1,

@@ -6,11 +6,13 @@
 
 mod control;
 mod engine;
+mod marker;
 mod parts;
 mod stats;
 mod world;
 
 pub use engine::Engine;
+pub use marker::{Label, Regions};
 pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
@@ -64,7 +66,7 @@ pub enum MachineError {
 /// Why [`Machine::run`] came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// The guest switched the machine off, with an exit code.
+    /// The guest switched the machine off, or asked for its end by a marker, with an exit code.
     PowerOff(u32),
     /// The guest asked for a restart; [`Machine::reset`] does it.
     Reset,
@@ -72,6 +74,8 @@ pub enum Stop {
     Instructions,
     /// A slice of work is done; call again.
     Slice,
+    /// A marker asks for a snapshot here, with a value of the program's; call again to go on.
+    Snapshot(u64),
     /// Every hart waits; the next event is at this time ([`Ps::NEVER`]: only
     /// input from outside can go on).
     Idle(Ps),
@@ -115,6 +119,7 @@ pub struct Machine<O: Observer = Quiet> {
     marks: Vec<(u64, Report)>,
     /// Instructions of all harts at which caches count as warm.
     warm_at: Option<u64>,
+    markers: marker::Markers,
 }
 
 impl<O: Observer> Machine<O> {
@@ -147,6 +152,7 @@ impl<O: Observer> Machine<O> {
             observer,
             views: vec![HartView::default(); n],
             timed: true,
+            markers: config.markers,
             actions: Vec::new(),
             control: control::ControlState::default(),
         };
@@ -160,6 +166,7 @@ impl<O: Observer> Machine<O> {
             started,
             marks: Vec::new(),
             warm_at: None,
+            markers: marker::Markers::default(),
         })
     }
 
@@ -368,7 +375,7 @@ impl<O: Observer> Machine<O> {
         )
     }
 
-    /// Reports kept by the guest under a label, in order.
+    /// Reports kept by the guest under a label, in order, at most 16384.
     pub fn marks(&self) -> &[(u64, Report)] {
         &self.marks
     }
@@ -380,6 +387,7 @@ impl<O: Observer> Machine<O> {
         // Time only moves forward, so the controller accepts it.
         let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
         self.world.control.baselines = self.started.views();
+        self.restart_region();
     }
 
     /// Interrupt lines follow the devices; sleeping harts wake at `at`.
@@ -400,10 +408,8 @@ impl<O: Observer> Machine<O> {
             match a {
                 Action::Timed(on) => self.set_timed(on),
                 Action::ResetStats => self.reset_stats(),
-                Action::Mark(label) => {
-                    let r = self.report();
-                    self.marks.push((label, r));
-                }
+                Action::Mark(label) => self.mark(label),
+                Action::Marker(hart, m, value) => self.apply_marker(hart, m, value),
             }
         }
     }
@@ -416,6 +422,9 @@ impl<O: Observer> Machine<O> {
     pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         let mut spent = 0u64;
         loop {
+            if let Some(stop) = self.markers.stop.take() {
+                return stop;
+            }
             if let Some(p) = self.world.bus.take_power_request() {
                 return match p {
                     PowerRequest::Off { code } => Stop::PowerOff(code),

@@ -5,10 +5,10 @@ use crate::clock::Ps;
 use crate::config::MachineConfig;
 use nagori_hart::{Hart, HartStats};
 use nagori_memtime::{Controller, Stats};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counters of the harts at the time from which statistics count.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Baseline {
     at: Ps,
     harts: Vec<HartView>,
@@ -40,7 +40,7 @@ impl Baseline {
 }
 
 /// One hart's share of a [`Report`].
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HartReport {
     /// Hart index.
     pub hart: usize,
@@ -54,7 +54,7 @@ pub struct HartReport {
 }
 
 /// Statistics of a machine over a stretch of time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the machine description.
     pub machine: String,
@@ -70,23 +70,39 @@ pub struct Report {
     pub memory: Stats,
 }
 
-fn minus(a: &HartStats, b: &HartStats) -> HartStats {
+impl Report {
+    /// Two stretches of time together; times and counts are sums.
+    pub(crate) fn plus(mut self, later: &Report) -> Report {
+        self.elapsed_ps += later.elapsed_ps;
+        self.instructions += later.instructions;
+        for (a, b) in self.harts.iter_mut().zip(&later.harts) {
+            a.cycles += b.cycles;
+            a.instructions += b.instructions;
+            a.events = zip(&a.events, &b.events, |a, b| a + b);
+        }
+        self.cycles = self.harts.iter().map(|h| h.cycles).max().unwrap_or(0);
+        self.memory = self.memory.plus(&later.memory);
+        self
+    }
+}
+
+fn zip(a: &HartStats, b: &HartStats, f: impl Fn(u64, u64) -> u64) -> HartStats {
     HartStats {
-        l1d_load_misses: a.l1d_load_misses - b.l1d_load_misses,
-        l1d_store_misses: a.l1d_store_misses - b.l1d_store_misses,
-        l1d_walk_misses: a.l1d_walk_misses - b.l1d_walk_misses,
-        l1d_upgrades: a.l1d_upgrades - b.l1d_upgrades,
-        l1d_writebacks: a.l1d_writebacks - b.l1d_writebacks,
-        l1d_flushes: a.l1d_flushes - b.l1d_flushes,
-        probes: a.probes - b.probes,
-        l1i_misses: a.l1i_misses - b.l1i_misses,
-        dtlb_misses: a.dtlb_misses - b.dtlb_misses,
-        itlb_misses: a.itlb_misses - b.itlb_misses,
-        mispredicts: a.mispredicts - b.mispredicts,
-        memory_stall_cycles: a.memory_stall_cycles - b.memory_stall_cycles,
-        exceptions: a.exceptions - b.exceptions,
-        interrupts: a.interrupts - b.interrupts,
-        idle_cycles: a.idle_cycles - b.idle_cycles,
+        l1d_load_misses: f(a.l1d_load_misses, b.l1d_load_misses),
+        l1d_store_misses: f(a.l1d_store_misses, b.l1d_store_misses),
+        l1d_walk_misses: f(a.l1d_walk_misses, b.l1d_walk_misses),
+        l1d_upgrades: f(a.l1d_upgrades, b.l1d_upgrades),
+        l1d_writebacks: f(a.l1d_writebacks, b.l1d_writebacks),
+        l1d_flushes: f(a.l1d_flushes, b.l1d_flushes),
+        probes: f(a.probes, b.probes),
+        l1i_misses: f(a.l1i_misses, b.l1i_misses),
+        dtlb_misses: f(a.dtlb_misses, b.dtlb_misses),
+        itlb_misses: f(a.itlb_misses, b.itlb_misses),
+        mispredicts: f(a.mispredicts, b.mispredicts),
+        memory_stall_cycles: f(a.memory_stall_cycles, b.memory_stall_cycles),
+        exceptions: f(a.exceptions, b.exceptions),
+        interrupts: f(a.interrupts, b.interrupts),
+        idle_cycles: f(a.idle_cycles, b.idle_cycles),
     }
 }
 
@@ -104,7 +120,7 @@ pub(crate) fn report(
             hart: h.id,
             cycles: h.cycle - b.cycle,
             instructions: h.instret - b.instret,
-            events: minus(&h.stats, &b.stats),
+            events: zip(&h.stats, &b.stats, |a, b| a - b),
         })
         .collect();
     Report {

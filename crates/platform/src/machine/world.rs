@@ -5,16 +5,17 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::cache::Coherence;
 use nagori_hart::world::{
-    self, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
+    self, BusFault, LineRequest, Marker, MemPort, Observer, Requester, TrapEvent, World,
 };
 use nagori_hart::HartStats;
 use nagori_memtime::board::Divider;
 use nagori_memtime::{Controller, Kind};
 use nagori_ram::GuestRam;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Counters of one hart as others may read them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HartView {
     pub cycle: u64,
     pub instret: u64,
@@ -30,6 +31,8 @@ pub(crate) enum Action {
     ResetStats,
     /// The statistics so far are kept under a label.
     Mark(u64),
+    /// What a marker of a hart says, with its value.
+    Marker(usize, Marker, u64),
 }
 
 /// Everything around the harts.
@@ -48,6 +51,8 @@ pub(crate) struct Surroundings<O> {
     /// Views of the harts, as of when they last stopped.
     pub views: Vec<HartView>,
     pub timed: bool,
+    /// Whether markers are heard.
+    pub markers: bool,
     pub actions: Vec<Action>,
     pub control: super::control::ControlState,
 }
@@ -147,5 +152,11 @@ impl<O: Observer> Observer for Surroundings<O> {
 impl<O: Observer> World for Surroundings<O> {
     fn coherence(&mut self) -> &mut Coherence {
         &mut self.coherence
+    }
+    fn marker(&mut self, hart: usize, _cycle: u64, marker: Marker, value: u64) -> bool {
+        if self.markers {
+            self.actions.push(Action::Marker(hart, marker, value));
+        }
+        self.markers
     }
 }
