@@ -76,10 +76,13 @@ fn slots(config: &MachineConfig) -> impl Iterator<Item = (SlotKind, String)> + '
 }
 
 /// A slot's device, not connected to anything of the host.
-fn slot_device(_config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn Device> {
+fn slot_device(config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn Device> {
     use virtio::VirtioMmio;
     match kind {
-        SlotKind::Block => Box::new(VirtioMmio::new(virtio::Block::new(name))),
+        SlotKind::Block => Box::new(VirtioMmio::new(virtio::Block::new(
+            name,
+            config.block.clone(),
+        ))),
         SlotKind::Net => Box::new(VirtioMmio::new(virtio::Net::new(name))),
         SlotKind::Share => Box::new(VirtioMmio::new(virtio::Share::new(name))),
         SlotKind::Console => Box::new(VirtioMmio::new(virtio::PortConsole::new(name))),

@@ -10,7 +10,7 @@ mod port;
 mod queue;
 mod share;
 
-pub use block::Block;
+pub use block::{Block, MediumError};
 pub use console::PortConsole;
 pub use entropy::Entropy;
 pub use mmio::{VirtioMmio, SIZE};
