@@ -12,6 +12,7 @@ mod memory;
 mod seeds;
 mod trace;
 mod translator;
+mod virtio;
 
 pub use capi::c_interface;
 pub use guest::{device_access, guest_words};
@@ -19,6 +20,7 @@ pub use memory::{mapping, memory_set, memory_toml};
 pub use seeds::seeds;
 pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
 pub use translator::translator;
+pub use virtio::{disk_overlay, virtqueue};
 
 use nagori_isa::{decode as decode_word, encode};
 use nagori_platform::board;
@@ -42,6 +44,8 @@ pub const TARGETS: &[Target] = &[
     ("guest_words", guest_words),
     ("translator", translator),
     ("device_access", device_access),
+    ("virtqueue", virtqueue),
+    ("disk_overlay", disk_overlay),
     ("decode", decode),
     ("trace_file", trace_file),
     ("trace_text", trace_text),

@@ -105,6 +105,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             }
             out
         }
+        "virtqueue" => crate::virtio::virtqueue_seeds(),
+        "disk_overlay" => vec![vec![], crate::virtio::overlay_seed()],
         "device_access" => vec![
             b"\x80\x03\0\0\x03\x03\x00\x01\x03\0\0\0\x03\x03\x08\x02\x02\0\0\0\x0a\x03\x20\x01\0\0\0\0".to_vec(),
             b"\0\0\0\0\x02\x06\x70\x00\x0f\0\0\0\x02\x06\x38\x00\x08\0\0\0\x42\x06\x80\x00\0\x10\x20\0".to_vec(),

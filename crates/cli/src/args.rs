@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use crate::devices::DeviceArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nagori_memtime::Method;
 use std::path::PathBuf;
@@ -53,6 +54,8 @@ Examples:
       Run one command in the guest, print what it did to the memory, exit with its code
   nagori boot --nvmm pmem-region --set memory.nvmm_boundary='\"2 GiB\"'
       2 GiB of DRAM; the rest is /dev/pmem0 in the guest
+  nagori boot --disk data.img --disk tools.img,ro --disk root.img,overlay=temp
+      Three disks: written, only read, and written without a trace
   nagori boot --kernel Image --initrd root.cpio.gz --append 'loglevel=8'
       A kernel of your own, with Debian's firmware
 
@@ -98,6 +101,8 @@ pub struct BootArgs {
     /// How the guest's kernel sees NVMM [default: as the machine's description says].
     #[arg(long, value_name = "HOW", help_heading = "Machine")]
     pub nvmm: Option<Expose>,
+    #[command(flatten)]
+    pub devices: DeviceArgs,
     #[command(flatten)]
     pub cache: CacheArgs,
     #[command(flatten)]

@@ -56,6 +56,7 @@ pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
             send_end: false,
         },
         args: &a.run_args,
+        devices: None,
     };
     guest::execute(&description, job, messages)
 }

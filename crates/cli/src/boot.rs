@@ -30,7 +30,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
         settings.push(format!("memory.expose={how}"));
     }
     settings.extend(a.run_args.settings());
-    let description = a.machine.resolve(&settings)?;
+    let description = a.devices.resolve(&a.machine, &settings)?;
     let software = Software {
         kernel: a.kernel.clone(),
         initrd: a.initrd.clone(),
@@ -53,6 +53,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
             send_end: true,
         },
         args: &a.run_args,
+        devices: Some(&a.devices),
     };
     guest::execute(&description, job, messages)
 }

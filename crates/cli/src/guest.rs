@@ -2,6 +2,7 @@
 
 use crate::args::{EngineKind, MachineArgs, RunArgs, StatsFormat};
 use crate::console::{self, Console, Port};
+use crate::devices::DeviceArgs;
 use crate::drive::{self, BoxedService, Terminal};
 use crate::host::Host;
 use crate::output::{self, Exit, Messages};
@@ -124,6 +125,8 @@ pub struct Job<'a> {
     pub console: console::Options,
     /// Limits, statistics, traces.
     pub args: &'a RunArgs,
+    /// What of the host is behind devices; the machine's description has the slots.
+    pub devices: Option<&'a DeviceArgs>,
 }
 
 /// Runs a job on a machine that is built with an observer as `args.trace` wants it.
@@ -150,13 +153,22 @@ fn run_with<O: Watch>(
         perfmap::prepare(&mut machine, job.args)?;
     }
     load(&mut machine, &job.plan, false)?;
+    let connected = match job.devices {
+        Some(devices) => devices.connect(&mut machine, messages)?,
+        None => Vec::new(),
+    };
     let host = Host::start(&mut machine, job.args.wants_stats());
     let signals = Signals::catch()?;
     let mut console = Console::open(job.console, messages)?;
     let end = {
         let terminal = Terminal::new(&mut console, &job, Some(&host));
         let mut services: Vec<BoxedService<'_, O>> = vec![Box::new(terminal)];
-        drive::drive(&mut machine, &mut services, &signals, &job)
+        services.extend(connected);
+        let end = drive::drive(&mut machine, &mut services, &signals, &job);
+        for s in &mut services {
+            s.finish(&mut machine)?;
+        }
+        end
     };
     if job.args.perf_map {
         perfmap::write(&machine, &job.symbols, messages)?;

@@ -6,6 +6,7 @@ mod bare;
 mod bench;
 mod boot;
 mod console;
+mod devices;
 mod disasm;
 mod drive;
 mod guest;

@@ -74,6 +74,7 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
             send_end: false,
         },
         args: &args,
+        devices: None,
     };
 
     let cells = rows::cells(&methods);

@@ -78,6 +78,11 @@ pub trait Service<O: Observer> {
         Ok(())
     }
 
+    /// Called once when the run is over, however it ended.
+    fn finish(&mut self, _machine: &mut Machine<O>) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     /// Whether something can still come from here while every hart waits without a timer.
     fn may_wake(&self, _machine: &Machine<O>) -> bool {
         false
@@ -113,6 +118,7 @@ pub fn drive<O: Watch>(
             wait = wishes.within;
             continue;
         }
+        machine.poll_devices();
         let started = Instant::now();
         let stop = machine.run(slice.min(wishes.slice.unwrap_or(u64::MAX)), limit);
         slice = match wishes.prompt {

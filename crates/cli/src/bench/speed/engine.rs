@@ -91,6 +91,7 @@ pub fn run(
             send_end: false,
         },
         args: &args,
+        devices: None,
     };
     let mut probe = Probe::new(description.config.memory.size.0);
     let before = host::own_time()?;

@@ -145,12 +145,15 @@ impl Block {
     /// Puts a disk in. After a saved state was loaded it must be the one that was in, with the
     /// same content (a temporary overlay gets the content that it had).
     pub fn connect(&mut self, mut disk: Disk, port: &mut Port<'_>) -> Result<(), MediumError> {
-        if let Some(expected) = &self.expected {
-            adopt(expected, &mut disk)?;
-            self.expected = None;
+        match &self.expected {
+            // The guest sees nothing of it, so that it runs on as if it had not been saved.
+            Some(expected) => {
+                adopt(expected, &mut disk)?;
+                self.expected = None;
+            }
+            None => port.config_changed(),
         }
         self.disk = Some(RefCell::new(disk));
-        port.config_changed();
         Ok(())
     }
 

@@ -196,11 +196,10 @@ fn no_more_is_under_way_than_the_queue_holds() {
     for _ in 0..50 {
         b.send(0, 0, &[(HEAD, 16, false), (STATUS, 1, true)]);
         assert!(b.host(|d, _| d.under_way.len()) <= 4);
-        if b.is_broken() {
-            return;
-        }
     }
-    panic!("the driver offered more than there is, and nothing was said");
+    // The driver has offered more than there is, which is seen when there is room.
+    b.settle(1);
+    assert!(b.is_broken());
 }
 
 #[test]
@@ -295,7 +294,7 @@ fn a_loaded_device_goes_on_with_what_was_under_way() {
             ],
         );
         let state = a.device.save();
-        assert_eq!(a.device.save(), state, "saving changes nothing");
+        assert!(a.device.save() == state, "saving changes nothing");
         let memory = a.get(super::super::bench::BASE, 1 << 20);
         let now = a.now;
         drop(a);
@@ -305,17 +304,18 @@ fn a_loaded_device_goes_on_with_what_was_under_way() {
         b.now = now;
         b.device.load(&state).unwrap();
         assert!(b.host(|d, _| d.expected().is_some()));
-        assert_eq!(b.device.save(), state, "nothing is connected yet");
+        assert!(b.device.save() == state, "nothing is connected yet");
         // Not any disk will do.
         let e = b.host(|d, port| d.connect(blank(), port)).unwrap_err();
         assert!(matches!(e, MediumError::Changed(_)), "{e}");
         b.host(|d, port| d.connect(open(), port)).unwrap();
-        assert_eq!(b.device.save(), state);
+        assert!(b.device.save() == state);
         b.settle(10);
         assert_eq!(b.used(0).len(), 4);
         assert_eq!(b.get(BUFFER + 512, 1024), [[8; 512], [9; 512]].concat());
-        assert_eq!(request(&mut b, kind::IN, 32, 512), OK);
-        assert_eq!(b.get(BUFFER, 512), [0; 512]);
+        let mut discarded = [1; 512];
+        let read = b.host(|d, _| d.disk().unwrap().read(32 * 512, &mut discarded));
+        assert!(read.is_ok() && discarded == [0; 512]);
     }
 }
 

@@ -1,0 +1,79 @@
+//! Devices with something of the host behind them: options, slots, connections.
+//!
+//! An option takes the next slot of its kind in the machine's description; where there is none,
+//! one is added. So the description (and with it the device tree and snapshots) knows what kinds
+//! of devices there are, and the options alone know what is behind them.
+
+mod disk;
+
+use crate::args::MachineArgs;
+use crate::drive::BoxedService;
+use crate::output::Messages;
+use clap::Args;
+use disk::{DiskArg, Disks};
+use nagori_hart::world::Observer;
+use nagori_platform::config::{Machine as Description, SlotConfig, SlotKind};
+use nagori_platform::machine::Machine;
+
+/// What of the host is behind the machine's devices.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Devices")]
+pub struct DeviceArgs {
+    /// Put in a disk: a raw file, such as an image of a file system.
+    ///
+    /// The guest sees /dev/vda, then /dev/vdb, ... Writes go into the file, unless `ro` is given
+    /// (they are errors), or an overlay: a file that takes the writes and is made if it is not
+    /// there, or `temp`, which is thrown away at the end. A file that is written belongs to one
+    /// machine at a time.
+    #[arg(long, value_name = "FILE[,ro][,overlay=FILE|temp]", value_parser = DiskArg::parse)]
+    pub disk: Vec<DiskArg>,
+}
+
+impl DeviceArgs {
+    /// The slots that the options take, kind by kind.
+    fn wanted(&self) -> [(SlotKind, usize); 1] {
+        [(SlotKind::Block, self.disk.len())]
+    }
+
+    /// The machine's description with the command line's changes and a slot for every option;
+    /// `more` are settings of other options.
+    pub fn resolve(&self, machine: &MachineArgs, more: &[String]) -> anyhow::Result<Description> {
+        let description = machine.resolve(more)?;
+        let mut slots = description.config.devices.clone();
+        for (kind, wanted) in self.wanted() {
+            let there = slots.iter().filter(|s| s.kind == kind).count();
+            slots.extend((there..wanted).map(|_| SlotConfig::new(kind)));
+        }
+        if slots == description.config.devices {
+            return Ok(description);
+        }
+        let list: Vec<String> = slots.iter().map(|s| format!("\"{s}\"")).collect();
+        let mut settings = more.to_vec();
+        settings.push(format!("devices=[{}]", list.join(", ")));
+        machine.resolve(&settings)
+    }
+
+    /// Connects what the options name, to a machine that was just built or restored. The services
+    /// take part in its run.
+    pub fn connect<'a, O: Observer>(
+        &self,
+        machine: &mut Machine<O>,
+        messages: &'a Messages,
+    ) -> anyhow::Result<Vec<BoxedService<'a, O>>> {
+        let mut services: Vec<BoxedService<'a, O>> = Vec::new();
+        let slots = slots_of(machine, SlotKind::Block);
+        if let Some(disks) = Disks::connect(&self.disk, &slots, machine, messages)? {
+            services.push(Box::new(disks));
+        }
+        Ok(services)
+    }
+}
+
+/// The slots of a kind, in order.
+fn slots_of<O: Observer>(machine: &Machine<O>, kind: SlotKind) -> Vec<usize> {
+    let slots = machine.config().devices.iter().enumerate();
+    slots
+        .filter(|(_, s)| s.kind == kind)
+        .map(|(n, _)| n)
+        .collect()
+}
