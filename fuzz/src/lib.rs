@@ -9,6 +9,7 @@
 mod capi;
 mod guest;
 mod memory;
+mod ninep;
 mod seeds;
 mod trace;
 mod translator;
@@ -17,6 +18,7 @@ mod virtio;
 pub use capi::c_interface;
 pub use guest::{device_access, guest_words};
 pub use memory::{mapping, memory_set, memory_toml};
+pub use ninep::ninep;
 pub use seeds::seeds;
 pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
 pub use translator::translator;
@@ -56,6 +58,7 @@ pub const TARGETS: &[Target] = &[
     ("memory_set", memory_set),
     ("mapping", mapping),
     ("c_interface", c_interface),
+    ("ninep", ninep),
 ];
 
 const RAM: RamRange = RamRange {

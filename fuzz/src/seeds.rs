@@ -60,6 +60,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             .into_bytes()
     };
     match target {
+        "ninep" => crate::ninep::seeds(),
         "elf_loader" => vec![program(), program()[..100].to_vec()],
         "kernel_image" => vec![kernel(), gzip_of_nothing(), text("070701"), vec![0x13; 4096]],
         "machine_toml" => vec![
