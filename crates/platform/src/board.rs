@@ -84,7 +84,7 @@ fn slot_device(config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn 
             config.block.clone(),
         ))),
         SlotKind::Net => Box::new(VirtioMmio::new(virtio::Net::new(name))),
-        SlotKind::Share => Box::new(VirtioMmio::new(virtio::Share::new(name))),
+        SlotKind::Share => Box::new(VirtioMmio::new(virtio::Share::new(name, config.share))),
         SlotKind::Console => Box::new(VirtioMmio::new(virtio::PortConsole::new(name))),
     }
 }

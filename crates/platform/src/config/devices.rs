@@ -165,6 +165,27 @@ impl Default for BlockConfig {
     }
 }
 
+/// How long shares take for a request: `request_ps`, and `byte_ps` for each byte of request and reply. A share
+/// does one request after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShareConfig {
+    /// For every request, in ps.
+    pub request_ps: u64,
+    /// For every byte of request and reply, in ps.
+    pub byte_ps: u64,
+}
+
+impl Default for ShareConfig {
+    // Of no particular host: as the disks.
+    fn default() -> Self {
+        ShareConfig {
+            request_ps: 50_000_000,
+            byte_ps: 2_000,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

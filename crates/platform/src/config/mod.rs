@@ -11,7 +11,7 @@ mod show;
 mod size;
 mod types;
 
-pub use devices::{slot_names, BlockConfig, SlotConfig, SlotKind, MAX_SLOTS};
+pub use devices::{slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, MAX_SLOTS};
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
 pub use locate::Place;
 pub use nagori_memtime::{params::RpTest, Method};

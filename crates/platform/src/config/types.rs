@@ -1,6 +1,6 @@
 //! The form of a machine description. Doc comments here are the schema's texts.
 
-use super::devices::{BlockConfig, SlotConfig};
+use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::size::Size;
 use nagori_memtime::{
     mapping::AddressMapping,
@@ -79,6 +79,8 @@ pub struct MachineConfig {
     pub devices: Vec<SlotConfig>,
     /// How long block devices take.
     pub block: BlockConfig,
+    /// How long shares take.
+    pub share: ShareConfig,
 }
 
 /// A first-level cache.
@@ -263,6 +265,7 @@ impl Default for MachineConfig {
             board: BoardConfig::default(),
             devices: Vec::new(),
             block: BlockConfig::default(),
+            share: ShareConfig::default(),
         }
     }
 }

@@ -119,7 +119,7 @@ fn devices_that_are_not_connected_say_so() {
     assert_eq!(net.config(0), 0x52);
     net.send(1, 0, &[(DATA, 64, false)]);
     assert_eq!(net.used(1), [(0, 0)]);
-    let mut share = Bench::new(Share::new("data".into()));
+    let mut share = Bench::new(Share::new("data".into(), Default::default()));
     let tag: Vec<u8> = (0..7).map(|i| share.config(i)).collect();
     assert_eq!(tag, b"\x04\0data\0");
 }

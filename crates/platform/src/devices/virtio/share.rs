@@ -1,36 +1,125 @@
 //! Folder of the host, over 9P.
+//!
+//! A request is carried out on the host when its turn comes, and its reply is returned when the time that
+//! the description gives for it has passed: one request after the other, so that nothing of the
+//! host's speed shows.
 
 use super::port::{Port, VirtioBackend};
 use super::queue::QueueError;
+use crate::clock::Ps;
+use crate::config::ShareConfig;
 use crate::device::{DeviceState, StateError};
+use nagori_ninep::message::{Header, HEADER};
+use nagori_ninep::{Error, Folder, Limits, Saved, Server};
 use serde::{Deserialize, Serialize};
 
 const KIND: &str = "virtio-9p";
 /// VIRTIO_9P_MOUNT_TAG
 const MOUNT_TAG: u64 = 1;
+/// Every reply that says what went wrong has this length.
+const ERROR_REPLY: u64 = HEADER as u64 + 4;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct State {}
+/// A request whose reply is in the guest's memory, but not returned yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Busy {
+    head: u16,
+    written: u32,
+    /// When it is returned.
+    until: u64,
+}
 
-/// virtio 9P transport (type 9) whose mount tag is the name of its slot; requests are not answered until it is connected.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    busy: Option<Busy>,
+    server: Saved,
+}
+
+/// virtio 9P transport (type 9) whose mount tag is the name of its slot. Until a folder is
+/// connected, the guest can mount nothing (`ENODEV`).
 #[derive(Debug)]
 pub struct Share {
     name: String,
-    state: State,
+    cost: ShareConfig,
+    server: Server,
+    busy: Option<Busy>,
+    request: Vec<u8>,
+    reply: Vec<u8>,
 }
 
 impl Share {
     /// A device that is not connected; `name` is that of its slot.
-    pub fn new(name: String) -> Share {
+    pub fn new(name: String, cost: ShareConfig) -> Share {
         Share {
             name,
-            state: State {},
+            cost,
+            server: Server::new(Limits::default()),
+            busy: None,
+            request: Vec::new(),
+            reply: Vec::new(),
         }
     }
 
-    /// Name of its slot.
+    /// Name of its slot, which is the mount tag.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Connects the folder. After a restore, what the guest had open is looked up by name;
+    /// returned are the names of what is not there any more, for which the guest gets `ESTALE`.
+    pub fn connect(&mut self, folder: Folder) -> Result<Vec<String>, Error> {
+        self.server.connect(folder)
+    }
+
+    /// Whether there is a folder.
+    pub fn connected(&self) -> bool {
+        self.server.connected()
+    }
+
+    /// Takes the next request, unless one is under way.
+    fn begin(&mut self, port: &mut Port<'_>) -> Result<(), QueueError> {
+        if self.busy.is_some() {
+            return Ok(());
+        }
+        let Some(chain) = port.pop(0)? else {
+            return Ok(());
+        };
+        let head = chain.head;
+        let wrong = |len, expected| QueueError::Length {
+            head,
+            len,
+            expected,
+        };
+        let (readable, writable) = (chain.readable(), chain.writable());
+        if readable < HEADER as u64 {
+            return Err(wrong(readable, "the header of a message"));
+        }
+        if writable < ERROR_REPLY {
+            return Err(wrong(writable, "room for a reply"));
+        }
+        self.request.resize(HEADER, 0);
+        port.read(&chain, 0, &mut self.request)?;
+        // A byte more than allowed shows the server that it is too long.
+        let most = u64::from(self.server.msize()) + 1;
+        let said = Header::of(&self.request).map_or(0, |h| u64::from(h.size));
+        let size = said.clamp(HEADER as u64, most).min(readable);
+        self.request.resize(size as usize, 0);
+        port.read(&chain, 0, &mut self.request)?;
+        // There is a header, so there is a reply.
+        let answered = self.server.handle(&self.request, &mut self.reply);
+        if answered.is_err() || self.reply.len() as u64 > writable {
+            return Err(wrong(writable, "room for the reply"));
+        }
+        let written = port.write(&chain, 0, &self.reply)?;
+        let bytes = (self.request.len() + written) as u64;
+        let cost = bytes
+            .saturating_mul(self.cost.byte_ps)
+            .saturating_add(self.cost.request_ps);
+        self.busy = Some(Busy {
+            head,
+            written: written as u32,
+            until: port.now().0.saturating_add(cost),
+        });
+        Ok(())
     }
 }
 
@@ -57,18 +146,57 @@ impl VirtioBackend for Share {
         bytes.nth(offset as usize).copied().unwrap_or(0)
     }
 
-    fn notify(&mut self, _: &mut Port<'_>, _: usize) -> Result<(), QueueError> {
-        Ok(())
+    fn notify(&mut self, port: &mut Port<'_>, _: usize) -> Result<(), QueueError> {
+        self.begin(port)
     }
 
-    fn reset(&mut self) {}
+    fn next_event(&self) -> Option<Ps> {
+        self.busy.map(|b| Ps(b.until))
+    }
+
+    fn on_time(&mut self, port: &mut Port<'_>) -> Result<(), QueueError> {
+        match self.busy {
+            Some(busy) if busy.until <= port.now().0 => {
+                self.busy = None;
+                port.complete(0, busy.head, busy.written)?;
+                self.begin(port)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn driver_reset(&mut self) {
+        self.busy = None;
+        self.server.reset();
+    }
+
+    fn reset(&mut self) {
+        self.driver_reset();
+    }
 
     fn save(&self) -> DeviceState {
-        DeviceState::pack(KIND, 1, &self.state)
+        let state = State {
+            busy: self.busy,
+            server: self.server.save(),
+        };
+        DeviceState::pack(KIND, 2, &state)
     }
 
+    /// If a folder is connected already, what is not in it is `ESTALE` without a word.
     fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
-        self.state = state.unpack(KIND, 1)?;
+        let state: State = state.unpack(KIND, 2)?;
+        let content = |problem: String| StateError::Content {
+            kind: KIND,
+            problem,
+        };
+        self.server
+            .restore(&state.server)
+            .map_err(|e| content(e.to_string()))?;
+        self.busy = state.busy;
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "share_tests.rs"]
+mod tests;
