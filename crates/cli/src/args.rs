@@ -56,6 +56,8 @@ Examples:
       2 GiB of DRAM; the rest is /dev/pmem0 in the guest
   nagori boot --disk data.img --disk tools.img,ro --disk root.img,overlay=temp
       Three disks: written, only read, and written without a trace
+  nagori boot --share results:out,rw --share src --run 'cp /mnt/share0/* /mnt/out'
+      Two folders of the host, one of them writable
   nagori boot --kernel Image --initrd root.cpio.gz --append 'loglevel=8'
       A kernel of your own, with Debian's firmware
 

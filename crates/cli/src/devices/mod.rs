@@ -5,6 +5,7 @@
 //! of devices there are, and the options alone know what is behind them.
 
 mod disk;
+mod share;
 
 use crate::args::MachineArgs;
 use crate::drive::BoxedService;
@@ -14,6 +15,7 @@ use disk::{DiskArg, Disks};
 use nagori_hart::world::Observer;
 use nagori_platform::config::{Machine as Description, SlotConfig, SlotKind};
 use nagori_platform::machine::Machine;
+use share::ShareArg;
 
 /// What of the host is behind the machine's devices.
 #[derive(Debug, Clone, Default, Args)]
@@ -27,6 +29,14 @@ pub struct DeviceArgs {
     /// machine at a time.
     #[arg(long, value_name = "FILE[,ro][,overlay=FILE|temp]", value_parser = DiskArg::parse)]
     pub disk: Vec<DiskArg>,
+
+    /// Share a folder: the guest may read it, with `rw` write it, too.
+    ///
+    /// The guest sees it as a 9p file system of this tag (share0, share1, ... where none is
+    /// given); our init mounts it at /mnt/TAG. Nothing outside the folder can be reached by it: symbolic links are
+    /// followed by the guest, in its own tree. All files belong to the guest's root.
+    #[arg(long, value_name = "DIR[:TAG][,rw]", value_parser = ShareArg::parse)]
+    pub share: Vec<ShareArg>,
 }
 
 impl DeviceArgs {
@@ -44,6 +54,7 @@ impl DeviceArgs {
             let there = slots.iter().filter(|s| s.kind == kind).count();
             slots.extend((there..wanted).map(|_| SlotConfig::new(kind)));
         }
+        share::assign(&self.share, &mut slots)?;
         if slots == description.config.devices {
             return Ok(description);
         }
@@ -65,6 +76,7 @@ impl DeviceArgs {
         if let Some(disks) = Disks::connect(&self.disk, &slots, machine, messages)? {
             services.push(Box::new(disks));
         }
+        share::connect(&self.share, machine, messages)?;
         Ok(services)
     }
 }
