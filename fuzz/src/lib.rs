@@ -11,6 +11,7 @@ mod guest;
 mod memory;
 mod ninep;
 mod seeds;
+mod snapshot;
 mod trace;
 mod translator;
 mod virtio;
@@ -20,6 +21,7 @@ pub use guest::{device_access, guest_words};
 pub use memory::{mapping, memory_set, memory_toml};
 pub use ninep::ninep;
 pub use seeds::seeds;
+pub use snapshot::{snapshot_file, snapshot_state};
 pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
 pub use translator::translator;
 pub use virtio::{disk_overlay, virtqueue};
@@ -59,6 +61,8 @@ pub const TARGETS: &[Target] = &[
     ("mapping", mapping),
     ("c_interface", c_interface),
     ("ninep", ninep),
+    ("snapshot_file", snapshot_file),
+    ("snapshot_state", snapshot_state),
 ];
 
 const RAM: RamRange = RamRange {

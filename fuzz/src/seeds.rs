@@ -63,6 +63,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "ninep" => crate::ninep::seeds(),
         "elf_loader" => vec![program(), program()[..100].to_vec()],
         "kernel_image" => vec![kernel(), gzip_of_nothing(), text("070701"), vec![0x13; 4096]],
+        "snapshot_file" => vec![crate::snapshot::sample().to_vec()],
+        "snapshot_state" => vec![crate::snapshot::sample_state()],
         "machine_toml" => vec![
             embedded("vc707"),
             embedded("small"),

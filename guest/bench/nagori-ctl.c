@@ -13,7 +13,8 @@ static const char USAGE[] =
     "  set REGISTER NUMBER\n"
     "  stats                   the counters\n"
     "  stats reset\n"
-    "  stats dump [LABEL]      have the host record them, under a number\n";
+    "  stats dump [LABEL]      have the host record them, under a number\n"
+    "  snapshot [LABEL]        have the host save the whole machine, if it wants to\n";
 
 struct name {
     const char *name;
@@ -52,7 +53,7 @@ static const struct name SETTINGS[] = {
 static const struct name OTHERS[] = {
     R(ID),       R(VERSION),       R(ERROR),     R(ERROR_OFFSET), R(ERROR_VALUE),
     R(ERROR_COUNT), R(STATS_CONTROL), R(TIME_NS),   R(STATS_FROM_NS), R(CLOCKS),
-    R(REFRESHES),   R(REFRESH_TICKS_LOST),          {0},
+    R(REFRESHES),   R(REFRESH_TICKS_LOST), R(HOST_REQUEST), {0},
 };
 
 #define M(name) {#name, NAGORI_MEM_##name}
@@ -210,6 +211,12 @@ int main(int argc, char **argv)
         if (second != NULL)
             board_set(&b, "LABEL", NAGORI_CTL_LABEL, label);
         board_set(&b, "STATS_CONTROL", NAGORI_CTL_STATS_CONTROL, NAGORI_STATS_DUMP);
+    } else if (strcmp(command, "snapshot") == 0 && left <= 2) {
+        uint64_t label = first != NULL ? parse_number("LABEL", first, 0, UINT64_MAX) : 0;
+        board_open(&b, phys);
+        if (first != NULL)
+            board_set(&b, "LABEL", NAGORI_CTL_LABEL, label);
+        board_set(&b, "HOST_REQUEST", NAGORI_CTL_HOST_REQUEST, NAGORI_HOST_SNAPSHOT);
     } else {
         return usage();
     }

@@ -47,6 +47,7 @@
 #define NAGORI_CTL_REFRESHES              0x228        /* read-only: Refreshes of all banks */
 #define NAGORI_CTL_REFRESH_TICKS_LOST     0x230        /* read-only: Refresh ticks that found another one pending */
 #define NAGORI_CTL_WARM_UP                0x238        /* Instructions of all harts that run behind a switch to timed mode before the statistics start anew, to warm caches; 0: the statistics go on. For the next switch [instructions] */
+#define NAGORI_CTL_HOST_REQUEST           0x240        /* Writing 1 lets the host take a snapshot of the whole machine, with LABEL, if it wants to; the guest goes on behind the write. Reads as 0 */
 
 /* Values */
 #define NAGORI_METHOD_DRAM                0            /* METHOD: dram */
@@ -57,6 +58,7 @@
 #define NAGORI_TIMED                      1            /* TIMED: the timing model */
 #define NAGORI_STATS_RESET                1            /* STATS_CONTROL: start again at zero */
 #define NAGORI_STATS_DUMP                 2            /* STATS_CONTROL: record a snapshot */
+#define NAGORI_HOST_SNAPSHOT              1            /* HOST_REQUEST: a snapshot of the machine */
 #define NAGORI_ERROR_IS_UNKNOWN           1            /* ERROR: no register at this offset */
 #define NAGORI_ERROR_IS_READ_ONLY         2            /* ERROR: the register is read-only */
 #define NAGORI_ERROR_IS_UPPER_HALF        3            /* ERROR: the upper half cannot be written by itself */

@@ -34,12 +34,15 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Boot(BootArgs),
+    Resume(crate::snapshot::ResumeArgs),
     Bare(BareArgs),
     Disasm(DisasmArgs),
     #[command(subcommand)]
     Machine(MachineCommand),
     #[command(subcommand)]
     Image(crate::image::args::ImageCommand),
+    #[command(subcommand)]
+    Snapshot(crate::snapshot::SnapshotCommand),
     #[command(subcommand)]
     Bench(BenchCommand),
     #[command(subcommand)]
@@ -240,6 +243,8 @@ pub struct RunArgs {
     /// At the end, write where translated code is to /tmp/perf-PID.map, for Linux perf.
     #[arg(long)]
     pub perf_map: bool,
+    #[command(flatten)]
+    pub take: crate::snapshot::TakeArgs,
 }
 
 /// What runs the guest's code.

@@ -8,6 +8,7 @@ use crate::host::Host;
 use crate::output::{self, Exit, Messages};
 use crate::perfmap;
 use crate::signals::Signals;
+use crate::snapshot::Taker;
 use crate::tables;
 use crate::trace::{Tracer, Watch};
 use anyhow::Context;
@@ -64,6 +65,10 @@ pub enum End {
     Signal(u8),
     /// By Ctrl-A x.
     Quit,
+    /// By a snapshot, as was asked.
+    Saved,
+    /// By a guest that restarts, where nothing can be loaded again.
+    Restart,
 }
 
 impl End {
@@ -74,6 +79,8 @@ impl End {
             End::Stuck => "stuck",
             End::Signal(_) => "signal",
             End::Quit => "quit",
+            End::Saved => "snapshot",
+            End::Restart => "restart",
         }
     }
 
@@ -85,6 +92,8 @@ impl End {
             End::Stuck => output::STUCK,
             End::Signal(n) => Exit(output::SIGNAL.saturating_add(n)),
             End::Quit => output::SUCCESS,
+            End::Saved => output::SUCCESS,
+            End::Restart => Exit(1),
         }
     }
 
@@ -102,11 +111,12 @@ impl End {
             End::Off(code) if code > 255 => {
                 format!("the guest's exit code is {code}; the exit code here is 255")
             }
-            End::Off(_) => return None,
+            End::Off(_) | End::Saved => return None,
             End::Limit => "the instruction limit was reached (--max-instructions)".into(),
             End::Stuck => "every hart waits (wfi), and nothing can wake one".into(),
             End::Signal(n) => format!("ended by signal {n}"),
             End::Quit => "the machine was ended from the console".into(),
+            End::Restart => "the guest restarts; firmware and kernel are not in a snapshot: use `nagori boot`".into(),
         })
     }
 }
@@ -148,11 +158,21 @@ fn run_with<O: Watch>(
     let mut machine = Machine::new(description, observer).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
     machine.set_warm_up(job.args.warm_up.unwrap_or(0));
+    load(&mut machine, &job.plan, false)?;
+    run(machine, job, Vec::new(), messages)
+}
+
+/// Runs a machine that is loaded or restored, with its console and more services.
+pub fn run<'a, O: Watch>(
+    mut machine: Machine<O>,
+    job: Job<'a>,
+    more: Vec<BoxedService<'a, O>>,
+    messages: &'a Messages,
+) -> anyhow::Result<Exit> {
     machine.set_engine(job.args.engine())?;
     if job.args.perf_map {
         perfmap::prepare(&mut machine, job.args)?;
     }
-    load(&mut machine, &job.plan, false)?;
     let connected = match job.devices {
         Some(devices) => devices.connect(&mut machine, messages)?,
         None => Vec::new(),
@@ -163,7 +183,11 @@ fn run_with<O: Watch>(
     let end = {
         let terminal = Terminal::new(&mut console, &job, Some(&host));
         let mut services: Vec<BoxedService<'_, O>> = vec![Box::new(terminal)];
+        if let Some(taker) = Taker::new(&job.args.take, messages) {
+            services.push(Box::new(taker));
+        }
         services.extend(connected);
+        services.extend(more);
         let end = drive::drive(&mut machine, &mut services, &signals, &job);
         for s in &mut services {
             s.finish(&mut machine)?;

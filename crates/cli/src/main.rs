@@ -18,6 +18,7 @@ mod output;
 mod perfmap;
 mod plot;
 mod signals;
+mod snapshot;
 mod tables;
 mod trace;
 
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
         Command::Machine(a) => machine::command(a),
         Command::Image(a) => image::command(a, &out),
         Command::Bench(a) => bench::command(a, &out),
+        Command::Resume(a) => snapshot::resume(a, &out),
+        Command::Snapshot(a) => snapshot::command(a, &out),
         Command::Mem(a) => mem::command(a, &out),
     };
     match result {

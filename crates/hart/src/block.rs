@@ -14,6 +14,7 @@ use crate::pmp::Access;
 use crate::trap::{cause, Trap};
 use crate::world::World;
 use nagori_isa::{decode, inst_len, Format, Inst, Op};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// An instruction ready to execute.
@@ -148,6 +149,9 @@ pub struct CodeCache {
     pages: Box<[FetchPage; FETCH_PAGES]>,
     by_address: HashMap<Key, u32, Spread>,
     by_page: HashMap<u64, Vec<(Key, u32)>, Spread>,
+    /// What was known where in `jumps` when the state was saved: such a block is decoded when
+    /// it is looked for, by the translation that it was found by then.
+    known: HashMap<usize, Known, Spread>,
     decoded: u64,
     /// How often all blocks, and how often blocks of a page were dropped.
     clears: u64,
@@ -163,6 +167,7 @@ impl Default for CodeCache {
             pages: Box::new([NO_PAGE; FETCH_PAGES]),
             by_address: HashMap::default(),
             by_page: HashMap::default(),
+            known: HashMap::default(),
             decoded: 0,
             clears: 0,
             drops: 0,
@@ -207,10 +212,15 @@ impl CodeCache {
         self.jumps.fill(NO_JUMP);
         self.by_address.clear();
         self.by_page.clear();
+        self.known.clear();
     }
 
     /// Forgets the blocks of a physical page.
     fn drop_page(&mut self, page: u64) {
+        if !self.known.is_empty() {
+            let in_page = |k: &Key| k.0 >> 12 == page || (k.1 != 0 && k.1 >> 12 == page);
+            self.known.retain(|_, k| !in_page(&k.key));
+        }
         let Some(ids) = self.by_page.remove(&page) else {
             return;
         };
@@ -225,6 +235,74 @@ impl CodeCache {
                 *j = NO_JUMP;
             }
         }
+    }
+}
+
+/// A block that was known by its virtual address.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Known {
+    pc: u64,
+    context: u64,
+    key: Key,
+}
+
+/// What a block cache knows of addresses.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedCode {
+    /// Page, context, physical address.
+    pages: Vec<(u64, u64, u64)>,
+    blocks: Vec<Known>,
+}
+
+impl CodeCache {
+    /// What is known of addresses, as data, under contexts of a generation.
+    pub(crate) fn save(&self, generation: u32) -> SavedCode {
+        let current = |context: u64| context >> 3 == u64::from(generation);
+        let pages = self.pages.iter().filter(|p| p.page & 1 == 0 && current(p.context));
+        let known = self.known.values().filter(|k| current(k.context));
+        let mut blocks: Vec<Known> = known.copied().collect();
+        for j in self.jumps.iter().filter(|j| j.pc & 1 == 0 && current(j.context)) {
+            let b = self.block(j.block);
+            let of_page = self.by_page.get(&b.page).into_iter().flatten();
+            if let Some((key, _)) = of_page.into_iter().find(|(_, id)| *id == j.block) {
+                blocks.push(Known {
+                    pc: j.pc,
+                    context: j.context,
+                    key: *key,
+                });
+            }
+        }
+        blocks.sort_by_key(|k| k.pc >> 1 & (JUMPS as u64 - 1));
+        SavedCode {
+            pages: pages.map(|p| (p.page, p.context, p.physical)).collect(),
+            blocks,
+        }
+    }
+
+    /// Takes over what was saved, without blocks; false if it is nothing such.
+    pub(crate) fn load(&mut self, s: &SavedCode) -> bool {
+        for &(page, context, physical) in &s.pages {
+            if (page | physical) & 0xfff != 0 {
+                return false;
+            }
+            self.pages[(page >> 12) as usize & (FETCH_PAGES - 1)] = FetchPage {
+                page,
+                context,
+                physical,
+            };
+        }
+        for k in &s.blocks {
+            let (pa, pa2, timed) = k.key;
+            let offset = |a: u64| a & 0xfff;
+            let crosses = pa2 == 0 || offset(pa2) == 0 && offset(pa) == 0xffe;
+            let mode = timed == (k.context >> 2 & 1 != 0);
+            if k.pc & 1 != 0 || offset(k.pc) != offset(pa) || !crosses || !mode {
+                return false;
+            }
+            self.known.insert((k.pc >> 1) as usize & (JUMPS - 1), *k);
+        }
+        true
     }
 }
 
@@ -311,16 +389,26 @@ impl Hart {
         w: &mut W,
         pc: u64,
     ) -> Result<u32, Trap> {
-        let pa = self.fetch_address(code, w, pc, 2, pc)?;
-        let first = self.fetch_half(w, pa, pc)?;
-        // An instruction that crosses into the next page depends on that page, too.
-        let pa2 = if pc & 0xfff == 0xffe && inst_len(first) == 4 {
-            let next = pc.wrapping_add(2);
-            Some(self.fetch_address(code, w, next, 2, next)?)
-        } else {
-            None
+        let slot = (pc >> 1) as usize & (JUMPS - 1);
+        let context = self.fetch_context();
+        let known = code.known.get(&slot);
+        let known = known.filter(|k| (k.pc, k.context) == (pc, context));
+        let key = match known {
+            Some(k) => k.key,
+            None => {
+                let pa = self.fetch_address(code, w, pc, 2, pc)?;
+                let first = self.fetch_half(w, pa, pc)?;
+                // An instruction that crosses into the next page depends on that page, too.
+                let pa2 = if pc & 0xfff == 0xffe && inst_len(first) == 4 {
+                    let next = pc.wrapping_add(2);
+                    self.fetch_address(code, w, next, 2, next)?
+                } else {
+                    0
+                };
+                (pa, pa2, self.timed)
+            }
         };
-        let key = (pa, pa2.unwrap_or(0), self.timed);
+        let pa2 = (key.1 != 0).then_some(key.1);
         let id = match code.by_address.get(&key) {
             Some(&id) if self.may_run(&code.blocks[id as usize], key) => id,
             _ => {
@@ -332,8 +420,8 @@ impl Hart {
                 id
             }
         };
-        let context = self.fetch_context();
-        code.jumps[(pc >> 1) as usize & (JUMPS - 1)] = Jump {
+        code.known.remove(&slot);
+        code.jumps[slot] = Jump {
             pc,
             context,
             block: id,

@@ -172,6 +172,22 @@ impl L1 {
         self.tags.is_empty()
     }
 
+    /// Whether this is a possible state of a cache like `other` of lines for which `inside` holds.
+    pub(crate) fn fits(&self, other: &L1, inside: impl Fn(u64) -> bool) -> bool {
+        let placed = |(i, t): (usize, &u64)| {
+            let (line, valid) = (t & LINE, t & STATE != 0);
+            !valid || inside(line) && self.set_start(line) == i - i % self.ways as usize
+        };
+        let slot = |s: &u16| *s == NO_SLOT || (*s as usize) < crate::filter::SLOTS;
+        let same = (self.sets, self.ways) == (other.sets, other.ways);
+        let lengths = |c: &L1| [c.tags.len(), c.slots.len(), c.used.len()];
+        let uses = self.used.iter().all(|u| *u <= self.uses) && self.uses < 1 << 62;
+        same && lengths(self) == lengths(other)
+            && self.slots.iter().all(slot)
+            && self.tags.iter().enumerate().all(placed)
+            && uses
+    }
+
     /// Drops every line without writing back.
     pub fn clear(&mut self) {
         self.tags.fill(0);
@@ -250,6 +266,30 @@ impl Coherence {
     /// Takes a hart's notices.
     pub fn take_notices(&mut self, hart: usize) -> Vec<Notice> {
         std::mem::take(&mut self.notices[hart])
+    }
+
+    /// For each page of memory, a bit for each line that holds decoded code.
+    pub(crate) fn code_marks(&self) -> &[u64] {
+        &self.code
+    }
+
+    /// Whether a line lies in memory.
+    pub(crate) fn inside(&self, line: u64) -> bool {
+        line >= self.ram_base && self.page(line) < self.code.len()
+    }
+
+    /// Notices not taken yet, by hart.
+    pub(crate) fn notices(&self) -> &[Vec<Notice>] {
+        &self.notices
+    }
+
+    /// Takes over notices, and lines of code by page (both in range).
+    pub(crate) fn set_saved(&mut self, notices: Vec<Vec<Notice>>, code: &[(u64, u64)]) {
+        self.notices = notices;
+        self.code.fill(0);
+        for (page, lines) in code {
+            self.code[*page as usize] = *lines;
+        }
     }
 
     #[inline]

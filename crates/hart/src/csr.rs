@@ -125,6 +125,12 @@ impl Csrs {
         (self.satp >> 44) as u16
     }
 
+    /// Whether events that are counted exist.
+    pub(crate) fn sane(&self) -> bool {
+        let known = |e: &u8| (*e as usize) < HartStats::EVENTS.len();
+        self.hpm_event.iter().all(known) && self.frm < 8 && self.fflags < 32
+    }
+
     fn plain(&mut self, number: u16) -> Option<&mut u64> {
         Some(match number {
             0x106 => &mut self.scounteren,

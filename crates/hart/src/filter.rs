@@ -3,6 +3,7 @@
 //! that is certainly in L1D and whose page is certainly in the DTLB.
 
 use crate::cache::{L1, NO_SLOT};
+use serde::{Deserialize, Serialize};
 
 /// Entries of a data filter.
 pub const SLOTS: usize = 512;
@@ -11,7 +12,7 @@ pub const NEVER: u64 = u64::MAX;
 
 /// One entry. A key is the block's address with the data context in bits 5..3;
 /// a misaligned access has other low bits and so never matches.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[repr(C)]
 pub struct FilterEntry {
     /// Key under which loads may pass.
@@ -25,6 +26,21 @@ pub struct FilterEntry {
     /// DTLB entry of the page (timed mode).
     pub way: u8,
 }
+
+impl FilterEntry {
+    /// Virtual address of the block of 2^`shift` bytes that it is for; `None` if it is
+    /// for none, or if it is not an entry of such blocks.
+    pub(crate) fn block(&self, shift: u32) -> Option<u64> {
+        let key = if self.read != NEVER { self.read } else { self.write };
+        let other = self.write == NEVER || self.write == key;
+        // Bits of a key below the block and beside the context are those of no aligned access.
+        let stray = key & ((1 << shift) - 1) & !CONTEXT;
+        (key != NEVER && other && stray == 0).then_some(key & !((1 << shift) - 1))
+    }
+}
+
+/// Data context in a key.
+const CONTEXT: u64 = 7 << 3;
 
 /// An entry that matches nothing.
 pub const EMPTY: FilterEntry = FilterEntry {
@@ -109,6 +125,33 @@ impl Pages {
         };
     }
 
+    /// Entries that count, with their places.
+    pub fn save(&self) -> Vec<(u16, u64, u32)> {
+        let all = self.table.iter().enumerate();
+        all.filter(|(_, e)| e.generation == self.generation)
+            .map(|(i, e)| (i as u16, e.key, e.page))
+            .collect()
+    }
+
+    /// Takes over saved entries of a memory of that many pages; false if they are not such.
+    pub fn load(&mut self, saved: &[(u16, u64, u32)], pages: u64) -> bool {
+        *self = Self::default();
+        if !saved.is_empty() {
+            self.table = vec![Page::default(); PAGES];
+        }
+        for &(i, key, page) in saved {
+            if Self::place(key) != i as usize || u64::from(page) >= pages {
+                return false;
+            }
+            self.table[i as usize] = Page {
+                key,
+                page,
+                generation: self.generation,
+            };
+        }
+        true
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.generation = self.generation.wrapping_add(1);
@@ -130,6 +173,13 @@ pub struct Filter {
     ways: [[u64; SLOTS / 64]; WAYS],
 }
 
+/// A filter as data: entries that match something, with their slots.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedFilter {
+    entries: Vec<(u16, FilterEntry)>,
+    ways: Vec<[u64; SLOTS / 64]>,
+}
+
 /// TLB entries, rounded up.
 const WAYS: usize = 16;
 
@@ -143,6 +193,39 @@ impl Default for Filter {
 }
 
 impl Filter {
+    /// The filter as data.
+    pub(crate) fn save(&self) -> SavedFilter {
+        let all = self.entries.iter().enumerate();
+        SavedFilter {
+            entries: all
+                .filter(|(_, e)| e.read != NEVER || e.write != NEVER)
+                .map(|(i, e)| (i as u16, *e))
+                .collect(),
+            ways: self.ways.to_vec(),
+        }
+    }
+
+    /// Takes over a saved filter; false if it is none, or `sound` denies an entry.
+    pub(crate) fn load(
+        &mut self,
+        saved: &SavedFilter,
+        sound: impl Fn(usize, &FilterEntry) -> bool,
+    ) -> bool {
+        self.clear();
+        let Ok(ways) = saved.ways.as_slice().try_into() else {
+            return false;
+        };
+        self.ways = ways;
+        for (slot, e) in &saved.entries {
+            let slot = *slot as usize;
+            if slot >= SLOTS || !sound(slot, e) {
+                return false;
+            }
+            self.entries[slot] = *e;
+        }
+        true
+    }
+
     /// Entry of a slot.
     #[inline(always)]
     pub fn at(&self, slot: usize) -> &FilterEntry {

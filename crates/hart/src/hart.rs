@@ -83,6 +83,32 @@ impl HartStats {
         "interrupts",
     ];
 
+    /// All counters, in the order of declaration.
+    pub fn all(&self) -> [u64; 15] {
+        [
+            self.l1d_load_misses,
+            self.l1d_store_misses,
+            self.l1d_walk_misses,
+            self.l1d_upgrades,
+            self.l1d_writebacks,
+            self.l1d_flushes,
+            self.probes,
+            self.l1i_misses,
+            self.dtlb_misses,
+            self.itlb_misses,
+            self.mispredicts,
+            self.memory_stall_cycles,
+            self.exceptions,
+            self.interrupts,
+            self.idle_cycles,
+        ]
+    }
+
+    /// Whether every counter is below a value.
+    pub(crate) fn below(&self, limit: u64) -> bool {
+        self.all().iter().all(|c| *c < limit)
+    }
+
     /// Count of an event by its number.
     pub fn event(&self, n: u64) -> u64 {
         match n {
@@ -234,8 +260,21 @@ impl Hart {
         self.waiting = false;
         self.timer_cycle = u64::MAX;
         self.pending = 0;
+        self.give_up();
         self.flush_translations();
         self.context_changed();
+    }
+
+    /// Forgets what was begun and is to be tried again.
+    fn give_up(&mut self) {
+        self.walk_begun = None;
+        self.refill = None;
+        self.last_store = 0;
+    }
+
+    /// The branch predictor as after power-on.
+    pub fn forget_predictions(&mut self) {
+        self.predictor = Predictor::new(self.config.predictor);
     }
 
     /// Integer register `r` (0..=31).
@@ -274,6 +313,7 @@ impl Hart {
     pub fn set_timed(&mut self, timed: bool) {
         if timed != self.timed {
             self.timed = timed;
+            self.give_up();
             self.flush_translations();
             self.pending = 0;
         }

@@ -328,6 +328,7 @@ impl Hart {
                 LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
                     cache.set(i, line, LineState::Dirty);
+                    w.line_dirtied(line);
                     return Ok(i);
                 }
                 LineState::Shared if write => {}
@@ -389,6 +390,9 @@ impl Hart {
         self.bus_free(at)?;
         self.read_line(w, line, kind, penalty, at);
         self.refill = None;
+        if write {
+            w.line_dirtied(line);
+        }
         // No other hart runs in between: who had the line before still has it.
         let c = w.coherence();
         if others {

@@ -74,6 +74,12 @@ impl Pmp {
         }
     }
 
+    /// Whether this is a possible state of a unit like `other`.
+    pub(crate) fn fits(&self, other: &Pmp) -> bool {
+        let lengths = |p: &Pmp| [p.cfg.len(), p.addr.len(), p.ranges.len()];
+        lengths(self) == lengths(other)
+    }
+
     /// Reads pmpcfg register `i` (even on RV64; eight entries each).
     pub fn read_cfg(&self, i: usize) -> u64 {
         (0..8).fold(0, |v, k| {

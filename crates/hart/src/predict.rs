@@ -82,6 +82,24 @@ impl Predictor {
         }
     }
 
+    /// Whether this is a possible state of a predictor like `other`.
+    pub(crate) fn fits(&self, other: &Predictor) -> bool {
+        let lengths = |p: &Predictor| [p.btb.len(), p.buckets.len(), p.bht.len(), p.ras.len()];
+        if lengths(self) != lengths(other) || self.next >= self.btb.len() {
+            return false;
+        }
+        let mut counts = [0u8; BUCKETS];
+        for e in self.btb.iter().filter(|e| e.pc & 1 == 0) {
+            counts[bucket(e.pc)] += 1;
+        }
+        let counted = |(b, n): (&Bucket, &u8)| b.count == *n && (b.last as usize) < self.btb.len();
+        self.buckets.iter().zip(&counts).all(counted)
+            && self.history_mask == other.history_mask
+            && self.history <= self.history_mask
+            && self.ras_limit == other.ras_limit
+            && self.ras_len <= self.ras_limit
+    }
+
     fn find(&self, pc: u64) -> Option<usize> {
         let Bucket { count, last } = self.buckets[bucket(pc)];
         if count == 0 {

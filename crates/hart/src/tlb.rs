@@ -191,6 +191,19 @@ impl Tlb {
         }
     }
 
+    /// Whether this is a possible state of a TLB like `other`.
+    pub(crate) fn fits(&self, other: &Tlb) -> bool {
+        let (n, m) = (self.sectors.len(), self.supers.len());
+        let none = |t: &[u32]| t.iter().all(|t| *t == NO_TAG);
+        let t = &self.tags;
+        (n, m) == (other.sectors.len(), other.supers.len())
+            && (self.plru.ways, self.super_plru.ways) == (other.plru.ways, other.super_plru.ways)
+            && self.supers.iter().all(|s| s.level < 3)
+            && none(&t.sectors[n..])
+            && none(&t.supers[m..])
+            && none(&t.masks[m..])
+    }
+
     /// Looks up a virtual page number.
     #[inline]
     pub fn lookup(&self, vpn: u64, asid: u16) -> Option<TlbHit> {
@@ -310,6 +323,11 @@ impl WalkCache {
             plru: Plru::new(n),
             last: [0; 2],
         }
+    }
+
+    /// Whether this is a possible state of a cache like `other`.
+    pub(crate) fn fits(&self, other: &WalkCache) -> bool {
+        (self.entries.len(), self.plru.ways) == (other.entries.len(), other.plru.ways)
     }
 
     /// The entry read from a physical address at a level of the table (2 is the root), if

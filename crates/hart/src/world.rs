@@ -88,6 +88,10 @@ pub trait MemPort {
     fn read_line(&mut self, req: &LineRequest) -> u64;
     /// Core cycle at which a write-back is acknowledged.
     fn write_line(&mut self, req: &LineRequest) -> u64;
+    /// A line of L1D turns dirty, before anything is stored to it. What memory holds of it
+    /// now is what it keeps until [`MemPort::write_line`].
+    #[inline(always)]
+    fn line_dirtied(&mut self, _line: u64) {}
 }
 
 /// A trap or interrupt as it is taken.

@@ -122,6 +122,10 @@ pub struct BusState {
     pub irq_levels: u32,
     /// Interrupt inputs of every hart.
     pub hart_lines: Vec<u64>,
+    /// What devices have written that the machine has not been told of.
+    pub dma_writes: Vec<DmaRange>,
+    /// A request to switch off or restart that nobody has taken.
+    pub power: Option<PowerRequest>,
     /// Devices in the order of attachment.
     pub devices: Vec<DeviceState>,
 }
@@ -468,11 +472,13 @@ impl Bus {
         }
     }
 
-    /// The state of all devices. Take DMA ranges and power requests first.
+    /// The state of all devices.
     pub fn save(&self) -> BusState {
         BusState {
             irq_levels: self.wires.irq_levels,
             hart_lines: self.wires.hart_lines.clone(),
+            dma_writes: self.wires.dma_writes.clone(),
+            power: self.wires.power,
             devices: self.devices.iter().map(|d| d.device.save()).collect(),
         }
     }
@@ -502,8 +508,8 @@ impl Bus {
         self.wires.irq_levels = state.irq_levels;
         self.seen_levels = state.irq_levels;
         self.wires.hart_lines.clone_from(&state.hart_lines);
-        self.wires.dma_writes.clear();
-        self.wires.power = None;
+        self.wires.dma_writes.clone_from(&state.dma_writes);
+        self.wires.power = state.power;
         self.settle(Ps::ZERO);
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! * [`control`]: registers through which guests set delays and read statistics.
 //! * [`fdt`], [`tree`]: the device tree, generated from what is attached.
 //! * [`loader`]: firmware, kernels and bare-metal programs.
+//! * [`snapshot`]: whole machines in files.
 //! * [`clock`]: machine time.
 
 pub mod board;
@@ -18,6 +19,7 @@ pub mod fdt;
 pub mod loader;
 pub mod machine;
 pub mod map;
+pub mod snapshot;
 pub mod tree;
 
 /// Compares a text with a file in `tests/golden`; NAGORI_BLESS=1 rewrites the file.

@@ -5,6 +5,10 @@
 //! atomics, so that sharing between host threads is never undefined behaviour;
 //! on a 64-bit host they compile to plain moves.
 
+mod sparse;
+
+pub use sparse::PAGE;
+
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
 
 /// Errors of guest memory.
@@ -165,13 +169,49 @@ impl GuestRam {
         }
     }
 
+    /// Single bytes of a range that has been checked.
+    fn bytes(&self, offset: u64, len: usize) -> &[AtomicU8] {
+        // SAFETY: the caller has checked that the range is in the memory; single bytes
+        // have no alignment, and all accesses are atomic.
+        unsafe { std::slice::from_raw_parts(self.base.add(offset as usize) as *const AtomicU8, len) }
+    }
+
+    /// Words of a range that has been checked; `offset` is a multiple of 8 unless there are none.
+    fn words(&self, offset: u64, count: usize) -> &[AtomicU64] {
+        if count == 0 {
+            return &[];
+        }
+        debug_assert!(offset % 8 == 0);
+        // SAFETY: the caller has checked that the range is in the memory, whose start is
+        // aligned to a page; all accesses are atomic.
+        unsafe {
+            std::slice::from_raw_parts(self.base.add(offset as usize) as *const AtomicU64, count)
+        }
+    }
+
+    /// Bytes up to the first whole word of a range, whole words, bytes behind them.
+    fn split(offset: u64, len: usize) -> (usize, usize, usize) {
+        let head = ((8 - offset % 8) % 8).min(len as u64) as usize;
+        let words = (len - head) / 8;
+        (head, words, len - head - words * 8)
+    }
+
     /// Copies bytes out of guest memory.
     pub fn read_bytes(&self, offset: u64, out: &mut [u8]) -> Result<(), RamError> {
         self.check(offset, out.len() as u64)?;
-        for (i, b) in out.iter_mut().enumerate() {
-            // SAFETY: checked above; single bytes have no alignment.
-            *b =
-                unsafe { (*(self.base.add(offset as usize + i) as *const AtomicU8)).load(Relaxed) };
+        let (head, words, tail) = Self::split(offset, out.len());
+        let (first, rest) = out.split_at_mut(head);
+        let (middle, last) = rest.split_at_mut(words * 8);
+        let at = offset + head as u64;
+        for (b, m) in first.iter_mut().zip(self.bytes(offset, head)) {
+            *b = m.load(Relaxed);
+        }
+        for (b, m) in middle.chunks_exact_mut(8).zip(self.words(at, words)) {
+            b.copy_from_slice(&m.load(Relaxed).to_ne_bytes());
+        }
+        let end = at + words as u64 * 8;
+        for (b, m) in last.iter_mut().zip(self.bytes(end, tail)) {
+            *b = m.load(Relaxed);
         }
         Ok(())
     }
@@ -179,11 +219,20 @@ impl GuestRam {
     /// Copies bytes into guest memory.
     pub fn write_bytes(&self, offset: u64, data: &[u8]) -> Result<(), RamError> {
         self.check(offset, data.len() as u64)?;
-        for (i, b) in data.iter().enumerate() {
-            // SAFETY: checked above; single bytes have no alignment.
-            unsafe {
-                (*(self.base.add(offset as usize + i) as *const AtomicU8)).store(*b, Relaxed)
-            };
+        let (head, words, tail) = Self::split(offset, data.len());
+        let (first, rest) = data.split_at(head);
+        let (middle, last) = rest.split_at(words * 8);
+        let at = offset + head as u64;
+        for (b, m) in first.iter().zip(self.bytes(offset, head)) {
+            m.store(*b, Relaxed);
+        }
+        for (b, m) in middle.chunks_exact(8).zip(self.words(at, words)) {
+            let word = b.try_into().expect("eight bytes");
+            m.store(u64::from_ne_bytes(word), Relaxed);
+        }
+        let end = at + words as u64 * 8;
+        for (b, m) in last.iter().zip(self.bytes(end, tail)) {
+            m.store(*b, Relaxed);
         }
         Ok(())
     }
@@ -191,12 +240,14 @@ impl GuestRam {
     /// Sets a range to one byte value.
     pub fn fill(&self, offset: u64, len: u64, value: u8) -> Result<(), RamError> {
         self.check(offset, len)?;
-        for i in 0..len {
-            // SAFETY: checked above; single bytes have no alignment.
-            unsafe {
-                (*(self.base.add((offset + i) as usize) as *const AtomicU8)).store(value, Relaxed)
-            };
+        let (head, words, tail) = Self::split(offset, len as usize);
+        let at = offset + head as u64;
+        let single = |m: &[AtomicU8]| m.iter().for_each(|m| m.store(value, Relaxed));
+        single(self.bytes(offset, head));
+        for m in self.words(at, words) {
+            m.store(u64::from_ne_bytes([value; 8]), Relaxed);
         }
+        single(self.bytes(at + words as u64 * 8, tail));
         Ok(())
     }
 }
@@ -213,6 +264,29 @@ mod tests {
         assert_eq!(m.read_u32(11), Some(0x2233_4455));
         m.write_u32(4093, 0xaabb_ccdd).unwrap();
         assert_eq!(m.read_u32(4093), Some(0xaabb_ccdd));
+    }
+
+    #[test]
+    fn bytes_go_in_and_out_at_any_alignment() {
+        let m = GuestRam::new(8192).unwrap();
+        let data: Vec<u8> = (1..=40).collect();
+        for at in 0..16 {
+            for len in 0..40 {
+                m.fill(0, 64, 0xff).unwrap();
+                m.write_bytes(at, &data[..len]).unwrap();
+                let mut all = [0; 64];
+                m.read_bytes(0, &mut all).unwrap();
+                let at = at as usize;
+                assert_eq!(all[at..at + len], data[..len]);
+                assert!(all[..at].iter().chain(&all[at + len..]).all(|b| *b == 0xff));
+                let mut out = vec![0; len];
+                m.read_bytes(at as u64, &mut out).unwrap();
+                assert_eq!(out, data[..len]);
+                m.fill(at as u64, len as u64, 3).unwrap();
+                m.read_bytes(0, &mut all).unwrap();
+                assert_eq!(all.iter().filter(|b| **b == 3).count(), len);
+            }
+        }
     }
 
     #[test]

@@ -35,6 +35,9 @@ impl<W> Translator<W> {
         &[]
     }
 
+    /// Forgets all code.
+    pub fn forget(&mut self) {}
+
     /// Called before a run of the hart.
     pub fn begin(&mut self, _: &Hart) {}
 

@@ -165,6 +165,13 @@ impl<W: World> Translator<W> {
         }
     }
 
+    /// Forgets all code: the hart and its code cache are others from now on.
+    pub fn forget(&mut self) {
+        self.empty();
+        self.heat.clear();
+        (self.clears, self.drops, self.pmp_writes) = (0, 0, 0);
+    }
+
     /// Follows what the hart and its code cache have dropped.
     #[inline(always)]
     fn follow(&mut self, hart: &Hart, code: &CodeCache) {

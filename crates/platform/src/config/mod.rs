@@ -18,7 +18,7 @@ pub use nagori_memtime::{params::RpTest, Method};
 pub use size::Size;
 pub use types::*;
 
-use serde::{de::DeserializeOwned, Serialize};
+use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
@@ -72,7 +72,7 @@ pub enum ConfigError {
 }
 
 /// Where a value of the resolved description comes from.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// Set for this run, for instance on the command line.
@@ -88,7 +88,8 @@ pub enum Origin {
 }
 
 /// A resolved and checked machine description.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Machine {
     /// Every value.
     pub config: MachineConfig,
@@ -138,6 +139,53 @@ impl Machine {
             source: source.name.clone(),
             origins,
         })
+    }
+
+    /// The same, if its values are possible: for one that was read from outside.
+    pub fn checked(self) -> Result<Machine, ConfigError> {
+        let source = Source {
+            name: self.source.clone(),
+            text: String::new(),
+            dir: None,
+        };
+        check::machine(&self.config).map_err(|p| p.at(&source))?;
+        check::core(&self.core).map_err(|p| p.at(&source))?;
+        Ok(self)
+    }
+
+    /// The same with other values (`key=value`), checked. Presets and core descriptions are
+    /// not read again, so what they are cannot be set.
+    pub fn with(&self, overrides: &[String]) -> Result<Machine, ConfigError> {
+        if overrides.is_empty() {
+            return Ok(self.clone());
+        }
+        let source = Source {
+            name: self.source.clone(),
+            text: String::new(),
+            dir: None,
+        };
+        let invalid = |key: &str, problem: String| ConfigError::Invalid {
+            place: Place::of_key(&source, key),
+            key: key.into(),
+            problem,
+        };
+        let mut table = Table::try_from(&self.config).map_err(|e| invalid("", e.to_string()))?;
+        let mut origins = self.origins.clone();
+        for setting in overrides {
+            let key = apply(&mut table, setting)?;
+            if matches!(key.as_str(), "core" | "memory.controller.preset") {
+                let problem = "another one cannot be chosen here: set its values one by one";
+                return Err(invalid(&key, problem.into()));
+            }
+            origins.insert(key, Origin::Override);
+        }
+        let machine = Machine {
+            config: decode(&source, Value::Table(table))?,
+            core: self.core.clone(),
+            source: self.source.clone(),
+            origins,
+        };
+        machine.checked()
     }
 
     /// Where a value comes from.

@@ -141,6 +141,9 @@ pub struct MemoryConfig {
     pub nvmm_boundary: Size,
     /// Number of banks, equal parts of the memory; 8.
     pub banks: u32,
+    /// Whether the machine keeps what caches have not written back apart from what NVMM holds, so
+    /// that a power cut can lose it. Costs time on the host.
+    pub track_persistence: bool,
     /// How NVMM reaches the guest's kernel.
     pub expose: Expose,
     /// The memory controller: a preset and what differs from it.
@@ -305,6 +308,7 @@ impl Default for MemoryConfig {
             size: Size(4 << 30),
             nvmm_boundary: Size(1 << 30),
             banks: 8,
+            track_persistence: false,
             expose: Expose::Hidden,
             controller: ControllerConfig::shipped(super::library::DEFAULT_CONTROLLER),
         }

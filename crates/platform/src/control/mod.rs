@@ -86,13 +86,18 @@ impl ControlError {
     ];
 }
 
-/// What a write to STATS_CONTROL asks for.
+/// What a write to STATS_CONTROL or HOST_REQUEST asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatsAction {
     /// All statistics start again at zero.
     Reset,
     /// The host records a snapshot under the value of the register LABEL.
     Dump {
+        /// The guest's label.
+        label: u64,
+    },
+    /// The host may save the whole machine; a write to HOST_REQUEST.
+    Snapshot {
         /// The guest's label.
         label: u64,
     },
@@ -103,6 +108,8 @@ impl StatsAction {
     pub const RESET: u64 = 1;
     /// Value that asks for a snapshot.
     pub const DUMP: u64 = 2;
+    /// Value of HOST_REQUEST that asks for a snapshot of the machine.
+    pub const SNAPSHOT: u64 = 1;
 }
 
 /// Number of a method in the register METHOD.
@@ -119,7 +126,7 @@ pub fn method_from_number(number: u64) -> Option<Method> {
 }
 
 /// What the machine answers for. Registers that the block itself keeps (ID,
-/// VERSION, errors, NVMM_SIZE, LABEL, STATS_CONTROL) never get here.
+/// VERSION, errors, NVMM_SIZE, LABEL, STATS_CONTROL, HOST_REQUEST) never get here.
 pub trait ControlPort {
     /// Value of a register.
     fn get(&mut self, reg: Reg) -> u64;
@@ -158,7 +165,7 @@ impl ControlBlock {
             Reg::Fixed(Fixed::ErrorValue) => self.error_value,
             Reg::Fixed(Fixed::ErrorCount) => self.errors,
             Reg::Fixed(Fixed::Label) => self.label,
-            Reg::Fixed(Fixed::StatsControl) => 0,
+            Reg::Fixed(Fixed::StatsControl | Fixed::HostRequest) => 0,
             Reg::Fixed(Fixed::NvmmSize) => {
                 let base = port.get(Reg::Fixed(Fixed::MemoryBase));
                 let end = base.saturating_add(port.get(Reg::Fixed(Fixed::MemorySize)));
@@ -203,6 +210,10 @@ impl ControlBlock {
             Reg::Fixed(Fixed::StatsControl) => match value {
                 StatsAction::RESET => port.stats(StatsAction::Reset),
                 StatsAction::DUMP => port.stats(StatsAction::Dump { label: self.label }),
+                _ => return Err(ControlError::Value),
+            },
+            Reg::Fixed(Fixed::HostRequest) => match value {
+                StatsAction::SNAPSHOT => port.stats(StatsAction::Snapshot { label: self.label }),
                 _ => return Err(ControlError::Value),
             },
             reg => port.set(reg, value)?,

@@ -49,6 +49,11 @@ fn values() -> Vec<(String, u64, String)> {
         StatsAction::DUMP,
         "STATS_CONTROL: record a snapshot".into(),
     ));
+    all.push((
+        "HOST_SNAPSHOT".into(),
+        StatsAction::SNAPSHOT,
+        "HOST_REQUEST: a snapshot of the machine".into(),
+    ));
     for e in ControlError::ALL {
         all.push((error_name(e), e as u64, format!("ERROR: {e}")));
     }

@@ -5,7 +5,7 @@ use crate::control::{
     method_from_number, method_number, ControlAccess, ControlBlock, ControlError, ControlPort,
     Fixed, HartStat, MemStat, Reg, StatsAction,
 };
-use nagori_hart::world::Requester;
+use nagori_hart::world::{Marker, Requester};
 use nagori_memtime::stats::{Counters, Histogram};
 use nagori_memtime::{BoardParams, Clocks, Ps, Stats};
 
@@ -21,6 +21,18 @@ pub(crate) struct ControlState {
     /// Statistics of memory as of a machine time: one register read after the
     /// other at the same time needs them once.
     cached: Option<Box<(Ps, Stats)>>,
+}
+
+impl ControlState {
+    /// As it was saved.
+    pub fn restored(block: ControlBlock, baselines: Vec<HartView>, warm_up: u64) -> Self {
+        ControlState {
+            block,
+            baselines,
+            warm_up,
+            cached: None,
+        }
+    }
 }
 
 /// The machine during one access.
@@ -208,6 +220,7 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 | Fixed::ErrorValue
                 | Fixed::ErrorCount
                 | Fixed::StatsControl
+                | Fixed::HostRequest
                 | Fixed::Label => 0,
             },
             Reg::Region(n, s) => self
@@ -337,6 +350,9 @@ impl<O> ControlPort for Port<'_, '_, O> {
         self.world.actions.push(match action {
             StatsAction::Reset => Action::ResetStats,
             StatsAction::Dump { label } => Action::Mark(label),
+            StatsAction::Snapshot { label } => {
+                Action::Marker(self.by.hart, Marker::Snapshot, label)
+            }
         });
     }
 }

@@ -4,6 +4,7 @@
 //! with every engine.
 
 use super::stats::{self, Baseline};
+use super::world::HartView;
 use super::{Machine, Report, Stop};
 use crate::clock::Ps;
 use crate::config::Method;
@@ -11,6 +12,7 @@ use crate::control::method_from_number;
 use nagori_hart::world::{Marker, Observer};
 use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Labels and marked reports that are kept; a program may make any number.
 const KEPT: usize = 1 << 14;
@@ -73,6 +75,27 @@ pub(crate) struct Markers {
     /// What the run has to end with.
     #[serde(skip)]
     pub(super) stop: Option<Stop>,
+}
+
+impl Markers {
+    /// Where the harts were when the open region began.
+    pub(super) fn opened(&self) -> Vec<HartView> {
+        self.open.as_deref().map_or(Vec::new(), |o| o.harts.views())
+    }
+
+    /// Whether all counts leave room for more: of what was read from outside.
+    pub(super) fn sane(&self) -> bool {
+        fn small(v: &Value) -> bool {
+            match v {
+                Value::Array(a) => a.iter().all(small),
+                Value::Object(m) => m.values().all(small),
+                Value::Number(n) => n.as_u64().is_none_or(|n| n <= 1 << 60),
+                _ => true,
+            }
+        }
+        let counts = serde_json::to_value((&self.open, &self.done, self.lost, self.refused));
+        counts.is_ok_and(|v| small(&v))
+    }
 }
 
 impl<O: Observer> Machine<O> {

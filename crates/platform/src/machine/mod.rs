@@ -8,6 +8,8 @@ mod control;
 mod engine;
 mod marker;
 mod parts;
+mod power;
+mod saved;
 mod stats;
 mod world;
 
@@ -17,6 +19,8 @@ pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
 pub use parts::hart_config;
+pub use power::{Dram, PowerCut};
+pub use saved::{LoadError, MachineState};
 pub use stats::{HartReport, Report};
 
 use crate::bus::{Bus, MapError};
@@ -53,6 +57,12 @@ pub enum MachineError {
     /// The host lets no code be generated.
     #[error("translator: {0} (the interpreter is always there)")]
     Translator(#[from] nagori_translator::Error),
+    /// A power cut in timed mode without what it needs to know.
+    #[error("what caches hold is not tracked, so a power cut cannot take it back: set memory.track_persistence=true in the machine's description")]
+    NotTracked,
+    /// Saved state that does not fit.
+    #[error(transparent)]
+    Saved(LoadError),
     /// The core description lacks or has a key that the core model does not know.
     #[error("core `{core}`: {problem}")]
     Core {
@@ -70,6 +80,11 @@ pub enum Stop {
     PowerOff(u32),
     /// The guest asked for a restart; [`Machine::reset`] does it.
     Reset,
+    /// The guest asked for a snapshot, under a label of its own. Going on is up to the host.
+    Snapshot {
+        /// The guest's label.
+        label: u64,
+    },
     /// The instruction limit was reached.
     Instructions,
     /// A slice of work is done; call again.
@@ -109,6 +124,7 @@ const GRID: u64 = 1 << 20;
 
 /// A machine.
 pub struct Machine<O: Observer = Quiet> {
+    pub(crate) description: config::Machine,
     config: MachineConfig,
     harts: Vec<Hart>,
     code: Vec<CodeCache>,
@@ -154,6 +170,7 @@ impl<O: Observer> Machine<O> {
             timed: true,
             markers: config.markers,
             actions: Vec::new(),
+            behind: m.track_persistence.then(Default::default),
             control: control::ControlState::default(),
         };
         let started = stats::Baseline::new(n);
@@ -163,6 +180,7 @@ impl<O: Observer> Machine<O> {
             harts,
             world,
             config,
+            description: resolved.clone(),
             started,
             marks: Vec::new(),
             warm_at: None,
@@ -234,6 +252,8 @@ impl<O: Observer> Machine<O> {
         {
             c.clear();
         }
+        // In functional mode memory is all there is; what was dirty has reached it.
+        self.world.all_written();
         self.begin_warm_up();
     }
 
@@ -270,6 +290,20 @@ impl<O: Observer> Machine<O> {
     pub fn set_method(&mut self, m: Method) -> Result<(), MachineError> {
         let at = nagori_memtime::Ps(self.now().0);
         Ok(self.world.memory.set_method(at, m)?)
+    }
+
+    /// Changes parameters of the memory controller from now on, as far as it permits.
+    pub fn change_memory(
+        &mut self,
+        f: impl FnOnce(&mut nagori_memtime::BoardParams),
+    ) -> Result<(), MachineError> {
+        let mut p = self.world.memory.params().clone();
+        f(&mut p);
+        if p == *self.world.memory.params() {
+            return Ok(());
+        }
+        let at = nagori_memtime::Ps(self.now().0);
+        Ok(self.world.memory.set_params(at, p)?)
     }
 
     /// Machine time: that of the hart that is furthest ahead.
@@ -340,11 +374,15 @@ impl<O: Observer> Machine<O> {
         self.world.bus.expects_host()
     }
 
-    /// Restarts harts and devices; memory and time go on. The caller loads again.
+    /// Restarts harts and devices; memory (with what caches held) and time go on. The caller
+    /// loads again.
     pub fn reset(&mut self) {
         let now = self.now();
+        self.apply_dma_writes();
         self.world.bus.reset(now);
         self.world.control.block.reset();
+        self.world.all_written();
+        self.markers.stop = None;
         let latest = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
         for h in &mut self.harts {
             h.reset(0);
@@ -361,7 +399,7 @@ impl<O: Observer> Machine<O> {
 
     /// Tells the harts that the host wrote guest memory.
     pub fn memory_written(&mut self, paddr: u64, len: u64) {
-        self.world.coherence.device_wrote(paddr, len);
+        self.world.memory_written(paddr, len);
     }
 
     /// Statistics since the start or the last reset of statistics.
@@ -388,6 +426,8 @@ impl<O: Observer> Machine<O> {
         let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
         self.world.control.baselines = self.started.views();
         self.restart_region();
+        // No hart is seen behind the point from which it is counted.
+        self.world.views = self.started.views();
     }
 
     /// Interrupt lines follow the devices; sleeping harts wake at `at`.
@@ -553,11 +593,15 @@ impl<O: Observer> Machine<O> {
     }
 
     fn after_devices(&mut self, at: Ps) {
+        self.apply_dma_writes();
+        self.update_lines(at);
+    }
+
+    fn apply_dma_writes(&mut self) {
         if self.world.bus.has_dma_writes() {
             for r in self.world.bus.take_dma_writes() {
-                self.world.coherence.device_wrote(r.addr, r.len);
+                self.world.memory_written(r.addr, r.len);
             }
         }
-        self.update_lines(at);
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Surroundings<O> {
     /// Whether markers are heard.
     pub markers: bool,
     pub actions: Vec<Action>,
+    /// What memory behind the caches holds, if that is tracked.
+    pub behind: Option<super::power::Behind>,
     pub control: super::control::ControlState,
 }
 
@@ -69,6 +71,21 @@ impl<O> Surroundings<O> {
             u64::MAX
         } else {
             self.period.div_ceil(t.0)
+        }
+    }
+
+    /// Memory was written by others than harts.
+    pub fn memory_written(&mut self, paddr: u64, len: u64) {
+        self.coherence.device_wrote(paddr, len);
+        if let Some(b) = &mut self.behind {
+            b.wrote(&self.ram, self.ram_base, paddr, len);
+        }
+    }
+
+    /// Caches hold nothing that memory does not.
+    pub fn all_written(&mut self) {
+        if let Some(b) = &mut self.behind {
+            b.clear();
         }
     }
 
@@ -130,7 +147,16 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
         let (there, back) = (self.board.write_request_ps, self.board.write_ack_ps);
+        if let Some(b) = &mut self.behind {
+            b.written(req.line);
+        }
         self.transfer(req, Kind::Write, there, back)
+    }
+    #[inline(always)]
+    fn line_dirtied(&mut self, line: u64) {
+        if let Some(b) = &mut self.behind {
+            b.dirtied(&self.ram, self.ram_base, line);
+        }
     }
 }
 

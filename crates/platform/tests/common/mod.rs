@@ -1,6 +1,8 @@
 //! Machines for tests of the whole, and bare-metal programs to run on them.
 #![allow(dead_code)]
 
+pub mod random;
+
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, FileData, RamRange};
 use nagori_platform::machine::{Machine, Quiet, Report, Stop};

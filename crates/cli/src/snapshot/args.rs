@@ -1,0 +1,116 @@
+//! What can be said about snapshots on the command line.
+
+use crate::args::{CacheArgs, MachineArgs, RunArgs};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// When to save the machine.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Snapshots")]
+pub struct TakeArgs {
+    /// Save the whole machine to this file whenever the guest asks for it, or at --snapshot-at;
+    /// `nagori resume` goes on from there. The file is replaced as a whole.
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+    /// Save once, as soon as this many instructions of all harts have been executed. The run is
+    /// the same as without.
+    #[arg(long, value_name = "N", requires = "snapshot")]
+    pub snapshot_at: Option<u64>,
+    /// End the run behind the first snapshot.
+    #[arg(long, requires = "snapshot")]
+    pub snapshot_exit: bool,
+}
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  nagori boot --snapshot booted.snap --snapshot-exit     (in the guest: nagori-ctl snapshot)
+  nagori resume booted.snap
+  nagori resume booted.snap --timed --method fine --stats table
+  nagori resume booted.snap --set memory.controller.delays.tras='\"3000 ns\"'
+
+A machine goes on exactly where it was. The engine is free; of the machine's description only
+what can be changed while a machine runs: the delay method, and timing and delays of the memory
+controller and the board. Media of disks, shared folders and networks belong to the host and are
+given again. A guest that restarts ends the run: firmware and kernel are not in a snapshot.";
+
+/// Go on from a snapshot, with a console in this terminal.
+#[derive(Debug, Args)]
+#[command(after_long_help = RESUME_EXAMPLES)]
+pub struct ResumeArgs {
+    /// The snapshot.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Change a value of the description from now on.
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Machine")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub run_args: RunArgs,
+}
+
+const SNAPSHOT_EXAMPLES: &str = "\
+Examples:
+  nagori resume $(nagori snapshot boot)
+  nagori snapshot show booted.snap
+  nagori snapshot verify *.snap
+  nagori snapshot list
+  nagori snapshot prune --keep 4";
+
+/// Show and check snapshots; list and remove cached boots.
+#[derive(Debug, Subcommand)]
+#[command(after_help = SNAPSHOT_EXAMPLES)]
+pub enum SnapshotCommand {
+    /// Print the path of a snapshot at the first shell; boots if there is none in the cache.
+    ///
+    /// The boot is Debian's kernel with our initial root file system, as `nagori boot` does it.
+    /// The file is found by everything that the boot depends on, so it is never stale.
+    Boot {
+        #[command(flatten)]
+        machine: MachineArgs,
+        /// Added to the kernel's command line.
+        #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
+        append: Option<String>,
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// Show what a snapshot says of itself.
+    Show {
+        /// The snapshot.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// One JSON object: the header.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read snapshots to their ends and check everything in them.
+    ///
+    /// One line for each; the exit code is 1 if one of them is damaged.
+    Verify {
+        /// The snapshots.
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// List the cached boots, those used last first.
+    List {
+        #[command(flatten)]
+        cache: CacheArgs,
+        /// A list of objects.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove cached boots; they are made again on demand.
+    ///
+    /// Runs that have started from one go on.
+    Prune {
+        #[command(flatten)]
+        cache: CacheArgs,
+        /// Keep this many, those used last.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        keep: usize,
+        /// Remove only those that were not used for this many days.
+        #[arg(long, value_name = "DAYS")]
+        older_than: Option<u64>,
+        /// Say what would be removed, and remove nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}

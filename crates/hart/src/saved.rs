@@ -1,0 +1,286 @@
+//! A hart, its block cache's translations and the shared caches as data.
+//!
+//! Everything is kept that a program or the statistics can see, and what is
+//! derived but can be told from later behaviour: the filters and the tables of
+//! fetched pages hold translations that stay in use until `sfence.vma`, and
+//! what a fetch filter lets pass leaves no trace in the ITLB. Decoded blocks
+//! are not kept: they follow from memory.
+
+use crate::block::{CodeCache, SavedCode};
+use crate::cache::{Coherence, Notice, L1};
+use crate::config::HartConfig;
+use crate::csr::Csrs;
+use crate::filter::{FilterEntry, SavedFilter, SLOTS};
+use crate::hart::{Hart, HartStats, Privilege};
+use crate::mem::block_shift;
+use crate::pipeline::Pending;
+use crate::pmp::Pmp;
+use crate::predict::Predictor;
+use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
+use serde::{Deserialize, Serialize};
+
+/// Saved state that is not one of such a hart. The text names the part.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("saved state of a hart: {0}")]
+pub struct SavedError(pub &'static str);
+
+/// Counts and times beyond this could overflow in a run.
+const FAR: u64 = 1 << 62;
+
+/// State of a hart.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedHart {
+    x: Vec<u64>,
+    f: Vec<u64>,
+    pc: u64,
+    privilege: Privilege,
+    csr: Csrs,
+    cycle: u64,
+    instret: u64,
+    stats: HartStats,
+    waiting: bool,
+    pmp: Pmp,
+    reservation: Option<u64>,
+    lines: u64,
+    timer_cycle: u64,
+    timed: bool,
+    dtlb: Tlb,
+    itlb: Tlb,
+    walks: WalkCache,
+    predictor: Predictor,
+    pending: Pending,
+    pending_from: u64,
+    data: SavedFilter,
+    fetch: SavedFilter,
+    pages: Vec<(u16, u64, u32)>,
+    last_way: u8,
+    walk_begun: Option<(u64, bool)>,
+    refill: Option<(u64, u64)>,
+    generation: u32,
+    pmp_writes: u64,
+    code: SavedCode,
+}
+
+impl Hart {
+    /// The hart as data, with what its block cache knows of addresses.
+    pub fn save(&self, code: &CodeCache) -> SavedHart {
+        // Named one by one, so that a new field cannot be forgotten here.
+        let Hart {
+            id: _,
+            x,
+            f,
+            pc,
+            privilege,
+            csr,
+            cycle,
+            instret,
+            stats,
+            waiting,
+            config: _,
+            pmp,
+            reservation,
+            lines,
+            timer_cycle,
+            timed,
+            dtlb,
+            itlb,
+            walks,
+            predictor,
+            pending,
+            pending_from,
+            data,
+            fetch,
+            pages,
+            last_way,
+            // Counts within a block.
+            last_store: _,
+            // Set by every run.
+            yield_at: _,
+            walk_begun,
+            refill,
+            // Follows from the registers.
+            dctx: _,
+            generation,
+            // Only while a hart runs.
+            leave: _,
+            recheck: _,
+            pmp_writes,
+            area: _,
+        } = self;
+        SavedHart {
+            x: x[..32].to_vec(),
+            f: f.to_vec(),
+            pc: *pc,
+            privilege: *privilege,
+            csr: csr.clone(),
+            cycle: *cycle,
+            instret: *instret,
+            stats: *stats,
+            waiting: *waiting,
+            pmp: pmp.clone(),
+            reservation: *reservation,
+            lines: *lines,
+            timer_cycle: *timer_cycle,
+            timed: *timed,
+            dtlb: dtlb.clone(),
+            itlb: itlb.clone(),
+            walks: walks.clone(),
+            predictor: predictor.clone(),
+            pending: *pending,
+            pending_from: *pending_from,
+            data: data.save(),
+            fetch: fetch.save(),
+            pages: pages.save(),
+            last_way: *last_way,
+            walk_begun: *walk_begun,
+            refill: refill.map(|(line, i)| (line, i as u64)),
+            generation: *generation,
+            pmp_writes: *pmp_writes,
+            code: code.save(*generation),
+        }
+    }
+
+    /// A hart that goes on where the saved one was, over `ram_bytes` of memory, with caches
+    /// of that many lines; and its block cache. What is saved is checked as far as safety
+    /// and progress depend on it.
+    pub fn restore(
+        id: usize,
+        config: HartConfig,
+        s: &SavedHart,
+        ram_bytes: u64,
+        caches: &Coherence,
+    ) -> Result<(Hart, CodeCache), SavedError> {
+        let fail = |bad: bool, what| if bad { Err(SavedError(what)) } else { Ok(()) };
+        let mut h = Hart::new(id, config).map_err(|_| SavedError("parameters"))?;
+        fail(s.x.len() != 32 || s.f.len() != 32, "registers")?;
+        fail(s.x[0] != 0, "register x0")?;
+        fail(s.cycle > FAR || s.instret > FAR, "time")?;
+        fail(!s.stats.below(FAR), "counters")?;
+        fail(!s.csr.sane(), "event counters")?;
+        fail(!s.pmp.fits(&h.pmp), "protection entries")?;
+        fail(!s.dtlb.fits(&h.dtlb) || !s.itlb.fits(&h.itlb), "TLB")?;
+        fail(!s.walks.fits(&h.walks), "page-walk cache")?;
+        fail(!s.predictor.fits(&h.predictor), "predictor")?;
+        let (Some(l1d), Some(l1i)) = (caches.l1d.get(id), caches.l1i.get(id)) else {
+            return Err(SavedError("number of harts"));
+        };
+        let entry = s.refill.is_some_and(|(_, i)| i >= l1d.len() as u64);
+        fail(entry, "entry being filled")?;
+        let ways = SUPER_WAY + h.config.dtlb.superpages as u8;
+        let way = |w: u8| w == NO_WAY || w < ways;
+        fail(!way(s.last_way), "TLB entry used last")?;
+        let shift = block_shift(s.timed);
+        let inside = |slot: usize, e: &FilterEntry| {
+            let Some(va) = e.block(shift) else {
+                return false;
+            };
+            let offset = va.wrapping_add(e.delta);
+            let aligned = offset % (1 << shift) == 0;
+            let line = !s.timed || (e.l1 as usize) < l1d.len();
+            let placed = (va >> shift) as usize & (SLOTS - 1) == slot;
+            aligned && placed && line && offset < ram_bytes && way(e.way)
+        };
+        fail(!h.data.load(&s.data, inside), "data filter")?;
+        let fetched = |_: usize, e: &FilterEntry| (e.l1 as usize) < l1i.len() && way(e.way);
+        fail(!h.fetch.load(&s.fetch, fetched), "fetch filter")?;
+        fail(!h.pages.load(&s.pages, ram_bytes >> 12), "table of pages")?;
+        let mut code = CodeCache::default();
+        fail(!code.load(&s.code), "table of fetched pages")?;
+
+        h.x[..32].copy_from_slice(&s.x);
+        h.f.copy_from_slice(&s.f);
+        h.pc = s.pc & !1;
+        h.privilege = s.privilege;
+        h.csr = s.csr.clone();
+        h.cycle = s.cycle;
+        h.instret = s.instret;
+        h.stats = s.stats;
+        h.waiting = s.waiting;
+        h.pmp = s.pmp.clone();
+        h.reservation = s.reservation;
+        h.lines = s.lines;
+        h.timer_cycle = s.timer_cycle;
+        h.timed = s.timed;
+        h.dtlb = s.dtlb.clone();
+        h.itlb = s.itlb.clone();
+        h.walks = s.walks.clone();
+        h.predictor = s.predictor.clone();
+        h.pending = s.pending;
+        h.pending_from = s.pending_from;
+        h.last_way = s.last_way;
+        h.walk_begun = s.walk_begun;
+        h.refill = s.refill.map(|(line, i)| (line, i as usize));
+        h.generation = s.generation;
+        h.pmp_writes = s.pmp_writes;
+        h.context_changed();
+        Ok((h, code))
+    }
+}
+
+impl SavedHart {
+    /// The same without what the block cache knows, which depends on the engine.
+    pub fn without_code(mut self) -> SavedHart {
+        self.code = SavedCode::default();
+        self
+    }
+
+    /// Local time in core cycles, instructions retired, event counters.
+    pub fn counts(&self) -> (u64, u64, &HartStats) {
+        (self.cycle, self.instret, &self.stats)
+    }
+
+    /// Whether the timing model was on.
+    pub fn timed(&self) -> bool {
+        self.timed
+    }
+}
+
+/// Caches, reservations, notices, marks of code.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedCoherence {
+    l1d: Vec<L1>,
+    l1i: Vec<L1>,
+    reservations: Vec<Option<u64>>,
+    notices: Vec<Vec<Notice>>,
+    /// Pages with decoded code, and their lines.
+    code: Vec<(u64, u64)>,
+}
+
+impl Coherence {
+    /// The caches as data.
+    pub fn save(&self) -> SavedCoherence {
+        let code = self.code_marks().iter().enumerate();
+        SavedCoherence {
+            l1d: self.l1d.clone(),
+            l1i: self.l1i.clone(),
+            reservations: self.reservations.clone(),
+            notices: self.notices().to_vec(),
+            code: code
+                .filter(|(_, m)| **m != 0)
+                .map(|(p, m)| (p as u64, *m))
+                .collect(),
+        }
+    }
+
+    /// Takes over what was saved of caches of the same form.
+    pub fn load(&mut self, s: SavedCoherence) -> Result<(), SavedError> {
+        let fail = |bad: bool, what| if bad { Err(SavedError(what)) } else { Ok(()) };
+        let fits = |new: &[L1], old: &[L1]| {
+            new.len() == old.len() && new.iter().zip(old).all(|(n, o)| n.fits(o, |line| self.inside(line)))
+        };
+        fail(!fits(&s.l1d, &self.l1d), "L1 data cache")?;
+        fail(!fits(&s.l1i, &self.l1i), "L1 instruction cache")?;
+        let harts = self.l1d.len();
+        fail(s.reservations.len() != harts, "reservations")?;
+        fail(s.notices.len() != harts, "notices")?;
+        let pages = self.code_marks().len() as u64;
+        fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
+        self.l1d = s.l1d;
+        self.l1i = s.l1i;
+        self.reservations = s.reservations;
+        self.set_saved(s.notices, &s.code);
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! The state of a machine beside the contents of its memory, as data.
+
+use super::control::ControlState;
+use super::marker::Markers;
+use super::power::Behind;
+use super::stats::{Baseline, Report};
+use super::world::{HartView, Surroundings};
+use super::{Machine, MachineError};
+use crate::bus::BusState;
+use crate::control::ControlBlock;
+use crate::device::StateError;
+use nagori_hart::world::Observer;
+use nagori_hart::{Hart, SavedCoherence, SavedError, SavedHart};
+use nagori_memtime::{board, Controller, Ps};
+use serde::{Deserialize, Serialize};
+
+/// Saved state that does not belong to a machine of this description, or is damaged.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A hart or a cache.
+    #[error(transparent)]
+    Hart(#[from] SavedError),
+    /// The memory controller.
+    #[error("memory controller: {0}")]
+    Memory(#[from] nagori_memtime::Error),
+    /// A device.
+    #[error(transparent)]
+    Device(#[from] StateError),
+    /// Something else; the text names it.
+    #[error("saved state of the machine: {0}")]
+    Machine(&'static str),
+}
+
+/// Everything in a machine but the contents of memory. What runs the code (engine) and what
+/// watches it belong to the host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineState {
+    timed: bool,
+    harts: Vec<SavedHart>,
+    coherence: SavedCoherence,
+    memory: board::Snapshot,
+    bus: BusState,
+    control: ControlBlock,
+    warm_up: u64,
+    warm_at: Option<u64>,
+    views: Vec<HartView>,
+    baselines: Vec<HartView>,
+    started: Baseline,
+    marks: Vec<(u64, Report)>,
+    /// See `machine::power`; only where it is tracked.
+    behind: Option<Behind>,
+    markers: Markers,
+}
+
+impl MachineState {
+    /// Without what depends on the engine: two runs that are the same are the same in this.
+    pub fn without_code(mut self) -> MachineState {
+        self.harts = self.harts.into_iter().map(SavedHart::without_code).collect();
+        self
+    }
+
+    /// Core cycles of the hart that is furthest ahead.
+    pub fn cycle(&self) -> u64 {
+        self.harts.iter().map(|h| h.counts().0).max().unwrap_or(0)
+    }
+
+    /// Instructions of all harts.
+    pub fn instructions(&self) -> u64 {
+        let all = self.harts.iter().map(|h| h.counts().1);
+        all.fold(0, u64::saturating_add)
+    }
+
+    /// Whether the timing model was on.
+    pub fn timed(&self) -> bool {
+        self.timed
+    }
+}
+
+impl<O: Observer> Machine<O> {
+    /// The state beside the contents of memory. May be taken whenever [`Machine::run`] has
+    /// come back; the run that goes on is not disturbed.
+    pub fn save_state(&self) -> MachineState {
+        // Named one by one, so that a new field cannot be forgotten here.
+        let Machine {
+            description: _,
+            config: _,
+            harts,
+            code,
+            translators: _,
+            world,
+            started,
+            marks,
+            warm_at,
+            markers,
+        } = self;
+        let Surroundings {
+            ram: _,
+            ram_base: _,
+            bus,
+            memory,
+            coherence,
+            core_clock: _,
+            period: _,
+            timebase: _,
+            board: _,
+            observer: _,
+            views,
+            timed,
+            // The description's.
+            markers: _,
+            // Done before a run comes back.
+            actions: _,
+            behind,
+            control,
+        } = world;
+        MachineState {
+            timed: *timed,
+            harts: harts.iter().zip(code).map(|(h, c)| h.save(c)).collect(),
+            coherence: coherence.save(),
+            memory: memory.save(),
+            bus: bus.save(),
+            control: control.block.clone(),
+            warm_up: control.warm_up,
+            warm_at: *warm_at,
+            views: views.clone(),
+            baselines: control.baselines.clone(),
+            started: started.clone(),
+            marks: marks.clone(),
+            behind: behind.clone(),
+            markers: markers.clone(),
+        }
+    }
+
+    /// Goes on from a saved state, with the memory's contents as they were then. On error
+    /// the machine is in no state to run.
+    pub fn load_state(&mut self, s: MachineState) -> Result<(), LoadError> {
+        let fail = |bad: bool, what| {
+            if bad {
+                Err(LoadError::Machine(what))
+            } else {
+                Ok(())
+            }
+        };
+        let n = self.harts.len();
+        fail(s.harts.len() != n, "number of harts")?;
+        let modes = s.harts.iter().any(|h| h.timed() != s.timed);
+        fail(modes, "harts in different modes")?;
+        let last = Ps::MAX_TIME.0 / self.world.period.divisor();
+        fail(s.cycle() > last, "a time beyond the end of time")?;
+        fail(s.views.len() != n, "views of harts")?;
+        fail(!matches!(s.baselines.len(), 0) && s.baselines.len() != n, "baselines")?;
+        let now = || s.harts.iter().map(HartView::of_saved);
+        // What is subtracted from one another must not be more than that.
+        let ordered = |low: &[HartView], high: &mut dyn Iterator<Item = HartView>| {
+            low.iter().zip(high).all(|(l, h)| l.up_to(&h))
+        };
+        let mut views = s.views.iter().copied();
+        fail(!ordered(&s.views, &mut now()), "views of harts")?;
+        fail(!ordered(&s.baselines, &mut views), "baselines")?;
+        fail(s.started.views().len() != n, "start of statistics")?;
+        let started = s.started.views();
+        fail(!ordered(&started, &mut now()), "start of statistics")?;
+        let opened = s.markers.opened();
+        fail(!matches!(opened.len(), 0) && opened.len() != n, "open region")?;
+        fail(!ordered(&opened, &mut now()), "open region")?;
+        fail(!s.markers.sane(), "regions of interest")?;
+
+        let memory = Controller::restore(s.memory)?;
+        let (new, old) = (memory.params(), self.world.memory.params());
+        let fixed = new.clock == old.clock
+            && new.capacity == old.capacity
+            && new.mapping == old.mapping
+            && new.machines == old.machines;
+        fail(!fixed, "fixed parameters of the memory controller")?;
+
+        let (ram_base, ram_bytes) = (self.world.ram_base, self.world.ram.len());
+        // Without the timing model nothing is in a cache, tracked or not.
+        fail(
+            s.timed && s.behind.is_some() != self.world.behind.is_some(),
+            "lines of caches are tracked in one machine only",
+        )?;
+        let behind = self.world.behind.is_some().then(|| s.behind.unwrap_or_default());
+        let lines = behind.as_ref().is_none_or(|b| b.inside(ram_base, ram_bytes));
+        fail(!lines, "tracked lines")?;
+        self.world.coherence.load(s.coherence)?;
+        let mut harts = Vec::with_capacity(n);
+        let mut codes = Vec::with_capacity(n);
+        for (i, saved) in s.harts.iter().enumerate() {
+            let config = self.harts[i].config().clone();
+            let caches = &self.world.coherence;
+            let (hart, code) = Hart::restore(i, config, saved, ram_bytes, caches)?;
+            harts.push(hart);
+            codes.push(code);
+        }
+        self.world.bus.load(&s.bus)?;
+        self.harts = harts;
+        self.code = codes;
+        for t in &mut self.translators {
+            t.forget();
+        }
+        let w = &mut self.world;
+        w.timed = s.timed;
+        w.behind = behind;
+        w.memory = memory;
+        w.views = s.views;
+        w.actions.clear();
+        w.control = ControlState::restored(s.control, s.baselines, s.warm_up);
+        self.started = s.started;
+        self.marks = s.marks;
+        self.warm_at = s.warm_at;
+        self.markers = s.markers;
+        Ok(())
+    }
+}
+
+impl From<LoadError> for MachineError {
+    fn from(e: LoadError) -> Self {
+        MachineError::Saved(e)
+    }
+}
+
+impl HartView {
+    fn of_saved(h: &SavedHart) -> HartView {
+        let (cycle, instret, stats) = h.counts();
+        HartView {
+            cycle,
+            instret,
+            stats: *stats,
+        }
+    }
+
+    /// Whether nothing in this view is later than in another one.
+    fn up_to(&self, later: &HartView) -> bool {
+        let counters = self.stats.all().into_iter().zip(later.stats.all());
+        let times = [(self.cycle, later.cycle), (self.instret, later.instret)];
+        counters.chain(times).all(|(a, b)| a <= b)
+    }
+}

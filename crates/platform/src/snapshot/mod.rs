@@ -1,0 +1,27 @@
+//! Snapshots: a whole machine in a file, to go on from any number of times.
+//!
+//! A file holds the resolved description, the state of harts, caches, memory
+//! controller, devices and statistics, and the pages of memory that are not
+//! zero, in compressed chunks. Every byte is covered by a checksum. What
+//! belongs to the host is not inside: engine, observers, media of disks, and
+//! whatever else the host connects. See `docs/snapshots.md` for the layout.
+
+mod describe;
+mod error;
+#[doc(hidden)]
+pub mod forge;
+mod layout;
+mod memory;
+mod read;
+mod source;
+mod write;
+
+pub use describe::{Difference, Meta, RUNTIME_KEYS};
+pub use error::SnapshotError;
+pub use layout::FORMAT;
+pub use read::{Header, Snapshot};
+pub use source::{Bytes, Source};
+pub use write::Written;
+
+#[cfg(test)]
+mod tests;

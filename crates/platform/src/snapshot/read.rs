@@ -1,0 +1,250 @@
+//! Reading a snapshot.
+
+use super::describe::{bound, differences, Meta};
+use super::error::SnapshotError;
+use super::layout::{header_sum, read_prefix, Chunk, Trailer, CHUNK, PREFIX};
+use super::memory;
+use super::source::{read_part, Source};
+use crate::config::Machine as Description;
+use crate::machine::{Machine, MachineState};
+use nagori_hart::world::Observer;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use xxhash_rust::xxh3::{xxh3_128, xxh3_64};
+
+/// What a snapshot says of itself: the JSON at its start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Version of the program that wrote it.
+    pub program: String,
+    /// The machine.
+    pub description: Description,
+    /// Hash of all values of the description that the machine is bound to.
+    pub description_hash: String,
+    /// Core cycles of the hart that is furthest ahead.
+    pub cycle: u64,
+    /// Instructions of all harts.
+    pub instructions: u64,
+    /// Whether the timing model was on.
+    pub timed: bool,
+    /// What the host noted.
+    pub meta: Meta,
+}
+
+impl Header {
+    pub(super) fn new(description: Description, state: &MachineState, meta: Meta) -> Header {
+        Header {
+            program: env!("CARGO_PKG_VERSION").into(),
+            description_hash: Self::hash(&description),
+            description,
+            cycle: state.cycle(),
+            instructions: state.instructions(),
+            timed: state.timed(),
+            meta,
+        }
+    }
+
+    /// Hash of what a machine is bound to: equal where one may go on from the other's
+    /// snapshots.
+    pub fn hash(description: &Description) -> String {
+        let text = serde_json::to_vec(&bound(description)).unwrap_or_default();
+        format!("{:032x}", xxh3_128(&text))
+    }
+}
+
+/// A snapshot that has been opened: its header, trailer and index are sound. It is only
+/// read, so that any number of machines may go on from it at once.
+pub struct Snapshot<S: Source = File> {
+    source: S,
+    header: Header,
+    pub(super) trailer: Trailer,
+    /// Chunks, and where their frames are.
+    pub(super) chunks: Vec<(Chunk, u64)>,
+}
+
+impl Snapshot<File> {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Self, SnapshotError> {
+        Self::new(File::open(path)?)
+    }
+}
+
+impl<S: Source> Snapshot<S> {
+    /// Reads and checks header, trailer and index.
+    pub fn new(source: S) -> Result<Self, SnapshotError> {
+        let size = source.size()?;
+        let mut first = [0; PREFIX as usize];
+        if size < PREFIX {
+            let start = super::layout::MAGIC.len().min(size as usize);
+            read_part(&source, &mut first[..start], 0, "its start")?;
+            if first[..start] != super::layout::MAGIC[..start] || size == 0 {
+                return Err(SnapshotError::NotASnapshot);
+            }
+            return Err(SnapshotError::Truncated("it ends in its first bytes"));
+        }
+        read_part(&source, &mut first, 0, "its start")?;
+        let (len, sum) = read_prefix(&first)?;
+        if size < PREFIX + len + Trailer::LEN {
+            return Err(SnapshotError::Truncated("it ends in its header"));
+        }
+        let mut text = vec![0; len as usize];
+        read_part(&source, &mut text, PREFIX, "its header")?;
+        if header_sum(&first, &text) != sum {
+            return Err(SnapshotError::Damaged("checksum of the header"));
+        }
+        let mut last = [0; Trailer::LEN as usize];
+        read_part(&source, &mut last, size - Trailer::LEN, "its trailer")?;
+        let trailer = Trailer::decode(&last, size, len, sum)?;
+        let header: Header = serde_json::from_slice(&text)
+            .map_err(|_| SnapshotError::Damaged("the header is not what this program writes"))?;
+        let header = Header {
+            description: header.description.checked()?,
+            ..header
+        };
+        let chunks = Self::index(&source, &trailer, PREFIX + len, &header)?;
+        Ok(Snapshot {
+            source,
+            header,
+            trailer,
+            chunks,
+        })
+    }
+
+    fn index(
+        source: &S,
+        t: &Trailer,
+        first: u64,
+        header: &Header,
+    ) -> Result<Vec<(Chunk, u64)>, SnapshotError> {
+        // No longer than the file, which is known to have that length.
+        let mut raw = vec![0; (t.chunks * Chunk::RECORD) as usize];
+        read_part(source, &mut raw, t.index_at(), "its index")?;
+        if xxh3_64(&raw) != t.index_sum {
+            return Err(SnapshotError::Damaged("checksum of the index"));
+        }
+        let bad = SnapshotError::Damaged("index of memory");
+        let memory = header.description.config.memory.size.0;
+        let longest = zstd::zstd_safe::compress_bound(CHUNK as usize) as u64;
+        let mut chunks: Vec<(Chunk, u64)> = Vec::with_capacity(t.chunks as usize);
+        let mut at = first;
+        for record in raw.chunks_exact(Chunk::RECORD as usize) {
+            let c = Chunk::decode(record);
+            let ascends = chunks.last().is_none_or(|(p, _)| p.number < c.number);
+            let base = u64::from(c.number) * CHUNK;
+            let inside = (0..CHUNK / nagori_ram::PAGE)
+                .rev()
+                .find(|p| c.has(*p))
+                .is_some_and(|p| base + (p + 1) * nagori_ram::PAGE <= memory);
+            if !ascends || !inside || u64::from(c.len) > longest {
+                return Err(bad);
+            }
+            chunks.push((c, at));
+            at += u64::from(c.len);
+        }
+        if at != t.state_at {
+            return Err(bad);
+        }
+        Ok(chunks)
+    }
+
+    /// What the snapshot says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> u64 {
+        self.trailer.file_len
+    }
+
+    /// Bytes of memory in it, before compression.
+    pub fn memory_bytes(&self) -> u64 {
+        self.chunks.iter().map(|(c, _)| c.bytes()).sum()
+    }
+
+    /// The state beside memory.
+    pub(super) fn state(&self) -> Result<MachineState, SnapshotError> {
+        let t = &self.trailer;
+        // No longer than the file, which is known to have that length.
+        let mut frame = vec![0; t.state_len as usize];
+        read_part(&self.source, &mut frame, t.state_at, "its state")?;
+        if xxh3_64(&frame) != t.state_sum {
+            return Err(SnapshotError::Damaged("checksum of the state"));
+        }
+        let bad = |_| SnapshotError::Damaged("the compressed state");
+        let mut plain = Vec::new();
+        zstd::stream::Decoder::with_buffer(frame.as_slice())
+            .map_err(bad)?
+            .take(t.state_bytes + 1)
+            .read_to_end(&mut plain)
+            .map_err(bad)?;
+        if plain.len() as u64 != t.state_bytes {
+            return Err(SnapshotError::Damaged("length of the state"));
+        }
+        ciborium::from_reader(plain.as_slice())
+            .map_err(|_| SnapshotError::Damaged("the state is not what this program writes"))
+    }
+
+    /// Reads everything and checks it, without a machine.
+    pub fn verify(&self) -> Result<(), SnapshotError> {
+        self.state()?;
+        memory::read(&self.source, &self.chunks, None)
+    }
+
+    /// A machine as it was, with the interpreter.
+    pub fn machine<O: Observer>(&self, observer: O) -> Result<Machine<O>, SnapshotError> {
+        self.build(&self.header.description, observer)
+    }
+
+    /// A machine of the given description that goes on where the saved one was. Values of
+    /// [`RUNTIME_KEYS`](super::RUNTIME_KEYS) may differ from the saved description's, and
+    /// hold from now on if they do; where they do not, what the guest has set stays.
+    pub fn machine_as<O: Observer>(
+        &self,
+        description: &Description,
+        observer: O,
+    ) -> Result<Machine<O>, SnapshotError> {
+        let saved = &self.header.description;
+        let differences = differences(saved, description);
+        if !differences.is_empty() {
+            return Err(SnapshotError::OtherMachine(differences));
+        }
+        let mut machine = self.build(description, observer)?;
+        let (old, new) = (&saved.config, &description.config);
+        let (old, new) = (old.controller_params(), new.controller_params());
+        machine.change_memory(|p| {
+            // Field by field: the guest may have changed another one.
+            if old.method != new.method {
+                p.method = new.method;
+            }
+            if old.rp_test != new.rp_test {
+                p.rp_test = new.rp_test;
+            }
+            if old.timing != new.timing {
+                p.timing = new.timing;
+            }
+            if old.delays != new.delays {
+                p.delays = new.delays;
+            }
+            if old.refresh != new.refresh {
+                p.refresh = new.refresh;
+            }
+        })?;
+        Ok(machine)
+    }
+
+    fn build<O: Observer>(
+        &self,
+        description: &Description,
+        observer: O,
+    ) -> Result<Machine<O>, SnapshotError> {
+        let state = self.state()?;
+        let mut machine = Machine::new(description, observer)?;
+        memory::read(&self.source, &self.chunks, Some(machine.ram()))?;
+        machine.load_state(state)?;
+        Ok(machine)
+    }
+}

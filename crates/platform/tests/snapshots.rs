@@ -1,0 +1,193 @@
+//! A run that goes on from a snapshot is the run that was never interrupted: every register,
+//! counter, cycle, byte of memory and of the console, with either engine, wherever the
+//! snapshot was taken. And taking one disturbs nothing.
+//!
+//! `NAGORI_SNAPSHOTS` sets the number of random machines (default 60).
+
+mod common;
+
+use common::random::*;
+use common::*;
+use nagori_isa::OPS;
+use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
+use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
+use xxhash_rust::xxh3::Xxh3;
+
+const EAGER: Engine = Engine::Translator(TranslatorOptions {
+    code_bytes: 4 << 20,
+    threshold: 0,
+});
+
+fn save(m: &Machine) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+    bytes
+}
+
+fn restore(bytes: &[u8]) -> Machine {
+    let s = Snapshot::new(Bytes(bytes.to_vec())).expect("a snapshot");
+    s.machine(Quiet).expect("a machine")
+}
+
+/// All there is in a machine. What block caches know of addresses is compared where the
+/// interpreter ran only: the translator looks for fewer blocks.
+fn digest(m: &Machine, code: bool) -> (String, u64) {
+    let state = m.save_state();
+    let state = if code { state } else { state.without_code() };
+    let mut hash = Xxh3::new();
+    let mut page = vec![0; 4096];
+    for range in m.ram().touched() {
+        for at in range.step_by(4096) {
+            m.ram().read_bytes(at, &mut page).expect("in memory");
+            if page.iter().any(|b| *b != 0) {
+                hash.update(&at.to_le_bytes());
+                hash.update(&page);
+            }
+        }
+    }
+    let text = serde_json::to_string(&state).expect("a state");
+    (text, hash.digest())
+}
+
+/// The first place where two states differ.
+fn assert_same(a: &(String, u64), b: &(String, u64), name: &str) {
+    if a.0 != b.0 {
+        let bytes = a.0.bytes().zip(b.0.bytes());
+        let at = bytes.take_while(|(x, y)| x == y).count();
+        let from = at.saturating_sub(300);
+        let part = |s: &str| s[from..(at + 100).min(s.len())].to_string();
+        panic!("{name}:\n{}\n{}", part(&a.0), part(&b.0));
+    }
+    assert_eq!(a.1, b.1, "{name}: memory");
+}
+
+/// What a host does to a machine, the same again from any step on.
+#[derive(Clone)]
+struct Script {
+    rng: Rng,
+    console: Vec<u8>,
+    over: bool,
+}
+
+impl Script {
+    fn new(seed: u64) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            console: Vec::new(),
+            over: false,
+        }
+    }
+
+    /// A slice of the machine's life.
+    fn step(&mut self, m: &mut Machine, most: u64) {
+        let limit = m.steps() + 1 + self.rng.below(most);
+        match m.run(1 + self.rng.below(most), Some(limit)) {
+            Stop::PowerOff(_) => self.over = true,
+            Stop::Reset => {
+                m.reset();
+                m.start_at(CODE, 1, 2);
+            }
+            Stop::Idle(t) if t.0 > m.now().0.saturating_add(1 << 40) => self.over = true,
+            _ => {}
+        }
+        if self.rng.one_in(8) {
+            m.console_input(&self.rng.bits().to_le_bytes());
+        }
+        if self.rng.one_in(4) {
+            self.console.extend(m.console_output());
+        }
+        if self.rng.one_in(40) {
+            m.set_timed(self.rng.one_in(2));
+        }
+        if self.rng.one_in(64) {
+            m.reset_stats();
+        }
+    }
+}
+
+/// Runs a machine by its script to its end, taking snapshots on the way; then goes on from
+/// each of them, with either engine, and compares the ends. How many there were.
+fn compare(m: &mut Machine, seed: u64, steps: u64, most: u64, name: &str) -> usize {
+    let engine_known = m.translator_stats().is_empty();
+    let mut taken = Vec::new();
+    let mut script = Script::new(seed);
+    let mut choice = Rng::new(!seed);
+    for step in 0..steps {
+        if script.over {
+            break;
+        }
+        if choice.one_in(steps / 4) {
+            let before = digest(m, true);
+            taken.push((step, script.clone(), save(m)));
+            assert_same(&before, &digest(m, true), "a snapshot disturbs");
+        }
+        script.step(m, most);
+    }
+    for (step, mut again, bytes) in taken.iter().cloned() {
+        let both = [Engine::Interpreter, EAGER];
+        let engine = choice.pick(&both);
+        let mut copy = restore(&bytes);
+        assert_eq!(save(&copy), bytes, "{name}: restored at step {step}");
+        copy.set_engine(engine).expect("an engine of this host");
+        for k in step..steps {
+            if again.over {
+                break;
+            }
+            // Engines may change on the way, too.
+            if k % 50 == 49 && engine != Engine::Interpreter {
+                copy.set_engine(choice.pick(&both)).expect("an engine");
+            }
+            again.step(&mut copy, most);
+        }
+        let code = engine_known && engine == Engine::Interpreter;
+        let name = format!("{name}, from step {step}, {engine:?}");
+        assert_eq!(script.console, again.console, "{name}");
+        assert_same(&digest(m, code), &digest(&copy, code), &name);
+    }
+    taken.len()
+}
+
+#[test]
+fn every_bare_metal_program_goes_on_from_anywhere() {
+    let Some(programs) = programs("snapshots") else {
+        return;
+    };
+    let mut taken = 0;
+    for (name, elf) in &programs {
+        for (harts, timed) in [(1, true), (4, true), (4, false)] {
+            for engine in [Engine::Interpreter, EAGER] {
+                let settings = [format!("harts={harts}")];
+                let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+                let mut m = build(&describe("small", &settings), timed);
+                m.set_engine(engine).expect("an engine of this host");
+                load(&mut m, elf);
+                // So that most are taken before the program's end.
+                let mut first = build(&describe("small", &settings), timed);
+                load(&mut first, elf);
+                while matches!(first.run(100_000, Some(3_000_000)), Stop::Slice) {}
+                let most = (first.steps() / 20).max(50);
+                let name = format!("{name}, {harts} harts, timed {timed}, {engine:?}");
+                taken += compare(&mut m, taken as u64, 60, most, &name);
+            }
+        }
+    }
+    assert!(taken > 100, "{taken}");
+}
+
+#[test]
+fn random_machines_go_on_from_anywhere() {
+    let mut taken = 0;
+    for seed in 0..env("NAGORI_SNAPSHOTS", 60) {
+        let mut rng = Rng::new(seed ^ 0x0051_a950);
+        let mut word = |rng: &mut Rng| match rng.below(8) {
+            0 => rng.bits() as u32,
+            _ => {
+                let row = &OPS[rng.below(OPS.len() as u64) as usize];
+                row.match_ | rng.bits() as u32 & !row.mask
+            }
+        };
+        let mut m = machine(&mut rng, &mut word);
+        taken += compare(&mut m, seed, 100, 600, &format!("machine {seed}"));
+    }
+    assert!(taken > 60, "{taken}");
+}
