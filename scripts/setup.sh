@@ -21,6 +21,7 @@ dtc device-tree-compiler
 cpio cpio
 xz xz-utils
 mke2fs e2fsprogs
+debugfs e2fsprogs
 python3 python3
 apt-get apt
 dpkg-deb dpkg

@@ -283,6 +283,8 @@ pub enum Expose {
     Hidden,
     /// As a `pmem-region` node, which makes it /dev/pmem0.
     PmemRegion,
+    /// As memory of a NUMA node without processors, which the kernel uses like any other.
+    NumaNode,
 }
 
 /// Where guest images are.

@@ -26,6 +26,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
         let how = match how {
             Expose::Hidden => "hidden",
             Expose::PmemRegion => "pmem-region",
+            Expose::NumaNode => "numa-node",
         };
         settings.push(format!("memory.expose={how}"));
     }

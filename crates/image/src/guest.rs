@@ -10,10 +10,11 @@ use std::path::Path;
 static BENCH: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/bench");
 static LIB: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/lib");
 static INCLUDE: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/include");
+static MALLOC: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/malloc");
 static INIT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/init");
 
 /// rv64gc, the least that Debian's own programs need; nothing of the host's paths gets in.
-const FLAGS: [&str; 11] = [
+const FLAGS: [&str; 10] = [
     "-std=gnu11",
     "-D_GNU_SOURCE",
     "-O2",
@@ -22,7 +23,6 @@ const FLAGS: [&str; 11] = [
     "-Werror",
     "-march=rv64gc",
     "-mabi=lp64d",
-    "-static",
     "-s",
     "-Wl,--build-id=none",
 ];
@@ -31,6 +31,28 @@ const FLAGS: [&str; 11] = [
 pub(crate) struct Source {
     pub path: String,
     pub bytes: &'static [u8],
+}
+
+/// What is compiled for programs that use the guest's libraries, for /usr/local.
+const MALLOC_FILES: [Dynamic; 2] = [
+    Dynamic {
+        path: "lib/libnagori-malloc.so",
+        sources: &["malloc/nagori-malloc.c", "malloc/nvmm.c"],
+        flags: &["-shared", "-fPIC", "-fvisibility=hidden"],
+    },
+    Dynamic {
+        path: "bin/malloc-check",
+        sources: &["malloc/check.c"],
+        flags: &[],
+    },
+];
+/// Name of the library that the stub stands for.
+const JEMALLOC: &str = "libjemalloc.so.2";
+
+struct Dynamic {
+    path: &'static str,
+    sources: &'static [&'static str],
+    flags: &'static [&'static str],
 }
 
 /// A compiled program, for `/bin`.
@@ -47,6 +69,7 @@ pub(crate) fn sources() -> Vec<Source> {
         ("lib", &LIB),
         ("include", &INCLUDE),
         ("init", &INIT),
+        ("malloc", &MALLOC),
     ] {
         collect(name, dir, &mut list);
     }
@@ -82,8 +105,8 @@ pub(crate) fn compiler() -> Result<String, Error> {
     Ok(format!("{} {}", GCC.name, version.trim()))
 }
 
-/// Compiles every `bench/*.c`, each with all of `lib/*.c`. `work` is an empty directory.
-pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec<Program>, Error> {
+/// Writes all sources into `work`.
+fn write_sources(work: &Path) -> Result<Vec<Source>, Error> {
     let sources = sources();
     for s in &sources {
         let file = work.join(&s.path);
@@ -91,6 +114,67 @@ pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec
         fs::create_dir_all(dir).context("create", dir)?;
         fs::write(&file, s.bytes).context("write", &file)?;
     }
+    Ok(sources)
+}
+
+/// Runs the compiler in `work` for one file, and reads it.
+fn compile_one(work: &Path, name: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+    let mut c = GCC.command();
+    c.current_dir(work)
+        .args(FLAGS)
+        .args(["-Iinclude", "-Ilib", "-o", "program"])
+        .args(arguments);
+    GCC.run(c, "compile").map_err(|e| match e {
+        Error::Command { output, .. } => Error::Compile {
+            program: name.to_string(),
+            output,
+        },
+        other => other,
+    })?;
+    let file = work.join("program");
+    fs::read(&file).context("read", &file)
+}
+
+/// Compiles `malloc/*.c` against the guest's C library; names are paths below /usr/local.
+/// `work` is an empty directory.
+pub(crate) fn compile_malloc(work: &Path) -> Result<Vec<Program>, Error> {
+    write_sources(work)?;
+    let soname = format!("-Wl,-soname,{JEMALLOC}");
+    let stub = compile_one(
+        work,
+        JEMALLOC,
+        &[
+            "-shared",
+            "-fPIC",
+            "-nostdlib",
+            "-fno-builtin",
+            &soname,
+            "malloc/stub.c",
+        ],
+    )?;
+    let file = work.join(JEMALLOC);
+    fs::write(&file, stub).context("write", &file)?;
+    let mut built = Vec::new();
+    for d in &MALLOC_FILES {
+        // Else the compiler takes calloc for malloc and memset, and leaves out what it thinks
+        // cannot matter.
+        let mut arguments = vec!["-fno-builtin", "-Imalloc"];
+        arguments.extend(d.flags);
+        arguments.extend(d.sources);
+        if d.flags.contains(&"-shared") {
+            arguments.push(JEMALLOC);
+        }
+        built.push(Program {
+            name: d.path.to_string(),
+            bytes: compile_one(work, d.path, &arguments)?,
+        });
+    }
+    Ok(built)
+}
+
+/// Compiles every `bench/*.c`, each with all of `lib/*.c`. `work` is an empty directory.
+pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec<Program>, Error> {
+    let sources = write_sources(work)?;
     let c_files = |dir: &str| -> Vec<&str> {
         sources
             .iter()
@@ -103,22 +187,11 @@ pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec
     for main in c_files("bench/") {
         let name = main.trim_start_matches("bench/").trim_end_matches(".c");
         progress(name);
-        let mut c = GCC.command();
-        c.current_dir(work)
-            .args(FLAGS)
-            .args(["-Iinclude", "-Ilib", "-o", "program", main])
-            .args(&lib);
-        GCC.run(c, "compile").map_err(|e| match e {
-            Error::Command { output, .. } => Error::Compile {
-                program: name.to_string(),
-                output,
-            },
-            other => other,
-        })?;
-        let file = work.join("program");
+        let mut arguments = vec!["-static", main];
+        arguments.extend(&lib);
         programs.push(Program {
             name: name.to_string(),
-            bytes: fs::read(&file).context("read", &file)?,
+            bytes: compile_one(work, name, &arguments)?,
         });
     }
     Ok(programs)

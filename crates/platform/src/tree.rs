@@ -14,9 +14,19 @@ pub struct BootInfo {
     pub initrd: Option<(u64, u64)>,
 }
 
-/// NUMA node of the `pmem-region`; without one, the kernel does not let it be
-/// used as volatile memory. System RAM is node 0.
-const PMEM_NUMA_NODE: u32 = 1;
+/// NUMA node of the harts and of DRAM.
+const DRAM_NUMA_NODE: u32 = 0;
+/// NUMA node of NVMM; as a `pmem-region`, too: without one, and the distances, the kernel does not
+/// let it be used as volatile memory.
+const NVMM_NUMA_NODE: u32 = 1;
+/// Distances between nodes, in the kernel's unit: 10 is within a node, 20 what it takes for a
+/// remote one. The kernel only orders nodes by them.
+const NUMA_DISTANCES: [[u32; 3]; 4] = [
+    [DRAM_NUMA_NODE, DRAM_NUMA_NODE, 10],
+    [DRAM_NUMA_NODE, NVMM_NUMA_NODE, 20],
+    [NVMM_NUMA_NODE, DRAM_NUMA_NODE, 20],
+    [NVMM_NUMA_NODE, NVMM_NUMA_NODE, 10],
+];
 
 /// The tree as nodes.
 pub fn tree(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Node {
@@ -117,6 +127,9 @@ fn cpus(config: &MachineConfig) -> Node {
             .strings("riscv,isa-extensions", &extensions)
             .string("mmu-type", "riscv,sv39")
             .u32("clock-frequency", clock);
+        if exposed(config) != Expose::Hidden {
+            cpu = cpu.u32("numa-node-id", DRAM_NUMA_NODE);
+        }
         for (prefix, cache) in [("d", &config.l1d), ("i", &config.l1i)] {
             cpu = cpu
                 .u32(&format!("{prefix}-cache-size"), cache.size.0 as u32)
@@ -140,20 +153,36 @@ fn cpus(config: &MachineConfig) -> Node {
     cpus
 }
 
+/// How NVMM is shown, if there is any.
+fn exposed(config: &MachineConfig) -> Expose {
+    let m = &config.memory;
+    match m.nvmm_base() < m.end() {
+        true => m.expose,
+        false => Expose::Hidden,
+    }
+}
+
 fn memory(config: &MachineConfig) -> Vec<Node> {
     let m = &config.memory;
-    let pmem = m.expose == Expose::PmemRegion && m.nvmm_base() < m.end();
-    let ram = Node::at("memory", m.base)
-        .string("device_type", "memory")
-        .reg(&[(m.base, m.nvmm_boundary.0)]);
-    if !pmem {
-        return vec![ram];
-    }
-    let nvmm = Node::at("pmem", m.nvmm_base())
-        .compatible(&["pmem-region"])
-        .reg(&[(m.nvmm_base(), m.end() - m.nvmm_base())])
-        .u32("numa-node-id", PMEM_NUMA_NODE);
-    vec![ram, nvmm]
+    let of = |name: &str, start: u64, end: u64| Node::at(name, start).reg(&[(start, end - start)]);
+    let ram = of("memory", m.base, m.nvmm_base()).string("device_type", "memory");
+    let nvmm = match exposed(config) {
+        Expose::Hidden => return vec![ram],
+        Expose::PmemRegion => of("pmem", m.nvmm_base(), m.end()).compatible(&["pmem-region"]),
+        Expose::NumaNode => of("memory", m.nvmm_base(), m.end()).string("device_type", "memory"),
+    };
+    // The kernel knows a node that has neither harts nor memory from the distances only.
+    let map = Node::new("distance-map")
+        .compatible(&["numa-distance-map-v1"])
+        .cells(
+            "distance-matrix",
+            NUMA_DISTANCES.concat().into_iter().map(Cell::Int).collect(),
+        );
+    vec![
+        ram.u32("numa-node-id", DRAM_NUMA_NODE),
+        nvmm.u32("numa-node-id", NVMM_NUMA_NODE),
+        map,
+    ]
 }
 
 #[cfg(test)]

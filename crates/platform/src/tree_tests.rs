@@ -47,6 +47,7 @@ fn the_device_tree_compiler_has_no_complaints() {
     for settings in [
         &["harts=4"][..],
         &["memory.expose=pmem-region", "advertise_zicbom=true"],
+        &["memory.expose=numa-node", "harts=2"],
     ] {
         let (config, bus) = machine(settings);
         let boot = BootInfo {
@@ -100,6 +101,40 @@ fn nvmm_is_in_no_node_unless_exposed() {
     let (config, bus) = machine(&["memory.expose=pmem-region", "memory.nvmm_boundary=256 MiB"]);
     let none = tree(&config, &bus, &BootInfo::default());
     assert!(none.children.iter().all(|n| !n.name.starts_with("pmem")));
+}
+
+#[test]
+fn nvmm_is_a_numa_node_by_option() {
+    let (config, bus) = machine(&["memory.expose=numa-node", "harts=2"]);
+    let root = tree(&config, &bus, &BootInfo::default());
+    let node = |n: u32| Node::new("").u32("numa-node-id", n);
+    for (path, number, range) in [
+        ("memory@80000000", 0, Some((0x8000_0000, 128 << 20))),
+        ("memory@88000000", 1, Some((0x8800_0000, 128 << 20))),
+        ("cpus/cpu@1", 0, None),
+    ] {
+        let found = find(&root, path).unwrap();
+        let id = found.get("numa-node-id");
+        assert_eq!(id, node(number).get("numa-node-id"), "{path}");
+        if let Some(range) = range {
+            let expected = Node::new("").reg(&[range]);
+            assert_eq!(found.get("reg"), expected.get("reg"), "{path}");
+        }
+    }
+    let map = find(&root, "distance-map").unwrap();
+    let Some(crate::fdt::Value::Cells(cells)) = map.get("distance-matrix") else {
+        panic!("no distances");
+    };
+    assert_eq!(cells.len(), 12);
+
+    // Without NVMM there is one node, which needs no number.
+    let (config, bus) = machine(&["memory.expose=numa-node", "memory.nvmm_boundary=256 MiB"]);
+    let none = tree(&config, &bus, &BootInfo::default());
+    assert_eq!(
+        find(&none, "memory@80000000").unwrap().get("numa-node-id"),
+        None
+    );
+    assert!(find(&none, "distance-map").is_none());
 }
 
 #[test]

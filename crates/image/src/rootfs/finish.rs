@@ -117,6 +117,7 @@ pub(crate) fn system(
         ("/var/spool/mail", "../mail"),
         ("/etc/mtab", "/proc/self/mounts"),
     ] {
+        tree.remove_empty(link);
         if tree.lookup_link(link).is_none() {
             tree.symlink(link, target)?;
         }

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use tree::Tree;
 
 /// Counts changes of what this module makes from the same packages and sources.
-const BUILDER: u32 = 1;
+const BUILDER: u32 = 3;
 
 const IMAGE: &str = "rootfs.ext4";
 const MANIFEST: &str = "manifest.json";
@@ -61,7 +61,7 @@ pub struct RootfsManifest {
     pub spec: RootfsSpec,
     /// All packages in it, checked by apt against the signed index.
     pub packages: Vec<Package>,
-    /// Our programs in /usr/local.
+    /// Our programs, by their paths below /usr/local.
     pub programs: Vec<String>,
     /// Files, directories and links.
     pub entries: u64,
@@ -323,9 +323,14 @@ impl Builder<'_> {
             fs::create_dir(&d).context("create", &d)?;
             Ok(d)
         };
-        let programs = guest::compile(&sub("compile")?, |name| {
+        let mut programs = guest::compile(&sub("compile")?, |name| {
             say(progress, Stage::Compile, name);
         })?;
+        for p in &mut programs {
+            p.name = format!("bin/{}", p.name);
+        }
+        say(progress, Stage::Compile, "libnagori-malloc.so");
+        programs.extend(guest::compile_malloc(&sub("malloc")?)?);
 
         let mut tree = Tree::new(&sub("stage")?);
         let mut unpacked = Vec::new();
@@ -354,7 +359,7 @@ impl Builder<'_> {
         }
         finish::system(&mut tree, &unpacked, key, time)?;
         for p in &programs {
-            tree.file(&format!("/usr/local/bin/{}", p.name), 0o755, &p.bytes)?;
+            tree.file(&format!("/usr/local/{}", p.name), 0o755, &p.bytes)?;
         }
 
         let place = self.place(key);

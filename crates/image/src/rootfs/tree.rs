@@ -284,6 +284,23 @@ impl Tree {
         Ok(())
     }
 
+    /// Removes a directory that nothing is in; links to one stay.
+    pub fn remove_empty(&mut self, path: &str) {
+        let Some(id) = self.lookup_link(path).filter(|&id| id != Self::ROOT) else {
+            return;
+        };
+        if !self.entries(id).is_some_and(BTreeMap::is_empty) {
+            return;
+        }
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if let Some(parent) = self.lookup(parent) {
+            if let Kind::Directory(entries) = &mut self.nodes[parent].kind {
+                entries.remove(name);
+                self.nodes[id].links -= 1;
+            }
+        }
+    }
+
     /// The content of a file, links followed.
     pub fn read(&self, path: &str) -> Option<Vec<u8>> {
         let id = self.lookup(path)?;

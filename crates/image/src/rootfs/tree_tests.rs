@@ -182,6 +182,28 @@ fn device_and_replaced_file() {
     assert_eq!(t.node(t.lookup("p").unwrap()).kind, Kind::Fifo);
 }
 
+#[test]
+fn empty_directories_can_be_removed() {
+    let (_, mut t, _dir) = unpack(&[
+        E::Dir("var/run/"),
+        E::Dir("var/full/x"),
+        E::Sym("var/link", "run"),
+        E::File("var/file", b"x"),
+    ])
+    .unwrap();
+    for path in [
+        "/var/full",
+        "/var/link",
+        "/var/file",
+        "/",
+        "/none",
+        "/var/run",
+    ] {
+        t.remove_empty(path);
+    }
+    assert_eq!(t.names("/var"), ["file", "full", "link"]);
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_refused_or_unpacked(bytes in prop::collection::vec(any::<u8>(), 0..2048)) {

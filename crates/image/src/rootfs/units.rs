@@ -9,10 +9,26 @@ use std::collections::BTreeMap;
 /// Where systemd looks for units of packages.
 const UNITS: &str = "/usr/lib/systemd/system";
 
+/// Units that scripts enable, and that only cost time here, or fail: monitors of hardware that the
+/// machine has not got, virtual terminals, and care for file systems that live long.
+const LEFT_OUT: [&str; 8] = [
+    "cxl-monitor.service",
+    "daxdev-reconfigure@.service",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "getty@tty1.service",
+    "ndctl-monitor.service",
+];
+
 /// Makes the links that `systemctl enable` would, for the units that scripts enable.
 pub(crate) fn enable(tree: &mut Tree, packages: &[Unpacked]) -> Result<(), Error> {
     for p in packages {
         for unit in enabled(&script(p)) {
+            if LEFT_OUT.contains(&unit.as_str()) {
+                continue;
+            }
             enable_unit(tree, &unit, 0)?;
         }
     }
@@ -202,8 +218,9 @@ mod tests {
         }
         let scripts = "if deb-systemd-helper --quiet was-enabled 'b.service'; then\n\
             \tdeb-systemd-helper enable 'a.service' >/dev/null || true\n\
-            systemctl ${DPKG_ROOT:+--root=\"$DPKG_ROOT\"} enable g@tty1.service || true\n\
-            systemctl enable \"$unit\"\nsystemctl enable absent.service\n";
+            systemctl ${DPKG_ROOT:+--root=\"$DPKG_ROOT\"} enable g@one.service || true\n\
+            systemctl enable \"$unit\"\nsystemctl enable absent.service\n\
+             deb-systemd-helper enable fstrim.timer\n";
         enable(&mut tree, &[package(scripts)]).unwrap();
         let etc = "/etc/systemd/system";
         for (path, unit) in [
@@ -211,7 +228,7 @@ mod tests {
             ("x.target.wants/a.service", "a.service"),
             ("dbus-a.service", "a.service"),
             ("sockets.target.wants/a.socket", "a.socket"),
-            ("getty.target.wants/g@tty1.service", "g@.service"),
+            ("getty.target.wants/g@one.service", "g@.service"),
         ] {
             let target = link(&tree, &format!("{etc}/{path}"));
             assert_eq!(target, Some(format!("{UNITS}/{unit}")), "{path}");

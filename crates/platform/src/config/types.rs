@@ -127,6 +127,8 @@ pub enum Expose {
     Hidden,
     /// As a `pmem-region` node.
     PmemRegion,
+    /// As memory of a NUMA node without processors.
+    NumaNode,
 }
 
 /// Main memory: DRAM from the base to the boundary, NVMM from there to the end.

@@ -1,0 +1,51 @@
+// The pool of NVMM that processes share: chunks of a device, claimed one by one, at addresses
+// of a reserved range.
+#ifndef NAGORI_MALLOC_NVMM_H
+#define NAGORI_MALLOC_NVMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NVMM_CHUNK = 2 << 20 }; // bytes; device DAX maps in multiples of it
+
+// What the pool has done, for NAGORI_MALLOC_STATS.
+struct nvmm_counts {
+    uint64_t chunks;   // claimed now
+    uint64_t peak;     // claimed at most
+    uint64_t used;     // bytes handed out now
+    uint64_t allocs;   // ranges handed out
+    uint64_t frees;    // ranges taken back
+    uint64_t failures; // requests that found no NVMM
+};
+
+// Opens what NAGORI_MALLOC_DEVICE names (NULL: the first of /dev/dax0.0 and /dev/mem that is
+// there); ends the process with a message if it cannot be used.
+void nvmm_open(const char *device);
+
+// Where it is, for messages.
+const char *nvmm_name(void);
+
+// `size` bytes, a multiple of the page size, at a multiple of `alignment`, or NULL.
+void *nvmm_take(size_t size, size_t alignment);
+
+// Gives part of what was taken back; false if there is no room to note it.
+bool nvmm_give(void *address, size_t size);
+
+// True for an address of the reserved range.
+bool nvmm_has(const void *address);
+
+struct nvmm_counts nvmm_counts(void);
+
+// Around fork: the child gets a copy.
+void nvmm_before_fork(void);
+void nvmm_after_fork_parent(void);
+void nvmm_after_fork_child(void);
+
+// Ends the process with a message, without allocating.
+_Noreturn void nvmm_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// A message, without allocating.
+void nvmm_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
