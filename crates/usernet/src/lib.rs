@@ -1,0 +1,31 @@
+//! Networks that a machine without root can be part of.
+//!
+//! Everything here is a [`Link`]: it takes Ethernet frames from a guest and has frames for it.
+//! The crate knows nothing of machines: frames are bytes, and time is what the caller says.
+//!
+//! - [`Nat`]: a network of the guest's own behind address translation, with DHCP, DNS and
+//!   forwarded ports. The guest's TCP ends here (in smoltcp's stack) and goes on through
+//!   ordinary sockets of the host.
+//! - [`Wire`]: a Unix socket that joins two machines.
+//! - [`Tap`]: an interface of the host's kernel.
+//!
+//! Nothing that a guest sends panics, and every queue and table is bounded.
+#![forbid(unsafe_code)]
+
+mod error;
+mod forward;
+mod hosts;
+mod link;
+mod nat;
+mod offload;
+mod tap;
+mod wire;
+
+pub use error::Error;
+pub use forward::{Forward, Protocol};
+pub use hosts::Hosts;
+pub use link::{Frame, Guest, Link, Offload, Partial, MAX_FRAME};
+pub use nat::{Config, Nat, DNS, GATEWAY, GUEST, NETWORK_BITS};
+pub use offload::{finish, NotFinished};
+pub use tap::Tap;
+pub use wire::Wire;
