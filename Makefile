@@ -54,7 +54,7 @@ lint: setup ## Formatting, clippy, rules of the house
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	python3 scripts/check.py
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
-	@for f in .ci/run scripts/*.sh scripts/make-real-trace guest/init/init; do sh -n $$f || exit 1; done
+	@for f in .ci/run scripts/*.sh scripts/make-real-trace guest/init/*; do sh -n $$f || exit 1; done
 
 bench: build ## Speed of the emulator
 	$(NAGORI) bench speed

@@ -10,6 +10,7 @@ mod capi;
 mod guest;
 mod memory;
 mod ninep;
+mod net;
 mod seeds;
 mod snapshot;
 mod trace;
@@ -20,6 +21,7 @@ pub use capi::c_interface;
 pub use guest::{device_access, guest_words};
 pub use memory::{mapping, memory_set, memory_toml};
 pub use ninep::ninep;
+pub use net::nat_frames;
 pub use seeds::seeds;
 pub use snapshot::{snapshot_file, snapshot_state};
 pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
@@ -63,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     ("ninep", ninep),
     ("snapshot_file", snapshot_file),
     ("snapshot_state", snapshot_state),
+    ("nat_frames", nat_frames),
 ];
 
 const RAM: RamRange = RamRange {

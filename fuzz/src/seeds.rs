@@ -193,6 +193,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         ]
         .map(text)
         .into(),
+        "nat_frames" => crate::net::seeds(),
         "c_interface" => {
             let mut calls = Vec::new();
             for i in 0..24u8 {

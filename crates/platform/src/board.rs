@@ -83,7 +83,7 @@ fn slot_device(config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn 
             name,
             config.block.clone(),
         ))),
-        SlotKind::Net => Box::new(VirtioMmio::new(virtio::Net::new(name))),
+        SlotKind::Net => Box::new(VirtioMmio::new(virtio::Net::new(name, config.seed))),
         SlotKind::Share => Box::new(VirtioMmio::new(virtio::Share::new(name, config.share))),
         SlotKind::Console => Box::new(VirtioMmio::new(virtio::PortConsole::new(name))),
     }

@@ -5,16 +5,18 @@
 //! of devices there are, and the options alone know what is behind them.
 
 mod disk;
+mod net;
 mod share;
 
 use crate::args::MachineArgs;
-use crate::drive::BoxedService;
+use crate::drive::{BoxedService, Outside};
 use crate::output::Messages;
 use clap::Args;
 use disk::{DiskArg, Disks};
 use nagori_hart::world::Observer;
 use nagori_platform::config::{Machine as Description, SlotConfig, SlotKind};
 use nagori_platform::machine::Machine;
+use net::NetArg;
 use share::ShareArg;
 
 /// What of the host is behind the machine's devices.
@@ -37,12 +39,23 @@ pub struct DeviceArgs {
     /// followed by the guest, in its own tree. All files belong to the guest's root.
     #[arg(long, value_name = "DIR[:TAG][,rw]", value_parser = ShareArg::parse)]
     pub share: Vec<ShareArg>,
+
+    /// Network interface, and what it is connected to.
+    ///
+    /// user[,hostfwd=PROTOCOL:HOST:PORT-GUEST:PORT][,restrict]: a network of its own behind
+    /// address translation; no root needed. tap=NAME: an interface of the host. listen=PATH and
+    /// connect=PATH: a wire to another machine. Each may be followed by ,mac=ADDRESS.
+    #[arg(long, value_name = "LINK")]
+    pub net: Vec<NetArg>,
 }
 
 impl DeviceArgs {
     /// The slots that the options take, kind by kind.
-    fn wanted(&self) -> [(SlotKind, usize); 1] {
-        [(SlotKind::Block, self.disk.len())]
+    fn wanted(&self) -> [(SlotKind, usize); 2] {
+        [
+            (SlotKind::Block, self.disk.len()),
+            (SlotKind::Net, self.net.len()),
+        ]
     }
 
     /// The machine's description with the command line's changes and a slot for every option;
@@ -77,6 +90,13 @@ impl DeviceArgs {
             services.push(Box::new(disks));
         }
         share::connect(&self.share, machine, messages)?;
+        if !self.net.is_empty() {
+            let mut outside = Outside::default();
+            for (arg, slot) in self.net.iter().zip(slots_of(machine, SlotKind::Net)) {
+                net::connect(machine, slot, arg, &mut outside, messages)?;
+            }
+            services.push(Box::new(outside));
+        }
         Ok(services)
     }
 }

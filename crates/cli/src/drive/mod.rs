@@ -1,7 +1,9 @@
 //! The loop around a machine's slices, and the services of the host that take part in it.
 
+mod outside;
 mod terminal;
 
+pub use outside::Outside;
 pub use terminal::Terminal;
 
 use crate::guest::{self, End, Job};

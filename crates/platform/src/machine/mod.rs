@@ -360,12 +360,22 @@ impl<O: Observer> Machine<O> {
     /// Lets devices in virtio slots look at what has happened outside; for between runs.
     /// Costs nothing if there are no slots.
     pub fn poll_devices(&mut self) {
+        self.poll_devices_at(self.now());
+    }
+
+    /// The same at a later time, for a machine that waits: a hart that is woken by what has
+    /// come goes on then. Must not be behind the end of the wait that [`Stop::Idle`] said.
+    pub fn poll_devices_at(&mut self, at: Ps) {
         if self.world.bus.slots() == 0 {
             return;
         }
-        let now = self.now();
-        self.world.bus.poll(now);
-        self.after_devices(now);
+        self.world.bus.poll(at);
+        self.after_devices(at);
+    }
+
+    /// Whether every hart waits for an interrupt that is not there.
+    pub fn is_waiting(&self) -> bool {
+        self.harts.iter().all(|h| h.waiting && !h.wakes())
     }
 
     /// Whether something may still come from outside to a virtio slot, so that a machine that

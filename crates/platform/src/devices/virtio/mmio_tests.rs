@@ -114,7 +114,7 @@ fn features_must_be_those_offered() {
 
 #[test]
 fn devices_that_are_not_connected_say_so() {
-    let mut net = Bench::new(Net::new("net0".into()));
+    let mut net = Bench::new(Net::new("net0".into(), 0));
     assert!(net.start(0));
     assert_eq!(net.config(0), 0x52);
     net.send(1, 0, &[(DATA, 64, false)]);

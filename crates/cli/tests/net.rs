@@ -1,0 +1,240 @@
+//! Networks of real guests.
+//!
+//! Needs what `nagori image build` needs; skipped where a tool is missing, unless
+//! NAGORI_REQUIRE_TOOLS=1.
+
+mod common;
+
+use common::*;
+use nagori_image::{build, Error, Options};
+use predicates::str::contains;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{channel, Receiver};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const SIZE: usize = 11 << 20;
+
+/// Whether there is an image to boot.
+fn image() -> bool {
+    let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
+    let options = Options::from_env().expect("a cache directory");
+    match build(&options, &mut |p| eprintln!("{p}")) {
+        Ok(_) => true,
+        Err(e @ Error::ToolMissing { .. }) if !required => {
+            eprintln!("skipped: {e}");
+            false
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut x = 88_172_645_463_325_252u64;
+    let step = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x as u8
+    };
+    std::iter::repeat_with(step).take(len).collect()
+}
+
+/// A sum that busybox's `cksum` prints, too.
+fn cksum(data: &[u8]) -> u32 {
+    let mut length = data.len();
+    let mut tail = Vec::new();
+    while length != 0 {
+        tail.push(length as u8);
+        length >>= 8;
+    }
+    let mut crc = 0u32;
+    for byte in data.iter().chain(&tail) {
+        crc ^= u32::from(*byte) << 24;
+        for _ in 0..8 {
+            let carry = crc >> 31;
+            crc = crc << 1 ^ carry * 0x04c1_1db7;
+        }
+    }
+    !crc
+}
+
+fn spawn(args: &[&str], script: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_nagori"))
+        .args(["boot", "--run", script])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What a guest has printed, line by line, while it runs.
+fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            eprintln!("{line}");
+            if send.send(line.trim_end().to_string()).is_err() {
+                break;
+            }
+        }
+    });
+    receive
+}
+
+/// Waits for the line that begins so; what follows.
+fn expect(lines: &Receiver<String>, begin: &str) -> String {
+    loop {
+        let line = lines
+            .recv_timeout(Duration::from_secs(900))
+            .unwrap_or_else(|e| panic!("{begin}: {e}"));
+        if let Some(rest) = line.strip_prefix(begin) {
+            return rest.to_string();
+        }
+    }
+}
+
+/// Serves a file once by HTTP, then takes one.
+fn serve(data: Vec<u8>) -> (u16, JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (s, _) = listener.accept().unwrap();
+        let mut s = BufReader::new(s);
+        let mut line = String::new();
+        while s.read_line(&mut line).unwrap() > 2 {
+            line.clear();
+        }
+        let mut s = s.into_inner();
+        write!(s, "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", data.len()).unwrap();
+        s.write_all(&data).unwrap();
+        drop(s);
+        let mut all = Vec::new();
+        listener
+            .accept()
+            .unwrap()
+            .0
+            .read_to_end(&mut all)
+            .unwrap();
+        all
+    });
+    (port, server)
+}
+
+#[test]
+fn guest_and_host_reach_one_another() {
+    if !image() {
+        return;
+    }
+    let data = noise(SIZE);
+    let (port, server) = serve(data.clone());
+    let refused = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = refused.local_addr().unwrap().port();
+    drop(refused);
+    let script = format!(
+        r#"
+echo "address=$(ip -4 -o addr show eth0 | sed 's/.*inet \([^ ]*\).*/\1/')"
+echo "server=$(cat /etc/resolv.conf)"
+ping -c 1 -W 1 10.0.2.2 >/dev/null; echo "ping=$?"
+nslookup -type=a localhost | grep -q 127.0.0.1; echo "name=$?"
+nc -w 5 10.0.2.2 {nobody} </dev/null 2>&1; echo "refused=$?"
+wget -q -O /tmp/f http://10.0.2.2:{port}/f; echo "wget=$?"
+echo "sum=$(cksum </tmp/f)"
+nc 10.0.2.2 {port} </tmp/f; echo "nc=$?"
+mkdir /tmp/w && ln /tmp/f /tmp/w/f && httpd -p 80 -h /tmp/w
+echo "ready=$?"
+nc -l -p 81 </dev/null; echo "over=$?"
+exit 5"#
+    );
+    let net = "user,hostfwd=tcp::0-:80,hostfwd=tcp::0-:81";
+    let mut child = spawn(&["--net", net], &script);
+    let notes = lines(child.stderr.take().unwrap());
+    let forwarded = || {
+        let note = expect(&notes, "note: tcp port ");
+        let (port, _) = note.split_once(" of the host").unwrap();
+        port.to_string()
+    };
+    let (http, end) = (forwarded(), forwarded());
+    let said = lines(child.stdout.take().unwrap());
+    assert_eq!(expect(&said, "address="), "10.0.2.15/24");
+    assert_eq!(expect(&said, "server="), "nameserver 10.0.2.3");
+    assert_eq!(expect(&said, "ping="), "0");
+    assert_eq!(expect(&said, "name="), "0");
+    assert_eq!(expect(&said, "refused="), "1");
+    assert_eq!(expect(&said, "wget="), "0");
+    assert_eq!(expect(&said, "sum="), format!("{} {SIZE}", cksum(&data)));
+    assert_eq!(expect(&said, "nc="), "0");
+    assert!(server.join().unwrap() == data);
+    assert_eq!(expect(&said, "ready="), "0");
+    let mut s = TcpStream::connect(http).unwrap();
+    s.write_all(b"GET /f HTTP/1.0\r\n\r\n").unwrap();
+    let mut all = Vec::new();
+    s.read_to_end(&mut all).unwrap();
+    assert!(all.ends_with(&data), "{} bytes", all.len());
+    drop(TcpStream::connect(end).unwrap());
+    assert_eq!(expect(&said, "over="), "0");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn two_machines_at_one_wire() {
+    if !image() {
+        return;
+    }
+    let files = Files::new();
+    let path = files.path("wire");
+    let listen = format!("listen={}", path.display());
+    let connect = format!("connect={}", path.display());
+    let first = r#"
+nc -l -p 5000 >/tmp/f
+echo "sum=$(cksum </tmp/f)"
+echo "mac=$(cat /sys/class/net/eth0/address)""#;
+    let second = r#"
+seq 1 300000 >/tmp/f
+until nc 10.9.0.1 5000 </tmp/f; do sleep 1; done
+echo "sum=$(cksum </tmp/f)"
+echo "mac=$(cat /sys/class/net/eth0/address)""#;
+    let args = |link, address| ["--net", link, "--append", address];
+    let mut a = spawn(&args(&listen, "nagori.net=10.9.0.1/24"), first);
+    let notes = lines(a.stderr.take().unwrap());
+    let began = std::time::Instant::now();
+    while !path.exists() {
+        assert!(began.elapsed() < Duration::from_secs(300), "no socket");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mut b = spawn(&args(&connect, "nagori.net=10.9.0.2/24"), second);
+    let said = [&mut a, &mut b].map(|m| lines(m.stdout.take().unwrap()));
+    let sums = [0, 1].map(|i| expect(&said[i], "sum="));
+    let text: String = (1..=300_000).map(|n| format!("{n}\n")).collect();
+    let sum = format!("{} {}", cksum(text.as_bytes()), text.len());
+    assert_eq!(sums, [sum.clone(), sum]);
+    let macs = [0, 1].map(|i| expect(&said[i], "mac="));
+    assert_ne!(macs[0], macs[1]);
+    assert_eq!(a.wait().unwrap().code(), Some(0));
+    assert_eq!(b.wait().unwrap().code(), Some(0));
+    drop(notes);
+    assert!(!path.exists(), "the socket is taken away");
+}
+
+#[test]
+fn links_that_cannot_be_made() {
+    let files = Files::new();
+    let nobody = format!("connect={}", files.path("nobody").display());
+    for (link, problem) in [
+        (&nobody[..], "must be started first"),
+        ("tap=no/such", "cannot open the TAP interface"),
+        ("wire", "is no link"),
+    ] {
+        let args = files.boot(&Program::new().exit(0));
+        nagori()
+            .args(args)
+            .args(["--net", link])
+            .assert()
+            .failure()
+            .stderr(contains(problem));
+    }
+}
