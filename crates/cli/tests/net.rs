@@ -110,16 +110,16 @@ fn serve(data: Vec<u8>) -> (u16, JoinHandle<Vec<u8>>) {
             line.clear();
         }
         let mut s = s.into_inner();
-        write!(s, "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", data.len()).unwrap();
+        write!(
+            s,
+            "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n",
+            data.len()
+        )
+        .unwrap();
         s.write_all(&data).unwrap();
         drop(s);
         let mut all = Vec::new();
-        listener
-            .accept()
-            .unwrap()
-            .0
-            .read_to_end(&mut all)
-            .unwrap();
+        listener.accept().unwrap().0.read_to_end(&mut all).unwrap();
         all
     });
     (port, server)

@@ -90,7 +90,9 @@ fn parse_mac(text: &str) -> Result<[u8; 6], String> {
         .collect();
     match bytes.and_then(|b| <[u8; 6]>::try_from(b).ok()) {
         Some(mac) if mac[0] & 1 == 0 => Ok(mac),
-        Some(_) => Err(format!("`{text}` is an address of many interfaces, not of one")),
+        Some(_) => Err(format!(
+            "`{text}` is an address of many interfaces, not of one"
+        )),
         None => Err(format!(
             "`{text}` is no Ethernet address: expected six bytes, such as 52:54:00:00:00:01"
         )),
@@ -164,14 +166,23 @@ mod tests {
         let shown: Vec<String> = forwards.iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
-            ["tcp:127.0.0.1:8080-10.0.2.15:80", "udp:127.0.0.1:5-10.0.2.15:6"]
+            [
+                "tcp:127.0.0.1:8080-10.0.2.15:80",
+                "udp:127.0.0.1:5-10.0.2.15:6"
+            ]
         );
         assert!(restrict);
         let arg = parse("tap=tap0,mac=52:54:00:a0:00:01").unwrap();
         assert_eq!(arg.cable, Cable::Tap("tap0".into()));
         assert_eq!(arg.mac, Some([0x52, 0x54, 0, 0xa0, 0, 1]));
-        assert_eq!(parse("listen=a/b").unwrap().cable, Cable::Listen("a/b".into()));
-        assert_eq!(parse("connect=c").unwrap().cable, Cable::Connect("c".into()));
+        assert_eq!(
+            parse("listen=a/b").unwrap().cable,
+            Cable::Listen("a/b".into())
+        );
+        assert_eq!(
+            parse("connect=c").unwrap().cable,
+            Cable::Connect("c".into())
+        );
     }
 
     #[test]
