@@ -186,8 +186,9 @@ pub fn run<'a, O: Watch>(
         if let Some(taker) = Taker::new(&job.args.take, messages) {
             services.push(Box::new(taker));
         }
-        services.extend(connected);
         services.extend(more);
+        // Last: whether the outside may let time pass depends on who has woken the guest.
+        services.extend(connected);
         let end = drive::drive(&mut machine, &mut services, &signals, &job);
         for s in &mut services {
             s.finish(&mut machine)?;
