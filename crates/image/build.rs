@@ -1,7 +1,7 @@
 //! Only so that cargo compiles the crate again when a guest source is added or removed.
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    for dir in ["bench", "lib", "include", "init", "malloc"] {
+    for dir in ["agent", "bench", "lib", "include", "init", "malloc"] {
         println!("cargo:rerun-if-changed=../../guest/{dir}");
     }
 }

@@ -33,6 +33,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Run(crate::run::RunProgramArgs),
+    Compare(crate::run::CompareArgs),
     Boot(BootArgs),
     Resume(crate::snapshot::ResumeArgs),
     Bare(BareArgs),

@@ -17,6 +17,7 @@ mod mem;
 mod output;
 mod perfmap;
 mod plot;
+mod run;
 mod signals;
 mod snapshot;
 mod tables;
@@ -31,6 +32,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let out = output::Messages::new(cli.quiet);
     let result = match &cli.command {
+        Command::Run(a) => run::command(a, &out),
+        Command::Compare(a) => run::compare(a, &out),
         Command::Boot(a) => boot::command(a, &out),
         Command::Bare(a) => bare::command(a, &out),
         Command::Disasm(a) => disasm::command(a),

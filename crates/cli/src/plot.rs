@@ -18,11 +18,12 @@ pub const FONT: &str = "DejaVu Sans";
 const GROUP: f64 = 0.84;
 /// Distance between the benchmarks on the x axis, in groups.
 const GAP: f64 = 0.5;
-const INK: RGBColor = RGBColor(34, 34, 34);
+/// Of lines and text.
+pub const INK: RGBColor = RGBColor(34, 34, 34);
 const GRID: RGBColor = RGBColor(221, 221, 221);
 
 /// Colours that people who confuse some can tell apart (Okabe and Ito).
-fn colour(m: Method) -> RGBColor {
+pub fn colour(m: Method) -> RGBColor {
     match m {
         Method::Dram => RGBColor(153, 153, 153),
         Method::Coarse => RGBColor(86, 180, 233),
@@ -31,13 +32,17 @@ fn colour(m: Method) -> RGBColor {
     }
 }
 
+/// Form of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+pub enum Format {
+    /// Vectors, as text.
     Svg,
+    /// Pixels.
     Png,
 }
 
-fn format(path: &Path) -> anyhow::Result<Format> {
+/// What a file is by its name.
+pub fn format(path: &Path) -> anyhow::Result<Format> {
     match path.extension().and_then(|e| e.to_str()) {
         Some("svg") => Ok(Format::Svg),
         Some("png") => Ok(Format::Png),

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,8 @@ impl Signals {
         let caught = Arc::new(AtomicUsize::new(0));
         // Whoever sleeps until input comes is woken through a socket.
         let (wake, sender) = UnixStream::pair().context("cannot make a socket pair")?;
+        wake.set_nonblocking(true)
+            .context("cannot make a socket pair")?;
         let mut ids = Vec::new();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let number = signal as usize;
@@ -37,6 +40,14 @@ impl Signals {
         u8::try_from(self.caught.load(Ordering::Relaxed))
             .ok()
             .filter(|&n| n != 0)
+    }
+
+    /// Goes on as if none had come.
+    pub fn forget(&self) {
+        self.caught.store(0, Ordering::Relaxed);
+        let mut buffer = [0; 64];
+        // One that comes meanwhile is seen again, at the latest when it is the second.
+        while matches!((&self.wake).read(&mut buffer), Ok(n) if n == buffer.len()) {}
     }
 
     /// Becomes readable when a signal comes.

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 static BENCH: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/bench");
+static AGENT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/agent");
 static LIB: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/lib");
 static INCLUDE: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/include");
 static MALLOC: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/malloc");
@@ -65,6 +66,7 @@ pub(crate) struct Program {
 pub(crate) fn sources() -> Vec<Source> {
     let mut list = Vec::new();
     for (name, dir) in [
+        ("agent", &AGENT),
         ("bench", &BENCH),
         ("lib", &LIB),
         ("include", &INCLUDE),
@@ -172,7 +174,7 @@ pub(crate) fn compile_malloc(work: &Path) -> Result<Vec<Program>, Error> {
     Ok(built)
 }
 
-/// Compiles every `bench/*.c`, each with all of `lib/*.c`. `work` is an empty directory.
+/// Compiles every `bench/*.c` and `agent/*.c`, each with all of `lib/*.c`. `work` is an empty directory.
 pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec<Program>, Error> {
     let sources = write_sources(work)?;
     let c_files = |dir: &str| -> Vec<&str> {
@@ -184,10 +186,11 @@ pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec
     };
     let lib = c_files("lib/");
     let mut programs = Vec::new();
-    for main in c_files("bench/") {
-        let name = main.trim_start_matches("bench/").trim_end_matches(".c");
+    for main in c_files("bench/").into_iter().chain(c_files("agent/")) {
+        let name = main.rsplit('/').next().unwrap_or(main);
+        let name = name.trim_end_matches(".c");
         progress(name);
-        let mut arguments = vec!["-static", main];
+        let mut arguments = vec!["-static", "-Iagent", main];
         arguments.extend(&lib);
         programs.push(Program {
             name: name.to_string(),
@@ -205,7 +208,12 @@ mod tests {
     fn sources_are_all_here_and_sorted() {
         let list = sources();
         let paths: Vec<&str> = list.iter().map(|s| s.path.as_str()).collect();
-        for needed in ["bench/nagori-exit.c", "include/nagori.h", "init/init"] {
+        for needed in [
+            "agent/nagori-agent.c",
+            "bench/nagori-exit.c",
+            "include/nagori.h",
+            "init/init",
+        ] {
             assert!(paths.contains(&needed), "{needed} not in {paths:?}");
         }
         assert!(paths.is_sorted());

@@ -11,7 +11,7 @@ mod queue;
 mod share;
 
 pub use block::{Block, MediumError};
-pub use console::PortConsole;
+pub use console::{PortConsole, PORTS, ROOM};
 pub use entropy::Entropy;
 pub use mmio::{VirtioMmio, SIZE};
 pub use net::{Net, Traffic};

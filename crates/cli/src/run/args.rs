@@ -1,0 +1,259 @@
+//! Arguments of `nagori run` and `nagori compare`.
+
+use crate::args::{CacheArgs, EngineKind, MachineArgs};
+use clap::{Args, ValueEnum};
+use nagori_memtime::Method;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  nagori run -- ./hello
+      A riscv64 program of this host, with its input, output and exit code; then what it has cost
+  nagori run --method extended --memory nvmm -- ./sort 1000000
+      Its memory in NVMM, whose delays are those of `extended`
+  nagori run --share . -- xz -k data.txt
+      Debian's xz, on files of this directory
+  nagori run --region-of-interest --json stats.json -- ./solver input
+      Only what lies between nagori_roi_begin() and nagori_roi_end() is timed
+
+Exit codes:
+  that of the program; 128 + the signal's number if one ended it
+  1    error     2  wrong arguments
+  124  a time limit was reached (--timeout, --host-timeout, --max-instructions)
+  125  the machine was stuck
+  126  the program could not be executed     127  there is no such program
+  130  ended by the second Ctrl-C; the first one goes to the program";
+
+/// Run a program on the machine, and show what its memory has cost.
+///
+/// Starts behind a boot of Debian's kernel that is kept, so that the program begins at once. PROGRAM is a
+/// riscv64 file of this host if it has a `/` (static, or linked against libraries of the root file
+/// system, or a script), otherwise a program of the root file system. The timing model is on from its exec to its
+/// end; statistics are of that time, and go to stderr.
+#[derive(Debug, Args)]
+#[command(after_long_help = RUN_EXAMPLES)]
+pub struct RunProgramArgs {
+    /// Delay method of NVMM: dram, coarse, fine or extended [default: the machine's].
+    #[arg(long, value_name = "METHOD", value_parser = crate::args::method)]
+    pub method: Option<Method>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Write the statistics to FILE as JSON, or with `-` to stdout behind the program's output, instead of
+    /// the table.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Write everything that was counted, by hart and bank, to stderr.
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
+}
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  nagori compare --memory nvmm -- ./sort 1000000
+  nagori compare --methods dram,extended --plot cost.svg --share . -- sqlite3 db.sqlite '.read query.sql'
+
+The run time of the first method is 1. The program's output is that of the first; it has to be the same
+with all of them.";
+
+/// Run a program under several delay methods, and compare.
+///
+/// The same program from the same start under each method, as many at a time as this host has
+/// cores.
+#[derive(Debug, Args)]
+#[command(after_long_help = COMPARE_EXAMPLES)]
+pub struct CompareArgs {
+    /// Delay methods, the first of which is what the others are compared with.
+    #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = crate::args::method,
+          default_values_t = Method::ALL)]
+    pub methods: Vec<Method>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// How many machines run at a time [default: one for each core of the host].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// Write the comparison to FILE as JSON, or with `-` to stdout, instead of the table.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Draw the run times: a file that ends in .svg or .png.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+}
+
+/// What `run` and `compare` share.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub program: Vec<String>,
+    /// Where the program's memory is: dram, or nvmm.
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "dram",
+        help_heading = "Program"
+    )]
+    pub memory: Placement,
+    /// A directory of this host for the program: DIR[:PATH][,rw]. It is at PATH in the guest
+    /// [default: /host, then /host1, ...], and the first one is the program's working directory.
+    #[arg(long, value_name = "SHARE", help_heading = "Program")]
+    pub share: Vec<ShareArg>,
+    /// One more file of this host for the program: FILE:PATH, where PATH is absolute.
+    #[arg(long, value_name = "FILE:PATH", help_heading = "Program")]
+    pub file: Vec<FileArg>,
+    /// Read standard input from a file [default: this command's standard input].
+    ///
+    /// Input of a file is there when the program asks, so that runs are the same; what comes through a
+    /// pipe or a terminal arrives when it does. `none`: no input.
+    #[arg(long, value_name = "FILE|none", help_heading = "Program")]
+    pub stdin: Option<PathBuf>,
+    /// An environment variable of the program.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "Program")]
+    pub env: Vec<String>,
+    /// Working directory of the program in the guest [default: the first share, or /root].
+    #[arg(long, value_name = "PATH", help_heading = "Program")]
+    pub cwd: Option<String>,
+    /// Root file system: a name or file as `nagori boot --rootfs` takes it, or `none` for the smallest, with
+    /// busybox [default: `run` if the program needs libraries, an interpreter, or is of the image; else none].
+    #[arg(long, value_name = "NAME|FILE|none", help_heading = "Software")]
+    pub rootfs: Option<String>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    /// Boot anew, and do not keep the boot.
+    #[arg(long, help_heading = "Software")]
+    pub no_boot_cache: bool,
+    /// The timing model is on only between markers (see docs/markers.md); statistics are of that time.
+    #[arg(long, help_heading = "Run", conflicts_with = "functional")]
+    pub region_of_interest: bool,
+    /// Without the timing model: fast, and counts only instructions.
+    #[arg(long, help_heading = "Run")]
+    pub functional: bool,
+    /// Instructions that warm caches, TLBs and predictors before statistics start.
+    #[arg(long, value_name = "N", help_heading = "Run", value_parser = clap::value_parser!(u64).range(1..))]
+    pub warm_up: Option<u64>,
+    /// End the program after this many seconds of guest time.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Run")]
+    pub timeout: Option<f64>,
+    /// End the program after this many seconds of this host's time; then statistics differ from run to run.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Run")]
+    pub host_timeout: Option<f64>,
+    /// End the program after this many instructions of all harts together.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Run")]
+    pub max_instructions: Option<u64>,
+    /// Markers of the program do nothing.
+    #[arg(long, help_heading = "Run")]
+    pub no_markers: bool,
+    /// What runs the guest's code; results are the same [default: the translator, if the host has one].
+    #[arg(long, value_name = "ENGINE", help_heading = "Run")]
+    pub engine: Option<EngineKind>,
+}
+
+/// Where a program's memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Placement {
+    /// All of it in DRAM.
+    Dram,
+    /// All that is the program's own (code, data, heap, stack) in NVMM, as a NUMA node.
+    Nvmm,
+}
+
+/// A directory for the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareArg {
+    /// On the host.
+    pub dir: PathBuf,
+    /// In the guest.
+    pub path: Option<String>,
+    /// Whether the guest may write.
+    pub write: bool,
+}
+
+impl FromStr for ShareArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ShareArg, String> {
+        let (rest, write) = match text.strip_suffix(",rw") {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        let (dir, path) = match rest.rsplit_once(':') {
+            Some((dir, path)) if path.starts_with('/') => (dir, Some(path.to_string())),
+            Some((_, path)) => {
+                return Err(format!(
+                    "`{path}` is no absolute path: expected DIR[:/PATH][,rw]"
+                ))
+            }
+            None => (rest, None),
+        };
+        if dir.is_empty() {
+            return Err("the directory is empty: expected DIR[:/PATH][,rw]".into());
+        }
+        Ok(ShareArg {
+            dir: dir.into(),
+            path,
+            write,
+        })
+    }
+}
+
+/// A file for the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileArg {
+    /// On the host.
+    pub file: PathBuf,
+    /// In the guest.
+    pub path: String,
+}
+
+impl FromStr for FileArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FileArg, String> {
+        match text.rsplit_once(':') {
+            Some((file, path)) if !file.is_empty() && path.starts_with('/') => Ok(FileArg {
+                file: file.into(),
+                path: path.into(),
+            }),
+            _ => Err("expected FILE:/PATH".into()),
+        }
+    }
+}
+
+fn variable(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.is_empty() => Ok(text.into()),
+        _ => Err("expected NAME=VALUE".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if s > 0.0 && s <= 1e6 => Ok(s),
+        _ => Err("expected seconds, more than 0 and at most 1000000".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_files_are_read_or_refused() {
+        let share = |t: &str| t.parse::<ShareArg>();
+        let s = share("a:b/c:/data,rw").unwrap();
+        assert_eq!(
+            (s.dir, s.path.as_deref(), s.write),
+            ("a:b/c".into(), Some("/data"), true)
+        );
+        let s = share(".").unwrap();
+        assert_eq!((s.dir, s.path, s.write), (".".into(), None, false));
+        assert!(share("").is_err() && share(":/x").is_err() && share("x:y").is_err());
+        let f = "in.txt:/root/in".parse::<FileArg>().unwrap();
+        assert_eq!((f.file, f.path.as_str()), ("in.txt".into(), "/root/in"));
+        assert!("in.txt".parse::<FileArg>().is_err() && "in:x".parse::<FileArg>().is_err());
+        assert!(seconds("0").is_err() && seconds("x").is_err() && seconds("0.5").is_ok());
+        assert!(variable("=x").is_err() && variable("x=").is_ok());
+    }
+}

@@ -1,0 +1,151 @@
+//! The picture of a comparison: run times as bars, with the part that is waiting for memory.
+
+use super::compare::{normalised, Row};
+use super::report::Figures;
+use crate::plot::{self, colour, Format, FONT, INK};
+use anyhow::Context;
+use nagori_memtime::Method;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::path::Path;
+
+const SIZE: (u32, u32) = (900, 560);
+/// Edges of the room for bars: left, right, top, bottom.
+const EDGES: [i32; 4] = [90, 860, 96, 490];
+/// Width of a bar, where 1 is the distance of bars.
+const BAR: f64 = 0.6;
+/// The part of a bar's colour where the machine does not wait for memory.
+const PALE: f64 = 0.45;
+/// Most characters of the program's name.
+const TITLE: usize = 70;
+
+struct Bar {
+    method: Method,
+    time: f64,
+    /// Part of it that is waiting for memory.
+    waiting: f64,
+}
+
+/// Draws the run times, where the first is 1.
+pub fn draw(path: &Path, program: &str, rows: &[Row]) -> anyhow::Result<()> {
+    let bars: Vec<Bar> = rows
+        .iter()
+        .map(|r| Bar {
+            method: r.method,
+            time: normalised(rows, r).unwrap_or(0.0),
+            waiting: Figures::of(&r.result.report).stalled().unwrap_or(0.0),
+        })
+        .collect();
+    plot::register_fonts();
+    let failed = |e: anyhow::Error| e.context(format!("cannot draw {}", path.display()));
+    match plot::format(path)? {
+        Format::Svg => {
+            let mut text = String::new();
+            let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+            paint(&root, program, &bars).map_err(failed)?;
+            drop(root);
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        }
+        Format::Png => {
+            let root = BitMapBackend::new(path, SIZE).into_drawing_area();
+            paint(&root, program, &bars).map_err(failed)
+        }
+    }
+}
+
+/// The next round number above.
+fn top(highest: f64) -> f64 {
+    let scale = 10f64.powf(highest.max(1e-9).log10().floor());
+    let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    let wanted = highest * 1.08 / scale;
+    let step = steps.into_iter().find(|s| *s >= wanted).unwrap_or(12.0);
+    step * scale
+}
+
+fn paint<B: DrawingBackend>(
+    root: &DrawingArea<B, Shift>,
+    program: &str,
+    bars: &[Bar],
+) -> anyhow::Result<()>
+where
+    B::ErrorType: Send + Sync + 'static,
+{
+    let [left, right, ceiling, floor] = EDGES;
+    let font = |size: i32| (FONT, size).into_font().color(&INK);
+    let at = |h: HPos, v: VPos| font(16).pos(Pos::new(h, v));
+    root.fill(&WHITE)?;
+    let mut title: String = program.chars().take(TITLE).collect();
+    if title.len() < program.len() {
+        title.push_str("...");
+    }
+    let bold = (FONT, 22, FontStyle::Bold).into_font().color(&INK);
+    root.draw(&Text::new(format!("Run time of {title}"), (left, 18), bold))?;
+    let first = bars.first().map_or("", |b| b.method.name());
+    let below = format!("{first} is 1; the dark part is waiting for memory");
+    root.draw(&Text::new(below, (left, 54), font(16)))?;
+
+    let highest = top(bars.iter().map(|b| b.time).fold(0.0, f64::max));
+    let y = |v: f64| floor - (v / highest * f64::from(floor - ceiling)).round() as i32;
+    for i in 0..=4 {
+        let v = highest * f64::from(i) / 4.0;
+        let line = [(left, y(v)), (right, y(v))];
+        root.draw(&PathElement::new(line, RGBColor(221, 221, 221)))?;
+        let label = at(HPos::Right, VPos::Center);
+        root.draw(&Text::new(format!("{v:.2}"), (left - 10, y(v)), label))?;
+    }
+    let step = f64::from(right - left) / bars.len().max(1) as f64;
+    for (i, b) in bars.iter().enumerate() {
+        let middle = f64::from(left) + step * (i as f64 + 0.5);
+        let half = step * BAR / 2.0;
+        let (x0, x1) = ((middle - half) as i32, (middle + half) as i32);
+        let ink = colour(b.method);
+        let waits = y(b.time * b.waiting);
+        let pale = ink.mix(PALE).filled();
+        root.draw(&Rectangle::new([(x0, y(b.time)), (x1, waits)], pale))?;
+        root.draw(&Rectangle::new([(x0, waits), (x1, floor)], ink.filled()))?;
+        let value = at(HPos::Center, VPos::Bottom);
+        root.draw(&Text::new(
+            format!("{:.3}", b.time),
+            (middle as i32, y(b.time) - 6),
+            value,
+        ))?;
+        let name = at(HPos::Center, VPos::Top);
+        root.draw(&Text::new(
+            b.method.name(),
+            (middle as i32, floor + 12),
+            name,
+        ))?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_a_bar_for_each_method() {
+        let bar = |method, time| Bar {
+            method,
+            time,
+            waiting: 0.5,
+        };
+        let bars = [bar(Method::Dram, 1.0), bar(Method::Extended, 3.456)];
+        plot::register_fonts();
+        let mut text = String::new();
+        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        paint(&root, "./sort 10", &bars).unwrap();
+        drop(root);
+        for part in ["./sort 10", "dram", "extended", "3.456", "1.000"] {
+            assert!(text.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        assert_eq!([top(1.0), top(0.9), top(3.5)], [1.2, 1.0, 4.0]);
+        assert!(top(0.0) > 0.0);
+    }
+}

@@ -1,0 +1,235 @@
+//! What is to be run: a file of the host, or a program of the image.
+
+use super::protocol::Placed;
+use anyhow::{bail, Context};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Where programs of the host are put in the guest.
+const PLACE: &str = "/run/nagori/bin";
+/// Largest file that goes through the control port.
+const MOST: u64 = 1 << 30;
+
+/// What a file is, by its first bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A riscv64 ELF that needs nothing.
+    Static,
+    /// A riscv64 ELF with an interpreter.
+    Dynamic(String),
+    /// A script with an interpreter.
+    Script(String),
+}
+
+/// The program of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A file of the host.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// What it is.
+        kind: Kind,
+    },
+    /// A name or path in the guest.
+    Image(String),
+}
+
+impl Program {
+    /// Finds what is meant: a path with a `/` is one of the host, or, if there is no such file
+    /// and it is absolute, one of the guest; a bare name is a program of the image, looked up in
+    /// the guest's PATH.
+    pub fn find(name: &str) -> anyhow::Result<Program> {
+        let path = Path::new(name);
+        if !name.contains('/') {
+            return Ok(Program::Image(name.into()));
+        }
+        match fs::metadata(path) {
+            Ok(m) if m.is_dir() => bail!("{name} is a directory, not a program"),
+            Ok(m) if m.len() > MOST => bail!("{name} is larger than 1 GiB; put it into a --share"),
+            Ok(_) => Ok(Program::File {
+                path: path.into(),
+                kind: kind(path)?,
+            }),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && path.is_absolute() => {
+                Ok(Program::Image(name.into()))
+            }
+            Err(e) => Err(e).with_context(|| {
+                format!("cannot run {name} (a path is one of this host; a program of the image is given by its name or absolute path)")
+            }),
+        }
+    }
+
+    /// Whether it needs more than the smallest root file system.
+    pub fn needs_image(&self) -> bool {
+        match self {
+            Program::File { kind, .. } => *kind != Kind::Static,
+            Program::Image(_) => true,
+        }
+    }
+
+    /// The file to be placed, and what is executed if it is not the first argument.
+    pub fn place(&self) -> anyhow::Result<(Option<Placed>, Option<String>)> {
+        let Program::File { path, .. } = self else {
+            return Ok((None, None));
+        };
+        let name = path.file_name().context("the program has no name")?;
+        let to = format!("{PLACE}/{}", name.to_string_lossy());
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let placed = Placed {
+            path: to.clone(),
+            mode: 0o755,
+            bytes,
+        };
+        Ok((Some(placed), Some(to)))
+    }
+
+    /// Why the guest may not have been able to execute it.
+    pub fn hint(&self, errno: u32) -> Option<String> {
+        const ENOENT: u32 = 2;
+        match self {
+            Program::File { kind: Kind::Dynamic(i) | Kind::Script(i), .. } if errno == ENOENT => {
+                Some(format!("its interpreter {i} is not in the guest's root file system"))
+            }
+            Program::Image(name) if errno == ENOENT => Some(format!(
+                "there is no {name} in the guest's root file system; a file of this host is given by its path, ./{name}"
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Looks into a file of the host.
+fn kind(path: &Path) -> anyhow::Result<Kind> {
+    let shown = path.display();
+    let mut start = Vec::new();
+    let file = fs::File::open(path).with_context(|| format!("cannot read {shown}"))?;
+    file.take(1 << 20)
+        .read_to_end(&mut start)
+        .with_context(|| format!("cannot read {shown}"))?;
+    inspect(&start).with_context(|| format!("{shown} cannot be run in the guest"))
+}
+
+/// What a file is that starts so.
+fn inspect(b: &[u8]) -> anyhow::Result<Kind> {
+    const MACHINES: [(u16, &str); 6] = [
+        (3, "x86"),
+        (40, "arm"),
+        (62, "x86-64"),
+        (183, "aarch64"),
+        (21, "ppc64"),
+        (258, "loongarch"),
+    ];
+    const RISCV: u16 = 243;
+    const INTERPRETER: u32 = 3;
+    if let Some(line) = b.strip_prefix(b"#!") {
+        let line = line.split(|c| *c == b'\n').next().unwrap_or_default();
+        let line = String::from_utf8_lossy(line);
+        return match line.split_whitespace().next() {
+            Some(i) => Ok(Kind::Script(i.into())),
+            None => bail!("it is a script without an interpreter behind #!"),
+        };
+    }
+    if !b.starts_with(b"\x7fELF") {
+        bail!("it is neither a riscv64 ELF program nor a script that starts with #!");
+    }
+    let half = |at: usize| Some(u16::from_le_bytes(b.get(at..at + 2)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_le_bytes(b.get(at..at + 4)?.try_into().ok()?));
+    let long = |at: usize| Some(u64::from_le_bytes(b.get(at..at + 8)?.try_into().ok()?));
+    let machine = half(18).context("it is an ELF file that is cut off")?;
+    if b.get(4..6) != Some(&[2, 1]) || machine != RISCV {
+        let known = MACHINES.iter().find(|m| m.0 == machine);
+        let of = match known {
+            Some(m) => m.1.to_string(),
+            None if machine == RISCV => "32-bit RISC-V".into(),
+            None => format!("ELF machine {machine}"),
+        };
+        bail!("it is a program for {of}, not for riscv64; compile it with riscv64-linux-gnu-gcc, for instance");
+    }
+    match half(16) {
+        Some(2 | 3) => {}
+        _ => bail!("it is an ELF file, but not an executable"),
+    }
+    let headers = || -> Option<Option<String>> {
+        let at = long(32)? as usize;
+        let (size, count) = (half(54)? as usize, half(56)? as usize);
+        for i in 0..count {
+            let h = at.checked_add(i * size)?;
+            if word(h)? == INTERPRETER {
+                let from = long(h + 8)? as usize;
+                let text = b.get(from..from.checked_add(long(h + 32)? as usize)?)?;
+                let text = text.split(|c| *c == 0).next().unwrap_or_default();
+                return Some(Some(String::from_utf8_lossy(text).into_owned()));
+            }
+        }
+        Some(None)
+    };
+    match headers().context("its program headers are cut off")? {
+        Some(i) => Ok(Kind::Dynamic(i)),
+        None => Ok(Kind::Static),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elf(machine: u16, kind: u16, interpreter: Option<&str>) -> Vec<u8> {
+        let mut b = vec![0; 64 + 56];
+        b[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        b[16..18].copy_from_slice(&kind.to_le_bytes());
+        b[18..20].copy_from_slice(&machine.to_le_bytes());
+        b[32] = 64;
+        b[54] = 56;
+        b[56] = 1;
+        b[64] = 1;
+        if let Some(i) = interpreter {
+            b[64] = 3;
+            b[72] = 120;
+            b[96] = i.len() as u8 + 1;
+            b.extend(i.as_bytes());
+            b.push(0);
+        }
+        b
+    }
+
+    #[test]
+    fn files_are_known_by_their_first_bytes() {
+        assert_eq!(inspect(&elf(243, 2, None)).unwrap(), Kind::Static);
+        let i = "/lib/ld-linux-riscv64-lp64d.so.1";
+        assert_eq!(
+            inspect(&elf(243, 3, Some(i))).unwrap(),
+            Kind::Dynamic(i.into())
+        );
+        let script = inspect(b"#! /usr/bin/python3 -u\nprint()").unwrap();
+        assert_eq!(script, Kind::Script("/usr/bin/python3".into()));
+    }
+
+    #[test]
+    fn what_cannot_run_is_told() {
+        let text = |b: &[u8]| inspect(b).unwrap_err().to_string();
+        assert!(text(&elf(62, 2, None)).contains("x86-64, not for riscv64"));
+        assert!(text(&elf(999, 2, None)).contains("machine 999"));
+        assert!(text(&elf(243, 1, None)).contains("not an executable"));
+        assert!(text(b"hello").contains("neither"));
+        assert!(text(b"#!\n").contains("without an interpreter"));
+        assert!(text(b"\x7fELF").contains("cut off"));
+        let whole = elf(243, 3, Some("/lib/ld.so"));
+        for n in 0..whole.len() {
+            let _ = inspect(&whole[..n]);
+        }
+    }
+
+    #[test]
+    fn names_and_paths() {
+        assert_eq!(Program::find("xz").unwrap(), Program::Image("xz".into()));
+        let p = Program::find("/usr/bin/no-such-program-here").unwrap();
+        assert!(p.needs_image());
+        assert!(Program::find("./no-such-program-here").is_err());
+        assert!(Program::find("/tmp")
+            .unwrap_err()
+            .to_string()
+            .contains("directory"));
+    }
+}

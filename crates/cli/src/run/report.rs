@@ -1,0 +1,257 @@
+//! What a run has cost, for people and as JSON.
+
+use super::ports::Outcome;
+use super::protocol::LABEL_END;
+use crate::output::{Exit, SIGNAL};
+use crate::tables::{self, duration, grouped, row, table, text};
+use nagori_hart::world::Observer;
+use nagori_memtime::stats::Region;
+use nagori_platform::machine::{Machine, Report};
+use serde_json::{json, Value};
+
+/// No such program, as shells have it.
+const NOT_FOUND: u8 = 127;
+/// A program that cannot be executed.
+const NOT_EXECUTABLE: u8 = 126;
+const ENOENT: u32 = 2;
+
+/// Why a run was over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// As the agent, or a limit, has it.
+    Outcome(Outcome),
+    /// The program ended the machine, by a marker or the power switch.
+    Off(u32),
+    /// The limit on instructions.
+    Instructions,
+    /// Nothing could happen any more.
+    Stuck,
+    /// A signal to this program.
+    Signal(u8),
+}
+
+impl Why {
+    /// For machines.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Why::Outcome(Outcome::Ended(e)) if e.by_signal => "signal",
+            Why::Outcome(Outcome::Ended(_)) => "exit",
+            Why::Outcome(Outcome::Failed { .. }) => "failed",
+            Why::Outcome(Outcome::Timeout) => "timeout",
+            Why::Outcome(Outcome::HostTimeout) => "host-timeout",
+            Why::Off(_) => "off",
+            Why::Instructions => "instruction-limit",
+            Why::Stuck => "stuck",
+            Why::Signal(_) => "interrupted",
+        }
+    }
+
+    /// This command's exit code.
+    pub fn exit(&self) -> Exit {
+        let low = |n: u32| n.min(255) as u8;
+        match self {
+            Why::Outcome(Outcome::Ended(e)) if e.by_signal => {
+                Exit(SIGNAL.saturating_add(low(e.status)))
+            }
+            Why::Outcome(Outcome::Ended(e)) => Exit(low(e.status)),
+            Why::Outcome(Outcome::Failed { errno, .. }) if *errno == ENOENT => Exit(NOT_FOUND),
+            Why::Outcome(Outcome::Failed { .. }) => Exit(NOT_EXECUTABLE),
+            Why::Outcome(Outcome::Timeout | Outcome::HostTimeout) | Why::Instructions => {
+                crate::output::LIMIT
+            }
+            Why::Off(code) => Exit(low(*code)),
+            Why::Stuck => crate::output::STUCK,
+            Why::Signal(n) => Exit(SIGNAL.saturating_add(*n)),
+        }
+    }
+
+    /// What the user should know, if the exit code does not say it.
+    pub fn message(&self) -> Option<String> {
+        Some(match self {
+            Why::Outcome(Outcome::Ended(e)) if e.by_signal => {
+                format!("the program was ended by signal {}", e.status)
+            }
+            Why::Outcome(Outcome::Ended(_)) => return None,
+            Why::Outcome(Outcome::Failed { errno, text }) => {
+                format!(
+                    "{text}: {}",
+                    std::io::Error::from_raw_os_error(*errno as i32)
+                )
+            }
+            Why::Outcome(Outcome::Timeout) => "the program's guest time is over (--timeout)".into(),
+            Why::Outcome(Outcome::HostTimeout) => {
+                "the program's time on this host is over (--host-timeout)".into()
+            }
+            Why::Off(code) => format!("the program ended the machine with code {code}"),
+            Why::Instructions => "the instruction limit was reached (--max-instructions)".into(),
+            Why::Stuck => "the machine is stuck: every hart waits, and nothing can wake one".into(),
+            Why::Signal(n) => format!("ended by signal {n}; the statistics are those so far"),
+        })
+    }
+}
+
+/// A run that is over.
+pub struct Result {
+    /// Why.
+    pub why: Why,
+    /// What was counted from the program's start to its end, or between markers.
+    pub report: Report,
+    /// Regions of interest that ended, where only they count.
+    pub regions: Option<u64>,
+    /// Whether the timing model was on.
+    pub timed: bool,
+    /// Everything that was counted, for people and as JSON.
+    pub full: (String, Value),
+    /// Sums of the outputs.
+    pub sums: [u64; 2],
+    /// Processor time of the host from the command to the program's start, in seconds.
+    pub start_cpu: Option<f64>,
+}
+
+/// The statistics of the program: recorded by the agent, or so far.
+pub fn of_program<O: Observer>(m: &Machine<O>, regions: bool) -> (Report, Option<u64>) {
+    if regions {
+        if let Some(r) = m.regions() {
+            return (r.report, Some(r.count));
+        }
+    }
+    let last = m.marks().iter().rev().find(|(l, _)| *l == LABEL_END);
+    let report = last.map_or_else(|| m.report(), |(_, r)| r.clone());
+    (report, regions.then_some(0))
+}
+
+/// The figures that tell most, of all harts together.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    /// Guest time in picoseconds.
+    pub time_ps: u64,
+    /// Cycles in which harts were not idle.
+    pub busy: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Cycles of waiting for memory.
+    pub stall: u64,
+    /// Misses in L1D, L1I, of the TLBs.
+    pub misses: [u64; 4],
+}
+
+impl Figures {
+    /// Of a report.
+    pub fn of(r: &Report) -> Figures {
+        let sum = |f: fn(&nagori_platform::machine::HartReport) -> u64| r.harts.iter().map(f).sum();
+        Figures {
+            time_ps: r.elapsed_ps,
+            busy: sum(|h| h.cycles.saturating_sub(h.events.idle_cycles)),
+            instructions: r.instructions,
+            stall: sum(|h| h.events.memory_stall_cycles),
+            misses: [
+                sum(|h| {
+                    let e = &h.events;
+                    e.l1d_load_misses + e.l1d_store_misses + e.l1d_walk_misses
+                }),
+                sum(|h| h.events.l1i_misses),
+                sum(|h| h.events.dtlb_misses),
+                sum(|h| h.events.itlb_misses),
+            ],
+        }
+    }
+
+    /// Part of the busy time that is waiting for memory.
+    pub fn stalled(&self) -> Option<f64> {
+        (self.busy > 0).then(|| self.stall as f64 / self.busy as f64)
+    }
+
+    /// Busy cycles for each instruction.
+    pub fn cpi(&self) -> Option<f64> {
+        (self.instructions > 0).then(|| self.busy as f64 / self.instructions as f64)
+    }
+}
+
+/// A figure that may not exist.
+pub fn real(v: Option<f64>, digits: usize) -> String {
+    v.map_or("-".into(), |v| format!("{v:.digits$}"))
+}
+
+impl Result {
+    /// The table for people.
+    pub fn table(&self) -> String {
+        let f = Figures::of(&self.report);
+        let r = &self.report;
+        let mut t = table([
+            format!("machine {}, method {}", r.machine, r.memory.method),
+            String::new(),
+        ]);
+        let mut add = |name: &str, value: String| row(&mut t, [name.to_string(), value]);
+        if let Some(n) = self.regions {
+            add("regions of interest", grouped(n));
+        }
+        if self.timed {
+            add("guest time", duration(f.time_ps));
+        }
+        add("instructions", grouped(f.instructions));
+        if self.timed {
+            add("cycles of harts that were not idle", grouped(f.busy));
+            add("CPI", real(f.cpi(), 3));
+            add(
+                "waiting for memory",
+                f.stalled()
+                    .map_or("-".into(), |s| format!("{:.1} %", 100.0 * s)),
+            );
+            for (name, n) in ["L1D misses", "L1I misses", "DTLB misses", "ITLB misses"]
+                .iter()
+                .zip(f.misses)
+            {
+                add(name, grouped(n));
+            }
+        }
+        let mut out = text(&t);
+        out.push('\n');
+        out.push_str(&tables::memory(r));
+        out
+    }
+
+    /// Everything as JSON.
+    pub fn json(&self) -> Value {
+        let f = Figures::of(&self.report);
+        let process = match &self.why {
+            Why::Outcome(Outcome::Ended(e)) => json!(e),
+            _ => Value::Null,
+        };
+        let memory = &self.report.memory;
+        let region = |r: Region| {
+            let c = memory.region(r).counters;
+            json!({
+                "reads": c.reads,
+                "writes": c.writes,
+                "read_bytes": c.read_bytes,
+                "write_bytes": c.write_bytes,
+                "act_per_req": c.act_per_req(),
+                "bank_para": c.bank_para(),
+                "reads_per_write": c.reads_per_write(),
+            })
+        };
+        json!({
+            "end": {"why": self.why.name(), "exit_code": self.why.exit().0, "message": self.why.message()},
+            "machine": self.report.machine,
+            "method": memory.method,
+            "timed": self.timed,
+            "regions_of_interest": self.regions,
+            "summary": {
+                "guest_time_ps": f.time_ps,
+                "instructions": f.instructions,
+                "busy_cycles": f.busy,
+                "cpi": f.cpi(),
+                "memory_stall_cycles": f.stall,
+                "l1d_misses": f.misses[0],
+                "l1i_misses": f.misses[1],
+                "dtlb_misses": f.misses[2],
+                "itlb_misses": f.misses[3],
+                "dram": region(Region::Dram),
+                "nvmm": region(Region::Nvmm),
+            },
+            "process": process,
+            "statistics": tables::to_json(&self.report),
+            "machine_statistics": self.full.1,
+        })
+    }
+}
