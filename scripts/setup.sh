@@ -23,6 +23,7 @@ xz xz-utils
 mke2fs e2fsprogs
 debugfs e2fsprogs
 python3 python3
+gdb-multiarch gdb-multiarch
 apt-get apt
 dpkg-deb dpkg
 '

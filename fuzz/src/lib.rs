@@ -11,6 +11,7 @@ mod guest;
 mod memory;
 mod ninep;
 mod net;
+mod remote;
 mod seeds;
 mod snapshot;
 mod trace;
@@ -22,6 +23,7 @@ pub use guest::{device_access, guest_words};
 pub use memory::{mapping, memory_set, memory_toml};
 pub use ninep::ninep;
 pub use net::nat_frames;
+pub use remote::{control_message, symbol_file};
 pub use seeds::seeds;
 pub use snapshot::{snapshot_file, snapshot_state};
 pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
@@ -66,6 +68,8 @@ pub const TARGETS: &[Target] = &[
     ("snapshot_file", snapshot_file),
     ("snapshot_state", snapshot_state),
     ("nat_frames", nat_frames),
+    ("control_message", control_message),
+    ("symbol_file", symbol_file),
 ];
 
 const RAM: RamRange = RamRange {

@@ -110,6 +110,16 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         }
         "virtqueue" => crate::virtio::virtqueue_seeds(),
         "disk_overlay" => vec![vec![], crate::virtio::overlay_seed()],
+        "control_message" => vec![
+            text(r#"{"jsonrpc":"2.0","id":1,"method":"set","params":{"values":{"method":"fine","coarse_read":300,"timed":true}}}"#),
+            text(r#"[{"jsonrpc":"2.0","id":"a","method":"status"},{"jsonrpc":"2.0","method":"pause","params":{}},{"jsonrpc":"2.0","id":null,"method":"schema","params":[]}]"#),
+            text(r#"{"jsonrpc":"2.0","id":3,"method":"snapshot","params":{"path":"/x"}}"#),
+            text(r#"{"jsonrpc":"2.0","id":3,"method":"dump_statistics","params":{"label":18446744073709551615}}"#),
+        ],
+        "symbol_file" => vec![
+            program(),
+            text("ffffffff80000000 T _start\nffffffff80000010 t inner\t[mod]\n0000000000001000 W end\n"),
+        ],
         "device_access" => vec![
             b"\x80\x03\0\0\x03\x03\x00\x01\x03\0\0\0\x03\x03\x08\x02\x02\0\0\0\x0a\x03\x20\x01\0\0\0\0".to_vec(),
             b"\0\0\0\0\x02\x06\x70\x00\x0f\0\0\0\x02\x06\x38\x00\x08\0\0\0\x42\x06\x80\x00\0\x10\x20\0".to_vec(),

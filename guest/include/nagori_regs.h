@@ -48,6 +48,7 @@
 #define NAGORI_CTL_REFRESH_TICKS_LOST     0x230        /* read-only: Refresh ticks that found another one pending */
 #define NAGORI_CTL_WARM_UP                0x238        /* Instructions of all harts that run behind a switch to timed mode before the statistics start anew, to warm caches; 0: the statistics go on. For the next switch [instructions] */
 #define NAGORI_CTL_HOST_REQUEST           0x240        /* Writing 1 lets the host take a snapshot of the whole machine, with LABEL, if it wants to; the guest goes on behind the write. Reads as 0 */
+#define NAGORI_CTL_SPACE_NAME             0x248        /* Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0 */
 
 /* Values */
 #define NAGORI_METHOD_DRAM                0            /* METHOD: dram */

@@ -18,6 +18,8 @@ mod output;
 mod perfmap;
 mod plot;
 mod run;
+mod profiling;
+mod remote;
 mod signals;
 mod snapshot;
 mod tables;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::Bench(a) => bench::command(a, &out),
         Command::Resume(a) => snapshot::resume(a, &out),
         Command::Snapshot(a) => snapshot::command(a, &out),
+        Command::Ctl(a) => remote::ctl::command(a),
         Command::Mem(a) => mem::command(a, &out),
     };
     match result {

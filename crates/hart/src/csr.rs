@@ -175,7 +175,7 @@ impl Hart {
         }
     }
 
-    fn csr_exists(&self, number: u16) -> bool {
+    pub(crate) fn csr_exists(&self, number: u16) -> bool {
         let Some(_) = table::lookup(number) else {
             return false;
         };

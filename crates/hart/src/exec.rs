@@ -247,6 +247,9 @@ impl Hart {
                     set!(old);
                 }};
             }
+            if W::STOPS && w.stops(self.id, pc!()) {
+                return End::Stopped(i);
+            }
             if TIMED && p.flags & NEW_LINE != 0 {
                 let last = pc!().wrapping_add(p.len.max(2) as u64 - 1);
                 check!(self.fetch_line(w, last, at!()));

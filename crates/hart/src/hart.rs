@@ -7,6 +7,7 @@ use crate::filter::{Filter, Pages};
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
+use crate::run::Stopped;
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status};
 use serde::{Deserialize, Serialize};
@@ -134,6 +135,8 @@ pub enum Exit {
     Device,
     /// The hart waits for an interrupt.
     Wfi,
+    /// An observer has the hart stand in front of an instruction.
+    Stopped,
 }
 
 /// Architectural and timing state of a hart.
@@ -199,6 +202,8 @@ pub struct Hart {
     /// How often protection was written.
     pub(crate) pmp_writes: u64,
     pub(crate) area: Area,
+    /// Where an observer has stopped the hart within a block.
+    pub(crate) stopped: Option<Stopped>,
 }
 
 impl Hart {
@@ -241,6 +246,7 @@ impl Hart {
             recheck: true,
             pmp_writes: 0,
             area: Area::default(),
+            stopped: None,
             config,
         };
         h.context_changed();
@@ -261,6 +267,7 @@ impl Hart {
         self.timer_cycle = u64::MAX;
         self.pending = 0;
         self.give_up();
+        self.stopped = None;
         self.flush_translations();
         self.context_changed();
     }

@@ -11,6 +11,7 @@ pub mod cache;
 mod check;
 pub mod config;
 mod csr;
+pub mod debug;
 pub mod engine;
 mod exec;
 pub mod filter;

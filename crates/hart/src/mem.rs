@@ -226,6 +226,7 @@ impl Hart {
             hart: self.id,
             cycle: self.cycle + at.offset,
             instret: self.instret,
+            satp: self.csr.satp,
             stats: &self.stats,
         }
     }

@@ -9,7 +9,7 @@ use crate::hart::{Hart, Privilege};
 use crate::pmp::Access;
 use crate::tlb::{TlbHit, NO_WAY};
 use crate::trap::{cause, status, Trap, RETRY};
-use crate::world::{LineKind, LineRequest, World};
+use crate::world::{LineKind, LineRequest, Stall, World};
 
 const V: u64 = 1;
 const R: u64 = 1 << 1;
@@ -287,6 +287,27 @@ impl Hart {
             .saturating_sub(at.offset)
             .max(start);
         self.stats.memory_stall_cycles += self.cycle - start;
+        if w.attributes() {
+            self.attribute(w, &req, start, false);
+        }
+    }
+
+    /// Tells who has waited since `start`.
+    #[cold]
+    #[inline(never)]
+    fn attribute<Wd: World>(&self, w: &mut Wd, req: &LineRequest, start: u64, write: bool) {
+        w.stalled(&Stall {
+            cycles: self.cycle - start,
+            write,
+            line: req.line,
+            kind: req.kind,
+            hart: req.hart,
+            pc: req.pc,
+            privilege: req.privilege,
+            satp: self.csr.satp,
+            ra: self.x[1],
+            fp: self.x[8],
+        });
     }
 
     /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement.
@@ -303,6 +324,9 @@ impl Hart {
         let ack = w.write_line(&req);
         self.cycle = ack.saturating_sub(at.offset).max(start);
         self.stats.memory_stall_cycles += self.cycle - start;
+        if w.attributes() {
+            self.attribute(w, &req, start, true);
+        }
     }
 
     /// Brings a line into L1D (if it is not there with the needed right); the

@@ -19,11 +19,13 @@ pub enum End {
     Trap(usize, Trap),
     /// Left after the instruction at this index.
     Left(usize),
+    /// An observer has the hart stand in front of the instruction at this index.
+    Stopped(usize),
 }
 
 /// Until when a hart may run.
-#[derive(Clone, Copy)]
-struct Limits {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
     privilege: Privilege,
     /// With that privilege, and with others.
     here: u64,
@@ -41,7 +43,38 @@ impl Limits {
     }
 }
 
+/// Where a hart stands that an observer has stopped. Its `pc` is that of the next instruction;
+/// cycle and counters are those of the block's start, as they are while a block runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopped {
+    block: u32,
+    /// Address of the block.
+    pc: u64,
+    /// The next instruction in it.
+    next: usize,
+    /// Of the run that was interrupted.
+    limits: Option<Limits>,
+}
+
 impl Hart {
+    /// Whether an observer has stopped the hart within a block; it has to run again with the same limits.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Gives up the place within a block where an observer has stopped the hart, since its state is
+    /// going to be changed from outside. What has been executed stays so; time may differ from now on
+    /// from that of a run without the stop.
+    pub fn leave_stop(&mut self, code: &CodeCache) {
+        let Some(s) = self.stopped.take() else {
+            return;
+        };
+        let p = &code.ops(code.block(s.block))[s.next];
+        self.cycle += p.cost as u64;
+        self.instret += s.next as u64;
+        self.pending = self.still_pending(0);
+    }
+
     /// Runs until the local time reaches `limit` or something else must happen first.
     ///
     /// Time is looked at between blocks only, so the hart may pass the limit by a block.
@@ -71,18 +104,25 @@ impl Hart {
         engine: &mut E,
     ) -> Exit {
         self.yield_at = bus_limit;
-        let limits = Limits {
+        let stopped = self.stopped.take();
+        let limits = stopped.and_then(|s| s.limits).unwrap_or(Limits {
             privilege: self.privilege,
             here: limit,
             elsewhere: limit.min(bus_limit),
-        };
-        self.resume_reservation(w);
+        });
+        if stopped.is_none() {
+            self.resume_reservation(w);
+        }
         let exit = if self.timed {
-            self.run_mode::<W, E, true>(code, w, limits, engine)
+            self.run_mode::<W, E, true>(code, w, limits, engine, stopped)
         } else {
-            self.run_mode::<W, E, false>(code, w, limits, engine)
+            self.run_mode::<W, E, false>(code, w, limits, engine, stopped)
         };
-        self.suspend_reservation(w);
+        match &mut self.stopped {
+            // The run is not over: nothing that others can see has happened to it.
+            Some(s) => s.limits = Some(limits),
+            None => self.suspend_reservation(w),
+        }
         exit
     }
 
@@ -108,7 +148,18 @@ impl Hart {
         w: &mut W,
         limits: Limits,
         engine: &mut E,
+        stopped: Option<Stopped>,
     ) -> Exit {
+        if let Some(s) = stopped {
+            self.pc = s.pc;
+            let b = code.block(s.block);
+            let behind = s.pc.wrapping_add(b.bytes as u64);
+            let ops = &code.ops(b)[s.next..];
+            let end = self.ops::<W, TIMED>(w, ops, s.next, s.pc, behind);
+            if let Some(exit) = self.end_block::<W, TIMED>(code, w, s.block, s.pc, end) {
+                return exit;
+            }
+        }
         loop {
             let mut limit = limits.of(self.privilege);
             let mut stop = limit;
@@ -203,6 +254,16 @@ impl Hart {
                 }
                 None
             }
+            End::Stopped(next) => {
+                self.stopped = Some(Stopped {
+                    block: id,
+                    pc,
+                    next,
+                    limits: None,
+                });
+                self.pc = pc.wrapping_add(code.ops(b)[next].off as u64);
+                Some(Exit::Stopped)
+            }
             End::Left(i) => {
                 let next = i + 1;
                 let rest = code.ops(b).get(next);
@@ -220,6 +281,9 @@ impl Hart {
                 self.instret += i as u64;
                 self.pc = pc.wrapping_add(p.off as u64);
                 if t == RETRY {
+                    if W::STOPS {
+                        w.tried_again(self.id, self.pc);
+                    }
                     self.pending = self.still_pending(0);
                     return Some(Exit::Limit);
                 }

@@ -18,6 +18,8 @@ pub struct Requester<'a> {
     pub cycle: u64,
     /// Instructions retired when the current block began.
     pub instret: u64,
+    /// Register satp.
+    pub satp: u64,
     /// Event counters of the hart.
     pub stats: &'a HartStats,
 }
@@ -82,8 +84,40 @@ pub struct LineRequest {
     pub asid: u16,
 }
 
+/// What a hart waited for a line, for whoever wants to know which code waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Stall {
+    /// Core cycles by which the hart's time moved on, the core's own part of a miss included.
+    pub cycles: u64,
+    /// Written, not read.
+    pub write: bool,
+    /// Physical address of the line.
+    pub line: u64,
+    /// Reason.
+    pub kind: LineKind,
+    /// Hart that waited.
+    pub hart: usize,
+    /// Program counter of the instruction.
+    pub pc: u64,
+    /// Privilege of the instruction (0 U, 1 S, 3 M).
+    pub privilege: u8,
+    /// Register satp: the address space, whatever the privilege.
+    pub satp: u64,
+    /// Register ra.
+    pub ra: u64,
+    /// Register s0, the frame pointer by convention.
+    pub fp: u64,
+}
+
 /// Timing side: what a line transfer costs.
 pub trait MemPort {
+    /// Whether `stalled` is to be called.
+    #[inline(always)]
+    fn attributes(&self) -> bool {
+        false
+    }
+    /// A transfer is done, and has moved a hart's time on.
+    fn stalled(&mut self, _stall: &Stall) {}
     /// Core cycle at which the first beat of a line arrives.
     fn read_line(&mut self, req: &LineRequest) -> u64;
     /// Core cycle at which a write-back is acknowledged.
@@ -121,6 +155,8 @@ pub trait Observer {
     const ACCESS: bool = false;
     /// Whether `trap` is called.
     const TRAP: bool = false;
+    /// Whether `stops` and `tried_again` are called.
+    const STOPS: bool = false;
     /// An instruction is about to execute.
     fn retired(&mut self, _hart: usize, _cycle: u64, _pc: u64, _raw: u32, _privilege: u8) {}
     /// A load or store of a virtual address.
@@ -136,6 +172,13 @@ pub trait Observer {
     }
     /// A trap or interrupt was taken.
     fn trap(&mut self, _event: &TrapEvent) {}
+    /// Whether a hart is to stand still in front of the instruction at `pc`. It costs nothing:
+    /// when the hart runs again, it goes on within the block, and is asked again.
+    fn stops(&mut self, _hart: usize, _pc: u64) -> bool {
+        false
+    }
+    /// The instruction that `stops` let pass was given up; it will be tried again.
+    fn tried_again(&mut self, _hart: usize, _pc: u64) {}
 }
 
 /// What a program can tell the machine by a hint, without any privilege.

@@ -220,6 +220,7 @@ fn run_some(rng: &mut Rng, timed: bool, harts: usize) -> (u64, usize) {
                 h.waiting = rng.one_in(2);
             }
             Exit::Device => {}
+            Exit::Stopped => unreachable!("nobody watches"),
         }
         assert!(
             h.cycle < end + 100_000_000,

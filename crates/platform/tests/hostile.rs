@@ -41,7 +41,7 @@ fn live(m: &mut Machine, rng: &mut Rng, instructions: u64) {
                 m.start_at(CODE, 1, 2);
             }
             Stop::Idle(t) if t.0 > before.0 .0.saturating_add(1 << 40) => return,
-            Stop::Idle(_) | Stop::Slice | Stop::Instructions | Stop::Snapshot(_) => {}
+            Stop::Idle(_) | Stop::Slice | Stop::Instructions | Stop::Snapshot(_) | Stop::Debug => {}
         }
         assert!(m.now() >= before.0, "time ran backwards");
         // Blocks of instructions are finished.

@@ -178,7 +178,8 @@ unsafe extern "sysv64" fn miss<W: World, const TIMED: bool>(
 fn finish(h: &mut Hart, end: End, info: u64) -> u64 {
     after(h);
     match end {
-        End::Done => 0,
+        // Whoever stops harts gets the interpreter.
+        End::Done | End::Stopped(_) => 0,
         End::Left(_) => {
             let a = h.area_mut();
             (a.exit, a.info) = (exit::LEFT, info);

@@ -433,7 +433,7 @@ impl<W: World> Engine<W> for Translator<W> {
         stop: u64,
     ) -> Ran {
         // Who watches instructions or accesses gets the interpreter.
-        if W::RETIRE || W::ACCESS {
+        if W::RETIRE || W::ACCESS || W::STOPS {
             return Ran::Cold;
         }
         self.follow(hart, code);

@@ -22,11 +22,20 @@ const SLICE: u64 = 1_000_000;
 /// What a slice may take on the host while somebody waits.
 const PATIENCE: Duration = Duration::from_millis(8);
 
+/// How a machine starts anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// Harts and devices are reset and the software is loaded again; memory is kept.
+    Reset,
+}
+
 /// What services want of the run; they add to one another's wishes.
 #[derive(Debug, Default)]
 pub struct Wishes {
     /// The run is over.
     pub end: Option<End>,
+    /// The machine starts anew before it runs on.
+    pub restart: Option<Restart>,
     /// The machine stays as it is for now: no slice is run.
     pub hold: bool,
     /// Somebody waits for answers: slices are kept short on the host.
@@ -116,6 +125,9 @@ pub fn drive<O: Watch>(
         if let Some(end) = wishes.end {
             return Ok(end);
         }
+        if let Some(Restart::Reset) = wishes.restart {
+            restart(machine, job)?;
+        }
         if wishes.hold {
             wait = wishes.within;
             continue;
@@ -136,14 +148,11 @@ pub fn drive<O: Watch>(
         }
         wait = Some(Duration::ZERO);
         match stop {
-            // Who makes snapshots has seen it.
-            Stop::Slice | Stop::Snapshot(_) => {}
+            // Who makes snapshots has seen it; so has a debugger.
+            Stop::Slice | Stop::Snapshot(_) | Stop::Debug => {}
             Stop::PowerOff(code) => return Ok(End::Off(code)),
             Stop::Instructions => return Ok(End::Limit),
-            Stop::Reset => {
-                machine.reset();
-                guest::load(machine, &job.plan, true)?;
-            }
+            Stop::Reset => restart(machine, job)?,
             Stop::Idle(at) => {
                 let hopeless = || !services.iter().any(|s| s.may_wake(machine));
                 if at == Ps::NEVER && hopeless() {
@@ -162,6 +171,11 @@ pub fn drive<O: Watch>(
             }
         }
     }
+}
+
+fn restart<O: Watch>(machine: &mut Machine<O>, job: &Job) -> anyhow::Result<()> {
+    machine.reset();
+    guest::load(machine, &job.plan, true)
 }
 
 /// Waits until a source is ready, a signal comes or a time (`None`: any time) has passed.

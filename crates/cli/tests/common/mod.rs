@@ -26,6 +26,21 @@ pub fn nagori() -> Command {
     c
 }
 
+/// Whether a host tool is there; without it a test is skipped with a message, unless
+/// NAGORI_REQUIRE_TOOLS makes that a failure.
+pub fn tool(name: &str) -> bool {
+    let run = std::process::Command::new(name).arg("--version").output();
+    let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
+    assert!(
+        run.is_ok() || !required,
+        "{name} is not installed, and NAGORI_REQUIRE_TOOLS=1"
+    );
+    if run.is_err() {
+        eprintln!("skipped: {name} is not installed (NAGORI_REQUIRE_TOOLS=1 makes this a failure)");
+    }
+    run.is_ok()
+}
+
 /// Compares with a file in tests/golden; NAGORI_BLESS=1 rewrites it.
 pub fn golden(name: &str, actual: &str) {
     let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -223,6 +238,36 @@ pub fn echo() -> Program {
 
 pub fn endless() -> Program {
     Program::new().op(Op::Jal, 0, 0, 0, 0)
+}
+
+/// A program with frame pointers and debugging information, for a number of harts.
+pub fn debuggee(files: &Files, harts: u32) -> PathBuf {
+    let path = files.path("debuggee.elf");
+    let status = std::process::Command::new("riscv64-linux-gnu-gcc")
+        .args([
+            "-O1",
+            "-g",
+            "-nostdlib",
+            "-static",
+            "-ffreestanding",
+            "-fno-pic",
+        ])
+        .args(["-mcmodel=medany", "-march=rv64gc", "-mabi=lp64d"])
+        .args(["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"])
+        .args([
+            "-Wl,-Ttext=0x80000000,--build-id=none,--no-relax,--no-warn-rwx-segments,-N",
+            "-o",
+        ])
+        .arg(&path)
+        .arg(format!("-DEXPECTED={harts}"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/guests/debuggee.c"
+        ))
+        .status()
+        .expect("the compiler runs");
+    assert!(status.success());
+    path
 }
 
 /// Files for a test.

@@ -75,6 +75,7 @@ pub enum Fixed {
     RefreshTicksLost,
     WarmUp,
     HostRequest,
+    SpaceName,
 }
 
 /// A register that exists once.
@@ -174,6 +175,7 @@ pub const FIXED: &[FixedRow] = &[
     ro(Fixed::RefreshTicksLost, 0x230, "REFRESH_TICKS_LOST", "", "Refresh ticks that found another one pending"),
     rw(Fixed::WarmUp, 0x238, "WARM_UP", "instructions", "Instructions of all harts that run behind a switch to timed mode before the statistics start anew, to warm caches; 0: the statistics go on. For the next switch"),
     rw(Fixed::HostRequest, 0x240, "HOST_REQUEST", "", "Writing 1 lets the host take a snapshot of the whole machine, with LABEL, if it wants to; the guest goes on behind the write. Reads as 0"),
+    rw(Fixed::SpaceName, 0x248, "SPACE_NAME", "", "Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0"),
 ];
 
 /// Statistics of a memory region or bank.

@@ -32,6 +32,11 @@ impl Symbols {
         self.table.iter().find(|s| s.2 == name).map(|s| s.0)
     }
 
+    /// All: address, size (0 if it is not known), name.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, &str)> {
+        self.table.iter().map(|(a, n, s)| (*a, *n, s.as_str()))
+    }
+
     /// Number of symbols.
     pub fn len(&self) -> usize {
         self.table.len()

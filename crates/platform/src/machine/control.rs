@@ -1,11 +1,13 @@
 //! The control block's registers, answered by the machine.
 
 use super::world::{Action, HartView, Surroundings};
+use super::Machine;
 use crate::control::{
     method_from_number, method_number, ControlAccess, ControlBlock, ControlError, ControlPort,
     Fixed, HartStat, MemStat, Reg, StatsAction,
 };
-use nagori_hart::world::{Marker, Requester};
+use nagori_hart::world::{Marker, Observer, Requester};
+use nagori_hart::HartStats;
 use nagori_memtime::stats::{Counters, Histogram};
 use nagori_memtime::{BoardParams, Clocks, Ps, Stats};
 
@@ -71,6 +73,35 @@ impl<O> Surroundings<O> {
 
     pub(super) fn control_write(&mut self, by: &Requester<'_>, access: ControlAccess, value: u64) {
         self.with_control(by, |block, port| block.write(access, value, port));
+    }
+}
+
+/// Nobody's hart number: the host's accesses.
+const HOST: usize = usize::MAX;
+
+impl<O: Observer> Machine<O> {
+    fn as_guest<R>(&mut self, f: impl FnOnce(&mut dyn ControlPort) -> R) -> R {
+        let stats = HartStats::default();
+        let by = Requester {
+            hart: HOST,
+            cycle: self.harts.iter().map(|h| h.cycle).max().unwrap_or(0),
+            instret: 0,
+            satp: 0,
+            stats: &stats,
+        };
+        let r = self.world.with_control(&by, |_, port| f(port));
+        self.apply_actions();
+        r
+    }
+
+    /// Value of a register of the control block, as a guest reads it now.
+    pub fn parameter(&mut self, reg: Fixed) -> u64 {
+        self.as_guest(|port| port.get(Reg::Fixed(reg)))
+    }
+
+    /// Sets a register of the control block as a guest does, from now on.
+    pub fn set_parameter(&mut self, reg: Fixed, value: u64) -> Result<(), ControlError> {
+        self.as_guest(|port| port.set(Reg::Fixed(reg), value))
     }
 }
 
@@ -213,7 +244,8 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 Fixed::RefreshTicksLost => self.memory().refresh_ticks_lost,
                 Fixed::WarmUp => self.world.control.warm_up,
                 // Kept by the block itself.
-                Fixed::Magic
+                Fixed::SpaceName
+                | Fixed::Magic
                 | Fixed::Version
                 | Fixed::Error
                 | Fixed::ErrorOffset
@@ -276,6 +308,18 @@ impl<O> ControlPort for Port<'_, '_, O> {
             }
             Fixed::WarmUp => {
                 self.world.control.warm_up = value;
+                Ok(())
+            }
+            Fixed::SpaceName => {
+                let bytes = value.to_le_bytes();
+                let name: String = bytes.iter().map(|&b| char::from(b)).collect();
+                let name = name.trim_end_matches('\0');
+                if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
+                    return Err(ControlError::Value);
+                }
+                if let Some(p) = &mut self.world.profile {
+                    p.name_space(self.by.satp, name);
+                }
                 Ok(())
             }
             Fixed::NvmmBoundary => {

@@ -165,7 +165,7 @@ impl<O: Observer> Machine<O> {
     }
 
     /// Keeps the statistics so far under a label.
-    pub(super) fn mark(&mut self, label: u64) {
+    pub fn mark(&mut self, label: u64) {
         if self.marks.len() < KEPT {
             let r = self.report();
             self.marks.push((label, r));

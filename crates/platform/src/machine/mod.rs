@@ -5,6 +5,7 @@
 //! others, so that the order of events depends on nothing but the machine.
 
 mod control;
+mod debug;
 mod engine;
 mod marker;
 mod parts;
@@ -13,6 +14,7 @@ mod saved;
 mod stats;
 mod world;
 
+pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::Engine;
 pub use marker::{Label, Regions};
 pub use nagori_translator::{
@@ -37,6 +39,7 @@ use nagori_memtime::Controller;
 use nagori_ram::{GuestRam, RamError};
 use nagori_translator::Translator;
 use std::sync::Arc;
+pub use world::Attribution;
 use world::{Action, HartView, Surroundings};
 
 /// A machine that cannot be built or changed as asked.
@@ -91,6 +94,8 @@ pub enum Stop {
     Slice,
     /// A marker asks for a snapshot here, with a value of the program's; call again to go on.
     Snapshot(u64),
+    /// A debugger's wish is met: see [`Machine::debug_stop`].
+    Debug,
     /// Every hart waits; the next event is at this time ([`Ps::NEVER`]: only
     /// input from outside can go on).
     Idle(Ps),
@@ -118,6 +123,17 @@ enum Turn {
     Event { cycle: u64, asleep: bool },
 }
 
+/// A hart's turn: how far it may run.
+#[derive(Clone, Copy)]
+struct HartTurn {
+    hart: usize,
+    /// Its cycle at the start.
+    from: u64,
+    limit: u64,
+    /// From which on it does not use the memory bus.
+    bus_limit: u64,
+}
+
 /// Longest run of one hart before the scheduler looks again, in cycles. A grid
 /// in guest time, so that it does not depend on how often the host looks.
 const GRID: u64 = 1 << 20;
@@ -136,6 +152,10 @@ pub struct Machine<O: Observer = Quiet> {
     /// Instructions of all harts at which caches count as warm.
     warm_at: Option<u64>,
     markers: marker::Markers,
+    /// Places where a debugger wants to stop.
+    debug: Option<Box<debug::Debug>>,
+    /// The turn that a debugger's stop has interrupted.
+    held: Option<HartTurn>,
 }
 
 impl<O: Observer> Machine<O> {
@@ -172,6 +192,7 @@ impl<O: Observer> Machine<O> {
             actions: Vec::new(),
             behind: m.track_persistence.then(Default::default),
             control: control::ControlState::default(),
+            profile: None,
         };
         let started = stats::Baseline::new(n);
         Ok(Self {
@@ -185,6 +206,8 @@ impl<O: Observer> Machine<O> {
             marks: Vec::new(),
             warm_at: None,
             markers: marker::Markers::default(),
+            debug: None,
+            held: None,
         })
     }
 
@@ -220,6 +243,7 @@ impl<O: Observer> Machine<O> {
 
     /// All harts at reset at `pc`, with their index in a0 and the given a1 and a2.
     pub fn start_at(&mut self, pc: u64, a1: u64, a2: u64) {
+        self.held = None;
         for h in &mut self.harts {
             h.reset(pc);
             let id = h.id as u64;
@@ -239,6 +263,7 @@ impl<O: Observer> Machine<O> {
         if timed == self.world.timed {
             return;
         }
+        self.settle();
         self.world.timed = timed;
         for h in &mut self.harts {
             h.set_timed(timed);
@@ -387,6 +412,7 @@ impl<O: Observer> Machine<O> {
     /// Restarts harts and devices; memory (with what caches held) and time go on. The caller
     /// loads again.
     pub fn reset(&mut self) {
+        self.held = None;
         let now = self.now();
         self.apply_dma_writes();
         self.world.bus.reset(now);
@@ -438,6 +464,14 @@ impl<O: Observer> Machine<O> {
         self.restart_region();
         // No hart is seen behind the point from which it is counted.
         self.world.views = self.started.views();
+        if let Some(p) = &mut self.world.profile {
+            p.reset();
+        }
+    }
+
+    /// Has somebody learn which code waits for memory from now on.
+    pub fn set_attribution(&mut self, to: Option<Box<dyn Attribution>>) {
+        self.world.profile = to;
     }
 
     /// Interrupt lines follow the devices; sleeping harts wake at `at`.
@@ -508,6 +542,79 @@ impl<O: Observer> Machine<O> {
         }
     }
 
+    /// The next hart's turn, or what else is due.
+    #[inline(always)]
+    fn next_turn(
+        &mut self,
+        event: u64,
+        spent: u64,
+        cycles: u64,
+        instructions: Option<u64>,
+        (bus, ahead): (u64, u64),
+    ) -> Result<HartTurn, Turn> {
+        if let Some(t) = self.held.take() {
+            return Ok(t);
+        }
+        let left = match instructions {
+            Some(n) => match n.saturating_sub(self.steps()) {
+                0 => return Err(Turn::Stop(Stop::Instructions)),
+                left => left,
+            },
+            None => u64::MAX,
+        };
+        let left = left.min(self.warm_left());
+        if spent >= cycles {
+            return Err(Turn::Stop(Stop::Slice));
+        }
+        let mut first: Option<usize> = None;
+        let mut now = u64::MAX;
+        let mut others = u64::MAX;
+        let mut wake = u64::MAX;
+        // Bit for each privilege that a running hart has.
+        let mut modes = 0u8;
+        for (i, h) in self.harts.iter().enumerate() {
+            if h.waiting && !h.wakes() {
+                wake = wake.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
+                continue;
+            }
+            modes |= match h.privilege {
+                Privilege::User => USERS,
+                Privilege::Machine if !h.csr.paging() => BARE,
+                _ => KERNEL,
+            };
+            if first.is_some() && now <= h.cycle {
+                others = others.min(h.cycle);
+            } else {
+                if first.is_some() {
+                    others = others.min(now);
+                }
+                (first, now) = (Some(i), h.cycle);
+            }
+        }
+        let next = event.min(wake);
+        let Some(i) = first.filter(|_| next > now) else {
+            let asleep = first.is_none();
+            return Err(Turn::Event {
+                cycle: next,
+                asleep,
+            });
+        };
+        // Kernels talk through plain loads and stores; programs, through the kernel or atomics.
+        let together = modes == USERS || modes == BARE;
+        let limit = others
+            .saturating_add(if together { ahead } else { bus })
+            .min(next)
+            .min((now / GRID + 1) * GRID)
+            .min(now.saturating_add(left));
+        let bus_limit = limit.min(others.saturating_add(bus));
+        Ok(HartTurn {
+            hart: i,
+            from: now,
+            limit,
+            bus_limit,
+        })
+    }
+
     /// Runs harts, the one furthest behind first, until something else is due.
     fn run_harts(
         &mut self,
@@ -524,68 +631,34 @@ impl<O: Observer> Machine<O> {
             (q, q)
         };
         loop {
-            let left = match instructions {
-                Some(n) => match n.saturating_sub(self.steps()) {
-                    0 => return Turn::Stop(Stop::Instructions),
-                    left => left,
-                },
-                None => u64::MAX,
+            let turn = match self.next_turn(event, *spent, cycles, instructions, (bus, ahead)) {
+                Ok(turn) => turn,
+                Err(other) => return other,
             };
-            let left = left.min(self.warm_left());
-            if *spent >= cycles {
-                return Turn::Stop(Stop::Slice);
-            }
-            let mut first: Option<usize> = None;
-            let mut now = u64::MAX;
-            let mut others = u64::MAX;
-            let mut wake = u64::MAX;
-            // Bit for each privilege that a running hart has.
-            let mut modes = 0u8;
-            for (i, h) in self.harts.iter().enumerate() {
-                if h.waiting && !h.wakes() {
-                    wake = wake.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
-                    continue;
-                }
-                modes |= match h.privilege {
-                    Privilege::User => USERS,
-                    Privilege::Machine if !h.csr.paging() => BARE,
-                    _ => KERNEL,
-                };
-                if first.is_some() && now <= h.cycle {
-                    others = others.min(h.cycle);
-                } else {
-                    if first.is_some() {
-                        others = others.min(now);
-                    }
-                    (first, now) = (Some(i), h.cycle);
-                }
-            }
-            let next = event.min(wake);
-            let Some(i) = first.filter(|_| next > now) else {
-                let asleep = first.is_none();
-                return Turn::Event {
-                    cycle: next,
-                    asleep,
-                };
-            };
-            // Kernels talk through plain loads and stores; programs, through the kernel or atomics.
-            let together = modes == USERS || modes == BARE;
-            let limit = others
-                .saturating_add(if together { ahead } else { bus })
-                .min(next)
-                .min((now / GRID + 1) * GRID)
-                .min(now.saturating_add(left));
-            let bus_limit = limit.min(others.saturating_add(bus));
+            let HartTurn {
+                hart: i,
+                from: now,
+                limit,
+                bus_limit,
+            } = turn;
+            let debugged = self.debugged();
             let h = &mut self.harts[i];
             let (code, world) = (&mut self.code[i], &mut self.world);
-            let exit = match self.translators.get_mut(i) {
-                Some(t) => {
+            let exit = match (self.translators.get_mut(i), &mut self.debug) {
+                (_, Some(debug)) if debugged => {
+                    let mut world = debug::Watched {
+                        inner: world,
+                        debug,
+                    };
+                    h.run_ahead(code, &mut world, limit, bus_limit, &mut NoEngine)
+                }
+                (Some(t), _) => {
                     t.begin(h);
                     let exit = h.run_ahead(code, world, limit, bus_limit, t);
                     t.end(h);
                     exit
                 }
-                None => h.run_ahead(code, world, limit, bus_limit, &mut NoEngine),
+                (None, _) => h.run_ahead(code, world, limit, bus_limit, &mut NoEngine),
             };
             *spent += (h.cycle - now).max(1);
             self.world.views[i] = HartView {
@@ -593,6 +666,10 @@ impl<O: Observer> Machine<O> {
                 instret: h.instret,
                 stats: h.stats,
             };
+            if exit == Exit::Stopped {
+                self.held = Some(turn);
+                return Turn::Stop(Stop::Debug);
+            }
             if exit == Exit::Device {
                 let at = self.world.ps(self.harts[i].cycle);
                 self.apply_actions();

@@ -5,7 +5,7 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::cache::Coherence;
 use nagori_hart::world::{
-    self, BusFault, LineRequest, Marker, MemPort, Observer, Requester, TrapEvent, World,
+    self, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall, TrapEvent, World,
 };
 use nagori_hart::HartStats;
 use nagori_memtime::board::Divider;
@@ -20,6 +20,16 @@ pub(crate) struct HartView {
     pub cycle: u64,
     pub instret: u64,
     pub stats: HartStats,
+}
+
+/// Learns which code waits for memory.
+pub trait Attribution: Send {
+    /// A line was moved; whether it lies in NVMM, and memory with its first physical address.
+    fn count(&mut self, stall: &Stall, nvmm: bool, ram: &GuestRam, ram_base: u64);
+    /// Statistics start anew.
+    fn reset(&mut self);
+    /// The guest names the address space with this value of satp.
+    fn name_space(&mut self, satp: u64, name: &str);
 }
 
 /// What a guest asked for that concerns all harts: done between instructions.
@@ -57,6 +67,8 @@ pub(crate) struct Surroundings<O> {
     /// What memory behind the caches holds, if that is tracked.
     pub behind: Option<super::power::Behind>,
     pub control: super::control::ControlState,
+    /// Who learns which code waits for memory.
+    pub profile: Option<Box<dyn Attribution>>,
 }
 
 impl<O> Surroundings<O> {
@@ -156,6 +168,17 @@ impl<O: Observer> MemPort for Surroundings<O> {
     fn line_dirtied(&mut self, line: u64) {
         if let Some(b) = &mut self.behind {
             b.dirtied(&self.ram, self.ram_base, line);
+        }
+    }
+    #[inline(always)]
+    fn attributes(&self) -> bool {
+        self.profile.is_some()
+    }
+    fn stalled(&mut self, stall: &Stall) {
+        let offset = stall.line - self.ram_base;
+        let nvmm = offset >= self.memory.params().nvmm_base;
+        if let Some(p) = &mut self.profile {
+            p.count(stall, nvmm, &self.ram, self.ram_base);
         }
     }
 }

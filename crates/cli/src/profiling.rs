@@ -1,0 +1,121 @@
+//! `--profile`: which code waits for memory.
+
+use anyhow::{bail, Context};
+use nagori_hart::world::{Observer, Stall};
+use nagori_platform::loader;
+use nagori_platform::machine::{Attribution, Machine};
+use nagori_profile::{folded, pprof, Profile, Region, Space, Symbols};
+use nagori_ram::GuestRam;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Ending of files of folded stacks.
+const FOLDED: &str = "folded";
+/// The name under which a bare program's own symbols are.
+const PROGRAM: &str = "program";
+
+/// The part of a profile that the machine has.
+struct Shared(Arc<Mutex<Profile>>);
+
+fn lock(p: &Mutex<Profile>) -> MutexGuard<'_, Profile> {
+    // A profile is numbers: whoever panicked left them usable.
+    p.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Attribution for Shared {
+    fn count(&mut self, stall: &Stall, nvmm: bool, ram: &GuestRam, ram_base: u64) {
+        let region = if nvmm { Region::Nvmm } else { Region::Dram };
+        lock(&self.0).count(stall, region, ram, ram_base);
+    }
+    fn reset(&mut self) {
+        lock(&self.0).reset();
+    }
+    fn name_space(&mut self, satp: u64, name: &str) {
+        lock(&self.0).name_space(Space(satp), name);
+    }
+}
+
+/// A profile that is being made.
+pub struct Profiling {
+    profile: Arc<Mutex<Profile>>,
+    /// pprof's file.
+    binary: Option<(PathBuf, File)>,
+    /// The file of folded stacks.
+    text: (PathBuf, File),
+}
+
+impl Profiling {
+    /// Has a machine's waiting attributed from now on. Files are made now, so that a long run does
+    /// not end with a name that cannot be written.
+    pub fn start<O: Observer>(
+        machine: &mut Machine<O>,
+        path: &Path,
+        files: &[String],
+        own: &loader::Symbols,
+    ) -> anyhow::Result<Profiling> {
+        let mut symbols = Symbols::default();
+        for given in files {
+            add(&mut symbols, given)?;
+        }
+        if !own.is_empty() {
+            let table = own.iter().map(|(a, n, s)| (a, n, s.to_string()));
+            symbols.add_table(PROGRAM, table.collect(), 0);
+        }
+        let create = |path: PathBuf| -> anyhow::Result<(PathBuf, File)> {
+            let file = File::create(&path)
+                .with_context(|| format!("cannot write the profile to {}", path.display()))?;
+            Ok((path, file))
+        };
+        let only_text = path.extension().is_some_and(|e| e == FOLDED);
+        let (binary, text) = match only_text {
+            true => (None, create(path.to_path_buf())?),
+            false => {
+                let mut text = path.as_os_str().to_owned();
+                text.push(".");
+                text.push(FOLDED);
+                (Some(create(path.to_path_buf())?), create(text.into())?)
+            }
+        };
+        let period = 1_000_000_000_000 / machine.config().clock_hz;
+        let profile = Arc::new(Mutex::new(Profile::new(symbols, period)));
+        machine.set_attribution(Some(Box::new(Shared(profile.clone()))));
+        Ok(Profiling {
+            profile,
+            binary,
+            text,
+        })
+    }
+
+    /// Writes the files.
+    pub fn finish<O: Observer>(self, machine: &mut Machine<O>) -> anyhow::Result<()> {
+        machine.set_attribution(None);
+        let ns = machine.report().elapsed_ps / 1000;
+        let profile = lock(&self.profile);
+        if let Some((path, file)) = self.binary {
+            pprof::write(&profile, ns, BufWriter::new(file))
+                .with_context(|| path.display().to_string())?;
+        }
+        let (path, mut file) = self.text;
+        file.write_all(folded::folded(&profile).as_bytes())
+            .with_context(|| format!("cannot write the profile to {}", path.display()))
+    }
+}
+
+/// Adds `FILE[@ADDRESS]`.
+fn add(symbols: &mut Symbols, given: &str) -> anyhow::Result<()> {
+    let (file, bias) = match given.rsplit_once('@') {
+        Some((file, at)) if !Path::new(given).exists() => {
+            let hex = at.strip_prefix("0x").unwrap_or(at);
+            let Ok(bias) = u64::from_str_radix(hex, 16) else {
+                bail!("--symbols {given}: `{at}` is no hexadecimal address");
+            };
+            (file, bias)
+        }
+        _ => (given, 0),
+    };
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read symbols from {file}"))?;
+    symbols.add(file, &bytes, bias)?;
+    Ok(())
+}

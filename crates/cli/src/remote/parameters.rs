@@ -1,0 +1,217 @@
+//! The machine's parameters by name: the writable rows of the register table.
+
+use nagori_hart::world::Observer;
+use nagori_memtime::{Method, Ps};
+use nagori_platform::control::{
+    method_from_number, method_number, Access, ControlError, Fixed, FixedRow, FIXED,
+};
+use nagori_platform::machine::Machine;
+use nagori_remote::api::{Parameter, Parameters, SetValue};
+use nagori_remote::rpc::{RpcError, INVALID_PARAMS};
+use std::collections::BTreeMap;
+
+/// Registers that mean something to a guest only.
+const NOT_PARAMETERS: [Fixed; 4] = [
+    Fixed::Error,
+    Fixed::StatsControl,
+    Fixed::Label,
+    Fixed::SpaceName,
+];
+
+fn rows() -> impl Iterator<Item = &'static FixedRow> {
+    FIXED
+        .iter()
+        .filter(|r| r.access == Access::ReadWrite && !NOT_PARAMETERS.contains(&r.reg))
+}
+
+fn name(row: &FixedRow) -> String {
+    row.name.to_ascii_lowercase()
+}
+
+fn wrong(text: String) -> RpcError {
+    RpcError::new(INVALID_PARAMS, text)
+}
+
+fn row(wanted: &str) -> Result<&'static FixedRow, RpcError> {
+    rows().find(|r| name(r) == wanted).ok_or_else(|| {
+        let known: Vec<_> = rows().map(name).collect();
+        wrong(format!(
+            "there is no parameter `{wanted}`; there are {}",
+            known.join(", ")
+        ))
+    })
+}
+
+fn describe<O: Observer>(machine: &mut Machine<O>, row: &FixedRow) -> Parameter {
+    let value = machine.parameter(row.reg);
+    let clock = machine.parameter(Fixed::ClockPs);
+    let method = (row.reg == Fixed::Method).then(|| method_from_number(value));
+    Parameter {
+        value,
+        name: method.flatten().map(|m| m.name().to_string()),
+        unit: row.unit.to_string(),
+        ps: (row.unit == "clocks").then(|| value.saturating_mul(clock)),
+        doc: row.doc.to_string(),
+    }
+}
+
+/// All parameters.
+pub fn all<O: Observer>(machine: &mut Machine<O>) -> Parameters {
+    let parameters = rows().map(|r| (name(r), describe(machine, r))).collect();
+    Parameters { parameters }
+}
+
+/// Sets parameters, all or none; answers those set.
+pub fn set<O: Observer>(
+    machine: &mut Machine<O>,
+    values: &BTreeMap<String, SetValue>,
+) -> Result<Parameters, RpcError> {
+    let clock = machine.parameter(Fixed::ClockPs);
+    let mut wanted = Vec::new();
+    for (key, value) in values {
+        let row = row(key)?;
+        wanted.push((row, number(row, value, clock)?));
+    }
+    let mut before = Vec::new();
+    for (row, value) in &wanted {
+        let old = machine.parameter(row.reg);
+        if let Err(e) = machine.set_parameter(row.reg, *value) {
+            // They were in force a moment ago, so they are accepted, the last one first.
+            for (reg, old) in before.into_iter().rev() {
+                let _ = machine.set_parameter(reg, old);
+            }
+            return Err(refusal(row, *value, e));
+        }
+        before.push((row.reg, old));
+    }
+    let parameters = wanted
+        .iter()
+        .map(|(r, _)| (name(r), describe(machine, r)))
+        .collect();
+    Ok(Parameters { parameters })
+}
+
+fn refusal(row: &FixedRow, value: u64, e: ControlError) -> RpcError {
+    wrong(format!(
+        "{} cannot be {value} {}: {e}; nothing was set",
+        name(row),
+        row.unit
+    ))
+}
+
+/// The register's value that a client means.
+fn number(row: &FixedRow, value: &SetValue, clock: u64) -> Result<u64, RpcError> {
+    let text = match value {
+        SetValue::Number(n) => return Ok(*n),
+        SetValue::Switch(on) if row.reg == Fixed::TimingMode => return Ok(u64::from(*on)),
+        SetValue::Switch(_) => {
+            return Err(wrong(format!("{} is not a switch", name(row))));
+        }
+        SetValue::Text(text) => text,
+    };
+    if row.reg == Fixed::Method {
+        let found = Method::ALL.into_iter().find(|m| m.name() == text);
+        return found.map(method_number).ok_or_else(|| {
+            let known = Method::ALL.map(Method::name).join(", ");
+            wrong(format!("there is no method `{text}`; there are {known}"))
+        });
+    }
+    if let Some(n) = plain(text) {
+        return Ok(n);
+    }
+    if row.unit != "clocks" {
+        return Err(wrong(format!("{}: `{text}` is no number", name(row))));
+    }
+    let time: Ps = text
+        .parse()
+        .map_err(|e| wrong(format!("{}: {e}", name(row))))?;
+    if time.0 % clock != 0 {
+        return Err(wrong(format!(
+            "{}: {text} is no whole number of clocks of {clock} ps",
+            name(row)
+        )));
+    }
+    Ok(time.0 / clock)
+}
+
+/// A number, also with 0x.
+fn plain(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagori_platform::config::{Library, Machine as Description};
+    use nagori_platform::machine::Quiet;
+
+    fn machine() -> Machine<Quiet> {
+        let d = Description::load(&Library::installed(), "vc707", &[]).unwrap();
+        Machine::new(&d, Quiet).unwrap()
+    }
+
+    fn values(of: &[(&str, SetValue)]) -> BTreeMap<String, SetValue> {
+        of.iter().map(|(k, v)| (k.to_string(), v.clone())).collect()
+    }
+
+    fn text(s: &str) -> SetValue {
+        SetValue::Text(s.into())
+    }
+
+    #[test]
+    fn every_parameter_can_be_set_to_what_it_is() {
+        let mut m = machine();
+        let before = all(&mut m);
+        assert!(before.parameters.len() > 15);
+        let same = before.parameters.iter();
+        let same = same.map(|(k, p)| (k.clone(), SetValue::Number(p.value)));
+        assert_eq!(set(&mut m, &same.collect()).unwrap(), before);
+    }
+
+    #[test]
+    fn names_times_and_numbers_are_understood() {
+        let mut m = machine();
+        let clock = m.parameter(Fixed::ClockPs);
+        let answer = set(
+            &mut m,
+            &values(&[
+                ("method", text("extended")),
+                ("coarse_read", text(&format!("{} ps", 40 * clock))),
+                ("coarse_write", text("0x10")),
+                ("timed", SetValue::Switch(false)),
+            ]),
+        )
+        .unwrap()
+        .parameters;
+        assert_eq!(answer["method"].name.as_deref(), Some("extended"));
+        assert_eq!(answer["coarse_read"].value, 40);
+        assert_eq!(answer["coarse_read"].ps, Some(40 * clock));
+        assert_eq!(answer["coarse_write"].value, 16);
+        assert!(!m.timed());
+    }
+
+    #[test]
+    fn what_is_refused_leaves_everything_as_it_was() {
+        let mut m = machine();
+        let before = all(&mut m);
+        for bad in [
+            ("nothing", SetValue::Number(1)),
+            ("timed", SetValue::Number(2)),
+            ("timed", text("maybe")),
+            ("method", text("slow")),
+            ("base_rcd", SetValue::Number(u64::MAX)),
+            ("base_rcd", SetValue::Switch(true)),
+            ("base_rcd", text("1 ps")),
+            ("base_rcd", text("1 parsec")),
+            ("nvmm_base", SetValue::Number(1)),
+        ] {
+            let many = values(&[("added_rcd", SetValue::Number(3)), bad.clone()]);
+            let e = set(&mut m, &many).expect_err(bad.0);
+            assert_eq!(e.code, INVALID_PARAMS);
+            assert_eq!(all(&mut m), before, "{bad:?}");
+        }
+    }
+}

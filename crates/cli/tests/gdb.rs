@@ -1,0 +1,266 @@
+//! `--gdb` with the debugger itself.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+fn tools() -> bool {
+    ["gdb-multiarch", "riscv64-linux-gnu-gcc"]
+        .iter()
+        .all(|t| tool(t))
+}
+
+fn machine(program: &Path, harts: u32) -> Command {
+    let mut c = nagori_command();
+    c.arg("bare")
+        .arg(program)
+        .args(["--set", &format!("harts={harts}"), "--stats", "json"])
+        // Nothing here is long; what hangs is to fail.
+        .args(["--max-instructions", "100000000"]);
+    c
+}
+
+fn nagori_command() -> Command {
+    let mut c = Command::new(assert_cmd::cargo::cargo_bin("nagori"));
+    c.env_remove("NAGORI_MACHINES").env_remove("COLUMNS");
+    c
+}
+
+/// Runs the program under a script of the debugger: what GDB said, and the statistics at the end.
+fn debug(program: &Path, harts: u32, more: &[&str], script: &str) -> (String, Value) {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("gdb");
+    let run = machine(program, harts)
+        .arg(format!("--gdb=unix:{}", socket.display()))
+        .args(more)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !socket.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let commands = dir.path().join("script");
+    let head = format!(
+        "set pagination off\nset confirm off\nset width 0\ntarget remote {}\n",
+        socket.display()
+    );
+    std::fs::write(&commands, head + script).unwrap();
+    let gdb = Command::new("timeout")
+        .args(["100", "gdb-multiarch", "-nx", "-batch", "-x"])
+        .arg(&commands)
+        .arg(program)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&gdb.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&gdb.stderr).into_owned();
+    let out = run.wait_with_output().unwrap();
+    assert!(
+        out.status.success(),
+        "{text}\n{errors}\n{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    assert!(!socket.exists(), "the socket goes with the machine");
+    let mut stats: Value = serde_json::from_slice(&out.stdout).expect("statistics");
+    stats.as_object_mut().unwrap().remove("host");
+    (format!("{text}\n--- errors\n{errors}"), stats)
+}
+
+/// The statistics of a run without a debugger.
+fn alone(program: &Path, harts: u32, more: &[&str]) -> Value {
+    let out = machine(program, harts).args(more).output().unwrap();
+    assert!(out.status.success());
+    let mut stats: Value = serde_json::from_slice(&out.stdout).unwrap();
+    stats.as_object_mut().unwrap().remove("host");
+    stats
+}
+
+fn has(text: &str, want: &[&str]) {
+    let mut rest = text;
+    for w in want {
+        match rest.find(w) {
+            Some(i) => rest = &rest[i + w.len()..],
+            None => panic!("no `{w}` (in order) in\n{text}"),
+        }
+    }
+}
+
+#[test]
+fn breakpoints_watchpoints_steps_registers_and_backtraces() {
+    if !tools() {
+        return;
+    }
+    let files = Files::new();
+    let program = debuggee(&files, 1);
+    let (text, stats) = debug(
+        &program,
+        1,
+        &[],
+        "break fibonacci if n == 1
+         continue
+         backtrace
+         delete
+         hbreak finish
+         info registers pc
+         watch watched
+         continue
+         print watched
+         x/2i $pc
+         stepi
+         next
+         info threads
+         print $priv
+         print/x $mstatus & 0x6000
+         print $fa0
+         print/x $misa
+         print half
+         set var half = 2.5
+         print half
+         print sums[0]
+         monitor method fine
+         monitor translate 0x80000000
+         monitor physical on
+         x/1xw 0x80000000
+         monitor nonsense
+         info registers mhartid
+         delete
+         continue
+        ",
+    );
+    has(
+        &text,
+        &[
+            "Breakpoint 1, fibonacci (n=n@entry=1)",
+            "#0  fibonacci (n=n@entry=1)",
+            "#7  ",
+            "fibonacci (n=n@entry=8)",
+            "#8  ",
+            "finish (hart=hart@entry=0)",
+            "#9  ",
+            "work (hart=0)",
+            "_start ()",
+            "Hardware assisted breakpoint 2",
+            "<fibonacci>",
+            "Hardware watchpoint 3: watched",
+            "Old value = 0",
+            "New value = 1",
+            "finish (hart=",
+            "$1 = 1",
+            "=> 0x8000",
+            "work (hart=0)",
+            "Thread 1.1 (hart 0, machine)",
+            "$2 = 3",
+            "$3 = 0x6000",
+            "float = ",
+            "$5 = 0x800000000014112d",
+            "$6 = 0.5",
+            "$7 = 2.5",
+            "$8 = 1046549",
+            "<fibonacci>:",
+            "mhartid        0x0",
+            "exited normally",
+            // What `monitor` says goes to standard error.
+            "--- errors",
+            "fine",
+            "0x80000000",
+            "on",
+            "no such command",
+        ],
+    );
+    assert_eq!(stats["end"]["why"], "off");
+}
+
+#[test]
+fn a_debugger_does_not_change_the_guests_time() {
+    if !tools() {
+        return;
+    }
+    let files = Files::new();
+    for harts in [1, 4] {
+        let program = debuggee(&files, harts);
+        for more in [
+            &["--timed"][..],
+            &["--functional"],
+            &["--timed", "--engine=interpreter"],
+        ] {
+            let want = alone(&program, harts, more);
+            let (text, got) = debug(&program, harts, more, "continue\n");
+            assert!(text.contains("exited normally"), "{text}");
+            assert_eq!(got, want, "only continued, {harts} harts, {more:?}");
+            let (text, got) = debug(
+                &program,
+                harts,
+                more,
+                "break fibonacci
+                 ignore 1 20
+                 watch watched
+                 rwatch arrived
+                 continue
+                 stepi
+                 stepi
+                 stepi
+                 step
+                 next
+                 info threads
+                 continue
+                 info registers
+                 x/8i $pc
+                 continue
+                 stepi 25
+                 delete
+                 break finish
+                 continue
+                 delete
+                 continue
+                ",
+            );
+            assert!(text.contains("exited normally"), "{text}");
+            assert_eq!(got, want, "stopped often, {harts} harts, {more:?}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn harts_are_threads_and_stop_by_themselves() {
+    if !tools() {
+        return;
+    }
+    let files = Files::new();
+    let program = debuggee(&files, 4);
+    let (text, _) = debug(
+        &program,
+        4,
+        &[],
+        "info threads
+         break finish
+         continue
+         print hart == $mhartid
+         print $_thread == $mhartid + 1
+         stepi
+         thread 1
+         print/x $mhartid
+         thread 4
+         print $mhartid
+         delete
+         detach
+        ",
+    );
+    has(
+        &text,
+        &[
+            "hart 0",
+            "hart 1",
+            "hart 2",
+            "hart 3",
+            "hit Breakpoint 1, finish (hart=hart@entry=",
+            "$1 = 1",
+            "$2 = 1",
+            "$3 = 0x0",
+            "$4 = 3",
+            "detached",
+        ],
+    );
+}

@@ -1,0 +1,436 @@
+//! What a debugger needs of a machine: places to stop at, steps, memory as programs see it.
+//!
+//! While there is anything to stop at, the interpreter runs all code and asks before each
+//! instruction ([`Debug`]); otherwise nothing is different from a machine without a debugger. A hart
+//! that stops within a block goes on within it, and the scheduler with the hart's turn, so stops
+//! cost the guest no time.
+
+use super::Machine;
+use nagori_hart::cache::Coherence;
+use nagori_hart::debug::lookup;
+use nagori_hart::world::{
+    self, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall, TrapEvent, World,
+};
+use nagori_hart::{Hart, Privilege};
+use nagori_ram::GuestRam;
+use std::ops::Range;
+
+/// Most places to stop at.
+pub const MAX_POINTS: usize = 4096;
+
+/// What a watchpoint watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchKind {
+    /// Loads.
+    Read,
+    /// Stores and atomics.
+    Write,
+    /// Both.
+    Access,
+}
+
+/// A range of virtual addresses that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watch {
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What for.
+    pub kind: WatchKind,
+}
+
+impl Watch {
+    fn sees(&self, addr: u64, size: u8, write: bool) -> bool {
+        let kind = match self.kind {
+            WatchKind::Read => !write,
+            WatchKind::Write => write,
+            WatchKind::Access => true,
+        };
+        // Distances, so that ranges at the end of the address space work.
+        let after = addr.wrapping_sub(self.addr) < self.len;
+        let before = self.addr.wrapping_sub(addr) < size as u64;
+        kind && (after || before)
+    }
+}
+
+/// Why a machine stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// In front of an instruction with a breakpoint.
+    Breakpoint,
+    /// Behind an instruction that touched what is watched.
+    Watch {
+        /// Address of the access.
+        addr: u64,
+        /// Which watchpoint.
+        watch: Watch,
+    },
+    /// A step is done.
+    Step,
+}
+
+/// Where and why a machine stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DebugStop {
+    /// The hart.
+    pub hart: usize,
+    /// Its next instruction.
+    pub pc: u64,
+    /// Why.
+    pub why: Why,
+}
+
+/// What a hart is to do.
+#[derive(Debug, Clone, Default)]
+struct Orders {
+    /// To stop after one instruction, and as many more as lie in a range.
+    step: Option<Range<u64>>,
+    /// An instruction has been let pass since the machine went on.
+    begun: bool,
+    /// In front of which it stands: the next one at that address passes.
+    standing: Option<u64>,
+    /// An access that was watched, and the instruction: it may still fail.
+    touched: Option<(u64, u64, Watch)>,
+}
+
+/// Places to stop at.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Debug {
+    breakpoints: Vec<u64>,
+    /// A bit for each of 64 classes of addresses with a breakpoint.
+    classes: u64,
+    watches: Vec<Watch>,
+    harts: Vec<Orders>,
+    stop: Option<DebugStop>,
+}
+
+fn class(pc: u64) -> u64 {
+    1 << (pc >> 1 & 63)
+}
+
+impl Debug {
+    /// Whether anything can stop a hart.
+    fn active(&self) -> bool {
+        !self.breakpoints.is_empty()
+            || !self.watches.is_empty()
+            || self
+                .harts
+                .iter()
+                .any(|h| h.step.is_some() || h.touched.is_some())
+    }
+
+    fn stop(&mut self, hart: usize, pc: u64, why: Why) -> bool {
+        self.harts[hart].standing = Some(pc);
+        self.stop = Some(DebugStop { hart, pc, why });
+        true
+    }
+
+    fn stops(&mut self, hart: usize, pc: u64) -> bool {
+        let h = &mut self.harts[hart];
+        if let Some((_, addr, watch)) = h.touched.take() {
+            return self.stop(hart, pc, Why::Watch { addr, watch });
+        }
+        if h.standing.take() == Some(pc) {
+            h.begun = true;
+            return false;
+        }
+        match &h.step {
+            Some(range) if h.begun && !range.contains(&pc) => {
+                return self.stop(hart, pc, Why::Step)
+            }
+            _ => {}
+        }
+        if self.classes & class(pc) != 0 && self.breakpoints.binary_search(&pc).is_ok() {
+            return self.stop(hart, pc, Why::Breakpoint);
+        }
+        self.harts[hart].begun = true;
+        false
+    }
+}
+
+/// The machine as harts see it while a debugger waits for something.
+pub(super) struct Watched<'a, W> {
+    pub inner: &'a mut W,
+    pub debug: &'a mut Debug,
+}
+
+impl<W: World> world::Bus for Watched<'_, W> {
+    #[inline(always)]
+    fn ram(&self) -> &GuestRam {
+        self.inner.ram()
+    }
+    #[inline(always)]
+    fn ram_base(&self) -> u64 {
+        self.inner.ram_base()
+    }
+    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
+        self.inner.mmio_read(by, paddr, size)
+    }
+    fn mmio_write(
+        &mut self,
+        by: &Requester<'_>,
+        paddr: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<(), BusFault> {
+        self.inner.mmio_write(by, paddr, size, value)
+    }
+    fn time(&self, cycle: u64) -> u64 {
+        self.inner.time(cycle)
+    }
+    fn cycle_of_time(&self, time: u64) -> u64 {
+        self.inner.cycle_of_time(time)
+    }
+}
+
+impl<W: World> MemPort for Watched<'_, W> {
+    fn read_line(&mut self, req: &LineRequest) -> u64 {
+        self.inner.read_line(req)
+    }
+    fn write_line(&mut self, req: &LineRequest) -> u64 {
+        self.inner.write_line(req)
+    }
+    fn attributes(&self) -> bool {
+        self.inner.attributes()
+    }
+    fn stalled(&mut self, stall: &Stall) {
+        self.inner.stalled(stall);
+    }
+}
+
+impl<W: World> Observer for Watched<'_, W> {
+    const RETIRE: bool = W::RETIRE;
+    const ACCESS: bool = true;
+    const TRAP: bool = true;
+    const STOPS: bool = true;
+    fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
+        self.inner.retired(hart, cycle, pc, raw, privilege);
+    }
+    fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
+        if W::ACCESS {
+            self.inner.access(hart, cycle, pc, vaddr, size, write);
+        }
+        let hit = self
+            .debug
+            .watches
+            .iter()
+            .find(|w| w.sees(vaddr, size, write));
+        if let Some(watch) = hit {
+            self.debug.harts[hart].touched = Some((pc, vaddr, *watch));
+        }
+    }
+    fn trap(&mut self, event: &TrapEvent) {
+        if W::TRAP {
+            self.inner.trap(event);
+        }
+        // An access that faults has not happened.
+        let exception = event.cause >> 63 == 0;
+        let h = &mut self.debug.harts[event.hart];
+        if exception && h.touched.is_some_and(|(pc, ..)| pc == event.pc) {
+            h.touched = None;
+        }
+    }
+    fn stops(&mut self, hart: usize, pc: u64) -> bool {
+        self.debug.stops(hart, pc)
+    }
+    fn tried_again(&mut self, hart: usize, pc: u64) {
+        let h = &mut self.debug.harts[hart];
+        h.standing = Some(pc);
+        h.touched = None;
+    }
+}
+
+impl<W: World> World for Watched<'_, W> {
+    fn coherence(&mut self) -> &mut Coherence {
+        self.inner.coherence()
+    }
+    fn marker(&mut self, hart: usize, cycle: u64, marker: Marker, value: u64) -> bool {
+        self.inner.marker(hart, cycle, marker, value)
+    }
+}
+
+impl<O: Observer> Machine<O> {
+    /// Whether the debugger's interpreter has to run the harts.
+    #[inline(always)]
+    pub(super) fn debugged(&self) -> bool {
+        self.debug.as_ref().is_some_and(|d| d.active())
+    }
+
+    fn debug_mut(&mut self) -> &mut Debug {
+        let n = self.harts.len();
+        self.debug.get_or_insert_with(|| {
+            Box::new(Debug {
+                harts: vec![Orders::default(); n],
+                ..Debug::default()
+            })
+        })
+    }
+
+    /// Has every hart stop in front of a virtual address. Whether there was room.
+    pub fn add_breakpoint(&mut self, pc: u64) -> bool {
+        let d = self.debug_mut();
+        let Err(i) = d.breakpoints.binary_search(&pc) else {
+            return true;
+        };
+        if d.breakpoints.len() >= MAX_POINTS {
+            return false;
+        }
+        d.breakpoints.insert(i, pc);
+        d.classes |= class(pc);
+        true
+    }
+
+    /// Takes a breakpoint away. Whether there was one.
+    pub fn remove_breakpoint(&mut self, pc: u64) -> bool {
+        let d = self.debug_mut();
+        let Ok(i) = d.breakpoints.binary_search(&pc) else {
+            return false;
+        };
+        d.breakpoints.remove(i);
+        d.classes = d.breakpoints.iter().fold(0, |c, &pc| c | class(pc));
+        true
+    }
+
+    /// Has every hart stop behind instructions that touch a range. Whether there was room.
+    pub fn add_watch(&mut self, watch: Watch) -> bool {
+        let d = self.debug_mut();
+        let room = d.watches.len() < MAX_POINTS;
+        if room {
+            d.watches.push(watch);
+        }
+        room
+    }
+
+    /// Takes a watchpoint away. Whether there was one.
+    pub fn remove_watch(&mut self, watch: Watch) -> bool {
+        let d = self.debug_mut();
+        let found = d.watches.iter().position(|w| *w == watch);
+        found.map(|i| d.watches.remove(i)).is_some()
+    }
+
+    /// Has a hart stop after its next instruction, and as many more as lie in a range.
+    pub fn step_hart(&mut self, hart: usize, range: Range<u64>) {
+        if let Some(h) = self.debug_mut().harts.get_mut(hart) {
+            (h.step, h.begun) = (Some(range), false);
+        }
+    }
+
+    /// No hart steps any more, and why the machine stands is forgotten.
+    pub fn clear_steps(&mut self) {
+        if let Some(d) = &mut self.debug {
+            d.stop = None;
+            for h in &mut d.harts {
+                (h.step, h.begun) = (None, false);
+            }
+        }
+    }
+
+    /// Forgets all places to stop at.
+    pub fn clear_debug(&mut self) {
+        self.debug = None;
+    }
+
+    /// Why the machine stands, if a debugger's wish has stopped it.
+    pub fn debug_stop(&self) -> Option<DebugStop> {
+        self.debug.as_ref()?.stop
+    }
+
+    /// Whether a hart stands in the middle of a block. What is done to the machine then other than
+    /// looking and going on may change the guest's time.
+    pub fn within_block(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Gives up a hart's place within a block: see [`Hart::leave_stop`].
+    pub(super) fn settle(&mut self) {
+        if let Some(t) = self.held.take() {
+            self.harts[t.hart].leave_stop(&self.code[t.hart]);
+        }
+    }
+
+    /// A hart's control and status register by number.
+    pub fn csr(&mut self, hart: usize, number: u16) -> Option<u64> {
+        self.harts.get_mut(hart)?.csr(&self.world, number)
+    }
+
+    /// Writes a control and status register; whether that is possible.
+    pub fn set_csr(&mut self, hart: usize, number: u16, value: u64) -> bool {
+        self.settle();
+        let h = self.harts.get_mut(hart);
+        h.is_some_and(|h| h.put_csr(&self.world, number, value))
+    }
+
+    /// Has a hart go on elsewhere.
+    pub fn set_pc(&mut self, hart: usize, pc: u64) {
+        if self.harts.get(hart).is_some_and(|h| h.pc != pc) {
+            self.settle();
+            self.harts[hart].pc = pc;
+        }
+    }
+
+    /// Changes a hart's privilege.
+    pub fn set_privilege(&mut self, hart: usize, p: Privilege) {
+        if self.harts.get(hart).is_some_and(|h| h.privilege != p) {
+            self.settle();
+            self.harts[hart].put_privilege(p);
+        }
+    }
+
+    /// Physical address of a virtual one as a hart sees it now.
+    pub fn physical(&self, hart: &Hart, va: u64) -> Option<u64> {
+        let w = &self.world;
+        lookup(&w.ram, w.ram_base, hart.effective_satp(), va).map(|m| m.physical)
+    }
+
+    /// Splits a range of addresses at pages; calls `f` with the offset of each piece in guest memory
+    /// and its place in the range, until one is in no memory. How many bytes there were.
+    fn pieces(
+        &self,
+        addr: u64,
+        len: usize,
+        hart: Option<usize>,
+        mut f: impl FnMut(&GuestRam, u64, Range<usize>) -> bool,
+    ) -> usize {
+        const PAGE: u64 = 4096;
+        let mut done = 0;
+        while done < len {
+            let va = addr.wrapping_add(done as u64);
+            let piece = ((PAGE - va % PAGE) as usize).min(len - done);
+            let pa = match hart.and_then(|i| self.harts.get(i)) {
+                Some(h) => self.physical(h, va),
+                None => Some(va),
+            };
+            let offset = pa.and_then(|pa| pa.checked_sub(self.world.ram_base));
+            let ok = offset.is_some_and(|o| f(&self.world.ram, o, done..done + piece));
+            if !ok {
+                break;
+            }
+            done += piece;
+        }
+        done
+    }
+
+    /// Reads memory as a hart sees it, or by physical addresses, without any effect on the guest.
+    /// How many bytes of the beginning could be read; devices cannot.
+    pub fn peek(&self, hart: Option<usize>, addr: u64, to: &mut [u8]) -> usize {
+        self.pieces(addr, to.len(), hart, |ram, offset, at| {
+            ram.read_bytes(offset, &mut to[at]).is_ok()
+        })
+    }
+
+    /// Writes memory as a hart sees it, or by physical addresses, whatever the permissions. How many
+    /// bytes of the beginning could be written.
+    pub fn poke(&mut self, hart: Option<usize>, addr: u64, from: &[u8]) -> usize {
+        self.settle();
+        let mut written = Vec::new();
+        let done = self.pieces(addr, from.len(), hart, |ram, offset, at| {
+            written.push((offset, at.len() as u64));
+            ram.write_bytes(offset, &from[at]).is_ok()
+        });
+        for (offset, len) in written {
+            self.memory_written(self.world.ram_base + offset, len);
+        }
+        done
+    }
+}

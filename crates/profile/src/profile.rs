@@ -1,0 +1,233 @@
+//! Collecting: one row for each stack, address space, privilege, reason and region.
+
+use crate::symbols::Symbols;
+use crate::unwind::{self, Registers, View};
+use nagori_hart::world::{LineKind, Stall};
+use nagori_ram::GuestRam;
+use std::collections::HashMap;
+
+/// Most rows; what comes later and is new is counted without its stack.
+const MAX_ROWS: usize = 1 << 20;
+
+/// A part of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Region {
+    /// DRAM.
+    Dram,
+    /// NVMM.
+    Nvmm,
+}
+
+impl Region {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Region::Dram => "dram",
+            Region::Nvmm => "nvmm",
+        }
+    }
+}
+
+/// An address space: the value of satp, 0 where nothing is translated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Space(pub u64);
+
+/// Number of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frames(pub u32);
+
+/// To whom transfers are attributed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Address space.
+    pub space: Space,
+    /// 0 user, 1 supervisor, 3 machine.
+    pub privilege: u8,
+    /// Why lines moved; see [`kind_name`].
+    pub kind: u8,
+    /// Where they are.
+    pub region: Region,
+    /// The code.
+    pub frames: Frames,
+}
+
+/// Names of reasons, by the number in a [`Key`].
+const KINDS: [(LineKind, &str); 7] = [
+    (LineKind::Load, "load"),
+    (LineKind::Store, "store"),
+    (LineKind::Fetch, "fetch"),
+    (LineKind::PageWalk, "page-walk"),
+    (LineKind::Evict, "evict"),
+    (LineKind::Flush, "flush"),
+    (LineKind::Probe, "probe"),
+];
+
+impl Key {
+    /// Why lines moved, in a word.
+    pub fn kind_name(&self) -> &'static str {
+        KINDS.get(self.kind as usize).map_or("", |k| k.1)
+    }
+
+    /// The privilege in a word.
+    pub fn privilege_name(&self) -> &'static str {
+        match self.privilege {
+            0 => "user",
+            1 => "supervisor",
+            _ => "machine",
+        }
+    }
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Values {
+    /// Core cycles that harts waited.
+    pub cycles: u64,
+    /// Lines read.
+    pub reads: u64,
+    /// Lines written.
+    pub writes: u64,
+}
+
+/// What is known so far.
+pub struct Profile {
+    symbols: Symbols,
+    /// Picoseconds of a core cycle.
+    period_ps: u64,
+    rows: HashMap<Key, Values>,
+    numbers: HashMap<Box<[u64]>, Frames>,
+    stacks: Vec<Box<[u64]>>,
+    names: HashMap<Space, String>,
+    /// Stacks that there was no room for.
+    unknown: u64,
+    scratch: Vec<u64>,
+}
+
+impl Profile {
+    /// An empty profile of harts whose clock has this period.
+    pub fn new(symbols: Symbols, period_ps: u64) -> Profile {
+        Profile {
+            symbols,
+            period_ps,
+            rows: HashMap::new(),
+            numbers: HashMap::new(),
+            stacks: Vec::new(),
+            names: HashMap::new(),
+            unknown: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Attributes a transfer of a line in a region; `ram` is guest memory, to find callers in, and
+    /// `ram_base` its first physical address.
+    pub fn count(&mut self, s: &Stall, region: Region, ram: &GuestRam, ram_base: u64) {
+        let machine_mode = s.privilege == 3;
+        let view = View {
+            ram,
+            base: ram_base,
+            satp: if machine_mode { 0 } else { s.satp },
+        };
+        let registers = Registers {
+            pc: s.pc,
+            ra: s.ra,
+            fp: s.fp,
+        };
+        let mut frames = std::mem::take(&mut self.scratch);
+        unwind::stack(registers, &view, &self.symbols, &mut frames);
+        let kind = KINDS
+            .iter()
+            .position(|k| k.0 == s.kind)
+            .unwrap_or(KINDS.len());
+        let key = Key {
+            space: Space(s.satp),
+            privilege: s.privilege,
+            kind: kind as u8,
+            region,
+            frames: self.number(&frames),
+        };
+        self.scratch = frames;
+        let v = self.rows.entry(key).or_default();
+        v.cycles += s.cycles;
+        match s.write {
+            true => v.writes += 1,
+            false => v.reads += 1,
+        }
+    }
+
+    fn number(&mut self, frames: &[u64]) -> Frames {
+        if let Some(n) = self.numbers.get(frames) {
+            return *n;
+        }
+        let full = self.stacks.len() >= MAX_ROWS;
+        let frames: Box<[u64]> = if full { Box::default() } else { frames.into() };
+        self.unknown += u64::from(full);
+        let next = Frames(self.stacks.len() as u32);
+        let stacks = &mut self.stacks;
+        *self.numbers.entry(frames).or_insert_with_key(|f| {
+            stacks.push(f.clone());
+            next
+        })
+    }
+
+    /// Names an address space from now on, also in what was counted already.
+    pub fn name_space(&mut self, space: Space, name: &str) {
+        self.names.insert(space, name.to_string());
+    }
+
+    /// Forgets what was counted.
+    pub fn reset(&mut self) {
+        self.rows.clear();
+        self.numbers.clear();
+        self.stacks.clear();
+        self.unknown = 0;
+    }
+
+    /// All rows, in an order that follows from the guest alone.
+    pub fn rows(&self) -> Vec<(Key, Values)> {
+        let mut rows: Vec<_> = self.rows.iter().map(|(k, v)| (*k, *v)).collect();
+        rows.sort_by_key(|(k, _)| *k);
+        rows
+    }
+
+    /// The addresses of a stack, innermost first; empty if there was no room for it.
+    pub fn stack(&self, f: Frames) -> &[u64] {
+        self.stacks.get(f.0 as usize).map_or(&[], |s| s)
+    }
+
+    /// The symbols.
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    /// Name of an address space: what the guest has said, else what tells it from others.
+    pub fn space_name(&self, space: Space) -> String {
+        match self.names.get(&space) {
+            Some(name) => name.clone(),
+            None if space.0 >> 60 == 0 => "physical".into(),
+            None => format!(
+                "asid {} table {:#x}",
+                space.0 >> 44 & 0xffff,
+                (space.0 & ((1 << 44) - 1)) << 12
+            ),
+        }
+    }
+
+    /// Everything that was counted.
+    pub fn total(&self) -> Values {
+        self.rows.values().fold(Values::default(), |a, v| Values {
+            cycles: a.cycles + v.cycles,
+            reads: a.reads + v.reads,
+            writes: a.writes + v.writes,
+        })
+    }
+
+    /// Transfers whose stacks were not kept, since there were too many different ones.
+    pub fn without_stack(&self) -> u64 {
+        self.unknown
+    }
+
+    /// A number of core cycles in nanoseconds, rounded down.
+    pub fn ns(&self, cycles: u64) -> u64 {
+        (u128::from(cycles) * u128::from(self.period_ps) / 1000) as u64
+    }
+}

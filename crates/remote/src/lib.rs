@@ -1,0 +1,50 @@
+//! The control socket of a running machine: JSON-RPC 2.0, one message a line, on a Unix socket.
+//!
+//! [`rpc`] is the envelope, [`api`] what can be asked and answered, [`server`] and [`client`] the
+//! two ends; [`place`] is the socket itself. Nothing here knows a machine: whoever runs one answers [`api::Command`]s.
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod client;
+pub mod place;
+pub mod rpc;
+pub mod server;
+
+/// Longest message in bytes, its end of line included; longer ones are refused and skipped.
+pub const MAX_MESSAGE: usize = 1 << 20;
+
+/// What can go wrong at either end of a socket.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The socket's place is taken by something else.
+    #[error("{path} exists and is no socket: give another path")]
+    NotASocket {
+        /// The path.
+        path: String,
+    },
+    /// Another machine listens there.
+    #[error("another machine listens at {path}: give another path, or end that machine")]
+    InUse {
+        /// The path.
+        path: String,
+    },
+    /// The host refused.
+    #[error("cannot {what} {path}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The path.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The other end closed the connection before it answered.
+    #[error("the machine ended before it answered")]
+    Closed,
+    /// What came is no answer.
+    #[error("what came is no JSON-RPC response: {0}")]
+    Response(String),
+    /// The machine refused.
+    #[error("{}", .0.message)]
+    Refused(rpc::RpcError),
+}
