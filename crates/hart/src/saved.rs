@@ -106,6 +106,8 @@ impl Hart {
             leave: _,
             recheck: _,
             pmp_writes,
+            // A debugger's, and only between two of its steps.
+            stopped: _,
             area: _,
         } = self;
         SavedHart {

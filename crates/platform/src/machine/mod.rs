@@ -83,16 +83,12 @@ pub enum Stop {
     PowerOff(u32),
     /// The guest asked for a restart; [`Machine::reset`] does it.
     Reset,
-    /// The guest asked for a snapshot, under a label of its own. Going on is up to the host.
-    Snapshot {
-        /// The guest's label.
-        label: u64,
-    },
     /// The instruction limit was reached.
     Instructions,
     /// A slice of work is done; call again.
     Slice,
-    /// A marker asks for a snapshot here, with a value of the program's; call again to go on.
+    /// A marker or the guest's kernel asks for a snapshot here, with a value of its own; call again
+    /// to go on.
     Snapshot(u64),
     /// A debugger's wish is met: see [`Machine::debug_stop`].
     Debug,

@@ -93,6 +93,9 @@ impl<O: Observer> Machine<O> {
             marks,
             warm_at,
             markers,
+            // A debugger's.
+            debug: _,
+            held: _,
         } = self;
         let Surroundings {
             ram: _,
@@ -113,6 +116,7 @@ impl<O: Observer> Machine<O> {
             actions: _,
             behind,
             control,
+            profile: _,
         } = world;
         MachineState {
             timed: *timed,

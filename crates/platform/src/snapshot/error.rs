@@ -24,6 +24,9 @@ pub enum SnapshotError {
     /// The file ends too early.
     #[error("the file is incomplete ({0}); was it copied or written to its end?")]
     Truncated(&'static str),
+    /// A debugger has stopped a hart where no snapshot can go on from.
+    #[error("a debugger has stopped a hart in the middle of a block of instructions: let the machine run, and take the snapshot then")]
+    WithinBlock,
     /// What was read is not what was written.
     #[error("the file is damaged: {0}")]
     Damaged(&'static str),

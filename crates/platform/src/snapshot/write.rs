@@ -47,6 +47,9 @@ impl<O: Observer> Machine<O> {
     /// goes on is not disturbed, and no untouched page of memory is touched. The same state
     /// gives the same bytes.
     pub fn save(&self, out: impl Write, meta: &Meta) -> Result<Written, SnapshotError> {
+        if self.within_block() {
+            return Err(SnapshotError::WithinBlock);
+        }
         let state = self.save_state();
         let header = Header::new(self.description().clone(), &state, meta.clone());
         let header = serde_json::to_vec(&header).map_err(encode)?;
