@@ -58,6 +58,10 @@ Examples:
       Debian's kernel and a shell; end it with `exit` or Ctrl-A x
   nagori boot --run 'bench-locality --op read --method fine' --stats table
       Run one command in the guest, print what it did to the memory, exit with its code
+  nagori boot --rootfs
+      Debian with systemd, from packages: log in as root
+  nagori boot --rootfs run --run 'seq 100000 | xz -9 | wc -c'
+      One command in a smaller one, without systemd
   nagori boot --nvmm pmem-region --set memory.nvmm_boundary='\"2 GiB\"'
       2 GiB of DRAM; the rest is /dev/pmem0 in the guest
   nagori boot --disk data.img --disk tools.img,ro --disk root.img,overlay=temp
@@ -106,6 +110,14 @@ pub struct BootArgs {
     /// off when it ends, and its exit status is that of `nagori boot`.
     #[arg(long, value_name = "COMMAND", help_heading = "Software")]
     pub run: Option<String>,
+    /// Debian as the root file system, on a disk whose changes are thrown away at the end.
+    ///
+    /// It is /dev/vda; further disks are given with --disk.
+    /// `run` or `system` (see `nagori image build --help`), the start of a key of `nagori image
+    /// list`, or the file of an ext4 image. `system` boots systemd to a login (root, no
+    /// password); with --run the command is run in the root file system, without systemd.
+    #[arg(long, value_name = "NAME|FILE", num_args = 0..=1, default_missing_value = "system", help_heading = "Software")]
+    pub rootfs: Option<String>,
     /// How the guest's kernel sees NVMM [default: as the machine's description says].
     #[arg(long, value_name = "HOW", help_heading = "Machine")]
     pub nvmm: Option<Expose>,

@@ -2,6 +2,7 @@
 
 use crate::args::{BootArgs, Expose};
 use crate::console;
+use crate::devices::DiskArg;
 use crate::guest::{self, Job};
 use crate::image;
 use crate::output::{Exit, Messages};
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 const CONSOLE: &str = "console=ttyS0";
 /// The script that our init runs instead of a shell.
 const RUN_SCRIPT: &str = "etc/nagori/run";
+/// The first disk, as the guest's kernel names it.
+const ROOT_DISK: &str = "/dev/vda";
 /// Hart that starts the kernel.
 const BOOT_HART: u32 = 0;
 
@@ -31,12 +34,27 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
         settings.push(format!("memory.expose={how}"));
     }
     settings.extend(a.run_args.settings());
-    let description = a.devices.resolve(&a.machine, &settings)?;
+    let mut devices = a.devices.clone();
+    let mut append = a.append.clone();
+    if let Some(name) = &a.rootfs {
+        let file = image::rootfs::find(&image::options(&a.cache)?, name, messages)?;
+        devices.disk.insert(0, DiskArg::temporary(file));
+        // The first is for our init, the others for an initial root file system of Debian's.
+        let ours = match a.initrd {
+            None => format!("nagori.root={ROOT_DISK}"),
+            Some(_) => format!("root={ROOT_DISK} rw"),
+        };
+        append = Some(match append {
+            Some(given) => format!("{ours} {given}"),
+            None => ours,
+        });
+    }
+    let description = devices.resolve(&a.machine, &settings)?;
     let software = Software {
         kernel: a.kernel.clone(),
         initrd: a.initrd.clone(),
         firmware: a.firmware.clone(),
-        append: a.append.clone(),
+        append,
         run: a.run.clone(),
     };
     let complete = a.kernel.is_some() && a.initrd.is_some() && a.firmware.is_some();
@@ -54,7 +72,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
             send_end: true,
         },
         args: &a.run_args,
-        devices: Some(&a.devices),
+        devices: Some(&devices),
     };
     guest::execute(&description, job, messages)
 }

@@ -22,6 +22,14 @@ pub struct DiskArg {
 }
 
 impl DiskArg {
+    /// A file that stays as it is: writes are thrown away at the end.
+    pub fn temporary(file: PathBuf) -> DiskArg {
+        DiskArg {
+            file,
+            writes: Writes::Temporary,
+        }
+    }
+
     /// Reads `FILE[,ro][,overlay=FILE|temp]`.
     pub fn parse(text: &str) -> Result<DiskArg, String> {
         let mut parts = text.split(',');

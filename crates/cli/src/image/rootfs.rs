@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use nagori_image::{list_rootfs, Base, Options, RootFs, RootfsSpec};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The cached root file system, or a new one, with its progress on stderr.
@@ -33,6 +34,20 @@ pub fn build(options: &Options, spec: &RootfsSpec, messages: &Messages) -> anyho
         ));
     }
     Ok(image)
+}
+
+/// The file of the root file system that `name` means: a base, the start of a key, or a file.
+pub fn find(options: &Options, name: &str, messages: &Messages) -> anyhow::Result<PathBuf> {
+    if let Some(image) = by_name(options, name, messages)? {
+        return Ok(image.path);
+    }
+    let path = Path::new(name);
+    if path.is_file() {
+        return Ok(path.to_path_buf());
+    }
+    bail!(
+        "--rootfs {name}: neither `run` nor `system`, nor the start of one key of `nagori image list`, nor a file"
+    )
 }
 
 /// A root file system by its base, which is built if need be, or by its key.
