@@ -309,3 +309,66 @@ fn programs_in_user_emulation() {
         assert!(text.contains(message), "{program} {arguments}: {text}");
     }
 }
+
+/// The root file system of `nagori run`: whole, clean, as the manifest says, and the same when it
+/// is built again.
+#[test]
+fn a_root_file_system() {
+    use nagori_image::{list_rootfs, rootfs, Base, RootfsSpec};
+    let options = Options::from_env().unwrap();
+    let spec = RootfsSpec::new(Base::Run);
+    let image = match rootfs(&options, &spec, &mut |p| eprintln!("{p}")) {
+        Err(e @ Error::ToolMissing { .. }) if !tools_required() => {
+            eprintln!("skipped: {e}");
+            return;
+        }
+        other => other.unwrap(),
+    };
+    let m = &image.manifest;
+    assert!(m.content < 150_000_000, "{} bytes", m.content);
+    for needed in ["libc6", "libstdc++6", "libjemalloc2", "sqlite3", "xz-utils"] {
+        let p = m.packages.iter().find(|p| p.name == needed);
+        assert!(p.is_some_and(|p| p.sha256.len() == 64), "{needed}");
+    }
+    assert!(m.programs.iter().any(|p| p == "lib/libnagori-malloc.so"));
+    image.verify().unwrap();
+    assert!(list_rootfs(&options).unwrap().contains(&image));
+    let fsck = Command::new("/sbin/e2fsck")
+        .arg("-fn")
+        .arg(&image.path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&fsck.stdout);
+    assert!(fsck.status.success(), "{text}");
+
+    // Again, from the packages alone: no mirror is asked, and the bytes are the same.
+    let place = image.path.parent().unwrap();
+    let aside = tempfile::tempdir_in(place.parent().unwrap()).unwrap();
+    let old = aside.path().join("old");
+    fs::rename(place, &old).unwrap();
+    let offline = Options {
+        mirror: Some("http://mirror.invalid/debian".into()),
+        ..options.clone()
+    };
+    let again = rootfs(&offline, &spec, &mut |_| {}).unwrap();
+    assert_eq!(again, image);
+    // A damaged one is told.
+    let file = old.join("rootfs.ext4");
+    let damaged = nagori_image::RootFs {
+        path: file.clone(),
+        ..image.clone()
+    };
+    damaged.verify().unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[100_000] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let e = damaged.verify().unwrap_err().to_string();
+    assert!(e.contains("is damaged"), "{e}");
+
+    let unknown = RootfsSpec {
+        packages: vec!["no-such-package-at-all".into()],
+        ..spec
+    };
+    let e = rootfs(&options, &unknown, &mut |_| {}).unwrap_err();
+    assert!(e.to_string().contains("no-such-package-at-all"), "{e}");
+}
