@@ -118,7 +118,10 @@ impl End {
             End::Stuck => "every hart waits (wfi), and nothing can wake one".into(),
             End::Signal(n) => format!("ended by signal {n}"),
             End::Quit => "the machine was ended from the console".into(),
-            End::Restart => "the guest restarts; firmware and kernel are not in a snapshot: use `nagori boot`".into(),
+            End::Restart => {
+                "the guest restarts; firmware and kernel are not in a snapshot: use `nagori boot`"
+                    .into()
+            }
         })
     }
 }

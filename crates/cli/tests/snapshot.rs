@@ -16,7 +16,10 @@ use std::process::{Command, Stdio};
 
 fn has_image() -> bool {
     let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
-    match build(&Options::from_env().expect("a cache directory"), &mut |_| ()) {
+    match build(
+        &Options::from_env().expect("a cache directory"),
+        &mut |_| (),
+    ) {
         Ok(_) => true,
         Err(e @ Error::ToolMissing { .. }) if !required => {
             eprintln!("skipped: {e}");
@@ -103,7 +106,10 @@ fn debian_goes_on_where_it_asked_for_a_snapshot() {
         .assert()
         .success()
         .stdout(contains("label").and(contains("timed")));
-    nagori().args(["snapshot", "verify", name]).assert().success();
+    nagori()
+        .args(["snapshot", "verify", name])
+        .assert()
+        .success();
 }
 
 #[test]
@@ -140,7 +146,9 @@ fn a_boot_is_cached_and_found_again() {
             .arg(format!("seed={}", 1000 + std::process::id()))
             .assert()
             .success();
-        String::from_utf8_lossy(&out.get_output().stdout).trim().to_string()
+        String::from_utf8_lossy(&out.get_output().stdout)
+            .trim()
+            .to_string()
     };
     // Two at once: one boots, the other waits for it.
     let (first, second) = std::thread::scope(|s| {
@@ -150,7 +158,10 @@ fn a_boot_is_cached_and_found_again() {
     assert_eq!(first, second);
     let made = std::fs::metadata(&first).expect("a file").created().ok();
     assert_eq!(path(), first);
-    assert_eq!(made, std::fs::metadata(&first).expect("a file").created().ok());
+    assert_eq!(
+        made,
+        std::fs::metadata(&first).expect("a file").created().ok()
+    );
     // Damaged at its end, it is made anew.
     let len = std::fs::metadata(&first).expect("a file").len();
     let file = std::fs::OpenOptions::new().write(true).open(&first);
@@ -202,7 +213,10 @@ fn a_snapshot_is_taken_shown_refused_and_gone_on_from() {
         .success()
         .stdout("before\n");
     let resume = |more: &[&str]| nagori().arg("resume").arg(&file).args(more).assert();
-    resume(&[]).code(3).stdout("behind\n").stderr(contains("restored"));
+    resume(&[])
+        .code(3)
+        .stdout("behind\n")
+        .stderr(contains("restored"));
     resume(&["--method", "fine", "--stats", "table"])
         .code(3)
         .stdout(contains("fine"));

@@ -259,10 +259,17 @@ impl CodeCache {
     /// What is known of addresses, as data, under contexts of a generation.
     pub(crate) fn save(&self, generation: u32) -> SavedCode {
         let current = |context: u64| context >> 3 == u64::from(generation);
-        let pages = self.pages.iter().filter(|p| p.page & 1 == 0 && current(p.context));
+        let pages = self
+            .pages
+            .iter()
+            .filter(|p| p.page & 1 == 0 && current(p.context));
         let known = self.known.values().filter(|k| current(k.context));
         let mut blocks: Vec<Known> = known.copied().collect();
-        for j in self.jumps.iter().filter(|j| j.pc & 1 == 0 && current(j.context)) {
+        for j in self
+            .jumps
+            .iter()
+            .filter(|j| j.pc & 1 == 0 && current(j.context))
+        {
             let b = self.block(j.block);
             let of_page = self.by_page.get(&b.page).into_iter().flatten();
             if let Some((key, _)) = of_page.into_iter().find(|(_, id)| *id == j.block) {

@@ -31,7 +31,11 @@ impl FilterEntry {
     /// Virtual address of the block of 2^`shift` bytes that it is for; `None` if it is
     /// for none, or if it is not an entry of such blocks.
     pub(crate) fn block(&self, shift: u32) -> Option<u64> {
-        let key = if self.read != NEVER { self.read } else { self.write };
+        let key = if self.read != NEVER {
+            self.read
+        } else {
+            self.write
+        };
         let other = self.write == NEVER || self.write == key;
         // Bits of a key below the block and beside the context are those of no aligned access.
         let stray = key & ((1 << shift) - 1) & !CONTEXT;

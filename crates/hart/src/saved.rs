@@ -270,7 +270,11 @@ impl Coherence {
     pub fn load(&mut self, s: SavedCoherence) -> Result<(), SavedError> {
         let fail = |bad: bool, what| if bad { Err(SavedError(what)) } else { Ok(()) };
         let fits = |new: &[L1], old: &[L1]| {
-            new.len() == old.len() && new.iter().zip(old).all(|(n, o)| n.fits(o, |line| self.inside(line)))
+            new.len() == old.len()
+                && new
+                    .iter()
+                    .zip(old)
+                    .all(|(n, o)| n.fits(o, |line| self.inside(line)))
         };
         fail(!fits(&s.l1d, &self.l1d), "L1 data cache")?;
         fail(!fits(&s.l1i, &self.l1i), "L1 instruction cache")?;

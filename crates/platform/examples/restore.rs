@@ -10,10 +10,19 @@ use std::time::Instant;
 fn fill(m: &Machine, mib: u64) {
     let mut state = 1u64;
     let mut random = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         state >> 20
     };
-    const WORDS: [&[u8; 8]; 6] = [b"memory: ", b"return 0", b"{\n    };", b"the dram", b"void * p", b"\0\0\0\0\0\0\0\0"];
+    const WORDS: [&[u8; 8]; 6] = [
+        b"memory: ",
+        b"return 0",
+        b"{\n    };",
+        b"the dram",
+        b"void * p",
+        b"\0\0\0\0\0\0\0\0",
+    ];
     for at in (0..mib << 20).step_by(8) {
         let word = match at >> 12 & 3 {
             0 => u64::from_le_bytes(*WORDS[(random() % 6) as usize]),
@@ -26,7 +35,9 @@ fn fill(m: &Machine, mib: u64) {
 }
 
 fn main() {
-    let mib = std::env::args().nth(1).map_or(1024, |a| a.parse().expect("a number of MiB"));
+    let mib = std::env::args()
+        .nth(1)
+        .map_or(1024, |a| a.parse().expect("a number of MiB"));
     let description = Description::load(&Library::default(), "vc707", &[]).expect("a machine");
     let machine = Machine::new(&description, Quiet).expect("a machine");
     fill(&machine, mib);

@@ -173,7 +173,9 @@ impl GuestRam {
     fn bytes(&self, offset: u64, len: usize) -> &[AtomicU8] {
         // SAFETY: the caller has checked that the range is in the memory; single bytes
         // have no alignment, and all accesses are atomic.
-        unsafe { std::slice::from_raw_parts(self.base.add(offset as usize) as *const AtomicU8, len) }
+        unsafe {
+            std::slice::from_raw_parts(self.base.add(offset as usize) as *const AtomicU8, len)
+        }
     }
 
     /// Words of a range that has been checked; `offset` is a multiple of 8 unless there are none.

@@ -180,6 +180,7 @@ impl<'a> Prepared<'a> {
                 send_end: false,
             },
             args: &run_args,
+            devices: None,
         };
         let mut asked = false;
         let end = loop {

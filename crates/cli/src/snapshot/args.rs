@@ -43,6 +43,9 @@ pub struct ResumeArgs {
     /// Change a value of the description from now on.
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Machine")]
     pub set: Vec<String>,
+    /// What the snapshot's devices are connected to, given as they were.
+    #[command(flatten)]
+    pub devices: crate::devices::DeviceArgs,
     #[command(flatten)]
     pub run_args: RunArgs,
 }

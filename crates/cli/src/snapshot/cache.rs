@@ -100,7 +100,11 @@ fn key(b: &Boot) -> anyhow::Result<String> {
     };
     part(&FORMAT.to_le_bytes());
     part(env!("CARGO_PKG_VERSION").as_bytes());
-    part(&program().context("cannot read this program's own file")?.to_le_bytes());
+    part(
+        &program()
+            .context("cannot read this program's own file")?
+            .to_le_bytes(),
+    );
     part(Header::hash(b.description).as_bytes());
     for s in &b.plan.segments {
         part(&s.addr.to_le_bytes());
@@ -139,7 +143,10 @@ fn make(path: &Path, b: &Boot, messages: &Messages) -> anyhow::Result<()> {
     // The template is a constant.
     let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("a template");
     bar.set_style(style);
-    bar.set_message(format!("booting {} once; the next runs start from here", b.what));
+    bar.set_message(format!(
+        "booting {} once; the next runs start from here",
+        b.what
+    ));
     bar.enable_steady_tick(Duration::from_millis(100));
     let mut console = Vec::new();
     let result = run(b, &mut console);
@@ -152,7 +159,10 @@ fn make(path: &Path, b: &Boot, messages: &Messages) -> anyhow::Result<()> {
         let text = String::from_utf8_lossy(&console);
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
-        format!("the boot of {} failed; the console's last lines:\n  {tail}", b.what)
+        format!(
+            "the boot of {} failed; the console's last lines:\n  {tail}",
+            b.what
+        )
     })?;
     let mut meta = Meta::new();
     meta.insert("what".into(), b.what.into());
@@ -181,7 +191,7 @@ fn run(b: &Boot, console: &mut Vec<u8>) -> anyhow::Result<(Machine, u64)> {
             Stop::Snapshot(label) if b.label.is_none_or(|l| l == label) => {
                 return Ok((machine, label))
             }
-            Stop::Snapshot(_) | Stop::Slice | Stop::Instructions => {}
+            Stop::Snapshot(_) | Stop::Slice | Stop::Instructions | Stop::Debug => {}
             Stop::Idle(Ps::NEVER) if machine.expects_host() => {
                 // Something on the host works for the guest.
                 std::thread::sleep(Duration::from_millis(1));

@@ -83,7 +83,11 @@ fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> an
         // A guest that restarts ends the run before this would be loaded.
         plan: Plan {
             segments: Vec::new(),
-            entry: EntryState { pc: 0, a1: 0, a2: 0 },
+            entry: EntryState {
+                pc: 0,
+                a1: 0,
+                a2: 0,
+            },
         },
         symbols: Default::default(),
         tohost: None,
@@ -93,6 +97,7 @@ fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> an
             send_end: true,
         },
         args: &a.run_args,
+        devices: Some(&a.devices),
     };
     guest::run(machine, job, vec![Box::new(NoRestart)], messages)
 }
@@ -173,7 +178,9 @@ fn show(path: &Path, as_json: bool) -> anyhow::Result<()> {
         ("file", bytes(s.file_bytes())),
     ];
     for (key, value) in &h.meta {
-        let text = value.as_str().map_or_else(|| value.to_string(), String::from);
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), String::from);
         rows.push((key, text));
     }
     let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
@@ -211,7 +218,9 @@ fn list(cache: &CacheArgs, as_json: bool) -> anyhow::Result<()> {
         None => "(unreadable)".into(),
     };
     let what = |h: &Option<Header>| {
-        let what = h.as_ref().and_then(|h| h.meta.get("what")?.as_str().map(String::from));
+        let what = h
+            .as_ref()
+            .and_then(|h| h.meta.get("what")?.as_str().map(String::from));
         what.unwrap_or_default()
     };
     if as_json {
@@ -228,7 +237,11 @@ fn list(cache: &CacheArgs, as_json: bool) -> anyhow::Result<()> {
         let hours = age(e) / 3600;
         let size = bytes(e.bytes);
         let path = e.path.display();
-        text += &format!("{path}  {size:>10}  {hours:>5} h  {}  {}\n", name(&h), what(&h));
+        text += &format!(
+            "{path}  {size:>10}  {hours:>5} h  {}  {}\n",
+            name(&h),
+            what(&h)
+        );
     }
     output::print(&text)
 }

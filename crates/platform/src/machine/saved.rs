@@ -56,7 +56,11 @@ pub struct MachineState {
 impl MachineState {
     /// Without what depends on the engine: two runs that are the same are the same in this.
     pub fn without_code(mut self) -> MachineState {
-        self.harts = self.harts.into_iter().map(SavedHart::without_code).collect();
+        self.harts = self
+            .harts
+            .into_iter()
+            .map(SavedHart::without_code)
+            .collect();
         self
     }
 
@@ -153,7 +157,10 @@ impl<O: Observer> Machine<O> {
         let last = Ps::MAX_TIME.0 / self.world.period.divisor();
         fail(s.cycle() > last, "a time beyond the end of time")?;
         fail(s.views.len() != n, "views of harts")?;
-        fail(!matches!(s.baselines.len(), 0) && s.baselines.len() != n, "baselines")?;
+        fail(
+            !matches!(s.baselines.len(), 0) && s.baselines.len() != n,
+            "baselines",
+        )?;
         let now = || s.harts.iter().map(HartView::of_saved);
         // What is subtracted from one another must not be more than that.
         let ordered = |low: &[HartView], high: &mut dyn Iterator<Item = HartView>| {
@@ -166,7 +173,10 @@ impl<O: Observer> Machine<O> {
         let started = s.started.views();
         fail(!ordered(&started, &mut now()), "start of statistics")?;
         let opened = s.markers.opened();
-        fail(!matches!(opened.len(), 0) && opened.len() != n, "open region")?;
+        fail(
+            !matches!(opened.len(), 0) && opened.len() != n,
+            "open region",
+        )?;
         fail(!ordered(&opened, &mut now()), "open region")?;
         fail(!s.markers.sane(), "regions of interest")?;
 
@@ -184,8 +194,14 @@ impl<O: Observer> Machine<O> {
             s.timed && s.behind.is_some() != self.world.behind.is_some(),
             "lines of caches are tracked in one machine only",
         )?;
-        let behind = self.world.behind.is_some().then(|| s.behind.unwrap_or_default());
-        let lines = behind.as_ref().is_none_or(|b| b.inside(ram_base, ram_bytes));
+        let behind = self
+            .world
+            .behind
+            .is_some()
+            .then(|| s.behind.unwrap_or_default());
+        let lines = behind
+            .as_ref()
+            .is_none_or(|b| b.inside(ram_base, ram_bytes));
         fail(!lines, "tracked lines")?;
         self.world.coherence.load(s.coherence)?;
         let mut harts = Vec::with_capacity(n);

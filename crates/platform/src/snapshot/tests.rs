@@ -20,7 +20,10 @@ fn machine() -> Machine {
         m.ram().write_u8(at, 0xab).expect("in memory");
     }
     // A loop that stores: addi x1, x1, 64; sd x1, 0(x1); j -8.
-    for (i, w) in [0x0400_8093u32, 0x0010_b023, 0xff9f_f06f].iter().enumerate() {
+    for (i, w) in [0x0400_8093u32, 0x0010_b023, 0xff9f_f06f]
+        .iter()
+        .enumerate()
+    {
         m.ram().write_u32(8192 + 4 * i as u64, *w).expect("room");
     }
     let base = m.config().memory.base;
@@ -88,7 +91,13 @@ fn what_was_zero_again_is_left_out_and_stays_untouched() {
     m.ram().fill(16 << 20, 4 << 20, 1).expect("in memory");
     m.ram().fill(16 << 20, 4 << 20, 0).expect("in memory");
     assert_eq!(bytes(&m).len(), before);
-    let held = |m: &Machine| m.ram().touched().iter().map(|r| r.end - r.start).sum::<u64>();
+    let held = |m: &Machine| {
+        m.ram()
+            .touched()
+            .iter()
+            .map(|r| r.end - r.start)
+            .sum::<u64>()
+    };
     let copy = whole(bytes(&m)).expect("a machine");
     assert!(held(&copy) < held(&m));
 }
@@ -107,7 +116,9 @@ fn files_are_complete_or_not_there() {
     for _ in 0..3 {
         assert_eq!(bytes(&s.machine(Quiet).expect("a machine")), bytes(&m));
     }
-    assert!(m.save_file(&dir.path().join("no/a.snap"), &Meta::new()).is_err());
+    assert!(m
+        .save_file(&dir.path().join("no/a.snap"), &Meta::new())
+        .is_err());
     let left: Vec<_> = std::fs::read_dir(dir.path()).expect("a list").collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -115,7 +126,10 @@ fn files_are_complete_or_not_there() {
 #[test]
 fn other_files_and_formats_are_told_apart() {
     assert!(matches!(error(Vec::new()), SnapshotError::NotASnapshot));
-    assert!(matches!(error(b"hello".to_vec()), SnapshotError::NotASnapshot));
+    assert!(matches!(
+        error(b"hello".to_vec()),
+        SnapshotError::NotASnapshot
+    ));
     assert!(matches!(error(vec![0; 5000]), SnapshotError::NotASnapshot));
     let mut f = sample().to_vec();
     f[8] = 77;
@@ -158,11 +172,18 @@ fn another_machine_is_told_by_its_keys() {
         assert!(text.contains(part), "{text}");
     }
     // What can be changed while a machine runs may be another.
-    let other = describe(&["method=fine", "memory.controller.timing.rcd=9", "name=other"]);
+    let other = describe(&[
+        "method=fine",
+        "memory.controller.timing.rcd=9",
+        "name=other",
+    ]);
     let m = s.machine_as(&other, Quiet).expect("a machine");
     let now = m.report().memory;
     assert_eq!(now.method, crate::config::Method::Fine);
-    assert!(now.changes.iter().any(|c| c.what == "timing.rcd"), "{now:?}");
+    assert!(
+        now.changes.iter().any(|c| c.what == "timing.rcd"),
+        "{now:?}"
+    );
     let same = s.machine_as(&describe(&[]), Quiet).expect("a machine");
     assert!(same.report().memory.changes.is_empty());
     assert_eq!(Header::hash(&other), Header::hash(&describe(&[])));
@@ -217,7 +238,9 @@ fn with_changed_state(seed: u64, changes: u32) -> Vec<u8> {
     mutate(&mut value, &mut |_| count += 1);
     let mut random = seed;
     let mut next = || {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        random = random
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         random >> 16
     };
     let chosen: Vec<u64> = (0..changes).map(|_| next() % count).collect();
