@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// Written where a file system cannot make holes.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// By what a file is known again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
