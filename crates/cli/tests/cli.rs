@@ -16,6 +16,8 @@ fn help_is_as_recorded() {
     for (name, args) in [
         ("help.txt", &["--help"][..]),
         ("help-boot.txt", &["boot", "--help"]),
+        ("help-run.txt", &["run", "--help"]),
+        ("help-compare.txt", &["compare", "--help"]),
         ("help-bare.txt", &["bare", "--help"]),
         ("help-machine-show.txt", &["machine", "show", "--help"]),
         ("help-image-build.txt", &["image", "build", "--help"]),

@@ -43,15 +43,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let signals = Signals::catch()?;
     let rows = run_all(&prepared, &methods, a.jobs, &signals, messages)?;
     let first = &rows[0];
-    for r in &rows {
-        if let Some(text) = r.result.why.message() {
-            messages.note(&format!("{}: {text}", r.method));
-        }
-        if let Some(hint) = prepared.hint(&r.result.why) {
-            messages.note(&hint);
-            break;
-        }
-    }
+    prepared.tell(&first.result.why, messages);
     let odd = rows.iter().find(|r| {
         r.result.why.exit() != first.result.why.exit() || r.result.sums != first.result.sums
     });

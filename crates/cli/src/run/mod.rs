@@ -18,7 +18,7 @@ use crate::guest::{End, Job};
 use crate::output::{self, Exit, Messages};
 use crate::signals::Signals;
 use crate::{console, tables};
-use anyhow::{bail, Context};
+use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use machine::Setup;
 use nagori_memtime::Method;
@@ -41,12 +41,7 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     let prepared = Prepared::new(&a.common, messages)?;
     let signals = Signals::catch()?;
     let result = prepared.run(a.method, &signals, Output::new(true), !messages.quiet())?;
-    if let Some(text) = result.why.message() {
-        messages.note(&text);
-    }
-    if let Some(hint) = prepared.hint(&result.why) {
-        messages.note(&hint);
-    }
+    prepared.tell(&result.why, messages);
     match &a.json {
         Some(path) => {
             let mut value = result.json();
@@ -136,11 +131,18 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// What may help where the program could not be run.
-    fn hint(&self, why: &Why) -> Option<String> {
+    /// Tells what the exit code does not.
+    fn tell(&self, why: &Why, messages: &Messages) {
+        let Some(text) = why.message() else { return };
         match why {
-            Why::Outcome(ports::Outcome::Failed { errno, .. }) => self.program.hint(*errno),
-            _ => None,
+            Why::Outcome(ports::Outcome::Failed { errno, .. }) => {
+                let e = match self.program.hint(*errno) {
+                    Some(hint) => anyhow!(hint).context(text),
+                    None => anyhow!(text),
+                };
+                messages.error(&e);
+            }
+            _ => messages.note(&text),
         }
     }
 

@@ -7,7 +7,7 @@ pub const VERSION: u32 = 1;
 /// Most bytes of a message.
 const MOST: usize = 1 << 16;
 /// Label of the statistics that the agent records at the program's end: "job end".
-pub const LABEL_END: u64 = 0x646e_6520_626f_6a;
+pub const LABEL_END: u64 = 0x0064_6e65_2062_6f6a;
 
 mod job {
     pub const FILE: u32 = 1;

@@ -263,8 +263,7 @@ impl PortConsole {
 
     /// Sends the driver what it has to be told, as far as it has offered room.
     fn tell(&mut self, at: &mut Port<'_>) -> Result<(), QueueError> {
-        for id in 0..self.streams.len() {
-            let s = &mut self.streams[id];
+        for (id, (s, name)) in self.streams.iter_mut().zip(PORTS).enumerate() {
             if s.tell_add {
                 if !send(at, id, event::PORT_ADD, 1, b"")? {
                     return Ok(());
@@ -272,7 +271,7 @@ impl PortConsole {
                 s.tell_add = false;
             }
             if s.tell_name {
-                if !send(at, id, event::PORT_NAME, 1, PORTS[id].as_bytes())? {
+                if !send(at, id, event::PORT_NAME, 1, name.as_bytes())? {
                     return Ok(());
                 }
                 s.tell_name = false;
