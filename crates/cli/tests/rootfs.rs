@@ -173,7 +173,8 @@ fn a_login_and_nvmm_as_pmem() {
     let script = "echo state=$(systemctl is-system-running --wait); \
         systemctl --failed --no-legend --no-pager; \
         echo target=$(systemctl is-active multi-user.target); \
-        mkfs.ext4 -q -b 4096 /dev/pmem0 && mount -o dax=always /dev/pmem0 /mnt; nvmm-check /mnt/x; \
+        mkfs.ext4 -q -b 4096 -E stride=512,stripe_width=512 /dev/pmem0; \
+        mount -o dax=always /dev/pmem0 /mnt; nvmm-check /mnt/x; \
         umount /mnt; ndctl create-namespace -f -e namespace0.0 --mode=devdax >/dev/null; \
         nvmm-check /dev/dax0.0; NAGORI_MALLOC_STATS=1 \
         LD_PRELOAD=/usr/local/lib/libnagori-malloc.so sqlite3 :memory: 'select 6*7'; \
