@@ -112,10 +112,10 @@ pub struct BootArgs {
     pub run: Option<String>,
     /// Debian as the root file system, on a disk whose changes are thrown away at the end.
     ///
-    /// It is /dev/vda; further disks are given with --disk.
-    /// `run` or `system` (see `nagori image build --help`), the start of a key of `nagori image
-    /// list`, or the file of an ext4 image. `system` boots systemd to a login (root, no
-    /// password); with --run the command is run in the root file system, without systemd.
+    /// Which one: `run` or `system` (see `nagori image build --help`), the start of a key of
+    /// `nagori image list`, or the file of an ext4 image. `system` boots systemd to a login (root,
+    /// no password); with --run the command is run in the root file system, without systemd. It is
+    /// /dev/vda; the disks of --disk follow.
     #[arg(long, value_name = "NAME|FILE", num_args = 0..=1, default_missing_value = "system", help_heading = "Software")]
     pub rootfs: Option<String>,
     /// How the guest's kernel sees NVMM [default: as the machine's description says].

@@ -164,12 +164,18 @@ fn exposed(config: &MachineConfig) -> Expose {
 
 fn memory(config: &MachineConfig) -> Vec<Node> {
     let m = &config.memory;
-    let of = |name: &str, start: u64, end: u64| Node::at(name, start).reg(&[(start, end - start)]);
-    let ram = of("memory", m.base, m.nvmm_base()).string("device_type", "memory");
+    let memory = |start: u64, end: u64| {
+        Node::at("memory", start)
+            .string("device_type", "memory")
+            .reg(&[(start, end - start)])
+    };
+    let ram = memory(m.base, m.nvmm_base());
     let nvmm = match exposed(config) {
         Expose::Hidden => return vec![ram],
-        Expose::PmemRegion => of("pmem", m.nvmm_base(), m.end()).compatible(&["pmem-region"]),
-        Expose::NumaNode => of("memory", m.nvmm_base(), m.end()).string("device_type", "memory"),
+        Expose::PmemRegion => Node::at("pmem", m.nvmm_base())
+            .compatible(&["pmem-region"])
+            .reg(&[(m.nvmm_base(), m.end() - m.nvmm_base())]),
+        Expose::NumaNode => memory(m.nvmm_base(), m.end()),
     };
     // The kernel knows a node that has neither harts nor memory from the distances only.
     let map = Node::new("distance-map")
