@@ -156,7 +156,11 @@ cd /; umount /mnt/out; mount -t 9p -o trans=virtio,version=9p2000.L out /mnt/out
     assert_eq!(value(&lines, "options"), "1");
     assert_eq!(value(&lines, "big"), sum(&at("in/big")));
     assert_eq!(value(&lines, "list"), "2000");
-    assert_eq!(value(&lines, "first"), "list/entry-0", "in the order of names");
+    assert_eq!(
+        value(&lines, "first"),
+        "list/entry-0",
+        "in the order of names"
+    );
     assert_eq!(value(&lines, "owner"), "0:0");
     assert_eq!(
         fs::read(at("in/big")).unwrap(),
