@@ -200,7 +200,10 @@ pub fn run<'a, O: Watch>(
             services.push(Box::new(Gdb::bind(at, !job.args.gdb_no_wait, messages)?));
         }
         if let Some(path) = &job.args.control {
-            services.push(Box::new(Control::bind(path)?));
+            services.push(Box::new(Control::bind(
+                path,
+                !job.plan.segments.is_empty(),
+            )?));
         }
         services.push(Box::new(terminal));
         if let Some(taker) = Taker::new(&job.args.take, messages) {

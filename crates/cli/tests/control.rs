@@ -156,6 +156,21 @@ fn any_client_can_speak_the_protocol() {
     assert_eq!(answers[2]["error"]["code"], -32601);
     assert!(answers[3]["result"]["methods"]["set"]["params"].is_object());
     drop((to, from));
+    let file = m._files.path("saved");
+    let saved = m.json(&["snapshot", file.to_str().unwrap()]);
+    let size = std::fs::metadata(&file).unwrap().len();
+    assert_eq!(saved["bytes"], size);
+    m.ctl(&["snapshot", "/nowhere/at/all"])
+        .assert()
+        .code(1)
+        .stderr(predicates::str::contains("cannot save to /nowhere/at/all"));
+    // Without the timing model there are no caches to lose.
+    m.json(&["power-cut"]);
+    m.json(&["set", "timed=1"]);
+    m.ctl(&["power-cut"])
+        .assert()
+        .code(1)
+        .stderr(predicates::str::contains("track_persistence"));
     m.json(&["quit"]);
     assert_eq!(m.end().0, Some(0));
 }

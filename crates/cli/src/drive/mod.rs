@@ -126,6 +126,9 @@ pub fn drive<O: Watch>(
             return Ok(end);
         }
         if let Some(Restart::Reset) = wishes.restart {
+            if job.plan.segments.is_empty() {
+                return Ok(End::Restart);
+            }
             restart(machine, job)?;
         }
         if wishes.hold {

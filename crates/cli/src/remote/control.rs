@@ -7,9 +7,12 @@ use crate::tables;
 use nagori_hart::world::Observer;
 use nagori_hart::Privilege;
 use nagori_platform::control::{method_from_number, Fixed};
-use nagori_platform::machine::Machine;
-use nagori_remote::api::{self, Command, HartStatus, Stands, State, Statistics, Status, VERSION};
-use nagori_remote::rpc::{Request, RpcError};
+use nagori_platform::machine::{Dram, Machine};
+use nagori_platform::snapshot::Meta;
+use nagori_remote::api::{
+    self, Command, HartStatus, Stands, State, Statistics, Status, Written, VERSION,
+};
+use nagori_remote::rpc::{Request, RpcError, INVALID_PARAMS};
 use nagori_remote::server::Server;
 use rustix::event::PollFd;
 use serde::Serialize;
@@ -28,16 +31,21 @@ struct Asked {
     paused: bool,
     quit: bool,
     restart: Option<Restart>,
+    /// There is software to start anew with.
+    software: bool,
     /// Whether something else holds the machine.
     held: bool,
 }
 
 impl Control {
-    /// Listens at a path.
-    pub fn bind(path: &Path) -> anyhow::Result<Control> {
+    /// Listens at a path; `software` is whether the machine can start anew.
+    pub fn bind(path: &Path, software: bool) -> anyhow::Result<Control> {
         Ok(Control {
             server: Server::bind(path)?,
-            state: Asked::default(),
+            state: Asked {
+                software,
+                ..Asked::default()
+            },
         })
     }
 }
@@ -89,16 +97,20 @@ impl Asked {
                     table: tables::machine(machine),
                 });
             }
-            Command::Snapshot(_) => {
-                return Err(RpcError::refused("this program cannot write snapshots yet"))
-            }
+            Command::Snapshot(s) => return self.snapshot(machine, s.path),
             Command::Pause => self.paused = true,
             Command::Resume => self.paused = false,
             Command::ResetStatistics => machine.reset_stats(),
             Command::DumpStatistics(l) => machine.mark(l.label),
-            Command::Reset => self.restart = Some(Restart::Reset),
+            Command::Reset => {
+                self.has_software()?;
+                self.restart = Some(Restart::Reset);
+            }
             Command::PowerCut => {
-                return Err(RpcError::refused("this program cannot cut the power yet"))
+                self.has_software()?;
+                let cut = machine.power_cut(Dram::Zero);
+                cut.map_err(|e| RpcError::refused(e.to_string()))?;
+                self.restart = Some(Restart::Reset);
             }
             Command::Quit => self.quit = true,
         }
@@ -106,6 +118,31 @@ impl Asked {
             state: self.state(),
             time_ns: machine.now().0 / 1000,
         })
+    }
+
+    /// An error if there is nothing to start anew with.
+    fn has_software(&self) -> Result<(), RpcError> {
+        match self.software {
+            true => Ok(()),
+            false => Err(RpcError::refused(
+                "firmware and kernel are not in a snapshot, so the machine cannot start anew",
+            )),
+        }
+    }
+
+    fn snapshot<O: Observer>(&self, machine: &Machine<O>, path: String) -> Result<Value, RpcError> {
+        // The client may stand elsewhere than this process.
+        if !Path::new(&path).is_absolute() {
+            let text = format!("snapshot: the path {path} is not absolute");
+            return Err(RpcError::new(INVALID_PARAMS, text));
+        }
+        match machine.save_file(Path::new(&path), &Meta::new()) {
+            Ok(w) => value(Written {
+                path,
+                bytes: w.file_bytes,
+            }),
+            Err(e) => Err(RpcError::refused(format!("cannot save to {path}: {e}"))),
+        }
     }
 
     fn state(&self) -> State {

@@ -197,6 +197,9 @@ impl<W: World> MemPort for Watched<'_, W> {
     fn stalled(&mut self, stall: &Stall) {
         self.inner.stalled(stall);
     }
+    fn line_dirtied(&mut self, line: u64) {
+        self.inner.line_dirtied(line);
+    }
 }
 
 impl<W: World> Observer for Watched<'_, W> {
