@@ -123,8 +123,8 @@ for m in dram nvmm size:4096; do
     unset LD_PRELOAD
 done 2>&1
 export LD_PRELOAD=/usr/local/lib/libnagori-malloc.so
-NAGORI_MALLOC=much true 2>&1
-NAGORI_MALLOC=nvmm NAGORI_MALLOC_DEVICE=/dev/none true 2>&1
+NAGORI_MALLOC=much /usr/bin/true 2>&1
+NAGORI_MALLOC=nvmm NAGORI_MALLOC_DEVICE=/dev/none /usr/bin/true 2>&1
 NAGORI_MALLOC=dram nagori-ctl timing on
 NAGORI_MALLOC=nvmm NAGORI_MALLOC_STATS=0 sqlite3 :memory: 'select 6*7'
 NAGORI_MALLOC=dram nagori-ctl timing off
@@ -173,13 +173,13 @@ fn a_login_and_nvmm_as_pmem() {
     let script = "echo state=$(systemctl is-system-running --wait); \
         systemctl --failed --no-legend --no-pager; \
         echo target=$(systemctl is-active multi-user.target); \
-        mkfs.ext4 -q -b 4096 -E stride=512,stripe_width=512 /dev/pmem0; \
+        mkfs.ext4 -q -b 4096 -O bigalloc -C 2M /dev/pmem0; \
         mount -o dax=always /dev/pmem0 /mnt; nvmm-check /mnt/x; \
         umount /mnt; ndctl create-namespace -f -e namespace0.0 --mode=devdax >/dev/null; \
         nvmm-check /dev/dax0.0; NAGORI_MALLOC_STATS=1 \
         LD_PRELOAD=/usr/local/lib/libnagori-malloc.so sqlite3 :memory: 'select 6*7'; \
         daxctl reconfigure-device -m system-ram dax0.0 >/dev/null; numactl -H | grep '^node 1'; \
-        poweroff\n";
+        echo bugs=$(dmesg | grep -c BUG); poweroff\n";
     let text = session(
         &["--rootfs", "--nvmm", "pmem-region"],
         &[("nagori login: ", "root\n"), ("root@nagori:~# ", script)],
@@ -192,6 +192,7 @@ fn a_login_and_nvmm_as_pmem() {
         "nagori-malloc: /dev/dax0.0: nvmm=",
         "node 1 cpus:\n",
         "node 1 size: ",
+        "bugs=0",
     ] {
         assert!(text.contains(line), "{line} not in:\n{text}");
     }
