@@ -220,6 +220,54 @@ echo "mac=$(cat /sys/class/net/eth0/address)""#;
     assert!(!path.exists(), "the socket is taken away");
 }
 
+/// A machine is saved in the middle of a connection. Restored, its network knows nothing of it:
+/// it is broken off, and new ones work.
+#[test]
+fn a_snapshot_with_a_connection() {
+    if !image() {
+        return;
+    }
+    let data = noise(1 << 20);
+    let (port, server) = serve(data.clone());
+    let old = TcpListener::bind("127.0.0.1:0").unwrap();
+    let old_port = old.local_addr().unwrap().port();
+    let script = format!(
+        r#"
+(while usleep 200000; do echo tick; done | nc 10.0.2.2 {old_port}; echo "old=$?") &
+sleep 1
+nagori-ctl snapshot
+wait
+wget -q -O /tmp/f http://10.0.2.2:{port}/f; echo "wget=$?"
+echo "sum=$(cksum </tmp/f)"
+nc 10.0.2.2 {port} </tmp/f; echo "nc=$?""#
+    );
+    let files = Files::new();
+    let file = files.path("busy.snap");
+    let file = file.to_str().unwrap();
+    let take = ["--net", "user", "--snapshot", file, "--snapshot-exit"];
+    let mut child = spawn(&take, &script);
+    let notes = lines(child.stderr.take().unwrap());
+    let said = lines(child.stdout.take().unwrap());
+    let mut connection = old.accept().unwrap().0;
+    let mut tick = [0; 5];
+    connection.read_exact(&mut tick).unwrap();
+    assert_eq!(&tick, b"tick\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop((connection, old, notes, said));
+    let out = nagori()
+        .timeout(Duration::from_secs(900))
+        .args(["--quiet", "resume", file, "--net", "user"])
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    let has = |line: &str| text.lines().any(|l| l.trim_end() == line);
+    assert!(has("old=1"), "{text}");
+    assert!(has("wget=0") && has("nc=0"), "{text}");
+    let sum = format!("sum={} {}", cksum(&data), data.len());
+    assert!(has(&sum), "{text}");
+    assert!(server.join().unwrap() == data);
+}
+
 #[test]
 fn links_that_cannot_be_made() {
     let files = Files::new();

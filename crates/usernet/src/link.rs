@@ -1,6 +1,8 @@
 //! What a guest's network interface is connected to.
 
 use crate::Error;
+use mio::{Events, Poll};
+use std::io::ErrorKind;
 use std::num::NonZeroU16;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -99,4 +101,15 @@ pub trait Link: Send {
 
     /// The guest was switched off and on.
     fn reset(&mut self);
+}
+
+/// Asks the host, without waiting, which sockets are ready.
+pub(crate) fn look(poll: &mut Poll, events: &mut Events) -> Result<(), Error> {
+    loop {
+        match poll.poll(events, Some(Duration::ZERO)) {
+            Ok(()) => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::Watch(e)),
+        }
+    }
 }

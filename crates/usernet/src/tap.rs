@@ -1,6 +1,6 @@
 //! An interface of the host's kernel.
 
-use crate::link::{Frame, Guest, Link, MAX_FRAME};
+use crate::link::{look, Frame, Guest, Link, MAX_FRAME};
 use crate::offload::finish;
 use crate::Error;
 use mio::unix::SourceFd;
@@ -116,13 +116,7 @@ impl Link for Tap {
     }
 
     fn poll(&mut self, now: Duration) -> Result<(), Error> {
-        loop {
-            match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
-                Ok(()) => break,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::Watch(e)),
-            }
-        }
+        look(&mut self.poll, &mut self.events)?;
         for event in &self.events {
             self.readable |= event.is_readable();
             self.writable |= event.is_writable();

@@ -3,7 +3,7 @@
 //! The length is four bytes, most significant first, as in QEMU's `-netdev stream` over a Unix
 //! socket, so that a machine of QEMU can be at the other end.
 
-use crate::link::{Frame, Guest, Link, MAX_FRAME};
+use crate::link::{look, Frame, Guest, Link, MAX_FRAME};
 use crate::offload::finish;
 use crate::Error;
 use mio::net::{UnixListener, UnixStream};
@@ -245,13 +245,7 @@ impl Link for Wire {
     }
 
     fn poll(&mut self, now: Duration) -> Result<(), Error> {
-        loop {
-            match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
-                Ok(()) => break,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::Watch(e)),
-            }
-        }
+        look(&mut self.poll, &mut self.events)?;
         for event in &self.events {
             match (event.token(), &mut self.listener, &mut self.peer) {
                 (LISTENER, Some(l), _) => l.ready = true,

@@ -138,7 +138,7 @@ pub fn connect<O: Observer>(
         }
     };
     let fd = link.wait_fd().try_clone_to_owned();
-    outside.watch(fd.context("the network cannot be watched")?);
+    outside.watch(slot, fd.context("the network cannot be watched")?);
     machine
         .virtio::<Net, _>(slot, |n, port| {
             if let Some(mac) = mac {

@@ -1,21 +1,28 @@
-//! Devices that are connected to the host, and the guest's idle time while something may come
-//! from there.
+//! Networks, and the guest's idle time while something may come from there.
 
 use super::{Service, Wishes};
+use anyhow::Context;
 use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
+use nagori_platform::devices::virtio::{Net, VirtioBackend};
 use nagori_platform::machine::{Machine, Stop};
 use rustix::event::{PollFd, PollFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Lets devices look outside between slices. While one of them expects something, an idle
+/// Watches networks while the guest waits. While one of them expects something, an idle
 /// guest's time passes like the host's: otherwise its timers would run out at once. Should be
 /// last in the list of services, so that it sees whether another one has woken the guest.
 #[derive(Default)]
 pub struct Outside {
-    sources: Vec<OwnedFd>,
+    networks: Vec<Network>,
     idle: Option<Idle>,
+}
+
+struct Network {
+    slot: usize,
+    /// Readable when the network should look outside.
+    source: OwnedFd,
 }
 
 /// A guest that waits.
@@ -26,21 +33,35 @@ struct Idle {
 }
 
 impl Outside {
-    /// Adds what becomes readable when a device should look outside.
-    pub fn watch(&mut self, source: OwnedFd) {
-        self.sources.push(source);
+    /// Adds the network in a slot, and what becomes readable when it should look outside.
+    pub fn watch(&mut self, slot: usize, source: OwnedFd) {
+        self.networks.push(Network { slot, source });
+    }
+
+    /// Whether something may come; an error if a network has failed.
+    fn expects<O: Observer>(&self, machine: &mut Machine<O>) -> anyhow::Result<bool> {
+        let mut any = false;
+        for n in &self.networks {
+            let found = machine.virtio::<Net, _>(n.slot, |d, _| (d.expects_host(), d.take_fault()));
+            let (expects, fault) = found.unwrap_or_default();
+            if let Some(e) = fault {
+                return Err(e).with_context(|| format!("the network in slot {}", n.slot));
+            }
+            any |= expects;
+        }
+        Ok(any)
     }
 }
 
 impl<O: Observer> Service<O> for Outside {
     fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
-        let all = self.sources.iter();
-        to.extend(all.map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::IN)));
+        let all = self.networks.iter();
+        to.extend(all.map(|n| PollFd::from_borrowed_fd(n.source.as_fd(), PollFlags::IN)));
     }
 
     fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> anyhow::Result<()> {
-        let Some(idle) = &self.idle else {
-            machine.poll_devices();
+        // A machine that is held is left alone; one that does not wait is let look by the loop.
+        let Some(idle) = self.idle.as_ref().filter(|_| !wishes.hold) else {
             return Ok(());
         };
         let passed = u64::try_from(idle.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -49,7 +70,7 @@ impl<O: Observer> Service<O> for Outside {
         // What a device has found out may want to be looked at earlier.
         let until = idle.until.min(machine.bus().next_event());
         let left = until.saturating_sub(now);
-        if machine.is_waiting() && machine.expects_host() && left > Ps::ZERO {
+        if machine.is_waiting() && left > Ps::ZERO && self.expects(machine)? {
             wishes.hold = true;
             if until != Ps::NEVER {
                 wishes.wake_within(Duration::from_nanos(left.0 / 1000 + 1));
@@ -69,7 +90,7 @@ impl<O: Observer> Service<O> for Outside {
         let Stop::Idle(until) = stop else {
             return Ok(());
         };
-        if machine.expects_host() {
+        if self.expects(machine)? {
             wishes.paced = true;
             self.idle = Some(Idle {
                 since: Instant::now(),

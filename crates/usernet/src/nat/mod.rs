@@ -18,7 +18,7 @@ mod tcp;
 mod udp;
 
 use crate::hosts::{self, Hosts};
-use crate::link::{Frame, Guest, Link, MAX_FRAME};
+use crate::link::{look, Frame, Guest, Link, MAX_FRAME};
 use crate::{Error, Forward, Protocol};
 use device::Out;
 use fragments::Fragments;
@@ -344,13 +344,7 @@ impl Link for Nat {
     }
 
     fn poll(&mut self, now: Duration) -> Result<(), Error> {
-        loop {
-            match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
-                Ok(()) => break,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::Watch(e)),
-            }
-        }
+        look(&mut self.poll, &mut self.events)?;
         for event in &self.events {
             let Token(t) = event.token();
             let id = t >> 2;
