@@ -11,11 +11,12 @@ use nagori_remote::rpc::{RpcError, INVALID_PARAMS};
 use std::collections::BTreeMap;
 
 /// Registers that mean something to a guest only.
-const NOT_PARAMETERS: [Fixed; 4] = [
+const NOT_PARAMETERS: [Fixed; 5] = [
     Fixed::Error,
     Fixed::StatsControl,
     Fixed::Label,
     Fixed::SpaceName,
+    Fixed::HostRequest,
 ];
 
 fn rows() -> impl Iterator<Item = &'static FixedRow> {
