@@ -167,3 +167,27 @@ fn what_a_debugger_changes_is_changed() {
     m.clear_debug();
     assert_eq!(m.run(1000, None), Stop::Slice);
 }
+
+#[test]
+fn no_hart_slips_past_a_breakpoint_whose_line_has_to_be_fetched() {
+    for timed in [true, false] {
+        let mut m = build(&describe("vc707", &["harts=4"]), timed);
+        // j +64; there, in a line of its own: addi x5, x5, 1; j 0
+        let mut words = vec![0x0400_006f];
+        words.resize(16, 0x0000_0013);
+        words.extend([0x0012_8293, 0x0000_006f]);
+        load_words(&mut m, &words);
+        let pc = m.config().memory.base + 64;
+        m.add_breakpoint(pc);
+        let mut hit = [0; 4];
+        for _ in 0..100 {
+            if m.run(10_000, None) == Stop::Debug {
+                let at = m.debug_stop().expect("a reason");
+                assert_eq!((at.pc, at.why), (pc, Why::Breakpoint));
+                hit[at.hart] += 1;
+                m.clear_steps();
+            }
+        }
+        assert_eq!(hit, [1; 4], "timed: {timed}");
+    }
+}

@@ -90,6 +90,8 @@ struct Orders {
     begun: bool,
     /// In front of which it stands: the next one at that address passes.
     standing: Option<u64>,
+    /// The last one that was let pass.
+    passed: Option<u64>,
     /// An access that was watched, and the instruction: it may still fail.
     touched: Option<(u64, u64, Watch)>,
 }
@@ -133,6 +135,7 @@ impl Debug {
         }
         if h.standing.take() == Some(pc) {
             h.begun = true;
+            h.passed = Some(pc);
             return false;
         }
         match &h.step {
@@ -144,7 +147,9 @@ impl Debug {
         if self.classes & class(pc) != 0 && self.breakpoints.binary_search(&pc).is_ok() {
             return self.stop(hart, pc, Why::Breakpoint);
         }
-        self.harts[hart].begun = true;
+        let h = &mut self.harts[hart];
+        h.begun = true;
+        h.passed = Some(pc);
         false
     }
 }
@@ -239,8 +244,12 @@ impl<W: World> Observer for Watched<'_, W> {
     }
     fn tried_again(&mut self, hart: usize, pc: u64) {
         let h = &mut self.debug.harts[hart];
-        h.standing = Some(pc);
-        h.touched = None;
+        // A block whose line has to be fetched is given up before its first instruction was asked
+        // about; what the one before it touched stays.
+        if h.passed == Some(pc) {
+            h.standing = Some(pc);
+            h.touched = h.touched.filter(|(at, ..)| *at != pc);
+        }
     }
 }
 
