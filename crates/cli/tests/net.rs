@@ -42,23 +42,19 @@ fn noise(len: usize) -> Vec<u8> {
     std::iter::repeat_with(step).take(len).collect()
 }
 
-/// A sum that busybox's `cksum` prints, too.
-fn cksum(data: &[u8]) -> u32 {
-    let mut length = data.len();
-    let mut tail = Vec::new();
-    while length != 0 {
-        tail.push(length as u8);
-        length >>= 8;
-    }
-    let mut crc = 0u32;
-    for byte in data.iter().chain(&tail) {
-        crc ^= u32::from(*byte) << 24;
-        for _ in 0..8 {
-            let carry = crc >> 31;
-            crc = crc << 1 ^ carry * 0x04c1_1db7;
-        }
-    }
-    !crc
+/// What `sha256sum` says in the guest, too.
+fn sha256(data: &[u8]) -> String {
+    let mut tool = Command::new("sha256sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sha256sum");
+    tool.stdin.take().unwrap().write_all(data).unwrap();
+    let out = tool.wait_with_output().unwrap();
+    String::from_utf8(out.stdout)
+        .unwrap()
+        .trim_end()
+        .to_string()
 }
 
 fn spawn(args: &[&str], script: &str) -> Child {
@@ -143,7 +139,7 @@ ping -c 1 -W 1 10.0.2.2 >/dev/null; echo "ping=$?"
 nslookup -type=a localhost | grep -q 127.0.0.1; echo "name=$?"
 nc -w 5 10.0.2.2 {nobody} </dev/null 2>&1; echo "refused=$?"
 wget -q -O /tmp/f http://10.0.2.2:{port}/f; echo "wget=$?"
-echo "sum=$(cksum </tmp/f)"
+echo "sum=$(sha256sum </tmp/f)"
 nc 10.0.2.2 {port} </tmp/f; echo "nc=$?"
 mkdir /tmp/w && ln /tmp/f /tmp/w/f && httpd -p 80 -h /tmp/w
 echo "ready=$?"
@@ -154,7 +150,7 @@ exit 5"#
     let mut child = spawn(&["--net", net], &script);
     let notes = lines(child.stderr.take().unwrap());
     let forwarded = || {
-        let note = expect(&notes, "note: tcp port ");
+        let note = expect(&notes, "nagori: tcp port ");
         let (port, _) = note.split_once(" of the host").unwrap();
         port.to_string()
     };
@@ -166,7 +162,7 @@ exit 5"#
     assert_eq!(expect(&said, "name="), "0");
     assert_eq!(expect(&said, "refused="), "1");
     assert_eq!(expect(&said, "wget="), "0");
-    assert_eq!(expect(&said, "sum="), format!("{} {SIZE}", cksum(&data)));
+    assert_eq!(expect(&said, "sum="), sha256(&data));
     assert_eq!(expect(&said, "nc="), "0");
     assert!(server.join().unwrap() == data);
     assert_eq!(expect(&said, "ready="), "0");
@@ -190,14 +186,15 @@ fn two_machines_at_one_wire() {
     let listen = format!("listen={}", path.display());
     let connect = format!("connect={}", path.display());
     let first = r#"
-nc -l -p 5000 >/tmp/f
-echo "sum=$(cksum </tmp/f)"
-echo "mac=$(cat /sys/class/net/eth0/address)""#;
+until wget -q -O /tmp/f http://10.9.0.2/f; do sleep 1; done
+echo "sum=$(sha256sum </tmp/f)"
+echo "mac=$(cat /sys/class/net/eth0/address)"
+until nc 10.9.0.2 81 </dev/null; do sleep 1; done"#;
     let second = r#"
-seq 1 300000 >/tmp/f
-until nc 10.9.0.1 5000 </tmp/f; do sleep 1; done
-echo "sum=$(cksum </tmp/f)"
-echo "mac=$(cat /sys/class/net/eth0/address)""#;
+mkdir /tmp/w && seq 1 300000 >/tmp/w/f && httpd -p 80 -h /tmp/w
+echo "sum=$(sha256sum </tmp/w/f)"
+echo "mac=$(cat /sys/class/net/eth0/address)"
+nc -l -p 81 </dev/null"#;
     let args = |link, address| ["--net", link, "--append", address];
     let mut a = spawn(&args(&listen, "nagori.net=10.9.0.1/24"), first);
     let notes = lines(a.stderr.take().unwrap());
@@ -210,7 +207,7 @@ echo "mac=$(cat /sys/class/net/eth0/address)""#;
     let said = [&mut a, &mut b].map(|m| lines(m.stdout.take().unwrap()));
     let sums = [0, 1].map(|i| expect(&said[i], "sum="));
     let text: String = (1..=300_000).map(|n| format!("{n}\n")).collect();
-    let sum = format!("{} {}", cksum(text.as_bytes()), text.len());
+    let sum = sha256(text.as_bytes());
     assert_eq!(sums, [sum.clone(), sum]);
     let macs = [0, 1].map(|i| expect(&said[i], "mac="));
     assert_ne!(macs[0], macs[1]);

@@ -41,7 +41,7 @@ fn frames_go_both_ways() {
     });
     let mut got = Vec::new();
     for i in 0..200u8 {
-        a.send(NOW, frame(i, 14 + usize::from(i) * 300));
+        a.send(NOW, frame(i, 14 + usize::from(i) * 40));
         b.send(NOW, frame(255 - i, 64));
     }
     until("all frames", || {
@@ -51,7 +51,7 @@ fn frames_go_both_ways() {
         got.len() == 200
     });
     for (i, f) in got.iter().enumerate() {
-        assert!(*f == frame(i as u8, 14 + i * 300));
+        assert!(*f == frame(i as u8, 14 + i * 40));
     }
     until("the first frame of the other", || {
         a.poll(NOW).unwrap();
