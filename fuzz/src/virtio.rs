@@ -2,7 +2,7 @@
 
 use nagori_disk::{Disk, Writes};
 use nagori_platform::clock::Ps;
-use nagori_platform::config::BlockConfig;
+use nagori_platform::config::{BlockConfig, ShareConfig};
 use nagori_platform::devices::virtio::bench::{entry, Bench, BASE, DATA};
 use nagori_platform::devices::virtio::{Block, Entropy, Net, PortConsole, Share, VirtioBackend};
 use std::io::Write;
@@ -21,8 +21,12 @@ pub fn virtqueue(data: &[u8]) {
     match head % 7 {
         0 => live(Entropy::new(1), head, script),
         1 => live(Block::new("block0".into(), time), head, script),
-        2 => live(Net::new("net0".into()), head, script),
-        3 => live(Share::new("share0".into()), head, script),
+        2 => live(Net::new("net0".into(), 1), head, script),
+        3 => live(
+            Share::new("share0".into(), ShareConfig::default()),
+            head,
+            script,
+        ),
         4 => live(PortConsole::new("console0".into()), head, script),
         _ => {
             let mut b = Bench::new(Block::new("block0".into(), time));
@@ -49,11 +53,31 @@ fn run<B: VirtioBackend>(b: &mut Bench<B>, head: u8, script: &[u8]) {
         let m = u32::from_le_bytes([s[6], s[7], s[8], s[9]]);
         let (x, y) = (s[10], s[11]);
         // Mostly in memory, now and then anywhere.
-        let addr = if x & 0x80 != 0 { n } else { BASE + n % (1 << 18) };
+        let addr = if x & 0x80 != 0 {
+            n
+        } else {
+            BASE + n % (1 << 18)
+        };
         match s[0] % 10 {
-            0 => b.descriptor(queue, u64::from(y % 16), (addr, m, u16::from(x & 7), u16::from(x >> 3 & 15))),
-            1 => b.descriptor(queue, u64::from(y % 16), (addr, m % 3000, u16::from(x & 3), u16::from(x >> 3 & 7))),
-            2 => b.put(addr, &entry((DATA + u64::from(m % 5000), u32::from(y), u16::from(x & 7), u16::from(s[1])))),
+            0 => b.descriptor(
+                queue,
+                u64::from(y % 16),
+                (addr, m, u16::from(x & 7), u16::from(x >> 3 & 15)),
+            ),
+            1 => b.descriptor(
+                queue,
+                u64::from(y % 16),
+                (addr, m % 3000, u16::from(x & 3), u16::from(x >> 3 & 7)),
+            ),
+            2 => b.put(
+                addr,
+                &entry((
+                    DATA + u64::from(m % 5000),
+                    u32::from(y),
+                    u16::from(x & 7),
+                    u16::from(s[1]),
+                )),
+            ),
             3 => b.put(addr, &s[2..]),
             4 => {
                 b.offer(queue, u16::from(y % 10));
@@ -66,7 +90,15 @@ fn run<B: VirtioBackend>(b: &mut Bench<B>, head: u8, script: &[u8]) {
                 h.extend(u64::from(m % 1024).to_le_bytes());
                 b.put(DATA, &h);
                 let len = 512 * u32::from(x % 8);
-                b.send(queue, 0, &[(DATA, 16, false), (addr, len, y & 1 == 0), (DATA + 64, 1, true)]);
+                b.send(
+                    queue,
+                    0,
+                    &[
+                        (DATA, 16, false),
+                        (addr, len, y & 1 == 0),
+                        (DATA + 64, 1, true),
+                    ],
+                );
             }
             6 => b.settle(usize::from(y)),
             7 => b.w(u64::from(s[1]) * 4 % 0x200, m),
@@ -89,7 +121,7 @@ fn run<B: VirtioBackend>(b: &mut Bench<B>, head: u8, script: &[u8]) {
 
 /// What drivers do: a chain for each device, then disk requests.
 pub(crate) fn virtqueue_seeds() -> Vec<Vec<u8>> {
-    let step = |what, queue, n: u32, m: u32, x, y| {
+    let step = |what: u8, queue: u8, n: u32, m: u32, x: u8, y: u8| {
         let mut s = vec![what, queue];
         s.extend(n.to_le_bytes());
         s.extend(m.to_le_bytes());
