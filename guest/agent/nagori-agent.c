@@ -174,7 +174,7 @@ static void mount_share(uint32_t flags, const char *tag, char *path)
     if (mkdir(path, 0755) != 0 && errno != EEXIST)
         fail(errno, "cannot make the directory %s", path);
     unsigned long how = MS_NODEV | MS_NOSUID | (flags & 1 ? 0 : MS_RDONLY);
-    if (mount(tag, path, "9p", how, "trans=virtio,version=9p2000.L,msize=524288") != 0)
+    if (mount(tag, path, "9p", how, "trans=virtio,version=9p2000.L,msize=512000") != 0)
         fail(errno, "cannot mount the share %s at %s", tag, path);
 }
 
@@ -500,6 +500,11 @@ int main(int argc, char **argv)
         fail(errno, "cannot change to the root directory");
     uint32_t ready[2] = {PROTOCOL, board != NULL};
     say(SAYS_READY, ready, sizeof ready);
+    // The host keeps the machine as it is here; every run goes on from behind this.
+    if (board != NULL) {
+        nagori_write(board, NAGORI_CTL_LABEL, LABEL_READY);
+        nagori_write(board, NAGORI_CTL_HOST_REQUEST, NAGORI_HOST_SNAPSHOT);
+    }
     take_job();
     run();
     for (;;)

@@ -40,6 +40,8 @@ enum {
     FLAG_STDIN = 2, // standard input is port nagori.stdin; otherwise it is empty
 };
 
+// Label of the snapshot in which the agent waits for a job: "job wait".
+#define LABEL_READY 0x7469617720626f6aUL
 // Label of the statistics at the program's end: "job end".
 #define LABEL_END 0x646e6520626f6aUL
 

@@ -15,7 +15,7 @@ use clap::Args;
 pub use disk::DiskArg;
 use disk::Disks;
 use nagori_hart::world::Observer;
-use nagori_platform::config::{Machine as Description, SlotConfig, SlotKind};
+use nagori_platform::config::{slot_names, Machine as Description, SlotConfig, SlotKind};
 use nagori_platform::machine::Machine;
 use net::NetArg;
 use share::ShareArg;
@@ -76,6 +76,16 @@ impl DeviceArgs {
         let mut settings = more.to_vec();
         settings.push(format!("devices=[{}]", list.join(", ")));
         machine.resolve(&settings)
+    }
+
+    /// Tags of the shares in a description that [`DeviceArgs::resolve`] has made, and whether they may
+    /// be written.
+    pub fn tags(&self, description: &Description) -> anyhow::Result<Vec<(String, bool)>> {
+        let mut slots = description.config.devices.clone();
+        let taken = share::assign(&self.share, &mut slots)?;
+        let names = slot_names(&slots);
+        let pairs = self.share.iter().zip(taken);
+        Ok(pairs.map(|(s, n)| (names[n].clone(), s.writable)).collect())
     }
 
     /// Connects what the options name, to a machine that was just built or restored. The services

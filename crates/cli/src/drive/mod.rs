@@ -100,6 +100,33 @@ pub trait Service<O: Observer> {
     }
 }
 
+impl<O: Observer, S: Service<O> + ?Sized> Service<O> for &mut S {
+    fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
+        (**self).sources(to);
+    }
+
+    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> anyhow::Result<()> {
+        (**self).before(machine, wishes)
+    }
+
+    fn after(
+        &mut self,
+        machine: &mut Machine<O>,
+        stop: Stop,
+        wishes: &mut Wishes,
+    ) -> anyhow::Result<()> {
+        (**self).after(machine, stop, wishes)
+    }
+
+    fn finish(&mut self, machine: &mut Machine<O>) -> anyhow::Result<()> {
+        (**self).finish(machine)
+    }
+
+    fn may_wake(&self, machine: &Machine<O>) -> bool {
+        (**self).may_wake(machine)
+    }
+}
+
 /// A service in a list.
 pub type BoxedService<'a, O> = Box<dyn Service<O> + 'a>;
 

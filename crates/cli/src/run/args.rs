@@ -1,7 +1,8 @@
 //! Arguments of `nagori run` and `nagori compare`.
 
 use crate::args::{CacheArgs, EngineKind, MachineArgs};
-use clap::{Args, ValueEnum};
+use crate::devices::DeviceArgs;
+use clap::Args;
 use nagori_memtime::Method;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,7 +13,7 @@ Examples:
       A riscv64 program of this host, with its input, output and exit code; then what it has cost
   nagori run --method extended --memory nvmm -- ./sort 1000000
       Its memory in NVMM, whose delays are those of `extended`
-  nagori run --share . -- xz -k data.txt
+  nagori run --share .,rw -- xz -k data.txt
       Debian's xz, on files of this directory
   nagori run --region-of-interest --json stats.json -- ./solver input
       Only what lies between nagori_roi_begin() and nagori_roi_end() is timed
@@ -85,10 +86,14 @@ pub struct CompareArgs {
 pub struct CommonArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
+    #[command(flatten)]
+    pub devices: DeviceArgs,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
-    /// Where the program's memory is: dram, or nvmm.
+    /// Where the program's memory is: dram; nvmm (all of it: NVMM is a NUMA node, to which the
+    /// program is bound); heap (its heap on NVMM, by libnagori-malloc); size>N (of the heap, requests
+    /// of N bytes and more). The last two need a program with libraries.
     #[arg(
         long,
         value_name = "WHERE",
@@ -96,10 +101,6 @@ pub struct CommonArgs {
         help_heading = "Program"
     )]
     pub memory: Placement,
-    /// A directory of this host for the program: DIR[:PATH][,rw]. It is at PATH in the guest
-    /// [default: /host, then /host1, ...], and the first one is the program's working directory.
-    #[arg(long, value_name = "SHARE", help_heading = "Program")]
-    pub share: Vec<ShareArg>,
     /// One more file of this host for the program: FILE:PATH, where PATH is absolute.
     #[arg(long, value_name = "FILE:PATH", help_heading = "Program")]
     pub file: Vec<FileArg>,
@@ -112,7 +113,7 @@ pub struct CommonArgs {
     /// An environment variable of the program.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "Program")]
     pub env: Vec<String>,
-    /// Working directory of the program in the guest [default: the first share, or /root].
+    /// Working directory of the program in the guest [default: the first --share, or /root].
     #[arg(long, value_name = "PATH", help_heading = "Program")]
     pub cwd: Option<String>,
     /// Root file system: a name or file as `nagori boot --rootfs` takes it, or `none` for the smallest, with
@@ -151,50 +152,30 @@ pub struct CommonArgs {
 }
 
 /// Where a program's memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// All of it in DRAM.
     Dram,
-    /// All that is the program's own (code, data, heap, stack) in NVMM, as a NUMA node.
+    /// All of it in NVMM, as a NUMA node.
     Nvmm,
+    /// The heap in NVMM.
+    Heap,
+    /// Of the heap, requests of so many bytes and more in NVMM.
+    Size(u64),
 }
 
-/// A directory for the program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShareArg {
-    /// On the host.
-    pub dir: PathBuf,
-    /// In the guest.
-    pub path: Option<String>,
-    /// Whether the guest may write.
-    pub write: bool,
-}
-
-impl FromStr for ShareArg {
+impl FromStr for Placement {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<ShareArg, String> {
-        let (rest, write) = match text.strip_suffix(",rw") {
-            Some(rest) => (rest, true),
-            None => (text, false),
-        };
-        let (dir, path) = match rest.rsplit_once(':') {
-            Some((dir, path)) if path.starts_with('/') => (dir, Some(path.to_string())),
-            Some((_, path)) => {
-                return Err(format!(
-                    "`{path}` is no absolute path: expected DIR[:/PATH][,rw]"
-                ))
-            }
-            None => (rest, None),
-        };
-        if dir.is_empty() {
-            return Err("the directory is empty: expected DIR[:/PATH][,rw]".into());
+    fn from_str(text: &str) -> Result<Placement, String> {
+        let size = text.strip_prefix("size>").and_then(|n| n.parse().ok());
+        match (text, size) {
+            ("dram", _) => Ok(Placement::Dram),
+            ("nvmm", _) => Ok(Placement::Nvmm),
+            ("heap", _) => Ok(Placement::Heap),
+            (_, Some(n)) if n > 0 => Ok(Placement::Size(n)),
+            _ => Err("expected dram, nvmm, heap, or size>N with a number of bytes".into()),
         }
-        Ok(ShareArg {
-            dir: dir.into(),
-            path,
-            write,
-        })
     }
 }
 
@@ -240,16 +221,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_files_are_read_or_refused() {
-        let share = |t: &str| t.parse::<ShareArg>();
-        let s = share("a:b/c:/data,rw").unwrap();
+    fn values_are_read_or_refused() {
+        let place = |t: &str| t.parse::<Placement>();
+        assert_eq!(place("size>4096"), Ok(Placement::Size(4096)));
         assert_eq!(
-            (s.dir, s.path.as_deref(), s.write),
-            ("a:b/c".into(), Some("/data"), true)
+            [place("nvmm"), place("heap")],
+            [Ok(Placement::Nvmm), Ok(Placement::Heap)]
         );
-        let s = share(".").unwrap();
-        assert_eq!((s.dir, s.path, s.write), (".".into(), None, false));
-        assert!(share("").is_err() && share(":/x").is_err() && share("x:y").is_err());
+        assert!(place("size>0").is_err() && place("ssd").is_err() && place("size>x").is_err());
         let f = "in.txt:/root/in".parse::<FileArg>().unwrap();
         assert_eq!((f.file, f.path.as_str()), ("in.txt".into(), "/root/in"));
         assert!("in.txt".parse::<FileArg>().is_err() && "in:x".parse::<FileArg>().is_err());

@@ -39,6 +39,9 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if a.common.functional {
         bail!("--functional: without the timing model there is nothing to compare");
     }
+    if a.common.devices.share.iter().any(|s| s.writable) {
+        bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to /tmp");
+    }
     let prepared = Prepared::new(&a.common, messages)?;
     let signals = Signals::catch()?;
     let rows = run_all(&prepared, &methods, a.jobs, &signals, messages)?;
@@ -84,7 +87,7 @@ fn run_all(
                 let n = next.fetch_add(1, Ordering::Relaxed);
                 let Some(method) = methods.get(n) else { break };
                 let output = Output::new(n == 0);
-                let result = prepared.run(Some(*method), signals, output, false);
+                let result = prepared.run(Some(*method), signals, output, messages);
                 if result.is_ok() {
                     messages.note(&format!("{method}: done"));
                 }

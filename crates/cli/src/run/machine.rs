@@ -1,29 +1,32 @@
 //! The machine of a run, at the point where its agent waits for a job.
 
-use super::args::{CommonArgs, Placement, ShareArg};
+use super::args::{CommonArgs, Placement};
 use super::program::Program;
-use super::protocol::{self, Mount, Reader, Says};
+use super::protocol::{Mount, LABEL_READY};
+use crate::args::RunArgs;
 use crate::boot::{self, Software};
+use crate::devices::{DeviceArgs, DiskArg};
+use crate::drive::BoxedService;
 use crate::image;
 use crate::output::Messages;
-use crate::signals::Signals;
+use crate::snapshot::{self, cache};
 use anyhow::{bail, Context};
 use nagori_memtime::Method;
 use nagori_platform::config::{slot_names, Machine as Description, SlotKind};
-use nagori_platform::devices::virtio::PortConsole;
 use nagori_platform::loader::Plan;
-use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
+use nagori_platform::machine::{Engine, Machine, Quiet};
+use std::path::{Path, PathBuf};
 
-/// Core cycles between looks at the agent.
-const SLICE: u64 = 1_000_000;
-/// Guest time after which a boot counts as hanging, in seconds.
-const PATIENCE: u64 = 600;
-/// Bytes of the kernel's last words that an error shows.
-const LAST_WORDS: usize = 1500;
 /// NUMA node of NVMM, where it is one.
 const NVMM_NODE: u32 = 1;
-/// Names of the slots that a run adds.
+/// Name of the slot that a run adds.
 const CONSOLE_SLOT: &str = "agent";
+/// The root file system of programs that need one.
+const DEFAULT_ROOT: &str = "run";
+/// The first disk, as the guest's kernel names it.
+const ROOT_DISK: &str = "/dev/vda";
+/// The guest's allocator on NVMM.
+const MALLOC: &str = "LD_PRELOAD=/usr/local/lib/libnagori-malloc.so";
 
 /// Everything that a machine of a run is made of.
 pub struct Setup {
@@ -35,70 +38,121 @@ pub struct Setup {
     pub mounts: Vec<Mount>,
     /// NUMA node for the program's memory.
     pub node: Option<u32>,
+    /// Variables that put the program's memory where it is wanted.
+    pub env: Vec<String>,
+    devices: DeviceArgs,
     plan: Plan,
     engine: Engine,
+    /// The kept boot.
+    booted: PathBuf,
+    /// Holds it, where it is not to be kept.
+    _own: Option<tempfile::TempDir>,
 }
 
-/// A share's place in the guest.
-fn place(n: usize, share: &ShareArg) -> String {
-    match (&share.path, n) {
-        (Some(path), _) => path.clone(),
-        (None, 0) => "/host".into(),
-        (None, n) => format!("/host{n}"),
+/// What the placement of a program's memory means: settings, NUMA node, variables.
+fn placed(
+    a: &CommonArgs,
+    program: &Program,
+) -> anyhow::Result<(Vec<String>, Option<u32>, Vec<String>)> {
+    let preload = |how: String| {
+        if !program.has_libraries() {
+            bail!("--memory heap and size>N put a library into the program, and it is static: use --memory nvmm");
+        }
+        Ok((
+            Vec::new(),
+            None,
+            vec![MALLOC.into(), format!("NAGORI_MALLOC={how}")],
+        ))
+    };
+    match a.memory {
+        Placement::Dram => Ok(Default::default()),
+        Placement::Nvmm => Ok((
+            vec!["memory.expose=numa-node".into()],
+            Some(NVMM_NODE),
+            Vec::new(),
+        )),
+        Placement::Heap => preload("nvmm".into()),
+        Placement::Size(n) => preload(format!("size:{n}")),
     }
 }
 
 impl Setup {
-    /// Of the arguments.
+    /// Of the arguments; boots, if there is no such boot yet.
     pub fn new(a: &CommonArgs, program: &Program, messages: &Messages) -> anyhow::Result<Setup> {
-        let mut settings = Vec::new();
+        let (mut settings, node, env) = placed(a, program)?;
         if a.no_markers {
-            settings.push("markers=false".to_string());
+            settings.push("markers=false".into());
         }
-        let node = match a.memory {
-            Placement::Dram => None,
-            Placement::Nvmm => {
-                settings.push("memory.expose=numa-node".into());
-                Some(NVMM_NODE)
-            }
-        };
-        if program.needs_image() && a.rootfs.as_deref() == Some("none") {
-            bail!("the program needs a root file system: --rootfs none has no libraries and no programs but busybox");
-        }
-        // The machine's own devices stay where they are.
-        let mut devices: Vec<String> = a
-            .machine
-            .resolve(&settings)?
-            .config
-            .devices
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        devices.push(format!("console:{CONSOLE_SLOT}"));
-        let mounts: Vec<Mount> = a
-            .share
-            .iter()
-            .enumerate()
-            .map(|(n, s)| Mount {
-                tag: format!("host{n}"),
-                path: place(n, s),
-                write: s.write,
-            })
-            .collect();
-        devices.extend(mounts.iter().map(|m| format!("share:{}", m.tag)));
-        settings.push(format!("devices={devices:?}"));
-        let description = a.machine.resolve(&settings)?;
-        let console = slot(&description, SlotKind::Console, CONSOLE_SLOT)?;
         let options = image::options(&a.cache)?;
+        let root = match a.rootfs.as_deref() {
+            Some("none") if program.needs_image() => bail!("the program needs a root file system: with --rootfs none there are no libraries and no programs but busybox"),
+            Some("none") => None,
+            Some(name) => Some(image::rootfs::find(&options, name, messages)?),
+            None if program.needs_image() => Some(image::rootfs::find(&options, DEFAULT_ROOT, messages)?),
+            None => None,
+        };
+        let mut devices = a.devices.clone();
+        let disk = root.as_ref().map(|file| DiskArg::temporary(file.clone()));
+        devices.disk.splice(0..0, disk.clone());
+        // The machine's own devices stay where they are.
+        let own = a.machine.resolve(&settings)?.config.devices;
+        let mut list: Vec<String> = own.iter().map(ToString::to_string).collect();
+        list.push(format!("console:{CONSOLE_SLOT}"));
+        settings.push(format!("devices={list:?}"));
+        let description = devices.resolve(&a.machine, &settings)?;
+        let console = slot(&description, SlotKind::Console, CONSOLE_SLOT)?;
+        let mount = |(tag, write): (String, bool)| Mount {
+            path: format!("/mnt/{tag}"),
+            tag,
+            write,
+        };
+        let mounts = devices.tags(&description)?.into_iter().map(mount).collect();
+
         let image = image::build(&options, messages)?;
+        let mut append = "quiet nagori.agent=1".to_string();
+        if root.is_some() {
+            append.push_str(&format!(" nagori.root={ROOT_DISK}"));
+        }
         let software = Software {
-            append: Some("quiet nagori.agent=1".into()),
+            append: Some(append),
             ..Software::default()
         };
         let plan = boot::plan(&description, &software, Some(&image))?;
-        let engine = crate::args::RunArgs {
+        let depends: Vec<String> = root
+            .as_deref()
+            .map(identity)
+            .transpose()?
+            .into_iter()
+            .collect();
+        // While it boots, only the root file system is there: the rest belongs to a run.
+        let at_boot = DeviceArgs {
+            disk: disk.into_iter().collect(),
+            ..DeviceArgs::default()
+        };
+        let connect = |m: &mut Machine<Quiet>| at_boot.connect(m, messages).map(drop);
+        let own = match a.no_boot_cache {
+            true => Some(tempfile::tempdir().context("cannot make a temporary directory")?),
+            false => None,
+        };
+        let dir = match &own {
+            Some(dir) => dir.path().to_path_buf(),
+            None => cache::dir(&a.cache)?,
+        };
+        let booted = cache::boot(
+            &dir,
+            &cache::Boot {
+                description: &description,
+                plan: &plan,
+                label: Some(LABEL_READY),
+                depends: &depends,
+                what: "Debian, up to where programs start",
+                connect: &connect,
+            },
+            messages,
+        )?;
+        let engine = RunArgs {
             engine: a.engine,
-            ..Default::default()
+            ..RunArgs::default()
         }
         .engine();
         Ok(Setup {
@@ -106,8 +160,12 @@ impl Setup {
             console,
             mounts,
             node,
+            env,
+            devices,
             plan,
             engine,
+            booted,
+            _own: own,
         })
     }
 
@@ -119,18 +177,21 @@ impl Setup {
         }
     }
 
-    /// A machine whose agent waits, in functional mode.
-    pub fn machine(&self, method: Option<Method>, signals: &Signals) -> anyhow::Result<Machine> {
-        let mut m =
-            Machine::new(&self.description, Quiet).context("the machine cannot be built")?;
-        m.set_timed(false);
+    /// A machine whose agent waits, in functional mode, with its connections to the host.
+    pub fn machine<'a>(
+        &self,
+        method: Option<Method>,
+        messages: &'a Messages,
+    ) -> anyhow::Result<(Machine, Vec<BoxedService<'a, Quiet>>)> {
+        let mut m: Machine = snapshot::open(&self.booted)?
+            .machine_as(&self.description, Quiet)
+            .with_context(|| format!("cannot go on from {}", self.booted.display()))?;
         m.set_engine(self.engine)?;
-        crate::guest::load(&mut m, &self.plan, false)?;
-        until_ready(&mut m, self.console, signals)?;
         if let Some(method) = method {
             m.set_method(method)?;
         }
-        Ok(m)
+        let services = self.devices.connect(&mut m, messages)?;
+        Ok((m, services))
     }
 }
 
@@ -144,37 +205,11 @@ fn slot(d: &Description, kind: SlotKind, name: &str) -> anyhow::Result<usize> {
         .with_context(|| format!("the machine has no {} {name}", kind.name()))
 }
 
-/// Runs a machine until its agent waits for a job.
-pub fn until_ready(m: &mut Machine, console: usize, signals: &Signals) -> anyhow::Result<()> {
-    let mut reader = Reader::default();
-    let mut words = Vec::new();
-    let begin = m.now();
-    loop {
-        if let Some(n) = signals.caught() {
-            bail!("ended by signal {n} while the machine booted");
-        }
-        let stop = m.run(SLICE, None);
-        words.extend(m.console_output());
-        let from = words.len().saturating_sub(LAST_WORDS);
-        words.drain(..from);
-        let bytes = m
-            .virtio::<PortConsole, _>(console, |c, at| c.take(at, 0))
-            .context("the machine has no console for the agent")?
-            .context("the guest's driver of the agent's console broke the rules")?;
-        reader.feed(&bytes);
-        match reader.next()? {
-            Some(Says::Ready { version, .. }) if version == protocol::VERSION => return Ok(()),
-            Some(Says::Failed { text, .. }) => bail!("the agent in the guest: {text}"),
-            Some(other) => bail!("the agent in the guest is another one than expected: {other:?}"),
-            None => {}
-        }
-        let seconds = m.now().saturating_sub(begin).0 / 1_000_000_000_000;
-        let gone = matches!(stop, Stop::PowerOff(_) | Stop::Reset) || seconds > PATIENCE;
-        if gone || matches!(stop, Stop::Idle(t) if t == nagori_platform::clock::Ps::NEVER) {
-            bail!(
-                "the guest did not get to the point where programs start; its last words:\n{}",
-                String::from_utf8_lossy(&words).trim_end()
-            );
-        }
-    }
+/// What tells an image from another one in its place.
+fn identity(path: &Path) -> anyhow::Result<String> {
+    let tell = || format!("cannot look at {}", path.display());
+    let m = path.metadata().with_context(tell)?;
+    let full = path.canonicalize().with_context(tell)?;
+    let changed = m.modified().with_context(tell)?;
+    Ok(format!("{} {} {changed:?}", full.display(), m.len()))
 }

@@ -40,7 +40,7 @@ const HOME: &str = "/root";
 pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let prepared = Prepared::new(&a.common, messages)?;
     let signals = Signals::catch()?;
-    let result = prepared.run(a.method, &signals, Output::new(true), !messages.quiet())?;
+    let result = prepared.run(a.method, &signals, Output::new(true), messages)?;
     prepared.tell(&result.why, messages);
     match &a.json {
         Some(path) => {
@@ -103,11 +103,6 @@ impl<'a> Prepared<'a> {
                 bytes,
             });
         }
-        for s in &a.share {
-            if !s.dir.is_dir() {
-                bail!("--share {}: there is no such directory", s.dir.display());
-            }
-        }
         let stdin = source(a.stdin.as_deref())?;
         let setup = Setup::new(a, &program, messages)?;
         let first = setup.mounts.first().map(|m| m.path.clone());
@@ -116,7 +111,7 @@ impl<'a> Prepared<'a> {
             mounts: setup.mounts.clone(),
             args: a.program.clone(),
             exec,
-            env: a.env.clone(),
+            env: setup.env.iter().chain(&a.env).cloned().collect(),
             cwd: a.cwd.clone().or(first).or(Some(HOME.into())),
             timed: !a.functional && !a.region_of_interest,
             stdin: !matches!(stdin, Source::None),
@@ -152,11 +147,11 @@ impl<'a> Prepared<'a> {
         method: Option<Method>,
         signals: &Signals,
         output: Output,
-        progress: bool,
+        messages: &Messages,
     ) -> anyhow::Result<RunResult> {
         let a = self.a;
         let shown = output.shown();
-        let mut m = self.setup.machine(method, signals)?;
+        let (mut m, outside) = self.setup.machine(method, messages)?;
         m.set_warm_up(a.warm_up.unwrap_or(0));
         m.set_timed_regions(a.region_of_interest);
         let limits = Limits {
@@ -165,7 +160,7 @@ impl<'a> Prepared<'a> {
         };
         let slot = self.setup.console;
         let mut ports = Ports::new(slot, self.job.clone(), self.stdin.open()?, output, limits);
-        if progress && shown {
+        if shown && !messages.quiet() {
             ports.show_progress();
         }
         let run_args = RunArgs {
@@ -184,9 +179,16 @@ impl<'a> Prepared<'a> {
             args: &run_args,
             devices: None,
         };
+        // Devices are asked last, as elsewhere.
+        let mut outside = outside;
         let mut asked = false;
         let end = loop {
-            let mut services: [BoxedService<'_, Quiet>; 1] = [Box::new(&mut ports)];
+            let mut services: Vec<BoxedService<'_, Quiet>> = vec![Box::new(&mut ports)];
+            services.extend(
+                outside
+                    .iter_mut()
+                    .map(|s| -> BoxedService<'_, Quiet> { Box::new(&mut **s) }),
+            );
             let end = drive::drive(&mut m, &mut services, signals, &job)?;
             drop(services);
             // The first Ctrl-C is the program's.

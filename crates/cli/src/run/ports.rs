@@ -248,7 +248,13 @@ impl Ports {
         self.says.feed(&bytes);
         while let Some(message) = self.says.next()? {
             match message {
-                Says::Ready { .. } => {}
+                Says::Ready { version, .. } if version == protocol::VERSION => {}
+                Says::Ready { version, .. } => {
+                    bail!(
+                        "the agent in the guest speaks version {version} of the protocol, not {}",
+                        protocol::VERSION
+                    )
+                }
                 Says::Started { .. } => {
                     self.started = Some(machine.now());
                     self.start_cpu = Some(cpu_seconds());
@@ -308,7 +314,7 @@ fn read_now(to: &mut [u8]) -> anyhow::Result<Option<usize>> {
     }
 }
 
-impl<O: Observer> Service<O> for &mut Ports {
+impl<O: Observer> Service<O> for Ports {
     fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
         if matches!(self.input, Input::Live) {
             let stdin = rustix::stdio::stdin();

@@ -69,6 +69,17 @@ impl Program {
         }
     }
 
+    /// Whether a library can be put in front of its own.
+    pub fn has_libraries(&self) -> bool {
+        !matches!(
+            self,
+            Program::File {
+                kind: Kind::Static,
+                ..
+            }
+        )
+    }
+
     /// The file to be placed, and what is executed if it is not the first argument.
     pub fn place(&self) -> anyhow::Result<(Option<Placed>, Option<String>)> {
         let Program::File { path, .. } = self else {

@@ -6,6 +6,8 @@ use anyhow::{bail, Context};
 pub const VERSION: u32 = 1;
 /// Most bytes of a message.
 const MOST: usize = 1 << 16;
+/// Label of the snapshot in which the agent waits for a job: "job wait".
+pub const LABEL_READY: u64 = 0x7469_6177_2062_6f6a;
 /// Label of the statistics that the agent records at the program's end: "job end".
 pub const LABEL_END: u64 = 0x0064_6e65_2062_6f6a;
 

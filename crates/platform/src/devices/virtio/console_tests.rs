@@ -1,6 +1,9 @@
-use super::super::bench::{Bench, BASE, DATA};
+use super::super::bench::{Bench, BASE};
 use super::*;
 use proptest::prelude::*;
+
+/// Behind the rings of all queues.
+const DATA: u64 = BASE + 0x4_0000;
 
 /// Offers room for `n` control messages of 64 bytes, from descriptor 0 on.
 fn offer_control(b: &mut Bench<PortConsole>, n: u16) {
@@ -122,9 +125,7 @@ fn a_loaded_device_goes_on() {
     use crate::device::Device;
     let mut a = ready();
     let out = transmit(2);
-    let pages: Vec<(u64, u32, bool)> = (0..8)
-        .map(|_| (DATA, 0x10_0000 - 0x1_0000, false))
-        .collect();
+    let pages: Vec<(u64, u32, bool)> = (0..8).map(|_| (DATA, 0xb_0000, false)).collect();
     a.put(DATA, &[9; 0x1000]);
     a.send(out, 0, &pages);
     push(&mut a, 1, b"input");
