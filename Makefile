@@ -23,7 +23,11 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 	$(NAGORI) boot --append quiet --run 'uname -a; grep -c ^processor /proc/cpuinfo; nagori-ctl show'
 	@echo; echo '== What NVMM costs on it (nagori bench board) =='
 	$(NAGORI) bench board --plot build/board.svg
-	@echo; echo 'The plot: build/board.svg. A shell on the board: $(NAGORI) boot'
+	@echo; echo "== Debian's xz and sqlite3 with their memory on NVMM, under every method (nagori compare) =="
+	@seq 1 40000 > build/numbers.txt
+	$(NAGORI) compare --memory nvmm --share build --plot build/xz.svg -- xz -2 -c numbers.txt > build/numbers.xz
+	$(NAGORI) compare --memory nvmm --stdin scripts/demo.sql --plot build/sqlite3.svg -- sqlite3 :memory:
+	@echo; echo 'The plots: build/board.svg, build/xz.svg, build/sqlite3.svg. A shell on the board: $(NAGORI) boot'
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:

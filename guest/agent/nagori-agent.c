@@ -174,7 +174,7 @@ static void mount_share(uint32_t flags, const char *tag, char *path)
     if (mkdir(path, 0755) != 0 && errno != EEXIST)
         fail(errno, "cannot make the directory %s", path);
     unsigned long how = MS_NODEV | MS_NOSUID | (flags & 1 ? 0 : MS_RDONLY);
-    if (mount(tag, path, "9p", how, "trans=virtio,version=9p2000.L,msize=512000") != 0)
+    if (mount(tag, path, "9p", how, "trans=virtio,version=9p2000.L,msize=512000,cache=readahead") != 0)
         fail(errno, "cannot mount the share %s at %s", tag, path);
 }
 

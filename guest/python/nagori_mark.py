@@ -5,14 +5,14 @@
         work()
     nagori_mark.label("phase 2")
 
-One file without dependencies, for CPython 3.6 and later. On a host that is no riscv64, and
-where no memory may be executed, the functions do nothing; `available` tells.
+One file without dependencies, for CPython 3.6 and later. Where Python has no ctypes (Debian's
+python3-minimal), or no memory may be executed, it runs the command `nagori-mark`, whose start then
+lies within a region. On a host that is no riscv64, and where there is no such command either, the
+functions do nothing; `available` tells.
 """
 
 import contextlib
-import ctypes
-import mmap
-import platform
+import os
 
 METHODS = ("dram", "coarse", "fine", "extended")
 
@@ -23,16 +23,19 @@ _RET = 0x00008067
 
 def _functions():
     """A function for each marker: `slti x0, a0, 0x4e0 + n` and `ret`, in memory of our own."""
-    if platform.machine() != "riscv64":
+    if os.uname().machine != "riscv64":
         return None
     try:
+        import ctypes
+        import mmap
+
         code = mmap.mmap(
             -1,
             mmap.PAGESIZE,
             mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
             mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC,
         )
-    except OSError:
+    except (ImportError, OSError):
         return None
     for n in range(8):
         word = (0x4E0 + n) << 20 | _A0 << 15 | 2 << 12 | 0x13
@@ -46,10 +49,21 @@ def _functions():
     return code, [kind(first + 8 * n) for n in range(8)]
 
 
+def _command():
+    """Where the command is; None without it."""
+    for directory in os.get_exec_path():
+        path = os.path.join(directory, "nagori-mark")
+        if os.access(path, os.X_OK):
+            return path
+    return None
+
+
+_NAMES = ("roi-begin", "roi-end", "stats-reset", "stats-dump", "method", "label", "snapshot", "stop")
 _made = _functions()
+_path = _command() if _made is None else None
 
 #: Whether markers are executed.
-available = _made is not None
+available = _made is not None or _path is not None
 
 
 def _mark(n, value=0):
@@ -57,6 +71,13 @@ def _mark(n, value=0):
         raise ValueError("a marker's value has 64 bits")
     if _made is not None:
         _made[1][n](value)
+    elif _path is not None:
+        words = [_path, _NAMES[n]]
+        if n == _METHOD:
+            words.append(METHODS[value])
+        elif n in (_DUMP, _LABEL, _SNAPSHOT, _STOP):
+            words.append(str(value))
+        os.spawnv(os.P_WAIT, _path, words)
 
 
 def roi_begin():

@@ -387,6 +387,7 @@ constants were fitted on the cells shown, and on no others.";
 pub enum BenchCommand {
     Board(BoardArgs),
     Speed(crate::bench::SpeedArgs),
+    Start(crate::bench::start::StartArgs),
     Mem(crate::bench::mem::MemArgs),
 }
 

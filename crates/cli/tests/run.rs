@@ -112,6 +112,75 @@ fn ends_of_programs() {
         .code(124);
 }
 
+/// The start of a program with an interpreter.
+fn dynamic_elf() -> Vec<u8> {
+    let mut b = vec![0u8; 64 + 56];
+    b[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    (b[16], b[18], b[32], b[54], b[56]) = (3, 243, 64, 56, 1);
+    (b[64], b[72], b[96]) = (3, 120, 2);
+    b.extend(b"i\0");
+    b
+}
+
+#[test]
+fn debian_programs_on_files_of_the_host() {
+    let Some(p) = Place::new() else { return };
+    let data: String = (0..5000).map(|i| format!("{}\n", i * i)).collect();
+    std::fs::write(p.path("data"), &data).unwrap();
+    let run = |options: &[&str], program: &[&str]| {
+        let mut c = nagori();
+        c.timeout(PATIENCE).current_dir(p.dir.path());
+        c.args(["-q", "run", "--functional", "--stdin", "none"]);
+        c.args(options).arg("--").args(program);
+        c.assert()
+    };
+    run(&["--share", ".:here,rw"], &["xz", "-k", "data"]).code(0);
+    let unpacked = run(
+        &["--share", ".:here"],
+        &["sh", "-c", "pwd >&2; xz -dc data.xz"],
+    )
+    .code(0)
+    .stderr("/mnt/here\n");
+    assert!(unpacked.get_output().stdout == data.as_bytes());
+    std::fs::write(p.path("script"), "#!/bin/sh\necho \"$0 $1\"\nexit 3\n").unwrap();
+    run(&[], &["./script", "a b"])
+        .code(3)
+        .stdout("/run/nagori/bin/script a b\n");
+    // With libraries, and the heap on NVMM.
+    run(
+        &["--memory", "size>1000"],
+        &["sh", "-c", "echo $NAGORI_MALLOC"],
+    )
+    .code(0)
+    .stdout("size:1000\n");
+}
+
+#[test]
+fn memory_on_nvmm_is_seen() {
+    let Some(p) = Place::new() else { return };
+    for (memory, name) in [("dram", "d"), ("nvmm", "n")] {
+        p.run(
+            &[
+                "-q",
+                "--stdin",
+                "none",
+                "--region-of-interest",
+                "--memory",
+                memory,
+                "--json",
+                name,
+            ],
+            &["touch", "1"],
+        )
+        .assert()
+        .code(0);
+    }
+    let [dram, nvmm] = ["d", "n"].map(|n| json(&p.path(n)));
+    assert_eq!(number(&dram, "/summary/nvmm/reads"), 0);
+    let reads = number(&nvmm, "/summary/nvmm/reads");
+    assert!((16_384..24_000).contains(&reads), "{reads}");
+}
+
 #[test]
 fn what_cannot_be_run() {
     let Some(p) = Place::new() else { return };
@@ -119,6 +188,7 @@ fn what_cannot_be_run() {
     std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     let text = p.path("text");
     std::fs::write(&text, "hello").unwrap();
+    std::fs::write(p.path("dynamic"), dynamic_elf()).unwrap();
     let try_it = |name: &str, code: i32, what: &str| {
         nagori()
             .timeout(PATIENCE)
@@ -130,16 +200,19 @@ fn what_cannot_be_run() {
             .stderr(contains(what));
     };
     try_it("./text", 1, "neither a riscv64 ELF program nor a script");
+    try_it("./dynamic", 1, "needs a root file system");
+    try_it("no-such-program", 127, "there is no no-such-program");
     try_it("./missing", 1, "cannot run ./missing");
     try_it("/bin", 1, "is a directory");
     let here = std::env::current_exe().unwrap();
     try_it(here.to_str().unwrap(), 1, "not for riscv64");
     nagori().args(["run"]).assert().code(2);
     nagori()
-        .args(["run", "--share", "/no/such/directory", "--", "ls"])
+        .args(["run", "--memory", "heap", "--", "./probe"])
+        .current_dir(p.dir.path())
         .assert()
         .code(1)
-        .stderr(contains("there is no such directory"));
+        .stderr(contains("it is static"));
 }
 
 #[test]

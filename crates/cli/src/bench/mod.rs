@@ -4,6 +4,7 @@ mod capture;
 pub mod mem;
 mod rows;
 mod speed;
+pub mod start;
 
 pub use rows::{find, Benchmark, Cell, Op, Row, BENCHMARKS, OPS};
 pub use speed::args::SpeedArgs;
@@ -31,6 +32,7 @@ const QUICK: u32 = 512;
 pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Exit> {
     match command {
         BenchCommand::Board(a) => board(a, messages),
+        BenchCommand::Start(a) => start::command(a, messages),
         BenchCommand::Speed(a) => speed::command(a, messages),
         BenchCommand::Mem(a) => mem::command(a, messages),
     }

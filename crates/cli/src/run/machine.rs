@@ -85,7 +85,7 @@ impl Setup {
         }
         let options = image::options(&a.cache)?;
         let root = match a.rootfs.as_deref() {
-            Some("none") if program.needs_image() => bail!("the program needs a root file system: with --rootfs none there are no libraries and no programs but busybox"),
+            Some("none") if program.needs_files() => bail!("the program needs a root file system: with --rootfs none there are no libraries and no interpreters"),
             Some("none") => None,
             Some(name) => Some(image::rootfs::find(&options, name, messages)?),
             None if program.needs_image() => Some(image::rootfs::find(&options, DEFAULT_ROOT, messages)?),

@@ -69,6 +69,17 @@ impl Program {
         }
     }
 
+    /// Whether it is of this host, and needs files of a root file system.
+    pub fn needs_files(&self) -> bool {
+        matches!(
+            self,
+            Program::File {
+                kind: Kind::Dynamic(_) | Kind::Script(_),
+                ..
+            }
+        )
+    }
+
     /// Whether a library can be put in front of its own.
     pub fn has_libraries(&self) -> bool {
         !matches!(
