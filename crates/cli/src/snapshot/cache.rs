@@ -53,6 +53,17 @@ pub fn dir(cache: &CacheArgs) -> anyhow::Result<PathBuf> {
 /// Several processes may ask at once: one boots, the others wait. An interrupted boot leaves
 /// nothing behind that looks like one.
 pub fn boot(dir: &Path, boot: &Boot, messages: &Messages) -> anyhow::Result<PathBuf> {
+    boot_by(dir, boot, messages, |console| until_asked(boot, console))
+}
+
+/// As [`boot`], with another way to get there: `how` gives the machine to be saved, and keeps
+/// what the console has said, for errors. It is called only if there is no such boot.
+pub fn boot_by(
+    dir: &Path,
+    boot: &Boot,
+    messages: &Messages,
+    how: impl FnOnce(&mut Vec<u8>) -> anyhow::Result<Machine>,
+) -> anyhow::Result<PathBuf> {
     let at = |what: &str| format!("cannot {what} the cache of boots {}", dir.display());
     fs::create_dir_all(dir).with_context(|| at("make"))?;
     let key = key(boot)?;
@@ -73,7 +84,7 @@ pub fn boot(dir: &Path, boot: &Boot, messages: &Messages) -> anyhow::Result<Path
         if path.exists() {
             messages.warning(&format!("{} cannot be used; booting anew", path.display()));
         }
-        make(&path, boot, messages)?;
+        make(&path, boot, messages, how)?;
     }
     // Who waits for the lock holds it by its file, not by its name.
     let _ = fs::remove_file(dir.join(format!("{key}.lock")));
@@ -134,8 +145,13 @@ fn program() -> std::io::Result<u128> {
     }
 }
 
-/// Boots without the timing model until the guest asks for a snapshot, and saves that.
-fn make(path: &Path, b: &Boot, messages: &Messages) -> anyhow::Result<()> {
+/// Boots and saves, with a message for whoever waits.
+fn make(
+    path: &Path,
+    b: &Boot,
+    messages: &Messages,
+    how: impl FnOnce(&mut Vec<u8>) -> anyhow::Result<Machine>,
+) -> anyhow::Result<()> {
     let bar = match messages.quiet() {
         true => ProgressBar::hidden(),
         false => ProgressBar::new_spinner(),
@@ -149,13 +165,9 @@ fn make(path: &Path, b: &Boot, messages: &Messages) -> anyhow::Result<()> {
     ));
     bar.enable_steady_tick(Duration::from_millis(100));
     let mut console = Vec::new();
-    let result = run(b, &mut console);
+    let result = how(&mut console);
     bar.finish_and_clear();
-    let label = match &result {
-        Ok((_, label)) => *label,
-        Err(_) => 0,
-    };
-    let (machine, _) = result.with_context(|| {
+    let machine = result.with_context(|| {
         let text = String::from_utf8_lossy(&console);
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
@@ -166,14 +178,14 @@ fn make(path: &Path, b: &Boot, messages: &Messages) -> anyhow::Result<()> {
     })?;
     let mut meta = Meta::new();
     meta.insert("what".into(), b.what.into());
-    meta.insert("label".into(), label.into());
     machine
         .save_file(path, &meta)
         .with_context(|| format!("cannot save the boot to {}", path.display()))?;
     Ok(())
 }
 
-fn run(b: &Boot, console: &mut Vec<u8>) -> anyhow::Result<(Machine, u64)> {
+/// Runs without the timing model until the guest asks for a snapshot.
+fn until_asked(b: &Boot, console: &mut Vec<u8>) -> anyhow::Result<Machine> {
     let mut machine = Machine::new(b.description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(false);
     machine.set_engine(Engine::best())?;
@@ -188,9 +200,7 @@ fn run(b: &Boot, console: &mut Vec<u8>) -> anyhow::Result<(Machine, u64)> {
         let stop = machine.run(SLICE, None);
         console.extend(machine.console_output());
         match stop {
-            Stop::Snapshot(label) if b.label.is_none_or(|l| l == label) => {
-                return Ok((machine, label))
-            }
+            Stop::Snapshot(label) if b.label.is_none_or(|l| l == label) => return Ok(machine),
             Stop::Snapshot(_) | Stop::Slice | Stop::Instructions | Stop::Debug => {}
             Stop::Idle(Ps::NEVER) if machine.expects_host() => {
                 // Something on the host works for the guest.
