@@ -5,25 +5,13 @@
 
 mod common;
 
+use common::debian::image;
 use common::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(1800);
-
-fn ready() -> bool {
-    let options = nagori_image::Options::from_env().expect("a cache directory");
-    let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
-    match nagori_image::build(&options, &mut |p| eprintln!("{p}")) {
-        Ok(_) => true,
-        Err(e @ nagori_image::Error::ToolMissing { .. }) if !required => {
-            eprintln!("skipped: {e}");
-            false
-        }
-        Err(e) => panic!("{e}"),
-    }
-}
 
 fn rows(args: &[&str]) -> Vec<Value> {
     let out = nagori()
@@ -77,7 +65,7 @@ fn errors(rows: &[Value]) -> (f64, f64, Vec<String>) {
 
 #[test]
 fn a_quick_run_has_every_cell_once() {
-    if !ready() {
+    if image().is_none() {
         return;
     }
     let rows = rows(&["--quick"]);
@@ -117,7 +105,7 @@ fn a_quick_run_has_every_cell_once() {
 
 #[test]
 fn the_published_figures_are_met() {
-    if !ready() {
+    if image().is_none() {
         return;
     }
     let (mean, largest, text) = errors(&rows(&["--methods", "coarse,fine,extended"]));

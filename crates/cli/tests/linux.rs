@@ -5,55 +5,12 @@
 
 mod common;
 
+use common::debian::*;
 use common::*;
-use nagori_image::{build, overlay_cpio, Error, GuestImage, Options};
+use nagori_image::overlay_cpio;
 use predicates::str::contains;
 use std::process::Command;
 use std::time::Duration;
-
-/// A boot takes seconds of processor time; the host may be busy.
-const PATIENCE: Duration = Duration::from_secs(900);
-
-fn tools_required() -> bool {
-    std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1")
-}
-
-/// The image in the user's own cache.
-fn image() -> Option<GuestImage> {
-    let options = Options::from_env().expect("a cache directory");
-    match build(&options, &mut |p| eprintln!("{p}")) {
-        Ok(image) => Some(image),
-        Err(e @ Error::ToolMissing { .. }) if !tools_required() => {
-            eprintln!("skipped: {e}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
-}
-
-/// Boots, runs `script`, and gives back what came after init's greeting.
-fn boot(args: &[&str], script: &str, code: i32) -> Vec<String> {
-    let out = nagori()
-        .timeout(PATIENCE)
-        .args(["--quiet", "boot", "--append", "quiet", "--run", script])
-        .args(args)
-        .assert()
-        .code(code);
-    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
-    let all: Vec<String> = text.lines().map(|l| l.trim_end().to_string()).collect();
-    let init = all.iter().position(|l| l == "nagori: init");
-    all[init.unwrap_or_else(|| panic!("no init:\n{text}")) + 1..].to_vec()
-}
-
-/// The value behind `name=`.
-fn value<'a>(lines: &'a [String], name: &str) -> &'a str {
-    let mut found = lines
-        .iter()
-        .filter_map(|l| l.strip_prefix(name)?.strip_prefix('='));
-    found
-        .next()
-        .unwrap_or_else(|| panic!("no {name} in {lines:#?}"))
-}
 
 fn number(lines: &[String], name: &str) -> u64 {
     value(lines, name)

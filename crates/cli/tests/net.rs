@@ -5,8 +5,8 @@
 
 mod common;
 
+use common::debian::image;
 use common::*;
-use nagori_image::{build, Error, Options};
 use predicates::str::contains;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,20 +16,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 const SIZE: usize = 11 << 20;
-
-/// Whether there is an image to boot.
-fn image() -> bool {
-    let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
-    let options = Options::from_env().expect("a cache directory");
-    match build(&options, &mut |p| eprintln!("{p}")) {
-        Ok(_) => true,
-        Err(e @ Error::ToolMissing { .. }) if !required => {
-            eprintln!("skipped: {e}");
-            false
-        }
-        Err(e) => panic!("{e}"),
-    }
-}
 
 fn noise(len: usize) -> Vec<u8> {
     let mut x = 88_172_645_463_325_252u64;
@@ -123,7 +109,7 @@ fn serve(data: Vec<u8>) -> (u16, JoinHandle<Vec<u8>>) {
 
 #[test]
 fn guest_and_host_reach_one_another() {
-    if !image() {
+    if image().is_none() {
         return;
     }
     let data = noise(SIZE);
@@ -178,7 +164,7 @@ exit 5"#
 
 #[test]
 fn two_machines_at_one_wire() {
-    if !image() {
+    if image().is_none() {
         return;
     }
     let files = Files::new();
@@ -221,7 +207,7 @@ nc -l -p 81 </dev/null"#;
 /// it is broken off, and new ones work.
 #[test]
 fn a_snapshot_with_a_connection() {
-    if !image() {
+    if image().is_none() {
         return;
     }
     let data = noise(1 << 20);

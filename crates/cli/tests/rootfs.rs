@@ -5,45 +5,19 @@
 
 mod common;
 
+use common::debian::{boot, made, options, PATIENCE};
 use common::*;
-use nagori_image::{rootfs, Base, Error, Options, RootfsSpec};
+use nagori_image::{rootfs, Base, RootfsSpec};
 use predicates::prelude::*;
 use predicates::str::contains;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A boot takes seconds of processor time; the host may be busy.
-const PATIENCE: Duration = Duration::from_secs(900);
-
 /// False, with a word, where the host cannot build images.
 fn image(base: Base) -> bool {
-    let options = Options::from_env().expect("a cache directory");
-    match rootfs(&options, &RootfsSpec::new(base), &mut |p| eprintln!("{p}")) {
-        Ok(_) => true,
-        Err(e @ Error::ToolMissing { .. })
-            if std::env::var_os("NAGORI_REQUIRE_TOOLS").is_none_or(|v| v != "1") =>
-        {
-            eprintln!("skipped: {e}");
-            false
-        }
-        Err(e) => panic!("{e}"),
-    }
-}
-
-/// Boots, runs `script` in the root file system, and gives back what came after init's greeting.
-fn boot(args: &[&str], script: &str, code: i32) -> String {
-    let out = nagori()
-        .timeout(PATIENCE)
-        .args(["--quiet", "boot", "--append", "quiet", "--run", script])
-        .args(args)
-        .assert()
-        .code(code);
-    let text = String::from_utf8_lossy(&out.get_output().stdout).replace('\r', "");
-    let (_, behind) = text
-        .split_once("nagori: init\n")
-        .unwrap_or_else(|| panic!("no init:\n{text}"));
-    behind.to_string()
+    let spec = RootfsSpec::new(base);
+    made(rootfs(&options(), &spec, &mut |p| eprintln!("{p}"))).is_some()
 }
 
 /// Boots, answers each text on the console with another, and gives back all output. getty throws
@@ -132,7 +106,7 @@ exit 3"#;
     let files = Files::new();
     let stats = files.path("stats.json");
     let path = stats.to_str().expect("UTF-8");
-    let text = boot(&["--rootfs", "run", "--stats-file", path], script, 3);
+    let text = boot(&["--rootfs", "run", "--stats-file", path], script, 3).join("\n");
     let parts: Vec<&str> = text.split("mode=").collect();
     assert_eq!(parts.len(), 4, "{text}");
     for part in &parts[1..] {
@@ -207,10 +181,10 @@ fn nvmm_as_a_numa_node() {
     let script = "numactl -H; numactl -m 1 malloc-check; \
         NAGORI_MALLOC_STATS=1 NAGORI_MALLOC_DEVICE=node:1 \
         LD_PRELOAD=/usr/local/lib/libnagori-malloc.so sqlite3 :memory: 'select 6*7' 2>&1";
-    let text = boot(&["--rootfs", "system", "--nvmm", "numa-node"], script, 0);
+    let text = boot(&["--rootfs", "system", "--nvmm", "numa-node"], script, 0).join("\n");
     for line in [
         "available: 2 nodes (0-1)",
-        "node 0 cpus: 0 1 2 3\n",
+        "\nnode 0 cpus: 0 1 2 3\n",
         "node 1 cpus:\n",
         "malloc-check: ok",
         "nagori-malloc: NUMA node 1: nvmm=",

@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::debian::*;
 use common::*;
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -15,9 +16,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The host may be busy.
-const PATIENCE: Duration = Duration::from_secs(900);
-
 /// A directory with the probe, compiled.
 struct Place {
     dir: TempDir,
@@ -25,7 +23,6 @@ struct Place {
 
 impl Place {
     fn new() -> Option<Place> {
-        let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
         let dir = TempDir::new().unwrap();
         let probe = dir.path().join("probe");
         let root = env!("CARGO_MANIFEST_DIR");
@@ -37,7 +34,7 @@ impl Place {
             .status();
         match compiled {
             Ok(s) => assert!(s.success(), "the probe does not compile"),
-            Err(_) if !required => {
+            Err(_) if !tools_required() => {
                 eprintln!("skipped: riscv64-linux-gnu-gcc is not installed");
                 return None;
             }
@@ -267,9 +264,9 @@ fn runs_are_the_same_and_regions_are_timed_alone() {
     .code(0);
     let c = json(&p.path("c"));
     assert_eq!(number(&c, "/regions_of_interest"), 1);
-    // The memory's lines, read once and written back once, and little else.
+    // The memory's lines, read once, and what the kernel needs for its page faults.
     let [reads, all] = [&c, &a].map(|v| number(v, "/summary/dram/reads"));
-    assert!((16_384..24_000).contains(&reads), "{reads}");
+    assert!((16_384..2 * 16_384).contains(&reads), "{reads}");
     assert!(all > reads);
     let [part, whole] = [&c, &a].map(|v| number(v, "/summary/guest_time_ps"));
     assert!(part < whole / 2, "{part} {whole}");

@@ -5,29 +5,14 @@
 
 mod common;
 
+use common::debian::image;
 use common::*;
-use nagori_image::{build, Error, Options};
 use nagori_isa::Op;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
-
-fn has_image() -> bool {
-    let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
-    match build(
-        &Options::from_env().expect("a cache directory"),
-        &mut |_| (),
-    ) {
-        Ok(_) => true,
-        Err(e @ Error::ToolMissing { .. }) if !required => {
-            eprintln!("skipped: {e}");
-            false
-        }
-        Err(e) => panic!("{e}"),
-    }
-}
 
 /// What a run leaves: its console, its statistics without what the host took, its exit code.
 #[derive(Debug, PartialEq)]
@@ -84,7 +69,7 @@ fn assert_goes_on(whole: &Run, file: &Path, more: &[&str], dir: &Path) {
 
 #[test]
 fn debian_goes_on_where_it_asked_for_a_snapshot() {
-    if !has_image() {
+    if image().is_none() {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
@@ -114,7 +99,7 @@ fn debian_goes_on_where_it_asked_for_a_snapshot() {
 
 #[test]
 fn debian_goes_on_from_the_middle_of_its_boot() {
-    if !has_image() {
+    if image().is_none() {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
@@ -135,7 +120,7 @@ fn debian_goes_on_from_the_middle_of_its_boot() {
 
 #[test]
 fn a_boot_is_cached_and_found_again() {
-    if !has_image() {
+    if image().is_none() {
         return;
     }
     let path = || {

@@ -1,6 +1,8 @@
 //! Tiny guests made of instructions, and how to run them.
 #![allow(dead_code)]
 
+pub mod debian;
+
 use assert_cmd::Command;
 use nagori_isa::{encode, Inst, Op};
 use std::path::PathBuf;
@@ -30,7 +32,7 @@ pub fn nagori() -> Command {
 /// NAGORI_REQUIRE_TOOLS makes that a failure.
 pub fn tool(name: &str) -> bool {
     let run = std::process::Command::new(name).arg("--version").output();
-    let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
+    let required = debian::tools_required();
     assert!(
         run.is_ok() || !required,
         "{name} is not installed, and NAGORI_REQUIRE_TOOLS=1"
