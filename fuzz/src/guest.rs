@@ -34,7 +34,11 @@ fn live(m: &mut Machine) {
     for _ in 0..STEPS {
         let before = (m.now(), m.steps());
         match m.run(STEP, Some(before.1 + STEP)) {
-            Stop::PowerOff(_) | Stop::Slice | Stop::Instructions | Stop::Snapshot(_) | Stop::Debug => {}
+            Stop::PowerOff(_)
+            | Stop::Slice
+            | Stop::Instructions
+            | Stop::Snapshot(_)
+            | Stop::Debug => {}
             Stop::Reset => {
                 m.reset();
                 m.start_at(BASE, 0, 0);

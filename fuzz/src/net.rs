@@ -83,7 +83,8 @@ pub fn nat_frames(data: &[u8]) {
 /// A name query, a ping, the beginning of a connection, DHCP's first message.
 pub fn seeds() -> Vec<Vec<u8>> {
     let record = |kind: u8, bytes: &[u8]| [&[kind, 1, bytes.len() as u8], bytes].concat();
-    let query = b"\x10\0\0\x35\0\x22\0\0\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x09localhost\0\0\x01\0\x01";
+    let query =
+        b"\x10\0\0\x35\0\x22\0\0\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x09localhost\0\0\x01\0\x01";
     let syn = b"\x10\0\0\x50\0\0\0\x01\0\0\0\0\x50\x02\x10\0\0\0\0\0";
     let ping = b"\x08\0\xf7\xff\0\0\0\0";
     let mut discover = b"\0\x44\0\x43\0\xff\0\0\x01\x01\x06\0\x12\x34\x56\x78".to_vec();

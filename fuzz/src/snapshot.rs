@@ -13,7 +13,10 @@ pub fn sample() -> &'static [u8] {
         let mut m = Machine::new(&d, Quiet).expect("a machine");
         let base = m.config().memory.base;
         // A loop that stores: addi x1, x1, 64; sd x1, 0(x1); j -8.
-        for (i, w) in [0x0400_8093u32, 0x0010_b023, 0xff9f_f06f].iter().enumerate() {
+        for (i, w) in [0x0400_8093u32, 0x0010_b023, 0xff9f_f06f]
+            .iter()
+            .enumerate()
+        {
             m.ram().write_u32(4 * i as u64, *w).expect("room");
         }
         m.start_at(base, 0, 0);

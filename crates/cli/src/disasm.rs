@@ -203,7 +203,7 @@ impl Guest {
 
     /// Whether there may be an instruction.
     fn check(&self, pc: u64) -> anyhow::Result<()> {
-        if pc % 2 != 0 {
+        if !pc.is_multiple_of(2) {
             bail!("{pc:#x} is odd: instructions are at even addresses");
         }
         let holds = |s: &Segment| (s.addr..s.addr + s.memory_size).contains(&pc);

@@ -13,7 +13,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;

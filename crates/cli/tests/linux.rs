@@ -10,7 +10,6 @@ use common::*;
 use nagori_image::overlay_cpio;
 use predicates::str::contains;
 use std::process::Command;
-use std::time::Duration;
 
 fn number(lines: &[String], name: &str) -> u64 {
     value(lines, name)

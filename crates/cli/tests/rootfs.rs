@@ -12,7 +12,7 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// False, with a word, where the host cannot build images.
 fn image(base: Base) -> bool {

@@ -13,7 +13,6 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// A directory with the probe, compiled.

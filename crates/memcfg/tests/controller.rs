@@ -44,7 +44,7 @@ fn run(c: &mut Controller, requests: u64, pause: u64) -> Ps {
     let mut base = 0;
     for id in 0..requests {
         // Streams with jumps, a third of them writes.
-        if next(&mut state) % 6 == 0 {
+        if next(&mut state).is_multiple_of(6) {
             base = next(&mut state) % c.capacity() / 64 * 64;
         }
         let addr = (base + id % 64 * 64) % c.capacity();
@@ -67,7 +67,7 @@ fn run(c: &mut Controller, requests: u64, pause: u64) -> Ps {
                 }
             }
         }
-        if pause > 0 && next(&mut state) % 16 == 0 {
+        if pause > 0 && next(&mut state).is_multiple_of(16) {
             at += Ps(next(&mut state) % pause);
         }
     }

@@ -308,7 +308,10 @@ impl BoardParams {
             ));
         }
         let bank = self.bank_bytes();
-        if self.capacity == 0 || self.capacity % bank != 0 || self.capacity > self.mapping.span() {
+        if self.capacity == 0
+            || !self.capacity.is_multiple_of(bank)
+            || self.capacity > self.mapping.span()
+        {
             return Err(bad(
                 "capacity",
                 format!("{:#x}", self.capacity),
@@ -318,7 +321,7 @@ impl BoardParams {
                 ),
             ));
         }
-        if self.nvmm_base % bank != 0 || self.nvmm_base > self.capacity {
+        if !self.nvmm_base.is_multiple_of(bank) || self.nvmm_base > self.capacity {
             return Err(bad(
                 "nvmm_base",
                 format!("{:#x}", self.nvmm_base),

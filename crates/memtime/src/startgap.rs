@@ -69,7 +69,7 @@ impl StartGap {
             })
         };
         let n = params.region_lines;
-        if n == 0 || lines == 0 || lines % n != 0 || lines > 1 << 40 {
+        if n == 0 || lines == 0 || !lines.is_multiple_of(n) || lines > 1 << 40 {
             return fail(
                 "start_gap.region_lines",
                 n,

@@ -99,7 +99,7 @@ const UNITS: [(&str, u64); 5] = [
 /// down to nanoseconds ("1000 ns" stays "1000 ns": device times are read in ns).
 impl fmt::Display for Ps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, scale) = if self.0 % 1000 == 0 {
+        let (name, scale) = if self.0.is_multiple_of(1000) {
             ("ns", 1000)
         } else {
             ("ps", 1)

@@ -53,7 +53,7 @@ pub(crate) fn header(data: &[u8]) -> Result<Ps, String> {
         }
     })?;
     match frequency {
-        Some(f) if f > 0 && DEFAULT_FREQUENCY % f == 0 => Ok(Ps(DEFAULT_FREQUENCY / f)),
+        Some(f) if f > 0 && DEFAULT_FREQUENCY.is_multiple_of(f) => Ok(Ps(DEFAULT_FREQUENCY / f)),
         Some(f) => Err(format!(
             "a tick frequency of {f} Hz: a tick must be a whole number of ps"
         )),
@@ -96,7 +96,7 @@ fn put_field(n: u64, v: u64, out: &mut Vec<u8>) {
 
 /// Magic and header message of a trace whose ticks are `tick` long.
 pub(crate) fn put_header(tick: Ps, out: &mut Vec<u8>) -> Result<(), String> {
-    if tick.0 == 0 || DEFAULT_FREQUENCY % tick.0 != 0 {
+    if tick.0 == 0 || !DEFAULT_FREQUENCY.is_multiple_of(tick.0) {
         return Err(format!("{tick} is no whole part of a second"));
     }
     let object = b"nagori";

@@ -53,7 +53,11 @@ impl Spec {
                 "accesses of {b} bytes: 1, 2, 4, 8, 16, 32 or 64 are possible"
             ));
         }
-        if self.span == 0 || self.span % b != 0 || self.base % b != 0 || self.span > 1 << 62 {
+        if self.span == 0
+            || !self.span.is_multiple_of(b)
+            || !self.base.is_multiple_of(b)
+            || self.span > 1 << 62
+        {
             return wrong(format!(
                 "span {:#x} from base {:#x}: both must be multiples of {b} bytes, the span not 0 and 2^62 at most",
                 self.span, self.base

@@ -275,7 +275,7 @@ impl Bus {
     }
 
     fn find(&self, addr: u64, size: u8) -> Result<(&Owner, u64), BusFault> {
-        if !matches!(size, 1 | 2 | 4 | 8) || addr % size as u64 != 0 {
+        if !matches!(size, 1 | 2 | 4 | 8) || !addr.is_multiple_of(size as u64) {
             return Err(BusFault::Misaligned { addr, size });
         }
         let unmapped = BusFault::Unmapped { addr, size };

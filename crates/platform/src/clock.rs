@@ -98,7 +98,7 @@ impl Clock {
 
     /// Length of a tick if it is a whole number of picoseconds.
     pub const fn exact_period(self) -> Option<Ps> {
-        if PS_PER_SECOND % self.hz == 0 {
+        if PS_PER_SECOND.is_multiple_of(self.hz) {
             Some(Ps(PS_PER_SECOND / self.hz))
         } else {
             None

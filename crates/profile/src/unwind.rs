@@ -38,7 +38,7 @@ impl View<'_> {
                 .checked_sub(self.base)
                 .is_some_and(|o| o < self.ram.len())
         };
-        va % 2 == 0 && va != 0 && self.find(va).is_some_and(|m| m.executable && inside(m))
+        va.is_multiple_of(2) && va != 0 && self.find(va).is_some_and(|m| m.executable && inside(m))
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn stack(r: Registers, view: &View<'_>, symbols: &Symbols, out: &mut 
 /// The same of a function that calls nothing and so saves no return address: the caller's frame
 /// pointer is where that would be.
 fn leaf_record(r: Registers, view: &View<'_>) -> Option<(u64, u64)> {
-    if r.fp % 8 != 0 || r.fp < 16 {
+    if !r.fp.is_multiple_of(8) || r.fp < 16 {
         return None;
     }
     let up = view.word(r.fp - 8)?;
@@ -98,7 +98,7 @@ fn leaf_record(r: Registers, view: &View<'_>) -> Option<(u64, u64)> {
 
 /// Return address and caller's frame pointer below a frame pointer.
 fn record(fp: u64, view: &View<'_>) -> Option<(u64, u64)> {
-    if fp % 8 != 0 || fp < 16 {
+    if !fp.is_multiple_of(8) || fp < 16 {
         return None;
     }
     let ra = view.word(fp - 8)?;

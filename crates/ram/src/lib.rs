@@ -100,7 +100,7 @@ macro_rules! scalar {
 impl GuestRam {
     /// Maps `bytes` (a positive multiple of 4096) of zeroed memory.
     pub fn new(bytes: u64) -> Result<Self, RamError> {
-        if bytes == 0 || bytes % 4096 != 0 || usize::try_from(bytes).is_err() {
+        if bytes == 0 || !bytes.is_multiple_of(4096) || usize::try_from(bytes).is_err() {
             return Err(RamError::Size(bytes));
         }
         let fail = |source| RamError::Map { bytes, source };
@@ -183,7 +183,7 @@ impl GuestRam {
         if count == 0 {
             return &[];
         }
-        debug_assert!(offset % 8 == 0);
+        debug_assert!(offset.is_multiple_of(8));
         // SAFETY: the caller has checked that the range is in the memory, whose start is
         // aligned to a page; all accesses are atomic.
         unsafe {

@@ -66,7 +66,7 @@ impl GuestRam {
     /// Sets a range of whole pages to zero and gives what it held back to the host.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), RamError> {
         self.check(offset, len)?;
-        let aligned = offset % PAGE == 0 && len % PAGE == 0;
+        let aligned = offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE);
         #[cfg(target_os = "linux")]
         if aligned && len > 0 {
             let start = self.base as usize - self._map.as_ptr() as usize + offset as usize;

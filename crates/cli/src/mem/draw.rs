@@ -418,7 +418,10 @@ where
 /// A number of bytes with a binary unit, if it is a whole number of them.
 fn bytes_text(n: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    match units.iter().find(|u| n >> u.1 > 0 && n % (1 << u.1) == 0) {
+    match units
+        .iter()
+        .find(|u| n >> u.1 > 0 && n.is_multiple_of(1 << u.1))
+    {
         Some((unit, shift)) => format!("{} {unit}", n >> shift),
         None => format!("{n} B"),
     }

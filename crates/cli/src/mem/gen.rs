@@ -79,7 +79,7 @@ pub fn command(a: &GenArgs, messages: &Messages) -> anyhow::Result<Exit> {
     while let Some(r) = source.next()? {
         w.push(&r)?;
         n += 1;
-        if n % SIGNAL_EVERY == 0 {
+        if n.is_multiple_of(SIGNAL_EVERY) {
             if let Some(signal) = signals.caught() {
                 messages.note("interrupted; nothing is written");
                 return Ok(Exit(SIGNAL + signal));

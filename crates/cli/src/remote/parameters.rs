@@ -126,7 +126,7 @@ fn number(row: &FixedRow, value: &SetValue, clock: u64) -> Result<u64, RpcError>
     let time: Ps = text
         .parse()
         .map_err(|e| wrong(format!("{}: {e}", name(row))))?;
-    if time.0 % clock != 0 {
+    if !time.0.is_multiple_of(clock) {
         return Err(wrong(format!(
             "{}: {text} is no whole number of clocks of {clock} ps",
             name(row)

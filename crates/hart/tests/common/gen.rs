@@ -344,7 +344,7 @@ impl Maker<'_> {
                 }
                 _ => false,
             };
-            if !ok || (size != 0 && d.imm as u64 % size != 0) {
+            if !ok || (size != 0 && !(d.imm as u64).is_multiple_of(size)) {
                 continue;
             }
             return Unit {

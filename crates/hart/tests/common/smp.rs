@@ -79,7 +79,7 @@ impl<E: Engine<Flat>> Machine<E> {
         let mut turns = 0u64;
         while self.turn(slice) {
             turns += 1;
-            if turns % 64 == 0 {
+            if turns.is_multiple_of(64) {
                 self.check();
             }
         }

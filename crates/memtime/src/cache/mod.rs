@@ -171,7 +171,7 @@ impl Cache {
         back: Box<dyn MemoryModel + Send>,
     ) -> Result<Cache, Error> {
         params.validate(front.capacity())?;
-        if back.capacity() % params.block_bytes != 0 {
+        if !back.capacity().is_multiple_of(params.block_bytes) {
             return Err(Error::Param {
                 field: "capacity of the back memory",
                 value: back.capacity().to_string(),

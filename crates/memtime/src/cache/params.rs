@@ -75,7 +75,7 @@ impl CacheParams {
                 "1 to 256".to_owned(),
             );
         }
-        if capacity == 0 || capacity % (b * w) != 0 || capacity / b > 1 << 32 {
+        if capacity == 0 || !capacity.is_multiple_of(b * w) || capacity / b > 1 << 32 {
             return fail(
                 "capacity of the front memory",
                 capacity.to_string(),

@@ -51,7 +51,7 @@ impl Store {
         let directory = self.directories[page / PAGES].get_or_insert_with(|| Box::new([0; PAGES]));
         let number = &mut directory[page % PAGES];
         if *number == 0 {
-            if self.pages as usize % CHUNK == 0 {
+            if (self.pages as usize).is_multiple_of(CHUNK) {
                 self.chunks.push(vec![[0; PAGE]; CHUNK].into_boxed_slice());
             }
             self.pages += 1;

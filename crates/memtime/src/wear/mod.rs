@@ -330,7 +330,7 @@ impl Wear {
                 "a power of two, at least a line",
             );
         }
-        if capacity == 0 || capacity % params.row_bytes != 0 || capacity > 1 << 46 {
+        if capacity == 0 || !capacity.is_multiple_of(params.row_bytes) || capacity > 1 << 46 {
             return fail(
                 "wear.capacity",
                 capacity,

@@ -109,7 +109,7 @@ impl Worn {
         params.validate()?;
         let line = params.line_bytes;
         let lines = inner.capacity() / line;
-        if inner.capacity() % line != 0 || lines == 0 {
+        if !inner.capacity().is_multiple_of(line) || lines == 0 {
             return Err(Error::Param {
                 field: "wear.line_bytes",
                 value: line.to_string(),

@@ -157,7 +157,10 @@ impl XpointParams {
                 "64, 128, 256 or 512",
             );
         }
-        if self.capacity == 0 || self.capacity % self.line_bytes != 0 || self.capacity > 1 << 46 {
+        if self.capacity == 0
+            || !self.capacity.is_multiple_of(self.line_bytes)
+            || self.capacity > 1 << 46
+        {
             return fail(
                 "capacity",
                 self.capacity.to_string(),
@@ -175,7 +178,7 @@ impl XpointParams {
             }
         }
         let n = self.translation_entries;
-        if n == 0 || n % 8 != 0 || n > 1 << 20 {
+        if n == 0 || !n.is_multiple_of(8) || n > 1 << 20 {
             return fail(
                 "translation_entries",
                 n.to_string(),

@@ -185,8 +185,9 @@ fn cache(key: &str, c: &CacheConfig) -> Result<(), Problem> {
     })?;
     // Virtually indexed without aliases: a way is not larger than a page.
     let way = c.size.0 / u64::from(c.ways);
-    let fits =
-        c.size.0 % u64::from(c.ways) == 0 && way.is_power_of_two() && (64..=4096).contains(&way);
+    let fits = c.size.0.is_multiple_of(u64::from(c.ways))
+        && way.is_power_of_two()
+        && (64..=4096).contains(&way);
     ensure(fits, &k("size"), || {
         let (low, high) = (64 * u64::from(c.ways), 4096 * u64::from(c.ways));
         format!(
@@ -209,13 +210,13 @@ fn tlb(key: &str, t: &TlbConfig) -> Result<(), Problem> {
 fn memory(m: &MemoryConfig) -> Result<(), Problem> {
     const ALIGN: u64 = 2 << 20;
     const END: u64 = 1 << 56;
-    ensure(m.base % ALIGN == 0, "memory.base", || {
+    ensure(m.base.is_multiple_of(ALIGN), "memory.base", || {
         format!("{:#x} is not a multiple of 2 MiB", m.base)
     })?;
     ensure(m.banks == 8, "memory.banks", || {
         format!("{}: the controller has 8 banks", m.banks)
     })?;
-    let bank_ok = m.size.0 != 0 && m.size.0 % (u64::from(m.banks) * ALIGN) == 0;
+    let bank_ok = m.size.0 != 0 && m.size.0.is_multiple_of(u64::from(m.banks) * ALIGN);
     ensure(bank_ok, "memory.size", || {
         format!(
             "{} is not a positive multiple of {} banks of 2 MiB",

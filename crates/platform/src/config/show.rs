@@ -207,7 +207,7 @@ impl Machine {
 }
 
 fn ns(ps: u64) -> String {
-    if ps % 1000 == 0 {
+    if ps.is_multiple_of(1000) {
         (ps / 1000).to_string()
     } else {
         format!("{}.{:03}", ps / 1000, ps % 1000)

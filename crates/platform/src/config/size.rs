@@ -39,7 +39,7 @@ impl Size {
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fits = |(_, shift): &&(&str, u32)| self.0 != 0 && self.0 % (1 << shift) == 0;
+        let fits = |(_, shift): &&(&str, u32)| self.0 != 0 && self.0.is_multiple_of(1 << shift);
         let (unit, shift) = UNITS.iter().rev().find(fits).unwrap_or(&UNITS[0]);
         write!(f, "{} {unit}", self.0 >> shift)
     }

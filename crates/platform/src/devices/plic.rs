@@ -133,7 +133,7 @@ impl Plic {
             }
             o if (ENABLE..CONTEXT).contains(&o)
                 && (o - ENABLE) / ENABLE_STRIDE < contexts
-                && (o - ENABLE) % ENABLE_STRIDE == 0 =>
+                && (o - ENABLE).is_multiple_of(ENABLE_STRIDE) =>
             {
                 Reg::Enable(((o - ENABLE) / ENABLE_STRIDE) as usize)
             }

@@ -73,7 +73,7 @@ impl Behind {
 
     /// Whether all lines lie in memory.
     pub fn inside(&self, ram_base: u64, ram_bytes: u64) -> bool {
-        let ok = |l: &u64| l % LINE == 0 && l.wrapping_sub(ram_base) < ram_bytes;
+        let ok = |l: &u64| l.is_multiple_of(LINE) && l.wrapping_sub(ram_base) < ram_bytes;
         self.lines.keys().all(ok)
     }
 }

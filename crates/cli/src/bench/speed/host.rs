@@ -101,7 +101,7 @@ impl Port for Probe {
     }
     fn events(&mut self) -> anyhow::Result<Vec<Event>> {
         self.calls += 1;
-        if self.calls.is_power_of_two() || self.calls % Self::APART == 0 {
+        if self.calls.is_power_of_two() || self.calls.is_multiple_of(Self::APART) {
             self.look()?;
         }
         self.console.events()

@@ -290,7 +290,8 @@ type Served = Result<(u8, u64), nagori_disk::Error>;
 /// First byte of a transfer, if it can be.
 fn start(disk: &Disk, sector: u64, len: u64) -> Option<u64> {
     let start = sector.checked_mul(SECTOR)?;
-    let sound = len % SECTOR == 0 && len <= MAX_BYTES && start.checked_add(len)? <= disk.size();
+    let sound =
+        len.is_multiple_of(SECTOR) && len <= MAX_BYTES && start.checked_add(len)? <= disk.size();
     sound.then_some(start)
 }
 
@@ -350,7 +351,7 @@ fn zero(
     len: u64,
 ) -> Result<Served, QueueError> {
     let ranges = len / RANGE;
-    if len % RANGE != 0 || ranges == 0 || ranges > MAX_RANGES.into() {
+    if !len.is_multiple_of(RANGE) || ranges == 0 || ranges > MAX_RANGES.into() {
         return Ok(Ok((IO_ERROR, 0)));
     }
     let mut spans = Vec::new();
