@@ -484,6 +484,22 @@ static void run(void)
     say(SAYS_ENDED, &ended, sizeof ended);
 }
 
+// Has init's script set up the network, outside of the root file system at `root`.
+static void set_up_network(int root)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (fchdir(root) == 0 && chroot(".") == 0)
+            execl("/etc/nagori/network", "network", "auto", "20", (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        fail(errno, "cannot start a process");
+    if (status != 0)
+        fail(EIO, "the network cannot be set up");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 2) {
@@ -494,6 +510,7 @@ int main(int argc, char **argv)
         ports[i] = open_port(PORT_NAMES[i]);
     // Without the machine's registers there is no timing, but the program can run.
     board = nagori_open(NAGORI_CTL_BASE);
+    int outside = open("/", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     if (argc == 2 && (chdir(argv[1]) != 0 || chroot(".") != 0))
         fail(errno, "cannot make %s the root directory", argv[1]);
     if (chdir("/") != 0)
@@ -506,6 +523,8 @@ int main(int argc, char **argv)
         nagori_write(board, NAGORI_CTL_HOST_REQUEST, NAGORI_HOST_SNAPSHOT);
     }
     take_job();
+    if (job.flags & FLAG_NETWORK)
+        set_up_network(outside);
     run();
     for (;;)
         pause();

@@ -36,8 +36,9 @@ enum {
 };
 
 enum {
-    FLAG_TIMED = 1, // the timing model is on while the program runs
-    FLAG_STDIN = 2, // standard input is port nagori.stdin; otherwise it is empty
+    FLAG_TIMED = 1,   // the timing model is on while the program runs
+    FLAG_STDIN = 2,   // standard input is port nagori.stdin; otherwise it is empty
+    FLAG_NETWORK = 4, // network interfaces are set up before the program is run
 };
 
 // Label of the snapshot in which the agent waits for a job: "job wait".

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::debian::image;
+use common::debian::{image, PATIENCE};
 use common::*;
 use predicates::str::contains;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -160,6 +160,39 @@ exit 5"#
     drop(TcpStream::connect(end).unwrap());
     assert_eq!(expect(&said, "over="), "0");
     assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn a_program_of_run_has_the_network() {
+    if image().is_none() {
+        return;
+    }
+    let data = noise(SIZE);
+    let (port, server) = serve(data.clone());
+    // In Debian's root file system, from the kept boot, whose network was not connected yet.
+    let script = format!(
+        "set -e; exec 3<>/dev/tcp/10.0.2.2/{port}; printf 'GET /f HTTP/1.0\\r\\n\\r\\n' >&3; \
+         while read -r line <&3 && [ \"$line\" != $'\\r' ]; do :; done; cat <&3 >f; \
+         cat f >/dev/tcp/10.0.2.2/{port}; cat /etc/resolv.conf; sha256sum <f"
+    );
+    let out = nagori()
+        .timeout(PATIENCE)
+        .args([
+            "run",
+            "-q",
+            "--functional",
+            "--stdin",
+            "none",
+            "--net",
+            "user",
+            "--",
+        ])
+        .args(["bash", "-c", &script])
+        .assert()
+        .code(0);
+    let said = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    assert_eq!(said, format!("nameserver 10.0.2.3\n{}\n", sha256(&data)));
+    assert!(server.join().unwrap() == data);
 }
 
 #[test]

@@ -416,7 +416,13 @@ fn initrd(busybox: &[u8], kernel: &Kernel, programs: &[guest::Program]) -> Resul
     }
     a.char_device("dev/console", 0o600, (5, 1))?;
     a.file("init", 0o755, guest::init_file("init"))?;
-    a.file("etc/nagori/udhcpc", 0o755, guest::init_file("udhcpc"))?;
+    for script in ["network", "udhcpc"] {
+        a.file(
+            &format!("etc/nagori/{script}"),
+            0o755,
+            guest::init_file(script),
+        )?;
+    }
     a.file("bin/busybox", 0o755, busybox)?;
     a.symlink("bin/sh", "busybox")?;
     a.symlink("sbin", "bin")?;

@@ -115,6 +115,7 @@ impl<'a> Prepared<'a> {
             cwd: a.cwd.clone().or(first).or(Some(HOME.into())),
             timed: !a.functional && !a.region_of_interest,
             stdin: !matches!(stdin, Source::None),
+            network: !a.devices.net.is_empty(),
             node: setup.node,
         };
         Ok(Prepared {

@@ -73,6 +73,8 @@ pub struct Job {
     pub timed: bool,
     /// Whether it has an input.
     pub stdin: bool,
+    /// Whether network interfaces are set up before.
+    pub network: bool,
     /// NUMA node of its memory.
     pub node: Option<u32>,
 }
@@ -125,7 +127,11 @@ impl Job {
                 message(&mut out, job::DATA, &[piece]);
             }
         }
-        let flags = u32::from(self.timed) | u32::from(self.stdin) << 1;
+        let flags = [self.timed, self.stdin, self.network];
+        let flags = (0..)
+            .zip(flags)
+            .map(|(n, on)| u32::from(on) << n)
+            .sum::<u32>();
         message(&mut out, job::FLAGS, &[&flags.to_le_bytes()]);
         if let Some(n) = self.node {
             message(&mut out, job::MEMORY, &[&n.to_le_bytes()]);
