@@ -97,6 +97,63 @@ fn debian_goes_on_where_it_asked_for_a_snapshot() {
         .success();
 }
 
+/// Whatever work is under way in a device when the snapshot is taken, it is done behind it.
+#[test]
+fn busy_devices_go_on() {
+    if image().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name).to_str().expect("a name").to_string();
+    let bytes = |n: u32| {
+        (0..n)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect::<Vec<u8>>()
+    };
+    std::fs::create_dir(at("in")).expect("a folder");
+    for i in 0..30 {
+        std::fs::write(at(&format!("in/f{i}")), bytes(100_000 + i)).expect("a file");
+    }
+    std::fs::write(at("disk"), bytes(8 << 20)).expect("a disk");
+    let script = "modprobe virtio_blk; nagori-ctl timing on; \
+        sha256sum </dev/vda >/tmp/disk & \
+        cat /mnt/in/* | sha256sum >/tmp/share & \
+        dd if=/dev/hwrng bs=1k count=64 of=/tmp/noise 2>/dev/null & \
+        (dd if=/dev/zero of=/dev/vdb bs=64k count=100 conv=fsync; touch /tmp/written) 2>/dev/null & \
+        until [ -s /tmp/noise ]; do usleep 100; done; \
+        ls -s /tmp/disk /tmp/share /tmp/noise /tmp/written 2>&1; \
+        nagori-ctl snapshot 1; \
+        wait; nagori-ctl timing off; cat /tmp/disk /tmp/share; sha256sum </tmp/noise; \
+        echo 3 >/proc/sys/vm/drop_caches; sha256sum </dev/vdb";
+    let (snap, share) = (at("busy.snap"), format!("{}:in", at("in")));
+    let (first, second) = (
+        format!("{},ro", at("disk")),
+        format!("{},overlay=temp", at("disk")),
+    );
+    let host = ["--disk", &first, "--disk", &second, "--share", &share];
+    let whole = run(
+        &[
+            &[
+                "boot",
+                "--append",
+                "quiet",
+                "--run",
+                script,
+                "--snapshot",
+                &snap,
+            ],
+            &host[..],
+        ]
+        .concat(),
+        dir.path(),
+    );
+    assert_eq!(whole.code, Some(0), "{}", whole.console);
+    for busy in ["0 /tmp/disk", "0 /tmp/share", "/tmp/written: No such file"] {
+        assert!(whole.console.contains(busy), "{busy}: {}", whole.console);
+    }
+    assert_goes_on(&whole, snap.as_ref(), &host, dir.path());
+}
+
 #[test]
 fn debian_goes_on_from_the_middle_of_its_boot() {
     if image().is_none() {
