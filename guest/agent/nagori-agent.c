@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -309,6 +310,8 @@ static void __attribute__((noreturn)) become(const int streams[3], int problem)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     set_variables();
+    // So that addresses in profiles and debuggers are those of the next run, too.
+    personality(ADDR_NO_RANDOMIZE);
     unsigned long mask = job.node < 0 ? 0 : 1UL << job.node;
     const char *program = job.exec != NULL ? job.exec : job.argv[0];
     if (mask == 0 || syscall(SYS_set_mempolicy, POLICY_BIND, &mask, MAX_NODE + 2) == 0) {

@@ -211,6 +211,29 @@ pub struct MachineArgs {
     pub set: Vec<String>,
 }
 
+/// Looking into a guest while it runs.
+#[derive(Debug, Clone, Default, Args)]
+pub struct InspectArgs {
+    /// Write which code waited for memory, in pprof's format, and as folded stacks to FILE.folded; only
+    /// these if FILE itself ends in .folded.
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// Names of functions for the profile: an ELF file, loaded ADDR (hexadecimal) above its own
+    /// addresses, or a list like /proc/kallsyms. May be given several times.
+    #[arg(long = "symbols", value_name = "FILE[@ADDR]", requires = "profile")]
+    pub profile_symbols: Vec<String>,
+    /// Listen for `nagori ctl` and other clients on a Unix socket at this path.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// Listen for a debugger at [HOST:]PORT or unix:PATH, and wait for it before the first instruction
+    /// [default port: 1234].
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
+    pub gdb: Option<String>,
+    /// Do not wait for the debugger: it may come at any time.
+    #[arg(long, requires = "gdb")]
+    pub gdb_no_wait: bool,
+}
+
 /// How to run, and what to report.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Run")]
@@ -255,24 +278,8 @@ pub struct RunArgs {
     /// File for the trace.
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub trace_file: Option<PathBuf>,
-    /// Write which code waited for memory, in pprof's format, and as folded stacks to FILE.folded; only
-    /// these if FILE itself ends in .folded.
-    #[arg(long, value_name = "FILE")]
-    pub profile: Option<PathBuf>,
-    /// Names of functions for the profile: an ELF file, loaded ADDR (hexadecimal) above its own
-    /// addresses, or a list like /proc/kallsyms. May be given several times.
-    #[arg(long = "symbols", value_name = "FILE[@ADDR]", requires = "profile")]
-    pub profile_symbols: Vec<String>,
-    /// Listen for `nagori ctl` and other clients on a Unix socket at this path.
-    #[arg(long, value_name = "SOCKET")]
-    pub control: Option<PathBuf>,
-    /// Listen for a debugger at [HOST:]PORT or unix:PATH, and wait for it before the first instruction
-    /// [default port: 1234].
-    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
-    pub gdb: Option<String>,
-    /// Do not wait for the debugger: it may come at any time.
-    #[arg(long, requires = "gdb")]
-    pub gdb_no_wait: bool,
+    #[command(flatten)]
+    pub inspect: InspectArgs,
     /// At the end, write where translated code is to /tmp/perf-PID.map, for Linux perf.
     #[arg(long)]
     pub perf_map: bool,

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::output::{self, Exit, Messages};
 use crate::perfmap;
 use crate::profiling::Profiling;
-use crate::remote::{Control, Gdb};
+use crate::remote;
 use crate::signals::Signals;
 use crate::snapshot::Taker;
 use crate::tables;
@@ -182,29 +182,16 @@ pub fn run<'a, O: Watch>(
         Some(devices) => devices.connect(&mut machine, messages)?,
         None => Vec::new(),
     };
-    let profiling = match &job.args.profile {
-        Some(path) => {
-            let files = &job.args.profile_symbols;
-            Some(Profiling::start(&mut machine, path, files, &job.symbols)?)
-        }
-        None => None,
-    };
+    let inspect = &job.args.inspect;
+    let profiling = Profiling::start(&mut machine, inspect, &job.symbols)?;
     let host = Host::start(&mut machine, job.args.wants_stats());
     let signals = Signals::catch()?;
     let mut console = Console::open(job.console, messages)?;
     let end = {
         let terminal = Terminal::new(&mut console, &job, Some(&host));
         // Whoever holds the machine comes before the console, which then waits, too.
-        let mut services: Vec<BoxedService<'_, O>> = Vec::new();
-        if let Some(at) = &job.args.gdb {
-            services.push(Box::new(Gdb::bind(at, !job.args.gdb_no_wait, messages)?));
-        }
-        if let Some(path) = &job.args.control {
-            services.push(Box::new(Control::bind(
-                path,
-                !job.plan.segments.is_empty(),
-            )?));
-        }
+        let resets = !job.plan.segments.is_empty();
+        let mut services: Vec<BoxedService<'_, O>> = remote::services(inspect, resets, messages)?;
         services.push(Box::new(terminal));
         if let Some(taker) = Taker::new(&job.args.take, messages) {
             services.push(Box::new(taker));

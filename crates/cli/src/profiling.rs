@@ -1,5 +1,6 @@
 //! `--profile`: which code waits for memory.
 
+use crate::args::InspectArgs;
 use anyhow::{bail, Context};
 use nagori_hart::world::{Observer, Stall};
 use nagori_platform::loader;
@@ -47,16 +48,18 @@ pub struct Profiling {
 }
 
 impl Profiling {
-    /// Has a machine's waiting attributed from now on. Files are made now, so that a long run does
-    /// not end with a name that cannot be written.
+    /// Has a machine's waiting attributed from now on, if that is asked for. Files are made now, so that a
+    /// long run does not end with a name that cannot be written.
     pub fn start<O: Observer>(
         machine: &mut Machine<O>,
-        path: &Path,
-        files: &[String],
+        a: &InspectArgs,
         own: &loader::Symbols,
-    ) -> anyhow::Result<Profiling> {
+    ) -> anyhow::Result<Option<Profiling>> {
+        let Some(path) = &a.profile else {
+            return Ok(None);
+        };
         let mut symbols = Symbols::default();
-        for given in files {
+        for given in &a.profile_symbols {
             add(&mut symbols, given)?;
         }
         if !own.is_empty() {
@@ -81,11 +84,11 @@ impl Profiling {
         let period = 1_000_000_000_000 / machine.config().clock_hz;
         let profile = Arc::new(Mutex::new(Profile::new(symbols, period)));
         machine.set_attribution(Some(Box::new(Shared(profile.clone()))));
-        Ok(Profiling {
+        Ok(Some(Profiling {
             profile,
             binary,
             text,
-        })
+        }))
     }
 
     /// Writes the files.

@@ -272,6 +272,27 @@ fn runs_are_the_same_and_regions_are_timed_alone() {
 }
 
 #[test]
+fn profiles_name_the_functions_of_the_program() {
+    let Some(p) = Place::new() else { return };
+    let args = ["-q", "--stdin", "none", "--json", "a"];
+    p.run(&args, &["touch", "1"]).assert().code(0);
+    let with = [&args[..4], &["b", "--profile", "p.folded"]].concat();
+    p.run(&with, &["touch", "1"]).assert().code(0);
+    let [a, mut b] = ["a", "b"].map(|n| json(&p.path(n)));
+    b["host"] = a["host"].clone();
+    assert_eq!(a, b, "the profile disturbs");
+    let folded = std::fs::read_to_string(p.path("p.folded")).unwrap();
+    let lines = || {
+        folded
+            .lines()
+            .map(|l| l.rsplit_once(' ').expect("a number"))
+    };
+    assert!(lines().any(|(stack, _)| stack.contains(";user;") && stack.contains("main;[dram]")));
+    let ns: u64 = lines().map(|(_, n)| n.parse::<u64>().unwrap()).sum();
+    assert_eq!(ns, 20 * number(&a, "/summary/memory_stall_cycles"));
+}
+
+#[test]
 fn the_first_interrupt_goes_to_the_program() {
     let Some(p) = Place::new() else { return };
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("nagori"))

@@ -5,5 +5,26 @@ pub mod ctl;
 mod gdb;
 mod parameters;
 
-pub use control::Control;
-pub use gdb::Gdb;
+use crate::args::InspectArgs;
+use crate::drive::BoxedService;
+use crate::output::Messages;
+use control::Control;
+use gdb::Gdb;
+use nagori_hart::world::Observer;
+
+/// What may hold a machine from outside, as the arguments ask for it. `resets`: the machine can be loaded
+/// again.
+pub fn services<'a, O: Observer + 'a>(
+    a: &InspectArgs,
+    resets: bool,
+    messages: &'a Messages,
+) -> anyhow::Result<Vec<BoxedService<'a, O>>> {
+    let mut all: Vec<BoxedService<'a, O>> = Vec::new();
+    if let Some(at) = &a.gdb {
+        all.push(Box::new(Gdb::bind(at, !a.gdb_no_wait, messages)?));
+    }
+    if let Some(path) = &a.control {
+        all.push(Box::new(Control::bind(path, resets)?));
+    }
+    Ok(all)
+}

@@ -1,6 +1,6 @@
 //! Arguments of `nagori run` and `nagori compare`.
 
-use crate::args::{CacheArgs, EngineKind, MachineArgs};
+use crate::args::{CacheArgs, EngineKind, InspectArgs, MachineArgs};
 use crate::devices::DeviceArgs;
 use clap::Args;
 use nagori_memtime::Method;
@@ -17,6 +17,8 @@ Examples:
       Debian's xz, on files of this directory
   nagori run --region-of-interest --json stats.json -- ./solver input
       Only what lies between nagori_roi_begin() and nagori_roi_end() is timed
+  nagori run --memory nvmm --profile out.pb.gz -- ./solver input && go tool pprof -top out.pb.gz
+      Which functions wait for memory
 
 Exit codes:
   that of the program; 128 + the signal's number if one ended it
@@ -47,6 +49,8 @@ pub struct RunProgramArgs {
     /// Write everything that was counted, by hart and bank, to stderr.
     #[arg(long, conflicts_with = "json")]
     pub full: bool,
+    #[command(flatten)]
+    pub inspect: InspectArgs,
 }
 
 const COMPARE_EXAMPLES: &str = "\

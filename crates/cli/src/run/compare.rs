@@ -4,6 +4,7 @@ use super::args::CompareArgs;
 use super::ports::Output;
 use super::report::{real, Figures, Result as RunResult};
 use super::{picture, write_json, Prepared};
+use crate::args::InspectArgs;
 use crate::output::{Exit, Messages};
 use crate::plot;
 use crate::signals::Signals;
@@ -87,7 +88,13 @@ fn run_all(
                 let n = next.fetch_add(1, Ordering::Relaxed);
                 let Some(method) = methods.get(n) else { break };
                 let output = Output::new(n == 0);
-                let result = prepared.run(Some(*method), signals, output, messages);
+                let result = prepared.run(
+                    Some(*method),
+                    &InspectArgs::default(),
+                    signals,
+                    output,
+                    messages,
+                );
                 if result.is_ok() {
                     messages.note(&format!("{method}: done"));
                 }

@@ -12,10 +12,12 @@ mod report;
 pub use args::{CompareArgs, RunProgramArgs};
 pub use compare::command as compare;
 
-use crate::args::RunArgs;
+use crate::args::{InspectArgs, RunArgs};
 use crate::drive::{self, BoxedService};
 use crate::guest::{End, Job};
 use crate::output::{self, Exit, Messages};
+use crate::profiling::Profiling;
+use crate::remote;
 use crate::signals::Signals;
 use crate::{console, tables};
 use anyhow::{anyhow, bail, Context};
@@ -40,7 +42,8 @@ const HOME: &str = "/root";
 pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let prepared = Prepared::new(&a.common, messages)?;
     let signals = Signals::catch()?;
-    let result = prepared.run(a.method, &signals, Output::new(true), messages)?;
+    let output = Output::new(true);
+    let result = prepared.run(a.method, &a.inspect, &signals, output, messages)?;
     prepared.tell(&result.why, messages);
     match &a.json {
         Some(path) => {
@@ -146,13 +149,14 @@ impl<'a> Prepared<'a> {
     fn run(
         &self,
         method: Option<Method>,
+        inspect: &InspectArgs,
         signals: &Signals,
         output: Output,
         messages: &Messages,
     ) -> anyhow::Result<RunResult> {
         let a = self.a;
         let shown = output.shown();
-        let (mut m, outside) = self.setup.machine(method, messages)?;
+        let (mut m, mut outside) = self.setup.machine(method, messages)?;
         m.set_warm_up(a.warm_up.unwrap_or(0));
         m.set_timed_regions(a.region_of_interest);
         let limits = Limits {
@@ -180,16 +184,17 @@ impl<'a> Prepared<'a> {
             args: &run_args,
             devices: None,
         };
-        // Devices are asked last, as elsewhere.
-        let mut outside = outside;
+        let mut inspect = inspect.clone();
+        inspect.profile_symbols.extend(self.program.symbols());
+        let profiling = Profiling::start(&mut m, &inspect, &Default::default())?;
+        // Whoever holds the machine comes first, and devices are asked last, as elsewhere.
+        let mut holders = remote::services(&inspect, false, messages)?;
         let mut asked = false;
         let end = loop {
-            let mut services: Vec<BoxedService<'_, Quiet>> = vec![Box::new(&mut ports)];
-            services.extend(
-                outside
-                    .iter_mut()
-                    .map(|s| -> BoxedService<'_, Quiet> { Box::new(&mut **s) }),
-            );
+            let mut services: Vec<BoxedService<'_, Quiet>> = Vec::new();
+            services.extend(holders.iter_mut().map(borrowed));
+            services.push(Box::new(&mut ports));
+            services.extend(outside.iter_mut().map(borrowed));
             let end = drive::drive(&mut m, &mut services, signals, &job)?;
             drop(services);
             // The first Ctrl-C is the program's.
@@ -201,6 +206,12 @@ impl<'a> Prepared<'a> {
             }
             break end;
         };
+        for s in &mut holders {
+            s.finish(&mut m)?;
+        }
+        if let Some(p) = profiling {
+            p.finish(&mut m)?;
+        }
         let start_cpu = ports.start_cpu();
         let (outcome, sums) = ports.finish();
         let why = match (outcome, end) {
@@ -225,6 +236,10 @@ impl<'a> Prepared<'a> {
             start_cpu,
         })
     }
+}
+
+fn borrowed<'a>(service: &'a mut BoxedService<'_, Quiet>) -> BoxedService<'a, Quiet> {
+    Box::new(&mut **service)
 }
 
 /// What --stdin says.

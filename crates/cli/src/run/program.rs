@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 /// Where programs of the host are put in the guest.
 const PLACE: &str = "/run/nagori/bin";
+/// Type of ELF files that can be anywhere.
+const ET_DYN: u16 = 3;
+/// Where Linux puts such a program that has an interpreter: two thirds of the 256 GiB of Sv39.
+const DYNAMIC_BASE: u64 = 0x2a_aaaa_a000;
 /// Largest file that goes through the control port.
 const MOST: u64 = 1 << 30;
 
@@ -105,6 +109,24 @@ impl Program {
             bytes,
         };
         Ok((Some(placed), Some(to)))
+    }
+
+    /// Where the names of its functions are, as `--symbols` has it. The agent has programs put at the same
+    /// addresses each time.
+    pub fn symbols(&self) -> Option<String> {
+        let Program::File { path, kind } = self else {
+            return None;
+        };
+        let mut start = [0; 18];
+        fs::File::open(path).ok()?.read_exact(&mut start).ok()?;
+        let relocated = u16::from_le_bytes([start[16], start[17]]) == ET_DYN;
+        let shown = path.display();
+        match kind {
+            Kind::Script(_) => None,
+            _ if !relocated => Some(shown.to_string()),
+            Kind::Dynamic(_) => Some(format!("{shown}@{DYNAMIC_BASE:x}")),
+            Kind::Static => None,
+        }
     }
 
     /// Why the guest may not have been able to execute it.
