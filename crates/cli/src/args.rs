@@ -395,6 +395,7 @@ pub enum BenchCommand {
     Board(BoardArgs),
     Speed(crate::bench::SpeedArgs),
     Start(crate::bench::start::StartArgs),
+    Io(crate::bench::io::IoArgs),
     Mem(crate::bench::mem::MemArgs),
 }
 

@@ -1,6 +1,7 @@
 //! `nagori bench`: benchmarks in the guest.
 
 mod capture;
+pub mod io;
 pub mod mem;
 mod rows;
 mod speed;
@@ -33,6 +34,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
     match command {
         BenchCommand::Board(a) => board(a, messages),
         BenchCommand::Start(a) => start::command(a, messages),
+        BenchCommand::Io(a) => io::command(a, messages),
         BenchCommand::Speed(a) => speed::command(a, messages),
         BenchCommand::Mem(a) => mem::command(a, messages),
     }

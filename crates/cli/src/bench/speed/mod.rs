@@ -3,7 +3,7 @@
 pub mod args;
 mod engine;
 mod goals;
-mod host;
+pub(super) mod host;
 mod programs;
 mod qemu;
 mod row;

@@ -1,0 +1,231 @@
+//! `nagori bench io`: how fast data goes into a guest and out of it.
+
+use super::speed::host::child_time;
+use crate::args::CacheArgs;
+use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::tables::{row, table, text};
+use anyhow::{bail, ensure, Context};
+use clap::Args;
+use serde_json::{json, Value};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+const EXAMPLES: &str = "\
+Examples:
+  nagori bench io
+  nagori bench io --only disk --mib 512
+  nagori bench io --json
+
+Transfers in functional mode, by Debian's programs in the guest, from and to the host's page cache. Processor time is
+that of the `nagori` process (the guest's kernel, above all), without what the same run takes that
+transfers nothing.";
+
+/// Measure the throughput of disks, shared folders and the network.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct IoArgs {
+    /// MiB of a transfer.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub mib: u32,
+    /// Only transfers whose names contain this.
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    /// A list of rows.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    Nobody,
+    /// Writes at once.
+    Sends,
+    /// Reads to the end.
+    Takes,
+}
+
+/// A transfer: name, peer, what the guest runs. MIB and PORT stand for numbers.
+const TRANSFERS: &[(&str, Peer, &str)] = &[
+    (
+        "disk, write and fsync",
+        Peer::Nobody,
+        "dd if=/dev/zero of=/dev/vdb bs=1M count=MIB conv=fsync,notrunc",
+    ),
+    (
+        "disk, read",
+        Peer::Nobody,
+        "dd if=/dev/vdb of=/dev/null bs=1M count=MIB",
+    ),
+    (
+        "disk, read past the guest's cache",
+        Peer::Nobody,
+        "dd if=/dev/vdb of=/dev/null bs=1M count=MIB iflag=direct",
+    ),
+    (
+        "share, write",
+        Peer::Nobody,
+        "dd if=/dev/zero of=/mnt/io/out bs=512000 count=$((MIB * 1048576 / 512000))",
+    ),
+    (
+        "share, read",
+        Peer::Nobody,
+        "dd if=/mnt/io/in of=/dev/null bs=512000",
+    ),
+    (
+        "network, guest fetches",
+        Peer::Sends,
+        "cat </dev/tcp/10.0.2.2/PORT >/dev/null",
+    ),
+    (
+        "network, guest sends",
+        Peer::Takes,
+        "dd if=/dev/zero bs=1M count=MIB >/dev/tcp/10.0.2.2/PORT",
+    ),
+];
+
+/// What a run took.
+#[derive(Debug, Clone, Copy)]
+struct Took {
+    cpu: f64,
+    guest: f64,
+}
+
+/// Runs the command.
+pub fn command(a: &IoArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let wanted = |name: &str| a.only.as_ref().is_none_or(|o| name.contains(o.as_str()));
+    let chosen: Vec<_> = TRANSFERS.iter().filter(|t| wanted(t.0)).collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = TRANSFERS.iter().map(|t| t.0).collect();
+        bail!(
+            "--only: no transfer has that in its name; there are: {}",
+            names.join("; ")
+        );
+    }
+    let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
+    for name in ["disk", "in"] {
+        fill(&dir.path().join(name), a.mib)?;
+    }
+    // Boots, if need be, and what is deducted.
+    once(a, dir.path(), Peer::Nobody, "true")?;
+    let base = once(a, dir.path(), Peer::Nobody, "true")?;
+    let mut rows = Vec::new();
+    for (name, peer, script) in chosen {
+        let took = once(a, dir.path(), *peer, script)?;
+        rows.push((
+            *name,
+            Took {
+                cpu: took.cpu - base.cpu,
+                guest: took.guest - base.guest,
+            },
+        ));
+        messages.note(&format!("{name}: done"));
+    }
+    let rate = |seconds: f64| f64::from(a.mib) / seconds.max(1e-3);
+    if a.json {
+        let all: Vec<Value> = rows
+            .iter()
+            .map(|(name, t)| json!({"what": name, "mib": a.mib, "cpu_seconds": t.cpu, "guest_seconds": t.guest}))
+            .collect();
+        output::print_json(&json!(all))?;
+        return Ok(SUCCESS);
+    }
+    let mut t = table(["transfer", "MiB", "MiB per CPU s", "MiB per guest s"]);
+    for (name, took) in rows {
+        let rates = [rate(took.cpu), rate(took.guest)].map(|r| format!("{r:.0}"));
+        let [cpu, guest] = rates;
+        row(&mut t, [name.into(), a.mib.to_string(), cpu, guest]);
+    }
+    output::print(&text(&t))?;
+    Ok(SUCCESS)
+}
+
+/// A file that is all there.
+fn fill(path: &Path, mib: u32) -> anyhow::Result<()> {
+    let wrong = || format!("cannot write {}", path.display());
+    let block: Vec<u8> = (0..1u32 << 20)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    let mut file = File::create(path).with_context(wrong)?;
+    for _ in 0..mib {
+        file.write_all(&block).with_context(wrong)?;
+    }
+    Ok(())
+}
+
+fn serve(mut s: TcpStream, peer: Peer, mib: u32) -> std::io::Result<u64> {
+    match peer {
+        Peer::Nobody => Ok(0),
+        Peer::Takes => std::io::copy(&mut s, &mut std::io::sink()),
+        Peer::Sends => {
+            let mut bytes = std::io::repeat(0x5a).take(u64::from(mib) << 20);
+            std::io::copy(&mut bytes, &mut s)
+        }
+    }
+}
+
+fn once(a: &IoArgs, dir: &Path, peer: Peer, script: &str) -> anyhow::Result<Took> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the loopback")?;
+    let port = listener.local_addr()?.port();
+    if peer != Peer::Nobody {
+        let mib = a.mib;
+        // Ends with the connection, or with this command.
+        thread::spawn(move || listener.accept().and_then(|(s, _)| serve(s, peer, mib)));
+    }
+    let script = script
+        .replace("MIB", &a.mib.to_string())
+        .replace("PORT", &port.to_string());
+    let this = std::env::current_exe().context("cannot find this program")?;
+    let mut c = Command::new(this);
+    c.args([
+        "--quiet",
+        "run",
+        "--functional",
+        "--rootfs",
+        "run",
+        "--stdin",
+        "none",
+    ])
+    .args(["--json", "-", "--net", "user"])
+    .arg("--disk")
+    .arg(dir.join("disk"))
+    .arg("--share")
+    .arg(format!("{}:io,rw", dir.display()));
+    if let Some(dir) = &a.cache.cache {
+        c.arg("--cache").arg(dir);
+    }
+    let before = child_time()?;
+    let out = c
+        .args([
+            "--",
+            "bash",
+            "-c",
+            &format!("{{ {script}; }} 2>&1 >/dev/null"),
+        ])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .context("cannot run `nagori run`")?;
+    let cpu = child_time()? - before;
+    ensure!(
+        out.status.success(),
+        "`{script}` failed: {}{}",
+        String::from_utf8_lossy(&out.stdout).trim(),
+        String::from_utf8_lossy(&out.stderr).trim()
+    );
+    let text = String::from_utf8_lossy(&out.stdout);
+    // Behind what the program has said.
+    let at = text.find("\n{").map_or(0, |i| i + 1);
+    let v: Value = serde_json::from_str(&text[at..]).context("`nagori run` gave no JSON")?;
+    let ps = v.pointer("/summary/guest_time_ps").and_then(Value::as_f64);
+    Ok(Took {
+        cpu,
+        guest: ps.context("`nagori run` told no time")? / 1e12,
+    })
+}
