@@ -91,6 +91,10 @@ impl Hart {
             let at = table + vpn * 8;
             let pte = self.read_pte(w, at)?;
             let leaf = pte & (R | X) != 0;
+            if leaf {
+                let pa = Self::page_address(level, pte, va);
+                w.ram().prefetch(pa.wrapping_sub(w.ram_base()));
+            }
             step(self, w, (at, level), pte, leaf || level == 0)?;
             if pte & V == 0 || pte & RESERVED != 0 || pte & (R | W) == W {
                 return Err(Fault::Page);
@@ -372,6 +376,7 @@ impl Hart {
         present: Option<usize>,
         at: RunPoint,
     ) -> Result<usize, Trap> {
+        w.ram().prefetch(line.wrapping_sub(w.ram_base()));
         self.bus_free(at)?;
         let id = self.id;
         let write = kind == LineKind::Store;

@@ -111,7 +111,10 @@ impl TagRow {
     #[inline(always)]
     fn sectors(&self, vpn: u64) -> u32 {
         let tag = (vpn >> 2) as u32;
-        let same = self.sectors.map(|t| (t == tag) as u8);
+        let mut same = [0; WAYS];
+        for (s, t) in same.iter_mut().zip(&self.sectors) {
+            *s = (*t == tag) as u8;
+        }
         gather(same)
     }
 
