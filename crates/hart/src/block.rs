@@ -396,6 +396,8 @@ impl Hart {
         w: &mut W,
         pc: u64,
     ) -> Result<u32, Trap> {
+        // What is decoded is marked before others may store to it.
+        w.acquire();
         let slot = (pc >> 1) as usize & (JUMPS - 1);
         let context = self.fetch_context();
         let known = code.known.get(&slot);
@@ -601,10 +603,10 @@ impl Hart {
         }
     }
 
-    fn guard_page(&mut self, page: u64, ram_base: u64) {
+    pub(crate) fn guard_page(&mut self, page: u64, ram_base: u64) -> bool {
         let mask = !((1u64 << crate::mem::block_shift(self.timed)) - 1);
         self.data
-            .guard_page(page.wrapping_sub(ram_base >> 12), mask);
+            .guard_page(page.wrapping_sub(ram_base >> 12), mask)
     }
 
     /// Applies what other harts and devices asked for.
@@ -612,14 +614,25 @@ impl Hart {
         if !w.coherence().has_notices(self.id) {
             return;
         }
-        let base = w.ram_base();
         for n in w.coherence().take_notices(self.id) {
             match n {
-                Notice::DropSlot(s) => *self.data.at_mut(s as usize) = crate::filter::EMPTY,
-                Notice::DropWrite(s) => self.data.at_mut(s as usize).write = crate::filter::NEVER,
-                Notice::GuardPage(p) => self.guard_page(p, base),
                 Notice::StaleCode(p) => code.drop_page(p),
+                _ => self.apply_notice(w, n),
             }
+        }
+    }
+
+    /// Applies a notice that concerns the data filter.
+    pub(crate) fn apply_notice<W: World>(&mut self, w: &mut W, n: Notice) {
+        match n {
+            Notice::DropSlot(s) => *self.data.at_mut(s as usize) = crate::filter::EMPTY,
+            Notice::DropWrite(s) => self.data.at_mut(s as usize).write = crate::filter::NEVER,
+            Notice::GuardPage(p) => {
+                if self.guard_page(p, w.ram_base()) && W::PARALLEL {
+                    self.stored_meanwhile(w, p);
+                }
+            }
+            Notice::StaleCode(_) => debug_assert!(false, "code is dropped between blocks"),
         }
     }
 

@@ -292,6 +292,16 @@ impl Coherence {
         }
     }
 
+    /// Pages (physical numbers) that a hart may still store to without asking although it has been
+    /// told not to.
+    pub fn unguarded(&self) -> Vec<u64> {
+        let guards = |n: &Notice| match n {
+            Notice::GuardPage(p) => Some(*p),
+            _ => None,
+        };
+        self.notices.iter().flatten().filter_map(guards).collect()
+    }
+
     #[inline]
     fn page(&self, paddr: u64) -> usize {
         (paddr.wrapping_sub(self.ram_base) >> 12) as usize

@@ -12,6 +12,7 @@ use crate::run::End;
 use crate::trap::{cause, status, Trap};
 use crate::world::{Marker, World};
 use nagori_isa::{Format, Op};
+use std::sync::atomic::Ordering::SeqCst;
 
 impl Hart {
     #[inline(always)]
@@ -451,11 +452,15 @@ impl Hart {
                 AmomaxD => amo_d!(|o| |v: u64| (o as i64).max(v as i64) as u64),
                 AmominuD => amo_d!(|o| |v: u64| o.min(v)),
                 AmomaxuD => amo_d!(|o| |v: u64| o.max(v)),
+                Fence if W::PARALLEL => std::sync::atomic::fence(SeqCst),
                 Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
                 | PrefetchW => {}
                 FenceI => {
                     if TIMED {
                         self.fence_i(w);
+                    }
+                    if W::PARALLEL {
+                        self.drop_unguarded(w);
                     }
                 }
                 CboClean | CboFlush | CboInval | CboZero | CflushDL1 | CflushDL1U => {
@@ -585,7 +590,7 @@ impl Hart {
         va: u64,
         size: u8,
         at: RunPoint,
-        f: impl FnOnce(u64) -> u64,
+        f: impl Fn(u64) -> u64,
     ) -> Result<u64, Trap> {
         if W::ACCESS {
             w.access(self.id, self.cycle + at.offset, at.pc, va, size, true);

@@ -296,13 +296,17 @@ impl Filter {
         self.ways = [[0; SLOTS / 64]; WAYS];
     }
 
-    /// Takes the right to write from every entry of a page (offset in memory, divided by 4096).
-    pub fn guard_page(&mut self, ram_page: u64, block_mask: u64) {
+    /// Takes the right to write from every entry of a page (offset in memory, divided by
+    /// 4096). Whether any had it.
+    pub fn guard_page(&mut self, ram_page: u64, block_mask: u64) -> bool {
+        let mut any = false;
         for e in self.entries.iter_mut() {
             if e.write != NEVER && (e.write & block_mask).wrapping_add(e.delta) >> 12 == ram_page {
                 e.write = NEVER;
+                any = true;
             }
         }
+        any
     }
 
     /// All entries (for checks).

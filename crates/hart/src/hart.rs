@@ -166,6 +166,8 @@ pub struct Hart {
     pub(crate) pmp: Pmp,
     /// Physical line reserved by lr.
     pub(crate) reservation: Option<u64>,
+    /// Offset in memory, size and value of the last lr, where harts run in parallel.
+    pub(crate) loaded: (u64, u8, u64),
     /// Interrupt lines driven by the platform.
     pub(crate) lines: u64,
     /// Cycle at which stimecmp is reached (`u64::MAX` without Sstc).
@@ -223,6 +225,7 @@ impl Hart {
             waiting: false,
             pmp: Pmp::new(config.pmp_entries),
             reservation: None,
+            loaded: (0, 0, 0),
             lines: 0,
             timer_cycle: u64::MAX,
             timed: true,

@@ -251,7 +251,11 @@ impl Hart {
         match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
             Place::Ram(o) => {
                 self.reservation = Some((w.ram_base() + o) & !63);
-                Ok(read_ram(w, o, size))
+                let value = read_ram(w, o, size);
+                if W::PARALLEL {
+                    self.loaded = (o, size, value);
+                }
+                Ok(value)
             }
             Place::Device(_) => Err(Trap::new(cause::LOAD_ACCESS, va)),
         }
@@ -283,6 +287,7 @@ impl Hart {
             Ok(p) => p,
         };
         match place {
+            Place::Ram(o) if W::PARALLEL => Ok(self.store_if_same(w, o, size, value)),
             Place::Ram(o) if (w.ram_base() + o) & !63 == line => {
                 write_ram(w, o, size, value);
                 Ok(true)
@@ -309,7 +314,7 @@ impl Hart {
         va: u64,
         size: u8,
         at: RunPoint,
-        f: impl FnOnce(u64) -> u64,
+        f: impl Fn(u64) -> u64,
     ) -> Result<u64, Trap> {
         Self::misaligned(va, size, Access::Write)?;
         let shift = block_shift(TIMED);
@@ -323,12 +328,15 @@ impl Hart {
                 Place::Device(_) => return Err(Trap::new(cause::STORE_ACCESS, va)),
             }
         };
-        let old = read_ram(w, o, size);
-        let old = if size == 4 {
-            old as u32 as i32 as i64 as u64
-        } else {
-            old
+        let extend = |old: u64| match size {
+            4 => old as u32 as i32 as i64 as u64,
+            _ => old,
         };
+        if W::PARALLEL {
+            let new = |old| f(extend(old));
+            return Ok(extend(crate::parallel::update(w.ram(), o, size, new)));
+        }
+        let old = extend(read_ram(w, o, size));
         write_ram(w, o, size, f(old));
         Ok(old)
     }
@@ -481,7 +489,7 @@ impl Hart {
 }
 
 #[inline]
-fn read_ram<W: World>(w: &W, offset: u64, size: u8) -> u64 {
+pub(crate) fn read_ram<W: World>(w: &W, offset: u64, size: u8) -> u64 {
     let m = w.ram();
     match size {
         1 => m.read_u8(offset).map(u64::from),

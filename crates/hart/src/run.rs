@@ -127,7 +127,7 @@ impl Hart {
     }
 
     fn resume_reservation<W: World>(&mut self, w: &mut W) {
-        if self.reservation.is_some() {
+        if !W::PARALLEL && self.reservation.is_some() {
             self.reservation = w.coherence().reservations[self.id].take();
         }
         self.recheck = true;
@@ -135,6 +135,9 @@ impl Hart {
 
     /// While another hart runs, its stores to the reserved line have to be seen.
     fn suspend_reservation<W: World>(&mut self, w: &mut W) {
+        if W::PARALLEL {
+            return;
+        }
         let c = w.coherence();
         c.reservations[self.id] = self.reservation;
         if let Some(line) = self.reservation {
@@ -188,6 +191,7 @@ impl Hart {
                 return Exit::Limit;
             }
             while self.cycle < stop && !self.recheck {
+                w.release();
                 let pc = self.pc;
                 let resumed = engine.resume::<TIMED>(self, code, w, stop);
                 let (id, ran) = match resumed {
@@ -206,12 +210,14 @@ impl Hart {
                 let (id, pc, end) = match ran {
                     Ran::Blocks => continue,
                     Ran::Cold => {
+                        self.heed(w);
                         let b = code.block(id);
                         let behind = pc.wrapping_add(b.bytes as u64);
                         let end = self.block::<W, TIMED>(w, code.ops(b), pc, behind);
                         (id, pc, end)
                     }
                     Ran::Rest { block, pc, first } => {
+                        self.heed(w);
                         let b = code.block(block);
                         let behind = pc.wrapping_add(b.bytes as u64);
                         let ops = &code.ops(b)[first..];

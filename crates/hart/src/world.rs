@@ -221,6 +221,15 @@ impl Marker {
 
 /// All that a hart needs around it.
 pub trait World: Bus + MemPort + Observer {
+    /// Whether other harts run at the same time, in other threads of the host. What harts share
+    /// beside memory then belongs to one of them from [`World::acquire`] to [`World::release`].
+    const PARALLEL: bool = false;
+    /// Makes what harts share this hart's own; also done by whatever needs it.
+    #[inline(always)]
+    fn acquire(&mut self) {}
+    /// Lets others have it.
+    #[inline(always)]
+    fn release(&mut self) {}
     /// First-level caches of all harts.
     fn coherence(&mut self) -> &mut Coherence;
     /// A marker with the value of its register, issued at a cycle. If it is heard, the hart

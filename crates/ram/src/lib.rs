@@ -9,7 +9,9 @@ mod sparse;
 
 pub use sparse::PAGE;
 
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst,
+};
 
 /// Errors of guest memory.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +99,25 @@ macro_rules! scalar {
     };
 }
 
+macro_rules! exchange {
+    ($name:ident, $t:ty, $a:ty) => {
+        /// Replaces a naturally aligned little-endian scalar if it is still `old`, as one step for
+        /// all host threads and with their full order. The value that was there: `Ok` if it
+        /// was replaced. `None` outside the memory or misaligned.
+        #[inline]
+        pub fn $name(&self, offset: u64, old: $t, new: $t) -> Option<Result<$t, $t>> {
+            const N: u64 = std::mem::size_of::<$t>() as u64;
+            if offset % N != 0 || offset >= self.len {
+                return None;
+            }
+            // SAFETY: as for the reads of aligned scalars.
+            let place = unsafe { &*(self.base.add(offset as usize) as *const $a) };
+            let done = place.compare_exchange(old.to_le(), new.to_le(), SeqCst, SeqCst);
+            Some(done.map(<$t>::from_le).map_err(<$t>::from_le))
+        }
+    };
+}
+
 impl GuestRam {
     /// Maps `bytes` (a positive multiple of 4096) of zeroed memory.
     pub fn new(bytes: u64) -> Result<Self, RamError> {
@@ -171,6 +192,9 @@ impl GuestRam {
     scalar!(read_u16, write_u16, u16, AtomicU16);
     scalar!(read_u32, write_u32, u32, AtomicU32);
     scalar!(read_u64, write_u64, u64, AtomicU64);
+
+    exchange!(compare_exchange_u32, u32, AtomicU32);
+    exchange!(compare_exchange_u64, u64, AtomicU64);
 
     fn check(&self, offset: u64, len: u64) -> Result<(), RamError> {
         match offset.checked_add(len) {
@@ -303,6 +327,18 @@ mod tests {
                 assert_eq!(all.iter().filter(|b| **b == 3).count(), len);
             }
         }
+    }
+
+    #[test]
+    fn exchanges_happen_if_nothing_has_changed() {
+        let m = GuestRam::new(4096).unwrap();
+        m.write_u64(8, 7).unwrap();
+        assert_eq!(m.compare_exchange_u64(8, 6, 1), Some(Err(7)));
+        assert_eq!(m.compare_exchange_u64(8, 7, 1 << 40), Some(Ok(7)));
+        assert_eq!(m.compare_exchange_u32(12, 1 << 8, 9), Some(Ok(1 << 8)));
+        assert_eq!(m.read_u64(8), Some(9 << 32));
+        assert_eq!(m.compare_exchange_u64(4, 0, 1), None, "misaligned");
+        assert_eq!(m.compare_exchange_u32(4096, 0, 1), None, "outside");
     }
 
     #[test]

@@ -241,6 +241,7 @@ impl<W: World> Translator<W> {
                 config: hart.config(),
                 stubs: &stubs[timed as usize],
                 host: self.host,
+                parallel: W::PARALLEL,
                 arena: self.arena.address(0),
                 at: self.arena.next(),
                 first_link: self.links.len() as u32,
@@ -367,6 +368,7 @@ impl<W: World> Translator<W> {
     /// Runs code from `at` on until it leaves.
     #[inline(always)]
     fn enter(&mut self, hart: &mut Hart, code: &mut CodeCache, w: &mut W, at: u32, stop: u64) {
+        w.release();
         hart.prepare_tables();
         let jumps = self.jumps.as_ptr().expose_provenance() as u64;
         let memory = w.ram().host_base();

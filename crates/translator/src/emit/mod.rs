@@ -39,6 +39,8 @@ pub(crate) struct Setting<'a> {
     pub config: &'a HartConfig,
     pub stubs: &'a Stubs,
     pub host: Host,
+    /// Whether other harts run at the same time.
+    pub parallel: bool,
     /// Host address of offset 0 of the arena.
     pub arena: usize,
     /// Host address at which the code will stand.
@@ -301,6 +303,8 @@ impl Emitter<'_> {
                 self.call_op(i);
                 self.leave();
             }
+            // The host keeps all orders but that of a store and a later load.
+            Fence if self.s.parallel => dynasm!(self.a; .arch x64; mfence),
             Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
             | PrefetchW => {}
             _ => {
