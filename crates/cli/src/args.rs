@@ -258,6 +258,14 @@ pub struct RunArgs {
     /// What runs the guest's code; results are the same [default: the translator, if the host has one].
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineKind>,
+    /// Run harts at the same time, in threads of this host. Not deterministic: results differ from
+    /// run to run, and times are approximate.
+    #[arg(long, conflicts_with = "trace")]
+    pub parallel: bool,
+    /// How far harts may be apart with --parallel, in core cycles [default: 10000].
+    #[arg(long, value_name = "CYCLES", requires = "parallel",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub skew: Option<u64>,
     /// End the run after this many instructions of all harts together.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_instructions: Option<u64>,

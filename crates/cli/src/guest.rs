@@ -16,7 +16,9 @@ use crate::trace::{Tracer, Watch};
 use anyhow::Context;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{Plan, Symbols};
-use nagori_platform::machine::{Engine, Machine, Quiet, Report, TranslatorOptions};
+use nagori_platform::machine::{
+    Engine, Machine, Quiet, Report, TranslatorOptions, DEFAULT_SKEW,
+};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -228,15 +230,21 @@ pub fn measure(
     port: &mut dyn Port,
 ) -> anyhow::Result<(End, Report)> {
     let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
-    machine.set_timed(job.timed);
-    machine.set_warm_up(job.args.warm_up.unwrap_or(0));
-    machine.set_engine(job.args.engine())?;
+    set_up(&mut machine, job)?;
     load(&mut machine, &job.plan, false)?;
     let signals = Signals::catch()?;
     let mut services: [BoxedService<'_, Quiet>; 1] = [Box::new(Terminal::new(port, job, None))];
     let end = drive::drive(&mut machine, &mut services, &signals, job)?;
     drop(services);
     Ok((end, machine.report()))
+}
+
+fn set_up<O: Watch>(machine: &mut Machine<O>, job: &Job) -> anyhow::Result<()> {
+    machine.set_timed(job.timed);
+    machine.set_warm_up(job.args.warm_up.unwrap_or(0));
+    machine.set_engine(job.args.engine())?;
+    let skew = job.args.skew.unwrap_or(DEFAULT_SKEW);
+    Ok(machine.set_parallel(job.args.parallel.then_some(skew))?)
 }
 
 /// Puts the software into memory and the harts at its start; `again`: over what a guest left.

@@ -203,6 +203,9 @@ fn one(r: &Report) -> String {
         grouped(r.instructions),
         r.memory.method
     );
+    if r.parallel {
+        out.push_str("harts ran at the same time: not deterministic, times are approximate\n\n");
+    }
     out.push_str(&harts(r));
     out.push('\n');
     out.push_str(&memory(r));

@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// An observer whose troubles are looked at between slices of guest time.
-pub trait Watch: Observer {
+pub trait Watch: Observer + Send {
     /// The first failure since the last look.
     fn check(&mut self) -> anyhow::Result<()> {
         Ok(())

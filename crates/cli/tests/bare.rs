@@ -62,6 +62,27 @@ fn every_hart_has_its_number_and_the_device_tree() {
 }
 
 #[test]
+fn parallel_runs_say_that_they_are_not_deterministic() {
+    let files = Files::new();
+    let path = files.write("hello.elf", &Program::new().print("hello\n").exit(4).elf());
+    let run = |extra: &[&str]| {
+        let mut c = bare(&path);
+        c.args(["--set", "harts=4", "--parallel"]).args(extra);
+        c.assert()
+    };
+    run(&["--quiet"]).code(4).stderr("");
+    run(&["--skew", "500", "--stats", "json"])
+        .code(4)
+        .stderr(contains("not deterministic"))
+        .stdout(contains("\"parallel\": true"));
+    run(&["--functional", "--stats", "table"])
+        .code(4)
+        .stdout(contains("not deterministic"));
+    run(&["--trace", "exec", "--trace-file", "t"]).code(2);
+    bare(&path).args(["--skew", "5"]).assert().code(2);
+}
+
+#[test]
 fn a_limit_ends_an_endless_loop() {
     let files = Files::new();
     let path = files.write("endless.elf", &endless().elf());

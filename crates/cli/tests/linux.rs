@@ -65,6 +65,25 @@ exit 41"#;
 }
 
 #[test]
+fn four_harts_at_the_same_time() {
+    if image().is_none() {
+        return;
+    }
+    // Each hart computes something, all at the same time.
+    let script = r#"
+for i in 0 1 2 3; do
+  taskset $((1 << i)) sh -c 'seq 1 200 | md5sum' > /tmp/$i &
+done
+wait
+echo "sums=$(cat /tmp/0 /tmp/1 /tmp/2 /tmp/3 | sort -u | wc -l)"
+echo "harts=$(nproc)"
+exit 42"#;
+    let lines = boot(&["--parallel"], script, 42);
+    assert_eq!(number(&lines, "harts"), 4);
+    assert_eq!(number(&lines, "sums"), 1);
+}
+
+#[test]
 fn methods_timing_and_statistics_from_the_guest() {
     if image().is_none() {
         return;

@@ -452,6 +452,11 @@ impl Bus {
         self.wires.power.take()
     }
 
+    /// Whether there is such a request.
+    pub fn has_power_request(&self) -> bool {
+        self.wires.power.is_some()
+    }
+
     /// Whether devices have written memory since the last [`Bus::take_dma_writes`].
     pub fn has_dma_writes(&self) -> bool {
         !self.wires.dma_writes.is_empty()

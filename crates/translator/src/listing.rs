@@ -150,6 +150,7 @@ fn host_code<W: World>(
         config,
         stubs: &stubs,
         host: Host::detect(),
+        parallel: false,
         arena: 0,
         at: start,
         first_link: 0,

@@ -1,7 +1,7 @@
 //! What runs the harts' code.
 
 use super::{Machine, MachineError};
-use nagori_hart::world::Observer;
+use nagori_hart::world::{Observer, World};
 use nagori_translator::{Options, Piece, Stats, Translator};
 
 /// What runs the harts' code. Results are the same, only host time differs.
@@ -14,6 +14,9 @@ pub enum Engine {
     Translator(Options),
 }
 
+/// Core cycles that harts in threads may be apart unless something else is wanted.
+pub const DEFAULT_SKEW: u64 = 10_000;
+
 impl Engine {
     /// The fastest that this host has.
     pub fn best() -> Self {
@@ -25,27 +28,54 @@ impl Engine {
     }
 }
 
+fn translators<W: World>(engine: Engine, n: usize) -> Result<Vec<Translator<W>>, MachineError> {
+    match engine {
+        Engine::Interpreter => Ok(Vec::new()),
+        Engine::Translator(o) => Ok((0..n)
+            .map(|_| Translator::new(o))
+            .collect::<Result<_, _>>()?),
+    }
+}
+
 impl<O: Observer> Machine<O> {
     /// Chooses what runs the harts' code, at any time.
     pub fn set_engine(&mut self, engine: Engine) -> Result<(), MachineError> {
-        self.translators = match engine {
-            Engine::Interpreter => Vec::new(),
-            Engine::Translator(o) => (0..self.harts.len())
-                .map(|_| Translator::new(o))
-                .collect::<Result<_, _>>()?,
-        };
+        let n = self.harts.len();
+        let together = if self.parallel.is_some() { n } else { 0 };
+        self.translators = translators(engine, n)?;
+        self.together = translators(engine, together)?;
+        self.engine = engine;
+        Ok(())
+    }
+
+    /// Whether harts run at the same time, in threads of the host, and if so, how many core
+    /// cycles they may be apart (at least 1); [`DEFAULT_SKEW`] is a good choice. It can be
+    /// changed at any time. Parallel runs are **not deterministic**: guests see another order of
+    /// one another's accesses in each run, and times are right to the skew only.
+    pub fn set_parallel(&mut self, skew: Option<u64>) -> Result<(), MachineError> {
+        self.parallel = skew.map(|s| s.max(1));
+        self.was_parallel |= skew.is_some();
+        if skew.is_some() && self.together.is_empty() {
+            self.together = translators(self.engine, self.harts.len())?;
+        }
         Ok(())
     }
 
     /// What the translators have done, by hart; empty with the interpreter.
     pub fn translator_stats(&self) -> Vec<Stats> {
-        self.translators.iter().map(Translator::stats).collect()
+        let used = self.translators.iter().map(Translator::stats);
+        let together = self.together.iter().map(Translator::stats);
+        match self.parallel {
+            None => used.collect(),
+            Some(_) => together.collect(),
+        }
     }
 
     /// Measures from now on what the translators do on the host; see `Stats::measured`.
     /// [`Machine::set_engine`] ends that.
     pub fn measure_translators(&mut self) {
         self.translators.iter_mut().for_each(Translator::measure);
+        self.together.iter_mut().for_each(Translator::measure);
     }
 
     /// Keeps a list of all translated code from now on.
@@ -54,12 +84,15 @@ impl<O: Observer> Machine<O> {
         self.translators
             .iter_mut()
             .for_each(Translator::keep_pieces);
+        self.together.iter_mut().for_each(Translator::keep_pieces);
     }
 
     /// The list that [`Machine::keep_translated`] asked for, hart by hart; code that has been
     /// dropped is not in it.
     pub fn translated(&self) -> impl Iterator<Item = (usize, &Piece)> {
-        let all = self.translators.iter().enumerate();
-        all.flat_map(|(hart, t)| t.pieces().iter().map(move |p| (hart, p)))
+        let alone = self.translators.iter().map(Translator::pieces).enumerate();
+        let together = self.together.iter().map(Translator::pieces).enumerate();
+        let all = alone.chain(together);
+        all.flat_map(|(hart, pieces)| pieces.iter().map(move |p| (hart, p)))
     }
 }

@@ -8,14 +8,16 @@ mod control;
 mod debug;
 mod engine;
 mod marker;
+mod parallel;
 mod parts;
 mod power;
 mod saved;
+mod shared;
 mod stats;
 mod world;
 
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
-pub use engine::Engine;
+pub use engine::{Engine, DEFAULT_SKEW};
 pub use marker::{Label, Regions};
 pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
@@ -38,6 +40,8 @@ use nagori_hart::{CodeCache, Exit, Hart, HartError, Privilege};
 use nagori_memtime::Controller;
 use nagori_ram::{GuestRam, RamError};
 use nagori_translator::Translator;
+use parking_lot::Mutex;
+use shared::{Held, Shared};
 use std::sync::Arc;
 pub use world::Attribution;
 use world::{Action, HartView, Surroundings};
@@ -134,6 +138,16 @@ struct HartTurn {
 /// in guest time, so that it does not depend on how often the host looks.
 const GRID: u64 = 1 << 20;
 
+/// A hart's interrupt lines follow the devices; if it sleeps, it wakes at `cycle`.
+fn drive_lines(h: &mut Hart, lines: u64, cycle: u64) {
+    let asleep = h.waiting && !h.wakes();
+    h.set_lines(lines);
+    if asleep && h.wakes() && h.cycle < cycle {
+        h.stats.idle_cycles += cycle - h.cycle;
+        h.cycle = cycle;
+    }
+}
+
 /// A machine.
 pub struct Machine<O: Observer = Quiet> {
     pub(crate) description: config::Machine,
@@ -142,7 +156,14 @@ pub struct Machine<O: Observer = Quiet> {
     code: Vec<CodeCache>,
     /// Empty where the interpreter does everything.
     translators: Vec<Translator<Surroundings<O>>>,
-    world: Surroundings<O>,
+    world: Held<O>,
+    /// Core cycles that harts may be apart, if they run at the same time.
+    parallel: Option<u64>,
+    /// Whether they ever did.
+    was_parallel: bool,
+    engine: Engine,
+    /// As `translators`, for harts that run at the same time.
+    together: Vec<Translator<Shared<O>>>,
     started: stats::Baseline,
     marks: Vec<(u64, Report)>,
     /// Instructions of all harts at which caches count as warm.
@@ -187,6 +208,7 @@ impl<O: Observer> Machine<O> {
             markers: config.markers,
             actions: Vec::new(),
             behind: m.track_persistence.then(Default::default),
+            latest: Ps::ZERO,
             control: control::ControlState::default(),
             profile: None,
         };
@@ -195,7 +217,11 @@ impl<O: Observer> Machine<O> {
             code: (0..n).map(|_| CodeCache::default()).collect(),
             translators: Vec::new(),
             harts,
-            world,
+            world: Arc::new(Mutex::new(world)).lock_arc(),
+            parallel: None,
+            was_parallel: false,
+            engine: Engine::Interpreter,
+            together: Vec::new(),
             config,
             description: resolved.clone(),
             started,
@@ -264,14 +290,9 @@ impl<O: Observer> Machine<O> {
         for h in &mut self.harts {
             h.set_timed(timed);
         }
-        for c in self
-            .world
-            .coherence
-            .l1d
-            .iter_mut()
-            .chain(&mut self.world.coherence.l1i)
-        {
-            c.clear();
+        let c = &mut self.world.coherence;
+        for l1 in c.l1d.iter_mut().chain(&mut c.l1i) {
+            l1.clear();
         }
         // In functional mode memory is all there is; what was dirty has reached it.
         self.world.all_written();
@@ -420,11 +441,11 @@ impl<O: Observer> Machine<O> {
             h.reset(0);
             h.cycle = latest;
         }
+        let (base, len) = (self.world.ram_base, self.world.ram.len());
         let c = &mut self.world.coherence;
         for l1 in c.l1d.iter_mut().chain(&mut c.l1i) {
             l1.clear();
         }
-        let (base, len) = (self.world.ram_base, self.world.ram.len());
         c.device_wrote(base, len);
         self.update_lines(now);
     }
@@ -442,6 +463,7 @@ impl<O: Observer> Machine<O> {
             &self.world.memory,
             self.now(),
             &self.started,
+            self.was_parallel,
         )
     }
 
@@ -474,12 +496,7 @@ impl<O: Observer> Machine<O> {
     fn update_lines(&mut self, at: Ps) {
         let cycle = self.world.cycle_at(at);
         for (i, h) in self.harts.iter_mut().enumerate() {
-            let asleep = h.waiting && !h.wakes();
-            h.set_lines(self.world.bus.hart_lines(i));
-            if asleep && h.wakes() && h.cycle < cycle {
-                h.stats.idle_cycles += cycle - h.cycle;
-                h.cycle = cycle;
-            }
+            drive_lines(h, self.world.bus.hart_lines(i), cycle);
         }
     }
 
@@ -494,6 +511,31 @@ impl<O: Observer> Machine<O> {
         }
     }
 
+    fn keep_views(&mut self) {
+        for (view, h) in self.world.views.iter_mut().zip(&self.harts) {
+            *view = HartView {
+                cycle: h.cycle,
+                instret: h.instret,
+                stats: h.stats,
+            };
+        }
+    }
+
+    fn after_devices(&mut self, at: Ps) {
+        self.apply_dma_writes();
+        self.update_lines(at);
+    }
+
+    fn apply_dma_writes(&mut self) {
+        if self.world.bus.has_dma_writes() {
+            for r in self.world.bus.take_dma_writes() {
+                self.world.memory_written(r.addr, r.len);
+            }
+        }
+    }
+}
+
+impl<O: Observer + Send> Machine<O> {
     /// Runs for about `cycles` core cycles of machine time, or until something
     /// else must happen. What happens in the guest does not depend on `cycles`: the scheduler
     /// is left only at points that it reaches anyhow, at most 2^20 cycles apart.
@@ -513,7 +555,11 @@ impl<O: Observer> Machine<O> {
             }
             // Between accesses to devices only the harts' own time passes.
             let event = self.world.cycle_at(self.world.bus.next_event());
-            let (next, asleep) = match self.run_harts(event, &mut spent, cycles, instructions) {
+            let turn = match self.parallel {
+                None => self.run_harts(event, &mut spent, cycles, instructions),
+                Some(skew) => self.run_together(skew, &mut spent, cycles, instructions),
+            };
+            let (next, asleep) = match turn {
                 Turn::Stop(s) => return s,
                 Turn::Device => continue,
                 Turn::Event { cycle, asleep } => (cycle, asleep),
@@ -527,12 +573,7 @@ impl<O: Observer> Machine<O> {
             }
             spent += 1;
             let at = self.world.ps(next);
-            for h in &mut self.harts {
-                if h.waiting && !h.wakes() && h.wake_cycle().is_some_and(|c| c <= next) {
-                    h.stats.idle_cycles += next.saturating_sub(h.cycle);
-                    h.cycle = h.cycle.max(next);
-                }
-            }
+            parallel::wake_timers(self.harts.iter_mut(), next);
             self.world.bus.run_events(at);
             self.after_devices(at);
         }
@@ -639,7 +680,7 @@ impl<O: Observer> Machine<O> {
             } = turn;
             let debugged = self.debugged();
             let h = &mut self.harts[i];
-            let (code, world) = (&mut self.code[i], &mut self.world);
+            let (code, world) = (&mut self.code[i], &mut *self.world);
             let exit = match (self.translators.get_mut(i), &mut self.debug) {
                 (_, Some(debug)) if debugged => {
                     let mut world = debug::Watched {
@@ -671,19 +712,6 @@ impl<O: Observer> Machine<O> {
                 self.apply_actions();
                 self.after_devices(at);
                 return Turn::Device;
-            }
-        }
-    }
-
-    fn after_devices(&mut self, at: Ps) {
-        self.apply_dma_writes();
-        self.update_lines(at);
-    }
-
-    fn apply_dma_writes(&mut self) {
-        if self.world.bus.has_dma_writes() {
-            for r in self.world.bus.take_dma_writes() {
-                self.world.memory_written(r.addr, r.len);
             }
         }
     }

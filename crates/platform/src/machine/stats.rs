@@ -58,6 +58,9 @@ pub struct HartReport {
 pub struct Report {
     /// Name of the machine description.
     pub machine: String,
+    /// Whether harts have run at the same time: results differ from run to run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub parallel: bool,
     /// Guest time covered, in picoseconds.
     pub elapsed_ps: u64,
     /// Core cycles of the hart that had the most.
@@ -112,6 +115,7 @@ pub(crate) fn report(
     memory: &Controller,
     now: Ps,
     from: &Baseline,
+    parallel: bool,
 ) -> Report {
     let rows: Vec<HartReport> = harts
         .iter()
@@ -125,6 +129,7 @@ pub(crate) fn report(
         .collect();
     Report {
         machine: config.name.clone(),
+        parallel,
         elapsed_ps: now.saturating_sub(from.at).0,
         cycles: rows.iter().map(|r| r.cycles).max().unwrap_or(0),
         instructions: rows.iter().map(|r| r.instructions).sum(),

@@ -66,6 +66,8 @@ pub(crate) struct Surroundings<O> {
     pub actions: Vec<Action>,
     /// What memory behind the caches holds, if that is tracked.
     pub behind: Option<super::power::Behind>,
+    /// Latest request for a line while harts ran at the same time.
+    pub latest: Ps,
     pub control: super::control::ControlState,
     /// Who learns which code waits for memory.
     pub profile: Option<Box<dyn Attribution>>,

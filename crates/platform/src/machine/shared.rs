@@ -1,0 +1,158 @@
+//! The machine as harts see it that run at the same time: one of them has it, until it lets go.
+
+use super::world::Surroundings;
+use crate::clock::{Clock, Ps};
+use nagori_hart::cache::Coherence;
+use nagori_hart::world::{
+    self, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
+};
+use nagori_memtime::board::Divider;
+use nagori_memtime::Kind;
+use nagori_ram::GuestRam;
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use std::sync::Arc;
+
+/// Everything around the harts, of which one thread at a time has hold.
+pub(super) type Lock<O> = Arc<Mutex<Surroundings<O>>>;
+/// The hold on it.
+pub(super) type Held<O> = ArcMutexGuard<RawMutex, Surroundings<O>>;
+
+/// A worker's way to what is around the harts: taken when needed, kept until
+/// [`World::release`].
+pub(super) struct Shared<O> {
+    lock: Lock<O>,
+    held: Option<Held<O>>,
+    ram: Arc<GuestRam>,
+    ram_base: u64,
+    period: Divider,
+    timebase: Clock,
+    /// By how much the controller's time is ahead of this worker's.
+    lag: Ps,
+    /// As far as `lag` may grow.
+    most_lag: Ps,
+}
+
+impl<O> Shared<O> {
+    /// `skew`: core cycles between workers.
+    pub fn new(lock: Lock<O>, skew: u64) -> Self {
+        let held = lock.lock_arc();
+        Shared {
+            ram: held.ram.clone(),
+            ram_base: held.ram_base,
+            period: held.period,
+            timebase: held.timebase,
+            lag: Ps::ZERO,
+            most_lag: held.ps(skew),
+            lock,
+            held: None,
+        }
+    }
+
+    /// What is around, from now on this worker's own.
+    #[inline]
+    pub fn held(&mut self) -> &mut Surroundings<O> {
+        let lock = &self.lock;
+        self.held.get_or_insert_with(|| lock.lock_arc())
+    }
+
+    /// Submits a request at the worker's time. The controller's time does not go back, so what
+    /// comes late is served when the others are, and answered in the worker's own time.
+    fn transfer(&mut self, req: &LineRequest, kind: Kind, there: u64, back: u64) -> u64 {
+        let (period, most) = (self.period, self.most_lag);
+        let at = Ps(req.cycle * period.divisor() + there);
+        let addr = req.line - self.ram_base;
+        let old = self.lag;
+        let w = self.held();
+        let served = if at >= w.latest {
+            at
+        } else {
+            w.latest.max(at + old)
+        };
+        w.latest = served;
+        let lag = Ps(served.0 - at.0).min(most);
+        let to = nagori_memtime::Ps(served.0);
+        // The address lies in guest memory, which is the controller's capacity.
+        let done = w.memory.access(to, addr, kind, 64).unwrap_or(to);
+        self.lag = lag;
+        period.div_ceil(done.0 - lag.0 + back)
+    }
+}
+
+impl<O: Observer> world::Bus for Shared<O> {
+    #[inline(always)]
+    fn ram(&self) -> &GuestRam {
+        &self.ram
+    }
+    #[inline(always)]
+    fn ram_base(&self) -> u64 {
+        self.ram_base
+    }
+    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
+        self.held().mmio_read(by, paddr, size)
+    }
+    fn mmio_write(
+        &mut self,
+        by: &Requester<'_>,
+        paddr: u64,
+        size: u8,
+        value: u64,
+    ) -> Result<(), BusFault> {
+        self.held().mmio_write(by, paddr, size, value)
+    }
+    fn time(&self, cycle: u64) -> u64 {
+        let at = Ps(cycle.saturating_mul(self.period.divisor()));
+        self.timebase.ticks_at(at)
+    }
+    fn cycle_of_time(&self, time: u64) -> u64 {
+        match self.timebase.time_of(time) {
+            Ps::NEVER => u64::MAX,
+            at => self.period.div_ceil(at.0),
+        }
+    }
+}
+
+impl<O: Observer> MemPort for Shared<O> {
+    fn read_line(&mut self, req: &LineRequest) -> u64 {
+        let b = &self.held().board;
+        let (there, back) = (b.read_request_ps, b.read_response_ps);
+        self.transfer(req, Kind::Read, there, back)
+    }
+    fn write_line(&mut self, req: &LineRequest) -> u64 {
+        let b = &self.held().board;
+        let (there, back) = (b.write_request_ps, b.write_ack_ps);
+        self.transfer(req, Kind::Write, there, back)
+    }
+}
+
+impl<O: Observer> Observer for Shared<O> {
+    const RETIRE: bool = O::RETIRE;
+    const ACCESS: bool = O::ACCESS;
+    const TRAP: bool = O::TRAP;
+    fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
+        let o = &mut self.held().observer;
+        o.retired(hart, cycle, pc, raw, privilege);
+    }
+    fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
+        let o = &mut self.held().observer;
+        o.access(hart, cycle, pc, vaddr, size, write);
+    }
+    fn trap(&mut self, event: &TrapEvent) {
+        self.held().observer.trap(event);
+    }
+}
+
+impl<O: Observer> World for Shared<O> {
+    const PARALLEL: bool = true;
+    #[inline]
+    fn acquire(&mut self) {
+        self.held();
+    }
+    #[inline]
+    fn release(&mut self) {
+        self.held = None;
+    }
+    #[inline]
+    fn coherence(&mut self) -> &mut Coherence {
+        &mut self.held().coherence
+    }
+}
