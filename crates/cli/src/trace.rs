@@ -193,7 +193,7 @@ impl<W: Write> Observer for Tracer<W> {
     }
 }
 
-impl<W: Write> Watch for Tracer<W> {
+impl<W: Write + Send> Watch for Tracer<W> {
     fn check(&mut self) -> anyhow::Result<()> {
         match self.failure.take() {
             Some(e) => {
