@@ -219,6 +219,8 @@ pub struct Coherence {
     /// Reserved line of each hart that was stopped between lr and sc.
     pub reservations: Vec<Option<u64>>,
     notices: Vec<Vec<Notice>>,
+    /// Which harts run, where several do at the same time.
+    running: Vec<bool>,
     /// For each page of memory, a bit for each line that has been decoded as code.
     code: Vec<u64>,
     ram_base: u64,
@@ -238,6 +240,7 @@ impl Coherence {
             l1i: vec![L1::new(l1i); harts],
             reservations: vec![None; harts],
             notices: vec![Vec::new(); harts],
+            running: vec![false; harts],
             code: vec![0; (ram_bytes >> 12) as usize],
             ram_base,
         }
@@ -299,7 +302,14 @@ impl Coherence {
             Notice::GuardPage(p) => Some(*p),
             _ => None,
         };
-        self.notices.iter().flatten().filter_map(guards).collect()
+        let all = self.notices.iter().zip(&self.running);
+        let running = all.filter(|(_, running)| **running);
+        running.flat_map(|(n, _)| n).filter_map(guards).collect()
+    }
+
+    /// Whether a hart runs, and so may store before it looks at its notices.
+    pub fn set_running(&mut self, hart: usize, running: bool) {
+        self.running[hart] = running;
     }
 
     #[inline]

@@ -127,7 +127,9 @@ impl Hart {
     }
 
     fn resume_reservation<W: World>(&mut self, w: &mut W) {
-        if !W::PARALLEL && self.reservation.is_some() {
+        if W::PARALLEL {
+            w.coherence().set_running(self.id, true);
+        } else if self.reservation.is_some() {
             self.reservation = w.coherence().reservations[self.id].take();
         }
         self.recheck = true;
@@ -136,6 +138,8 @@ impl Hart {
     /// While another hart runs, its stores to the reserved line have to be seen.
     fn suspend_reservation<W: World>(&mut self, w: &mut W) {
         if W::PARALLEL {
+            self.heed(w);
+            w.coherence().set_running(self.id, false);
             return;
         }
         let c = w.coherence();
