@@ -262,7 +262,7 @@ pub struct RunArgs {
     /// run to run, and times are approximate.
     #[arg(long, conflicts_with = "trace")]
     pub parallel: bool,
-    /// How far harts may be apart with --parallel, in core cycles [default: 10000].
+    /// How far harts may be apart with --parallel, in core cycles [default: 50000].
     #[arg(long, value_name = "CYCLES", requires = "parallel",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub skew: Option<u64>,

@@ -15,7 +15,7 @@ pub enum Engine {
 }
 
 /// Core cycles that harts in threads may be apart unless something else is wanted.
-pub const DEFAULT_SKEW: u64 = 10_000;
+pub const DEFAULT_SKEW: u64 = 50_000;
 
 impl Engine {
     /// The fastest that this host has.

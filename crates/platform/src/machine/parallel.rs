@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// Longest time between turns, in cycles.
 const ROUND: u64 = 1 << 17;
+/// Longest run of a hart before its worker looks at the others and at interrupt lines, in cycles.
+const TURN: u64 = 10_000;
 /// Looks at others' clocks before a worker sleeps.
 const SPINS: u32 = 200;
 
@@ -186,7 +188,7 @@ impl<O: Observer> Team<'_, O> {
                 .saturating_add(if together { ahead } else { bus })
                 .min(end)
                 .min(window)
-                .min(now + (self.skew / 4).max(1));
+                .min(now + (self.skew / 4).clamp(1, TURN));
             let bus_limit = limit.min(others.saturating_add(bus));
             let u = &mut *mine[k];
             let exit = match &mut u.engine {
@@ -441,7 +443,8 @@ impl<O: Observer + Send> Machine<O> {
         let limit = limit.into_iter().flatten().min();
         let c = &self.config;
         let quantum = match self.world.timed {
-            true => (c.quantum_cycles.into(), c.run_ahead_cycles.into()),
+            // Turns cost more here, and other workers' harts are further away than this anyhow.
+            true => (c.quantum_cycles.into(), skew.clamp(1, 2000)),
             false => {
                 let q = u64::from(c.functional_quantum_cycles).min(skew);
                 (q, q)
@@ -477,7 +480,7 @@ impl<O: Observer + Send> Machine<O> {
         };
         let lock = Held::mutex(&self.world).clone();
         ArcMutexGuard::unlocked(&mut self.world, || {
-            let mut shared = Shared::new(lock.clone(), skew);
+            let mut shared = Shared::new(lock.clone());
             {
                 let mut units: Vec<_> = team.units.iter().map(Mutex::lock).collect();
                 team.turn(&mut team.rounds.lock(), &mut units, &mut shared);
@@ -489,7 +492,7 @@ impl<O: Observer + Send> Machine<O> {
             let team = &team;
             std::thread::scope(|s| {
                 for me in 1..workers {
-                    let shared = Shared::new(lock.clone(), skew);
+                    let shared = Shared::new(lock.clone());
                     s.spawn(move || team.start(me, shared));
                 }
                 team.start(0, shared);

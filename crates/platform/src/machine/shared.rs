@@ -28,13 +28,11 @@ pub(super) struct Shared<O> {
     timebase: Clock,
     /// By how much the controller's time is ahead of this worker's.
     lag: Ps,
-    /// As far as `lag` may grow.
-    most_lag: Ps,
 }
 
 impl<O> Shared<O> {
-    /// `skew`: core cycles between workers.
-    pub fn new(lock: Lock<O>, skew: u64) -> Self {
+    /// A worker's way to what the lock guards.
+    pub fn new(lock: Lock<O>) -> Self {
         let held = lock.lock_arc();
         Shared {
             ram: held.ram.clone(),
@@ -42,7 +40,6 @@ impl<O> Shared<O> {
             period: held.period,
             timebase: held.timebase,
             lag: Ps::ZERO,
-            most_lag: held.ps(skew),
             lock,
             held: None,
         }
@@ -58,7 +55,7 @@ impl<O> Shared<O> {
     /// Submits a request at the worker's time. The controller's time does not go back, so what
     /// comes late is served when the others are, and answered in the worker's own time.
     fn transfer(&mut self, req: &LineRequest, kind: Kind, there: u64, back: u64) -> u64 {
-        let (period, most) = (self.period, self.most_lag);
+        let period = self.period;
         let at = Ps(req.cycle * period.divisor() + there);
         let addr = req.line - self.ram_base;
         let old = self.lag;
@@ -69,7 +66,7 @@ impl<O> Shared<O> {
             w.latest.max(at + old)
         };
         w.latest = served;
-        let lag = Ps(served.0 - at.0).min(most);
+        let lag = Ps(served.0 - at.0);
         let to = nagori_memtime::Ps(served.0);
         // The address lies in guest memory, which is the controller's capacity.
         let done = w.memory.access(to, addr, kind, 64).unwrap_or(to);
