@@ -16,9 +16,7 @@ use crate::trace::{Tracer, Watch};
 use anyhow::Context;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{Plan, Symbols};
-use nagori_platform::machine::{
-    Engine, Machine, Quiet, Report, TranslatorOptions, DEFAULT_SKEW,
-};
+use nagori_platform::machine::{Engine, Machine, Quiet, Report, TranslatorOptions, DEFAULT_SKEW};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -53,6 +51,15 @@ impl RunArgs {
             Some(EngineKind::Translator) => Engine::Translator(TranslatorOptions::default()),
             None => Engine::best(),
         }
+    }
+
+    /// Sets what runs the guest's code; whether harts run at the same time.
+    fn engines<O: Watch>(&self, machine: &mut Machine<O>) -> anyhow::Result<bool> {
+        machine.set_engine(self.engine())?;
+        if self.parallel {
+            machine.set_parallel(Some(self.skew.unwrap_or(DEFAULT_SKEW)))?;
+        }
+        Ok(self.parallel)
     }
 }
 
@@ -176,7 +183,10 @@ pub fn run<'a, O: Watch>(
     more: Vec<BoxedService<'a, O>>,
     messages: &'a Messages,
 ) -> anyhow::Result<Exit> {
-    machine.set_engine(job.args.engine())?;
+    let together = job.args.engines(&mut machine)?;
+    if together {
+        messages.note("--parallel: harts run at the same time; this is not deterministic, results differ from run to run, and times are approximate");
+    }
     if job.args.perf_map {
         perfmap::prepare(&mut machine, job.args)?;
     }
@@ -230,21 +240,15 @@ pub fn measure(
     port: &mut dyn Port,
 ) -> anyhow::Result<(End, Report)> {
     let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
-    set_up(&mut machine, job)?;
+    machine.set_timed(job.timed);
+    machine.set_warm_up(job.args.warm_up.unwrap_or(0));
+    job.args.engines(&mut machine)?;
     load(&mut machine, &job.plan, false)?;
     let signals = Signals::catch()?;
     let mut services: [BoxedService<'_, Quiet>; 1] = [Box::new(Terminal::new(port, job, None))];
     let end = drive::drive(&mut machine, &mut services, &signals, job)?;
     drop(services);
     Ok((end, machine.report()))
-}
-
-fn set_up<O: Watch>(machine: &mut Machine<O>, job: &Job) -> anyhow::Result<()> {
-    machine.set_timed(job.timed);
-    machine.set_warm_up(job.args.warm_up.unwrap_or(0));
-    machine.set_engine(job.args.engine())?;
-    let skew = job.args.skew.unwrap_or(DEFAULT_SKEW);
-    Ok(machine.set_parallel(job.args.parallel.then_some(skew))?)
 }
 
 /// Puts the software into memory and the harts at its start; `again`: over what a guest left.

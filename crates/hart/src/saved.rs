@@ -80,6 +80,8 @@ impl Hart {
             config: _,
             pmp,
             reservation,
+            // Whoever runs harts at the same time ends their reservations first.
+            loaded: _,
             lines,
             timer_cycle,
             timed,

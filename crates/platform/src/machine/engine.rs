@@ -51,8 +51,15 @@ impl<O: Observer> Machine<O> {
     /// Whether harts run at the same time, in threads of the host, and if so, how many core
     /// cycles they may be apart (at least 1); [`DEFAULT_SKEW`] is a good choice. It can be
     /// changed at any time. Parallel runs are **not deterministic**: guests see another order of
-    /// one another's accesses in each run, and times are right to the skew only.
+    /// one another's accesses in each run, and times are right to the skew only. While a debugger
+    /// has places to stop at, harts run one after the other all the same.
+    ///
+    /// An error if the description has `memory.track_persistence`: what is lost in a power cut is only
+    /// known where stores have an order.
     pub fn set_parallel(&mut self, skew: Option<u64>) -> Result<(), MachineError> {
+        if skew.is_some() && self.world.behind.is_some() {
+            return Err(MachineError::ParallelTracked);
+        }
         self.parallel = skew.map(|s| s.max(1));
         self.was_parallel |= skew.is_some();
         if skew.is_some() && self.together.is_empty() {

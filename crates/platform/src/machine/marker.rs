@@ -144,6 +144,7 @@ impl<O: Observer> Machine<O> {
             &self.world.memory,
             self.now(),
             &start.harts,
+            self.was_parallel,
         );
         r.memory = r.memory.since(&start.memory);
         r

@@ -67,6 +67,9 @@ pub enum MachineError {
     /// A power cut in timed mode without what it needs to know.
     #[error("what caches hold is not tracked, so a power cut cannot take it back: set memory.track_persistence=true in the machine's description")]
     NotTracked,
+    /// Harts at the same time where what caches hold is tracked.
+    #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
+    ParallelTracked,
     /// Saved state that does not fit.
     #[error(transparent)]
     Saved(LoadError),
@@ -556,8 +559,11 @@ impl<O: Observer + Send> Machine<O> {
             // Between accesses to devices only the harts' own time passes.
             let event = self.world.cycle_at(self.world.bus.next_event());
             let turn = match self.parallel {
-                None => self.run_harts(event, &mut spent, cycles, instructions),
-                Some(skew) => self.run_together(skew, &mut spent, cycles, instructions),
+                // Whoever waits for a debugger's stops does it one after the other.
+                Some(skew) if !self.debugged() => {
+                    self.run_together(skew, &mut spent, cycles, instructions)
+                }
+                _ => self.run_harts(event, &mut spent, cycles, instructions),
             };
             let (next, asleep) = match turn {
                 Turn::Stop(s) => return s,

@@ -451,11 +451,13 @@ impl<O: Observer + Send> Machine<O> {
             }
         };
         let n = self.harts.len();
+        self.settle();
         let host = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = host.min(n);
         let mut engines = self.together.iter_mut();
         let parts = self.harts.iter_mut().zip(&mut self.code);
         let units = parts.map(|(hart, code)| {
+            // It may have been made while stores were seen otherwise.
             hart.end_reservation();
             let engine = engines.next();
             Mutex::new(Unit { hart, code, engine })
@@ -500,6 +502,7 @@ impl<O: Observer + Send> Machine<O> {
         });
         *spent += team.spent.load(SeqCst).max(1);
         drop(team);
+        self.harts.iter_mut().for_each(Hart::end_reservation);
         self.keep_views();
         let at = self.now();
         self.apply_actions();

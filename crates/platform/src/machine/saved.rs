@@ -51,6 +51,9 @@ pub struct MachineState {
     /// See `machine::power`; only where it is tracked.
     behind: Option<Behind>,
     markers: Markers,
+    /// Whether harts have run at the same time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    parallel: bool,
 }
 
 impl MachineState {
@@ -92,6 +95,10 @@ impl<O: Observer> Machine<O> {
             harts,
             code,
             translators: _,
+            together: _,
+            engine: _,
+            parallel: _,
+            was_parallel,
             world,
             started,
             marks,
@@ -119,9 +126,11 @@ impl<O: Observer> Machine<O> {
             // Done before a run comes back.
             actions: _,
             behind,
+            // The controller's time says the same.
+            latest: _,
             control,
             profile: _,
-        } = world;
+        } = &**world;
         MachineState {
             timed: *timed,
             harts: harts.iter().zip(code).map(|(h, c)| h.save(c)).collect(),
@@ -137,6 +146,7 @@ impl<O: Observer> Machine<O> {
             marks: marks.clone(),
             behind: behind.clone(),
             markers: markers.clone(),
+            parallel: *was_parallel,
         }
     }
 
@@ -216,10 +226,9 @@ impl<O: Observer> Machine<O> {
         self.world.bus.load(&s.bus)?;
         self.harts = harts;
         self.code = codes;
-        for t in &mut self.translators {
-            t.forget();
-        }
-        let w = &mut self.world;
+        self.translators.iter_mut().for_each(|t| t.forget());
+        self.together.iter_mut().for_each(|t| t.forget());
+        let w = &mut *self.world;
         w.timed = s.timed;
         w.behind = behind;
         w.memory = memory;
@@ -230,6 +239,7 @@ impl<O: Observer> Machine<O> {
         self.marks = s.marks;
         self.warm_at = s.warm_at;
         self.markers = s.markers;
+        self.was_parallel = s.parallel || self.parallel.is_some();
         Ok(())
     }
 }

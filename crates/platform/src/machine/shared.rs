@@ -4,7 +4,7 @@ use super::world::Surroundings;
 use crate::clock::{Clock, Ps};
 use nagori_hart::cache::Coherence;
 use nagori_hart::world::{
-    self, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
+    self, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall, TrapEvent, World,
 };
 use nagori_memtime::board::Divider;
 use nagori_memtime::Kind;
@@ -26,6 +26,8 @@ pub(super) struct Shared<O> {
     ram_base: u64,
     period: Divider,
     timebase: Clock,
+    /// Whether somebody learns which code waits for memory.
+    attributes: bool,
     /// By how much the controller's time is ahead of this worker's.
     lag: Ps,
 }
@@ -39,6 +41,7 @@ impl<O> Shared<O> {
             ram_base: held.ram_base,
             period: held.period,
             timebase: held.timebase,
+            attributes: held.profile.is_some(),
             lag: Ps::ZERO,
             lock,
             held: None,
@@ -119,6 +122,13 @@ impl<O: Observer> MemPort for Shared<O> {
         let (there, back) = (b.write_request_ps, b.write_ack_ps);
         self.transfer(req, Kind::Write, there, back)
     }
+    #[inline(always)]
+    fn attributes(&self) -> bool {
+        self.attributes
+    }
+    fn stalled(&mut self, stall: &Stall) {
+        self.held().stalled(stall);
+    }
 }
 
 impl<O: Observer> Observer for Shared<O> {
@@ -151,5 +161,8 @@ impl<O: Observer> World for Shared<O> {
     #[inline]
     fn coherence(&mut self) -> &mut Coherence {
         &mut self.held().coherence
+    }
+    fn marker(&mut self, hart: usize, cycle: u64, marker: Marker, value: u64) -> bool {
+        self.held().marker(hart, cycle, marker, value)
     }
 }

@@ -59,7 +59,7 @@ pub struct Report {
     /// Name of the machine description.
     pub machine: String,
     /// Whether harts have run at the same time: results differ from run to run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel: bool,
     /// Guest time covered, in picoseconds.
     pub elapsed_ps: u64,
@@ -76,6 +76,7 @@ pub struct Report {
 impl Report {
     /// Two stretches of time together; times and counts are sums.
     pub(crate) fn plus(mut self, later: &Report) -> Report {
+        self.parallel |= later.parallel;
         self.elapsed_ps += later.elapsed_ps;
         self.instructions += later.instructions;
         for (a, b) in self.harts.iter_mut().zip(&later.harts) {
