@@ -3,7 +3,9 @@
 mod common;
 
 use common::*;
-use nagori_platform::machine::{Engine, Machine, Stop, DEFAULT_SKEW};
+use nagori_isa::{encode, Inst, Op};
+use nagori_platform::machine::{Engine, Machine, Quiet, Stop, Why, DEFAULT_SKEW};
+use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
 const SLICE: u64 = 1_000_000;
 
@@ -32,7 +34,7 @@ fn programs_pass_in_every_mode() {
     for (name, elf) in &programs {
         // What several harts do is tried in many orders.
         let times = match name.as_str() {
-            "smp" | "atomic" => env("NAGORI_PARALLEL_RUNS", 4),
+            "smp" | "atomic" | "storm" => env("NAGORI_PARALLEL_RUNS", 4),
             _ => 1,
         };
         for k in 0..times {
@@ -129,4 +131,175 @@ fn a_limit_ends_a_run() {
     }
     // Each hart may end a block late.
     assert!((500_000..=500_400).contains(&m.steps()), "{}", m.steps());
+}
+
+fn program(name: &str) -> Option<Vec<u8>> {
+    let all = programs("at the same time")?;
+    all.into_iter().find(|(n, _)| n == name).map(|(_, elf)| elf)
+}
+
+/// Goes on to the end in slices, which is a good one; `console` is what was printed before.
+fn goes_on(m: &mut Machine, mut console: Vec<u8>, what: &str) {
+    let stop = loop {
+        let stop = m.run(SLICE, Some(1_000_000_000));
+        console.extend(m.console_output());
+        if !matches!(stop, Stop::Slice | Stop::Idle(_)) {
+            break stop;
+        }
+    };
+    passes(&outcome(m, stop, console), what);
+}
+
+#[test]
+fn snapshots_go_on_either_way() {
+    let Some(elf) = program("storm") else {
+        return;
+    };
+    for timed in [false, true] {
+        let mut m = machine(&elf, timed, Engine::best());
+        m.set_parallel(Some(2000)).expect("threads");
+        let mut console = Vec::new();
+        for k in 0..4 {
+            for _ in 0..8 {
+                assert_eq!(m.run(5000, None), Stop::Slice);
+                console.extend(m.console_output());
+            }
+            let mut bytes = Vec::new();
+            m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+            for parallel in [None, Some(DEFAULT_SKEW)] {
+                let s = Snapshot::new(Bytes(bytes.clone())).expect("a snapshot");
+                let mut copy: Machine = s.machine(Quiet).expect("a machine");
+                copy.set_engine(Engine::best()).expect("an engine");
+                copy.set_parallel(parallel).expect("threads");
+                let what = format!("snapshot {k}, timed: {timed}, {parallel:?}");
+                goes_on(&mut copy, console.clone(), &what);
+                assert!(copy.report().parallel, "its statistics are of such a run");
+            }
+        }
+        goes_on(&mut m, console, "whoever was saved");
+    }
+}
+
+#[test]
+fn a_debugger_stops_harts_one_after_the_other() {
+    let Some(elf) = program("storm") else {
+        return;
+    };
+    for timed in [false, true] {
+        let mut m = machine(&elf, timed, Engine::best());
+        m.set_parallel(Some(2000)).expect("threads");
+        let mut console = Vec::new();
+        let mut stops = 0;
+        let mut rng = Rng::new(5);
+        while stops < 200 {
+            assert_eq!(m.run(3000, None), Stop::Slice);
+            console.extend(m.console_output());
+            let hart = rng.below(4) as usize;
+            // A place that the hart will come to, or has come to.
+            let pc = m.hart(hart).expect("a hart").pc;
+            assert!(m.add_breakpoint(pc));
+            for _ in 0..3 {
+                m.step_hart(hart, 0..0);
+                let stop = m.run(1_000_000, None);
+                console.extend(m.console_output());
+                if stop != Stop::Debug {
+                    assert!(matches!(stop, Stop::Slice | Stop::Idle(_)), "{stop:?}");
+                    break;
+                }
+                let at = m.debug_stop().expect("a reason");
+                assert_eq!(m.hart(at.hart).expect("a hart").pc, at.pc);
+                match at.why {
+                    Why::Breakpoint => assert_eq!(at.pc, pc),
+                    Why::Step => assert_eq!(at.hart, hart),
+                    Why::Watch { .. } => panic!("nothing is watched"),
+                }
+                stops += 1;
+            }
+            m.clear_steps();
+            assert!(m.remove_breakpoint(pc));
+        }
+        goes_on(&mut m, console, "behind the debugger");
+    }
+}
+
+#[test]
+fn what_caches_hold_is_not_tracked_in_parallel() {
+    let d = describe("vc707", &["memory.track_persistence=true"]);
+    let mut m = build(&d, true);
+    let error = m.set_parallel(Some(1000)).expect_err("it is tracked");
+    assert!(error.to_string().contains("track_persistence=false"));
+    m.set_parallel(None).expect("nothing");
+    load_words(&mut m, &[0x0000_006f]);
+    m.run(1000, None);
+    assert!(!m.report().parallel);
+}
+
+#[test]
+fn markers_are_heard() {
+    const A0: u8 = 10;
+    const T0: u8 = 5;
+    const T1: u8 = 6;
+    let inst = |op, rd, rs1, rs2, imm| {
+        let (rs3, rm, len, raw) = (0, 0, 4, 0);
+        let i = Inst {
+            op,
+            rd,
+            rs1,
+            rs2,
+            rs3,
+            rm,
+            len,
+            imm,
+            raw,
+        };
+        encode(&i).expect("an instruction")
+    };
+    let mark = |op, rs1| inst(op, 0, rs1, 0, 0);
+    // Each hart sets ten labels with its number and has a region; the one that is the last asks
+    // for a snapshot, and then for the end.
+    let words = [
+        mark(Op::MarkRoiBegin, 0),
+        inst(Op::Addi, T0, 0, 0, 10),
+        mark(Op::MarkLabel, A0),
+        inst(Op::Addi, T0, T0, 0, -1),
+        inst(Op::Bne, 0, T0, 0, -8),
+        inst(Op::Addi, T0, 0, 0, 1),
+        inst(Op::Slli, T0, T0, 0, 31),
+        inst(Op::Addi, T0, T0, 0, 0x400),
+        inst(Op::Addi, T1, 0, 0, 1),
+        inst(Op::AmoaddD, T1, T0, T1, 0),
+        inst(Op::Addi, T0, 0, 0, 3),
+        inst(Op::Bne, 0, T0, T1, 20),
+        mark(Op::MarkRoiEnd, 0),
+        mark(Op::MarkSnapshot, T0),
+        inst(Op::Addi, T0, 0, 0, 42),
+        mark(Op::MarkStop, T0),
+        inst(Op::Jal, 0, 0, 0, 0),
+    ];
+    for timed in [false, true] {
+        for engine in [Engine::best(), Engine::Interpreter] {
+            let mut m = build(&describe("vc707", &[]), timed);
+            m.set_engine(engine).expect("an engine");
+            m.set_parallel(Some(DEFAULT_SKEW)).expect("threads");
+            load_words(&mut m, &words);
+            let next = |m: &mut Machine| loop {
+                match m.run(SLICE, Some(100_000_000)) {
+                    Stop::Slice => {}
+                    stop => return stop,
+                }
+            };
+            assert_eq!(next(&mut m), Stop::Snapshot(3));
+            let regions = m.regions().expect("a region");
+            assert!(!regions.open && regions.report.parallel);
+            assert_eq!(regions.count, 1, "they do not nest");
+            assert_eq!(next(&mut m), Stop::PowerOff(42));
+            for hart in 0..4 {
+                let of = |l: &&nagori_platform::machine::Label| l.hart == hart;
+                let times: Vec<_> = m.labels().iter().filter(of).map(|l| l.time_ps).collect();
+                assert!(times.len() == 10 && times.is_sorted(), "{times:?}");
+                let own = m.labels().iter().filter(of).all(|l| l.value == hart as u64);
+                assert!(own);
+            }
+        }
+    }
 }

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// Longest time between turns, in cycles.
 const ROUND: u64 = 1 << 17;
+/// Shortest, unless something is due.
+const LEAST: u64 = 1000;
 /// Longest run of a hart before its worker looks at the others and at interrupt lines, in cycles.
 const TURN: u64 = 10_000;
 /// Looks at others' clocks before a worker sleeps.
@@ -326,10 +328,11 @@ impl<O: Observer> Team<'_, O> {
             }
             let taken = steps(units.iter().map(|u| &*u.hart));
             let left = self.steps.map_or(u64::MAX, |n| n.saturating_sub(taken));
+            let cycles = self.cycles.saturating_sub(self.spent.load(SeqCst));
             if w.bus.has_power_request()
                 || !w.actions.is_empty()
                 || self.quit.load(SeqCst)
-                || self.spent.load(SeqCst) >= self.cycles
+                || cycles == 0
                 || left == 0
             {
                 return;
@@ -340,8 +343,10 @@ impl<O: Observer> Team<'_, O> {
             };
             let next = next_due(w, units.iter().map(|u| &*u.hart));
             if next > now {
-                let share = (left / units.len() as u64).max(1);
-                let end = next.min(now + share.min(ROUND));
+                let n = units.len() as u64;
+                let steps = (left / n).max(1);
+                let share = (cycles / n).max(LEAST);
+                let end = next.min(now + steps.min(share).min(ROUND));
                 self.end.store(end, SeqCst);
                 break;
             }
