@@ -165,9 +165,11 @@ pub fn drive<O: Watch>(
         machine.poll_devices();
         let started = Instant::now();
         let stop = machine.run(slice.min(wishes.slice.unwrap_or(u64::MAX)), limit);
-        slice = match wishes.prompt {
-            true => paced(slice, started.elapsed()),
-            false => SLICE,
+        slice = match (machine.is_parallel(), wishes.prompt) {
+            // Nothing is the same anyhow, and threads are started for each.
+            (true, _) => paced(slice, started.elapsed(), 64 * SLICE),
+            (_, true) => paced(slice, started.elapsed(), 4 * SLICE),
+            _ => SLICE,
         };
         for s in services.iter_mut() {
             s.after(machine, stop, &mut wishes)?;
@@ -230,12 +232,12 @@ fn sleep<O: Observer>(
 }
 
 /// The next slice, so that whoever waits is seen in time.
-fn paced(slice: u64, took: Duration) -> u64 {
+fn paced(slice: u64, took: Duration, most: u64) -> u64 {
     if took > PATIENCE {
         (slice / 2).max(1000)
     } else if took < PATIENCE / 4 {
-        (slice * 2).min(4 * SLICE)
+        (slice * 2).min(most)
     } else {
-        slice
+        slice.min(most)
     }
 }

@@ -62,10 +62,16 @@ impl<O: Observer> Machine<O> {
         }
         self.parallel = skew.map(|s| s.max(1));
         self.was_parallel |= skew.is_some();
+        self.host_threads = std::thread::available_parallelism().map_or(1, usize::from);
         if skew.is_some() && self.together.is_empty() {
             self.together = translators(self.engine, self.harts.len())?;
         }
         Ok(())
+    }
+
+    /// Whether harts run at the same time; see [`Machine::set_parallel`].
+    pub fn is_parallel(&self) -> bool {
+        self.parallel.is_some()
     }
 
     /// What the translators have done, by hart; empty with the interpreter.

@@ -162,6 +162,8 @@ pub struct Machine<O: Observer = Quiet> {
     world: Held<O>,
     /// Core cycles that harts may be apart, if they run at the same time.
     parallel: Option<u64>,
+    /// How many threads the host runs at the same time.
+    host_threads: usize,
     /// Whether they ever did.
     was_parallel: bool,
     engine: Engine,
@@ -222,6 +224,7 @@ impl<O: Observer> Machine<O> {
             harts,
             world: Arc::new(Mutex::new(world)).lock_arc(),
             parallel: None,
+            host_threads: 1,
             was_parallel: false,
             engine: Engine::Interpreter,
             together: Vec::new(),

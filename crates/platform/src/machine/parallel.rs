@@ -16,13 +16,15 @@ use parking_lot::{ArcMutexGuard, Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// Longest time between turns, in cycles.
-const ROUND: u64 = 1 << 17;
+const ROUND: u64 = 1 << 20;
+/// The same where a worker has nothing to do and could take over a hart of another one.
+const SHORT_ROUND: u64 = 1 << 15;
 /// Shortest, unless something is due.
 const LEAST: u64 = 1000;
 /// Longest run of a hart before its worker looks at the others and at interrupt lines, in cycles.
 const TURN: u64 = 10_000;
-/// Looks at others' clocks before a worker sleeps.
-const SPINS: u32 = 200;
+/// Looks at what others do before a worker sleeps: being woken takes longer than what it waits for.
+const SPINS: u32 = 2000;
 
 /// A hart with all that only it uses.
 struct Unit<'a, O> {
@@ -66,6 +68,8 @@ struct Team<'a, O> {
     /// Turns of harts of one worker, in cycles: with the bus and without.
     quantum: (u64, u64),
     rounds: Mutex<Rounds>,
+    /// How many turns there were, for those who wait for one.
+    turns: AtomicU64,
     changed: Condvar,
     /// Least clock that a sleeping worker waits for.
     wanted: AtomicU64,
@@ -110,26 +114,27 @@ impl<O: Observer> Team<'_, O> {
     fn work(&self, me: usize, mut shared: Shared<O>) {
         let _alarm = Alarm(self);
         loop {
-            let seen = {
+            let (seen, asleep) = {
                 let of = self.units.iter().zip(&self.homes);
                 let mine = of.filter(|(_, home)| home.load(SeqCst) == me);
                 let mut mine: Vec<_> = mine.map(|(u, _)| u.lock()).collect();
                 self.run(me, &mut mine, &mut shared)
             };
             shared.release();
-            if !self.rest(me, &mut shared, seen) {
+            if !self.rest(me, &mut shared, seen, asleep) {
                 return;
             }
         }
     }
 
-    /// Runs a worker's harts until none may go on in this round; the news seen.
+    /// Runs a worker's harts until none may go on in this round; the news seen, and whether all
+    /// of them sleep.
     fn run<'u>(
         &self,
         me: usize,
         mine: &mut [MutexGuard<'u, Unit<'_, O>>],
         shared: &mut Shared<O>,
-    ) -> u64 {
+    ) -> (u64, bool) {
         let mut seen = None;
         let mut published = u64::MAX;
         let mut spent = Spent(&self.spent, 0);
@@ -144,7 +149,7 @@ impl<O: Observer> Team<'_, O> {
                 }
             }
             if self.quit.load(SeqCst) {
-                return news;
+                return (news, false);
             }
             let mut first: Option<usize> = None;
             let (mut now, mut others) = (u64::MAX, u64::MAX);
@@ -172,7 +177,7 @@ impl<O: Observer> Team<'_, O> {
             }
             let end = self.end.load(SeqCst);
             let Some(k) = first.filter(|_| now < end) else {
-                return news;
+                return (news, first.is_none());
             };
             if published == u64::MAX || now >= published.saturating_add(self.skew / 8) {
                 published = now;
@@ -214,6 +219,14 @@ impl<O: Observer> Team<'_, O> {
         }
     }
 
+    /// Whether something comes true in a short time.
+    fn spin(&self, done: impl Fn() -> bool) -> bool {
+        (0..SPINS).any(|_| {
+            std::hint::spin_loop();
+            done()
+        })
+    }
+
     fn slowest_but(&self, me: usize) -> u64 {
         let other = |(w, c): (usize, &AtomicU64)| match w == me {
             true => u64::MAX,
@@ -236,11 +249,8 @@ impl<O: Observer> Team<'_, O> {
     fn wait_for_others(&self, me: usize, now: u64) {
         let least = now.saturating_sub(self.skew / 2);
         let reached = || self.slowest_but(me) >= least || self.quit.load(SeqCst);
-        for _ in 0..SPINS {
-            if reached() {
-                return;
-            }
-            std::hint::spin_loop();
+        if self.spin(reached) {
+            return;
         }
         let mut rounds = self.rounds.lock();
         while !rounds.done {
@@ -281,7 +291,7 @@ impl<O: Observer> Team<'_, O> {
     }
 
     /// Waits for the next round, or for news, which may wake a hart. False at the end.
-    fn rest(&self, me: usize, shared: &mut Shared<O>, seen: u64) -> bool {
+    fn rest(&self, me: usize, shared: &mut Shared<O>, seen: u64, asleep: bool) -> bool {
         self.clocks[me].store(u64::MAX, SeqCst);
         let mut rounds = self.rounds.lock();
         self.wanted.store(u64::MAX, SeqCst);
@@ -292,7 +302,17 @@ impl<O: Observer> Team<'_, O> {
             let mut units: Vec<_> = self.units.iter().map(Mutex::lock).collect();
             self.turn(&mut rounds, &mut units, shared);
             shared.release();
+            self.turns.fetch_add(1, SeqCst);
             self.changed.notify_all();
+        } else {
+            if asleep {
+                let soon = self.slowest_but(me).saturating_add(SHORT_ROUND);
+                self.end.fetch_min(soon, SeqCst);
+            }
+            let turns = self.turns.load(SeqCst);
+            drop(rounds);
+            self.spin(|| self.turns.load(SeqCst) != turns || self.news.load(SeqCst) != seen);
+            rounds = self.rounds.lock();
         }
         loop {
             if rounds.done {
@@ -457,8 +477,7 @@ impl<O: Observer + Send> Machine<O> {
         };
         let n = self.harts.len();
         self.settle();
-        let host = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = host.min(n);
+        let workers = self.host_threads.min(n);
         let mut engines = self.together.iter_mut();
         let parts = self.harts.iter_mut().zip(&mut self.code);
         let units = parts.map(|(hart, code)| {
@@ -482,6 +501,7 @@ impl<O: Observer + Send> Machine<O> {
             skew,
             quantum,
             rounds: Mutex::default(),
+            turns: AtomicU64::new(0),
             changed: Condvar::new(),
             wanted: AtomicU64::new(u64::MAX),
         };

@@ -98,6 +98,7 @@ impl<O: Observer> Machine<O> {
             together: _,
             engine: _,
             parallel: _,
+            host_threads: _,
             was_parallel,
             world,
             started,

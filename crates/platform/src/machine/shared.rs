@@ -17,6 +17,9 @@ pub(super) type Lock<O> = Arc<Mutex<Surroundings<O>>>;
 /// The hold on it.
 pub(super) type Held<O> = ArcMutexGuard<RawMutex, Surroundings<O>>;
 
+/// Attempts to take hold before a thread sleeps.
+const SPINS: u32 = 1000;
+
 /// A worker's way to what is around the harts: taken when needed, kept until
 /// [`World::release`].
 pub(super) struct Shared<O> {
@@ -52,7 +55,7 @@ impl<O> Shared<O> {
     #[inline]
     pub fn held(&mut self) -> &mut Surroundings<O> {
         let lock = &self.lock;
-        self.held.get_or_insert_with(|| lock.lock_arc())
+        self.held.get_or_insert_with(|| take(lock))
     }
 
     /// Submits a request at the worker's time. The controller's time does not go back, so what
@@ -76,6 +79,19 @@ impl<O> Shared<O> {
         self.lag = lag;
         period.div_ceil(done.0 - lag.0 + back)
     }
+}
+
+/// It is held for less time than it takes to give the processor away and to be woken.
+#[inline]
+fn take<O>(lock: &Lock<O>) -> Held<O> {
+    let mut tries = (0..SPINS).filter_map(|_| {
+        let held = lock.try_lock_arc();
+        if held.is_none() {
+            std::hint::spin_loop();
+        }
+        held
+    });
+    tries.next().unwrap_or_else(|| lock.lock_arc())
 }
 
 impl<O: Observer> world::Bus for Shared<O> {
