@@ -80,6 +80,21 @@ fn parallel_runs_say_that_they_are_not_deterministic() {
         .stdout(contains("not deterministic"));
     run(&["--trace", "exec", "--trace-file", "t"]).code(2);
     bare(&path).args(["--skew", "5"]).assert().code(2);
+    run(&["--set", "memory.track_persistence=true"])
+        .code(1)
+        .stdout("")
+        .stderr(contains("track_persistence=false"));
+    // What looks at a machine between slices, and a snapshot.
+    let snapshot = files.path("s.snap");
+    let name = snapshot.to_str().unwrap();
+    run(&["--snapshot", name, "--snapshot-at", "10", "--snapshot-exit"]).code(0);
+    nagori()
+        .arg("resume")
+        .arg(&snapshot)
+        .args(["--parallel", "--stats", "json"])
+        .assert()
+        .code(4)
+        .stdout(contains("\"parallel\": true"));
 }
 
 #[test]

@@ -124,6 +124,21 @@ fn a_machine_is_looked_at_changed_and_ended() {
     assert_eq!(stats["marks"][0]["label"], 7);
 }
 
+#[test]
+fn harts_at_the_same_time_are_controlled() {
+    let m = Running::start(&["--set", "harts=4", "--parallel", "--stats", "json"]);
+    m.ctl(&["pause"]).assert().success();
+    let count = || m.json(&["status"])["instructions"].as_u64().unwrap();
+    assert_eq!(count(), count());
+    m.ctl(&["resume"]).assert().success();
+    let before = count();
+    while count() == before {}
+    m.ctl(&["quit"]).assert().success();
+    let (code, out) = m.end();
+    assert_eq!(code, Some(0));
+    assert!(out.contains("\"parallel\": true"), "{out}");
+}
+
 fn line(reader: &mut impl BufRead) -> Value {
     let mut text = String::new();
     reader.read_line(&mut text).unwrap();

@@ -230,11 +230,12 @@ fn harts_are_threads_and_stop_by_themselves() {
     }
     let files = Files::new();
     let program = debuggee(&files, 4);
-    let (text, _) = debug(
-        &program,
-        4,
-        &[],
-        "info threads
+    for more in [&[][..], &["--parallel"]] {
+        let (text, _) = debug(
+            &program,
+            4,
+            more,
+            "info threads
          break finish
          continue
          print hart == $mhartid
@@ -247,20 +248,21 @@ fn harts_are_threads_and_stop_by_themselves() {
          delete
          detach
         ",
-    );
-    has(
-        &text,
-        &[
-            "hart 0",
-            "hart 1",
-            "hart 2",
-            "hart 3",
-            "hit Breakpoint 1, finish (hart=hart@entry=",
-            "$1 = 1",
-            "$2 = 1",
-            "$3 = 0x0",
-            "$4 = 3",
-            "detached",
-        ],
-    );
+        );
+        has(
+            &text,
+            &[
+                "hart 0",
+                "hart 1",
+                "hart 2",
+                "hart 3",
+                "hit Breakpoint 1, finish (hart=hart@entry=",
+                "$1 = 1",
+                "$2 = 1",
+                "$3 = 0x0",
+                "$4 = 3",
+                "detached",
+            ],
+        );
+    }
 }

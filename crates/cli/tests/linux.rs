@@ -84,6 +84,46 @@ exit 42"#;
 }
 
 #[test]
+fn harts_at_the_same_time_use_devices_markers_and_timing() {
+    if image().is_none() {
+        return;
+    }
+    let files = Files::new();
+    let disk = files.write("disk.img", &[0; 4 << 20]);
+    let dir = tempfile::tempdir().unwrap();
+    // Every hart reads entropy, writes a part of the disk and a file of the host, and reads
+    // both again; then a timed benchmark, and a label.
+    let script = r#"
+part() {
+  dd if=/dev/hwrng of=/tmp/r$1 bs=256 count=40 2>/dev/null
+  dd if=/tmp/r$1 of=/dev/vda bs=512 seek=$(($1 * 1024)) conv=notrunc,fsync 2>/dev/null
+  cp /tmp/r$1 /mnt/out/r$1
+  dd if=/dev/vda of=/tmp/d$1 bs=512 skip=$(($1 * 1024)) count=20 iflag=direct 2>/dev/null
+  cmp /tmp/r$1 /tmp/d$1 && cmp /tmp/r$1 /mnt/out/r$1 && : > /tmp/good$1
+}
+for i in 0 1 2 3; do (taskset -p $((1 << i)) $$ > /dev/null; part $i) & done
+wait
+echo "good=$(ls /tmp/good* | wc -l)"
+nagori-mark label 77
+nagori-ctl timing on > /dev/null && bench-locality --op read --method fine --accesses 512 > /tmp/bench
+echo "bench=$?"
+exit 43"#;
+    let share = format!("{}:out,rw", dir.path().display());
+    let disk_arg = disk.to_str().unwrap();
+    let args = ["--parallel", "--disk", disk_arg, "--share", &share];
+    let lines = boot(&args, script, 43);
+    assert_eq!(number(&lines, "good"), 4);
+    assert_eq!(number(&lines, "bench"), 0);
+    let image = std::fs::read(&disk).unwrap();
+    for i in 0..4 {
+        let file = std::fs::read(dir.path().join(format!("r{i}"))).unwrap();
+        assert_eq!(file.len(), 256 * 40);
+        let at = i * 1024 * 512;
+        assert!(image[at..at + file.len()] == file, "part {i}");
+    }
+}
+
+#[test]
 fn methods_timing_and_statistics_from_the_guest() {
     if image().is_none() {
         return;

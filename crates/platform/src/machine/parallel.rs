@@ -23,6 +23,8 @@ const SHORT_ROUND: u64 = 1 << 15;
 const LEAST: u64 = 1000;
 /// Longest run of a hart before its worker looks at the others and at interrupt lines, in cycles.
 const TURN: u64 = 10_000;
+/// Longest time between two harts of a worker in timed mode, in cycles.
+const QUANTUM: u64 = 2000;
 /// Looks at what others do before a worker sleeps: being woken takes longer than what it waits for.
 const SPINS: u32 = 2000;
 
@@ -469,7 +471,7 @@ impl<O: Observer + Send> Machine<O> {
         let c = &self.config;
         let quantum = match self.world.timed {
             // Turns cost more here, and other workers' harts are further away than this anyhow.
-            true => (c.quantum_cycles.into(), skew.clamp(1, 2000)),
+            true => (skew.clamp(1, QUANTUM), skew.clamp(1, QUANTUM)),
             false => {
                 let q = u64::from(c.functional_quantum_cycles).min(skew);
                 (q, q)
