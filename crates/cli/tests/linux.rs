@@ -105,7 +105,7 @@ for i in 0 1 2 3; do (taskset -p $((1 << i)) $$ > /dev/null; part $i) & done
 wait
 echo "good=$(ls /tmp/good* | wc -l)"
 nagori-mark label 77
-nagori-ctl timing on > /dev/null && bench-locality --op read --method fine --accesses 512 > /tmp/bench
+nagori-ctl timing on > /dev/null && bench-locality --op read --method fine --size 2097152 > /tmp/bench
 echo "bench=$?"
 exit 43"#;
     let share = format!("{}:out,rw", dir.path().display());
