@@ -26,7 +26,7 @@ const TURN: u64 = 10_000;
 /// Longest time between two harts of a worker in timed mode, in cycles.
 const QUANTUM: u64 = 2000;
 /// Looks at what others do before a worker sleeps: being woken takes longer than what it waits for.
-const SPINS: u32 = 2000;
+const SPINS: u32 = 500;
 
 /// A hart with all that only it uses.
 struct Unit<'a, O> {
