@@ -2,9 +2,10 @@
 
 mod common;
 
+use common::random::op;
 use common::*;
 use nagori_hart::HartStats;
-use nagori_isa::{encode, Inst, Op};
+use nagori_isa::Op;
 use nagori_platform::config::Method;
 use nagori_platform::machine::{Engine, Machine, Regions, Stop, TranslatorOptions};
 
@@ -16,20 +17,8 @@ const A0: u8 = 10;
 const T0: u8 = 5;
 const T1: u8 = 6;
 
-fn inst(op: Op, rd: u8, rs1: u8, imm: i32) -> u32 {
-    let (rs2, rs3, rm, len, raw) = (0, 0, 0, 4, 0);
-    encode(&Inst {
-        op,
-        rd,
-        rs1,
-        rs2,
-        rs3,
-        rm,
-        len,
-        imm,
-        raw,
-    })
-    .expect("an instruction")
+fn inst(kind: Op, rd: u8, rs1: u8, imm: i32) -> u32 {
+    op(kind, rd, rs1, 0, imm)
 }
 
 fn mark(op: Op, rs1: u8) -> u32 {
@@ -107,32 +96,10 @@ fn cost(settings: &[&str], timed: bool, engine: Engine, word: u32) -> (u64, u64,
     words.extend([addi(T1, 0, 50), addi(7, 0, 77)]);
     let body = [
         inst(Op::Ld, A0, T0, 0),
-        encode(&Inst {
-            op: Op::Mul,
-            rd: 8,
-            rs1: 7,
-            rs2: 7,
-            rs3: 0,
-            rm: 0,
-            len: 4,
-            imm: 0,
-            raw: 0,
-        })
-        .expect("mul"),
+        op(Op::Mul, 8, 7, 7, 0),
         word,
         addi(9, 8, 1),
-        encode(&Inst {
-            op: Op::Mul,
-            rd: 8,
-            rs1: 7,
-            rs2: 8,
-            rs3: 0,
-            rm: 0,
-            len: 4,
-            imm: 0,
-            raw: 0,
-        })
-        .expect("mul"),
+        op(Op::Mul, 8, 7, 8, 0),
         addi(T0, T0, 64),
         addi(T1, T1, -1),
     ];
@@ -143,18 +110,7 @@ fn cost(settings: &[&str], timed: bool, engine: Engine, word: u32) -> (u64, u64,
         inst(Op::Lui, A0, 0, 0x10_0000),
         inst(Op::Lui, 7, 0, 0x5000),
         addi(7, 7, 0x555),
-        encode(&Inst {
-            op: Op::Sw,
-            rd: 0,
-            rs1: A0,
-            rs2: 7,
-            rs3: 0,
-            rm: 0,
-            len: 4,
-            imm: 0,
-            raw: 0,
-        })
-        .expect("sw"),
+        op(Op::Sw, 0, A0, 7, 0),
     ]);
     assert_eq!(go(&mut m, &words), Stop::PowerOff(0));
     let h = m.hart(0).expect("a hart");

@@ -2,8 +2,9 @@
 
 mod common;
 
+use common::random::op;
 use common::*;
-use nagori_isa::{encode, Inst, Op};
+use nagori_isa::Op;
 use nagori_platform::machine::{Engine, Machine, Quiet, Stop, Why, DEFAULT_SKEW};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
@@ -239,42 +240,27 @@ fn markers_are_heard() {
     const A0: u8 = 10;
     const T0: u8 = 5;
     const T1: u8 = 6;
-    let inst = |op, rd, rs1, rs2, imm| {
-        let (rs3, rm, len, raw) = (0, 0, 4, 0);
-        let i = Inst {
-            op,
-            rd,
-            rs1,
-            rs2,
-            rs3,
-            rm,
-            len,
-            imm,
-            raw,
-        };
-        encode(&i).expect("an instruction")
-    };
-    let mark = |op, rs1| inst(op, 0, rs1, 0, 0);
+    let mark = |marker, rs1| op(marker, 0, rs1, 0, 0);
     // Each hart sets ten labels with its number and has a region; the one that is the last asks
     // for a snapshot, and then for the end.
     let words = [
         mark(Op::MarkRoiBegin, 0),
-        inst(Op::Addi, T0, 0, 0, 10),
+        op(Op::Addi, T0, 0, 0, 10),
         mark(Op::MarkLabel, A0),
-        inst(Op::Addi, T0, T0, 0, -1),
-        inst(Op::Bne, 0, T0, 0, -8),
-        inst(Op::Addi, T0, 0, 0, 1),
-        inst(Op::Slli, T0, T0, 0, 31),
-        inst(Op::Addi, T0, T0, 0, 0x400),
-        inst(Op::Addi, T1, 0, 0, 1),
-        inst(Op::AmoaddD, T1, T0, T1, 0),
-        inst(Op::Addi, T0, 0, 0, 3),
-        inst(Op::Bne, 0, T0, T1, 20),
+        op(Op::Addi, T0, T0, 0, -1),
+        op(Op::Bne, 0, T0, 0, -8),
+        op(Op::Addi, T0, 0, 0, 1),
+        op(Op::Slli, T0, T0, 0, 31),
+        op(Op::Addi, T0, T0, 0, 0x400),
+        op(Op::Addi, T1, 0, 0, 1),
+        op(Op::AmoaddD, T1, T0, T1, 0),
+        op(Op::Addi, T0, 0, 0, 3),
+        op(Op::Bne, 0, T0, T1, 20),
         mark(Op::MarkRoiEnd, 0),
         mark(Op::MarkSnapshot, T0),
-        inst(Op::Addi, T0, 0, 0, 42),
+        op(Op::Addi, T0, 0, 0, 42),
         mark(Op::MarkStop, T0),
-        inst(Op::Jal, 0, 0, 0, 0),
+        op(Op::Jal, 0, 0, 0, 0),
     ];
     for timed in [false, true] {
         for engine in [Engine::best(), Engine::Interpreter] {

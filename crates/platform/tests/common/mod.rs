@@ -7,6 +7,7 @@ use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, FileData, RamRange};
 use nagori_platform::machine::{Machine, Quiet, Report, Stop};
 use nagori_platform::tree::{self, BootInfo};
+use nagori_ram::GuestRam;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -88,12 +89,17 @@ pub fn load(m: &mut Machine, elf: &[u8]) {
     m.start_at(plan.entry.pc, plan.entry.a1, plan.entry.a2);
 }
 
+/// Puts words into memory.
+pub fn put_words(ram: &GuestRam, offset: u64, words: &[u32]) {
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    ram.write_bytes(offset, &bytes).expect("in memory");
+}
+
 /// Puts words at the start of memory and every hart at the first of them.
 pub fn load_words(m: &mut Machine, words: &[u32]) {
-    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    m.ram().write_bytes(0, &bytes).expect("room");
+    put_words(m.ram(), 0, words);
     let base = m.config().memory.base;
-    m.memory_written(base, bytes.len() as u64);
+    m.memory_written(base, 4 * words.len() as u64);
     m.start_at(base, 0, 0);
 }
 

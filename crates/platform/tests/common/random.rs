@@ -1,6 +1,6 @@
 //! Machines with random code, page tables, and addresses of devices in registers.
 
-use super::{build, describe, Rng};
+use super::{build, describe, put_words, Rng};
 use nagori_isa::{encode, Inst, Op};
 use nagori_platform::control;
 use nagori_platform::machine::{Engine, Machine, TranslatorOptions};
@@ -120,10 +120,7 @@ pub fn machine(rng: &mut Rng, word: &mut dyn FnMut(&mut Rng) -> u32) -> Machine 
         op(Op::Csrrw, 31, 31, 0, 0x340),
         op(Op::Mret, 0, 0, 0, 0),
     ];
-    for (k, w) in skip.iter().enumerate() {
-        ram.write_u32(SKIP - BASE + 4 * k as u64, *w)
-            .expect("in memory");
-    }
+    put_words(&ram, SKIP - BASE, &skip);
     // mtvec from t0, then on to the random part.
     let start = [
         op(Op::Csrrw, 0, 5, 0, 0x305),
@@ -135,9 +132,7 @@ pub fn machine(rng: &mut Rng, word: &mut dyn FnMut(&mut Rng) -> u32) -> Machine 
         op(Op::Csrrw, 0, 8, 0, 0x341),
         op(Op::Mret, 0, 0, 0, 0),
     ];
-    for (k, w) in start.iter().enumerate() {
-        ram.write_u32(4 * k as u64, *w).expect("in memory");
-    }
+    put_words(&ram, 0, &start);
     m.memory_written(BASE, MEMORY);
     m.start_at(BASE, 0, 0);
     let places = places(&m);

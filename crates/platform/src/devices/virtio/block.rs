@@ -236,8 +236,8 @@ impl Block {
         let room = chain.writable() - 1;
         let data = chain.readable() - HEADER;
         let result = match kind {
-            kind::IN => read(port, chain, disk, sector, room)?,
-            kind::OUT => write(port, chain, disk, sector, data)?,
+            kind::IN => transfer(port, chain, disk, sector, room, Way::In)?,
+            kind::OUT => transfer(port, chain, disk, sector, data, Way::Out)?,
             kind::FLUSH => disk.flush().map(|()| (OK, 0)),
             kind::GET_ID => {
                 let mut id = self.name.clone().into_bytes();
@@ -295,36 +295,22 @@ fn start(disk: &Disk, sector: u64, len: u64) -> Option<u64> {
     sound.then_some(start)
 }
 
-fn read(
-    port: &mut Port<'_>,
-    chain: &Chain,
-    disk: &Disk,
-    sector: u64,
-    len: u64,
-) -> Result<Served, QueueError> {
-    let Some(start) = start(disk, sector, len) else {
-        return Ok(Ok((IO_ERROR, 0)));
-    };
-    let mut buffer = vec![0; CHUNK.min(len as usize)];
-    let mut done = 0;
-    while done < len {
-        let n = (len - done).min(CHUNK as u64);
-        let piece = &mut buffer[..n as usize];
-        if let Err(e) = disk.read(start + done, piece) {
-            return Ok(Err(e));
-        }
-        port.write(chain, done, piece)?;
-        done += n;
-    }
-    Ok(Ok((OK, len)))
+/// Which way the data of a request goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From the disk to the guest.
+    In,
+    /// From the guest to the disk.
+    Out,
 }
 
-fn write(
+fn transfer(
     port: &mut Port<'_>,
     chain: &Chain,
     disk: &mut Disk,
     sector: u64,
     len: u64,
+    way: Way,
 ) -> Result<Served, QueueError> {
     let Some(start) = start(disk, sector, len) else {
         return Ok(Ok((IO_ERROR, 0)));
@@ -334,13 +320,22 @@ fn write(
     while done < len {
         let n = (len - done).min(CHUNK as u64);
         let piece = &mut buffer[..n as usize];
-        port.read(chain, HEADER + done, piece)?;
-        if let Err(e) = disk.write(start + done, piece) {
+        let moved = match way {
+            Way::In => disk.read(start + done, piece),
+            Way::Out => {
+                port.read(chain, HEADER + done, piece)?;
+                disk.write(start + done, piece)
+            }
+        };
+        if let Err(e) = moved {
             return Ok(Err(e));
+        }
+        if way == Way::In {
+            port.write(chain, done, piece)?;
         }
         done += n;
     }
-    Ok(Ok((OK, 0)))
+    Ok(Ok((OK, if way == Way::In { len } else { 0 })))
 }
 
 fn zero(
