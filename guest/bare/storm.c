@@ -7,6 +7,7 @@
 static int n; /* harts */
 static struct { u64 volatile v; u64 pad[7]; } cell[16] __attribute__((aligned(64)));
 #define V(i) (cell[i].v)
+#define NIRQ (*(u64 volatile *)&me()->nirq)
 
 /* For each hart a function that it rewrites all the time: all in one page, and beside data. */
 static u32 own[MAX_HARTS][16] __attribute__((aligned(4096)));
@@ -48,9 +49,11 @@ static void ring(u64 to)
 static void heed(u64 i)
 {
     if (csrr(mip) & 8) {
+        u64 before = NIRQ;
         csrs(mie, 8);
-        csrs(mstatus, ST_MIE); /* here; the handler masks MSIE */
-        asm volatile("nop\n nop");
+        csrs(mstatus, ST_MIE); /* the handler masks MSIE */
+        while (NIRQ == before)
+            ;
         csrc(mstatus, ST_MIE);
         wr32(MSIP(i), 0);
         taken[i]++;
