@@ -1,17 +1,17 @@
 //! `nagori bench io`: how fast data goes into a guest and out of it.
 
+use super::child;
 use super::speed::host::child_time;
 use crate::args::CacheArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::tables::{row, table, text};
-use anyhow::{bail, ensure, Context};
+use anyhow::{bail, Context};
 use clap::Args;
 use serde_json::{json, Value};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 
 const EXAMPLES: &str = "\
@@ -181,48 +181,15 @@ fn once(a: &IoArgs, dir: &Path, peer: Peer, script: &str) -> anyhow::Result<Took
     let script = script
         .replace("MIB", &a.mib.to_string())
         .replace("PORT", &port.to_string());
-    let this = std::env::current_exe().context("cannot find this program")?;
-    let mut c = Command::new(this);
-    c.args([
-        "--quiet",
-        "run",
-        "--functional",
-        "--rootfs",
-        "run",
-        "--stdin",
-        "none",
-    ])
-    .args(["--json", "-", "--net", "user"])
-    .arg("--disk")
-    .arg(dir.join("disk"))
-    .arg("--share")
-    .arg(format!("{}:io,rw", dir.display()));
-    if let Some(dir) = &a.cache.cache {
-        c.arg("--cache").arg(dir);
-    }
+    let disk = dir.join("disk").display().to_string();
+    let share = format!("{}:io,rw", dir.display());
+    let options = ["--functional", "--rootfs", "run", "--net", "user"];
+    let options = [&options[..], &["--disk", &disk, "--share", &share]].concat();
+    let quiet = format!("{{ {script}; }} 2>&1 >/dev/null");
     let before = child_time()?;
-    let out = c
-        .args([
-            "--",
-            "bash",
-            "-c",
-            &format!("{{ {script}; }} 2>&1 >/dev/null"),
-        ])
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()
-        .context("cannot run `nagori run`")?;
+    let v = child::run(&a.cache, &options, &["bash", "-c", &quiet])
+        .with_context(|| format!("`{script}` failed"))?;
     let cpu = child_time()? - before;
-    ensure!(
-        out.status.success(),
-        "`{script}` failed: {}{}",
-        String::from_utf8_lossy(&out.stdout).trim(),
-        String::from_utf8_lossy(&out.stderr).trim()
-    );
-    let text = String::from_utf8_lossy(&out.stdout);
-    // Behind what the program has said.
-    let at = text.find("\n{").map_or(0, |i| i + 1);
-    let v: Value = serde_json::from_str(&text[at..]).context("`nagori run` gave no JSON")?;
     let ps = v.pointer("/summary/guest_time_ps").and_then(Value::as_f64);
     Ok(Took {
         cpu,

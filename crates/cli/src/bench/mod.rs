@@ -1,6 +1,7 @@
 //! `nagori bench`: benchmarks in the guest.
 
 mod capture;
+mod child;
 pub mod io;
 pub mod mem;
 mod rows;

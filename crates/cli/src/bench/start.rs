@@ -1,12 +1,12 @@
 //! `nagori bench start`: how long a program takes to begin.
 
+use super::child;
 use crate::args::CacheArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::tables::{row, table, text};
-use anyhow::{bail, Context};
+use anyhow::Context;
 use clap::Args;
 use serde_json::{json, Value};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const EXAMPLES: &str = "\
@@ -78,28 +78,9 @@ pub fn command(a: &StartArgs, messages: &Messages) -> anyhow::Result<Exit> {
 
 /// Processor time to the start, and elapsed time, of a run.
 fn once(a: &StartArgs, options: &[&str]) -> anyhow::Result<(f64, f64)> {
-    let this = std::env::current_exe().context("cannot find this program")?;
     let begin = Instant::now();
-    let mut c = Command::new(this);
-    c.args(["--quiet", "run", "--stdin", "none", "--json", "-"])
-        .args(options);
-    if let Some(dir) = &a.cache.cache {
-        c.arg("--cache").arg(dir);
-    }
-    let out = c
-        .args(["--", "true"])
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()
-        .context("cannot run `nagori run`")?;
+    let v = child::run(&a.cache, options, &["true"])?;
     let elapsed = begin.elapsed().as_secs_f64();
-    if !out.status.success() {
-        bail!(
-            "`nagori run` failed: {}",
-            String::from_utf8_lossy(&out.stderr).trim()
-        );
-    }
-    let v: Value = serde_json::from_slice(&out.stdout).context("`nagori run` gave no JSON")?;
     let cpu = v
         .pointer("/host/cpu_seconds_to_start")
         .and_then(Value::as_f64);

@@ -53,17 +53,6 @@ pub fn dir(cache: &CacheArgs) -> anyhow::Result<PathBuf> {
 /// Several processes may ask at once: one boots, the others wait. An interrupted boot leaves
 /// nothing behind that looks like one.
 pub fn boot(dir: &Path, boot: &Boot, messages: &Messages) -> anyhow::Result<PathBuf> {
-    boot_by(dir, boot, messages, |console| until_asked(boot, console))
-}
-
-/// As [`boot`], with another way to get there: `how` gives the machine to be saved, and keeps
-/// what the console has said, for errors. It is called only if there is no such boot.
-pub fn boot_by(
-    dir: &Path,
-    boot: &Boot,
-    messages: &Messages,
-    how: impl FnOnce(&mut Vec<u8>) -> anyhow::Result<Machine>,
-) -> anyhow::Result<PathBuf> {
     let at = |what: &str| format!("cannot {what} the cache of boots {}", dir.display());
     fs::create_dir_all(dir).with_context(|| at("make"))?;
     let key = key(boot)?;
@@ -84,7 +73,7 @@ pub fn boot_by(
         if path.exists() {
             messages.warning(&format!("{} cannot be used; booting anew", path.display()));
         }
-        make(&path, boot, messages, how)?;
+        make(&path, boot, messages)?;
     }
     // Who waits for the lock holds it by its file, not by its name.
     let _ = fs::remove_file(dir.join(format!("{key}.lock")));
@@ -146,12 +135,7 @@ fn program() -> std::io::Result<u128> {
 }
 
 /// Boots and saves, with a message for whoever waits.
-fn make(
-    path: &Path,
-    b: &Boot,
-    messages: &Messages,
-    how: impl FnOnce(&mut Vec<u8>) -> anyhow::Result<Machine>,
-) -> anyhow::Result<()> {
+fn make(path: &Path, b: &Boot, messages: &Messages) -> anyhow::Result<()> {
     let bar = match messages.quiet() {
         true => ProgressBar::hidden(),
         false => ProgressBar::new_spinner(),
@@ -165,7 +149,7 @@ fn make(
     ));
     bar.enable_steady_tick(Duration::from_millis(100));
     let mut console = Vec::new();
-    let result = how(&mut console);
+    let result = until_asked(b, &mut console);
     bar.finish_and_clear();
     let machine = result.with_context(|| {
         let text = String::from_utf8_lossy(&console);

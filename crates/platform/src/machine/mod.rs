@@ -116,6 +116,28 @@ const BARE: u8 = 2;
 /// Some hart runs a kernel or its firmware.
 const KERNEL: u8 = 4;
 
+/// The bit of what a hart runs.
+#[inline(always)]
+fn mode(h: &Hart) -> u8 {
+    match h.privilege {
+        Privilege::User => USERS,
+        Privilege::Machine if !h.csr.paging() => BARE,
+        _ => KERNEL,
+    }
+}
+
+/// Whether harts of these modes do not look at one another's plain stores.
+#[inline(always)]
+fn is_apart(modes: u8) -> bool {
+    modes == USERS || modes == BARE
+}
+
+/// Whether a hart waits for an interrupt that has not come.
+#[inline(always)]
+fn sleeps(h: &Hart) -> bool {
+    h.waiting && !h.wakes()
+}
+
 /// Why harts stopped running.
 enum Turn {
     /// The whole run ends.
@@ -143,7 +165,7 @@ const GRID: u64 = 1 << 20;
 
 /// A hart's interrupt lines follow the devices; if it sleeps, it wakes at `cycle`.
 fn drive_lines(h: &mut Hart, lines: u64, cycle: u64) {
-    let asleep = h.waiting && !h.wakes();
+    let asleep = sleeps(h);
     h.set_lines(lines);
     if asleep && h.wakes() && h.cycle < cycle {
         h.stats.idle_cycles += cycle - h.cycle;
@@ -423,7 +445,7 @@ impl<O: Observer> Machine<O> {
 
     /// Whether every hart waits for an interrupt that is not there.
     pub fn is_waiting(&self) -> bool {
-        self.harts.iter().all(|h| h.waiting && !h.wakes())
+        self.harts.iter().all(sleeps)
     }
 
     /// Whether something may still come from outside to a virtio slot, so that a machine that
@@ -437,7 +459,7 @@ impl<O: Observer> Machine<O> {
     pub fn reset(&mut self) {
         self.held = None;
         let now = self.now();
-        self.apply_dma_writes();
+        self.world.apply_dma_writes();
         self.world.bus.reset(now);
         self.world.control.block.reset();
         self.world.all_written();
@@ -528,16 +550,8 @@ impl<O: Observer> Machine<O> {
     }
 
     fn after_devices(&mut self, at: Ps) {
-        self.apply_dma_writes();
+        self.world.apply_dma_writes();
         self.update_lines(at);
-    }
-
-    fn apply_dma_writes(&mut self) {
-        if self.world.bus.has_dma_writes() {
-            for r in self.world.bus.take_dma_writes() {
-                self.world.memory_written(r.addr, r.len);
-            }
-        }
     }
 }
 
@@ -619,15 +633,11 @@ impl<O: Observer + Send> Machine<O> {
         // Bit for each privilege that a running hart has.
         let mut modes = 0u8;
         for (i, h) in self.harts.iter().enumerate() {
-            if h.waiting && !h.wakes() {
+            if sleeps(h) {
                 wake = wake.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
                 continue;
             }
-            modes |= match h.privilege {
-                Privilege::User => USERS,
-                Privilege::Machine if !h.csr.paging() => BARE,
-                _ => KERNEL,
-            };
+            modes |= mode(h);
             if first.is_some() && now <= h.cycle {
                 others = others.min(h.cycle);
             } else {
@@ -646,7 +656,7 @@ impl<O: Observer + Send> Machine<O> {
             });
         };
         // Kernels talk through plain loads and stores; programs, through the kernel or atomics.
-        let together = modes == USERS || modes == BARE;
+        let together = is_apart(modes);
         let limit = others
             .saturating_add(if together { ahead } else { bus })
             .min(next)

@@ -7,10 +7,10 @@
 
 use super::shared::{Held, Shared};
 use super::world::Surroundings;
-use super::{drive_lines, Machine, Turn, BARE, KERNEL, USERS};
+use super::{drive_lines, is_apart, mode, sleeps, Machine, Turn};
 use nagori_hart::engine::NoEngine;
 use nagori_hart::world::{Observer, World};
-use nagori_hart::{CodeCache, Exit, Hart, Privilege};
+use nagori_hart::{CodeCache, Exit, Hart};
 use nagori_translator::Translator;
 use parking_lot::{ArcMutexGuard, Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -99,10 +99,6 @@ impl Drop for Spent<'_> {
     }
 }
 
-fn sleeps(h: &Hart) -> bool {
-    h.waiting && !h.wakes()
-}
-
 fn steps<'h>(harts: impl Iterator<Item = &'h Hart>) -> u64 {
     harts.map(|h| h.instret + h.stats.exceptions).sum()
 }
@@ -165,11 +161,7 @@ impl<O: Observer> Team<'_, O> {
                     }
                     continue;
                 }
-                modes |= match h.privilege {
-                    Privilege::User => USERS,
-                    Privilege::Machine if !h.csr.paging() => BARE,
-                    _ => KERNEL,
-                };
+                modes |= mode(h);
                 if h.cycle < now {
                     others = now;
                     (first, now) = (Some(k), h.cycle);
@@ -192,7 +184,7 @@ impl<O: Observer> Team<'_, O> {
                 continue;
             }
             let (bus, ahead) = self.quantum;
-            let together = modes == USERS || modes == BARE;
+            let together = is_apart(modes);
             let limit = others
                 .saturating_add(if together { ahead } else { bus })
                 .min(end)
@@ -266,7 +258,7 @@ impl<O: Observer> Team<'_, O> {
 
     /// What follows an access to a device, at a cycle.
     fn touched(&self, cycle: u64, w: &mut Surroundings<O>) {
-        after_dma(w);
+        w.apply_dma_writes();
         let event = w.cycle_at(w.bus.next_event());
         self.end.fetch_min(event, SeqCst);
         if self.publish_lines(w) {
@@ -374,7 +366,7 @@ impl<O: Observer> Team<'_, O> {
             }
             wake_timers(units.iter_mut().map(|u| &mut *u.hart), next);
             w.bus.run_events(w.ps(next));
-            after_dma(w);
+            w.apply_dma_writes();
             self.news_at.fetch_max(next, SeqCst);
         }
         self.balance(units);
@@ -412,14 +404,6 @@ impl<O: Observer> Team<'_, O> {
             if let Some((_, home)) = moved {
                 home.store(least, SeqCst);
             }
-        }
-    }
-}
-
-fn after_dma<O>(w: &mut Surroundings<O>) {
-    if w.bus.has_dma_writes() {
-        for r in w.bus.take_dma_writes() {
-            w.memory_written(r.addr, r.len);
         }
     }
 }

@@ -98,7 +98,7 @@ impl<O: Observer> Machine<O> {
         if self.world.timed && self.world.behind.is_none() {
             return Err(MachineError::NotTracked);
         }
-        self.apply_dma_writes();
+        self.world.apply_dma_writes();
         let w = &mut self.world;
         // NVMM is where the controller has it now; the guest may have moved the boundary.
         let boundary = w.memory.params().nvmm_base;

@@ -1,6 +1,6 @@
 //! The machine as harts see it that run at the same time: one of them has it, until it lets go.
 
-use super::world::Surroundings;
+use super::world::{cycle_of_time, time_of_cycle, Surroundings};
 use crate::clock::{Clock, Ps};
 use nagori_hart::cache::Coherence;
 use nagori_hart::world::{
@@ -116,14 +116,10 @@ impl<O: Observer> world::Bus for Shared<O> {
         self.held().mmio_write(by, paddr, size, value)
     }
     fn time(&self, cycle: u64) -> u64 {
-        let at = Ps(cycle.saturating_mul(self.period.divisor()));
-        self.timebase.ticks_at(at)
+        self.timebase.ticks_at(time_of_cycle(&self.period, cycle))
     }
     fn cycle_of_time(&self, time: u64) -> u64 {
-        match self.timebase.time_of(time) {
-            Ps::NEVER => u64::MAX,
-            at => self.period.div_ceil(at.0),
-        }
+        cycle_of_time(&self.period, self.timebase.time_of(time))
     }
 }
 

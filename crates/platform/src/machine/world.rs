@@ -73,18 +73,36 @@ pub(crate) struct Surroundings<O> {
     pub profile: Option<Box<dyn Attribution>>,
 }
 
+/// Machine time of a core cycle.
+pub(super) fn time_of_cycle(period: &Divider, cycle: u64) -> Ps {
+    Ps(cycle.saturating_mul(period.divisor()))
+}
+
+/// First core cycle at or after a machine time.
+pub(super) fn cycle_of_time(period: &Divider, t: Ps) -> u64 {
+    match t {
+        Ps::NEVER => u64::MAX,
+        t => period.div_ceil(t.0),
+    }
+}
+
 impl<O> Surroundings<O> {
     /// Machine time of a core cycle.
     pub fn ps(&self, cycle: u64) -> Ps {
-        Ps(cycle.saturating_mul(self.period.divisor()))
+        time_of_cycle(&self.period, cycle)
     }
 
     /// First core cycle at or after a machine time.
     pub fn cycle_at(&self, t: Ps) -> u64 {
-        if t == Ps::NEVER {
-            u64::MAX
-        } else {
-            self.period.div_ceil(t.0)
+        cycle_of_time(&self.period, t)
+    }
+
+    /// What devices have written to memory becomes known to caches and harts.
+    pub fn apply_dma_writes(&mut self) {
+        if self.bus.has_dma_writes() {
+            for r in self.bus.take_dma_writes() {
+                self.memory_written(r.addr, r.len);
+            }
         }
     }
 

@@ -1,0 +1,32 @@
+//! `nagori run` as a process of its own, for benchmarks of the whole command.
+
+use crate::args::CacheArgs;
+use anyhow::{bail, Context};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// Runs a program without input, and gives back the statistics.
+pub fn run(cache: &CacheArgs, options: &[&str], program: &[&str]) -> anyhow::Result<Value> {
+    let this = std::env::current_exe().context("cannot find this program")?;
+    let mut c = Command::new(this);
+    c.args(["--quiet", "run", "--stdin", "none", "--json", "-"])
+        .args(options);
+    if let Some(dir) = &cache.cache {
+        c.arg("--cache").arg(dir);
+    }
+    let out = c
+        .arg("--")
+        .args(program)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .context("cannot run `nagori run`")?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    if !out.status.success() {
+        let errors = String::from_utf8_lossy(&out.stderr);
+        bail!("`nagori run` failed: {}{}", text.trim(), errors.trim());
+    }
+    // Behind what the program has said.
+    let at = text.find("\n{").map_or(0, |i| i + 1);
+    serde_json::from_str(&text[at..]).context("`nagori run` gave no JSON")
+}
