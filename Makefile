@@ -16,18 +16,7 @@ build: setup ## The nagori command, optimised
 	cargo build --release -p nagori-cli
 
 demo: build ## Boot Debian, measure NVMM under every method, print tables, draw a plot
-	@mkdir -p build
-	@echo; echo '== The board (nagori machine show) =='
-	@$(NAGORI) machine show | grep -E '^(description|harts|clock_hz|isa|l1d.size|memory\.(size|nvmm_boundary|controller\.(machines|delays\..*)))'
-	@echo; echo '== Debian on it (nagori boot) =='
-	$(NAGORI) boot --append quiet --run 'uname -a; grep -c ^processor /proc/cpuinfo; nagori-ctl show'
-	@echo; echo '== What NVMM costs on it (nagori bench board) =='
-	$(NAGORI) bench board --plot build/board.svg
-	@echo; echo "== Debian's xz and sqlite3 with their memory on NVMM, under every method (nagori compare) =="
-	@seq 1 40000 > build/numbers.txt
-	$(NAGORI) compare --memory nvmm --share build --plot build/xz.svg -- xz -2 -c numbers.txt > build/numbers.xz
-	$(NAGORI) compare --memory nvmm --stdin scripts/demo.sql --plot build/sqlite3.svg -- sqlite3 :memory:
-	@echo; echo 'The plots: build/board.svg, build/xz.svg, build/sqlite3.svg. A shell on the board: $(NAGORI) boot'
+	@scripts/demo $(NAGORI)
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
@@ -53,12 +42,17 @@ test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 	@echo '== Bare-metal checks on Nagori, interpreted, functional =='
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter --functional'
 
+# Packages of Debian in a guest's systemd, beyond those of `make test`.
+validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
+	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test services -- --ignored
+
 lint: setup ## Formatting, clippy, rules of the house
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	python3 scripts/check.py
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
-	@for f in .ci/run scripts/*.sh scripts/make-real-trace guest/init/*; do sh -n $$f || exit 1; done
+	@for f in .ci/run scripts/*.sh scripts/demo scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh; do sh -n $$f || exit 1; done
+	python3 scripts/test_scripts.py
 
 bench: build ## Speed of the emulator
 	$(NAGORI) bench speed
@@ -75,9 +69,14 @@ bench-mem: build ## Speed of the memory models, in requests per CPU second
 real-trace: ## The trace of a real program that bench-mem plays, made anew
 	scripts/make-real-trace traces/bzip2.dramsim3.zst
 
-docs: ## The tables and the picture of README.md, measured anew
+docs: ## The board's tables and picture in README.md and docs/accuracy.md, measured anew
 	cargo build --release -p nagori-cli
-	$(NAGORI) bench board --plot docs/board.svg
+	@mkdir -p build
+	$(NAGORI) bench board --plot docs/board.svg --json > build/board.json
+	python3 scripts/board_tables.py < build/board.json
+
+fresh-machine: ## Both commands on a Debian 12 and 13 that were installed a moment ago (root; ARGS=--help)
+	@scripts/fresh-machine $(ARGS)
 
 fuzz-smoke: setup ## A minute of fuzzing on the stable toolchain
 	$(MAKE) -C fuzz smoke
@@ -87,4 +86,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build demo test test-rust test-bare lint bench bench-speed bench-mem real-trace docs fuzz-smoke clean
+.PHONY: help setup build demo test test-rust validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean

@@ -5,6 +5,7 @@
 2. No source file is too long.
 3. Nothing that belongs to one machine or one package registry is written into a file.
 4. Links between our documents lead somewhere.
+5. All places that say which Rust is needed say the same.
 """
 
 import json
@@ -88,8 +89,20 @@ def check_files():
                     problems.append(f"{name}: the link to {target} leads nowhere")
 
 
+def check_rust():
+    """Cargo.toml's rust-version is the source; setup.sh reads it there."""
+    (oldest,) = re.findall(r'^rust-version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.M)
+    for name, pattern in [("README.md", r"\(([0-9.]+) or newer\)"),
+                          ("fuzz/Cargo.toml", r'^rust-version = "(.*)"$')]:
+        said = re.findall(pattern, (ROOT / name).read_text(), re.M)
+        if said != [oldest]:
+            problems.append(f"{name}: Rust {' '.join(said) or 'of no version'} is needed, says this file, "
+                            f"and Cargo.toml says {oldest}")
+
+
 check_dependencies()
 check_files()
+check_rust()
 for p in problems:
     print(f"check: {p}", file=sys.stderr)
 sys.exit(1 if problems else 0)

@@ -11,7 +11,9 @@ PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
 # What has to be there, and the package that brings it: commands by name, files by path.
 NEEDED='
 cc gcc
+/usr/include/stdio.h libc6-dev
 make make
+git git
 riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
 riscv64-linux-gnu-objdump binutils-riscv64-linux-gnu
 /usr/riscv64-linux-gnu/include/stdio.h libc6-dev-riscv64-cross
@@ -23,7 +25,9 @@ xz xz-utils
 mke2fs e2fsprogs
 debugfs e2fsprogs
 python3 python3
+ip iproute2
 gdb-multiarch gdb-multiarch
+ssh openssh-client
 apt-get apt
 dpkg-deb dpkg
 '
@@ -71,8 +75,13 @@ if [ -n "$(missing)" ]; then
     [ -z "$(missing)" ] || fail "still missing after the installation:" $(missing)
 fi
 
+# Cargo.toml says which Rust is the oldest that will do.
+OLDEST=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../Cargo.toml")
 command -v cargo >/dev/null 2>&1 ||
-    fail "cargo is missing: install Rust 1.85 or newer with rustup (https://rustup.rs)"
+    fail "cargo is missing: install Rust $OLDEST or newer with rustup (https://rustup.rs)"
+RUST=$(cargo --version | sed -n 's/^cargo \([0-9.]*\).*/\1/p')
+[ "$(printf '%s\n' "$OLDEST" "$RUST" | sort -V | head -n 1)" = "$OLDEST" ] ||
+    fail "cargo is of Rust $RUST, and $OLDEST or newer is needed; with rustup: rustup update stable"
 for component in rustfmt clippy; do
     cargo "$(echo $component | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 ||
         rustup component add "$component" ||

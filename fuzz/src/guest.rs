@@ -38,12 +38,13 @@ fn live(m: &mut Machine) {
             | Stop::Slice
             | Stop::Instructions
             | Stop::Snapshot(_)
-            | Stop::Debug => {}
+            | Stop::Debug
+            | Stop::Reached => {}
             Stop::Reset => {
                 m.reset();
                 m.start_at(BASE, 0, 0);
             }
-            Stop::Idle(_) => break,
+            Stop::Idle(_) | Stop::EndOfTime => break,
         }
         assert!(m.now() >= before.0 && m.steps() >= before.1);
     }

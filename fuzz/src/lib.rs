@@ -108,14 +108,16 @@ pub fn kernel_image(data: &[u8]) {
     let whole = file(data);
     let _ = check_firmware(&whole);
     let _ = check_initramfs(&whole);
-    if let Ok(k) = parse_kernel(&whole, RAM.end - RAM.start) {
+    if let Ok(k) = parse_kernel(&whole, None, RAM) {
         // What is accepted is placed or refused for its size, not half placed.
         let files = LinuxFiles {
-            firmware: file(&[0x13; 4096]),
+            firmware: Some(file(&[0x13; 4096])),
             kernel: whole,
+            kernel_at: None,
             initramfs: Some(file(b"070701")),
             bootargs: None,
             boot_hart: 0,
+            reserved: 0,
         };
         drop(k);
         if let Ok(plan) = plan_linux(&files, RAM, |_| Ok(vec![0; 4096])) {
@@ -128,11 +130,13 @@ pub fn kernel_image(data: &[u8]) {
     }
     // The same bytes as the other files.
     let files = LinuxFiles {
-        firmware: file(data),
+        firmware: Some(file(data)),
         kernel: file(&seeds::kernel()),
+        kernel_at: None,
         initramfs: Some(file(data)),
         bootargs: Some(String::from_utf8_lossy(data).replace('\0', " ")),
         boot_hart: 3,
+        reserved: 2 << 20,
     };
     let _ = plan_linux(&files, RAM, |boot| {
         assert!(boot.bootargs.is_some());

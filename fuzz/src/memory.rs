@@ -14,7 +14,7 @@ const STEPS: u64 = 200_000;
 /// Requests to any places, all at once; all of them complete, with times in order.
 pub fn serve(model: &mut dyn MemoryModel) {
     let capacity = model.capacity();
-    assert!(capacity >= 64 && model.clock() > Ps::ZERO);
+    assert!(capacity >= 64 && model.clock().as_ps() >= 1.0);
     let mut at = Ps::ZERO;
     let mut done: Vec<Completion> = Vec::new();
     let mut steps = 0;

@@ -280,14 +280,14 @@ pub fn translator(data: &[u8]) {
         assert_eq!(stops[0], stops[1], "turn {turn}");
         compare(&a, &b, turn);
         match stops[0] {
-            Stop::Slice | Stop::Instructions | Stop::Snapshot(_) | Stop::Debug => {}
+            Stop::Slice | Stop::Instructions | Stop::Snapshot(_) | Stop::Debug | Stop::Reached => {}
             Stop::Reset => {
                 for m in [&mut a, &mut b] {
                     m.reset();
                     m.start_at(BASE + CODE, 0, 0);
                 }
             }
-            Stop::PowerOff(_) | Stop::Idle(_) => break,
+            Stop::PowerOff(_) | Stop::Idle(_) | Stop::EndOfTime => break,
         }
         if a.steps() > STEPS {
             break;

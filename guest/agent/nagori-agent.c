@@ -5,6 +5,7 @@
 // model and statistics start with the program's exec and are recorded when it has ended.
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/random.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,8 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -35,6 +39,8 @@ static const char *const PORT_NAMES[PORTS] = {
 };
 // How long the ports may take to appear.
 enum { PATIENCE_MS = 10000, STEP_MS = 5 };
+// A tick of Debian's kernel, by less than which programs with a seed begin later.
+enum { TICK_NS = 4000000 };
 enum { MAX_WORDS = 4096, BUFFER = 1 << 16 };
 // A node's number fits the mask that is handed to the kernel.
 enum { MAX_NODE = 63, POLICY_BIND = 2 };
@@ -48,6 +54,8 @@ static struct {
     char *cwd, *exec;
     uint32_t flags;
     int file, node;
+    bool seeded;
+    uint64_t seed;
 } job = {.file = -1, .node = -1};
 
 static void write_all(int fd, const void *from, size_t length)
@@ -212,6 +220,17 @@ static struct head receive(char **text)
 }
 
 // Takes the parts of the job up to JOB_RUN.
+// Sets the time of day, which is that of the kept boot otherwise.
+static void set_clock(const char *text, uint32_t length)
+{
+    uint64_t seconds;
+    if (length != sizeof seconds)
+        fail(EPROTO, "a time that is not 8 bytes");
+    memcpy(&seconds, text, sizeof seconds);
+    if (clock_settime(CLOCK_REALTIME, &(struct timespec){(time_t)seconds, 0}))
+        fail(errno, "cannot set the clock");
+}
+
 static void take_job(void)
 {
     for (;;) {
@@ -257,6 +276,15 @@ static void take_job(void)
         case JOB_MEMORY:
             job.node = (int)number(text, head.length);
             break;
+        case JOB_SEED:
+            if (head.length != sizeof job.seed)
+                fail(EPROTO, "a seed of %u bytes", head.length);
+            memcpy(&job.seed, text, sizeof job.seed);
+            job.seeded = true;
+            break;
+        case JOB_CLOCK:
+            set_clock(text, head.length);
+            break;
         case JOB_RUN:
             free(text);
             if (job.file >= 0)
@@ -300,6 +328,28 @@ static void set_variables(void)
         putenv(job.envp[i]);
 }
 
+// Makes all that is random follow from the seed: what the kernel gives out, which decides addresses, too,
+// and when the program begins.
+static void scatter(void)
+{
+    // The kernel's pool mixes what it gets, so the seed may be plain.
+    struct {
+        struct rand_pool_info info;
+        uint64_t words[4];
+    } entropy = {.info = {.entropy_count = 256, .buf_size = sizeof entropy.words}};
+    for (size_t i = 0; i < 4; i++)
+        entropy.words[i] = job.seed + i * 0x9e3779b97f4a7c15UL;
+    int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
+    if (fd < 0 || ioctl(fd, RNDADDENTROPY, &entropy) != 0 || ioctl(fd, RNDRESEEDCRNG) != 0)
+        fail(errno, "cannot seed the kernel's random numbers");
+    close(fd);
+    uint64_t wait;
+    if (getrandom(&wait, sizeof wait, 0) != sizeof wait)
+        fail(errno, "no random numbers");
+    prctl(PR_SET_TIMERSLACK, 1);
+    nanosleep(&(struct timespec){0, (long)(wait % TICK_NS)}, NULL);
+}
+
 // In the child: becomes the program, or sends errno through `problem`.
 static void __attribute__((noreturn)) become(const int streams[3], int problem)
 {
@@ -311,7 +361,8 @@ static void __attribute__((noreturn)) become(const int streams[3], int problem)
     sigprocmask(SIG_SETMASK, &none, NULL);
     set_variables();
     // So that addresses in profiles and debuggers are those of the next run, too.
-    personality(ADDR_NO_RANDOMIZE);
+    if (!job.seeded)
+        personality(ADDR_NO_RANDOMIZE);
     unsigned long mask = job.node < 0 ? 0 : 1UL << job.node;
     const char *program = job.exec != NULL ? job.exec : job.argv[0];
     if (mask == 0 || syscall(SYS_set_mempolicy, POLICY_BIND, &mask, MAX_NODE + 2) == 0) {
@@ -465,6 +516,8 @@ static void run(void)
     if (job.cwd != NULL && chdir(job.cwd) != 0)
         fail(errno, "cannot change to the directory %s", job.cwd);
 
+    if (job.seeded)
+        scatter();
     pid_t child = fork();
     if (child < 0)
         fail(errno, "cannot start a process");

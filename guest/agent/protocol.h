@@ -27,6 +27,8 @@ enum {
     JOB_MEMORY = 9,  // u32: the NUMA node that the program's memory comes from
     JOB_RUN = 10,    // go
     JOB_SIGNAL = 11, // u32: a signal for the program's process group, any time after JOB_RUN
+    JOB_SEED = 12,   // u64: entropy, addresses and starting time of the program follow from it
+    JOB_CLOCK = 13,  // u64: the time of day, in seconds since 1970
 
     // From the agent.
     SAYS_READY = 1,   // u32 PROTOCOL, u32 timed registers are there

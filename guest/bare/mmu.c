@@ -318,6 +318,9 @@ static void reserved(void)
 static void accessed_dirty(void)
 {
     build();
+    /* QEMU 7.2 sets the bits itself, QEMU 10 leaves that to the software as the board does */
+    set(&l0[5], pte((u64)page_a, V | R | W | X));
+    int updates = on_qemu && access_as(S, LOAD, VA + 5 * PAGE) == NONE;
     static const char *const n[] = {"ad.none", "ad.a_only", "ad.d_only", "ad.both"};
     for (int ad = 0; ad < 4; ad++) {
         group(n[ad]);
@@ -328,7 +331,7 @@ static void accessed_dirty(void)
             set(&l0[5], p);
             note("type", type);
             u64 c = access_as(S, type, va);
-            if (on_qemu) { /* sets the bits itself */
+            if (updates) {
                 CHECK("cause", c, NONE);
                 u64 now = ((volatile u64 *)l0)[5];
                 CHECK("pte", now, p | A | (writes ? D : 0));
@@ -343,15 +346,15 @@ static void accessed_dirty(void)
     u64 p = pte(RAM2M, V | R | W);
     set(&l1[1], p);
     u64 c = access_as(S, LOAD, VA_2M);
-    CHECK("ad.2m_load", c, on_qemu ? NONE : C_LOAD_PF);
+    CHECK("ad.2m_load", c, updates ? NONE : C_LOAD_PF);
     set(&l1[1], p | A);
     c = access_as(S, STORE, VA_2M);
-    CHECK("ad.2m_store", c, on_qemu ? NONE : C_STORE_PF);
+    CHECK("ad.2m_store", c, updates ? NONE : C_STORE_PF);
     /* a load that has filled the TLB does not make a clean page writable */
     set(&l0[5], pte((u64)page_a, V | R | W | A));
     access_as(S, LOAD, VA + 5 * PAGE + 256);
     c = access_as(S, STORE, VA + 5 * PAGE + 256);
-    CHECK("ad.store_after_load", c, on_qemu ? NONE : C_STORE_PF);
+    CHECK("ad.store_after_load", c, updates ? NONE : C_STORE_PF);
 }
 
 static void walk_faults(void)

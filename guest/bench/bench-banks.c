@@ -15,6 +15,8 @@ static const char USAGE[] =
     "  --method M        dram, coarse, fine or extended (as it is set)\n"
     "  --ctl ADDRESS     of the control block\n"
     "  --anonymous       ordinary memory, no control block: to try the program elsewhere\n"
+    "Beyond the reach of the DTLB, 128 KiB of 4 KiB pages on the board, an access takes a page walk, too\n"
+    "(nagori machine show: dtlb.reach).\n"
     "Writes go to the start of each bank: what is there is lost.\n";
 
 int main(int argc, char **argv)

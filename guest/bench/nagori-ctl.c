@@ -1,5 +1,6 @@
 // nagori-ctl: reads and changes the machine's memory controller, timing and statistics.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
@@ -14,7 +15,10 @@ static const char USAGE[] =
     "  stats                   the counters\n"
     "  stats reset\n"
     "  stats dump [LABEL]      have the host record them, under a number\n"
-    "  snapshot [LABEL]        have the host save the whole machine, if it wants to\n";
+    "  snapshot [LABEL]        have the host save the whole machine, if it wants to; the label is a\n"
+    "                          number, or text of up to 64 characters\n";
+
+enum { LABEL_TEXT_MAX = 64 };
 
 struct name {
     const char *name;
@@ -148,6 +152,47 @@ static void print_stats(const struct board *b)
     }
 }
 
+static bool is_number(const char *text)
+{
+    char *end;
+    strtoull(text, &end, 0);
+    return text[0] >= '0' && text[0] <= '9' &&
+           (*end == '\0' || (strchr("kKMG", *end) != NULL && end[1] == '\0'));
+}
+
+// Up to eight characters as a register's value, the first in the lowest byte.
+static uint64_t packed(const char *text)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < 8 && text[i] != '\0'; i++)
+        value |= (uint64_t)(unsigned char)text[i] << 8 * i;
+    return value;
+}
+
+static void check_label(const char *text)
+{
+    if (is_number(text))
+        return;
+    size_t length = strlen(text);
+    bool plain = length > 0 && length <= LABEL_TEXT_MAX;
+    for (const char *c = text; *c != '\0'; c++)
+        plain = plain && *c >= ' ' && *c <= '~';
+    if (!plain)
+        die("label `%s`: give a number, or up to %d printable ASCII characters", text,
+            LABEL_TEXT_MAX);
+}
+
+static void set_label(const struct board *b, const char *text)
+{
+    if (is_number(text)) {
+        board_set(b, "LABEL", NAGORI_CTL_LABEL, parse_number("LABEL", text, 0, UINT64_MAX));
+        return;
+    }
+    board_set(b, "LABEL", NAGORI_CTL_LABEL, packed(text));
+    for (size_t i = 0; i < strlen(text); i += 8)
+        board_set(b, "LABEL_TEXT", NAGORI_CTL_LABEL_TEXT, packed(text + i));
+}
+
 static int usage(void)
 {
     fputs(USAGE, stderr);
@@ -212,10 +257,11 @@ int main(int argc, char **argv)
             board_set(&b, "LABEL", NAGORI_CTL_LABEL, label);
         board_set(&b, "STATS_CONTROL", NAGORI_CTL_STATS_CONTROL, NAGORI_STATS_DUMP);
     } else if (strcmp(command, "snapshot") == 0 && left <= 2) {
-        uint64_t label = first != NULL ? parse_number("LABEL", first, 0, UINT64_MAX) : 0;
+        if (first != NULL)
+            check_label(first);
         board_open(&b, phys);
         if (first != NULL)
-            board_set(&b, "LABEL", NAGORI_CTL_LABEL, label);
+            set_label(&b, first);
         board_set(&b, "HOST_REQUEST", NAGORI_CTL_HOST_REQUEST, NAGORI_HOST_SNAPSHOT);
     } else {
         return usage();

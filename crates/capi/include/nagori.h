@@ -105,7 +105,7 @@ void nagori_memory_destroy(NagoriMemory *memory);
 // See the top of this header.
 int32_t nagori_memory_capacity(NagoriMemory *memory, uint64_t *bytes);
 
-// Period in which cycles are reported, in ps.
+// Period in which cycles are reported, in ps, to the nearest one.
 //
 // # Safety
 // See the top of this header.
@@ -136,6 +136,16 @@ int32_t nagori_memory_next_event(NagoriMemory *memory, uint64_t *at);
 // # Safety
 // See the top of this header.
 int32_t nagori_memory_advance(NagoriMemory *memory, uint64_t t);
+
+// Sends all writes taken so far to the device, also those that a controller
+// holds back until there are more of them, and advances until they are there:
+// the end of a run. `*end` is the end of the last write in ps (its last data,
+// or its cell write), 0 if there never was one; it may lie before `at`.
+// Completions are to be drained afterwards as after nagori_memory_advance.
+//
+// # Safety
+// See the top of this header.
+int32_t nagori_memory_flush(NagoriMemory *memory, uint64_t at, uint64_t *end);
 
 // Moves up to `capacity` completions into `out` and sets `*count`; what does
 // not fit stays for the next call.

@@ -214,7 +214,7 @@ pub unsafe extern "C" fn nagori_memory_capacity(memory: *mut NagoriMemory, bytes
     })
 }
 
-/// Period in which cycles are reported, in ps.
+/// Period in which cycles are reported, in ps, to the nearest one.
 ///
 /// # Safety
 /// See the top of this header.
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn nagori_memory_capacity(memory: *mut NagoriMemory, bytes
 pub unsafe extern "C" fn nagori_memory_clock(memory: *mut NagoriMemory, period: *mut u64) -> i32 {
     with(memory, |m| {
         // SAFETY: `put` checks null and alignment.
-        match unsafe { put(period, m.model.clock().0) } {
+        match unsafe { put(period, m.model.clock().nearest().0) } {
             true => Ok(NAGORI_OK),
             false => Err(null("period")),
         }
@@ -303,6 +303,32 @@ pub unsafe extern "C" fn nagori_memory_next_event(memory: *mut NagoriMemory, at:
 pub unsafe extern "C" fn nagori_memory_advance(memory: *mut NagoriMemory, t: u64) -> i32 {
     with(memory, |m| {
         m.model.advance_to(Ps(t)).map_err(failure)?;
+        Ok(NAGORI_OK)
+    })
+}
+
+/// Sends all writes taken so far to the device, also those that a controller
+/// holds back until there are more of them, and advances until they are there:
+/// the end of a run. `*end` is the end of the last write in ps (its last data,
+/// or its cell write), 0 if there never was one; it may lie before `at`.
+/// Completions are to be drained afterwards as after nagori_memory_advance.
+///
+/// # Safety
+/// See the top of this header.
+#[no_mangle]
+pub unsafe extern "C" fn nagori_memory_flush(
+    memory: *mut NagoriMemory,
+    at: u64,
+    end: *mut u64,
+) -> i32 {
+    with(memory, |m| {
+        // The place must be good before anything happens.
+        if end.is_null() || !end.is_aligned() {
+            return Err(null("end"));
+        }
+        let t = m.model.flush(Ps(at)).map_err(failure)?;
+        // SAFETY: `put` checks null and alignment.
+        unsafe { put(end, t.0) };
         Ok(NAGORI_OK)
     })
 }

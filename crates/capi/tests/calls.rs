@@ -110,6 +110,7 @@ fn bad_pointers_and_arguments() {
             assert_eq!(nagori_memory_submit(bad, 0, 0, 0, 0, 64, &mut u), p);
             assert_eq!(nagori_memory_next_event(bad, &mut u), p);
             assert_eq!(nagori_memory_advance(bad, 0), p);
+            assert_eq!(nagori_memory_flush(bad, 0, &mut u), p);
             assert_eq!(nagori_memory_drain(bad, null_mut(), 0, &mut n), p);
             assert_eq!(nagori_memory_stats_json(bad, 0, null_mut(), 0, &mut n), p);
             assert_eq!(nagori_memory_message(bad, null_mut(), 0, &mut n), p);
@@ -120,6 +121,7 @@ fn bad_pointers_and_arguments() {
             assert_eq!(nagori_memory_capacity(m, bad), p);
             assert_eq!(nagori_memory_clock(m, bad), p);
             assert_eq!(nagori_memory_submit(m, 0, 0, 0, 0, 64, bad), p);
+            assert_eq!(nagori_memory_flush(m, 0, bad), p);
         }
         assert_eq!(nagori_memory_drain(m, null_mut(), 1, &mut n), p);
         assert_eq!(nagori_memory_drain(m, null_mut(), 0, null_mut()), p);
@@ -134,6 +136,7 @@ fn bad_pointers_and_arguments() {
         assert_eq!(submit(0, 1, 0, 64), NAGORI_ERROR_REQUEST);
         assert_eq!(submit(u64::MAX, 0, 0, 64), NAGORI_ERROR_TIME);
         assert_eq!(nagori_memory_advance(m, u64::MAX), NAGORI_ERROR_TIME);
+        assert_eq!(nagori_memory_flush(m, u64::MAX, &mut u), NAGORI_ERROR_TIME);
         assert_eq!(
             nagori_memory_stats_json(m, u64::MAX, null_mut(), 0, &mut n),
             NAGORI_ERROR_TIME
@@ -187,6 +190,26 @@ fn busy_pieces_and_statistics() {
         let json: serde_json::Value = serde_json::from_str(text).unwrap();
         assert_eq!(json["regions"][0]["counters"]["reads"], 49);
         assert_eq!(nagori_memory_reset_stats(m, 0), NAGORI_OK);
+        nagori_memory_destroy(m);
+    }
+}
+
+#[test]
+fn a_flush_sends_what_was_posted() {
+    let m = create("ddr3-1600k", &["controller.refresh=off"]).unwrap();
+    // SAFETY: good pointers, destroyed once.
+    unsafe {
+        let (mut u, mut end) = (0, 7);
+        assert_eq!(nagori_memory_flush(m, 0, &mut end), NAGORI_OK);
+        assert_eq!(end, 0, "no write yet");
+        for i in 0..8 {
+            let s = nagori_memory_submit(m, 0, i, i * 64, NAGORI_WRITE, 64, &mut u);
+            assert_eq!(s, NAGORI_OK);
+        }
+        assert_eq!(nagori_memory_flush(m, 0, &mut end), NAGORI_OK);
+        // tRCD, a burst every tCCD, CWL and BL/2.
+        assert_eq!(end, (11 + 7 * 4 + 8 + 4) * 1250);
+        assert_eq!(nagori_memory_next_event(m, &mut u), NAGORI_NONE);
         nagori_memory_destroy(m);
     }
 }

@@ -1,6 +1,8 @@
 //! What can be said on the command line.
 
+use crate::boot::{KernelArg, Part};
 use crate::devices::DeviceArgs;
+use crate::rtc::Rtc;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nagori_memtime::Method;
 use std::path::PathBuf;
@@ -13,7 +15,10 @@ Exit codes:
   2    wrong arguments
   124  the instruction limit was reached
   125  every hart waits for something that cannot come
-  129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C), SIGTERM";
+  129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C), SIGTERM; the third signal ends any command at once
+
+Files that are written are opened before the work begins, and are there whole or not at all; `-` is
+standard output.";
 
 /// A RISC-V computer with DRAM and non-volatile main memory, emulated.
 ///
@@ -52,12 +57,31 @@ pub enum Command {
     Mem(crate::mem::args::MemCommand),
 }
 
+impl Command {
+    /// Whether it works for long, and has something to put right when a signal ends it.
+    pub fn is_long(&self) -> bool {
+        use crate::image::args::ImageCommand;
+        use crate::snapshot::SnapshotCommand;
+        match self {
+            Command::Run(_) | Command::Compare(_) | Command::Boot(_) | Command::Resume(_) => true,
+            Command::Bare(_) | Command::Bench(_) | Command::Mem(_) => true,
+            Command::Image(c) => {
+                !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
+            }
+            Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
+            Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) => false,
+        }
+    }
+}
+
 const BOOT_EXAMPLES: &str = "\
 Examples:
   nagori boot
       Debian's kernel and a shell; end it with `exit` or Ctrl-A x
   nagori boot --run 'bench-locality --op read --method fine' --stats table
       Run one command in the guest, print what it did to the memory, exit with its code
+  nagori boot --isolate --run 'bench-board --methods coarse'
+      The figures of `nagori bench board`: the last hart belongs to the benchmark alone
   nagori boot --rootfs
       Debian with systemd, from packages: log in as root
   nagori boot --rootfs run --run 'seq 100000 | xz -9 | wc -c'
@@ -70,12 +94,17 @@ Examples:
       Two folders of the host, one of them writable
   nagori boot --kernel Image --initrd root.cpio.gz --append 'loglevel=8'
       A kernel of your own, with Debian's firmware
+  nagori boot --kernel u-boot.bin@0x80200000 --initrd none --disk disk.img
+      U-Boot, or another system that firmware starts at an address; see docs/guests.md
+  nagori boot --firmware none --kernel kernel.elf --initrd none --append-only
+      A system that starts in machine mode, such as xv6
 
 Keys in the console:
   Ctrl-A x  end the machine        Ctrl-A s  show statistics
   Ctrl-A h  show these keys        Ctrl-A a  send Ctrl-A to the guest
-Everything else, Ctrl-C included, goes to the guest. Where input or output is not a terminal,
-input is passed on when the guest listens, its end as Ctrl-D, and Ctrl-C ends the run.";
+Everything else, Ctrl-C included, goes to the guest; with --run, Ctrl-C ends the machine, and
+Ctrl-A c sends it to the guest. Where input or output is not a terminal, input is passed on when
+the guest listens or polls, its end to who listens as Ctrl-D, and Ctrl-C ends the run.";
 
 /// Boot Linux, with a console in this terminal.
 ///
@@ -87,15 +116,18 @@ input is passed on when the guest listens, its end as Ctrl-D, and Ctrl-C ends th
 pub struct BootArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Kernel: a raw riscv64 Image, or that compressed with gzip [default: Debian's]
-    #[arg(long, value_name = "FILE", help_heading = "Software")]
-    pub kernel: Option<PathBuf>,
-    /// Initial root file system: a cpio archive [default: ours, with busybox and benchmarks]
-    #[arg(long, value_name = "FILE", help_heading = "Software")]
-    pub initrd: Option<PathBuf>,
-    /// OpenSBI's fw_dynamic.bin [default: Debian's]
-    #[arg(long, value_name = "FILE", help_heading = "Software")]
-    pub firmware: Option<PathBuf>,
+    /// Kernel, or what else the firmware is to start [default: Debian's]
+    ///
+    /// A riscv64 Image, also compressed with gzip or as an EFI zboot image; a static ELF; U-Boot's
+    /// uImage or FIT image; or any file with the address where it goes and starts.
+    #[arg(long, value_name = "FILE[@ADDRESS]", value_parser = KernelArg::parse, help_heading = "Software")]
+    pub kernel: Option<KernelArg>,
+    /// Initial root file system: a cpio archive, or `none` [default: ours, with busybox and benchmarks]
+    #[arg(long, value_name = "FILE|none", value_parser = Part::parse, help_heading = "Software")]
+    pub initrd: Option<Part>,
+    /// OpenSBI's fw_dynamic.bin, or an ELF; with `none` the kernel starts in machine mode [default: Debian's]
+    #[arg(long, value_name = "FILE|none", value_parser = Part::parse, help_heading = "Software")]
+    pub firmware: Option<Part>,
     /// Added to the kernel's command line.
     #[arg(
         long,
@@ -104,12 +136,23 @@ pub struct BootArgs {
         allow_hyphen_values = true
     )]
     pub append: Option<String>,
+    /// Nothing else is on the kernel's command line, neither the console nor what makes Debian's
+    /// kernel boot fast.
+    #[arg(long, help_heading = "Software")]
+    pub append_only: bool,
     /// Shell command to run in the guest instead of a shell.
     ///
     /// It is put into the initial root file system as /etc/nagori/run; the machine is switched
     /// off when it ends, and its exit status is that of `nagori boot`.
     #[arg(long, value_name = "COMMAND", help_heading = "Software")]
     pub run: Option<String>,
+    /// Keep the last hart for the command of --run, as `nagori bench board` does.
+    ///
+    /// The kernel is told to keep its load balancing and RCU callbacks off that hart (isolcpus, rcu_nocbs), and
+    /// the command runs there. Without it the benchmarks share their hart with the kernel's upkeep and are some
+    /// percent slower. Without --run, programs get there by `taskset`.
+    #[arg(long, help_heading = "Software")]
+    pub isolate: bool,
     /// Debian as the root file system, on a disk whose changes are thrown away at the end.
     ///
     /// Which one: `run` or `system` (see `nagori image build --help`), the start of a key of
@@ -124,6 +167,8 @@ pub struct BootArgs {
     #[command(flatten)]
     pub devices: DeviceArgs,
     #[command(flatten)]
+    pub modules: ModulesArgs,
+    #[command(flatten)]
     pub cache: CacheArgs,
     #[command(flatten)]
     pub run_args: RunArgs,
@@ -135,11 +180,14 @@ Examples:
   nagori bare --method extended --stats table pointer-chase.elf
   nagori bare --functional --max-instructions 10000000 selftest.elf
   nagori bare --trace exec --trace irq --trace-file trace.txt broken.elf
+  nagori bare --functional --disk fs.img kernel.elf
+  nagori bare --signature add.sig --signature-granularity 4 add.elf
 
 The program is a static riscv64 ELF linked to addresses in memory (0x80000000 on). Every hart
 starts at its entry in M mode with its number in a0 and the address of a device tree in a1. It
 ends the machine by writing to the test device at 0x100000 (0x5555: code 0; code << 16 | 0x3333),
-or, if it has a symbol `tohost`, by writing 1 (code 0) or code << 1 | 1 there.";
+or, if it has a symbol `tohost`, by writing 1 (code 0) or code << 1 | 1 there. Through `tohost`
+and `fromhost` (HTIF) it may also read and write the console, by characters or by system calls.";
 
 /// Run a bare-metal program.
 ///
@@ -153,6 +201,16 @@ pub struct BareArgs {
     /// The program: a static riscv64 ELF.
     #[arg(value_name = "ELF")]
     pub program: PathBuf,
+    /// When the program has ended, write the memory from its symbol `begin_signature` to
+    /// `end_signature`: a line of hexadecimal digits for every 16 bytes, as Spike does.
+    #[arg(long, value_name = "FILE")]
+    pub signature: Option<PathBuf>,
+    /// Bytes in a line of the signature.
+    #[arg(long, value_name = "BYTES", default_value_t = 16, requires = "signature",
+          value_parser = granularity)]
+    pub signature_granularity: u32,
+    #[command(flatten)]
+    pub devices: DeviceArgs,
     #[command(flatten)]
     pub run_args: RunArgs,
 }
@@ -249,18 +307,26 @@ pub struct RunArgs {
     pub timed: bool,
     /// Whenever the timing model is turned on, this many instructions of all harts warm caches,
     /// TLBs, predictors and row buffers; then statistics start anew.
+    ///
+    /// If the run ends before that, there are no statistics of what was to be measured: a warning says so,
+    /// and the exit code is 1 where the guest's is 0.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub warm_up: Option<u64>,
     /// Markers of programs in the guest (docs/markers.md) do nothing: for guests that are not
     /// trusted with statistics, method and the end of the run.
     #[arg(long)]
     pub no_markers: bool,
+    /// What the machine's clock shows at the start: a date (in UTC), such as 2026-10-01 or
+    /// 2026-10-01T12:30:00, or `host`: this host's time, with which runs differ [default: the machine's
+    /// rtc_epoch, else, with an image of ours, the day after its package index was signed].
+    #[arg(long, value_name = "DATE|host", help_heading = "Machine")]
+    pub rtc: Option<Rtc>,
     /// What runs the guest's code; results are the same [default: the translator, if the host has one].
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineKind>,
     /// Run harts at the same time, in threads of this host. Not deterministic: results differ from
     /// run to run, and times are approximate.
-    #[arg(long, conflicts_with = "trace")]
+    #[arg(long, conflicts_with_all = ["trace", "power_cut_at"])]
     pub parallel: bool,
     /// How far harts may be apart with --parallel, in core cycles [default: 50000].
     #[arg(long, value_name = "CYCLES", requires = "parallel",
@@ -293,6 +359,8 @@ pub struct RunArgs {
     pub perf_map: bool,
     #[command(flatten)]
     pub take: crate::snapshot::TakeArgs,
+    #[command(flatten)]
+    pub power: crate::power::PowerArgs,
 }
 
 /// What runs the guest's code.
@@ -343,6 +411,20 @@ pub struct CacheArgs {
     pub cache: Option<PathBuf>,
 }
 
+/// What the guest's kernel has beside what every image has.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ModulesArgs {
+    /// More modules of Debian's kernel for the guest, separated by commas, with what they depend on: they
+    /// are loaded at its start, and modprobe finds them. Such as xfs; its tools are a package (xfsprogs).
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        help_heading = "Software"
+    )]
+    pub modules: Vec<String>,
+}
+
 /// Show and list machine descriptions.
 #[derive(Debug, Subcommand)]
 pub enum MachineCommand {
@@ -372,7 +454,8 @@ Examples:
 /// Show a machine description, every value resolved.
 ///
 /// Every value has its unit and where it comes from: given in the file, the controller preset,
-/// the core description, the default, or set with --set.
+/// the core description, the default, or set with --set. What follows from others (the reach of
+/// the TLBs) stands behind them.
 #[derive(Debug, Args)]
 #[command(after_long_help = SHOW_EXAMPLES)]
 pub struct ShowArgs {
@@ -392,6 +475,11 @@ Examples:
   nagori bench board
   nagori bench board --plot board.svg --json > board.json
   nagori bench board --quick --methods fine,extended --set memory.controller.machines=4
+  nagori bench board --quick --repeats 5
+      Five boots whose kernels get other random numbers: means with 95 % intervals
+
+One run is repeatable to the last digit, on any host. What differs from boot to boot on a real machine
+differs here by the seed of the entropy device; --repeats shows how much that is.
 
 The published figures are those of the reference board (Omori and Kimura, Waseda University,
 2021): average latency of an access of two micro-benchmarks in Linux user space. The model's
@@ -426,7 +514,13 @@ pub struct BoardArgs {
     /// Delay methods, separated by commas [default: all four].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = method)]
     pub methods: Vec<Method>,
-    /// A list of {op, benchmark, value, method, latency_ns} on stdout, instead of tables.
+    /// Boots, each with the next seed of the machine's entropy, from its own (`seed`) on.
+    ///
+    /// Latencies are then means, with 95 % confidence intervals (Student's t).
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// A list of {op, benchmark, value, method, latency_ns} on stdout, instead of tables; with --repeats also
+    /// `latency_ns_sample`.
     #[arg(long)]
     pub json: bool,
     /// Draw the results into a file; the name ends in .svg or .png.
@@ -434,6 +528,13 @@ pub struct BoardArgs {
     pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub cache: CacheArgs,
+}
+
+/// Parses the bytes of a signature's line.
+fn granularity(text: &str) -> Result<u32, String> {
+    let bytes = text.parse().ok();
+    let fine = bytes.filter(|b: &u32| b.is_power_of_two() && *b <= 64);
+    fine.ok_or_else(|| "expected 1, 2, 4, 8, 16, 32 or 64".into())
 }
 
 /// Parses a delay method.

@@ -6,6 +6,7 @@ use crate::devices::DiskArg;
 use crate::guest::{self, Job};
 use crate::image;
 use crate::output::{Exit, Messages};
+use crate::rtc;
 use anyhow::{bail, Context};
 use nagori_image::GuestImage;
 use nagori_platform::config::Machine as Description;
@@ -24,6 +25,7 @@ const BOOT_HART: u32 = 0;
 
 /// Runs the command.
 pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    a.run_args.check_outputs()?;
     let mut settings = Vec::new();
     if let Some(how) = a.nvmm {
         let how = match how {
@@ -34,41 +36,65 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
         settings.push(format!("memory.expose={how}"));
     }
     settings.extend(a.run_args.settings());
+    settings.extend(a.run_args.clock());
     let mut devices = a.devices.clone();
     let mut append = a.append.clone();
+    let mut root = None;
     if let Some(name) = &a.rootfs {
         let file = image::rootfs::find(&image::options(&a.cache)?, name, messages)?;
-        devices.disk.insert(0, DiskArg::temporary(file));
+        root = Some(file.clone());
+        devices.disk.insert(0, DiskArg::rootfs(file));
         // The first is for our init, the others for an initial root file system of Debian's.
         let ours = match a.initrd {
             None => format!("nagori.root={ROOT_DISK}"),
             Some(_) => format!("root={ROOT_DISK} rw"),
         };
-        append = Some(match append {
-            Some(given) => format!("{ours} {given}"),
-            None => ours,
-        });
+        if !a.append_only {
+            append = Some(match append {
+                Some(given) => format!("{ours} {given}"),
+                None => ours,
+            });
+        }
     }
     let description = devices.resolve(&a.machine, &settings)?;
+    let mut run = a.run.clone();
+    if a.isolate {
+        let harts = description.config.harts;
+        let arguments = isolation(harts)
+            .context("--isolate: the machine has one hart, and the kernel needs one for itself")?;
+        append = Some(match append {
+            Some(given) => format!("{arguments} {given}"),
+            None => arguments,
+        });
+        run = run.map(|command| on_hart(harts - 1, &command));
+    }
     let software = Software {
         kernel: a.kernel.clone(),
         initrd: a.initrd.clone(),
         firmware: a.firmware.clone(),
         append,
-        run: a.run.clone(),
+        append_only: a.append_only,
+        run,
     };
     let complete = a.kernel.is_some() && a.initrd.is_some() && a.firmware.is_some();
     let cached = match complete {
         true => None,
-        false => Some(image::build(&image::options(&a.cache)?, messages)?),
+        false => Some(image::build(
+            &image::options_with(&a.cache, &a.modules)?,
+            messages,
+        )?),
     };
+    let description = rtc::of_image(description, cached.as_ref(), root.as_deref())?;
+    let plan = plan(&description, &software, cached.as_ref())?;
+    plan.warnings.iter().for_each(|w| messages.warning(w));
     let job = Job {
-        plan: plan(&description, &software, cached.as_ref())?,
+        plan,
         symbols: Default::default(),
-        tohost: None,
+        htif: Default::default(),
         timed: a.run_args.timed,
         console: console::Options {
             interactive: true,
+            interrupt: a.run.is_some(),
             send_end: true,
         },
         args: &a.run_args,
@@ -77,17 +103,89 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     guest::execute(&description, job, messages)
 }
 
+/// A file of the user's, or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// There is to be none.
+    None,
+    /// This one.
+    File(PathBuf),
+}
+
+impl Part {
+    /// Reads `none` or the name of a file; one of the name `none` is `./none`.
+    pub fn parse(text: &str) -> Result<Part, String> {
+        match text {
+            "" => Err("the name of a file is missing".into()),
+            "none" => Ok(Part::None),
+            file => Ok(Part::File(file.into())),
+        }
+    }
+}
+
+/// A kernel's file, and for raw ones where it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelArg {
+    /// The file.
+    pub file: PathBuf,
+    /// The address.
+    pub at: Option<u64>,
+}
+
+impl KernelArg {
+    /// Reads `FILE` or `FILE@ADDRESS`; a file whose own name looks so is found first.
+    pub fn parse(text: &str) -> Result<KernelArg, String> {
+        let whole = KernelArg {
+            file: text.into(),
+            at: None,
+        };
+        let Some((file, addr)) = text.rsplit_once('@') else {
+            return Ok(whole);
+        };
+        let digits = addr.strip_prefix("0x").or(addr.strip_prefix("0X"));
+        let Some(digits) = digits.filter(|_| !whole.file.exists()) else {
+            return Ok(whole);
+        };
+        match u64::from_str_radix(&digits.replace('_', ""), 16) {
+            Ok(at) if !file.is_empty() => Ok(KernelArg {
+                file: file.into(),
+                at: Some(at),
+            }),
+            _ => Err(format!(
+                "`{addr}` is no address: expected FILE@0xADDRESS, such as u-boot.bin@0x80200000"
+            )),
+        }
+    }
+}
+
+/// Kernel arguments that keep the kernel's own work off the last hart, as far as it can be: balancing
+/// of load and callbacks of RCU; ticks remain. `None` for a machine of one hart.
+pub fn isolation(harts: u32) -> Option<String> {
+    let last = harts.checked_sub(1).filter(|n| *n > 0)?;
+    Some(format!("isolcpus={last} rcu_nocbs={last}"))
+}
+
+/// A command of the shell on that hart alone.
+fn on_hart(hart: u32, command: &str) -> String {
+    format!(
+        "taskset -p {:x} $$ >/dev/null || exit 125\n{command}",
+        1u64 << hart
+    )
+}
+
 /// What to boot; files that are not given are those of the guest image.
 #[derive(Debug, Clone, Default)]
 pub struct Software {
     /// Kernel.
-    pub kernel: Option<PathBuf>,
+    pub kernel: Option<KernelArg>,
     /// Initial root file system.
-    pub initrd: Option<PathBuf>,
+    pub initrd: Option<Part>,
     /// Firmware.
-    pub firmware: Option<PathBuf>,
+    pub firmware: Option<Part>,
     /// More kernel arguments.
     pub append: Option<String>,
+    /// No other kernel arguments than those.
+    pub append_only: bool,
     /// A shell command to run.
     pub run: Option<String>,
 }
@@ -98,23 +196,31 @@ pub fn plan(
     software: &Software,
     image: Option<&GuestImage>,
 ) -> anyhow::Result<Plan> {
-    let pick = |given: &Option<PathBuf>, ours: fn(&GuestImage) -> &Path| match given {
-        Some(path) => Some(path.clone()),
-        None => image.map(|i| ours(i).to_path_buf()),
-    };
-    let read = |role, path: Option<PathBuf>| -> anyhow::Result<FileData> {
+    let read = |role, given: Option<&Path>, ours: fn(&GuestImage) -> &Path| {
+        let path = given.or(image.map(ours));
         let path = path.with_context(|| format!("no {role} is given"))?;
-        Ok(FileData::read(role, &path)?)
+        anyhow::Ok(FileData::read(role, path)?)
     };
-    let kernel = read(Role::Kernel, pick(&software.kernel, |i| &i.kernel))?;
-    let firmware = read(Role::Firmware, pick(&software.firmware, |i| &i.firmware))?;
-    let mut initramfs = read(Role::Initramfs, pick(&software.initrd, |i| &i.initrd))?;
+    let part = |role, given: &Option<Part>, ours: fn(&GuestImage) -> &Path| match given {
+        Some(Part::None) => Ok(None),
+        Some(Part::File(path)) => read(role, Some(path), ours).map(Some),
+        None => read(role, None, ours).map(Some),
+    };
+    let given = software.kernel.as_ref();
+    let kernel = read(Role::Kernel, given.map(|k| &*k.file), |i| &i.kernel)?;
+    let firmware = part(Role::Firmware, &software.firmware, |i| &i.firmware)?;
+    let mut initramfs = part(Role::Initramfs, &software.initrd, |i| &i.initrd)?;
     if let Some(command) = &software.run {
-        add_script(&mut initramfs, command)?;
+        let Some(initramfs) = &mut initramfs else {
+            bail!("--run puts its command into the initial root file system, and there is none (--initrd none)");
+        };
+        add_script(initramfs, command)?;
     }
     let fast = image.map(|i| i.manifest.fast_boot_args.as_str());
-    let arguments: Vec<&str> = [Some(CONSOLE), fast, software.append.as_deref()]
+    let before = [Some(CONSOLE), fast].map(|a| a.filter(|_| !software.append_only));
+    let arguments: Vec<&str> = before
         .into_iter()
+        .chain([software.append.as_deref()])
         .flatten()
         .collect();
     let memory = &description.config.memory;
@@ -125,9 +231,11 @@ pub fn plan(
     let files = LinuxFiles {
         firmware,
         kernel,
-        initramfs: Some(initramfs),
+        kernel_at: given.and_then(|k| k.at),
+        initramfs,
         bootargs: Some(arguments.join(" ")),
         boot_hart: BOOT_HART,
+        reserved: memory.firmware_reserve.0,
     };
     let bus = crate::bare::bus(description)?;
     let config = &description.config;
@@ -149,4 +257,33 @@ fn add_script(initramfs: &mut FileData, command: &str) -> anyhow::Result<()> {
     initramfs.bytes.resize(aligned, 0);
     initramfs.bytes.extend(archive);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_kernels_are_read() {
+        let read = |t: &str| KernelArg::parse(t).map(|k| (k.file.display().to_string(), k.at));
+        assert_eq!(read("Image"), Ok(("Image".into(), None)));
+        assert_eq!(
+            read("a@b/u-boot.bin@0x8020_0000"),
+            Ok(("a@b/u-boot.bin".into(), Some(0x8020_0000)))
+        );
+        assert_eq!(read("a@host"), Ok(("a@host".into(), None)));
+        assert!(read("a@0xyz").unwrap_err().contains("no address"));
+        assert!(read("@0x80000000").is_err());
+        assert_eq!(Part::parse("none"), Ok(Part::None));
+        assert_eq!(Part::parse("./none"), Ok(Part::File("./none".into())));
+        assert!(Part::parse("").is_err());
+    }
+
+    #[test]
+    fn a_hart_of_its_own() {
+        assert_eq!(isolation(1), None);
+        assert_eq!(isolation(4).unwrap(), "isolcpus=3 rcu_nocbs=3");
+        let script = on_hart(3, "echo a");
+        assert!(script.starts_with("taskset -p 8 $$") && script.ends_with("\necho a"));
+    }
 }

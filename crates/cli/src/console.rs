@@ -15,6 +15,10 @@ const ESCAPE: u8 = 1;
 
 const KEYS: &str = "Ctrl-A x ends the machine, Ctrl-A s shows statistics, \
     Ctrl-A h shows this, Ctrl-A a sends Ctrl-A";
+/// What is added where Ctrl-C is not the guest's.
+const INTERRUPT_KEYS: &str = "; Ctrl-C ends it, too, Ctrl-A c sends Ctrl-C";
+/// Ctrl-C, as a terminal in raw mode gives it.
+const INTERRUPT: u8 = 3;
 
 /// What came from the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub enum Event {
     Bytes(Vec<u8>),
     /// Ctrl-A x.
     Quit,
+    /// Ctrl-C, where it is not the guest's.
+    Interrupt,
     /// Ctrl-A s.
     Stats,
     /// Ctrl-A h.
@@ -33,6 +39,8 @@ pub enum Event {
 #[derive(Debug, Default)]
 struct Keys {
     escaped: bool,
+    /// Ctrl-C is a command.
+    interrupt: bool,
 }
 
 impl Keys {
@@ -40,14 +48,22 @@ impl Keys {
         let mut events = Vec::new();
         let mut bytes = Vec::new();
         for &b in typed {
-            if !std::mem::take(&mut self.escaped) {
-                match b {
-                    ESCAPE => self.escaped = true,
-                    _ => bytes.push(b),
-                }
-                continue;
-            }
             let event = match b {
+                _ if !std::mem::take(&mut self.escaped) => match b {
+                    ESCAPE => {
+                        self.escaped = true;
+                        continue;
+                    }
+                    INTERRUPT if self.interrupt => Event::Interrupt,
+                    _ => {
+                        bytes.push(b);
+                        continue;
+                    }
+                },
+                b'c' | b'C' | INTERRUPT if self.interrupt => {
+                    bytes.push(INTERRUPT);
+                    continue;
+                }
                 b'x' | b'X' => Event::Quit,
                 b's' | b'S' => Event::Stats,
                 b'a' | b'A' | ESCAPE => {
@@ -135,9 +151,12 @@ pub trait Port {
     /// Tells the user something in between.
     fn message(&mut self, text: &str);
     /// Tells the keys.
-    fn help(&mut self) {
-        self.message(&format!("nagori: {KEYS}"));
-    }
+    fn help(&mut self) {}
+}
+
+fn keys(interrupt: bool) -> String {
+    let more = if interrupt { INTERRUPT_KEYS } else { "" };
+    format!("{KEYS}{more}")
 }
 
 /// How the console is to behave.
@@ -145,6 +164,8 @@ pub trait Port {
 pub struct Options {
     /// Raw mode with keys, if there is a terminal.
     pub interactive: bool,
+    /// In raw mode Ctrl-C ends the run, as it does without: nobody sits at a shell in the guest.
+    pub interrupt: bool,
     /// Pass piped input on when the guest listens, and its end as Ctrl-D.
     pub send_end: bool,
 }
@@ -163,8 +184,11 @@ impl Console {
         let interactive = options.interactive && isatty(stdin()) && isatty(stdout());
         let raw = match interactive {
             true => {
-                messages.note(KEYS);
-                Some(RawMode::enter()?)
+                messages.note(&keys(options.interrupt));
+                let raw = RawMode::enter()?;
+                let saved = raw.saved.clone();
+                messages.signals().at_end(move || restore(&saved));
+                Some(raw)
             }
             false => None,
         };
@@ -177,7 +201,10 @@ impl Console {
         };
         Ok(Console {
             input,
-            keys: Keys::default(),
+            keys: Keys {
+                interrupt: options.interrupt,
+                ..Keys::default()
+            },
             raw,
             at_line_start: true,
         })
@@ -247,6 +274,10 @@ impl Port for Console {
         Ok(())
     }
 
+    fn help(&mut self) {
+        self.message(&format!("nagori: {}", keys(self.keys.interrupt)));
+    }
+
     fn message(&mut self, text: &str) {
         let text = text.trim_end().replace('\n', "\r\n");
         let before = if self.at_line_start { "" } else { "\r\n" };
@@ -281,6 +312,18 @@ mod tests {
         assert_eq!(
             Keys::default().feed(b"\x01h\x01?"),
             [Event::Help, Event::Help]
+        );
+    }
+
+    #[test]
+    fn an_interrupt_is_a_command_where_nobody_sits_in_the_guest() {
+        let mut keys = Keys {
+            interrupt: true,
+            ..Keys::default()
+        };
+        assert_eq!(
+            keys.feed(b"ab\x03c\x01c\x01\x03"),
+            [text("ab"), Event::Interrupt, text("c\x03\x03")]
         );
     }
 

@@ -12,7 +12,7 @@ use nagori_hart::pipeline::pending_pairs;
 use nagori_hart::world::Bus;
 use nagori_hart::{CodeCache, Hart, HartConfig, PreOp};
 use nagori_isa::reg::{f_name, x_name};
-use nagori_isa::{decode, disassemble, inst_len};
+use nagori_isa::{decode_with, disassemble, inst_len};
 use nagori_platform::loader::{self, FileData, RamRange, Role, Segment, Symbols};
 use nagori_translator::listing::{self, HostCode, Listing};
 use serde_json::{json, Value};
@@ -249,7 +249,7 @@ impl Guest {
         let low = half(pc);
         let long = inst_len(low as u16) == 4;
         let word = if long { low | half(pc + 2) << 16 } else { low };
-        let text = match decode(word) {
+        let text = match decode_with(self.hart.config().isa, word) {
             Some(i) => disassemble(&i, pc),
             None => "(illegal)".into(),
         };

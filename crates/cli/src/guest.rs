@@ -3,23 +3,26 @@
 use crate::args::{EngineKind, MachineArgs, RunArgs, StatsFormat};
 use crate::console::{self, Console, Port};
 use crate::devices::DeviceArgs;
-use crate::drive::{self, BoxedService, Terminal};
+use crate::drive::{self, htif, BoxedService, Loops, Signature, SignatureFile, Terminal};
 use crate::host::Host;
-use crate::output::{self, Exit, Messages};
+use crate::output::file::{self, Staged};
+use crate::output::{self, Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::perfmap;
+use crate::power::Cutter;
+use crate::problems::{self, Asked, Problem};
 use crate::profiling::Profiling;
 use crate::remote;
-use crate::signals::Signals;
+use crate::signals::{Interrupted, Signals};
 use crate::snapshot::Taker;
 use crate::tables;
 use crate::trace::{Tracer, Watch};
 use anyhow::Context;
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::loader::{Plan, Symbols};
+use nagori_platform::loader::{Plan, Software, Symbols};
 use nagori_platform::machine::{Engine, Machine, Quiet, Report, TranslatorOptions, DEFAULT_SKEW};
 use serde_json::json;
-use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 impl MachineArgs {
     /// The description with the command line's changes; `more` are settings of other options.
@@ -39,9 +42,33 @@ impl RunArgs {
         method.into_iter().chain(deaf).collect()
     }
 
+    /// The setting of a machine that starts with the clock that is asked for.
+    pub fn clock(&self) -> Option<String> {
+        self.rtc.map(|r| format!("rtc_epoch={}", r.seconds()))
+    }
+
     /// Whether statistics are to be shown at the end.
     pub fn wants_stats(&self) -> bool {
         self.stats.is_some() || self.stats_file.is_some()
+    }
+
+    /// Opens the file of the statistics, if there is to be one.
+    fn open_stats(&self) -> anyhow::Result<Option<Staged>> {
+        let open = |path: &PathBuf| Staged::create(path).context("--stats-file");
+        self.stats_file.as_ref().map(open).transpose()
+    }
+
+    /// Looks whether all files that a run is to leave can be there, for commands that do something
+    /// long before it.
+    pub fn check_outputs(&self) -> anyhow::Result<()> {
+        self.open_stats()?;
+        if let Some(path) = &self.inspect.profile {
+            file::check(path).context("--profile")?;
+        }
+        match &self.take.snapshot {
+            Some(path) => self.take.check(path),
+            None => Ok(()),
+        }
     }
 
     /// What runs the guest's code.
@@ -72,6 +99,8 @@ pub enum End {
     Limit,
     /// Nothing can happen any more.
     Stuck,
+    /// Machine time is at its end.
+    Time,
     /// By a signal to this program.
     Signal(u8),
     /// By Ctrl-A x.
@@ -80,6 +109,8 @@ pub enum End {
     Saved,
     /// By a guest that restarts, where nothing can be loaded again.
     Restart,
+    /// By a power cut, as was asked.
+    PowerCut,
 }
 
 impl End {
@@ -88,10 +119,12 @@ impl End {
             End::Off(_) => "off",
             End::Limit => "instruction-limit",
             End::Stuck => "stuck",
+            End::Time => "end-of-time",
             End::Signal(_) => "signal",
             End::Quit => "quit",
             End::Saved => "snapshot",
             End::Restart => "restart",
+            End::PowerCut => "power-cut",
         }
     }
 
@@ -100,10 +133,10 @@ impl End {
         match self {
             End::Off(code) => Exit(u8::try_from(code).unwrap_or(output::TOO_LARGE)),
             End::Limit => output::LIMIT,
-            End::Stuck => output::STUCK,
+            End::Stuck | End::Time => output::STUCK,
             End::Signal(n) => Exit(output::SIGNAL.saturating_add(n)),
             End::Quit => output::SUCCESS,
-            End::Saved => output::SUCCESS,
+            End::Saved | End::PowerCut => output::SUCCESS,
             End::Restart => Exit(1),
         }
     }
@@ -122,28 +155,37 @@ impl End {
             End::Off(code) if code > 255 => {
                 format!("the guest's exit code is {code}; the exit code here is 255")
             }
-            End::Off(_) | End::Saved => return None,
+            End::Off(_) | End::Saved | End::PowerCut => return None,
             End::Limit => "the instruction limit was reached (--max-instructions)".into(),
             End::Stuck => "every hart waits (wfi), and nothing can wake one".into(),
+            End::Time => output::END_OF_TIME.into(),
             End::Signal(n) => format!("ended by signal {n}"),
             End::Quit => "the machine was ended from the console".into(),
             End::Restart => {
-                "the guest restarts; firmware and kernel are not in a snapshot: use `nagori boot`"
-                    .into()
+                "the guest restarts, and nothing is known that could be loaded again".into()
             }
         })
     }
 }
 
+/// What a bare-metal program and the host have agreed on by names of symbols.
+#[derive(Debug, Clone, Default)]
+pub struct Agreed {
+    /// The words of the host-target interface.
+    pub words: Option<htif::Words>,
+    /// The memory that is written to a file when the program has ended.
+    pub signature: Option<SignatureFile>,
+}
+
 /// A machine's software, and how it is to be run.
 pub struct Job<'a> {
-    /// What goes where.
+    /// What goes where; nothing, if the machine has it already.
     pub plan: Plan,
     /// Names of addresses, for traces.
     pub symbols: Symbols,
-    /// The HTIF word.
-    pub tohost: Option<u64>,
-    /// Whether the timing model is on at first.
+    /// What a bare-metal program and the host have agreed on.
+    pub htif: Agreed,
+    /// Whether the timing model is on at first, and again behind a power cut.
     pub timed: bool,
     /// The console.
     pub console: console::Options,
@@ -153,10 +195,43 @@ pub struct Job<'a> {
     pub devices: Option<&'a DeviceArgs>,
 }
 
+impl<'a> Job<'a> {
+    /// Software for a machine that nobody sits in front of: functional, with what `args` says.
+    pub fn unattended(plan: Plan, args: &'a RunArgs) -> Job<'a> {
+        Job {
+            plan,
+            symbols: Symbols::default(),
+            htif: Agreed::default(),
+            timed: false,
+            console: console::Options {
+                interactive: false,
+                interrupt: false,
+                send_end: false,
+            },
+            args,
+            devices: None,
+        }
+    }
+
+    /// What a restart of the machine loads.
+    fn software(&mut self) -> Arc<Software> {
+        Arc::new(Software {
+            plan: std::mem::take(&mut self.plan),
+            timed: self.timed,
+            tohost: self.htif.words.as_ref().map(|w| w.tohost),
+        })
+    }
+}
+
 /// Runs a job on a machine that is built with an observer as `args.trace` wants it.
 pub fn execute(description: &Description, job: Job, messages: &Messages) -> anyhow::Result<Exit> {
     if let Some(path) = &job.args.trace_file {
-        let tracer = Tracer::create(path, &job.args.trace, job.symbols.clone())?;
+        let tracer = Tracer::create(
+            path,
+            &job.args.trace,
+            description.config.extensions(),
+            job.symbols.clone(),
+        )?;
         run_with(description, tracer, job, messages)
     } else {
         run_with(description, Quiet, job, messages)
@@ -166,23 +241,33 @@ pub fn execute(description: &Description, job: Job, messages: &Messages) -> anyh
 fn run_with<O: Watch>(
     description: &Description,
     observer: O,
-    job: Job,
+    mut job: Job,
     messages: &Messages,
 ) -> anyhow::Result<Exit> {
     let mut machine = Machine::new(description, observer).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
     machine.set_warm_up(job.args.warm_up.unwrap_or(0));
-    load(&mut machine, &job.plan, false)?;
-    run(machine, job, Vec::new(), messages)
+    let software = job.software();
+    load(&mut machine, &software.plan, false)?;
+    machine.set_software(Some(software));
+    run(machine, job, messages)
 }
 
-/// Runs a machine that is loaded or restored, with its console and more services.
+/// Runs a machine that is loaded or restored, with its console.
 pub fn run<'a, O: Watch>(
     mut machine: Machine<O>,
     job: Job<'a>,
-    more: Vec<BoxedService<'a, O>>,
     messages: &'a Messages,
 ) -> anyhow::Result<Exit> {
+    let mut done = Done {
+        messages,
+        failure: None,
+    };
+    // Where the results go is opened first: what cannot be written is told before the run.
+    let stats = job.args.open_stats()?;
+    if let Some(path) = &job.args.take.snapshot {
+        job.args.take.check(path)?;
+    }
     let together = job.args.engines(&mut machine)?;
     if together {
         messages.note("--parallel: harts run at the same time; this is not deterministic, results differ from run to run, and times are approximate");
@@ -197,57 +282,122 @@ pub fn run<'a, O: Watch>(
     let inspect = &job.args.inspect;
     let profiling = Profiling::start(&mut machine, inspect, &job.symbols)?;
     let host = Host::start(&mut machine, job.args.wants_stats());
-    let signals = Signals::catch()?;
     let mut console = Console::open(job.console, messages)?;
     let end = {
-        let terminal = Terminal::new(&mut console, &job, Some(&host));
+        let terminal = Terminal::new(&mut console, &job, Some(&host), Some(messages));
         // Whoever holds the machine comes before the console, which then waits, too.
-        let resets = !job.plan.segments.is_empty();
+        let resets = machine.software().is_some();
         let mut services: Vec<BoxedService<'_, O>> = remote::services(inspect, resets, messages)?;
         services.push(Box::new(terminal));
+        services.push(Box::new(Loops::new(messages)));
+        if let Some(file) = &job.htif.signature {
+            services.push(Box::new(Signature::new(file, messages)));
+        }
         if let Some(taker) = Taker::new(&job.args.take, messages) {
             services.push(Box::new(taker));
         }
-        services.extend(more);
+        if let Some(cutter) = Cutter::new(&job.args.power, messages) {
+            services.push(Box::new(cutter));
+        }
         // Last: whether the outside may let time pass depends on who has woken the guest.
         services.extend(connected);
-        let end = drive::drive(&mut machine, &mut services, &signals, &job);
+        let end = drive::drive(&mut machine, &mut services, messages.signals(), &job);
         for s in &mut services {
-            s.finish(&mut machine)?;
+            done.add(s.finish(&mut machine));
         }
         end
     };
+    done.add(machine.observer_mut().finish());
     if job.args.perf_map {
-        perfmap::write(&machine, &job.symbols, messages)?;
+        done.add(perfmap::write(&machine, &job.symbols, messages));
     }
     if let Some(p) = profiling {
-        p.finish(&mut machine)?;
+        done.add(p.finish(&mut machine));
     }
-    let end = end?;
-    console.close()?;
-    machine.observer_mut().finish()?;
+    let end = done.unless(end)?;
+    done.add(console.close());
     if let Some(text) = end.message() {
         messages.note(&text);
     }
-    report(&machine, job.args, end, &host)?;
-    Ok(end.exit())
+    let asked = Asked {
+        regions: false,
+        warm_up: job.args.warm_up,
+    };
+    let problems = match end {
+        // It goes on from the snapshot.
+        End::Saved => Vec::new(),
+        _ => problems::of(&machine, asked),
+    };
+    for p in &problems {
+        messages.warning(&p.message);
+    }
+    let exit = match end.exit() {
+        SUCCESS if problems.iter().any(|p| p.meaningless) => MEANINGLESS,
+        e => e,
+    };
+    done.add(report(
+        &machine,
+        job.args,
+        stats,
+        (end, exit),
+        &problems,
+        &host,
+    ));
+    done.end()?;
+    Ok(exit)
 }
 
-/// Runs a job for its statistics, with another console than this program's.
+/// What is done behind a run, all of it, even if some of it fails.
+struct Done<'a> {
+    messages: &'a Messages,
+    failure: Option<anyhow::Error>,
+}
+
+impl Done<'_> {
+    /// Something was done; of what fails the first is told last, as the command's error.
+    fn add(&mut self, result: anyhow::Result<()>) {
+        let Err(e) = result else { return };
+        match self.failure {
+            None => self.failure = Some(e),
+            Some(_) => self.messages.error(&e),
+        }
+    }
+
+    /// How the run ended; an error if it failed, which counts for more than what came behind it.
+    fn unless(&mut self, end: anyhow::Result<End>) -> anyhow::Result<End> {
+        if end.is_err() {
+            if let Some(e) = self.failure.take() {
+                self.messages.error(&e);
+            }
+        }
+        end
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        self.failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Runs a job for its statistics, with another console than this program's. A signal that ends it is
+/// an error: there is no result.
 pub fn measure(
     description: &Description,
     job: &Job,
     port: &mut dyn Port,
+    signals: &Signals,
 ) -> anyhow::Result<(End, Report)> {
     let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
     machine.set_warm_up(job.args.warm_up.unwrap_or(0));
     job.args.engines(&mut machine)?;
     load(&mut machine, &job.plan, false)?;
-    let signals = Signals::catch()?;
-    let mut services: [BoxedService<'_, Quiet>; 1] = [Box::new(Terminal::new(port, job, None))];
-    let end = drive::drive(&mut machine, &mut services, &signals, job)?;
+    let mut services: [BoxedService<'_, Quiet>; 1] =
+        [Box::new(Terminal::new(port, job, None, None))];
+    let end = drive::drive(&mut machine, &mut services, signals, job)?;
     drop(services);
+    if let End::Signal(n) = end {
+        return Err(Interrupted(n).into());
+    }
     Ok((end, machine.report()))
 }
 
@@ -272,7 +422,9 @@ pub fn load<O: Watch>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> any
 fn report<O: Watch>(
     machine: &Machine<O>,
     args: &RunArgs,
-    end: End,
+    to: Option<Staged>,
+    (end, exit): (End, Exit),
+    problems: &[Problem],
     host: &Host,
 ) -> anyhow::Result<()> {
     let by_name = |p: &Path| match p.extension().is_some_and(|e| e == "json") {
@@ -288,14 +440,13 @@ fn report<O: Watch>(
         StatsFormat::Json => {
             let mut value = tables::machine_json(machine);
             value["host"] = host.json(machine);
-            value["end"] = json!({"why": end.name(), "exit_code": end.exit().0});
+            value["end"] = json!({"why": end.name(), "exit_code": exit.0});
+            value["problems"] = json!(problems);
             format!("{value:#}\n")
         }
     };
-    match &args.stats_file {
+    match to {
         None => output::print(&text),
-        Some(path) => std::fs::File::create(path)
-            .and_then(|mut f| f.write_all(text.as_bytes()))
-            .with_context(|| format!("cannot write the statistics to {}", path.display())),
+        Some(file) => file.put(text.as_bytes()).context("--stats-file"),
     }
 }

@@ -17,9 +17,13 @@ mod mem;
 mod output;
 mod perfmap;
 mod plot;
+mod power;
+mod problems;
 mod profiling;
 mod remote;
+mod rtc;
 mod run;
+mod sample;
 mod signals;
 mod snapshot;
 mod tables;
@@ -28,11 +32,23 @@ mod trace;
 use args::{Cli, Command};
 use clap::Parser;
 use output::Exit;
+use signals::Signals;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let out = output::Messages::new(cli.quiet);
+    let signals = match cli.command.is_long() {
+        true => Signals::catch(),
+        false => Signals::uncaught(),
+    };
+    let signals = match signals {
+        Ok(signals) => signals,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let out = output::Messages::new(cli.quiet, signals);
     let result = match &cli.command {
         Command::Run(a) => run::command(a, &out),
         Command::Compare(a) => run::compare(a, &out),
@@ -51,9 +67,15 @@ fn main() -> ExitCode {
         Ok(Exit(code)) => ExitCode::from(code),
         // The reader of our output has gone: nobody is left to tell.
         Err(e) if output::is_broken_pipe(&e) => ExitCode::from(output::BROKEN_PIPE),
-        Err(e) => {
-            out.error(&e);
-            ExitCode::FAILURE
-        }
+        Err(e) => match signals::interrupted(&e) {
+            Some(n) => {
+                out.note(&format!("ended by signal {n}"));
+                ExitCode::from(output::SIGNAL.saturating_add(n))
+            }
+            None => {
+                out.error(&e);
+                ExitCode::FAILURE
+            }
+        },
     }
 }

@@ -1,6 +1,8 @@
 //! The picture of a board benchmark.
 
 use crate::bench::{find, Cell, Op, Row, BENCHMARKS, OPS};
+use crate::output::file::{self, Staged};
+use crate::output::Messages;
 use anyhow::{anyhow, bail, Context};
 use nagori_memtime::Method;
 use plotters::coord::ranged1d::{KeyPointHint, Ranged};
@@ -41,8 +43,11 @@ pub enum Format {
     Png,
 }
 
-/// What a file is by its name.
-pub fn format(path: &Path) -> anyhow::Result<Format> {
+/// What a file is by its name; what goes to standard output is text.
+fn format(path: &Path) -> anyhow::Result<Format> {
+    if file::is_stdout(path) {
+        return Ok(Format::Svg);
+    }
     match path.extension().and_then(|e| e.to_str()) {
         Some("svg") => Ok(Format::Svg),
         Some("png") => Ok(Format::Png),
@@ -53,18 +58,49 @@ pub fn format(path: &Path) -> anyhow::Result<Format> {
     }
 }
 
-/// Checks that a plot can have this name, and that there is a place for it.
-pub fn check_name(path: &Path) -> anyhow::Result<()> {
-    format(path)?;
-    let dir = path.parent().filter(|d| *d != Path::new(""));
-    match dir {
-        Some(d) if !d.is_dir() => bail!(
-            "--plot {}: there is no directory {}",
-            path.display(),
-            d.display()
-        ),
-        _ => Ok(()),
+/// The file of `--plot`, before there is something to draw.
+pub struct Picture {
+    format: Format,
+    name: String,
+    file: Staged,
+}
+
+impl Picture {
+    /// Checks that a plot can have this name, and be there.
+    pub fn create(path: &Path) -> anyhow::Result<Picture> {
+        Ok(Picture {
+            format: format(path)?,
+            name: path.display().to_string(),
+            file: Staged::create(path).context("--plot")?,
+        })
     }
+
+    /// What it is to be drawn as.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Writes what was drawn.
+    pub fn finish(self, bytes: &[u8], messages: &Messages) -> anyhow::Result<()> {
+        let shown = self.file.is_stdout();
+        self.file.put(bytes).context("--plot")?;
+        if !shown {
+            messages.note(&format!("the plot is {}", self.name));
+        }
+        Ok(())
+    }
+}
+
+/// A picture of pixels as a file; the library writes such files only by name.
+pub fn png(
+    size: (u32, u32),
+    draw: impl FnOnce(&DrawingArea<BitMapBackend<'_>, Shift>) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<u8>> {
+    let file = tempfile::Builder::new().suffix(".png").tempfile()?;
+    let root = BitMapBackend::new(file.path(), size).into_drawing_area();
+    draw(&root)?;
+    drop(root);
+    Ok(std::fs::read(file.path())?)
 }
 
 /// Makes [`FONT`] known. The fonts are part of the program, so that a picture is the same everywhere.
@@ -78,28 +114,23 @@ pub fn register_fonts() {
 
 /// Draws read and write latency by benchmark, grouped by method.
 pub fn board(
-    path: &Path,
+    format: Format,
     machine: &str,
     measured: &[Row],
     published: &[Row],
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<u8>> {
     register_fonts();
-    let failed = |e: anyhow::Error| e.context(format!("cannot draw {}", path.display()));
-    match format(path)? {
+    let drawn = match format {
         Format::Svg => {
             let mut text = String::new();
             let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            draw(&root, machine, measured, published).map_err(failed)?;
+            let drawn = draw(&root, machine, measured, published);
             drop(root);
-            std::fs::write(path, text)
+            drawn.map(|()| text.into_bytes())
         }
-        Format::Png => {
-            let root = BitMapBackend::new(path, SIZE).into_drawing_area();
-            draw(&root, machine, measured, published).map_err(failed)?;
-            Ok(())
-        }
-    }
-    .with_context(|| format!("cannot write {}", path.display()))
+        Format::Png => png(SIZE, |root| draw(root, machine, measured, published)),
+    };
+    drawn.context("cannot draw the plot")
 }
 
 /// A decimal logarithmic axis with ticks at 1, 2 and 5.
@@ -295,6 +326,11 @@ where
                     (left + 0.94 * width, r.latency_ns),
                 ];
                 chart.draw_series([Rectangle::new(bar, colour(method).filled())])?;
+                if let Some([from, to]) = r.interval {
+                    let x = left + width / 2.0;
+                    let ends = [(x, from.max(low)), (x, to.min(high))];
+                    chart.draw_series([PathElement::new(ends, INK)])?;
+                }
             }
             if let Some(p) = find(published, cell) {
                 let at = chart.backend_coord(&(left + width / 2.0, p.latency_ns));
@@ -326,17 +362,14 @@ mod tests {
     use super::*;
     use crate::bench::sample;
 
-    fn draw(name: &str, methods: &[Method]) -> Vec<u8> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(name);
+    fn draw(format: Format, methods: &[Method]) -> Vec<u8> {
         let (measured, published) = sample(methods);
-        board(&path, "vc707", &measured, &published).unwrap();
-        std::fs::read(path).unwrap()
+        board(format, "vc707", &measured, &published).unwrap()
     }
 
     #[test]
     fn every_cell_has_its_bar_and_every_published_one_its_marker() {
-        let svg = String::from_utf8(draw("a.svg", &Method::ALL)).unwrap();
+        let svg = String::from_utf8(draw(Format::Svg, &Method::ALL)).unwrap();
         for m in Method::ALL {
             let RGBColor(r, g, b) = colour(m);
             let fill = format!("fill=\"#{r:02X}{g:02X}{b:02X}\"");
@@ -355,20 +388,20 @@ mod tests {
         }
         assert_eq!(
             svg.as_bytes(),
-            draw("b.svg", &Method::ALL),
+            draw(Format::Svg, &Method::ALL),
             "not the same twice"
         );
     }
 
     #[test]
     fn a_picture_of_some_methods() {
-        let svg = String::from_utf8(draw("a.svg", &[Method::Fine])).unwrap();
+        let svg = String::from_utf8(draw(Format::Svg, &[Method::Fine])).unwrap();
         assert!(svg.contains("fine") && !svg.contains("coarse"));
     }
 
     #[test]
     fn png_files_are_png_files() {
-        let png = draw("a.png", &Method::ALL);
+        let png = draw(Format::Png, &Method::ALL);
         assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"));
         let word = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
         assert_eq!((word(16), word(20)), SIZE);
@@ -376,18 +409,20 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_an_error() {
-        let e = board(Path::new("/tmp/none.svg"), "vc707", &[], &[]).unwrap_err();
+        let e = board(Format::Svg, "vc707", &[], &[]).unwrap_err();
         assert!(format!("{e:#}").contains("no latencies to draw"), "{e:#}");
     }
 
     #[test]
     fn names_of_plots() {
-        assert!(check_name(Path::new("a.svg")).is_ok());
-        assert!(check_name(Path::new("a.png")).is_ok());
-        let e = check_name(Path::new("a.jpg")).unwrap_err().to_string();
+        let of = |name: &str| format(Path::new(name)).ok();
+        assert_eq!([of("a.svg"), of("-")], [Some(Format::Svg); 2]);
+        assert_eq!(of("a.png"), Some(Format::Png));
+        let e = format(Path::new("a.jpg")).unwrap_err().to_string();
         assert!(e.contains(".svg or .png"), "{e}");
-        let e = check_name(Path::new("/no/such/a.svg")).unwrap_err();
-        assert!(e.to_string().contains("no directory /no/such"), "{e}");
+        let e = Picture::create(Path::new("/no/such/a.svg")).err().unwrap();
+        let e = std::format!("{e:#}");
+        assert!(e.contains("no directory /no/such"), "{e}");
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! `--profile`: which code waits for memory.
 
 use crate::args::InspectArgs;
+use crate::output::file::{self, Staged};
 use anyhow::{bail, Context};
 use nagori_hart::world::{Observer, Stall};
 use nagori_platform::loader;
 use nagori_platform::machine::{Attribution, Machine};
 use nagori_profile::{folded, pprof, Profile, Region, Space, Symbols};
 use nagori_ram::GuestRam;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::BufWriter;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Ending of files of folded stacks.
@@ -42,9 +42,9 @@ impl Attribution for Shared {
 pub struct Profiling {
     profile: Arc<Mutex<Profile>>,
     /// pprof's file.
-    binary: Option<(PathBuf, File)>,
+    binary: Option<Staged>,
     /// The file of folded stacks.
-    text: (PathBuf, File),
+    text: Option<Staged>,
 }
 
 impl Profiling {
@@ -66,22 +66,20 @@ impl Profiling {
             let table = own.iter().map(|(a, n, s)| (a, n, s.to_string()));
             symbols.add_table(PROGRAM, table.collect(), 0);
         }
-        let create = |path: PathBuf| -> anyhow::Result<(PathBuf, File)> {
-            let file = File::create(&path)
-                .with_context(|| format!("cannot write the profile to {}", path.display()))?;
-            Ok((path, file))
-        };
+        let create = |path: &Path| Staged::create(path).context("--profile").map(Some);
         let only_text = path.extension().is_some_and(|e| e == FOLDED);
         let (binary, text) = match only_text {
-            true => (None, create(path.to_path_buf())?),
+            true => (None, create(path)?),
+            // There is only one standard output.
+            false if file::is_stdout(path) => (create(path)?, None),
             false => {
                 let mut text = path.as_os_str().to_owned();
                 text.push(".");
                 text.push(FOLDED);
-                (Some(create(path.to_path_buf())?), create(text.into())?)
+                (create(path)?, create(Path::new(&text))?)
             }
         };
-        let period = 1_000_000_000_000 / machine.config().clock_hz;
+        let period = machine.config().core_period().fraction();
         let profile = Arc::new(Mutex::new(Profile::new(symbols, period)));
         machine.set_attribution(Some(Box::new(Shared(profile.clone()))));
         Ok(Some(Profiling {
@@ -96,13 +94,15 @@ impl Profiling {
         machine.set_attribution(None);
         let ns = machine.report().elapsed_ps / 1000;
         let profile = lock(&self.profile);
-        if let Some((path, file)) = self.binary {
-            pprof::write(&profile, ns, BufWriter::new(file))
-                .with_context(|| path.display().to_string())?;
+        if let Some(mut file) = self.binary {
+            pprof::write(&profile, ns, BufWriter::new(&mut file)).context("--profile")?;
+            file.finish().context("--profile")?;
         }
-        let (path, mut file) = self.text;
-        file.write_all(folded::folded(&profile).as_bytes())
-            .with_context(|| format!("cannot write the profile to {}", path.display()))
+        match self.text {
+            Some(file) => file.put(folded::folded(&profile).as_bytes()),
+            None => Ok(()),
+        }
+        .context("--profile")
     }
 }
 

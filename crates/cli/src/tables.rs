@@ -188,6 +188,7 @@ pub fn machine_json<O: Observer>(m: &Machine<O>) -> Value {
     value["labels"] = m.labels().iter().map(label).collect();
     value["labels_lost"] = json!(m.labels_lost());
     value["markers_refused"] = json!(m.markers_refused());
+    value["power_cuts"] = json!(m.power_cuts());
     value["regions"] = match m.regions() {
         Some(r) => json!({"count": r.count, "open": r.open, "report": to_json(&r.report)}),
         None => Value::Null,

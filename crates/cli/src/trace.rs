@@ -1,12 +1,13 @@
 //! Traces of what the harts do.
 
 use crate::args::TraceKind;
+use crate::output::file::Stream;
 use anyhow::Context;
 use nagori_hart::trap::cause;
-use nagori_hart::world::{Observer, TrapEvent};
+use nagori_hart::world::{AccessEvent, AccessKind, Observer, TrapEvent};
+use nagori_isa::{decode_with, disassemble, Extensions};
 use nagori_platform::loader::Symbols;
 use nagori_platform::machine::Quiet;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -76,33 +77,39 @@ fn privilege_letter(p: u8) -> char {
 
 /// Writes a line for each thing that is traced. Lines start with what they are
 /// (exec, mem, irq), the cycle of the hart, and the hart.
-pub struct Tracer<W: Write = BufWriter<File>> {
+pub struct Tracer<W: Write = BufWriter<Stream>> {
     out: W,
     path: PathBuf,
     exec: bool,
     mem: bool,
     irq: bool,
+    isa: Extensions,
     symbols: Symbols,
     failure: Option<io::Error>,
 }
 
 impl Tracer {
     /// A tracer to a new file.
-    pub fn create(path: &Path, kinds: &[TraceKind], symbols: Symbols) -> anyhow::Result<Tracer> {
-        let file = File::create(path)
-            .with_context(|| format!("cannot write the trace to {}", path.display()))?;
-        Ok(Tracer::new(BufWriter::new(file), path, kinds, symbols))
+    pub fn create(
+        path: &Path,
+        kinds: &[TraceKind],
+        isa: Extensions,
+        symbols: Symbols,
+    ) -> anyhow::Result<Tracer> {
+        let file = Stream::create(path).context("--trace-file")?;
+        Ok(Tracer::new(BufWriter::new(file), path, kinds, isa, symbols))
     }
 }
 
 impl<W: Write> Tracer<W> {
-    fn new(out: W, path: &Path, kinds: &[TraceKind], symbols: Symbols) -> Self {
+    fn new(out: W, path: &Path, kinds: &[TraceKind], isa: Extensions, symbols: Symbols) -> Self {
         Tracer {
             out,
             path: path.into(),
             exec: kinds.contains(&TraceKind::Exec),
             mem: kinds.contains(&TraceKind::Mem),
             irq: kinds.contains(&TraceKind::Irq),
+            isa,
             symbols,
             failure: None,
         }
@@ -133,9 +140,9 @@ impl<W: Write> Observer for Tracer<W> {
             return;
         }
         let priv_ = privilege_letter(privilege);
-        match nagori_isa::decode(raw) {
+        match decode_with(self.isa, raw) {
             Some(i) if i.len == 2 => {
-                let text = nagori_isa::disassemble(&i, pc);
+                let text = disassemble(&i, pc);
                 let raw = raw & 0xffff;
                 self.line(
                     "exec",
@@ -146,7 +153,7 @@ impl<W: Write> Observer for Tracer<W> {
                 );
             }
             Some(i) => {
-                let text = nagori_isa::disassemble(&i, pc);
+                let text = disassemble(&i, pc);
                 self.line(
                     "exec",
                     hart,
@@ -165,16 +172,26 @@ impl<W: Write> Observer for Tracer<W> {
         }
     }
 
-    fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
+    fn access(&mut self, event: &AccessEvent) {
         if self.mem {
-            let kind = if write { "write" } else { "read" };
-            self.line(
-                "mem ",
+            let &AccessEvent {
                 hart,
                 cycle,
                 pc,
-                format_args!("{kind} {size} {vaddr:#018x}"),
-            );
+                vaddr,
+                size,
+                kind,
+            } = event;
+            let name = match kind {
+                AccessKind::Read => "read",
+                AccessKind::Write => "write",
+                AccessKind::Flush => "flush",
+                AccessKind::FlushAll => {
+                    return self.line("mem ", hart, cycle, pc, format_args!("flush all"))
+                }
+            };
+            let rest = format_args!("{name} {size} {vaddr:#018x}");
+            self.line("mem ", hart, cycle, pc, rest);
         }
     }
 

@@ -131,6 +131,55 @@ fn waiting_for_ever_is_noticed() {
         .stderr(contains("every hart waits"));
 }
 
+#[test]
+fn a_machine_runs_what_its_description_lists() {
+    // A trap handler that exits with mcause, a multiplication, an atomic.
+    let program = Program::new()
+        .op(Op::Auipc, T0, 0, 0, 0)
+        .op(Op::Addi, T0, T0, 0, 32)
+        .op(Op::Csrrw, 0, T0, 0, 0x305)
+        .op(Op::Auipc, T2, 0, 0, 0x1000)
+        .op(Op::Mul, T1, T0, T0, 0)
+        .op(Op::AmoaddW, T1, T2, T0, 0)
+        .op(Op::Addi, T1, ZERO, 0, 0)
+        .op(Op::Beq, 0, ZERO, ZERO, 8)
+        .op(Op::Csrrs, T1, ZERO, 0, 0x342)
+        .op(Op::Slli, T1, T1, 0, 16)
+        .li(T2, 0x3333)
+        .op(Op::Or, T1, T1, T2, 0)
+        .li(T0, SYSCON)
+        .op(Op::Sw, 0, T0, T1, 0)
+        .op(Op::Jal, 0, 0, 0, 0);
+    let files = Files::new();
+    let path = files.write("small.elf", &program.elf());
+    const ILLEGAL: i32 = 2;
+    for (isa, code) in [
+        (r#"isa=["i","m","a","zicsr"]"#, 0),
+        (r#"isa=["i","a","zicsr"]"#, ILLEGAL),
+        (r#"isa=["i","m","zicsr"]"#, ILLEGAL),
+    ] {
+        for mode in ["--timed", "--functional"] {
+            bare(&path).args(["--set", isa, mode]).assert().code(code);
+        }
+    }
+    // The trace reads instructions as the machine does.
+    let trace = files.path("trace.txt");
+    bare(&path)
+        .args(["--set", r#"isa=["i","zicsr"]"#, "--trace", "exec"])
+        .arg("--trace-file")
+        .arg(&trace)
+        .assert()
+        .code(ILLEGAL);
+    let text = std::fs::read_to_string(trace).unwrap();
+    assert_eq!(text.matches("(illegal)").count(), 1, "{text}");
+    assert!(!text.contains("mul"), "{text}");
+    bare(&path)
+        .args(["--set", r#"isa=["i","zicsr","d"]"#])
+        .assert()
+        .code(1)
+        .stderr(contains("`d` cannot be without `f`"));
+}
+
 /// Stores `word` to a zeroed doubleword behind the program that is called tohost.
 fn to_host(first: u64, second: Option<u64>) -> Vec<u8> {
     let store = |p: Program, word: u64| {
@@ -162,11 +211,13 @@ fn htif_ends_and_prints() {
     let put = 0x0101 << 48 | u64::from(b'X');
     let path = files.write("htif.elf", &to_host(put, Some(1)));
     bare(&path).assert().code(0).stdout("X\n");
-    let path = files.write("htif.elf", &to_host(0x8000_1000, None));
-    bare(&path)
-        .assert()
-        .code(1)
-        .stderr(contains("no system calls"));
+    for (word, problem) in [
+        (0x0203 << 48, "there is no command 3 of device 2"),
+        (0x1000, "arguments at 0x1000, where there is no memory"),
+    ] {
+        let path = files.write("htif.elf", &to_host(word, None));
+        bare(&path).assert().code(1).stderr(contains(problem));
+    }
 }
 
 #[test]
@@ -382,5 +433,71 @@ fn what_is_wrong_with_a_file_is_told() {
         .args(["--trace", "exec", "--trace-file", "/no/such/trace"])
         .assert()
         .code(1)
-        .stderr(contains("cannot write the trace to /no/such/trace"));
+        .stderr(contains("--trace-file").and(contains("cannot write /no/such/trace")));
+}
+
+#[test]
+fn programs_for_linux_are_recognised() {
+    let files = Files::new();
+    let mut elf = Program::new().exit(0).elf();
+    // Entry, virtual and physical address.
+    for at in [24, 64 + 16, 64 + 24] {
+        elf[at..at + 8].copy_from_slice(&0x10000u64.to_le_bytes());
+    }
+    let path = files.write("linux", &elf);
+    bare(&path)
+        .assert()
+        .code(1)
+        .stderr(contains("nagori run").and(contains("0x10000")))
+        .stderr(contains("more DRAM").not());
+    // With a dynamic linker: program headers of types INTERP and LOAD.
+    let mut dynamic = elf.clone();
+    let (len, name) = (dynamic.len() as u64, b"/lib/ld.so\0");
+    dynamic[64..68].copy_from_slice(&3u32.to_le_bytes());
+    dynamic[72..80].copy_from_slice(&len.to_le_bytes());
+    dynamic[96..104].copy_from_slice(&(name.len() as u64).to_le_bytes());
+    dynamic.extend(name);
+    bare(&files.write("dynamic", &dynamic))
+        .assert()
+        .code(1)
+        .stderr(contains("nagori run"));
+}
+
+#[test]
+fn warm_ups_and_regions_that_were_not_are_told() {
+    let files = Files::new();
+    let program = Program::new().print("some instructions\n");
+    let path = files.write("short.elf", &program.exit(0).elf());
+    let stats = files.path("stats.json");
+    let run = |path: &Path, more: &[&str]| {
+        bare(path)
+            .args(more)
+            .arg("--stats-file")
+            .arg(&stats)
+            .assert()
+    };
+    let problems = || {
+        let v: serde_json::Value = serde_json::from_slice(&std::fs::read(&stats).unwrap()).unwrap();
+        (v["problems"].clone(), v["end"]["exit_code"].clone())
+    };
+    run(&path, &["--warm-up", "100000"])
+        .code(1)
+        .stderr(contains("no statistics behind the warm-up"));
+    assert_eq!(problems().0[0]["what"], "warm-up-never-ended");
+    assert_eq!(problems().1, 1);
+    run(&path, &["--functional", "--warm-up", "5"])
+        .code(1)
+        .stderr(contains("never turned on"));
+    run(&path, &["--warm-up", "5"]).code(0).stderr("");
+    assert_eq!(problems().0, serde_json::json!([]));
+    // The guest's own code goes first.
+    let path = files.write("seven.elf", &Program::new().exit(7).elf());
+    run(&path, &["--warm-up", "100000"]).code(7);
+    // A region of interest begins.
+    let program = Program::new().op(Op::MarkRoiBegin, 0, 0, 0, 0);
+    let path = files.write("open.elf", &program.exit(0).elf());
+    run(&path, &[])
+        .code(0)
+        .stderr(contains("a region of interest began and never ended"));
+    assert_eq!(problems().0[0]["what"], "region-never-ended");
 }

@@ -5,8 +5,13 @@ mod common;
 use common::*;
 use nagori_isa::Op;
 use predicates::str::contains;
+use rustix::fs::{openat, Mode, OFlags};
+use rustix::mount::{
+    fsconfig_create, fsconfig_set_string, fsmount, fsopen, FsMountFlags, FsOpenFlags,
+    MountAttrFlags,
+};
 use rustix::process::{kill_process, Pid, Signal};
-use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
+use rustix::pty::{ioctl_tiocgptpeer, openpt, unlockpt, OpenptFlags};
 use rustix::termios::{tcgetattr, LocalModes};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -169,6 +174,20 @@ fn a_reader_that_goes_away_ends_it() {
     assert_eq!((code(child), errors.as_str()), (Some(141), ""));
 }
 
+/// A new pseudo-terminal of a devpts that is mounted in no directory and ends with its files.
+fn own_ptmx() -> rustix::io::Result<OwnedFd> {
+    let context = fsopen("devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, "ptmxmode", "0600")?;
+    fsconfig_create(&context)?;
+    let devpts = fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::empty(),
+    )?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    openat(&devpts, "ptmx", flags, Mode::empty())
+}
+
 /// A pseudo-terminal: its master side, and one handle of the other side for each use.
 struct Terminal {
     master: File,
@@ -176,17 +195,24 @@ struct Terminal {
 }
 
 impl Terminal {
+    /// Of the system's devpts; where none is mounted, as in a bare chroot, of one of its own.
     fn open() -> Terminal {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
+        let system = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY);
+        Terminal::of(system.or_else(|e| {
+            own_ptmx().map_err(|own| {
+                format!(
+                    "no pseudo-terminal: /dev/ptmx: {e}; a devpts of the test's own, \
+                     which needs root: {own}"
+                )
+            })
+        }))
+    }
+
+    fn of(master: Result<OwnedFd, String>) -> Terminal {
+        let master = master.unwrap();
         unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let slave = rustix::fs::open(
-            name.as_c_str(),
-            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY,
-            rustix::fs::Mode::empty(),
-        )
-        .unwrap();
+        // Needs no name: the other side may be in a file system that is mounted nowhere.
+        let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         Terminal {
             master: master.into(),
             slave,
@@ -206,9 +232,21 @@ impl Terminal {
 
 #[test]
 fn the_console_is_raw_and_restored() {
+    raw_and_restored(Terminal::open());
+}
+
+#[test]
+fn a_terminal_needs_no_devpts_of_the_system() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounting a devpts needs root");
+        return;
+    }
+    raw_and_restored(Terminal::of(own_ptmx().map_err(|e| e.to_string())));
+}
+
+fn raw_and_restored(mut t: Terminal) {
     let files = Files::new();
     let args = files.boot(&echo());
-    let mut t = Terminal::open();
     let before = t.modes();
     assert!(before.contains(LocalModes::ICANON));
 
@@ -251,4 +289,68 @@ fn the_console_is_raw_and_restored() {
     let child = t.spawn(&failing);
     assert_eq!(code(child), Some(1));
     assert_eq!(t.modes(), before);
+}
+
+#[test]
+fn an_interrupt_at_a_terminal_ends_a_command() {
+    let files = Files::new();
+    let mut args = files.boot(&echo());
+    args.extend(["--run", "true"].map(String::from));
+    let mut t = Terminal::open();
+    let before = t.modes();
+    let child = t.spawn(&args);
+    let first = expect(&mut t.master, "ready");
+    assert!(first.contains("Ctrl-C ends it, too"), "{first}");
+    t.master.write_all(b"a\x01cb").unwrap();
+    expect(&mut t.master, "a\x03b");
+    t.master.write_all(b"\x03").unwrap();
+    assert_eq!(code(child), Some(130));
+    assert_eq!(t.modes(), before);
+}
+
+#[test]
+fn what_is_no_root_file_system_is_told_with_its_option() {
+    use predicates::prelude::PredicateBooleanExt;
+    let files = Files::new();
+    let args = files.boot(&Program::new().exit(0));
+    let mut odd = vec![0; 5000];
+    odd[1080..1082].copy_from_slice(&[0x53, 0xef]);
+    for (bytes, why) in [
+        (vec![1; 1 << 16], "it holds no ext4 file system"),
+        (vec![1; 10], "it holds no ext4 file system"),
+        (odd, "no whole number of sectors"),
+    ] {
+        let file = files.write("rootfs", &bytes);
+        nagori()
+            .args(&args)
+            .arg("--rootfs")
+            .arg(&file)
+            .assert()
+            .code(1)
+            .stderr(contains("--rootfs").and(contains(why)))
+            .stderr(contains("--disk").not());
+    }
+}
+
+#[test]
+fn a_disk_that_is_missing_behind_a_snapshot_is_named() {
+    let files = Files::new();
+    let ask = Program::new()
+        .op(Op::MarkSnapshot, ZERO, ZERO, 0, 0)
+        .exit(3);
+    let args = files.boot(&ask);
+    let disk = files.write("data.img", &[0; 4096]);
+    let snapshot = files.path("a.snap");
+    let given = format!("{},overlay=temp", disk.display());
+    nagori()
+        .args(&args)
+        .args(["--disk", &given, "--snapshot-exit", "--snapshot"])
+        .arg(&snapshot)
+        .assert()
+        .code(0);
+    let resume = |more: &[&str]| nagori().arg("resume").arg(&snapshot).args(more).assert();
+    resume(&[])
+        .code(1)
+        .stderr(contains(format!("--disk {given}")));
+    resume(&["--disk", &given]).code(3);
 }

@@ -100,6 +100,39 @@ fn a_machine_is_looked_at_changed_and_ended() {
         .success()
         .stdout(predicates::str::contains("base_rcd"));
 
+    // The endless loop's one instruction, in hexadecimal and in a file.
+    m.ctl(&["dump", "0x80000000", "20"])
+        .assert()
+        .success()
+        .stdout(predicates::str::starts_with(
+            "0000000080000000  6f 00 00 00 00 00",
+        ));
+    assert_eq!(
+        m.json(&["dump", "0x80000000", "4", "--hart", "0"])["data"],
+        "6f000000"
+    );
+    let file = m.socket.with_file_name("memory");
+    m.ctl(&["dump", "0x80000000", "0x80000", file.to_str().unwrap()])
+        .assert()
+        .success();
+    let bytes = std::fs::read(&file).unwrap();
+    assert_eq!((bytes.len(), &bytes[..4]), (0x8_0000, &[0x6f, 0, 0, 0][..]));
+    for (args, problem) in [
+        (
+            ["0x7ffffff0", "32"],
+            "no memory at 0x7ffffff0: memory is 0x80000000..0x90000000",
+        ),
+        (["0x8ffffff0", "32"], "no memory at 0x90000000"),
+        (["0x80000000", "0"], "expected 1 to 262144"),
+        (["0x80000000", "262145"], "only with a file"),
+    ] {
+        m.ctl(&["dump"])
+            .args(args)
+            .assert()
+            .code(1)
+            .stderr(predicates::str::contains(problem));
+    }
+
     m.json(&["dump-statistics", "7"]);
     let stats = m.json(&["statistics"]);
     assert_eq!(stats["report"]["marks"][0]["label"], 7);
@@ -232,13 +265,14 @@ fn a_client_that_looks_changes_nothing() {
         if let Some(path) = control {
             c.arg("--control").arg(path);
         }
-        let child = c.arg(&program).spawn().unwrap();
+        let mut child = c.arg(&program).spawn().unwrap();
         let mut looks = 0;
         if let Some(path) = control {
-            while let Ok(s) = UnixStream::connect(path).or_else(|_| {
-                std::thread::sleep(Duration::from_millis(5));
-                UnixStream::connect(path)
-            }) {
+            while child.try_wait().unwrap().is_none() {
+                let Ok(s) = UnixStream::connect(path) else {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                };
                 let mut from = BufReader::new(s.try_clone().unwrap());
                 let mut to = s;
                 for method in ["pause", "status", "statistics", "parameters", "resume"] {

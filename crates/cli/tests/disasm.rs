@@ -99,6 +99,22 @@ fn words_from_stdin() {
 }
 
 #[test]
+fn the_machine_says_what_decodes() {
+    let run = |isa: &str| {
+        let mut c = nagori();
+        c.args(["disasm", "--functional", "--set", isa, "-"]);
+        let out = c.write_stdin("02b50533\n0000006f\n").assert().code(0);
+        String::from_utf8(out.get_output().stdout.clone()).unwrap()
+    };
+    assert!(run(r#"isa=["i","m","zicsr"]"#).contains("mul a0,a0,a1"));
+    let without = run(r#"isa=["i","zicsr"]"#);
+    assert!(
+        without.contains("(illegal)") && !without.contains("mul"),
+        "{without}"
+    );
+}
+
+#[test]
 fn what_is_wrong_is_told() {
     let files = Files::new();
     let path = files.write("sum.elf", &program().elf());

@@ -3,9 +3,16 @@
 mod common;
 
 use common::*;
+use rustix::process::{kill_process, Pid, Signal};
 use serde_json::Value;
-use std::path::Path;
-use std::process::Command;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far more than anything here takes on an idle host.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn tools() -> bool {
     ["gdb-multiarch", "riscv64-linux-gnu-gcc"]
@@ -50,7 +57,7 @@ fn debug(program: &Path, harts: u32, more: &[&str], script: &str) -> (String, Va
     );
     std::fs::write(&commands, head + script).unwrap();
     let gdb = Command::new("timeout")
-        .args(["100", "gdb-multiarch", "-nx", "-batch", "-x"])
+        .args(["300", "gdb-multiarch", "-nx", "-batch", "-x"])
         .arg(&commands)
         .arg(program)
         .output()
@@ -265,4 +272,226 @@ fn harts_are_threads_and_stop_by_themselves() {
             ],
         );
     }
+}
+
+/// GDB watches a register by steps of one instruction, thousands one after the other.
+#[test]
+fn registers_are_watched() {
+    if !tools() {
+        return;
+    }
+    let files = Files::new();
+    let program = debuggee(&files, 1);
+    let want = alone(&program, 1, &[]);
+    let (text, got) = debug(
+        &program,
+        1,
+        &[],
+        "break fill
+         continue
+         delete
+         stepi 4
+         watch $a5 if $a5 == 0xdead
+         watch sum if sum > 20000
+         continue
+         delete
+         continue
+        ",
+    );
+    has(
+        &text,
+        &[
+            "Watchpoint 2: $a5",
+            "atchpoint 3: sum",
+            "Watchpoint 3: sum",
+            "New value = ",
+            "exited normally",
+        ],
+    );
+    assert_eq!(got, want);
+}
+
+/// A machine that waits for a debugger, and never ends by itself.
+struct Debugged {
+    child: Child,
+    files: Files,
+    program: PathBuf,
+}
+
+impl Debugged {
+    fn start() -> Debugged {
+        let files = Files::new();
+        // Its only hart waits for others for ever.
+        let program = debuggee(&files, 99);
+        let child = nagori_command()
+            .arg("bare")
+            .arg(&program)
+            .args(["--set", "harts=1"])
+            .arg(format!("--gdb=unix:{}", files.path("gdb").display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let d = Debugged {
+            child,
+            files,
+            program,
+        };
+        d.until("gdb");
+        d
+    }
+
+    /// Waits until a file is there.
+    fn until(&self, name: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.files.path(name).exists() {
+            assert!(Instant::now() < end, "no {name}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// GDB with a script, which makes the file `there` where it is told to.
+    fn gdb(&self, script: &str) -> Child {
+        let there = format!("shell touch {}", self.files.path("there").display());
+        let script = format!(
+            "set pagination off\nset confirm off\ntarget remote {}\n{}\n",
+            self.files.path("gdb").display(),
+            script.replace("THERE", &there)
+        );
+        let child = Command::new("gdb-multiarch")
+            .args(["-nx", "-batch", "-x"])
+            .arg(self.files.write("script", script.as_bytes()))
+            .arg(&self.program)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.until("there");
+        child
+    }
+
+    fn connect(&self) -> UnixStream {
+        // The socket has its name a moment before anybody listens.
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match UnixStream::connect(self.files.path("gdb")) {
+                Ok(stream) => return stream,
+                Err(e) => assert!(Instant::now() < end, "{e}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Its exit code, and what it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        let end = Instant::now() + PATIENCE;
+        let code = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status.code(),
+                None if Instant::now() > end => {
+                    self.child.kill().unwrap();
+                    panic!("the machine does not end");
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let mut said = String::new();
+        let mut errors = self.child.stderr.take().unwrap();
+        errors.read_to_string(&mut said).unwrap();
+        assert!(!self.files.path("gdb").exists());
+        (code, said)
+    }
+}
+
+#[test]
+fn signals_end_a_run_whatever_its_debugger_does() {
+    if !tools() {
+        return;
+    }
+    // Nobody is there; the machine is held, runs, or is stepped all the time.
+    let scripts = [
+        None,
+        Some("THERE\nshell sleep 600"),
+        Some("THERE\ncontinue"),
+        Some("stepi 20\nwatch $a5 if $a5 == 0xdead\nTHERE\ncontinue"),
+    ];
+    for (n, script) in scripts.into_iter().enumerate() {
+        for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+            let machine = Debugged::start();
+            let debugger = script.map(|s| machine.gdb(s));
+            if n > 1 {
+                // Into the middle of it.
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            machine.signal(signal);
+            let (got, said) = machine.end();
+            assert_eq!(got, Some(code), "{script:?}: {said}");
+            assert!(said.contains("ended by signal"), "{script:?}: {said}");
+            if let Some(mut d) = debugger {
+                let _ = d.kill();
+                d.wait().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_debugger_that_does_not_read_keeps_nobody() {
+    if !tools() {
+        return;
+    }
+    let machine = Debugged::start();
+    let mut to = machine.connect();
+    // Far more answers than any buffer takes; the write ends with the connection.
+    let asks = std::thread::spawn(move || while to.write_all(b"+$g#67").is_ok() {});
+    std::thread::sleep(Duration::from_secs(1));
+    machine.signal(Signal::INT);
+    let (code, said) = machine.end();
+    assert_eq!(code, Some(130), "{said}");
+    asks.join().unwrap();
+}
+
+#[test]
+fn a_debugger_that_dies_leaves_the_machine_running() {
+    if !tools() {
+        return;
+    }
+    let files = Files::new();
+    let program = debuggee(&files, 1);
+    // While it stands, and while the program is stepped; another debugger may come then.
+    for (n, script) in ["shell sleep 600", "watch $a5 if $a5 == 0xdead\ncontinue"]
+        .into_iter()
+        .enumerate()
+    {
+        let machine = Debugged::start();
+        let mut debugger = machine.gdb(&format!("THERE\n{script}"));
+        if n > 0 {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        debugger.kill().unwrap();
+        debugger.wait().unwrap();
+        std::fs::remove_file(machine.files.path("there")).unwrap();
+        let mut second = machine.gdb("stepi 5\nTHERE\nkill");
+        second.wait().unwrap();
+        let (code, said) = machine.end();
+        assert_eq!(code, Some(0), "{said}");
+    }
+    // Nobody comes again: it goes on to its end.
+    let socket = files.path("gdb");
+    let run = machine(&program, 1)
+        .arg(format!("--gdb=unix:{}", socket.display()))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !socket.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(UnixStream::connect(&socket).unwrap());
+    assert!(run.wait_with_output().unwrap().status.success());
 }

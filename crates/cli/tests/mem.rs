@@ -37,6 +37,7 @@ fn help_is_as_recorded() {
         ("help-mem-run.txt", &["run", "--help"]),
         ("help-mem-gen.txt", &["gen", "--help"]),
         ("help-mem-sweep.txt", &["sweep", "--help"]),
+        ("help-mem-plot.txt", &["plot", "--help"]),
     ] {
         golden(name, &run(args));
     }
@@ -625,4 +626,132 @@ fn presets_have_the_clocks_of_other_simulators() {
             assert_eq!(clocks(name), Some(want), "{memory}: {name}");
         }
     }
+}
+
+#[test]
+fn posted_writes_are_part_of_the_run() {
+    let files = Files::new();
+    let log = files.path("log.txt");
+    for memory in ["ddr3", "ddr4", "pcm", "cxl", "board"] {
+        let v = json(&[
+            "run",
+            "-q",
+            "--memory",
+            memory,
+            "--trace",
+            "gen:random,count=8,writes=1",
+            "--json",
+            "--commands",
+            path(&log),
+        ]);
+        let text = std::fs::read_to_string(&log).unwrap();
+        let writes = text.lines().filter(|l| {
+            let op = l.split_whitespace().nth(1);
+            matches!(op, Some("WR" | "WRA"))
+        });
+        assert_eq!(writes.count(), 8, "{memory}: {text}");
+        let [answered, to] = ["answered", "to"].map(|k| v[k].as_u64().unwrap());
+        // Answers come back over a link, which may take longer than the writes do.
+        assert!(answered < to || memory == "cxl", "{memory}");
+        // No channel here moves more than 25.6 GB/s.
+        let rate = v["bandwidth_bytes_per_s"].as_f64().unwrap();
+        assert!(rate < 25.6e9, "{memory}: {rate}");
+        assert_eq!(v["model"]["to"].as_u64().unwrap(), to, "{memory}");
+        if memory != "board" {
+            let energy = v["energy"].as_object().unwrap().values();
+            let write: f64 = energy.map(|e| e["write"].as_f64().unwrap()).sum();
+            assert!(write > 0.0, "{memory}");
+        }
+    }
+    let table = run(&[
+        "run",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:random,count=8,writes=1",
+    ]);
+    assert!(table.contains("written after the answers"), "{table}");
+    let sweep = run(&[
+        "sweep",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:random,count=8,writes=1",
+    ]);
+    let seconds: f64 = sweep
+        .lines()
+        .nth(1)
+        .unwrap()
+        .rsplit('"')
+        .next()
+        .unwrap()
+        .split(',')
+        .nth(6)
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(seconds > 40e-9, "{sweep}");
+}
+
+#[test]
+fn sweeps_are_drawn() {
+    let files = Files::new();
+    let table = files.path("table.csv");
+    run(&[
+        "sweep",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--memory",
+        "pcm",
+        "--trace",
+        "gen:mixed,count=300",
+        "--vary",
+        "timings.tRCD=14 ns,20 ns,28 ns",
+        "-o",
+        path(&table),
+    ]);
+    let svg = files.path("sweep.svg");
+    run(&["plot", "-q", path(&table), "-o", path(&svg)]);
+    let text = std::fs::read_to_string(&svg).unwrap();
+    for part in [
+        "timings.tRCD [ns]",
+        "bandwidth [GB/s]",
+        "energy [uJ]",
+        "ddr3",
+        "pcm",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+    let page = files.path("sweep.html");
+    let figure = ["--figure", "read_latency_p99_ns", "--x", "memory"];
+    let plot = ["plot", "-q", path(&table), "-o", path(&page)];
+    run(&[&plot[..], &figure].concat());
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("99th percentile of reads") && text.contains("timings.tRCD=28 ns"));
+    let png = files.path("sweep.png");
+    run(&["plot", "-q", path(&table), "-o", path(&png)]);
+    assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    fails(
+        &["plot", path(&table), "-o", path(&svg), "--x", "speed"],
+        "no column speed",
+    );
+    let result = files.path("run.json");
+    run(&[
+        "run",
+        "-q",
+        "--memory",
+        "ddr3",
+        "--trace",
+        "gen:random,count=50",
+        "--json",
+        "-o",
+        path(&result),
+    ]);
+    fails(
+        &["plot", path(&result), "-o", path(&svg), "--x", "memory"],
+        "the result of one run",
+    );
 }

@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use flate2::read::GzDecoder;
 use nagori_profile::pprof::proto;
+use predicates::prelude::PredicateBooleanExt;
 use prost::Message;
 use serde_json::Value;
 use std::io::Read;
@@ -130,6 +131,8 @@ fn what_cannot_be_used_is_told_before_the_run() {
         "nothing@xyz",
     ])
     .stderr(predicates::str::contains("no hexadecimal address"));
-    run(&["--profile", "/nowhere/at/all"])
-        .stderr(predicates::str::contains("cannot write the profile"));
+    run(&["--profile", "/nowhere/at/all"]).stderr(
+        predicates::str::contains("--profile")
+            .and(predicates::str::contains("cannot write /nowhere/at/all")),
+    );
 }

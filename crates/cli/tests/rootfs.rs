@@ -17,7 +17,7 @@ use std::time::Instant;
 /// False, with a word, where the host cannot build images.
 fn image(base: Base) -> bool {
     let spec = RootfsSpec::new(base);
-    made(rootfs(&options(), &spec, &mut |p| eprintln!("{p}"))).is_some()
+    made(rootfs(&options(), &spec, None, &mut |p| eprintln!("{p}"))).is_some()
 }
 
 /// Boots, answers each text on the console with another, and gives back all output. getty throws
@@ -148,8 +148,8 @@ fn a_login_and_nvmm_as_pmem() {
         systemctl --failed --no-legend --no-pager; \
         echo target=$(systemctl is-active multi-user.target); \
         mkfs.ext4 -q -b 4096 -O bigalloc -C 2M /dev/pmem0; \
-        mount -o dax=always /dev/pmem0 /mnt; nvmm-check /mnt/x; \
-        umount /mnt; ndctl create-namespace -f -e namespace0.0 --mode=devdax >/dev/null; \
+        mkdir -p /pmem; mount -o dax=always /dev/pmem0 /pmem; nvmm-check /pmem/x; \
+        umount /pmem; ndctl create-namespace -f -e namespace0.0 --mode=devdax >/dev/null; \
         nvmm-check /dev/dax0.0; NAGORI_MALLOC_STATS=1 \
         LD_PRELOAD=/usr/local/lib/libnagori-malloc.so sqlite3 :memory: 'select 6*7'; \
         daxctl reconfigure-device -m system-ram dax0.0 >/dev/null; numactl -H | grep '^node 1'; \

@@ -195,6 +195,9 @@ fn what_cannot_be_run() {
             .stdout("")
             .stderr(contains(what));
     };
+    let probe = std::fs::read(p.path("probe")).unwrap();
+    std::fs::write(p.path("half"), &probe[..probe.len() / 2]).unwrap();
+    try_it("./half", 1, "it is cut off");
     try_it("./text", 1, "neither a riscv64 ELF program nor a script");
     try_it("./dynamic", 1, "needs a root file system");
     try_it("no-such-program", 127, "there is no no-such-program");
@@ -349,4 +352,157 @@ fn methods_are_compared() {
     assert_eq!(c.pointer("/runs/1/method").unwrap(), "extended");
     let svg = std::fs::read_to_string(p.path("c.svg")).unwrap();
     assert!(svg.contains("extended") && svg.contains("./probe touch 1"));
+}
+
+#[test]
+fn regions_and_warm_ups_that_were_not_are_told() {
+    let Some(p) = Place::new() else { return };
+    let roi = ["--stdin", "none", "--region-of-interest", "--json", "s"];
+    let endless = [
+        "--stdin",
+        "none",
+        "--warm-up",
+        "1000000000000",
+        "--json",
+        "s",
+    ];
+    for (options, args, code, what, says) in [
+        (
+            &roi[..],
+            ["exit", "0"],
+            1,
+            "region-never-began",
+            "no region of interest began",
+        ),
+        (
+            &roi,
+            ["exit", "5"],
+            5,
+            "region-never-began",
+            "no region of interest began",
+        ),
+        (
+            &roi,
+            ["open", "0"],
+            0,
+            "region-never-ended",
+            "began and never ended",
+        ),
+        (
+            &endless,
+            ["exit", "0"],
+            1,
+            "warm-up-never-ended",
+            "no statistics behind the warm-up",
+        ),
+    ] {
+        p.run(options, &args)
+            .assert()
+            .code(code)
+            .stderr(contains(says));
+        let v = json(&p.path("s"));
+        assert_eq!(v["problems"][0]["what"], what);
+        assert_eq!(v["summary"].is_null(), what != "region-never-ended");
+        assert_eq!(v["end"]["exit_code"], code);
+    }
+    // For people: no table of something else.
+    p.run(&roi[..3], &["exit", "0"])
+        .assert()
+        .code(1)
+        .stderr(contains("CPI").not());
+    p.run(&["--region-of-interest", "--no-markers"], &["exit", "0"])
+        .assert()
+        .code(2);
+    p.run(&["--functional", "--warm-up", "9"], &["exit", "0"])
+        .assert()
+        .code(2);
+}
+
+#[test]
+fn runs_that_did_not_end_are_not_compared() {
+    let Some(p) = Place::new() else { return };
+    nagori()
+        .timeout(PATIENCE)
+        .current_dir(p.dir.path())
+        .args(["compare", "--methods", "dram,extended", "--timeout", "0.02"])
+        .args([
+            "--stdin", "none", "--json", "c", "--plot", "c.svg", "--", "./probe", "loop",
+        ])
+        .assert()
+        .code(124)
+        .stderr(contains("not every run was whole (timeout)"));
+    let c = json(&p.path("c"));
+    for run in c["runs"].as_array().unwrap() {
+        assert_eq!(run["complete"], false);
+        assert!(run["run_time"].is_null());
+    }
+    let svg = std::fs::read_to_string(p.path("c.svg")).unwrap();
+    assert!(svg.contains("unfinished: timeout"));
+}
+
+#[test]
+fn seeds_are_chance_that_can_be_repeated() {
+    let Some(p) = Place::new() else { return };
+    for (name, seed) in [("a", "1"), ("b", "1"), ("c", "2")] {
+        let options = ["-q", "--stdin", "none", "--seed", seed, "--json", name];
+        p.run(&options, &["touch", "1"]).assert().code(0);
+    }
+    let [a, mut b, c] = ["a", "b", "c"].map(|n| json(&p.path(n)));
+    b["host"] = a["host"].clone();
+    assert_eq!(a, b, "the same seed is the same run");
+    let time = |v: &Value| number(v, "/summary/guest_time_ps");
+    assert_ne!(time(&a), time(&c));
+    nagori()
+        .timeout(PATIENCE)
+        .current_dir(p.dir.path())
+        .args([
+            "compare",
+            "--methods",
+            "dram,fine",
+            "--repeats",
+            "2",
+            "--json",
+            "d",
+        ])
+        .args(["--stdin", "none", "--", "./probe", "touch", "1"])
+        .assert()
+        .code(0)
+        .stdout("16384\n");
+    let d = json(&p.path("d"));
+    assert_eq!(d["seeds"], serde_json::json!([1, 2]));
+    let dram = &d["methods"][0]["guest_time_ps"];
+    let values = [time(&a), time(&c)].map(|t| t as f64);
+    assert_eq!(dram["values"], serde_json::json!(values));
+    let ends = [0, 1].map(|i| dram["ci95"][i].as_f64().unwrap());
+    assert!(ends[0] < values[0].min(values[1]) && ends[1] > values[0].max(values[1]));
+}
+
+#[test]
+fn the_clock_is_what_is_asked_for() {
+    let Some(_) = image() else { return };
+    let date = |rtc: &[&str]| -> u64 {
+        let mut c = nagori();
+        c.timeout(PATIENCE)
+            .args(["-q", "run", "--functional", "--rootfs", "none"]);
+        c.args(rtc).args(["--", "date", "+%s"]);
+        let out = c.assert().code(0);
+        let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+        text.trim()
+            .parse()
+            .unwrap_or_else(|e| panic!("{e}: {text}"))
+    };
+    // 2030-01-01, and the little that a program takes to start.
+    let start = 1_893_456_000;
+    let first = date(&["--rtc", "2030-01-01"]);
+    assert!((start..start + 60).contains(&first), "{first}");
+    assert_eq!(date(&["--rtc", "2030-01-01"]), first, "runs are the same");
+    let now = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let before = now();
+    let host = date(&["--rtc", "host"]);
+    assert!((before..=now() + 60).contains(&host), "{before} {host}");
+    nagori()
+        .args(["run", "--rtc", "yesterday", "--", "date"])
+        .assert()
+        .code(2)
+        .stderr(contains("expected a date in UTC"));
 }

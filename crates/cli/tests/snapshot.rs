@@ -77,7 +77,7 @@ fn debian_goes_on_where_it_asked_for_a_snapshot() {
     let name = file.to_str().expect("a name");
     // Half of what follows is timed, with NVMM in the middle of its work.
     let script = "nagori-ctl method fine; nagori-ctl timing on; ls -R /proc/sys >/dev/null; \
-                  nagori-ctl snapshot 7; echo behind; ls /proc | tail -3; \
+                  nagori-ctl snapshot 'half way there'; echo behind; ls /proc | tail -3; \
                   nagori-ctl stats dump 3; nagori-ctl timing off; ls /bin | wc -l; exit 5";
     let args = ["boot", "--run", script, "--snapshot", name];
     let whole = run(&args, dir.path());
@@ -90,7 +90,7 @@ fn debian_goes_on_where_it_asked_for_a_snapshot() {
         .args(["snapshot", "show", name])
         .assert()
         .success()
-        .stdout(contains("label").and(contains("timed")));
+        .stdout(contains("half way there").and(contains("timed")));
     nagori()
         .args(["snapshot", "verify", name])
         .assert()

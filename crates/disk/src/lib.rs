@@ -75,6 +75,8 @@ pub struct Disk {
     read_only: bool,
     /// The raw file was written since the last flush.
     unsynced: bool,
+    /// What it was opened as.
+    origin: Option<(PathBuf, Writes)>,
 }
 
 impl Disk {
@@ -113,6 +115,7 @@ impl Disk {
             size,
             read_only: *writes == Writes::Refused,
             unsynced: false,
+            origin: Some((path.into(), writes.clone())),
         })
     }
 
@@ -126,7 +129,14 @@ impl Disk {
             size,
             read_only: false,
             unsynced: false,
+            origin: None,
         })
+    }
+
+    /// The raw file, and where writes go, as it was opened; none if it has no file that lasts.
+    pub fn origin(&self) -> Option<(&std::path::Path, &Writes)> {
+        let origin = self.origin.as_ref()?;
+        Some((&origin.0, &origin.1))
     }
 
     /// Size in bytes, a multiple of 512.

@@ -13,7 +13,7 @@ use crate::pipeline::{
 use crate::pmp::Access;
 use crate::trap::{cause, Trap};
 use crate::world::World;
-use nagori_isa::{decode, inst_len, Format, Inst, Op};
+use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -48,6 +48,8 @@ pub struct PreOp {
 pub const NEW_LINE: u8 = 1;
 /// A load close behind a store.
 pub const HAZARD: u8 = 2;
+/// A jump or branch whose target may be at an address where no instruction can be.
+pub const TARGET: u8 = 4;
 
 /// Index of the integer register that swallows writes to x0.
 pub const SINK: u8 = 32;
@@ -325,6 +327,15 @@ pub fn ends_block(op: Op) -> bool {
     )
 }
 
+/// Whether a jump or a taken branch may lead between two places of instructions. Its own place is one.
+fn may_miss(isa: Extensions, i: &Inst) -> bool {
+    match i.op {
+        Op::Jalr => isa.pc_low() & 2 != 0,
+        Op::Jal => i.imm as u64 & isa.pc_low() != 0,
+        _ => i.op.info().format == Format::B && i.imm as u64 & isa.pc_low() != 0,
+    }
+}
+
 /// An op that raises illegal instruction when executed: `ebreak` never carries this length.
 pub const ILLEGAL_LEN: u8 = 0;
 
@@ -396,6 +407,9 @@ impl Hart {
         w: &mut W,
         pc: u64,
     ) -> Result<u32, Trap> {
+        if pc & self.config.isa.pc_low() != 0 {
+            return Err(Trap::new(cause::FETCH_MISALIGNED, pc));
+        }
         // What is decoded is marked before others may store to it.
         w.acquire();
         let slot = (pc >> 1) as usize & (JUMPS - 1);
@@ -494,7 +508,7 @@ impl Hart {
     ) -> Result<u32, Trap> {
         let pa = key.0;
         let start = code.ops.len() as u32;
-        let timing = self.config.timing;
+        let (timing, isa) = (self.config.timing, self.config.isa);
         let mut schedule = Schedule::new(&timing);
         let cpi = self.config.functional_cpi;
         let page_left = 0x1000 - (pa & 0xfff);
@@ -544,13 +558,16 @@ impl Hart {
             if off + len <= page_left {
                 lines |= 1 << (line & 63);
             }
-            let inst = decode(word);
+            let inst = decode_with(isa, word);
             let (cost, hazard) = match &inst {
                 Some(i) => schedule.add(i),
                 None => (schedule.finish().0, false),
             };
             if hazard {
                 flags |= HAZARD;
+            }
+            if inst.is_some_and(|i| may_miss(isa, &i)) {
+                flags |= TARGET;
             }
             let cost = if self.timed { cost } else { functional_cost };
             functional_cost += cpi;

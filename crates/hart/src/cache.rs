@@ -2,6 +2,7 @@
 //! through which harts observe one another.
 
 use crate::config::{CacheGeometry, Replacement};
+use crate::contention::Contention;
 use serde::{Deserialize, Serialize};
 
 /// State of a line in a cache, as the coherence protocol sees it.
@@ -218,6 +219,8 @@ pub struct Coherence {
     pub l1i: Vec<L1>,
     /// Reserved line of each hart that was stopped between lr and sc.
     pub reservations: Vec<Option<u64>>,
+    /// Lines that harts take from one another.
+    pub(crate) contention: Contention,
     notices: Vec<Vec<Notice>>,
     /// Which harts run, where several do at the same time.
     running: Vec<bool>,
@@ -239,6 +242,7 @@ impl Coherence {
             l1d: vec![L1::new(l1d); harts],
             l1i: vec![L1::new(l1i); harts],
             reservations: vec![None; harts],
+            contention: Contention::default(),
             notices: vec![Vec::new(); harts],
             running: vec![false; harts],
             code: vec![0; (ram_bytes >> 12) as usize],
@@ -384,6 +388,33 @@ impl Coherence {
             .iter()
             .enumerate()
             .any(|(h, r)| h != hart && r.is_some_and(|l| l >> 12 == paddr >> 12))
+    }
+
+    /// A hart took a line from another one.
+    pub(crate) fn moved(&mut self, line: u64, hart: usize, at: u64) {
+        self.contention.moved(line, hart, at);
+    }
+
+    /// Takes a line that is contended off the filters of all harts but one, so that every access to it asks.
+    pub(crate) fn keep_off_filters(&mut self, hart: usize, line: u64) {
+        for (h, c) in self.l1d.iter_mut().enumerate() {
+            let Some(i) = c.find(line).filter(|_| h != hart) else {
+                continue;
+            };
+            let slot = c.slot(i);
+            if slot != NO_SLOT {
+                c.set_slot(i, NO_SLOT);
+                self.notices[h].push(Notice::DropSlot(slot));
+            }
+        }
+    }
+
+    /// Every cache is empty, and no line has a history. For changes of mode and resets.
+    pub fn clear_caches(&mut self) {
+        for l1 in self.l1d.iter_mut().chain(&mut self.l1i) {
+            l1.clear();
+        }
+        self.contention.clear();
     }
 
     /// Whether any other hart holds a valid copy of the line, and which one has it dirty.

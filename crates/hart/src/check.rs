@@ -15,7 +15,7 @@ impl Hart {
     /// Checks that every filter entry is justified: in timed mode its line is in
     /// the first-level cache (dirty, if stores may pass) and its page in the TLB;
     /// where stores may pass there is neither decoded code nor another hart's
-    /// reservation. The first violation is the error.
+    /// reservation; and no trigger may match. The first violation is the error.
     ///
     /// May be called between two calls of `run`; notices that the hart has not
     /// seen yet are taken into account and left in place.
@@ -77,6 +77,9 @@ impl Hart {
         let pa = va.wrapping_add(e.delta).wrapping_add(base);
         if (va >> shift) as usize & (SLOTS - 1) != slot {
             return Err("in the wrong slot");
+        }
+        if self.triggers.watches(va, 1 << shift) {
+            return Err("a trigger may match there");
         }
         if !self.pmp.uniform(pa, 1 << shift) {
             return Err("protection differs inside the block");

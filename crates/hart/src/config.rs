@@ -1,5 +1,6 @@
 //! What a hart is made of: architecture options, caches, TLBs, core timing.
 
+pub use nagori_isa::{Ext, Extensions};
 use serde::{Deserialize, Serialize};
 
 /// Which line of a set is replaced.
@@ -202,18 +203,16 @@ impl CoreTiming {
 }
 
 /// Everything that distinguishes one hart from another kind of hart.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HartConfig {
+    /// What decodes and which registers exist; [`Ext::Priv`] is added.
+    pub isa: Extensions,
     /// Bits of satp.ASID that exist, 0..=16.
     pub asid_bits: u32,
     /// PMP entries, 0, 16 or 64.
     pub pmp_entries: u32,
-    /// Whether stimecmp exists (Sstc).
-    pub sstc: bool,
-    /// Whether cbo.clean/flush/inval exist (Zicbom).
-    pub zicbom: bool,
-    /// Whether cbo.zero exists (Zicboz).
-    pub zicboz: bool,
+    /// Debug triggers, 0..=16.
+    pub triggers: u32,
     /// Cycles that an instruction takes in functional mode, at least 1.
     pub functional_cpi: u32,
     /// L1 data cache.
@@ -243,6 +242,14 @@ pub enum HartError {
         /// What would be right.
         expected: &'static str,
     },
+    /// An extension without another that it cannot be without.
+    #[error("hart configuration: extension {ext} needs {needs}")]
+    Extension {
+        /// Name of the extension.
+        ext: &'static str,
+        /// Name of what it needs.
+        needs: &'static str,
+    },
 }
 
 impl HartConfig {
@@ -260,11 +267,10 @@ impl HartConfig {
             superpages: 4,
         };
         Self {
+            isa: Extensions::ALL,
             asid_bits: 0,
             pmp_entries: 16,
-            sstc: true,
-            zicbom: true,
-            zicboz: true,
+            triggers: 4,
             functional_cpi: 1,
             l1d: l1,
             l1i: l1,
@@ -298,6 +304,11 @@ impl HartConfig {
                 })
             }
         }
+        // The privileged architecture is there always.
+        if let Some((ext, needs)) = self.isa.with(Ext::Priv).unmet() {
+            let (ext, needs) = (ext.name(), needs.name());
+            return Err(HartError::Extension { ext, needs });
+        }
         check("asid_bits", self.asid_bits, self.asid_bits <= 16, "0..=16")?;
         check(
             "pmp_entries",
@@ -305,6 +316,7 @@ impl HartConfig {
             matches!(self.pmp_entries, 0 | 16 | 64),
             "0, 16 or 64",
         )?;
+        check("triggers", self.triggers, self.triggers <= 16, "0..=16")?;
         check(
             "functional_cpi",
             self.functional_cpi,

@@ -4,7 +4,8 @@
 use crate::hart::{Hart, HartStats, Privilege};
 use crate::trap::{irq, status, Trap};
 use crate::world::World;
-use nagori_isa::csr::{self as table, CsrKind};
+use nagori_isa::csr::{self as table, CsrKind, CsrRow};
+use nagori_isa::Ext;
 use serde::{Deserialize, Serialize};
 
 /// A counter that runs with a source, can be set and can be stopped.
@@ -151,9 +152,6 @@ impl Csrs {
     }
 }
 
-/// misa: RV64, extensions A C D F I M S U.
-const MISA: u64 =
-    2 << 62 | 1 << 0 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 12 | 1 << 18 | 1 << 20;
 /// UXL and SXL are fixed at 64 bits.
 const XL: u64 = 2 << 32 | 2 << 34;
 const UXL: u64 = 2 << 32;
@@ -176,14 +174,17 @@ impl Hart {
     }
 
     pub(crate) fn csr_exists(&self, number: u16) -> bool {
-        let Some(_) = table::lookup(number) else {
+        let Some(row) = table::lookup(number) else {
             return false;
         };
+        if !self.config.isa.has(row.ext) {
+            return false;
+        }
         let n = self.config.pmp_entries as u16;
         match number {
             0x3a0..=0x3af => n > 0 && number & 1 == 0,
             0x3b0..=0x3ef => n > 0,
-            0x14d => self.config.sstc,
+            0x7a0..=0x7a4 => self.config.triggers > 0,
             _ => true,
         }
     }
@@ -256,7 +257,7 @@ impl Hart {
             0x14d => self.csr.stimecmp,
             0x180 => self.csr.satp,
             0x300 => self.mstatus(),
-            0x301 => MISA,
+            0x301 => self.config.isa.misa(),
             0x305 => self.csr.mtvec,
             0x30a => self.csr.menvcfg,
             0x320 => self.csr.mcountinhibit,
@@ -268,6 +269,7 @@ impl Hart {
             0x344 => self.mip(),
             0x3a0..=0x3af => self.pmp.read_cfg(number as usize - 0x3a0),
             0x3b0..=0x3ef => self.pmp.read_addr(number as usize - 0x3b0),
+            0x7a0..=0x7a4 => self.triggers.read(number),
             0xb00 | 0xc00 => self.csr.cycle.read(at.cycle),
             0xb02 | 0xc02 => self.csr.instret.read(at.instret),
             0xb03..=0xb1f => self.hpm(number - 0xb00),
@@ -278,17 +280,44 @@ impl Hart {
         }
     }
 
+    /// Bits of a register that can be written: fields of extensions that the hart lacks are 0.
+    fn writable(&self, row: &CsrRow, number: u16) -> u64 {
+        const CBIE_CBCFE: u64 = 7 << 4;
+        const CBZE: u64 = 1 << 7;
+        const STCE: u64 = 1 << 63;
+        const TM: u64 = 1 << 1;
+        const CY_TM_IR: u64 = 7;
+        let isa = self.config.isa;
+        let lacks = |ext: Ext, bits: u64| if isa.has(ext) { 0 } else { bits };
+        let none = match number {
+            0x100 | 0x300 => lacks(Ext::F, status::FS),
+            // TM is also the right to use stimecmp.
+            0x106 | 0x306 => {
+                lacks(Ext::Zicntr, CY_TM_IR & !TM)
+                    | lacks(Ext::Zicntr, lacks(Ext::Sstc, TM))
+                    | lacks(Ext::Zihpm, !CY_TM_IR)
+            }
+            0x10a | 0x30a => {
+                lacks(Ext::Zicbom, CBIE_CBCFE) | lacks(Ext::Zicboz, CBZE) | lacks(Ext::Sstc, STCE)
+            }
+            0x141 | 0x341 => isa.pc_low(),
+            _ => 0,
+        };
+        row.mask & !none
+    }
+
     /// Writes a register that exists, without a privilege check.
     pub(crate) fn set_csr<W: World>(&mut self, w: &W, number: u16, value: u64, at: Moment) {
         let Some(row) = table::lookup(number) else {
             return;
         };
-        let masked = |old: u64| old & !row.mask | value & row.mask;
+        let mask = self.writable(row, number);
+        let masked = |old: u64| old & !mask | value & mask;
         match row.kind {
             CsrKind::Fixed => return,
             CsrKind::Plain => {
                 if let Some(p) = self.csr.plain(number) {
-                    *p = *p & !row.mask | value & row.mask;
+                    *p = masked(*p);
                 }
                 self.recheck = true;
                 return;
@@ -336,11 +365,7 @@ impl Hart {
             }
             0x305 => self.csr.mtvec = masked(self.csr.mtvec),
             0x30a => {
-                let mut v = legal_cbie(masked(self.csr.menvcfg), self.csr.menvcfg);
-                if !self.config.sstc {
-                    v &= !(1 << 63);
-                }
-                self.csr.menvcfg = v;
+                self.csr.menvcfg = legal_cbie(masked(self.csr.menvcfg), self.csr.menvcfg);
                 self.update_timer(w);
             }
             0x320 => {
@@ -380,6 +405,7 @@ impl Hart {
                 self.pmp_writes += 1;
                 self.flush_filters();
             }
+            0x7a0..=0x7a4 => self.set_trigger(number, value),
             // The write takes the place of this instruction's own increment.
             0xb00 => self.csr.cycle.write(at.cycle, value),
             0xb02 => self.csr.instret.write(at.instret + 1, value),

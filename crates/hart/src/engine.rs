@@ -262,7 +262,7 @@ impl Hart {
         self.fetch_context()
     }
 
-    /// How often protection of memory was written.
+    /// How often protection of memory or execute triggers were written.
     pub fn pmp_writes(&self) -> u64 {
         self.pmp_writes
     }

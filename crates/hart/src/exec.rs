@@ -1,6 +1,6 @@
 //! The interpreter: runs predecoded blocks.
 
-use crate::block::{PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE};
+use crate::block::{PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, TARGET};
 use crate::csr::{CsrWrite, Moment};
 use crate::hart::{Hart, Privilege};
 use crate::mem::block_shift;
@@ -10,7 +10,7 @@ use crate::pmp::Access;
 use crate::predict::Outcome;
 use crate::run::End;
 use crate::trap::{cause, status, Trap};
-use crate::world::{Marker, World};
+use crate::world::{AccessKind, Marker, World};
 use nagori_isa::{Format, Op};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -87,7 +87,21 @@ impl Hart {
 
     /// Executes instructions of a block: `ops`, the first of which is the block's
     /// `first`. `end` is where the program goes on if none of them jumps.
+    #[inline]
     pub(crate) fn ops<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        ops: &[PreOp],
+        first: usize,
+        pc0: u64,
+        end: u64,
+    ) -> End {
+        let end = self.execute::<W, TIMED>(w, ops, first, pc0, end);
+        self.record_end(w, &end);
+        end
+    }
+
+    fn execute<W: World, const TIMED: bool>(
         &mut self,
         w: &mut W,
         ops: &[PreOp],
@@ -158,6 +172,11 @@ impl Hart {
                     return End::Trap(i, self.illegal_at(w, p, pc!()))
                 };
             }
+            macro_rules! misaligned {
+                ($target:expr) => {
+                    return End::Trap(i, Trap::new(cause::FETCH_MISALIGNED, $target))
+                };
+            }
             macro_rules! left {
                 () => {
                     if self.leave {
@@ -168,9 +187,7 @@ impl Hart {
             macro_rules! load {
                 ($read:ident, $t:ty, $size:expr) => {{
                     let va = a!().wrapping_add(imm!());
-                    if W::ACCESS {
-                        w.access(self.id, self.cycle + p.cost as u64, pc!(), va, $size, false);
-                    }
+                    self.record_access::<W>(va, $size, AccessKind::Read);
                     let e = self.data.at((va >> shift) as usize);
                     let key = va & (block_mask | ($size - 1)) | self.dctx;
                     if e.read == key {
@@ -193,9 +210,7 @@ impl Hart {
                 ($write:ident, $t:ty, $size:expr, $v:expr) => {{
                     let va = a!().wrapping_add(imm!());
                     let v: u64 = $v;
-                    if W::ACCESS {
-                        w.access(self.id, self.cycle + p.cost as u64, pc!(), va, $size, true);
-                    }
+                    self.record_access::<W>(va, $size, AccessKind::Write);
                     let e = self.data.at((va >> shift) as usize);
                     let key = va & (block_mask | ($size - 1)) | self.dctx;
                     if TIMED {
@@ -217,6 +232,9 @@ impl Hart {
                 ($taken:expr) => {{
                     let taken = $taken;
                     let target = pc!().wrapping_add(imm!());
+                    if taken && p.flags & TARGET != 0 {
+                        misaligned!(target);
+                    }
                     if TIMED {
                         let o = self.predictor.branch(pc!(), target, taken);
                         self.predicted(o);
@@ -248,6 +266,7 @@ impl Hart {
                     set!(old);
                 }};
             }
+            self.record_done(w);
             if W::STOPS && w.stops(self.id, pc!()) {
                 return End::Stopped(i);
             }
@@ -255,16 +274,7 @@ impl Hart {
                 let last = pc!().wrapping_add(p.len.max(2) as u64 - 1);
                 check!(self.fetch_line(w, last, at!()));
             }
-            if W::RETIRE {
-                let raw = self.raw_at(w, pc!(), p.len);
-                w.retired(
-                    self.id,
-                    self.cycle + p.cost as u64,
-                    pc!(),
-                    raw,
-                    self.privilege as u8,
-                );
-            }
+            self.record_begin(w, at!(), p.len);
             use Op::*;
             match p.op {
                 Addi => set!(a!().wrapping_add(imm!())),
@@ -308,6 +318,9 @@ impl Hart {
                 Bltu => branch!(a!() < b!()),
                 Bgeu => branch!(a!() >= b!()),
                 Jal => {
+                    if p.flags & TARGET != 0 {
+                        misaligned!(pc!().wrapping_add(imm!()));
+                    }
                     if TIMED {
                         let o = self.predict_jump(pc!(), p);
                         self.predicted(o);
@@ -317,6 +330,9 @@ impl Hart {
                 }
                 Jalr => {
                     let target = a!().wrapping_add(imm!()) & !1;
+                    if p.flags & TARGET != 0 && target & 2 != 0 {
+                        misaligned!(target);
+                    }
                     if TIMED {
                         let o = self.predict_indirect(pc!(), target, p);
                         self.predicted(o);
@@ -421,17 +437,22 @@ impl Hart {
                 }
                 LrW => {
                     let va = a!();
+                    self.record_access::<W>(va, 4, AccessKind::Read);
                     let v = check!(self.load_reserved::<W, TIMED>(w, va, 4, at!()));
                     setw!(v as u32);
                 }
                 LrD => {
                     let va = a!();
+                    self.record_access::<W>(va, 8, AccessKind::Read);
                     set!(check!(self.load_reserved::<W, TIMED>(w, va, 8, at!())));
                 }
                 ScW | ScD => {
                     let (va, v) = (a!(), b!());
                     let size = if p.op == ScW { 4 } else { 8 };
                     let ok = check!(self.store_conditional::<W, TIMED>(w, va, size, v, at!()));
+                    if ok {
+                        self.record_access::<W>(va, size, AccessKind::Write);
+                    }
                     set!(!ok as u64);
                 }
                 AmoswapW => amo_w!(|_o| |v: u32| v),
@@ -472,6 +493,9 @@ impl Hart {
                 }
                 MarkRoiBegin | MarkRoiEnd | MarkStatsReset | MarkStatsDump | MarkMethod
                 | MarkLabel | MarkSnapshot | MarkStop => {
+                    if TIMED && !W::PARALLEL {
+                        check!(self.bus_free(at!()));
+                    }
                     let (cycle, value) = (self.cycle + p.cost as u64, a!());
                     let heard =
                         Marker::of(p.op).is_some_and(|m| w.marker(self.id, cycle, m, value));
@@ -566,7 +590,7 @@ impl Hart {
     }
 
     /// Instruction bits at a pc that was fetched before.
-    fn raw_at<W: World>(&mut self, w: &mut W, pc: u64, len: u8) -> u32 {
+    pub(crate) fn raw_at<W: World>(&mut self, w: &mut W, pc: u64, len: u8) -> u32 {
         let p = self.privilege;
         let base = w.ram_base();
         let mut half = |h: &mut Self, va: u64| -> u32 {
@@ -592,9 +616,8 @@ impl Hart {
         at: RunPoint,
         f: impl Fn(u64) -> u64,
     ) -> Result<u64, Trap> {
-        if W::ACCESS {
-            w.access(self.id, self.cycle + at.offset, at.pc, va, size, true);
-        }
+        self.record_access::<W>(va, size, AccessKind::Read);
+        self.record_access::<W>(va, size, AccessKind::Write);
         self.amo::<W, TIMED>(w, va, size, at, f)
     }
 
@@ -612,6 +635,12 @@ impl Hart {
         va: u64,
         at: RunPoint,
     ) -> Option<Result<(), Trap>> {
+        let (kind, at_line) = match p.op {
+            Op::CboZero => (AccessKind::Write, va & !63),
+            Op::CflushDL1 | Op::CflushDL1U if p.rs1 == 0 => (AccessKind::FlushAll, 0),
+            _ => (AccessKind::Flush, va & !63),
+        };
+        self.record_access::<W>(at_line, 64, kind);
         let gate = |bits: u64| -> bool {
             match self.privilege {
                 Privilege::Machine => true,
@@ -627,16 +656,11 @@ impl Hart {
             Op::CflushDL1 | Op::CflushDL1U => {
                 Some(self.cflush::<W, TIMED>(w, (p.rs1 != 0).then_some(va), at))
             }
-            Op::CboZero => {
-                (self.config.zicboz && gate(CBZE)).then(|| self.cbo_zero::<W, TIMED>(w, va, at))
-            }
-            Op::CboClean => (self.config.zicbom && gate(CBCFE))
-                .then(|| self.cbo_writeback::<W, TIMED>(w, va, true, at)),
-            Op::CboFlush => (self.config.zicbom && gate(CBCFE))
-                .then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at)),
+            Op::CboZero => gate(CBZE).then(|| self.cbo_zero::<W, TIMED>(w, va, at)),
+            Op::CboClean => gate(CBCFE).then(|| self.cbo_writeback::<W, TIMED>(w, va, true, at)),
+            Op::CboFlush => gate(CBCFE).then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at)),
             // An invalidation that loses no data is a flush, which the specification permits.
-            Op::CboInval => (self.config.zicbom && gate(CBIE))
-                .then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at)),
+            Op::CboInval => gate(CBIE).then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at)),
             _ => None,
         }
     }

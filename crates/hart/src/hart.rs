@@ -1,15 +1,17 @@
 //! State of one hart, and what keeps its derived state in step.
 
-use crate::config::{HartConfig, HartError};
+use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
 use crate::engine::Area;
 use crate::filter::{Filter, Pages};
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
+use crate::record::Record;
 use crate::run::Stopped;
 use crate::tlb::{Tlb, WalkCache};
-use crate::trap::{irq, status};
+use crate::trap::{irq, status, TrapLoop};
+use crate::trigger::Triggers;
 use serde::{Deserialize, Serialize};
 
 /// Privilege modes.
@@ -131,6 +133,9 @@ impl HartStats {
 pub enum Exit {
     /// The cycle limit was reached.
     Limit,
+    /// The instruction at the program counter needs the memory bus, or something else that other harts
+    /// can see, and some of them are behind.
+    Bus,
     /// A device was touched, or a marker met: lines and events may have changed.
     Device,
     /// The hart waits for an interrupt.
@@ -193,6 +198,9 @@ pub struct Hart {
     pub(crate) walk_begun: Option<(u64, bool)>,
     /// Line of a fill whose victim is gone already, and the entry for it.
     pub(crate) refill: Option<(u64, usize)>,
+    /// Where a flush of the whole cache has to go on that is to be tried again: its address, and the
+    /// next entry of L1D.
+    pub(crate) flushed: Option<(u64, usize)>,
     /// Data context: see `filter`.
     pub(crate) dctx: u64,
     /// Bumped when translations or permissions of fetches change.
@@ -201,17 +209,22 @@ pub struct Hart {
     pub(crate) leave: bool,
     /// Look at notices and interrupts before the next block.
     pub(crate) recheck: bool,
-    /// How often protection was written.
+    /// How often protection or execute triggers were written.
     pub(crate) pmp_writes: u64,
+    pub(crate) triggers: Triggers,
     pub(crate) area: Area,
     /// Where an observer has stopped the hart within a block.
     pub(crate) stopped: Option<Stopped>,
+    /// For observers: the instruction being executed.
+    pub(crate) record: Record,
+    pub(crate) trap_loop: TrapLoop,
 }
 
 impl Hart {
     /// A hart at reset, in machine mode at pc 0.
-    pub fn new(id: usize, config: HartConfig) -> Result<Self, HartError> {
+    pub fn new(id: usize, mut config: HartConfig) -> Result<Self, HartError> {
         config.validate()?;
+        config.isa = config.isa.with(Ext::Priv);
         let mut h = Self {
             id,
             x: [0; 64],
@@ -243,13 +256,17 @@ impl Hart {
             yield_at: u64::MAX,
             walk_begun: None,
             refill: None,
+            flushed: None,
             dctx: 0,
             generation: 0,
             leave: false,
             recheck: true,
             pmp_writes: 0,
+            triggers: Triggers::new(config.triggers),
             area: Area::default(),
             stopped: None,
+            record: Record::default(),
+            trap_loop: TrapLoop::default(),
             config,
         };
         h.context_changed();
@@ -265,12 +282,14 @@ impl Hart {
         self.csr = Csrs::default();
         self.pmp = Pmp::new(self.config.pmp_entries);
         self.pmp_writes += 1;
+        self.triggers = Triggers::new(self.config.triggers);
         self.reservation = None;
         self.waiting = false;
         self.timer_cycle = u64::MAX;
         self.pending = 0;
         self.give_up();
         self.stopped = None;
+        self.trap_loop = TrapLoop::default();
         self.flush_translations();
         self.context_changed();
     }
@@ -279,6 +298,7 @@ impl Hart {
     fn give_up(&mut self) {
         self.walk_begun = None;
         self.refill = None;
+        self.flushed = None;
         self.last_store = 0;
     }
 

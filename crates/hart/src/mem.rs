@@ -59,7 +59,7 @@ impl Hart {
                 if write {
                     self.store_side_effects(w, pa);
                 }
-                self.install::<W, TIMED>(w, va, pa, offset, 0, NO_WAY, write);
+                self.install::<W, TIMED>(w, va, pa, offset, 0, NO_WAY, write, at);
                 return Ok(Place::Ram(offset));
             }
         }
@@ -95,7 +95,7 @@ impl Hart {
         if write {
             self.store_side_effects(w, pa);
         }
-        self.install::<W, TIMED>(w, va, pa, offset, index, way, write);
+        self.install::<W, TIMED>(w, va, pa, offset, index, way, write, at);
         Ok(Place::Ram(offset))
     }
 
@@ -122,15 +122,17 @@ impl Hart {
         index: usize,
         way: u8,
         write: bool,
+        at: RunPoint,
     ) {
         let shift = block_shift(TIMED);
         let block = 1u64 << shift;
         let base = pa & !(block - 1);
-        if !self.pmp.is_uniform(base, block) {
+        let watched = self.triggers.watches(va & !(block - 1), block);
+        if watched || !self.pmp.is_uniform(base, block) {
             return;
         }
         let id = self.id;
-        if TIMED && !w.coherence().l1d[id].filtered() {
+        if TIMED && (!w.coherence().l1d[id].filtered() || self.contended(w, pa & !63, at)) {
             return;
         }
         let slot = (va >> shift) as usize & (SLOTS - 1);
@@ -183,11 +185,12 @@ impl Hart {
         size: u8,
         at: RunPoint,
     ) -> Result<u64, Trap> {
+        self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
         match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
             Place::Ram(o) => Ok(read_ram(w, o, size)),
             Place::Device(pa) => {
-                self.device_time::<TIMED>();
+                self.device_time::<W, TIMED>(at)?;
                 self.leave = true;
                 w.mmio_read(&self.requester(at), pa, size)
                     .map_err(|_| Trap::new(cause::LOAD_ACCESS, va))
@@ -206,6 +209,7 @@ impl Hart {
         value: u64,
         at: RunPoint,
     ) -> Result<(), Trap> {
+        self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
         match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
             Place::Ram(o) => {
@@ -213,7 +217,7 @@ impl Hart {
                 Ok(())
             }
             Place::Device(pa) => {
-                self.device_time::<TIMED>();
+                self.device_time::<W, TIMED>(at)?;
                 self.leave = true;
                 w.mmio_write(&self.requester(at), pa, size, value)
                     .map_err(|_| Trap::new(cause::STORE_ACCESS, va))
@@ -231,12 +235,18 @@ impl Hart {
         }
     }
 
-    fn device_time<const TIMED: bool>(&mut self) {
+    /// The hart's time moves on by what a device access costs. Others see such an access, so it
+    /// waits for its turn.
+    fn device_time<W: World, const TIMED: bool>(&mut self, at: RunPoint) -> Result<(), Trap> {
         if TIMED {
+            if !W::PARALLEL {
+                self.bus_free(at)?;
+            }
             let t = &self.config.timing;
             // The load and its use are in the schedule with the latency of a hit.
             self.cycle += (t.mmio + t.mmio_latency).saturating_sub(t.load_latency) as u64;
         }
+        Ok(())
     }
 
     /// Load reserved.
@@ -247,6 +257,7 @@ impl Hart {
         size: u8,
         at: RunPoint,
     ) -> Result<u64, Trap> {
+        self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
         match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
             Place::Ram(o) => {
@@ -270,6 +281,7 @@ impl Hart {
         value: u64,
         at: RunPoint,
     ) -> Result<bool, Trap> {
+        self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
         let reserved = self.reservation.take();
         let Some(line) = reserved else {
@@ -316,6 +328,7 @@ impl Hart {
         at: RunPoint,
         f: impl Fn(u64) -> u64,
     ) -> Result<u64, Trap> {
+        self.data_trigger(va, size as u64, true, true)?;
         Self::misaligned(va, size, Access::Write)?;
         let shift = block_shift(TIMED);
         let e = self.data.at((va >> shift) as usize);
@@ -376,17 +389,25 @@ impl Hart {
         Ok(pa & !63)
     }
 
-    /// Writes one line back if it is dirty and, unless `keep`, takes it out of L1D.
-    fn flush_index<W: World>(&mut self, w: &mut W, index: usize, keep: bool, at: RunPoint) {
+    /// Writes one line back if it is dirty and, unless `keep`, takes it out of L1D. The write-back
+    /// waits for its turn on the bus.
+    fn flush_index<W: World>(
+        &mut self,
+        w: &mut W,
+        index: usize,
+        keep: bool,
+        at: RunPoint,
+    ) -> Result<(), Trap> {
         let id = self.id;
         let (line, state) = w.coherence().l1d[id].entry(index);
         if state == LineState::Dirty {
+            self.bus_free(at)?;
             self.stats.l1d_flushes += 1;
             let later = self.config.timing.release_offset;
             self.write_line(w, line, LineKind::Flush, later, at);
         }
         if state == LineState::Invalid {
-            return;
+            return Ok(());
         }
         if keep {
             let c = &mut w.coherence().l1d[id];
@@ -401,6 +422,7 @@ impl Hart {
             self.forget_line(w, index);
             w.coherence().l1d[id].set(index, 0, LineState::Invalid);
         }
+        Ok(())
     }
 
     /// CFLUSH.D.L1: one line, or the whole cache for `None`. Timed like a dirty
@@ -414,18 +436,27 @@ impl Hart {
         let id = self.id;
         match va {
             Some(va) => {
+                self.data_trigger(va & !63, 64, false, true)?;
                 let line = self.resolve_block::<W, TIMED>(w, va, Access::Read, false, at)?;
                 if TIMED {
                     if let Some(i) = w.coherence().l1d[id].find(line) {
-                        self.flush_index(w, i, false, at);
+                        self.flush_index(w, i, false, at)?;
                     }
                 }
             }
             None if TIMED => {
                 let n = w.coherence().l1d[id].len();
-                for i in 0..n {
-                    self.cycle += self.config.timing.flush_scan as u64;
-                    self.flush_index(w, i, false, at);
+                // Entries that were looked at before the instruction had to be tried again.
+                let done = self.flushed.take().filter(|(pc, _)| *pc == at.pc);
+                let first = done.map_or(0, |(_, i)| i);
+                for i in first..n {
+                    if done != Some((at.pc, i)) {
+                        self.cycle += self.config.timing.flush_scan as u64;
+                    }
+                    if let Err(t) = self.flush_index(w, i, false, at) {
+                        self.flushed = Some((at.pc, i));
+                        return Err(t);
+                    }
                 }
             }
             None => {}
@@ -442,21 +473,30 @@ impl Hart {
         keep: bool,
         at: RunPoint,
     ) -> Result<(), Trap> {
+        self.data_trigger(va & !63, 64, false, true)?;
         let line = self.resolve_block::<W, TIMED>(w, va, Access::Write, true, at)?;
         if !TIMED {
             return Ok(());
         }
         let id = self.id;
-        match w.coherence().l1d[id].find(line) {
-            Some(i) => self.flush_index(w, i, keep, at),
-            None => {
-                if w.coherence().holders(id, line).1.is_some() {
-                    self.stats.probes += 1;
-                    self.write_line(w, line, LineKind::Flush, 0, at);
-                }
-            }
+        let (others, dirty) = w.coherence().holders(id, line);
+        if others && !W::PARALLEL {
+            self.bus_free(at)?;
         }
-        w.coherence().probe(id, line, !keep);
+        match w.coherence().l1d[id].find(line) {
+            Some(i) => self.flush_index(w, i, keep, at)?,
+            None if dirty.is_some() => {
+                self.stats.probes += 1;
+                self.write_line(w, line, LineKind::Flush, 0, at);
+            }
+            None => {}
+        }
+        if others {
+            let asked = self.cycle + at.offset;
+            let c = w.coherence();
+            c.probe(id, line, !keep);
+            c.moved(line, id, asked);
+        }
         Ok(())
     }
 
@@ -467,6 +507,7 @@ impl Hart {
         va: u64,
         at: RunPoint,
     ) -> Result<(), Trap> {
+        self.data_trigger(va & !63, 64, false, true)?;
         let p = self.data_privilege();
         let pa = if TIMED {
             self.translate_timed(w, va, Access::Write, p, at)?.0

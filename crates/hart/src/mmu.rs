@@ -264,9 +264,9 @@ impl Hart {
         }
     }
 
-    /// Whether the memory bus may be used now; otherwise the instruction has to be tried again.
+    /// Whether what others can see may happen now; otherwise the instruction has to be tried again.
     #[inline(always)]
-    fn bus_free(&self, at: RunPoint) -> Result<(), Trap> {
+    pub(crate) fn bus_free(&self, at: RunPoint) -> Result<(), Trap> {
         if self.cycle + at.offset < self.yield_at {
             Ok(())
         } else {
@@ -333,11 +333,19 @@ impl Hart {
         }
     }
 
+    /// Whether a line is one that harts take from one another, so that every access to it
+    /// happens in the order of time.
+    #[inline(always)]
+    pub(crate) fn contended<Wd: World>(&self, w: &mut Wd, line: u64, at: RunPoint) -> bool {
+        !Wd::PARALLEL && w.coherence().contention.is(line, self.cycle + at.offset)
+    }
+
     /// Brings a line into L1D (if it is not there with the needed right); the
     /// hart's time moves on by the cost. Index of the line.
     ///
     /// A miss is up to three transfers. Each happens only while no other hart
     /// is behind; what is done stays done when the instruction is tried again.
+    /// So does a hit on a contended line.
     #[inline(always)]
     pub(crate) fn l1d_touch<Wd: World>(
         &mut self,
@@ -348,9 +356,12 @@ impl Hart {
     ) -> Result<usize, Trap> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        let cache = &mut w.coherence().l1d[self.id];
-        let present = cache.find(line);
+        let present = w.coherence().l1d[self.id].find(line);
         if let Some(i) = present {
+            if self.contended(w, line, at) {
+                self.bus_free(at)?;
+            }
+            let cache = &mut w.coherence().l1d[self.id];
             cache.touch(i);
             match cache.entry(i).1 {
                 LineState::Dirty => return Ok(i),
@@ -411,6 +422,7 @@ impl Hart {
         };
         // What is done stays done if the rest has to be tried again.
         self.refill = Some((line, index));
+        let asked = self.cycle + at.offset;
         let others = if w.coherence().l1d.len() > 1 {
             self.collect_dirty(w, line, at)?
         } else {
@@ -426,6 +438,9 @@ impl Hart {
         let c = w.coherence();
         if others {
             c.probe(id, line, write);
+            if write {
+                c.moved(line, id, asked);
+            }
         }
         let state = match (write, others) {
             (true, _) => LineState::Dirty,
@@ -434,6 +449,10 @@ impl Hart {
         };
         c.l1d[id].set(index, line, state);
         c.l1d[id].touch(index);
+        if !Wd::PARALLEL && c.contention.is(line, asked) {
+            c.keep_off_filters(id, line);
+            self.data.release(&mut c.l1d[id], index);
+        }
         Ok(index)
     }
 
@@ -448,9 +467,12 @@ impl Hart {
         let (others, dirty) = w.coherence().holders(self.id, line);
         if dirty.is_some() {
             self.bus_free(at)?;
+            let asked = self.cycle + at.offset;
             self.stats.probes += 1;
             self.write_line(w, line, LineKind::Probe, 0, at);
-            w.coherence().probe(self.id, line, false);
+            let c = w.coherence();
+            c.probe(self.id, line, false);
+            c.moved(line, self.id, asked);
         }
         Ok(others)
     }

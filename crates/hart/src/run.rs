@@ -4,7 +4,7 @@ use crate::block::CodeCache;
 use crate::cache::Notice;
 use crate::engine::{Engine, NoEngine, Ran};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
-use crate::hart::{Exit, Hart, Privilege};
+use crate::hart::{Exit, Hart};
 use crate::mmu::RunPoint;
 use crate::pmp::Access;
 use crate::trap::{cause, Trap, RETRY};
@@ -23,26 +23,6 @@ pub enum End {
     Stopped(usize),
 }
 
-/// Until when a hart may run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    privilege: Privilege,
-    /// With that privilege, and with others.
-    here: u64,
-    elsewhere: u64,
-}
-
-impl Limits {
-    #[inline(always)]
-    fn of(&self, p: Privilege) -> u64 {
-        if p == self.privilege {
-            self.here
-        } else {
-            self.elsewhere
-        }
-    }
-}
-
 /// Where a hart stands that an observer has stopped. Its `pc` is that of the next instruction;
 /// cycle and counters are those of the block's start, as they are while a block runs.
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +33,22 @@ pub(crate) struct Stopped {
     /// The next instruction in it.
     next: usize,
     /// Of the run that was interrupted.
-    limits: Option<Limits>,
+    limit: Option<u64>,
 }
 
 impl Hart {
-    /// Whether an observer has stopped the hart within a block; it has to run again with the same limits.
+    /// Whether an observer has stopped the hart within a block; it has to run again with the same limit.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()
+    }
+
+    /// Cycle and retired instructions where the hart stands, also within a block.
+    pub fn stands_at(&self, code: &CodeCache) -> (u64, u64) {
+        let Some(s) = &self.stopped else {
+            return (self.cycle, self.instret);
+        };
+        let p = &code.ops(code.block(s.block))[s.next];
+        (self.cycle + p.cost as u64, self.instret + s.next as u64)
     }
 
     /// Gives up the place within a block where an observer has stopped the hart, since its state is
@@ -93,8 +82,8 @@ impl Hart {
         self.run_ahead(code, w, limit, limit, engine)
     }
 
-    /// As [`Hart::run_with`], but from `bus_limit` on only as long as the memory bus is
-    /// not needed and the privilege stays as it is.
+    /// As [`Hart::run_with`], but from `bus_limit` on only as long as nothing is needed that other
+    /// harts can see: the memory bus, a contended line, a device ([`Exit::Bus`]).
     pub fn run_ahead<W: World, E: Engine<W>>(
         &mut self,
         code: &mut CodeCache,
@@ -105,22 +94,18 @@ impl Hart {
     ) -> Exit {
         self.yield_at = bus_limit;
         let stopped = self.stopped.take();
-        let limits = stopped.and_then(|s| s.limits).unwrap_or(Limits {
-            privilege: self.privilege,
-            here: limit,
-            elsewhere: limit.min(bus_limit),
-        });
+        let limit = stopped.and_then(|s| s.limit).unwrap_or(limit);
         if stopped.is_none() {
             self.resume_reservation(w);
         }
         let exit = if self.timed {
-            self.run_mode::<W, E, true>(code, w, limits, engine, stopped)
+            self.run_mode::<W, E, true>(code, w, limit, engine, stopped)
         } else {
-            self.run_mode::<W, E, false>(code, w, limits, engine, stopped)
+            self.run_mode::<W, E, false>(code, w, limit, engine, stopped)
         };
         match &mut self.stopped {
             // The run is not over: nothing that others can see has happened to it.
-            Some(s) => s.limits = Some(limits),
+            Some(s) => s.limit = Some(limit),
             None => self.suspend_reservation(w),
         }
         exit
@@ -153,22 +138,18 @@ impl Hart {
         &mut self,
         code: &mut CodeCache,
         w: &mut W,
-        limits: Limits,
+        limit: u64,
         engine: &mut E,
         stopped: Option<Stopped>,
     ) -> Exit {
         if let Some(s) = stopped {
             self.pc = s.pc;
-            let b = code.block(s.block);
-            let behind = s.pc.wrapping_add(b.bytes as u64);
-            let ops = &code.ops(b)[s.next..];
-            let end = self.ops::<W, TIMED>(w, ops, s.next, s.pc, behind);
+            let end = self.interpret::<W, TIMED>(code, w, s.block, s.pc, Some(s.next));
             if let Some(exit) = self.end_block::<W, TIMED>(code, w, s.block, s.pc, end) {
                 return exit;
             }
         }
         loop {
-            let mut limit = limits.of(self.privilege);
             let mut stop = limit;
             if self.timer_cycle > self.cycle {
                 stop = stop.min(self.timer_cycle);
@@ -188,8 +169,6 @@ impl Hart {
             if let Some(i) = self.pending_interrupt() {
                 self.take_trap(w, cause::INTERRUPT | i, 0);
                 self.recheck = false;
-                limit = limits.of(self.privilege);
-                stop = stop.min(limit);
             }
             if self.cycle >= limit {
                 return Exit::Limit;
@@ -204,28 +183,30 @@ impl Hart {
                         let id = match self.find_block(code, w, pc) {
                             Ok(id) => id,
                             Err(t) => {
+                                let t = self.breakpoint_before(t);
                                 self.take_trap(w, t.cause, t.tval);
                                 break;
                             }
                         };
-                        (id, engine.run::<TIMED>(self, code, w, id, stop))
+                        let watched = self.triggers.executes()
+                            && self.holds_trigger(code.ops(code.block(id)), pc);
+                        let ran = match watched {
+                            true => Ran::Cold,
+                            false => engine.run::<TIMED>(self, code, w, id, stop),
+                        };
+                        (id, ran)
                     }
                 };
                 let (id, pc, end) = match ran {
                     Ran::Blocks => continue,
                     Ran::Cold => {
                         self.heed(w);
-                        let b = code.block(id);
-                        let behind = pc.wrapping_add(b.bytes as u64);
-                        let end = self.block::<W, TIMED>(w, code.ops(b), pc, behind);
+                        let end = self.interpret::<W, TIMED>(code, w, id, pc, None);
                         (id, pc, end)
                     }
                     Ran::Rest { block, pc, first } => {
                         self.heed(w);
-                        let b = code.block(block);
-                        let behind = pc.wrapping_add(b.bytes as u64);
-                        let ops = &code.ops(b)[first..];
-                        let end = self.ops::<W, TIMED>(w, ops, first, pc, behind);
+                        let end = self.interpret::<W, TIMED>(code, w, block, pc, Some(first));
                         (block, pc, end)
                     }
                     Ran::Ended { block, pc, end } => (block, pc, end),
@@ -237,6 +218,39 @@ impl Hart {
                     break;
                 }
             }
+        }
+    }
+
+    /// Runs a block from its start, or from an instruction on, to its end or to an instruction for
+    /// which a trigger fires.
+    #[inline(always)]
+    fn interpret<W: World, const TIMED: bool>(
+        &mut self,
+        code: &CodeCache,
+        w: &mut W,
+        id: u32,
+        pc: u64,
+        first: Option<usize>,
+    ) -> End {
+        let b = code.block(id);
+        let ops = code.ops(b);
+        let behind = pc.wrapping_add(b.bytes as u64);
+        let from = first.unwrap_or(0);
+        let mut until = ops.len();
+        if self.triggers.executes() {
+            until = self.fetch_trigger(ops, from, pc).unwrap_or(until);
+        }
+        let end = match first {
+            _ if from == until => End::Done,
+            None => self.block::<W, TIMED>(w, &ops[..until], pc, behind),
+            Some(n) => self.ops::<W, TIMED>(w, &ops[n..until], n, pc, behind),
+        };
+        match (end, ops.get(until)) {
+            (End::Done, Some(p)) => match self.fetch_breakpoint(p, pc) {
+                Some(t) => End::Trap(until, t),
+                None => End::Done,
+            },
+            (end, _) => end,
         }
     }
 
@@ -269,7 +283,7 @@ impl Hart {
                     block: id,
                     pc,
                     next,
-                    limits: None,
+                    limit: None,
                 });
                 self.pc = pc.wrapping_add(code.ops(b)[next].off as u64);
                 Some(Exit::Stopped)
@@ -295,7 +309,7 @@ impl Hart {
                         w.tried_again(self.id, self.pc);
                     }
                     self.pending = self.still_pending(0);
-                    return Some(Exit::Limit);
+                    return Some(Exit::Bus);
                 }
                 let device = std::mem::take(&mut self.leave);
                 self.take_trap(w, t.cause, t.tval);

@@ -9,6 +9,7 @@
 use crate::block::{CodeCache, SavedCode};
 use crate::cache::{Coherence, Notice, L1};
 use crate::config::HartConfig;
+use crate::contention::Moves;
 use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
@@ -17,6 +18,7 @@ use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
+use crate::trigger::Triggers;
 use serde::{Deserialize, Serialize};
 
 /// Saved state that is not one of such a hart. The text names the part.
@@ -57,8 +59,10 @@ pub struct SavedHart {
     last_way: u8,
     walk_begun: Option<(u64, bool)>,
     refill: Option<(u64, u64)>,
+    flushed: Option<(u64, u64)>,
     generation: u32,
     pmp_writes: u64,
+    triggers: Triggers,
     code: SavedCode,
 }
 
@@ -101,6 +105,7 @@ impl Hart {
             yield_at: _,
             walk_begun,
             refill,
+            flushed,
             // Follows from the registers.
             dctx: _,
             generation,
@@ -108,9 +113,14 @@ impl Hart {
             leave: _,
             recheck: _,
             pmp_writes,
+            triggers,
             // A debugger's, and only between two of its steps.
             stopped: _,
+            // Handed on by the end of every run.
+            record: _,
             area: _,
+            // For messages to the user.
+            trap_loop: _,
         } = self;
         SavedHart {
             x: x[..32].to_vec(),
@@ -132,15 +142,18 @@ impl Hart {
             walks: walks.clone(),
             predictor: predictor.clone(),
             pending: *pending,
-            pending_from: *pending_from,
+            // Where nothing is pending, it says nothing, and engines leave it behind differently.
+            pending_from: if *pending == 0 { 0 } else { *pending_from },
             data: data.save(),
             fetch: fetch.save(),
             pages: pages.save(),
             last_way: *last_way,
             walk_begun: *walk_begun,
             refill: refill.map(|(line, i)| (line, i as u64)),
+            flushed: flushed.map(|(pc, i)| (pc, i as u64)),
             generation: *generation,
             pmp_writes: *pmp_writes,
+            triggers: triggers.clone(),
             code: code.save(*generation),
         }
     }
@@ -163,6 +176,7 @@ impl Hart {
         fail(!s.stats.below(FAR), "counters")?;
         fail(!s.csr.sane(), "event counters")?;
         fail(!s.pmp.fits(&h.pmp), "protection entries")?;
+        fail(!h.triggers.load(&s.triggers), "triggers")?;
         fail(!s.dtlb.fits(&h.dtlb) || !s.itlb.fits(&h.itlb), "TLB")?;
         fail(!s.walks.fits(&h.walks), "page-walk cache")?;
         fail(!s.predictor.fits(&h.predictor), "predictor")?;
@@ -171,6 +185,8 @@ impl Hart {
         };
         let entry = s.refill.is_some_and(|(_, i)| i >= l1d.len() as u64);
         fail(entry, "entry being filled")?;
+        let entry = s.flushed.is_some_and(|(_, i)| i >= l1d.len() as u64);
+        fail(entry, "entry being flushed")?;
         let ways = SUPER_WAY + h.config.dtlb.superpages as u8;
         let way = |w: u8| w == NO_WAY || w < ways;
         fail(!way(s.last_way), "TLB entry used last")?;
@@ -215,6 +231,7 @@ impl Hart {
         h.last_way = s.last_way;
         h.walk_begun = s.walk_begun;
         h.refill = s.refill.map(|(line, i)| (line, i as usize));
+        h.flushed = s.flushed.map(|(pc, i)| (pc, i as usize));
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;
         h.context_changed();
@@ -248,6 +265,8 @@ pub struct SavedCoherence {
     l1i: Vec<L1>,
     reservations: Vec<Option<u64>>,
     notices: Vec<Vec<Notice>>,
+    /// Lines that have moved lately.
+    moves: Vec<Moves>,
     /// Pages with decoded code, and their lines.
     code: Vec<(u64, u64)>,
 }
@@ -261,6 +280,7 @@ impl Coherence {
             l1i: self.l1i.clone(),
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
+            moves: self.contention.save(),
             code: code
                 .filter(|(_, m)| **m != 0)
                 .map(|(p, m)| (p as u64, *m))
@@ -285,6 +305,7 @@ impl Coherence {
         fail(s.notices.len() != harts, "notices")?;
         let pages = self.code_marks().len() as u64;
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
+        fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
         self.l1d = s.l1d;
         self.l1i = s.l1i;
         self.reservations = s.reservations;

@@ -79,7 +79,43 @@ impl Trap {
     }
 }
 
+/// The same exception again and again: it was taken in the mode of its handler, at the same place,
+/// and no handler has returned in between. Only for messages; it is no state of the hart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TrapLoop {
+    /// Cause code.
+    pub cause: u64,
+    /// Where it happens.
+    pub pc: u64,
+    /// What mtval or stval was the last time.
+    pub tval: u64,
+    /// Whether the handler is the machine's, otherwise it is the supervisor's.
+    pub machine: bool,
+    /// How often in a row.
+    pub times: u64,
+}
+
 impl Hart {
+    /// The exception that was taken last, and how often in a row.
+    pub fn trap_loop(&self) -> TrapLoop {
+        self.trap_loop
+    }
+
+    /// Takes note of an exception from a mode to a mode.
+    fn count_exception(&mut self, cause: u64, tval: u64, to_s: bool) {
+        let l = &mut self.trap_loop;
+        let own =
+            to_s == (self.privilege == Privilege::Supervisor) && self.privilege != Privilege::User;
+        let again = own && l.cause == cause && l.pc == self.pc && l.machine != to_s;
+        *l = TrapLoop {
+            cause,
+            pc: self.pc,
+            tval,
+            machine: !to_s,
+            times: if again { l.times + 1 } else { u64::from(own) },
+        };
+    }
+
     /// The interrupt to take now, if any.
     pub(crate) fn pending_interrupt(&self) -> Option<u64> {
         let pending = self.mip() & self.csr.mie;
@@ -98,6 +134,8 @@ impl Hart {
 
     /// Enters the handler of an exception or interrupt (`cause::INTERRUPT` set) at `self.pc`.
     pub(crate) fn take_trap<W: World>(&mut self, w: &mut W, code: u64, tval: u64) {
+        // The handler may make lines dirty.
+        self.flushed = None;
         let interrupt = code & cause::INTERRUPT != 0;
         let bit = code & 63;
         let deleg = if interrupt {
@@ -117,10 +155,14 @@ impl Hart {
                 to: if to_s { 1 } else { 3 },
             });
         }
+        if !interrupt {
+            self.count_exception(code, tval, to_s);
+        }
         let st = self.csr.mstatus;
+        let epc = self.pc & !self.config.isa.pc_low();
         let vector;
         if to_s {
-            self.csr.sepc = self.pc;
+            self.csr.sepc = epc;
             self.csr.scause = code;
             self.csr.stval = tval;
             let mut n = st & !(status::SPP | status::SPIE | status::SIE);
@@ -134,7 +176,7 @@ impl Hart {
             self.privilege = Privilege::Supervisor;
             vector = self.csr.stvec;
         } else {
-            self.csr.mepc = self.pc;
+            self.csr.mepc = epc;
             self.csr.mcause = code;
             self.csr.mtval = tval;
             let mut n = st & !(status::MPP | status::MPIE | status::MIE);
@@ -183,6 +225,7 @@ impl Hart {
         self.csr.mstatus = n;
         self.privilege = to;
         self.pc = self.csr.mepc;
+        self.trap_loop.times = 0;
         self.context_changed();
     }
 
@@ -201,6 +244,7 @@ impl Hart {
         self.csr.mstatus = n;
         self.privilege = to;
         self.pc = self.csr.sepc;
+        self.trap_loop.times = 0;
         self.context_changed();
     }
 }

@@ -147,6 +147,36 @@ pub struct TrapEvent {
     pub to: u8,
 }
 
+/// What an instruction does with memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessKind {
+    /// A load: plain, reserving, or the first half of an atomic.
+    Read,
+    /// A store: plain, conditional and successful, the second half of an atomic, or of zeros.
+    Write,
+    /// A line is written back, and taken out of the cache or not.
+    Flush,
+    /// All of L1D is written back and emptied; there is no address.
+    FlushAll,
+}
+
+/// An access of an instruction that has been executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AccessEvent {
+    /// Hart index.
+    pub hart: usize,
+    /// Core cycle of the instruction's issue.
+    pub cycle: u64,
+    /// Address of the instruction.
+    pub pc: u64,
+    /// First virtual address.
+    pub vaddr: u64,
+    /// Bytes; 64 for the operations on lines.
+    pub size: u8,
+    /// What was done.
+    pub kind: AccessKind,
+}
+
 /// Watches a hart. Every hook costs nothing where its constant is false.
 pub trait Observer {
     /// Whether `retired` is called.
@@ -157,19 +187,11 @@ pub trait Observer {
     const TRAP: bool = false;
     /// Whether `stops` and `tried_again` are called.
     const STOPS: bool = false;
-    /// An instruction is about to execute.
+    /// An instruction has been executed, or has trapped; once for each, however often it was
+    /// tried. The cycle is that of its issue.
     fn retired(&mut self, _hart: usize, _cycle: u64, _pc: u64, _raw: u32, _privilege: u8) {}
-    /// A load or store of a virtual address.
-    fn access(
-        &mut self,
-        _hart: usize,
-        _cycle: u64,
-        _pc: u64,
-        _vaddr: u64,
-        _size: u8,
-        _write: bool,
-    ) {
-    }
+    /// An instruction that has been executed has accessed memory; told behind the instruction.
+    fn access(&mut self, _event: &AccessEvent) {}
     /// A trap or interrupt was taken.
     fn trap(&mut self, _event: &TrapEvent) {}
     /// Whether a hart is to stand still in front of the instruction at `pc`. It costs nothing:

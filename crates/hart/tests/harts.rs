@@ -5,7 +5,9 @@ mod common;
 use common::smp::{each, locked, repeat, traffic, Machine, BASE, DATA, SLICES};
 use common::{bytes, env, i, n, r, rm, s, u, Rng};
 use nagori_hart::cache::LineState;
+use nagori_hart::engine::NoEngine;
 use nagori_hart::world::{Bus, World};
+use nagori_hart::Exit;
 use nagori_isa::Op::*;
 
 #[test]
@@ -311,4 +313,81 @@ fn an_sc_elsewhere_fails_and_ends_the_reservation() {
         assert_eq!((m.harts[0].reg(6), m.harts[0].reg(7)), (1, 1));
         assert_eq!((m.word(DATA), m.word(DATA + 64)), (0, 0));
     }
+}
+
+/// Stores to `lines` lines, a pause of some hundred cycles, a flush, the end.
+fn flushing(lines: i32, flush: u32) -> Vec<u32> {
+    let mut v: Vec<u32> = (0..lines).map(|k| s(Sd, 11, 10, 64 * k)).collect();
+    v.extend([i(Addi, 31, 0, 300), i(Addi, 31, 31, -1), s(Bne, 0, 31, -4)]);
+    v.extend([flush, n(Wfi)]);
+    v
+}
+
+#[test]
+fn flushes_wait_for_their_turn_on_the_bus() {
+    let flushes = [
+        i(CboFlush, 0, 10, 0),
+        i(CboClean, 0, 10, 0),
+        i(CflushDL1U, 0, 10, 0),
+        i(CflushDL1, 0, 0, 0),
+    ];
+    for flush in flushes {
+        let mut m = Machine::new(&[flushing(1, flush), vec![n(Wfi)]], true);
+        let (h, code) = (&mut m.harts[0], &mut m.codes[0]);
+        // The store is done before cycle 300, the flush begins behind it.
+        let exit = h.run_ahead(code, &mut m.w, 100_000, 300, &mut NoEngine);
+        assert_eq!((exit, m.w.traffic.1), (Exit::Bus, 0), "{flush:#x}");
+        let exit = h.run_ahead(code, &mut m.w, 100_000, 100_000, &mut NoEngine);
+        assert_eq!((exit, m.w.traffic.1), (Exit::Wfi, 1), "{flush:#x}");
+    }
+}
+
+#[test]
+fn a_flush_of_the_whole_cache_goes_on_where_it_had_to_wait() {
+    let whole = i(CflushDL1, 0, 0, 0);
+    let run = |step: u64| {
+        let mut m = Machine::new(&[flushing(7, whole), vec![n(Wfi)]], true);
+        let (h, code) = (&mut m.harts[0], &mut m.codes[0]);
+        let (mut bus, mut waits) = (step, 0);
+        while h.run_ahead(code, &mut m.w, 100_000, bus, &mut NoEngine) != Exit::Wfi {
+            waits += 1;
+            bus += step;
+        }
+        (waits, h.cycle, h.stats, m.w.traffic)
+    };
+    let (waits, cycle, stats, traffic) = run(100_000);
+    assert_eq!((waits, stats.l1d_flushes, traffic.1), (0, 7, 7));
+    let (waits, again, same, bytes) = run(1);
+    assert!(waits > 7);
+    assert_eq!((cycle, stats, traffic), (again, same, bytes));
+}
+
+#[test]
+fn hits_on_contended_lines_wait_for_their_turn() {
+    // Each hart adds to the line in turns; then hart 0 goes on alone with a plain load of it.
+    let add = [rm(AmoaddD, 0, 10, 11, 0), i(Addi, 11, 0, 1)];
+    let mut after = repeat(20, &add);
+    after.pop();
+    after.extend([i(Ld, 6, 10, 0), i(Ld, 7, 10, 0), n(Wfi)]);
+    let mut m = Machine::new(&[after, repeat(20, &add)], true);
+    let mut blocked = false;
+    while !m.done[0] {
+        let k = usize::from(m.harts[1].cycle < m.harts[0].cycle && !m.done[1]);
+        let (h, code) = (&mut m.harts[k], &mut m.codes[k]);
+        // Nobody gets ahead of the other with what both can see.
+        let before = h.cycle;
+        let exit = h.run_ahead(code, &mut m.w, before + 20, before + 1, &mut NoEngine);
+        blocked |= exit == Exit::Bus && m.w.traffic.0 > 4;
+        m.done[k] = exit == Exit::Wfi;
+    }
+    assert!(blocked);
+    let c = m.w.coherence();
+    let held: Vec<bool> = c.l1d.iter().map(|l1| l1.find(DATA).is_some()).collect();
+    assert!(held[0]);
+    let i = c.l1d[0].find(DATA).expect("held");
+    assert_eq!(
+        c.l1d[0].slot(i),
+        nagori_hart::cache::NO_SLOT,
+        "off the filter"
+    );
 }

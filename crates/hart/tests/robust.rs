@@ -212,7 +212,7 @@ fn run_some(rng: &mut Rng, timed: bool, harts: usize) -> (u64, usize) {
         let h = &mut list[k];
         let limit = h.cycle + 1 + rng.below(3000);
         match h.run(&mut caches[k], &mut w, limit) {
-            Exit::Limit => assert!(h.cycle >= limit),
+            Exit::Limit | Exit::Bus => assert!(h.cycle >= limit),
             Exit::Wfi => {
                 // As a platform does: on to the timer, or for a while.
                 let wake = h.wake_cycle().unwrap_or(u64::MAX).min(h.cycle + 100);

@@ -11,7 +11,9 @@ fn main() -> Result<(), nagori_image::Error> {
     };
     let mut spec = RootfsSpec::new(base);
     spec.packages = arguments.collect();
-    let image = nagori_image::rootfs(&Options::from_env()?, &spec, &mut |p| eprintln!("{p}"))?;
+    let image = nagori_image::rootfs(&Options::from_env()?, &spec, None, &mut |p| {
+        eprintln!("{p}")
+    })?;
     println!("{}", image.path.display());
     Ok(())
 }

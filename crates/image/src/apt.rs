@@ -2,6 +2,7 @@
 //! host's, no root, nothing of the host's touched. apt verifies signatures and checksums.
 
 use crate::error::IoContext;
+use crate::rootfs::Step;
 use crate::tool::{APT_CACHE, APT_GET};
 use crate::{mirror, Error};
 use serde::{Deserialize, Serialize};
@@ -115,9 +116,9 @@ impl Apt {
             .ok_or_else(|| self.odd(name, "its record lacks Version, SHA256 or Size"))
     }
 
-    /// The packages that installing `wanted` on an empty system installs: apt's choice, in the
-    /// order of their configuration, without recommended ones.
-    pub fn solve(&self, wanted: &[String]) -> Result<Vec<Package>, Error> {
+    /// The packages that installing `wanted` on an empty system installs: apt's choice, without
+    /// recommended ones, and the order in which it unpacks and configures them.
+    pub fn solve(&self, wanted: &[String]) -> Result<(Vec<Package>, Vec<Step>), Error> {
         for name in wanted {
             check_name("package", name)?;
         }
@@ -133,7 +134,8 @@ impl Apt {
             }
             other => other?,
         };
-        let chosen = chosen(&String::from_utf8_lossy(&out.stdout));
+        let simulated = String::from_utf8_lossy(&out.stdout).into_owned();
+        let chosen = chosen(&simulated);
         let mut c = self.tool(APT_CACHE);
         c.arg("show").args(
             chosen
@@ -146,7 +148,7 @@ impl Apt {
             .split("\n\n")
             .filter_map(|stanza| Record::parse(stanza)?.package())
             .collect();
-        chosen
+        let packages: Result<Vec<Package>, Error> = chosen
             .iter()
             .map(|(name, version)| {
                 known
@@ -155,7 +157,37 @@ impl Apt {
                     .cloned()
                     .ok_or_else(|| self.odd(name, "its record lacks Version, SHA256 or Size"))
             })
-            .collect()
+            .collect();
+        Ok((packages?, order(&simulated)))
+    }
+
+    /// The mirror whose index was read last.
+    pub fn mirror(&self) -> Result<String, Error> {
+        let list = self.dir.join("sources.list");
+        let text = fs::read_to_string(&list).context("read", &list)?;
+        let uri = text.split(&[' ', '\n'][..]).find(|w| w.contains(":/"));
+        Ok(uri.unwrap_or_default().to_string())
+    }
+
+    /// Midnight after the mirror has signed the index that was read last, in seconds since 1970.
+    pub fn index_date(&self) -> Result<u64, Error> {
+        let lists = self.dir.join("state/lists");
+        let mut newest = None;
+        for e in fs::read_dir(&lists).context("read", &lists)?.flatten() {
+            let name = e.file_name().to_string_lossy().into_owned();
+            let of_suite = name.contains(&format!("_dists_{}_", self.suite));
+            if of_suite && (name.ends_with("InRelease") || name.ends_with("_Release")) {
+                let text = fs::read(e.path()).context("read", e.path())?;
+                newest = newest.max(signed(&String::from_utf8_lossy(&text)));
+            }
+        }
+        newest.map(|t: u64| (t / DAY + 1) * DAY).ok_or_else(|| {
+            Error::Rootfs(format!(
+                "the index of Debian {} in {} has no date that can be read",
+                self.suite,
+                lists.display()
+            ))
+        })
     }
 
     /// True if an index was read before.
@@ -205,6 +237,31 @@ impl Apt {
             .filter(|f| f.extension().is_some_and(|x| x == "deb"))
             .collect())
     }
+}
+
+/// Seconds of a day.
+const DAY: u64 = 86_400;
+
+/// The date of a Release file, in seconds since 1970.
+fn signed(release: &str) -> Option<u64> {
+    let date = release.lines().find_map(|l| l.strip_prefix("Date:"))?;
+    // The same, by HTTP's rules.
+    let date = date.trim().replace(" UTC", " GMT");
+    let time = httpdate::parse_http_date(&date).ok()?;
+    Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs())
+}
+
+/// The order of what `apt-get --simulate install` says.
+fn order(text: &str) -> Vec<Step> {
+    let step = |l: &str| {
+        let mut words = l.split_whitespace();
+        match (words.next()?, words.next()?) {
+            ("Inst", name) => Some(Step::Unpack(name.into())),
+            ("Conf", name) => Some(Step::Configure(name.into())),
+            _ => None,
+        }
+    };
+    text.lines().filter_map(step).collect()
 }
 
 /// Names and versions in what `apt-get --simulate install` says.
@@ -304,6 +361,18 @@ impl Record {
             .map(|(_, v)| v.as_str())
     }
 
+    /// Names of packages in a field of dependencies, all alternatives.
+    pub fn names(&self, field: &str) -> Vec<String> {
+        let field = self.field(field).unwrap_or_default();
+        let parts = field.split([',', '|']);
+        let name = |p: &str| {
+            p.split(['(', ':', ' ', '\n'])
+                .find(|w| !w.is_empty())
+                .map(String::from)
+        };
+        parts.filter_map(name).collect()
+    }
+
     /// Names of the packages this one depends on, first alternatives only.
     fn depends(&self) -> impl Iterator<Item = &str> {
         self.field("Depends")
@@ -339,6 +408,10 @@ mod tests {
     fn stanza() {
         let r = Record::parse(META).unwrap();
         assert_eq!(
+            r.names("Depends"),
+            ["linux-base", "linux-image-6.12.107+deb13-riscv64", "x"]
+        );
+        assert_eq!(
             r.depends().collect::<Vec<_>>(),
             ["linux-base", "linux-image-6.12.107+deb13-riscv64"]
         );
@@ -357,6 +430,12 @@ mod tests {
                     Inst xz-utils (5.8.1-1+b2 Debian:13.7/stable [riscv64])\nConf libc6 (2.41-12 x)\n\
                     Inst odd\n";
         let found = chosen(text);
+        let step = |n: &str| Step::Unpack(n.into());
+        let conf = Step::Configure("libc6".into());
+        assert_eq!(
+            order(text),
+            [step("libc6"), step("xz-utils"), conf, step("odd")]
+        );
         let of = |n: &str, v: &str| (n.to_string(), v.to_string());
         assert_eq!(
             found,
@@ -384,6 +463,15 @@ mod tests {
         for bad in ["", "-o", "a b", "a\nb", "a=1", "../x", "a/bookworm"] {
             let e = check_name("package", bad).unwrap_err().to_string();
             assert!(e.contains("is not a valid name"), "{e}");
+        }
+    }
+
+    #[test]
+    fn date_of_an_index() {
+        let text = "Origin: Debian\nDate: Sat, 12 Sep 2026 07:55:41 UTC\nDate: x\n";
+        assert_eq!(signed(text), Some(1_789_199_741));
+        for bad in ["", "Date:\n", "Date: yesterday\n"] {
+            assert_eq!(signed(bad), None, "{bad}");
         }
     }
 

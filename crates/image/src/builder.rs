@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Counts changes of what this crate makes from the same packages and sources.
-const BUILDER: u32 = 3;
+const BUILDER: u32 = 4;
 
 const KERNEL: &str = "Image";
 const FIRMWARE: &str = "fw_dynamic.bin";
@@ -25,6 +25,8 @@ const MANIFEST: &str = "manifest.json";
 struct Resolved {
     suite: String,
     packages: [Package; 3],
+    /// See [`Manifest::date`].
+    date: u64,
 }
 
 /// Makes the guest image, or finds it in the cache.
@@ -123,16 +125,19 @@ fn key(resolved: &Resolved, options: &Options) -> String {
         }
     };
     line(&["nagori image", &BUILDER.to_string(), FAST_BOOT_ARGS]);
-    line(&["suite", &resolved.suite]);
+    line(&["suite", &resolved.suite, &resolved.date.to_string()]);
     for p in &resolved.packages {
         line(&["package", &p.name, &p.version, &p.sha256]);
     }
     for m in &options.modules {
         line(&["module", m]);
     }
+    for m in &options.more_modules {
+        line(&["loaded module", m]);
+    }
     for s in guest::sources() {
         // These are in root file systems only.
-        if s.path.starts_with("malloc/") {
+        if guest::ROOTFS_ONLY.iter().any(|d| s.path.starts_with(d)) {
             continue;
         }
         line(&["source", &s.path, &sha256(s.bytes)]);
@@ -200,6 +205,7 @@ impl Builder<'_> {
                 apt.package("opensbi")?,
                 apt.package("busybox-static")?,
             ],
+            date: apt.index_date()?,
         };
         let packages = self.dir.join("packages");
         fs::create_dir_all(&packages).context("create", &packages)?;
@@ -281,11 +287,12 @@ impl Builder<'_> {
             .ok_or_else(|| missing(busybox_deb, "bin/busybox"))?;
         let kernel = self.kernel(apt, kernel_deb)?;
 
-        let initrd = initrd(&busybox, &kernel, &programs)?;
+        let initrd = initrd(&busybox, &kernel, &programs, &self.options.more_modules)?;
         let manifest = Manifest {
             key: key.to_string(),
             builder: format!("nagori-image {} ({BUILDER})", env!("CARGO_PKG_VERSION")),
             suite: resolved.suite.clone(),
+            date: resolved.date,
             packages: resolved.packages.to_vec(),
             kernel_release: kernel.release.clone(),
             compiler,
@@ -347,7 +354,8 @@ impl Builder<'_> {
                 &format!("a raw RISC-V Image ({path} has no such header)"),
             ));
         }
-        let mut modules = modules::closure(&packed, &builtin, &self.options.modules)?;
+        let wanted = [&self.options.modules[..], &self.options.more_modules].concat();
+        let mut modules = modules::closure(&packed, &builtin, &wanted)?;
         modules::strip(&mut modules, self.temporary("modules")?.path())?;
         Ok(Kernel {
             image,
@@ -401,7 +409,12 @@ fn missing(p: &Package, what: &str) -> Error {
     }
 }
 
-fn initrd(busybox: &[u8], kernel: &Kernel, programs: &[guest::Program]) -> Result<Vec<u8>, Error> {
+fn initrd(
+    busybox: &[u8],
+    kernel: &Kernel,
+    programs: &[guest::Program],
+    load: &[String],
+) -> Result<Vec<u8>, Error> {
     let mut a = Archive::default();
     for (dir, mode) in [
         ("dev", 0o755),
@@ -422,6 +435,10 @@ fn initrd(busybox: &[u8], kernel: &Kernel, programs: &[guest::Program]) -> Resul
             0o755,
             guest::init_file(script),
         )?;
+    }
+    if !load.is_empty() {
+        let list = load.join("\n") + "\n";
+        a.file("etc/nagori/modules", 0o644, list.as_bytes())?;
     }
     a.file("bin/busybox", 0o755, busybox)?;
     a.symlink("bin/sh", "busybox")?;
@@ -473,6 +490,7 @@ mod tests {
     fn resolved() -> Resolved {
         Resolved {
             suite: "trixie".into(),
+            date: 0,
             packages: ["linux", "opensbi", "busybox"].map(|name| Package {
                 name: name.into(),
                 version: "1".into(),
@@ -493,13 +511,14 @@ mod tests {
         assert_eq!(key(&r, &elsewhere), base);
 
         let mut all = vec![base];
-        for change in 0..5 {
+        for change in 0..6 {
             let (mut r, mut o) = (resolved(), Options::new("/a"));
             match change {
                 0 => r.packages[2].version = "2".into(),
                 1 => r.packages[0].sha256 = sha256(b"other"),
                 2 => r.suite = "forky".into(),
                 3 => o.modules.truncate(3),
+                4 => o.add_modules(["xfs"]),
                 // Lengths are part of it: a name cannot run into the next one.
                 _ => {
                     r.packages[1].name = "opensb".into();
@@ -510,7 +529,7 @@ mod tests {
         }
         all.sort();
         all.dedup();
-        assert_eq!(all.len(), 6);
+        assert_eq!(all.len(), 7);
     }
 
     #[test]
@@ -521,6 +540,7 @@ mod tests {
         let manifest = Manifest {
             key: "k".into(),
             builder: "b".into(),
+            date: 0,
             suite: "trixie".into(),
             packages: resolved().packages.to_vec(),
             kernel_release: "6".into(),

@@ -4,7 +4,8 @@ use crate::error::IoContext;
 use crate::tool::DPKG_DEB;
 use crate::Error;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -61,6 +62,39 @@ pub(crate) fn read<T>(
     Ok(result)
 }
 
+/// Writes package file `deb` to `to` with archives that are not compressed.
+pub(crate) fn uncompressed(deb: &Path, to: &Path) -> Result<(), Error> {
+    let mut out = File::create(to).context("create", to)?;
+    out.write_all(b"!<arch>\n").context("write", to)?;
+    let version = b"2.0\n";
+    member(&mut out, "debian-binary", &mut &version[..]).context("write", to)?;
+    for (name, part) in [("control.tar", Part::Control), ("data.tar", Part::Files)] {
+        read(deb, part, |tar| {
+            member(&mut out, name, tar).context("write", to)
+        })?;
+    }
+    Ok(())
+}
+
+/// Appends a member to an ar archive.
+fn member(out: &mut File, name: &str, content: &mut dyn Read) -> std::io::Result<()> {
+    let head = |size: u64| {
+        format!(
+            "{name:<16}{0:<12}{0:<6}{0:<6}{1:<8}{size:<10}`\n",
+            0, 100_644
+        )
+    };
+    let at = out.stream_position()?;
+    out.write_all(head(0).as_bytes())?;
+    let size = std::io::copy(content, out)?;
+    if size % 2 == 1 {
+        out.write_all(b"\n")?;
+    }
+    out.seek(SeekFrom::Start(at))?;
+    out.write_all(head(size).as_bytes())?;
+    out.seek(SeekFrom::End(0)).map(drop)
+}
+
 fn pick(
     tar: impl Read,
     wanted: impl Fn(&str) -> bool,
@@ -83,4 +117,22 @@ fn pick(
     // Read to the end, so that dpkg-deb does not die of a closed pipe.
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink())?;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn an_archive_of_members() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut out = file.reopen().unwrap();
+        member(&mut out, "odd", &mut &b"abc"[..]).unwrap();
+        member(&mut out, "even", &mut &b"de"[..]).unwrap();
+        let text = String::from_utf8(fs::read(file.path()).unwrap()).unwrap();
+        let head =
+            |name: &str, size| format!("{name:<16}0           0     0     100644  {size:<10}`\n");
+        assert_eq!(text, head("odd", 3) + "abc\n" + &head("even", 2) + "de");
+    }
 }

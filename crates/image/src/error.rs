@@ -107,6 +107,15 @@ pub enum Error {
     #[error("root file system: {0}")]
     Rootfs(String),
 
+    /// What is done in a machine for a root file system has failed.
+    #[error("root file system: {what}; the machine says:\n{output}")]
+    Install {
+        /// Package or script, and how it ended.
+        what: String,
+        /// The last lines of its console.
+        output: String,
+    },
+
     /// A kernel module cannot be had.
     #[error("kernel module `{name}`: {what}")]
     Module {

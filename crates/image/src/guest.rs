@@ -12,6 +12,7 @@ static AGENT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/agent");
 static LIB: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/lib");
 static INCLUDE: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/include");
 static MALLOC: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/malloc");
+static PERSIST: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/persist");
 static INIT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/init");
 
 /// rv64gc, the least that Debian's own programs need; nothing of the host's paths gets in.
@@ -56,6 +57,23 @@ struct Dynamic {
     flags: &'static [&'static str],
 }
 
+/// Directories of sources that are in root file systems only.
+pub(crate) const ROOTFS_ONLY: [&str; 2] = ["malloc/", "persist/"];
+/// The library by which programs flush their stores to NVMM, and a check.
+const PERSIST_FILES: [Dynamic; 2] = [
+    Dynamic {
+        path: "lib/libnagori-persist.so",
+        sources: &["persist/nagori-persist.c"],
+        // Without -fno-builtin a loop that copies becomes a call of the function that it is in.
+        flags: &["-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin"],
+    },
+    Dynamic {
+        path: "bin/persist-check",
+        sources: &["persist/check.c"],
+        flags: &[],
+    },
+];
+
 /// A compiled program, for `/bin`.
 pub(crate) struct Program {
     pub name: String,
@@ -72,6 +90,7 @@ pub(crate) fn sources() -> Vec<Source> {
         ("include", &INCLUDE),
         ("init", &INIT),
         ("malloc", &MALLOC),
+        ("persist", &PERSIST),
     ] {
         collect(name, dir, &mut list);
     }
@@ -172,6 +191,20 @@ pub(crate) fn compile_malloc(work: &Path) -> Result<Vec<Program>, Error> {
         });
     }
     Ok(built)
+}
+
+/// Compiles `persist/*.c`: a library that programs are started with, and a check of it. Names are paths
+/// below /usr/local. `work` is an empty directory.
+pub(crate) fn compile_persist(work: &Path) -> Result<Vec<Program>, Error> {
+    write_sources(work)?;
+    let compile = |d: &Dynamic| {
+        let arguments = [d.flags, d.sources].concat();
+        Ok(Program {
+            name: d.path.to_string(),
+            bytes: compile_one(work, d.path, &arguments)?,
+        })
+    };
+    PERSIST_FILES.iter().map(compile).collect()
 }
 
 /// Compiles every `bench/*.c` and `agent/*.c`, each with all of `lib/*.c`. `work` is an empty directory.

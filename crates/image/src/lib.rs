@@ -33,7 +33,9 @@ pub use builder::build;
 pub use error::Error;
 pub use manifest::{Manifest, Output};
 pub use modules::DEFAULT_MODULES;
-pub use rootfs::{list_rootfs, rootfs, Base, RootFs, RootfsManifest, RootfsSpec};
+pub use rootfs::{
+    list_rootfs, rootfs, rootfs_at, Base, Installer, RootFs, RootfsManifest, RootfsSpec, Work,
+};
 
 use std::ffi::OsString;
 use std::fmt;
@@ -60,6 +62,8 @@ pub struct Options {
     pub suite: String,
     /// Kernel modules to have in the initrd, without those they depend on.
     pub modules: Vec<String>,
+    /// More of them, which the guest loads at its start and has in its root file system, too.
+    pub more_modules: Vec<String>,
     /// Ask the mirror for newer packages, even if the image is cached.
     pub refresh: bool,
 }
@@ -72,8 +76,19 @@ impl Options {
             mirror: None,
             suite: "trixie".into(),
             modules: DEFAULT_MODULES.map(String::from).to_vec(),
+            more_modules: Vec::new(),
             refresh: false,
         }
+    }
+
+    /// Has the guest's kernel have these modules, too, and load them; a name may have `-` for `_`.
+    pub fn add_modules<S: AsRef<str>>(&mut self, names: impl IntoIterator<Item = S>) {
+        let names = names
+            .into_iter()
+            .map(|n| n.as_ref().trim().replace('-', "_"));
+        self.more_modules.extend(names.filter(|n| !n.is_empty()));
+        self.more_modules.sort();
+        self.more_modules.dedup();
     }
 
     /// The defaults, changed by the environment: `NAGORI_CACHE` (else `XDG_CACHE_HOME/nagori`,
@@ -131,6 +146,8 @@ pub enum Stage {
     Compile,
     /// Writing the image.
     Write,
+    /// Installing in the machine.
+    Install,
 }
 
 /// A message for whoever waits for a build.
@@ -151,6 +168,7 @@ impl fmt::Display for Progress {
             Stage::Unpack => "unpacking",
             Stage::Compile => "compiling",
             Stage::Write => "writing",
+            Stage::Install => "in the machine:",
         };
         write!(f, "{verb} {}", self.detail)
     }

@@ -13,6 +13,9 @@ pub struct Manifest {
     pub builder: String,
     /// Debian's release the packages are of.
     pub suite: String,
+    /// Midnight after the mirror has signed the index that the packages are of, in seconds since 1970:
+    /// what the guest's clock shows at the start, if nothing else is said.
+    pub date: u64,
     /// The packages, checked by apt against the signed index.
     pub packages: Vec<Package>,
     /// The kernel's release, as `uname -r` tells it.

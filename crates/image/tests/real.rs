@@ -317,7 +317,7 @@ fn a_root_file_system() {
     use nagori_image::{list_rootfs, rootfs, Base, RootfsSpec};
     let options = Options::from_env().unwrap();
     let spec = RootfsSpec::new(Base::Run);
-    let image = match rootfs(&options, &spec, &mut |p| eprintln!("{p}")) {
+    let image = match rootfs(&options, &spec, None, &mut |p| eprintln!("{p}")) {
         Err(e @ Error::ToolMissing { .. }) if !tools_required() => {
             eprintln!("skipped: {e}");
             return;
@@ -350,7 +350,7 @@ fn a_root_file_system() {
         mirror: Some("http://mirror.invalid/debian".into()),
         ..options.clone()
     };
-    let again = rootfs(&offline, &spec, &mut |_| {}).unwrap();
+    let again = rootfs(&offline, &spec, None, &mut |_| {}).unwrap();
     assert_eq!(again, image);
     // A damaged one is told.
     let file = old.join("rootfs.ext4");
@@ -369,6 +369,6 @@ fn a_root_file_system() {
         packages: vec!["no-such-package-at-all".into()],
         ..spec
     };
-    let e = rootfs(&options, &unknown, &mut |_| {}).unwrap_err();
+    let e = rootfs(&options, &unknown, None, &mut |_| {}).unwrap_err();
     assert!(e.to_string().contains("no-such-package-at-all"), "{e}");
 }

@@ -6,6 +6,7 @@
 //! writes x0 or changes nothing.
 
 use crate::decode::Inst;
+use crate::ext::{Ext, Extensions};
 use crate::ops::Op;
 
 /// Where a compressed instruction keeps its operands, and which ones it implies. Names in
@@ -145,10 +146,15 @@ static GROUPS: [[&[Row]; 8]; 3] = [
     ],
 ];
 
-/// Decodes a 16-bit instruction. `None` is an illegal or reserved encoding.
-pub(crate) fn decode(word: u16) -> Option<Inst> {
+/// Decodes a 16-bit instruction as a hart with these extensions does. `None` is an illegal or
+/// reserved encoding.
+pub(crate) fn decode(isa: Extensions, word: u16) -> Option<Inst> {
+    if !isa.has(Ext::C) {
+        return None;
+    }
     let group = GROUPS.get(usize::from(word & 3))?[usize::from(word >> 13)];
-    let row = group.iter().find(|row| word & row.mask == row.match_)?;
+    let exists = |row: &&Row| word & row.mask == row.match_ && isa.has(row.op.info().ext);
+    let row = group.iter().find(exists)?;
     expand(word, row)
 }
 
@@ -258,6 +264,10 @@ fn expand(word: u16, row: &Row) -> Option<Inst> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn decode(word: u16) -> Option<Inst> {
+        super::decode(Extensions::ALL, word)
+    }
 
     #[test]
     fn rows_lie_in_their_group_and_each_is_reachable() {

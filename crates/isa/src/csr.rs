@@ -1,8 +1,10 @@
-//! The CSR table: number, name, write mask, reset value, and whether the hart
-//! needs a handler. Privilege and read-only status follow from the number
-//! (privileged specification, 20211203, section 2.1).
+//! The CSR table: number, name, write mask, reset value, whether the hart needs a
+//! handler, and the extension it belongs to. Privilege and read-only status follow
+//! from the number (privileged specification, 20211203, section 2.1).
 //!
 //! A row may stand for a run of registers (`count` > 1), such as `pmpaddr0..15`.
+
+use crate::ext::Ext;
 
 /// What reading and writing a CSR does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +34,8 @@ pub struct CsrRow {
     pub reset: u64,
     /// Storage or behaviour.
     pub kind: CsrKind,
+    /// Extension without which the register does not exist.
+    pub ext: Ext,
 }
 
 use CsrKind::{Fixed, Handler, Plain};
@@ -45,6 +49,7 @@ const fn one(first: u16, name: &'static str, mask: u64, reset: u64, kind: CsrKin
         mask,
         reset,
         kind,
+        ext: Ext::Priv,
     }
 }
 const fn run(
@@ -63,6 +68,14 @@ const fn run(
         mask,
         reset: 0,
         kind,
+        ext: Ext::Priv,
+    }
+}
+
+impl CsrRow {
+    const fn of(mut self, ext: Ext) -> CsrRow {
+        self.ext = ext;
+        self
     }
 }
 
@@ -83,9 +96,9 @@ pub const SENVCFG_MASK: u64 = 0xf1;
 
 /// Every CSR of the machine, in order of number.
 pub static CSRS: &[CsrRow] = &[
-    one(0x001, "fflags", 0x1f, 0, Handler),
-    one(0x002, "frm", 0x7, 0, Handler),
-    one(0x003, "fcsr", 0xff, 0, Handler),
+    one(0x001, "fflags", 0x1f, 0, Handler).of(Ext::F),
+    one(0x002, "frm", 0x7, 0, Handler).of(Ext::F),
+    one(0x003, "fcsr", 0xff, 0, Handler).of(Ext::F),
     one(0x100, "sstatus", SSTATUS_MASK, 0, Handler),
     one(0x104, "sie", MIE_MASK, 0, Handler),
     one(0x105, "stvec", !2, 0, Handler),
@@ -96,7 +109,7 @@ pub static CSRS: &[CsrRow] = &[
     one(0x142, "scause", !0, 0, Plain),
     one(0x143, "stval", !0, 0, Plain),
     one(0x144, "sip", 0x2, 0, Handler),
-    one(0x14d, "stimecmp", !0, !0, Handler),
+    one(0x14d, "stimecmp", !0, !0, Handler).of(Ext::Sstc),
     one(0x180, "satp", !0, 0, Handler),
     one(0x300, "mstatus", MSTATUS_MASK, 0, Handler),
     one(0x301, "misa", 0, 0, Handler),
@@ -115,13 +128,18 @@ pub static CSRS: &[CsrRow] = &[
     one(0x344, "mip", 0x222, 0, Handler),
     run(0x3a0, 16, 0, "pmpcfg", !0, Handler),
     run(0x3b0, 64, 0, "pmpaddr", (1 << 54) - 1, Handler),
+    one(0x7a0, "tselect", !0, 0, Handler),
+    one(0x7a1, "tdata1", !0, 15 << 60, Handler),
+    one(0x7a2, "tdata2", !0, 0, Handler),
+    one(0x7a3, "tdata3", 0, 0, Handler),
+    one(0x7a4, "tinfo", 0, 0, Handler),
     one(0xb00, "mcycle", !0, 0, Handler),
     one(0xb02, "minstret", !0, 0, Handler),
     run(0xb03, 29, 3, "mhpmcounter", !0, Handler),
-    one(0xc00, "cycle", 0, 0, Handler),
-    one(0xc01, "time", 0, 0, Handler),
-    one(0xc02, "instret", 0, 0, Handler),
-    run(0xc03, 29, 3, "hpmcounter", 0, Handler),
+    one(0xc00, "cycle", 0, 0, Handler).of(Ext::Zicntr),
+    one(0xc01, "time", 0, 0, Handler).of(Ext::Zicntr),
+    one(0xc02, "instret", 0, 0, Handler).of(Ext::Zicntr),
+    run(0xc03, 29, 3, "hpmcounter", 0, Handler).of(Ext::Zihpm),
     one(0xf11, "mvendorid", 0, 0, Fixed),
     one(0xf12, "marchid", 0, 0, Fixed),
     one(0xf13, "mimpid", 0, 0, Fixed),
@@ -176,7 +194,7 @@ mod tests {
         assert_eq!(name(0xb03), "mhpmcounter3");
         assert_eq!(name(0xc1f), "hpmcounter31");
         assert_eq!(name(0x180), "satp");
-        assert_eq!(name(0x7a0), "0x7a0");
+        assert_eq!(name(0x7c0), "0x7c0");
         assert!(lookup(0xb01).is_none());
         assert!(lookup(0x3ef).is_some() && lookup(0x3f0).is_none());
     }

@@ -1,6 +1,7 @@
 //! From instruction words to [`Inst`].
 
 use crate::compressed;
+use crate::ext::Extensions;
 use crate::format::Format;
 use crate::ops::{Op, OPS, TABLE};
 
@@ -41,11 +42,17 @@ pub fn inst_len(word: u16) -> u8 {
     }
 }
 
-/// Decodes an instruction. Where the low two bits are not 3 it is a 16-bit instruction in the low
-/// half (the high half is ignored). `None` is an illegal or reserved encoding.
+/// Decodes an instruction of any extension. Where the low two bits are not 3 it is a 16-bit
+/// instruction in the low half (the high half is ignored). `None` is an illegal or reserved encoding.
 pub fn decode(word: u32) -> Option<Inst> {
+    decode_with(Extensions::ALL, word)
+}
+
+/// Decodes an instruction as a hart with these extensions does: those of others are illegal, but
+/// for hints, which are what they are without their extension.
+pub fn decode_with(isa: Extensions, word: u32) -> Option<Inst> {
     if word & 3 != 3 {
-        return compressed::decode(word as u16);
+        return compressed::decode(isa, word as u16);
     }
     let bucket = bucket_of(word);
     let rows =
@@ -53,7 +60,7 @@ pub fn decode(word: u32) -> Option<Inst> {
     let row = rows
         .iter()
         .map(|&i| &OPS[usize::from(i)])
-        .find(|row| word & row.mask == row.match_)?;
+        .find(|row| word & row.mask == row.match_ && isa.has(row.ext))?;
     Some(extract(word, row.op, row.format))
 }
 

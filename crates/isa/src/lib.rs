@@ -14,12 +14,14 @@ pub mod csr;
 mod decode;
 mod disasm;
 mod encode;
+mod ext;
 mod format;
 mod ops;
 pub mod reg;
 
-pub use decode::{decode, inst_len, Inst};
+pub use decode::{decode, decode_with, inst_len, Inst};
 pub use disasm::disassemble;
 pub use encode::encode;
+pub use ext::{Ext, Extensions};
 pub use format::Format;
-pub use ops::{Ext, Op, OpInfo, OPS};
+pub use ops::{Op, OpInfo, OPS};

@@ -4,42 +4,8 @@
 //! (privileged), for RV64. A row is `Variant "mnemonic" match mask Format;`. A word `w` belongs to a
 //! row when `w & mask == match`; where two rows fit, the one with more mask bits is meant.
 
+use crate::ext::Ext;
 use crate::format::Format;
-
-/// Extension an instruction belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Ext {
-    /// Base integer instruction set RV64I.
-    I,
-    /// Integer multiplication and division.
-    M,
-    /// Atomic instructions (LR/SC and AMO).
-    A,
-    /// Single-precision floating point.
-    F,
-    /// Double-precision floating point.
-    D,
-    /// CSR access.
-    Zicsr,
-    /// Instruction-fetch fence.
-    Zifencei,
-    /// Privileged architecture (machine and supervisor mode).
-    Priv,
-    /// Cache-block management.
-    Zicbom,
-    /// Cache-block zero.
-    Zicboz,
-    /// Cache-block prefetch hints.
-    Zicbop,
-    /// Pause hint.
-    Zihintpause,
-    /// Non-temporal locality hints.
-    Zihintntl,
-    /// Vendor extension: write back and invalidate lines of the L1 data cache.
-    Xcflush,
-    /// Vendor extension: markers, hints by which a program tells the machine something.
-    Xmark,
-}
 
 /// What the table knows of one instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -97,7 +97,9 @@ fn parse_line(line: &str) -> Option<(usize, Option<String>)> {
     let (_, text) = rest.split_once('\t')?;
     let text = text.split(" # ").next().unwrap().trim();
     let text = text.split(" <").next().unwrap();
-    let illegal = text.starts_with(".4byte") || text.starts_with(".2byte") || text == "c.unimp";
+    // binutils 2.40 writes `.4byte`, 2.44 writes `.insn 4,`.
+    let data = [".4byte", ".2byte", ".insn"];
+    let illegal = data.iter().any(|d| text.starts_with(d)) || text == "c.unimp";
     Some((
         (address - BASE) as usize,
         (!illegal).then(|| text.replace('\t', " ")),
@@ -270,7 +272,10 @@ fn every_compressed_instruction() {
         let ours = ours(u32::from(half), BASE + *offset as u64);
         let theirs = theirs.as_deref().map(expanded);
         let locality_hint = decode(u32::from(half)).is_some_and(|i| {
-            i.op.info().ext == Ext::Zihintntl && theirs.as_deref().unwrap().starts_with("add zero")
+            i.op.info().ext == Ext::Zihintntl
+                && theirs
+                    .as_deref()
+                    .is_some_and(|t| t.starts_with("add zero") || t.starts_with("ntl."))
         });
         if locality_hint {
             hints += 1;

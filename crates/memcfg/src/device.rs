@@ -6,7 +6,7 @@ use nagori_memtime::dram::spec::{
     DeviceSpec, Energy, Organisation, Refresh, Rule, Timing, WritePause,
 };
 use nagori_memtime::dram::Expr;
-use nagori_memtime::Ps;
+use nagori_memtime::Period;
 
 use crate::decode::{decode, plain, to_number};
 use crate::error::Error;
@@ -102,7 +102,7 @@ pub fn device(root: &Node, name: &str) -> Result<DeviceSpec, Error> {
     check_leaves(root, "timings", timings_node)?;
     let clock_node = child(timings_node, CLOCK)
         .map_err(|_| timings_node.wrong("timings.tCK", "is missing: the period of the clock"))?;
-    let clock: Ps = match plain(clock_node) {
+    let clock: Period = match plain(clock_node) {
         serde_json::Value::String(s) => s
             .parse()
             .map_err(|e: nagori_memtime::Error| clock_node.wrong("timings.tCK", e.to_string()))?,
@@ -113,7 +113,7 @@ pub fn device(root: &Node, name: &str) -> Result<DeviceSpec, Error> {
             ))
         }
     };
-    if !(10..=1_000_000).contains(&clock.0) {
+    if !(10.0..=1_000_000.0).contains(&clock.as_ps()) {
         return Err(clock_node.wrong(
             "timings.tCK",
             format!("a clock period of {clock}: 10 ps to 1000 ns are possible"),

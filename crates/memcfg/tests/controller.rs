@@ -94,7 +94,7 @@ fn check(name: &str, settings: &[&str], requests: u64, pause: u64) {
             checker.command(Entry::from(i));
         }
         let found = match refreshed {
-            true => checker.finish(end.0 / d.clock.0),
+            true => checker.finish(d.clock.edge_until(end)),
             false => checker.violations().to_vec(),
         };
         let found: Vec<String> = found
@@ -239,7 +239,7 @@ fn idle_latencies_add_up() {
         let data = u64::from(d.clocks("read_data", &d.read_data, &t).unwrap());
         let (rcd, rp) = (get("tRCD").unwrap(), get("tRP").unwrap());
         // The time between two is long enough for tRAS and a multiple of the clock.
-        let far = |n: u64| Ps(d.clock.0 * 10_000 * n);
+        let far = |n: u64| d.clock.edge(10_000 * n);
         let row = u64::from(d.organisation.row_bytes());
         let rows_away = c.capacity() / 2;
         assert_ne!(row, rows_away);
@@ -264,7 +264,7 @@ fn a_dirty_row_costs_the_cell_write() {
         let (mut c, d) = controller(name, &[]);
         let t = d.resolve_timings().unwrap();
         let get = |n: &str| t.iter().find(|t| t.0 == n).map_or(0, |t| u64::from(t.1));
-        let far = |n: u64| Ps(d.clock.0 * 10_000 * n);
+        let far = |n: u64| d.clock.edge(10_000 * n);
         let w = Request {
             id: 1,
             addr: 0,

@@ -1,6 +1,7 @@
 //! What is wrong in a description is refused, with place and remedy.
 
 use nagori_memcfg::{Error, Memory, Origin, Source};
+use nagori_memtime::Ps;
 use proptest::prelude::*;
 
 fn file(text: &str) -> Source {
@@ -55,7 +56,7 @@ fn a_file_over_a_preset_and_settings_over_both() {
     // A complete file of one's own needs no preset.
     let whole = edited("ddr3", "kind = \"device\"", "kind = \"device\"");
     let m = read(&whole, &["variant=1333h"]).unwrap();
-    assert_eq!(m.device().unwrap().clock.0, 1500);
+    assert_eq!(m.device().unwrap().clock.whole(), Some(Ps(1500)));
     assert!(m
         .rows
         .iter()

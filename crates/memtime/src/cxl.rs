@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::model::{Change, Counters, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::units::{ps_text, Ps};
 
@@ -286,6 +287,16 @@ impl MemoryModel for Cxl {
         self.settle(self.latest)
     }
 
+    fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.advance_to(at)?;
+        while let Some(t) = self.next_event() {
+            self.advance_to(t)?;
+        }
+        let end = self.inner.flush(self.latest)?;
+        self.advance_to(end)?;
+        Ok(end)
+    }
+
     fn drain(&mut self, into: &mut Vec<Completion>) {
         into.append(&mut self.done);
     }
@@ -348,7 +359,7 @@ impl MemoryModel for Cxl {
         Ok(())
     }
 
-    fn clock(&self) -> Ps {
+    fn clock(&self) -> Period {
         self.inner.clock()
     }
 

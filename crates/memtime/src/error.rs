@@ -1,5 +1,6 @@
 //! What can be wrong with what a caller gives.
 
+use crate::period::Period;
 use crate::units::Ps;
 
 /// Errors of this crate. Every message says what, where and what would be right.
@@ -9,6 +10,21 @@ pub enum Error {
     /// Text that is no time.
     #[error("'{0}' is not a time: write a number and one of s, ms, us, ns, ps (\"1000 ns\"), a whole number of picoseconds")]
     Time(String),
+    /// Text that is no period of a clock.
+    #[error("'{0}' is not a clock: write its period or its frequency with a unit, as a decimal or a fraction (\"5 ns\", \"937.5 ps\", \"200/3 MHz\"), 1 THz at most")]
+    Period(String),
+    /// A length of time that is asked for in whole clocks.
+    #[error("{length} is no whole number of clocks of {clock}: the nearest that are one are {below} and {above}")]
+    PartOfClock {
+        /// The length.
+        length: Ps,
+        /// The clock.
+        clock: Period,
+        /// The longest shorter one.
+        below: Ps,
+        /// The shortest longer one.
+        above: Ps,
+    },
     /// A parameter out of its range.
     #[error("{field} = {value}: {expected}")]
     Param {

@@ -3,6 +3,7 @@
 use crate::dram::Issued;
 use crate::error::Error;
 use crate::model::{CommandPart, MemoryModel, ModelStats};
+use crate::period::Period;
 use crate::request::{Completion, Request, Submit};
 use crate::units::Ps;
 use crate::window::{set_logs, take_logs};
@@ -24,7 +25,7 @@ pub struct Hybrid {
     capacity: u64,
     latest: Ps,
     from: Ps,
-    clock: Ps,
+    clock: Period,
     scratch: Vec<Completion>,
 }
 
@@ -146,6 +147,16 @@ impl MemoryModel for Hybrid {
         Ok(())
     }
 
+    fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.latest = self.latest.max(at);
+        let mut end = Ps::ZERO;
+        for p in &mut self.parts {
+            end = end.max(p.model.flush(self.latest)?);
+        }
+        self.latest = self.latest.max(end);
+        Ok(end)
+    }
+
     /// By end of the requests found since the last call; equal ends by id.
     fn drain(&mut self, into: &mut Vec<Completion>) {
         for p in &mut self.parts {
@@ -246,7 +257,7 @@ impl MemoryModel for Hybrid {
         Ok(())
     }
 
-    fn clock(&self) -> Ps {
+    fn clock(&self) -> Period {
         self.clock
     }
 

@@ -9,6 +9,7 @@
 //! - [`params`]: its parameters and presets, with units and sources;
 //! - [`dram`]: the general controller, for devices described as tables;
 //! - [`model`]: what all memories have in common, and what they report;
+//! - [`period`]: clocks, exact where their period is no whole number of picoseconds;
 //! - [`mapping`]: from addresses to banks and rows;
 //! - [`stats`]: what is counted, by region and by bank;
 //! - [`request`]: requests and completions, common to all controllers.
@@ -23,6 +24,7 @@ pub mod hybrid;
 pub mod mapping;
 pub mod model;
 pub mod params;
+pub mod period;
 pub mod request;
 pub mod startgap;
 pub mod stats;
@@ -36,6 +38,7 @@ pub use board::Controller;
 pub use error::Error;
 pub use model::{MemoryModel, ModelStats};
 pub use params::{BoardParams, Method};
+pub use period::Period;
 pub use request::{Completion, Kind, Request, Submit};
 pub use stats::{Region, Stats};
 pub use units::{Clocks, Ps};

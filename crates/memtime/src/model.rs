@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dram::Issued;
 use crate::error::Error;
+use crate::period::{number, Period};
 use crate::request::{Completion, Request, Submit};
 pub use crate::stats::Change;
 use crate::units::Ps;
@@ -32,6 +33,17 @@ pub trait MemoryModel {
     /// in which they were determined.
     fn drain(&mut self, into: &mut Vec<Completion>);
 
+    /// Sends every write accepted up to `at` (or to the latest time given, if
+    /// that is later) to the device, also those that a controller holds back
+    /// until there are more of them, and goes on until the last of them is
+    /// there. Where a device writes its cells when a row is closed, rows that
+    /// were written are closed; what a cache holds stays in it. Requests can
+    /// follow.
+    ///
+    /// Returns the end of the last write: its last data beat, or the end of
+    /// its cell write; 0 if there never was one. It may lie before `at`.
+    fn flush(&mut self, at: Ps) -> Result<Ps, Error>;
+
     /// The statistics as they are at `at` (or at the latest time given, if
     /// that is later), without advancing the model.
     fn report(&self, at: Ps) -> ModelStats;
@@ -40,7 +52,7 @@ pub trait MemoryModel {
     fn reset_stats(&mut self, at: Ps) -> Result<(), Error>;
 
     /// The period in which cycles are reported.
-    fn clock(&self) -> Ps;
+    fn clock(&self) -> Period;
 
     /// Changes a parameter from the clock edge at or after `at` on; the
     /// change is recorded in [`ModelStats::changes`]. Keys and values are the
@@ -92,7 +104,7 @@ pub struct CommandPart {
     /// Its channels.
     pub channels: u16,
     /// Period of its clock, in which its commands are counted.
-    pub clock: Ps,
+    pub clock: Period,
 }
 
 /// What is counted for a region, a channel and a bank.
@@ -443,8 +455,9 @@ pub struct ModelStats {
     pub from: Ps,
     /// End of the interval.
     pub to: Ps,
-    /// Period of a cycle.
-    pub clock: Ps,
+    /// Period of a cycle; as a number of picoseconds in reports.
+    #[serde(with = "number")]
+    pub clock: Period,
     /// Regions; the requests of all together are those of the model.
     pub regions: Vec<RegionStats>,
     /// Channels of all controllers.
@@ -465,10 +478,7 @@ impl ModelStats {
 
     /// Length of the interval in cycles, a begun one included.
     pub fn cycles(&self) -> u64 {
-        match self.clock {
-            Ps(0) => 0,
-            c => self.elapsed().clocks_ceil(c),
-        }
+        self.elapsed().clocks_ceil(self.clock)
     }
 
     /// Counters of all regions.

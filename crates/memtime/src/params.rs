@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::mapping::{AddressMapping, BitField};
+use crate::period::Period;
 use crate::units::{ps_text, Clocks, Ps};
 
 /// How NVMM is made slower than DRAM.
@@ -121,9 +122,9 @@ pub struct Refresh {
     pub interval: Clocks,
     /// Clock of the first tick, from the start of the controller.
     pub first_tick: Clocks,
-    /// From a tick to its pulse.
+    /// From a request that finds no maintenance under way to the beginning of its own, with its pulse.
     pub pulse_delay: Clocks,
-    /// Length of the pulse.
+    /// Length of the pulse with which maintenance begins.
     pub pulse: Clocks,
     /// The pulse limits longer tRAS timers to this.
     pub ras_limit: Clocks,
@@ -139,9 +140,8 @@ pub struct Refresh {
 #[serde(deny_unknown_fields)]
 pub struct BoardParams {
     /// Period of the controller's clock.
-    #[serde(with = "ps_text")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub clock: Ps,
+    pub clock: Period,
     /// Size of the memory in bytes, whole banks.
     pub capacity: u64,
     /// Address mapping.
@@ -250,7 +250,7 @@ impl BoardParams {
     /// 2014 and 2017); `extended` is Omori and Kimura's.
     pub fn vc707() -> BoardParams {
         BoardParams {
-            clock: Ps::from_ns(5),
+            clock: NS_5,
             capacity: 4 << 30,
             mapping: AddressMapping {
                 bank: BitField::new(31, 29),
@@ -334,7 +334,7 @@ impl BoardParams {
         if !(1..=8).contains(&self.machines) {
             return Err(bad("machines", self.machines, "1 to 8"));
         }
-        if !(100..=1_000_000).contains(&self.clock.0) {
+        if !(100.0..=1_000_000.0).contains(&self.clock.as_ps()) {
             return Err(bad("clock", self.clock, "a period of 100 ps to 1000 ns"));
         }
         let t = &self.timing;
@@ -385,6 +385,11 @@ impl BoardParams {
     }
 }
 
+/// 200 MHz.
+const NS_5: Period = match Period::of_ps(5000) {
+    Some(p) => p,
+    None => panic!(),
+};
 /// Longest count of a timer.
 const MAX_CLOCKS: u32 = 1_000_000;
 /// Longest added delay.
@@ -471,7 +476,9 @@ mod tests {
             "tras",
             "at most",
         );
-        check(&|p| p.clock = Ps(0), "clock", "period");
+        let clock = |text: &str| text.parse().unwrap();
+        check(&|p| p.clock = clock("99.9 ps"), "clock", "period");
+        check(&|p| p.clock = clock("1001 ns"), "clock", "period");
         let swap = |p: &mut BoardParams| {
             p.mapping.row = BitField::new(31, 16);
             p.mapping.bank = BitField::new(15, 13);

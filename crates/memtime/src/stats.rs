@@ -207,7 +207,7 @@ pub struct Stats {
     pub banks: Vec<Counters>,
     /// All-bank refreshes.
     pub refreshes: u64,
-    /// Refresh ticks that found another one pending and were lost.
+    /// Refresh ticks that found one requested already and asked for nothing more.
     pub refresh_ticks_lost: u64,
     /// Changes of method and parameters.
     pub changes: Vec<Change>,

@@ -1,5 +1,5 @@
-//! Time units. Everything is an integer; this file is the only place where a
-//! time becomes a count of clocks, and the only place that rounds.
+//! Time units. Everything is an integer; times become counts of clocks by
+//! [`Period`], which is the only place that rounds.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::period::Period;
 
 /// A time or a duration in picoseconds. Serialises as the plain number.
 #[derive(
@@ -28,9 +29,9 @@ pub struct Clocks(pub u32);
 impl Ps {
     /// Zero.
     pub const ZERO: Ps = Ps(0);
-    /// Latest time a model accepts: 2^62 ps, about 53 days. Leaves room to
-    /// add any delay without overflow.
-    pub const MAX_TIME: Ps = Ps(1 << 62);
+    /// Latest time a model accepts: 210 days. The 3 days from there to 2^64 ps leave
+    /// room to add any delay without overflow.
+    pub const MAX_TIME: Ps = Ps(u64::MAX - (1 << 58));
 
     /// `n` nanoseconds.
     pub const fn from_ns(n: u64) -> Ps {
@@ -49,17 +50,15 @@ impl Ps {
 
     /// The number of the first clock edge at or after this time: durations
     /// round up, so that a device never gets less time than asked for.
-    ///
-    /// `period` must not be zero (parameters are validated before use).
     #[inline]
-    pub const fn clocks_ceil(self, period: Ps) -> u64 {
-        self.0.div_ceil(period.0)
+    pub const fn clocks_ceil(self, period: Period) -> u64 {
+        period.edge_from(self)
     }
 
     /// The time of clock edge `n`.
     #[inline]
-    pub const fn of_clock(n: u64, period: Ps) -> Ps {
-        Ps(n * period.0)
+    pub const fn of_clock(n: u64, period: Period) -> Ps {
+        period.edge(n)
     }
 
     /// `self - other`, or zero.
@@ -233,7 +232,7 @@ mod tests {
 
     #[test]
     fn clocks_round_up() {
-        let p = Ps::from_ns(5);
+        let p = Period::of_ps(5000).unwrap();
         assert_eq!(Ps::from_ns(1000).clocks_ceil(p), 200);
         assert_eq!(Ps(5001).clocks_ceil(p), 2);
         assert_eq!(Ps::ZERO.clocks_ceil(p), 0);

@@ -332,8 +332,7 @@ fn marked_and_queued_keeps_its_full_tras_and_refresh_waits_for_it() {
     // The row of 1 is left alone until the end of its tRAS, 2899.
     assert_eq!(at(&log, Op::Precharge, 1), 1492 + 1407);
     assert_eq!(refreshes(&log)[0], 2899 + 4);
-    // Held since 1900, released 52 clocks after the refresh began. The next
-    // tick (2960) found it under way.
+    // Held since 1900, released 52 clocks after the refresh began.
     assert_eq!(at(&log, Op::Accept, 2), 1900);
     assert_eq!(at(&log, Op::Activate, 2), 2903 + 52);
 }
@@ -349,7 +348,7 @@ fn no_row_is_passed_by_a_marked_machine() {
 }
 
 #[test]
-fn a_pulse_during_maintenance_cuts_and_the_pending_refresh_has_none() {
+fn a_tick_before_the_issue_is_absorbed_and_has_no_pulse() {
     let p = board(Method::Extended);
     // 1 activates at 1492 (see above), 2 is marked as well and queued behind
     // it; 3 comes late and is held.
@@ -362,19 +361,86 @@ fn a_pulse_during_maintenance_cuts_and_the_pending_refresh_has_none() {
     let log = run(&p, &requests);
     assert_eq!(at(&log, Op::Activate, 1), 1492);
     assert_eq!(at(&log, Op::Activate, 2), 2903);
-    // The tick at 2960 becomes pending; its pulse at 2963 cuts the row of 2,
-    // which is still in RCD: tRP follows the column.
-    assert_eq!(at(&log, Op::Precharge, 2), 2903 + 208 + 3);
-    let first = 3114 + 4;
-    // Released with the end of the first refresh, 3 is marked for the pending
-    // one at once, and no pulse cuts it before the tick at 4440.
+    // Maintenance waits for 2: the tick at 2960 neither cuts its row nor
+    // makes another refresh pending.
+    assert_eq!(at(&log, Op::Precharge, 2), 2903 + 1407);
+    let first = 4310 + 4;
+    // The maintenance of the tick at 4440 has a pulse, which cuts the row of
+    // 3: tRP follows the column.
     assert_eq!(at(&log, Op::Activate, 3), first + 52);
-    assert_eq!(at(&log, Op::Precharge, 3), 4443 + 5);
-    assert_eq!(refreshes(&log)[..3], [first, 4448 + 4, 4452 + 52]);
+    assert_eq!(at(&log, Op::Precharge, 3), first + 52 + 208 + 3);
+    assert_eq!(refreshes(&log)[..3], [first, 4577 + 4, 5923]);
 }
 
 #[test]
-fn ticks_beyond_one_pending_are_lost() {
+fn only_a_tick_behind_the_issue_makes_a_refresh_pending() {
+    let mut p = board(Method::Extended);
+    // 0 has its column at 1513 and is precharged at 1516, so 1 activates at
+    // 1520 and is precharged at 2927: the refresh is issued at 2931.
+    let requests = [(1300, Read, 2, 1), (1301, Read, 2, 2)];
+    let issued = 2931;
+    for (tick, next) in [
+        // Absorbed: the next one comes an interval later.
+        (issued - 1, issued - 1 + 1450 + 3),
+        (issued, issued + 1451 + 3),
+        // Pending until 3 clocks after the end of the first.
+        (issued + 1, issued + 52 + 3),
+        (issued + 51, issued + 52 + 3),
+        // Seen in the clock of the end, and behind it.
+        (issued + 52, issued + 52 + 3),
+        (issued + 53, issued + 53 + 3),
+    ] {
+        p.refresh.interval = Clocks((tick - 1480) as u32);
+        let log = run(&p, &requests);
+        assert_eq!(refreshes(&log)[..2], [issued, next], "tick at {tick}");
+        let mut c = Controller::new(p.clone()).unwrap();
+        for &(at, kind, bank, row) in &requests {
+            let addr = bank * BANK + row * ROW;
+            c.access(clock(at), addr, kind, 64).unwrap();
+        }
+        let lost = u64::from(tick <= issued);
+        // Known as soon as the clock of the tick is over, and not before.
+        assert_eq!(c.stats(clock(tick)).refresh_ticks_lost, 0, "tick at {tick}");
+        let s = c.stats(clock(tick + 1));
+        assert_eq!(s.refresh_ticks_lost, lost, "tick at {tick}");
+    }
+}
+
+#[test]
+fn a_pending_refresh_marks_and_cuts_three_clocks_after_the_end() {
+    let p = board(Method::Extended);
+    // As above; the tick at 2960 is pending, the end at 2983, the beginning
+    // of the pending one at 2986.
+    let requests = [
+        (1300, Read, 2, 1),
+        (1301, Read, 2, 2),
+        (1900, Read, 3, 1),
+        (2985, Read, 4, 1),
+        (2986, Read, 5, 1),
+    ];
+    let log = run(&p, &requests);
+    // Held since 1900: activated with the end of the first, marked at 2986,
+    // and cut by the pulse to its column and tRTP.
+    assert_eq!(at(&log, Op::Activate, 2), 2983);
+    assert_eq!(at(&log, Op::Precharge, 2), 2983 + 208 + 3);
+    // Accepted at 2985: marked, so it goes first; activated behind the pulse
+    // (2986 to 2989), it keeps its tRAS. The refresh waits for it.
+    assert_eq!(at(&log, Op::Activate, 3), 2990);
+    assert_eq!(at(&log, Op::Precharge, 3), 2990 + 1407);
+    let second = 4397 + 4;
+    // Accepted at 2986: held until the end of the second, which makes the
+    // tick at 4440, behind its issue, the third.
+    assert_eq!(at(&log, Op::Activate, 4), second + 52);
+    assert_eq!(at(&log, Op::Precharge, 4), second + 52 + 208 + 3);
+    assert_eq!(refreshes(&log)[..3], [2931, second, 4664 + 4]);
+    // The last clock of the pulse limits rows activated before it.
+    let log = run(&p, &[requests[0], requests[1], (2983, Read, 4, 1)]);
+    assert_eq!(at(&log, Op::Activate, 2), 2988);
+    assert_eq!(at(&log, Op::Precharge, 2), 2988 + 208 + 3);
+}
+
+#[test]
+fn ticks_of_a_long_wait_are_absorbed() {
     let mut p = board(Method::Extended);
     p.refresh.interval = Clocks(100);
     p.refresh.first_tick = Clocks(100);
@@ -382,10 +448,10 @@ fn ticks_beyond_one_pending_are_lost() {
     p.refresh.rtp_limit = Clocks(100_000);
     let mut c = Controller::new(p).unwrap();
     c.access(Ps::ZERO, 2 * BANK, Read, 64).unwrap();
-    // Busy until 5 + 1407 + 4: ticks 100 (under way), 200 (pending), 300 to 1400 lost.
+    // Busy until 5 + 1407 + 4: tick 100 asks for the refresh, 200 to 1400 are absorbed.
     assert_eq!(c.stats(clock(1416)).refreshes, 0);
     let s = c.stats(clock(1417));
-    assert_eq!((s.refreshes, s.refresh_ticks_lost), (1, 12));
+    assert_eq!((s.refreshes, s.refresh_ticks_lost), (1, 13));
 }
 
 #[test]

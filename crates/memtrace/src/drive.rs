@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use nagori_memtime::period::{number, Period};
 use nagori_memtime::request::{Completion, Kind, Request, Submit};
 use nagori_memtime::{MemoryModel, Ps};
 use serde::{Deserialize, Serialize};
@@ -91,10 +92,15 @@ pub struct Outcome {
     /// First request.
     pub from: Ps,
     /// Last completion.
+    #[serde(default)]
+    pub answered: Ps,
+    /// End of the run: the last completion, or when the last write was in the
+    /// device ([`MemoryModel::flush`]), if that is later.
     pub to: Ps,
     /// Clock of the memory.
-    pub clock: Ps,
-    /// Clocks from the first request to the last completion.
+    #[serde(with = "number")]
+    pub clock: Period,
+    /// Clocks from the first request to the end.
     pub cycles: u64,
     /// Requests that had to wait for a full queue or for others under way.
     pub delayed: u64,
@@ -151,7 +157,7 @@ type Pending = (Ps, u32);
 struct Driver<'m> {
     model: &'m mut dyn MemoryModel,
     options: Options,
-    clock: Ps,
+    clock: Period,
     now: Ps,
     /// Requests submitted in this clock.
     in_clock: u32,
@@ -183,7 +189,7 @@ struct Driver<'m> {
 pub type Watch<'w> = &'w mut dyn FnMut(&mut dyn MemoryModel, u64) -> Result<bool, Error>;
 
 /// Plays `source` into `model`, which must be at its beginning, until all is
-/// complete. `watch` is called once more at the end. If it says false, the
+/// complete and all that was written is in the device. `watch` is called once more at the end. If it says false, the
 /// run ends with [`Error::Interrupted`].
 pub fn run(
     model: &mut dyn MemoryModel,
@@ -194,9 +200,9 @@ pub fn run(
     check(&options, source)?;
     let clock = model.clock();
     let tick = match (options.mode, source.times()) {
-        (_, Times::Ticks(p)) => p,
-        (Mode::Timestamped { cycle: Some(c) }, _) => c,
-        _ => clock,
+        (_, Times::Ticks(p)) => Period::of_ps(p.0),
+        (Mode::Timestamped { cycle: Some(c) }, _) => Period::of_ps(c.0),
+        _ => Some(clock),
     };
     let capacity = model.capacity();
     let mut d = Driver {
@@ -243,7 +249,8 @@ pub fn run(
                     )));
                 }
                 time_before = r.time;
-                r.time.checked_mul(tick.0)
+                // A tick of no length: all at the beginning.
+                Some(tick.map_or(0, |t| t.edge(r.time).0))
             }
             Mode::Paced { interval } => (records - 1).checked_mul(interval.0),
             _ => Some(0),
@@ -279,12 +286,13 @@ pub fn run(
             }
         }
     }
-    d.finish(source)?;
+    let written = d.finish(source)?;
     if !watch(d.model, d.next_id)? {
         return Err(Error::Interrupted);
     }
     let from = d.first.unwrap_or(Ps::ZERO);
-    let to = d.last.max(from);
+    let answered = d.last.max(from);
+    let to = answered.max(written);
     Ok(Outcome {
         records,
         skipped: source.skipped(),
@@ -294,6 +302,7 @@ pub fn run(
         read_bytes: d.bytes[0],
         write_bytes: d.bytes[1],
         from,
+        answered,
         to,
         clock,
         cycles: (to - from).clocks_ceil(clock),
@@ -338,7 +347,7 @@ impl Driver<'_> {
             match self.model.submit(at, request) {
                 Ok(Submit::Accepted) => break,
                 // A clock later at least, so that a wrong answer cannot stop us.
-                Ok(Submit::Busy(until)) => at = until.max(at + self.clock),
+                Ok(Submit::Busy(until)) => at = until.max(self.clock_after(at)),
                 Err(e) => return Err(model_error(e, source)),
             }
         }
@@ -373,6 +382,14 @@ impl Driver<'_> {
         Ok(())
     }
 
+    /// A clock of the memory later.
+    fn clock_after(&self, t: Ps) -> Ps {
+        match self.clock.whole() {
+            Some(period) => t + period,
+            None => self.clock.edge(self.clock.edge_from(t) + 1),
+        }
+    }
+
     /// When the next request can be tried.
     fn earliest(&mut self, wanted: Ps, source: &dyn Source) -> Result<Ps, Error> {
         let mut at = match self.options.mode {
@@ -383,7 +400,9 @@ impl Driver<'_> {
                     None => Ps::ZERO,
                 }
             }
-            Mode::Saturated { per_clock } if self.in_clock >= per_clock => self.now + self.clock,
+            Mode::Saturated { per_clock } if self.in_clock >= per_clock => {
+                self.clock_after(self.now)
+            }
             Mode::Saturated { .. } => self.now,
             Mode::Paced { .. } | Mode::Timestamped { .. } => wanted,
         };
@@ -476,7 +495,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, source: &dyn Source) -> Result<(), Error> {
+    /// Completes everything; returns when the last write was in the device.
+    fn finish(&mut self, source: &dyn Source) -> Result<Ps, Error> {
         self.collect(source)?;
         while self.open > 0 {
             match self.model.next_event() {
@@ -484,7 +504,10 @@ impl Driver<'_> {
                 None => return Err(self.lost()),
             }
         }
-        Ok(())
+        let flushed = self.model.flush(self.now);
+        let written = flushed.map_err(|e| model_error(e, source))?;
+        self.collect(source)?;
+        Ok(written)
     }
 }
 

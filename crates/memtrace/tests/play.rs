@@ -1,7 +1,7 @@
 //! Modes of the driver, against models whose times are known.
 
 use nagori_memtime::request::{Completion, Kind, Request, Submit};
-use nagori_memtime::{Error as ModelError, MemoryModel, ModelStats, Ps};
+use nagori_memtime::{Error as ModelError, MemoryModel, ModelStats, Period, Ps};
 use nagori_memtrace::drive::{run, Mode, Options, Outcome};
 use nagori_memtrace::record::Slice;
 use nagori_memtrace::{Error, Record, Times};
@@ -21,6 +21,8 @@ struct Pipe {
     log: Vec<(u64, Ps, Request)>,
     ends: Vec<Ps>,
     most: usize,
+    /// What `flush` says.
+    flushed: Ps,
 }
 
 impl Pipe {
@@ -34,6 +36,7 @@ impl Pipe {
             log: Vec::new(),
             ends: Vec::new(),
             most: 0,
+            flushed: Ps::ZERO,
         }
     }
 
@@ -93,14 +96,18 @@ impl MemoryModel for Pipe {
             row_hit: false,
         }));
     }
+    fn flush(&mut self, at: Ps) -> Result<Ps, ModelError> {
+        self.now = self.now.max(at);
+        Ok(self.flushed)
+    }
     fn report(&self, _: Ps) -> ModelStats {
         ModelStats::default()
     }
     fn reset_stats(&mut self, _: Ps) -> Result<(), ModelError> {
         Ok(())
     }
-    fn clock(&self) -> Ps {
-        CLOCK
+    fn clock(&self) -> Period {
+        Period::of_ps(CLOCK.0).unwrap()
     }
 }
 
@@ -177,6 +184,27 @@ fn dependent() {
     }
     assert_eq!(o.read_latency.mean_ns, Some(50.0));
     assert_eq!(o.to, Ps(99 * 57_000 + 50_000));
+}
+
+#[test]
+fn a_run_ends_with_its_last_write() {
+    let answers = Ps(9 * 4000) + LATENCY;
+    for (flushed, to) in [(Ps(1000), answers), (Ps(500_500), Ps(500_500))] {
+        let mut m = Pipe::new(4000, 8);
+        m.flushed = flushed;
+        let saturated = Options::new(Mode::Saturated { per_clock: 1 });
+        let o = play(&mut m, &trace(10, 0), saturated).unwrap();
+        assert_eq!((o.answered, o.to), (answers, to));
+        assert_eq!(o.cycles, to.0.div_ceil(CLOCK.0));
+    }
+    // Nothing played takes no time.
+    let mut m = Pipe::new(4000, 8);
+    let saturated = Options::new(Mode::Saturated { per_clock: 1 });
+    let o = play(&mut m, &[], saturated).unwrap();
+    assert_eq!(
+        (o.from, o.answered, o.to, o.cycles),
+        (Ps(0), Ps(0), Ps(0), 0)
+    );
 }
 
 #[test]

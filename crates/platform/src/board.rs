@@ -2,7 +2,7 @@
 
 use crate::bus::{Bus, MapError};
 use crate::clock::Clock;
-use crate::config::{slot_names, MachineConfig, SlotKind};
+use crate::config::{slot_names, MachineConfig, SlotKind, MAX_SLOTS};
 use crate::device::Device;
 use crate::devices::{clint, plic, rtc, syscon, uart, virtio};
 use crate::map;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The bus of a machine with everything attached. `config` has been checked.
 pub fn build(config: &MachineConfig, ram: Arc<GuestRam>) -> Result<Bus, MapError> {
     let harts = config.harts;
-    let timebase = Clock::new(config.timebase_hz).expect("a checked description");
+    let timebase = Clock::new(config.timebase());
     let mut bus = Bus::new(ram, config.memory.base, harts)?;
     let b = &mut bus;
     b.attach(
@@ -50,20 +50,27 @@ pub fn build(config: &MachineConfig, ram: Arc<GuestRam>) -> Result<Bus, MapError
         Some(map::RTC_IRQ),
         Box::new(rtc::Rtc::new(config.rtc_epoch)),
     )?;
-    let entropy = virtio::VirtioMmio::new(virtio::Entropy::new(config.seed));
-    b.attach(
-        "entropy",
-        map::VIRTIO,
-        virtio::SIZE,
-        Some(map::VIRTIO_IRQ),
-        Box::new(entropy),
-    )?;
+    if config.devices.iter().all(|d| d.kind != SlotKind::Entropy) {
+        b.attach(
+            SlotKind::Entropy.name(),
+            map::ENTROPY,
+            virtio::SIZE,
+            Some(map::ENTROPY_IRQ),
+            slot_device(config, SlotKind::Entropy, String::new()),
+        )?;
+    }
     for (slot, (kind, name)) in slots(config).enumerate() {
-        let n = 1 + slot as u32;
-        let base = map::VIRTIO + u64::from(n) * map::VIRTIO_STRIDE;
-        let irq = Some(map::VIRTIO_IRQ + n);
+        let base = map::VIRTIO + slot as u64 * map::VIRTIO_STRIDE;
+        let irq = Some(map::VIRTIO_IRQ + slot as u32);
         let device = slot_device(config, kind, name.clone());
         b.attach_slot(&name, base, virtio::SIZE, irq, device)?;
+    }
+    // Guests that look through all of them instead of reading the device tree find nothing there.
+    let vacant = (MAX_SLOTS - config.devices.len()) as u64;
+    if vacant > 0 {
+        let base = map::VIRTIO + config.devices.len() as u64 * map::VIRTIO_STRIDE;
+        let size = vacant * map::VIRTIO_STRIDE;
+        b.attach("vacant", base, size, None, Box::new(virtio::Vacant))?;
     }
     b.attach_control(map::CONTROL)?;
     Ok(bus)
@@ -85,6 +92,7 @@ fn slot_device(config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn 
         ))),
         SlotKind::Net => Box::new(VirtioMmio::new(virtio::Net::new(name, config.seed))),
         SlotKind::Share => Box::new(VirtioMmio::new(virtio::Share::new(name, config.share))),
+        SlotKind::Entropy => Box::new(VirtioMmio::new(virtio::Entropy::new(config.seed))),
         SlotKind::Console => Box::new(VirtioMmio::new(virtio::PortConsole::new(name))),
     }
 }

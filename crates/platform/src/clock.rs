@@ -1,9 +1,11 @@
 //! Time: machine time in picoseconds, and clocks that count in it.
 //!
-//! All conversions between time and ticks are here, so that rounding is
+//! Conversions between time and ticks are those of [`Period`], so that rounding is
 //! decided once: a counter shows the *completed* ticks (floor), and a tick
-//! happens at the first picosecond at which the counter shows it (ceiling).
+//! happens at the first picosecond at which the counter shows it (ceiling). They are exact for
+//! every period, also for one that is no whole number of picoseconds.
 
+use nagori_memtime::Period;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -23,6 +25,9 @@ impl Ps {
     pub const ZERO: Ps = Ps(0);
     /// Later than every event.
     pub const NEVER: Ps = Ps(u64::MAX);
+    /// Here machine time ends, 210 days after its start: nothing runs from here on. What is under
+    /// way then still ends before [`nagori_memtime::Ps::MAX_TIME`].
+    pub const END: Ps = Ps(nagori_memtime::Ps::MAX_TIME.0 - (1 << 50));
 
     /// A length given in nanoseconds; saturates at [`Ps::NEVER`].
     pub const fn from_ns(ns: u64) -> Ps {
@@ -71,59 +76,43 @@ impl fmt::Display for Ps {
     }
 }
 
-/// A frequency that is zero or above 1 THz has no period in picoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a clock of {0} Hz cannot be counted in picoseconds: 1 Hz to 1 THz is possible")]
-pub struct ClockError(pub u64);
-
 /// A clock domain that starts with tick 0 at time 0: a core's cycles, or the timebase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
-    hz: u64,
+    period: Period,
 }
 
 impl Clock {
-    /// A clock of `hz` ticks a second (1 to 10^12).
-    pub const fn new(hz: u64) -> Result<Clock, ClockError> {
-        if hz == 0 || hz > PS_PER_SECOND {
-            return Err(ClockError(hz));
-        }
-        Ok(Clock { hz })
+    /// A clock of a period.
+    pub const fn new(period: Period) -> Clock {
+        Clock { period }
     }
 
-    /// Ticks a second.
-    pub const fn hz(self) -> u64 {
-        self.hz
-    }
-
-    /// Length of a tick if it is a whole number of picoseconds.
-    pub const fn exact_period(self) -> Option<Ps> {
-        if PS_PER_SECOND.is_multiple_of(self.hz) {
-            Some(Ps(PS_PER_SECOND / self.hz))
-        } else {
-            None
-        }
+    /// Length of a tick.
+    pub const fn period(self) -> Period {
+        self.period
     }
 
     /// What a counter of this clock shows at `t`: completed ticks.
+    #[inline(always)]
     pub const fn ticks_at(self, t: Ps) -> u64 {
-        (t.0 as u128 * self.hz as u128 / PS_PER_SECOND as u128) as u64
+        self.period.edge_until(nagori_memtime::Ps(t.0))
     }
 
     /// The first instant at which the counter shows `tick`; [`Ps::NEVER`] if
     /// that is beyond the end of time.
+    #[inline(always)]
     pub const fn time_of(self, tick: u64) -> Ps {
-        let ps = (tick as u128 * PS_PER_SECOND as u128).div_ceil(self.hz as u128);
-        if ps > u64::MAX as u128 {
-            Ps::NEVER
-        } else {
-            Ps(ps as u64)
-        }
+        Ps(self.period.edge(tick).0)
     }
 
-    /// Ticks needed to cover a length of time (rounded up).
-    pub const fn ticks_covering(self, length: Ps) -> u64 {
-        (length.0 as u128 * self.hz as u128).div_ceil(PS_PER_SECOND as u128) as u64
+    /// The first tick at or after `t`; the last number there is for [`Ps::NEVER`].
+    #[inline(always)]
+    pub const fn tick_from(self, t: Ps) -> u64 {
+        match t.0 {
+            u64::MAX => u64::MAX,
+            t => self.period.edge_from(nagori_memtime::Ps(t)),
+        }
     }
 }
 
@@ -132,36 +121,34 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn board_clocks_are_exact() {
-        let core = Clock::new(50_000_000).unwrap();
-        assert_eq!(core.exact_period(), Some(Ps(20_000)));
-        assert_eq!(core.ticks_at(Ps(19_999)), 0);
-        assert_eq!(core.ticks_at(Ps(20_000)), 1);
-        assert_eq!(core.ticks_covering(Ps(20_001)), 2);
-        assert_eq!(Clock::new(3).unwrap().exact_period(), None);
+    fn clock(hz: u64) -> Clock {
+        Clock::new(Period::of_hz(hz, 1).unwrap())
     }
 
     #[test]
-    fn impossible_clocks_are_refused() {
-        assert_eq!(Clock::new(0), Err(ClockError(0)));
-        assert!(Clock::new(PS_PER_SECOND + 1).is_err());
-        assert!(Clock::new(PS_PER_SECOND).is_ok());
+    fn board_clocks_are_exact() {
+        let core = clock(50_000_000);
+        assert_eq!(core.period().whole().unwrap().0, 20_000);
+        assert_eq!(core.ticks_at(Ps(19_999)), 0);
+        assert_eq!(core.ticks_at(Ps(20_000)), 1);
+        assert_eq!(core.tick_from(Ps(20_001)), 2);
+        assert_eq!(core.tick_from(Ps::NEVER), u64::MAX);
     }
 
     #[test]
     fn far_ticks_never_come() {
-        assert_eq!(Clock::new(1).unwrap().time_of(u64::MAX), Ps::NEVER);
+        assert_eq!(clock(1).time_of(u64::MAX), Ps::NEVER);
     }
 
     proptest! {
         #[test]
         fn a_tick_happens_exactly_when_the_counter_shows_it(hz in 1..=PS_PER_SECOND, tick in 1u64..1 << 40) {
-            let c = Clock::new(hz).unwrap();
+            let c = clock(hz);
             let t = c.time_of(tick);
             prop_assume!(t != Ps::NEVER);
-            prop_assert!(c.ticks_at(t) >= tick);
-            prop_assert!(c.ticks_at(Ps(t.0 - 1)) < tick);
+            prop_assert_eq!(c.ticks_at(t), tick);
+            prop_assert_eq!(c.ticks_at(Ps(t.0 - 1)), tick - 1);
+            prop_assert_eq!(c.tick_from(t), tick);
         }
     }
 }

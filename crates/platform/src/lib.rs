@@ -25,15 +25,23 @@ pub mod tree;
 /// Compares a text with a file in `tests/golden`; NAGORI_BLESS=1 rewrites the file.
 #[cfg(test)]
 pub(crate) fn golden(name: &str, actual: &str) {
+    golden_as(name, actual, str::to_string);
+}
+
+/// The same for a text that can be written in several ways: `form` brings that of the file into
+/// the form of the actual one.
+#[cfg(test)]
+pub(crate) fn golden_as(name: &str, actual: &str, form: impl Fn(&str) -> String) {
     let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+    let expected = std::fs::read_to_string(&path).map(|text| form(&text));
+    if expected.is_ok_and(|expected| expected == actual) {
+        return;
+    }
     if std::env::var_os("NAGORI_BLESS").is_some() {
         std::fs::write(&path, actual).expect("the golden file can be written");
+        return;
     }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == actual,
-        "{name} differs from the golden file; NAGORI_BLESS=1 rewrites it:\n{actual}"
-    );
+    panic!("{name} differs from the golden file; NAGORI_BLESS=1 rewrites it:\n{actual}");
 }
 
 /// A host tool for a test, or `None` with a message: then the test is skipped,

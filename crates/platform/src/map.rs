@@ -18,9 +18,13 @@ pub const PLIC: u64 = 0xc00_0000;
 pub const UART: u64 = 0x1000_0000;
 /// Interrupt source of the console.
 pub const UART_IRQ: u32 = 10;
-/// First virtio transport; the entropy source. The slots of the
-/// description follow, each [`VIRTIO_STRIDE`] further.
+/// First virtio transport: slot 0 of the description. The other slots
+/// follow, each [`VIRTIO_STRIDE`] further, as in QEMU's `virt`.
 pub const VIRTIO: u64 = 0x1000_1000;
+/// Transport of the entropy source where the description gives it no slot: behind all slots.
+pub const ENTROPY: u64 = 0x1000_9000;
+/// Interrupt source of the entropy source there.
+pub const ENTROPY_IRQ: u32 = 9;
 /// Distance between virtio transports.
 pub const VIRTIO_STRIDE: u64 = 0x1000;
 /// Interrupt source of the first virtio transport; the next ones count up.

@@ -4,6 +4,7 @@ use crate::bus::Bus;
 use crate::config::{Expose, MachineConfig};
 use crate::control;
 use crate::fdt::{flatten, hart_label, Cell, FdtError, Node, PLIC_LABEL};
+use nagori_hart::config::Ext;
 
 /// What the loader adds to a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,6 +66,7 @@ pub fn tree(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Node {
     root.children.push(chosen(boot, console));
     root.children.push(cpus(config));
     root.children.extend(memory(config));
+    root.children.extend(reserved(config));
     root.children.push(soc);
     root.children.extend(plain);
     root
@@ -91,15 +93,16 @@ fn chosen(boot: &BootInfo, console: Option<String>) -> Node {
     node
 }
 
-/// Extensions in the form of the device tree: the advertised ones.
-fn extensions(config: &MachineConfig) -> Vec<&str> {
-    let shown = |name: &&str| *name != "zicbom" || config.advertise_zicbom;
-    config
-        .isa
-        .iter()
-        .map(String::as_str)
-        .filter(shown)
-        .collect()
+/// Extensions in the form of the device tree: the advertised ones in the canonical order. No
+/// kernel knows the machine's own.
+fn extensions(config: &MachineConfig) -> Vec<&'static str> {
+    let shown = |e: &Ext| match e {
+        Ext::Zicbom => config.advertise_zicbom,
+        Ext::Xcflush | Ext::Xmark => false,
+        _ => true,
+    };
+    let all = config.extensions().iter().filter(shown);
+    all.map(Ext::name).collect()
 }
 
 fn cpus(config: &MachineConfig) -> Node {
@@ -110,8 +113,8 @@ fn cpus(config: &MachineConfig) -> Node {
         isa.push('_');
         isa.push_str(name);
     }
-    let clock = u32::try_from(config.clock_hz).unwrap_or(u32::MAX);
-    let timebase = u32::try_from(config.timebase_hz).unwrap_or(u32::MAX);
+    let clock = u32::try_from(config.clock_hz.nearest_hz()).unwrap_or(u32::MAX);
+    let timebase = u32::try_from(config.timebase_hz.nearest_hz()).unwrap_or(u32::MAX);
     let mut cpus = Node::new("cpus")
         .u32("#address-cells", 1)
         .u32("#size-cells", 0)
@@ -189,6 +192,21 @@ fn memory(config: &MachineConfig) -> Vec<Node> {
         nvmm.u32("numa-node-id", NVMM_NUMA_NODE),
         map,
     ]
+}
+
+/// What no kernel may use or map.
+fn reserved(config: &MachineConfig) -> Option<Node> {
+    let m = &config.memory;
+    let size = m.firmware_reserve.0;
+    let firmware = Node::at("mmode_resv0", m.base)
+        .reg(&[(m.base, size)])
+        .flag("no-map");
+    let node = Node::new("reserved-memory")
+        .u32("#address-cells", 2)
+        .u32("#size-cells", 2)
+        .flag("ranges")
+        .child(firmware);
+    (size > 0).then_some(node)
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ const STOPS: u64 = 3000;
 const MOST: u64 = 3_000_000;
 
 fn machine(elf: &[u8], harts: u32, timed: bool, engine: Engine) -> Machine {
-    let mut m = build(&describe("vc707", &[&format!("harts={harts}")]), timed);
+    let mut m = build(
+        &describe("vc707", &[&format!("harts={harts}"), "triggers=4"]),
+        timed,
+    );
     m.set_engine(engine).expect("an engine of this host");
     load(&mut m, elf);
     m

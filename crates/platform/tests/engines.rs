@@ -91,7 +91,10 @@ fn run_whole(
 }
 
 fn machine(elf: &[u8], harts: u32, timed: bool, engine: Engine) -> Machine {
-    let mut m = build(&describe("vc707", &[&format!("harts={harts}")]), timed);
+    let mut m = build(
+        &describe("vc707", &[&format!("harts={harts}"), "triggers=4"]),
+        timed,
+    );
     m.set_engine(engine).expect("an engine of this host");
     load(&mut m, elf);
     m
@@ -216,7 +219,18 @@ fn a_warm_up_is_outside_the_statistics() {
         }
         let from = m.steps();
         while m.run(slice, Some(from + 20_000)) == Stop::Slice {}
-        m.report()
+        let saved = serde_json::to_value(m.save_state()).expect("a state");
+        let w = m.warm_ups();
+        let open = warm_up > 20_000;
+        let ended = u64::from(warm_up > 0 && !open);
+        assert_eq!((w.ended, w.cut, w.open), (ended, 0, open));
+        assert_eq!(saved.get("warm_ups").is_some(), ended > 0);
+        let report = m.report();
+        // It is cut short by the end of the timing model.
+        m.set_timed(false);
+        let w = m.warm_ups();
+        assert_eq!((w.ended, w.cut, w.open), (ended, u64::from(open), false));
+        report
     };
     for switched in [false, true] {
         let cold = run(0, switched, Engine::Interpreter, SLICE);

@@ -41,6 +41,8 @@ fn live(m: &mut Machine, rng: &mut Rng, instructions: u64) {
                 m.start_at(CODE, 1, 2);
             }
             Stop::Idle(t) if t.0 > before.0 .0.saturating_add(1 << 40) => return,
+            Stop::EndOfTime => return,
+            Stop::Reached => unreachable!("no point is set"),
             Stop::Idle(_) | Stop::Slice | Stop::Instructions | Stop::Snapshot(_) | Stop::Debug => {}
         }
         assert!(m.now() >= before.0, "time ran backwards");
@@ -194,7 +196,7 @@ fn virtio_queues_of_any_shape() {
             let _ = m.ram().write_u64(at & !1, word);
         }
         let h = m.hart_mut(0).expect("a hart");
-        h.set_reg(10, map::VIRTIO);
+        h.set_reg(10, map::ENTROPY);
         h.set_reg(11, BASE + list);
         live(&mut m, &mut rng, 5000);
         // How far the device is in its stream of random words.

@@ -6,7 +6,7 @@ use common::random::op;
 use common::*;
 use nagori_isa::Op;
 use nagori_platform::control::StatsAction;
-use nagori_platform::machine::{Dram, Engine, Machine, MachineError, Quiet, Stop};
+use nagori_platform::machine::{Dram, Engine, Machine, MachineError, PowerCut, Quiet, Stop};
 use nagori_platform::map;
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
@@ -250,4 +250,76 @@ fn without_tracking_a_timed_machine_says_what_is_missing() {
     assert!(e.to_string().contains("memory.track_persistence=true"));
     m.set_timed(false);
     m.power_cut(Dram::Zero).expect("no caches, no question");
+}
+
+/// Stores to lines that lie in rows of their own, with a flush behind each, and the request behind all.
+fn flushed_rows(count: i32) -> Vec<u32> {
+    let mut words = vec![op(Op::Lui, 13, 0, 0, 0x10 << 12)];
+    for i in 1..=count {
+        words.push(op(Op::Addi, 12, 0, 0, i));
+        words.push(op(Op::Sd, 0, 10, 12, 0));
+        words.push(op(Op::CboFlush, 0, 10, 0, 0));
+        words.push(op(Op::Add, 10, 10, 13, 0));
+    }
+    words.push(op(Op::Addi, 12, 0, 0, StatsAction::SNAPSHOT as i32));
+    words.push(op(Op::Sd, 0, 20, 12, HOST_REQUEST));
+    words.push(op(Op::Jal, 0, 0, 0, 0));
+    words
+}
+
+/// Which of the stores of `flushed_rows` a cut leaves, and the cut.
+fn rows_after_cut(domain: &str, method: &str, engine: Engine) -> (Vec<bool>, PowerCut) {
+    const COUNT: i32 = 12;
+    let domain = format!("memory.persistence_domain={domain}");
+    let settings = [TRACKED[0], &domain, &format!("method={method}")];
+    let mut m = start(&flushed_rows(COUNT), &settings, true, engine);
+    run_to_request(&mut m);
+    let mut file = Vec::new();
+    m.save(&mut file, &Meta::new()).expect("a snapshot");
+    let copy = Snapshot::new(Bytes(file)).expect("a snapshot");
+    let copy = copy.machine(Quiet).expect("a machine");
+    let results = [m, copy].map(|mut m| {
+        let cut = m.power_cut(Dram::Zero).expect("a cut");
+        let kept = (0..COUNT as u64).map(|i| m.ram().read_u64(NVMM + (i << 16)) == Some(i + 1));
+        (kept.collect::<Vec<bool>>(), cut)
+    });
+    assert_eq!(results[0], results[1], "a snapshot loses the same");
+    let [first, _] = results;
+    first
+}
+
+#[test]
+fn the_domain_says_what_a_flush_is_worth() {
+    for engine in [Engine::Interpreter, Engine::best()] {
+        for domain in ["adr", "eadr"] {
+            let (kept, cut) = rows_after_cut(domain, "extended", engine);
+            assert!(kept.iter().all(|k| *k), "{domain}: {kept:?}");
+            assert_eq!((cut.lost_lines, cut.lost_writes), (0, 0));
+        }
+        // Without the controller in the domain, writes that wait there are lost: the last ones.
+        let (kept, cut) = rows_after_cut("none", "extended", engine);
+        let lost = kept.iter().filter(|k| !**k).count() as u64;
+        assert!(lost > 0 && lost < 12, "{kept:?}");
+        assert_eq!((cut.lost_lines, cut.lost_writes), (0, lost));
+        assert!(kept.is_sorted_by(|a, b| a >= b), "{kept:?}");
+    }
+}
+
+#[test]
+fn caches_within_the_domain_lose_nothing_and_need_no_tracking() {
+    let mut rng = Rng::new(9);
+    let (words, model) = program(&mut rng, 300);
+    for settings in [
+        &["memory.persistence_domain=eadr"][..],
+        &["memory.persistence_domain=eadr", TRACKED[0]],
+    ] {
+        let mut m = start(&words, settings, true, Engine::best());
+        run_to_request(&mut m);
+        let cut = m.power_cut(Dram::Zero).expect("a cut");
+        assert_eq!(cut.lost_lines, 0);
+        for i in 0..LINES {
+            assert_eq!(line(&m, i), model.now[i]);
+        }
+        assert!(m.ram().is_zero(0, NVMM).expect("in memory"));
+    }
 }

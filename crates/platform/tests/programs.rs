@@ -8,7 +8,7 @@ use nagori_platform::machine::{Machine, Stop};
 const SLICE: u64 = 1_000_000;
 
 fn run_program(elf: &[u8], timed: bool, slice: u64) -> Outcome {
-    let mut m = build(&describe("vc707", &[]), timed);
+    let mut m = build(&describe("vc707", &["triggers=4"]), timed);
     load(&mut m, elf);
     run(&mut m, slice)
 }

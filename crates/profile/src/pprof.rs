@@ -275,7 +275,7 @@ mod tests {
         symbols.add_table("prog", vec![f(0x100, "inner"), f(0x200, "outer;")], 0);
         let ram = GuestRam::new(1 << 16).unwrap();
         ram.write_u64(0x7ff8, BASE + 0x210).unwrap();
-        let mut p = Profile::new(symbols, 10_000);
+        let mut p = Profile::new(symbols, (10_000, 1));
         p.count(&stall(BASE + 0x110, 30, false), Region::Nvmm, &ram, BASE);
         p.count(&stall(BASE + 0x110, 12, false), Region::Nvmm, &ram, BASE);
         p.count(&stall(BASE + 0x110, 5, true), Region::Dram, &ram, BASE);

@@ -93,7 +93,8 @@ pub struct Values {
 pub struct Profile {
     symbols: Symbols,
     /// Picoseconds of a core cycle.
-    period_ps: u64,
+    /// Of the core clock: picoseconds of so many cycles.
+    period: (u64, u64),
     rows: HashMap<Key, Values>,
     numbers: HashMap<Box<[u64]>, Frames>,
     stacks: Vec<Box<[u64]>>,
@@ -104,11 +105,11 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// An empty profile of harts whose clock has this period.
-    pub fn new(symbols: Symbols, period_ps: u64) -> Profile {
+    /// An empty profile of harts of whose clock `period.1` cycles last `period.0` ps.
+    pub fn new(symbols: Symbols, period: (u64, u64)) -> Profile {
         Profile {
             symbols,
-            period_ps,
+            period,
             rows: HashMap::new(),
             numbers: HashMap::new(),
             stacks: Vec::new(),
@@ -228,6 +229,7 @@ impl Profile {
 
     /// A number of core cycles in nanoseconds, rounded down.
     pub fn ns(&self, cycles: u64) -> u64 {
-        (u128::from(cycles) * u128::from(self.period_ps) / 1000) as u64
+        let (ps, of) = self.period;
+        (u128::from(cycles) * u128::from(ps) / (1000 * u128::from(of))) as u64
     }
 }

@@ -45,6 +45,41 @@ pub struct Snapshot {
     pub path: String,
 }
 
+/// What of memory is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dump {
+    /// First address.
+    pub address: u64,
+    /// Bytes: at least one; without a file at most 262144.
+    pub length: u64,
+    /// The address is a virtual one of this hart, in the address space that it runs in now; without
+    /// it, it is physical.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hart: Option<u64>,
+    /// Absolute path of the file for the bytes; without one they are in the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// Memory that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Dumped {
+    /// First address.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The bytes as hexadecimal digits, where no file was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+}
+
+/// Most bytes of memory in an answer.
+pub const MAX_DUMP: u64 = 256 << 10;
+
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +110,8 @@ pub enum Command {
     Set(Set),
     /// Write a snapshot.
     Snapshot(Snapshot),
+    /// Read memory.
+    Dump(Dump),
     /// Restart harts and devices; memory is kept.
     Reset,
     /// Cut the power: what is volatile is lost, and the machine starts anew.
@@ -104,6 +141,19 @@ pub struct Stands {
     pub state: State,
     /// Machine time in nanoseconds.
     pub time_ns: u64,
+}
+
+/// What a power cut has done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Lost {
+    /// Machine time of the cut in nanoseconds.
+    pub time_ns: u64,
+    /// Instructions of all harts before it.
+    pub instructions: u64,
+    /// Lines of NVMM whose stores were lost in caches.
+    pub lost_lines: u64,
+    /// Writes to NVMM that were lost in the memory controller.
+    pub lost_writes: u64,
 }
 
 /// A hart.
@@ -249,9 +299,11 @@ pub const METHODS: &[Method] = &[
         "Set parameters, all at the same machine time; if one is refused, none is set. Answers those set"),
     method!("snapshot", Snapshot, Command::Snapshot, Written,
         "Write the whole machine to a file, which `nagori resume` continues"),
+    method!("dump", Dump, Command::Dump, Dumped,
+        "Read memory by physical addresses, or virtual ones of a hart, into a file or the answer; the guest does not notice"),
     method!("reset", Nothing, |_| Command::Reset, Stands,
         "Restart harts and devices and load the software again; what else is in memory stays"),
-    method!("power_cut", Nothing, |_| Command::PowerCut, Stands,
+    method!("power_cut", Nothing, |_| Command::PowerCut, Lost,
         "Cut the power: caches, DRAM and devices lose their contents, NVMM keeps what has reached it; then start anew"),
     method!("quit", Nothing, |_| Command::Quit, Stands, "End the run, with its statistics if they were asked for"),
     method!("schema", Nothing, |_| Command::Schema, Nothing,
@@ -317,6 +369,7 @@ mod tests {
             let params = match m.name {
                 "set" => json!({"values": {"method": "fine", "coarse_read": 3, "timed": true}}),
                 "snapshot" => json!({"path": "/x"}),
+                "dump" => json!({"address": 0x8000_0000u64, "length": 16, "hart": 0}),
                 _ => json!({}),
             };
             assert!(parse(m.name, params).is_ok(), "{}", m.name);
@@ -336,6 +389,8 @@ mod tests {
             ("set", json!({}), "values"),
             ("set", json!({"values": {"a": -1}}), "SetValue"),
             ("snapshot", json!({"path": 3}), "string"),
+            ("dump", json!({"address": 0}), "length"),
+            ("dump", json!({"address": -1, "length": 1}), "u64"),
             ("dump_statistics", json!({"label": "a"}), "u64"),
         ] {
             let e = parse(method, params).unwrap_err();

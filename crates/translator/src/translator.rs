@@ -304,6 +304,10 @@ impl<W: World> Translator<W> {
 
     #[cold]
     fn link_slow(&mut self, hart: &Hart, code: &CodeCache, last: Last, block: u32, to: Code) {
+        // The same code at another virtual address may be where a trigger is.
+        if hart.has_execute_triggers() {
+            return;
+        }
         let link = self.links[last.link as usize];
         self.links[last.link as usize].settled = true;
         self.links[last.link as usize].full = to.full;

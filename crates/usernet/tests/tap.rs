@@ -1,5 +1,5 @@
-//! An interface of the host's kernel. Needs the right to administer networks, and `ip`;
-//! skipped without.
+//! An interface of the host's kernel. Needs the right to administer networks, and /dev/net/tun;
+//! skipped without. Without `ip` (Debian package: iproute2) too, unless NAGORI_REQUIRE_TOOLS=1.
 
 use nagori_usernet::{Error, Frame, Link, Tap};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -12,10 +12,13 @@ const GUEST: Ipv4Addr = Ipv4Addr::new(10, 231, 7, 2);
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 
 fn ip(args: &[&str]) -> bool {
-    Command::new("ip")
-        .args(args)
-        .output()
-        .is_ok_and(|o| o.status.success())
+    let run = Command::new("ip").args(args).output();
+    let required = std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
+    assert!(
+        run.is_ok() || !required,
+        "ip is not installed, and NAGORI_REQUIRE_TOOLS=1"
+    );
+    run.is_ok_and(|o| o.status.success())
 }
 
 /// A question who has an address, or the answer.

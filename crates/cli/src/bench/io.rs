@@ -4,6 +4,7 @@ use super::child;
 use super::speed::host::child_time;
 use crate::args::CacheArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::sample::Sample;
 use crate::tables::{row, table, text};
 use anyhow::{bail, Context};
 use clap::Args;
@@ -18,11 +19,12 @@ const EXAMPLES: &str = "\
 Examples:
   nagori bench io
   nagori bench io --only disk --mib 512
-  nagori bench io --json
+  nagori bench io --runs 5 --json
 
 Transfers in functional mode, by Debian's programs in the guest, from and to the host's page cache. Processor time is
-that of the `nagori` process (the guest's kernel, above all), without what the same run takes that
-transfers nothing.";
+that of the `nagori` process (the guest's kernel, above all), without the mean of what the same run takes that
+transfers nothing. With --runs the rates are those of the mean times, and intervals are 95 % confidence
+intervals of the means (Student's t).";
 
 /// Measure the throughput of disks, shared folders and the network.
 #[derive(Debug, Args)]
@@ -34,6 +36,9 @@ pub struct IoArgs {
     /// Only transfers whose names contain this.
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
+    /// Runs of each transfer.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
     #[command(flatten)]
     pub cache: CacheArgs,
     /// A list of rows.
@@ -114,33 +119,45 @@ pub fn command(a: &IoArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
     // Boots, if need be, and what is deducted.
     once(a, dir.path(), Peer::Nobody, "true")?;
-    let base = once(a, dir.path(), Peer::Nobody, "true")?;
+    let base = repeated(a, dir.path(), Peer::Nobody, "true", [0.0; 2])?;
+    let base = base.map(|s| s.mean);
     let mut rows = Vec::new();
     for (name, peer, script) in chosen {
-        let took = once(a, dir.path(), *peer, script)?;
-        rows.push((
-            *name,
-            Took {
-                cpu: took.cpu - base.cpu,
-                guest: took.guest - base.guest,
-            },
-        ));
+        rows.push((*name, repeated(a, dir.path(), *peer, script, base)?));
         messages.note(&format!("{name}: done"));
     }
     let rate = |seconds: f64| f64::from(a.mib) / seconds.max(1e-3);
     if a.json {
         let all: Vec<Value> = rows
             .iter()
-            .map(|(name, t)| json!({"what": name, "mib": a.mib, "cpu_seconds": t.cpu, "guest_seconds": t.guest}))
+            .map(|(name, [cpu, guest])| {
+                json!({
+                    "what": name,
+                    "mib": a.mib,
+                    "cpu_seconds": cpu.mean,
+                    "guest_seconds": guest.mean,
+                    "cpu_seconds_sample": cpu,
+                    "guest_seconds_sample": guest,
+                })
+            })
             .collect();
         output::print_json(&json!(all))?;
         return Ok(SUCCESS);
     }
-    let mut t = table(["transfer", "MiB", "MiB per CPU s", "MiB per guest s"]);
-    for (name, took) in rows {
-        let rates = [rate(took.cpu), rate(took.guest)].map(|r| format!("{r:.0}"));
-        let [cpu, guest] = rates;
-        row(&mut t, [name.into(), a.mib.to_string(), cpu, guest]);
+    let mut t = table([
+        "transfer",
+        "MiB",
+        "MiB per CPU s",
+        "CPU s",
+        "MiB per guest s",
+        "guest s",
+    ]);
+    for (name, samples) in rows {
+        let cells = samples
+            .iter()
+            .flat_map(|s| [format!("{:.0}", rate(s.mean)), s.shown(3)]);
+        let start = [name.to_string(), a.mib.to_string()];
+        row(&mut t, start.into_iter().chain(cells));
     }
     output::print(&text(&t))?;
     Ok(SUCCESS)
@@ -168,6 +185,24 @@ fn serve(mut s: TcpStream, peer: Peer, mib: u32) -> std::io::Result<u64> {
             std::io::copy(&mut bytes, &mut s)
         }
     }
+}
+
+/// Processor and guest time of the runs of a transfer, less what is not the transfer's.
+fn repeated(
+    a: &IoArgs,
+    dir: &Path,
+    peer: Peer,
+    script: &str,
+    base: [f64; 2],
+) -> anyhow::Result<[Sample; 2]> {
+    let mut times: [Vec<f64>; 2] = Default::default();
+    for _ in 0..a.runs {
+        let took = once(a, dir, peer, script)?;
+        times[0].push(took.cpu - base[0]);
+        times[1].push(took.guest - base[1]);
+    }
+    let sample = |v: &[f64]| Sample::of(v).context("a run without a time");
+    Ok([sample(&times[0])?, sample(&times[1])?])
 }
 
 fn once(a: &IoArgs, dir: &Path, peer: Peer, script: &str) -> anyhow::Result<Took> {

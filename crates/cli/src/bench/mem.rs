@@ -1,6 +1,8 @@
 //! `nagori bench mem`: how fast the memory models are, on the host's clock.
 
 use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::sample::Sample;
+use crate::signals::Signals;
 use crate::tables;
 use anyhow::Context;
 use clap::Args;
@@ -28,7 +30,8 @@ Examples:
 
 The memory is DDR3-1600K, one channel, one rank, 8 banks; statistics are complete, and the driver
 and the making or reading of the trace count, too. Every row is run several times and the best
-is shown. The result depends on the host and on what else it does; `steps` does so less: what a
+is shown, with the 95 % confidence interval of the mean (Student's t) in percent of it. What the models
+compute is the same in every run; only host time is not. The result depends on the host and on what else it does; `steps` does so less: what a
 request costs in steps of a fixed loop (a binary heap of 64 numbers, one taken, one put) that is
 run beside it.";
 
@@ -45,6 +48,9 @@ pub struct MemArgs {
     /// A tenth of the requests, each row once.
     #[arg(long)]
     pub quick: bool,
+    /// Runs of each row [default: 3, and 5 of each pair that is compared].
+    #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: Option<u32>,
     /// An object of calibration, speed, options and memory on stdout, instead of tables.
     #[arg(long)]
     pub json: bool,
@@ -91,6 +97,8 @@ struct Row {
     requests: u64,
     /// Of the best run.
     cpu_seconds: f64,
+    /// Of all runs.
+    cpu_seconds_sample: Sample,
     requests_per_cpu_second: f64,
     /// Median over the runs.
     steps_per_request: f64,
@@ -112,6 +120,8 @@ struct Cost {
     on_requests_per_cpu_second: f64,
     /// Median over pairs of runs: 0.05 is 5 % more time.
     more: f64,
+    /// Of all pairs.
+    more_sample: Sample,
     bar_more: f64,
 }
 
@@ -174,6 +184,7 @@ fn play(
     model: &mut dyn MemoryModel,
     stream: &Stream,
     count: u64,
+    signals: &Signals,
 ) -> anyhow::Result<(f64, Outcome, Option<f64>)> {
     let before = cpu_seconds();
     let mut source: Box<dyn Source> = match stream {
@@ -188,17 +199,20 @@ fn play(
         limit: Some(count),
         ..Options::new(Mode::Saturated { per_clock: 1 })
     };
-    let outcome = drive::run(model, source.as_mut(), options, &mut |_, _| Ok(true))?;
+    let goes_on = &mut |_: &mut dyn MemoryModel, _| Ok(signals.caught().is_none());
+    let outcome = drive::run(model, source.as_mut(), options, goes_on)?;
     let hits = model.report(outcome.to).total().row_hit_rate();
     Ok((cpu_seconds() - before, outcome, hits))
 }
 
 /// Numbers that differ between a quick run and a whole one.
-struct Scale {
+struct Scale<'a> {
     quick: bool,
+    signals: &'a Signals,
+    repeats: Option<u32>,
 }
 
-impl Scale {
+impl Scale<'_> {
     fn requests(&self, n: u64) -> u64 {
         if self.quick {
             n / 10
@@ -208,10 +222,9 @@ impl Scale {
     }
 
     fn repeats(&self, n: u32) -> u32 {
-        if self.quick {
-            1
-        } else {
-            n
+        match self.quick {
+            true => 1,
+            false => self.repeats.unwrap_or(n),
         }
     }
 }
@@ -230,7 +243,7 @@ fn measure(
     for _ in 0..scale.repeats(REPEATS) {
         let step = calibrate();
         let mut model = memory.build()?;
-        let (s, outcome, hits) = play(model.as_mut(), stream, count)?;
+        let (s, outcome, hits) = play(model.as_mut(), stream, count, scale.signals)?;
         seconds.push(s);
         steps.push(s / outcome.requests.max(1) as f64 / step);
         calibration.push(step);
@@ -243,6 +256,7 @@ fn measure(
         memory: memory.name.clone(),
         requests: outcome.requests,
         cpu_seconds: best,
+        cpu_seconds_sample: Sample::of(&seconds).context("no run")?,
         requests_per_cpu_second: outcome.requests as f64 / best,
         steps_per_request: median(steps),
         bar_requests_per_cpu_second: bar,
@@ -266,8 +280,8 @@ fn cost(
     let stream = Stream::Pattern(Pattern::Random, 0.3, span);
     let (mut off, mut on, mut more) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..scale.repeats(PAIR_REPEATS) {
-        let (a, ..) = play(make(false)?.as_mut(), &stream, count)?;
-        let (b, ..) = play(make(true)?.as_mut(), &stream, count)?;
+        let (a, ..) = play(make(false)?.as_mut(), &stream, count, scale.signals)?;
+        let (b, ..) = play(make(true)?.as_mut(), &stream, count, scale.signals)?;
         more.push(b / a - 1.0);
         off.push(a);
         on.push(b);
@@ -279,6 +293,7 @@ fn cost(
         requests: count,
         off_requests_per_cpu_second: count as f64 / least(&off),
         on_requests_per_cpu_second: count as f64 / least(&on),
+        more_sample: Sample::of(&more).context("no run")?,
         more: median(more),
         bar_more: BAR_COST,
     })
@@ -341,14 +356,24 @@ fn peaks(memory: &Memory, scale: &Scale) -> anyhow::Result<Vec<Peak>> {
         Times::Cycles,
     )?;
     let mut source = Generator::new(spec(Pattern::Random, 0.3, long, 64 << 20))?;
+    let mut n = 0u64;
     while let Some(r) = source.next()? {
         w.push(&r)?;
+        n += 1;
+        if n.is_multiple_of(1 << 16) {
+            scale.signals.check()?;
+        }
     }
     w.finish()?;
     let mut peaks = Vec::new();
     for requests in [long / 10, long] {
         let mut model = memory.build()?;
-        play(model.as_mut(), &Stream::File(file.path()), requests)?;
+        play(
+            model.as_mut(),
+            &Stream::File(file.path()),
+            requests,
+            scale.signals,
+        )?;
         peaks.push(Peak {
             requests,
             peak_kib: peak_kib(),
@@ -370,7 +395,11 @@ fn read(path: &Path) -> anyhow::Result<(Vec<Record>, Times)> {
 
 /// Runs the command.
 pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let scale = Scale { quick: a.quick };
+    let scale = Scale {
+        quick: a.quick,
+        signals: messages.signals(),
+        repeats: a.repeats,
+    };
     let memory = Memory::load(MEMORY, &[])?;
     // First, while the process is small; and before the trace is read into memory.
     messages.note("measuring memory");
@@ -453,6 +482,10 @@ pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
+fn percent(v: Option<f64>) -> String {
+    v.map_or("-".into(), |v| format!("{:.1} %", 100.0 * v))
+}
+
 /// The tables.
 fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
     let thousands = |v: f64| format!("{:.0}", v / 1e3);
@@ -463,6 +496,7 @@ fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
         "k req/CPU s",
         "bar",
         "of bar",
+        "± 95 %",
         "steps",
         "read ns",
         "hits",
@@ -476,6 +510,11 @@ fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
             format!(
                 "{:.2}",
                 r.requests_per_cpu_second / r.bar_requests_per_cpu_second
+            ),
+            percent(
+                r.cpu_seconds_sample
+                    .half()
+                    .map(|h| h / r.cpu_seconds_sample.mean),
             ),
             format!("{:.1}", r.steps_per_request),
             optional(r.read_latency_avg_ns, 1),
@@ -494,6 +533,7 @@ fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
         "off, k req/CPU s",
         "on",
         "more",
+        "± 95 %",
         "bar",
     ]);
     for c in costs {
@@ -504,6 +544,7 @@ fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
             thousands(c.off_requests_per_cpu_second),
             thousands(c.on_requests_per_cpu_second),
             format!("{:+.1} %", 100.0 * c.more),
+            percent(c.more_sample.half()),
             format!("{:.0} %", 100.0 * c.bar_more),
         ];
         tables::row(&mut t, cells);
@@ -538,9 +579,10 @@ mod tests {
 
     #[test]
     fn what_is_switched_off_is_not_reported() {
+        let signals = Signals::uncaught().unwrap();
         let play = |m: &mut (dyn MemoryModel + Send)| {
             let stream = Stream::Pattern(Pattern::Random, 0.3, None);
-            let (_, o, _) = play(m, &stream, 2000).unwrap();
+            let (_, o, _) = play(m, &stream, 2000, &signals).unwrap();
             let r = m.report(o.to).regions.remove(0);
             (o, r.energy.is_some(), r.wear.is_some())
         };

@@ -1,6 +1,6 @@
 //! `nagori bench`: benchmarks in the guest.
 
-mod capture;
+pub mod capture;
 mod child;
 pub mod io;
 pub mod mem;
@@ -15,11 +15,15 @@ use crate::args::{BenchCommand, BoardArgs, RunArgs};
 use crate::boot::{self, Software};
 use crate::guest::{self, End, Job};
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::{console, image, plot, tables};
+use crate::plot::Picture;
+use crate::sample::Sample;
+use crate::{image, plot, tables};
 use anyhow::{bail, Context};
 use capture::Capture;
 use indicatif::{ProgressBar, ProgressStyle};
+use nagori_image::GuestImage;
 use nagori_memtime::Method;
+use nagori_platform::config::Machine as Description;
 use nagori_platform::machine::Report;
 use serde_json::json;
 use std::fmt::Write;
@@ -32,20 +36,19 @@ const QUICK: u32 = 512;
 
 /// Runs the command.
 pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Exit> {
-    match command {
+    // Most of them run other programs, too.
+    messages.signals().outside(|| match command {
         BenchCommand::Board(a) => board(a, messages),
         BenchCommand::Start(a) => start::command(a, messages),
         BenchCommand::Io(a) => io::command(a, messages),
         BenchCommand::Speed(a) => speed::command(a, messages),
         BenchCommand::Mem(a) => mem::command(a, messages),
-    }
+    })
 }
 
 fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
     // What can be wrong is looked for before the minutes that the rest takes.
-    if let Some(path) = &a.plot {
-        plot::check_name(path)?;
-    }
+    let picture = a.plot.as_deref().map(Picture::create).transpose()?;
     let description = a.machine.resolve(&[])?;
     // In the order of tables, each once.
     let methods: Vec<Method> = Method::ALL
@@ -55,11 +58,12 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let accesses = if a.quick { QUICK } else { a.accesses };
     let warmup = (accesses / 3).max(1);
     let names: Vec<_> = methods.iter().map(|m| m.name()).collect();
+    let harts = description.config.harts;
     let software = Software {
         // The last hart is the benchmark's; a tick there still costs what the kernel's tick costs.
-        append: Some(match description.config.harts {
-            1 => "quiet".into(),
-            n => format!("quiet isolcpus={0} rcu_nocbs={0}", n - 1),
+        append: Some(match boot::isolation(harts) {
+            Some(arguments) => format!("quiet {arguments}"),
+            None => "quiet".into(),
         }),
         run: Some(format!(
             "bench-board --accesses {accesses} --warmup {warmup} --methods {}",
@@ -68,37 +72,31 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
         ..Software::default()
     };
     let image = image::build(&image::options(&a.cache)?, messages)?;
-    let args = RunArgs::default();
-    let job = Job {
-        plan: boot::plan(&description, &software, Some(&image))?,
-        symbols: Default::default(),
-        tohost: None,
-        timed: false,
-        console: console::Options {
-            interactive: false,
-            send_end: false,
-        },
-        args: &args,
-        devices: None,
-    };
-
     let cells = rows::cells(&methods);
-    let bar = progress(cells.len(), messages);
-    let mut capture = Capture::new(|line| progress_line(&bar, line));
-    let outcome = guest::measure(&description, &job, &mut capture);
-    bar.finish_and_clear();
-    let (end, report) = outcome?;
-    let lines = capture.lines();
-    match end {
-        End::Off(0) => {}
-        End::Signal(_) => return Ok(end.exit()),
-        _ => bail!(
-            "the guest failed ({}); the end of what it printed:\n{}",
-            end.describe(),
-            tail(&lines)
-        ),
+    let bar = progress(cells.len() * a.repeats as usize, messages);
+    let first = description.config.seed;
+    let (mut runs, mut first_report) = (Vec::new(), None);
+    for n in 0..u64::from(a.repeats) {
+        let seed = first.checked_add(n).context("--repeats: no more seeds")?;
+        let description = match n {
+            0 => description.clone(),
+            _ => a.machine.resolve(&[format!("seed={seed}")])?,
+        };
+        let run = once(&description, &software, &image, &cells, &bar, messages);
+        match run {
+            Ok((rows, report)) => {
+                runs.push(rows);
+                first_report.get_or_insert(report);
+            }
+            Err(e) => {
+                bar.finish_and_clear();
+                return Err(e);
+            }
+        }
     }
-    let measured = collect(&lines, &cells)?;
+    bar.finish_and_clear();
+    let report = first_report.context("no run")?;
+    let (measured, samples) = means(&runs)?;
     let published = match description.config.name == PUBLISHED_MACHINE {
         true => rows::published()?,
         false => Vec::new(),
@@ -106,15 +104,75 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if !published.is_empty() && !a.machine.set.is_empty() {
         messages.warning("the published figures are those of the machine without --set");
     }
-    if let Some(path) = &a.plot {
-        plot::board(path, &description.config.name, &measured, &published)?;
-        messages.note(&format!("the plot is in {}", path.display()));
-    }
     match a.json {
-        true => output::print_json(&json!(measured))?,
+        true if runs.len() == 1 => output::print_json(&json!(measured))?,
+        true => output::print_json(&json_of_samples(&measured, &samples, first))?,
         false => output::print(&text(&methods, &measured, &published, &report))?,
     }
+    if let Some(picture) = picture {
+        let bytes = plot::board(
+            picture.format(),
+            &description.config.name,
+            &measured,
+            &published,
+        )?;
+        picture.finish(&bytes, messages)?;
+    }
     Ok(SUCCESS)
+}
+
+/// Mean rows of several runs of the same cells, and what each cell's runs gave.
+fn means(runs: &[Vec<Row>]) -> anyhow::Result<(Vec<Row>, Vec<Vec<f64>>)> {
+    let (mut rows, mut samples) = (Vec::new(), Vec::new());
+    let cells = runs.first().map_or(&[][..], Vec::as_slice);
+    for (i, first) in cells.iter().enumerate() {
+        let values: Vec<f64> = runs.iter().map(|r| r[i].latency_ns).collect();
+        let sample = Sample::of(&values).context("a cell without a result")?;
+        rows.push(Row {
+            latency_ns: sample.mean,
+            interval: sample.ci95,
+            ..*first
+        });
+        samples.push(values);
+    }
+    Ok((rows, samples))
+}
+
+/// The rows with all that is known of their runs.
+fn json_of_samples(rows: &[Row], samples: &[Vec<f64>], first: u64) -> serde_json::Value {
+    let row = |(row, values): (&Row, &Vec<f64>)| {
+        let mut v = json!(row);
+        v["first_seed"] = json!(first);
+        v["latency_ns_sample"] = json!(Sample::of(values).map(|s| s.json(values)));
+        v
+    };
+    rows.iter().zip(samples).map(row).collect()
+}
+
+/// Boots and measures: rows of all cells, and statistics.
+fn once(
+    description: &Description,
+    software: &Software,
+    image: &GuestImage,
+    cells: &[Cell],
+    bar: &ProgressBar,
+    messages: &Messages,
+) -> anyhow::Result<(Vec<Row>, Report)> {
+    let args = RunArgs::default();
+    let job = Job::unattended(boot::plan(description, software, Some(image))?, &args);
+
+    let mut capture = Capture::new(|line| progress_line(bar, line));
+    let (end, report) = guest::measure(description, &job, &mut capture, messages.signals())?;
+    let lines = capture.lines();
+    match end {
+        End::Off(0) => {}
+        _ => bail!(
+            "the guest failed ({}); the end of what it printed:\n{}",
+            end.describe(),
+            tail(&lines)
+        ),
+    }
+    Ok((collect(&lines, cells)?, report))
 }
 
 fn progress(cells: usize, messages: &Messages) -> ProgressBar {
@@ -260,12 +318,19 @@ fn table(
     for &value in values {
         let mut cells = vec![value.to_string()];
         for &m in methods {
-            let ours = find(measured, cell(value, m)).map(|r| r.latency_ns);
+            let row = find(measured, cell(value, m));
+            let ours = row.map(|r| r.latency_ns);
+            let half = row
+                .and_then(|r| r.interval)
+                .map(|[low, high]| (high - low) / 2.0);
             let theirs = find(published, cell(value, m)).map(|r| r.latency_ns);
             let shown = |v: Option<f64>, digits| {
                 v.map_or("-".to_string(), |v: f64| format!("{v:.digits$}"))
             };
-            cells.push(shown(ours, 1));
+            cells.push(match half {
+                Some(h) => format!("{} ± {h:.1}", shown(ours, 1)),
+                None => shown(ours, 1),
+            });
             if compared(m) {
                 cells.push(shown(theirs, 0));
                 cells.push(match (ours, theirs) {
@@ -290,6 +355,7 @@ pub fn sample(methods: &[Method]) -> (Vec<Row>, Vec<Row>) {
         value: c.value,
         method: c.method,
         latency_ns: find(&published, c).map_or(1500.0 + i as f64, |r| r.latency_ns * 1.1),
+        interval: None,
     };
     let cells = rows::cells(methods).into_iter().enumerate();
     (cells.map(row).collect(), published)
@@ -349,6 +415,31 @@ mod tests {
             std::fs::write(path, &text).unwrap();
         }
         assert_eq!(text, std::fs::read_to_string(path).unwrap_or_default());
+    }
+
+    #[test]
+    fn several_runs_have_means_and_intervals() {
+        let (rows, published) = sample(&[Method::Coarse]);
+        let higher: Vec<Row> = rows
+            .iter()
+            .map(|r| Row {
+                latency_ns: r.latency_ns + 2.0,
+                ..*r
+            })
+            .collect();
+        let (mean, samples) = means(&[rows.clone(), higher]).unwrap();
+        assert_eq!(mean[0].latency_ns, rows[0].latency_ns + 1.0);
+        let [low, high] = mean[0].interval.unwrap();
+        assert!((high - low - 2.0 * 12.7062).abs() < 1e-3);
+        let json = json_of_samples(&mean, &samples, 3);
+        assert_eq!(json[0]["first_seed"], 3);
+        assert_eq!(json[0]["latency_ns_sample"]["count"], 2);
+        let (b, values) = BENCHMARKS[0];
+        let text = table(Op::Read, b, values, &[Method::Coarse], &mean, &published);
+        assert!(text.contains("± 12.7"), "{text}");
+        // One run is what it was.
+        let (one, _) = means(std::slice::from_ref(&rows)).unwrap();
+        assert_eq!(one, rows);
     }
 
     #[test]

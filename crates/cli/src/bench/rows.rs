@@ -90,6 +90,9 @@ pub struct Row {
     pub method: Method,
     /// Average latency of an access, in nanoseconds.
     pub latency_ns: f64,
+    /// Ends of its 95 % interval, if it is the mean of several runs.
+    #[serde(skip)]
+    pub interval: Option<[f64; 2]>,
 }
 
 impl Row {
@@ -142,6 +145,7 @@ impl Row {
             value: value.parse().context("value is no whole number")?,
             method: method.context("method is none of dram, coarse, fine, extended")?,
             latency_ns,
+            interval: None,
         })
     }
 }

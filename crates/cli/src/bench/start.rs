@@ -3,6 +3,7 @@
 use super::child;
 use crate::args::CacheArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::sample::Sample;
 use crate::tables::{row, table, text};
 use anyhow::Context;
 use clap::Args;
@@ -16,13 +17,13 @@ Examples:
 
 Processor time is that of the `nagori` process from its start to the first instruction of the program;
 elapsed time is that of the whole command, with a program that does nothing. The boot is made before, if
-there is none.";
+there is none. Host time is never the same twice: give more --runs until the interval is as short as you need.";
 
 /// Measure the time from the command to the first instruction of a program.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StartArgs {
-    /// Runs of each kind; the median counts.
+    /// Runs of each kind; the median counts, and the mean has a 95 % confidence interval.
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     #[command(flatten)]
@@ -49,28 +50,40 @@ pub fn command(a: &StartArgs, messages: &Messages) -> anyhow::Result<Exit> {
         for _ in 0..a.runs {
             all.push(once(a, options)?);
         }
-        let median = |pick: fn(&(f64, f64)) -> f64| {
-            let mut v: Vec<f64> = all.iter().map(pick).collect();
-            v.sort_by(f64::total_cmp);
-            v[v.len() / 2]
+        let sample = |pick: fn(&(f64, f64)) -> f64| {
+            let values: Vec<f64> = all.iter().map(pick).collect();
+            Sample::of(&values).context("a run without a time")
         };
-        rows.push((*name, median(|r| r.0), median(|r| r.1)));
+        rows.push((*name, sample(|r| r.0)?, sample(|r| r.1)?));
         messages.note(&format!("{name}: done"));
     }
     if a.json {
         let all: Vec<Value> = rows
             .iter()
-            .map(|r| json!({"what": r.0, "cpu_seconds_to_start": r.1, "elapsed_seconds": r.2}))
+            .map(|(what, cpu, elapsed)| {
+                json!({
+                    "what": what,
+                    "cpu_seconds_to_start": cpu.median,
+                    "elapsed_seconds": elapsed.median,
+                    "cpu_seconds_to_start_sample": cpu,
+                    "elapsed_seconds_sample": elapsed,
+                })
+            })
             .collect();
         output::print_json(&json!(all))?;
         return Ok(SUCCESS);
     }
-    let mut t = table(["start of a program", "CPU s to its start", "elapsed s, all"]);
+    let mut t = table([
+        "start of a program",
+        "CPU s to its start",
+        "mean ± 95 %",
+        "elapsed s, all",
+        "mean ± 95 %",
+    ]);
     for (name, cpu, elapsed) in rows {
-        row(
-            &mut t,
-            [name.into(), format!("{cpu:.3}"), format!("{elapsed:.3}")],
-        );
+        let of = |s: &Sample| [format!("{:.3}", s.median), s.shown(3)];
+        let cells = of(&cpu).into_iter().chain(of(&elapsed));
+        row(&mut t, std::iter::once(name.to_string()).chain(cells));
     }
     output::print(&text(&t))?;
     Ok(SUCCESS)

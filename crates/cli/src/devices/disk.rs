@@ -7,7 +7,9 @@ use nagori_disk::{Disk, Writes};
 use nagori_hart::world::Observer;
 use nagori_platform::devices::virtio::Block;
 use nagori_platform::machine::{Machine, Stop};
-use std::path::PathBuf;
+use nagori_platform::snapshot::Meta;
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
 
 /// An overlay that is thrown away; a file of this name is `./temp`.
 const TEMPORARY: &str = "temp";
@@ -19,14 +21,24 @@ pub struct DiskArg {
     pub file: PathBuf,
     /// Where writes go.
     pub writes: Writes,
+    /// The option that it comes from.
+    pub option: &'static str,
 }
 
+/// The option of disks.
+const OPTION: &str = "--disk";
+/// The option of root file systems, which are disks of their own.
+const ROOTFS: &str = "--rootfs";
+/// Where a snapshot notes which disks its guest had.
+const NOTE: &str = "disks";
+
 impl DiskArg {
-    /// A file that stays as it is: writes are thrown away at the end.
-    pub fn temporary(file: PathBuf) -> DiskArg {
+    /// A root file system, whose file stays as it is: writes are thrown away at the end.
+    pub fn rootfs(file: PathBuf) -> DiskArg {
         DiskArg {
             file,
             writes: Writes::Temporary,
+            option: ROOTFS,
         }
     }
 
@@ -54,7 +66,50 @@ impl DiskArg {
         Ok(DiskArg {
             file: file.into(),
             writes: writes.unwrap_or(Writes::Through),
+            option: OPTION,
         })
+    }
+}
+
+/// A disk as `--disk` takes it.
+fn written(file: &Path, writes: &Writes) -> String {
+    // Whoever goes on may stand elsewhere.
+    let full = |p: &Path| std::path::absolute(p).unwrap_or_else(|_| p.to_path_buf());
+    let file = full(file).display().to_string();
+    match writes {
+        Writes::Through => file,
+        Writes::Refused => format!("{file},ro"),
+        Writes::Temporary => format!("{file},overlay={TEMPORARY}"),
+        Writes::Overlay(o) => format!("{file},overlay={}", full(o).display()),
+    }
+}
+
+/// Notes for a snapshot which disks a machine has, slot by slot.
+pub fn note<O: Observer>(machine: &mut Machine<O>, slots: &[usize], meta: &mut Meta) {
+    let mut disk = |slot: &usize| -> Option<String> {
+        machine.virtio(*slot, |b: &mut Block, _| {
+            let disk = b.disk()?;
+            let (file, writes) = disk.origin()?;
+            Some(written(file, writes))
+        })?
+    };
+    let disks: Vec<_> = slots.iter().map(|slot| json!(disk(slot))).collect();
+    if disks.iter().any(|d| !d.is_null()) {
+        meta.insert(NOTE.into(), json!(disks));
+    }
+}
+
+/// An error with their names if not all disks are given that a snapshot's guest has.
+pub fn check_noted(disks: &[DiskArg], meta: &Meta) -> anyhow::Result<()> {
+    let noted = meta.get(NOTE).and_then(Value::as_array);
+    let missing = noted.into_iter().flatten().skip(disks.len());
+    let missing: Vec<&str> = missing.filter_map(Value::as_str).collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => bail!(
+            "the saved guest has disks that belong to the host, and are given again as they were: {OPTION} {}",
+            missing.join(&format!(" {OPTION} "))
+        ),
     }
 }
 
@@ -74,11 +129,12 @@ impl<'a> Disks<'a> {
     ) -> anyhow::Result<Option<Disks<'a>>> {
         for (arg, slot) in disks.iter().zip(slots) {
             let name = arg.file.display();
-            let disk = Disk::open(&arg.file, &arg.writes).context("--disk")?;
+            let option = arg.option;
+            let disk = Disk::open(&arg.file, &arg.writes).context(option)?;
             machine
                 .virtio(*slot, |b: &mut Block, port| b.connect(disk, port))
-                .with_context(|| format!("--disk {name}: slot {slot} is no block device"))?
-                .with_context(|| format!("--disk {name}"))?;
+                .with_context(|| format!("{option} {name}: slot {slot} is no block device"))?
+                .with_context(|| format!("{option} {name}"))?;
         }
         for slot in slots.iter().skip(disks.len()) {
             let wanted = |b: &mut Block| b.expected().map(|e| e.size);

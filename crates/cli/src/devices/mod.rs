@@ -17,6 +17,7 @@ use disk::Disks;
 use nagori_hart::world::Observer;
 use nagori_platform::config::{slot_names, Machine as Description, SlotConfig, SlotKind};
 use nagori_platform::machine::Machine;
+use nagori_platform::snapshot::Meta;
 use net::NetArg;
 use share::ShareArg;
 
@@ -88,6 +89,11 @@ impl DeviceArgs {
         Ok(pairs.map(|(s, n)| (names[n].clone(), s.writable)).collect())
     }
 
+    /// An error if a disk is missing that a snapshot's guest has; it tells which.
+    pub fn check_noted(&self, meta: &Meta) -> anyhow::Result<()> {
+        disk::check_noted(&self.disk, meta)
+    }
+
     /// Connects what the options name, to a machine that was just built or restored. The services
     /// take part in its run.
     pub fn connect<'a, O: Observer>(
@@ -110,6 +116,12 @@ impl DeviceArgs {
         }
         Ok(services)
     }
+}
+
+/// Notes for a snapshot what of the host a machine has.
+pub fn note<O: Observer>(machine: &mut Machine<O>, meta: &mut Meta) {
+    let slots = slots_of(machine, SlotKind::Block);
+    disk::note(machine, &slots, meta);
 }
 
 /// The slots of a kind, in order.

@@ -1,9 +1,14 @@
 //! The loop around a machine's slices, and the services of the host that take part in it.
 
+pub mod htif;
+mod loops;
 mod outside;
+mod signature;
 mod terminal;
 
+pub use loops::Loops;
 pub use outside::Outside;
+pub use signature::{Signature, SignatureFile};
 pub use terminal::Terminal;
 
 use crate::guest::{self, End, Job};
@@ -27,6 +32,8 @@ const PATIENCE: Duration = Duration::from_millis(8);
 pub enum Restart {
     /// Harts and devices are reset and the software is loaded again; memory is kept.
     Reset,
+    /// Behind a power cut: the software is loaded again, and runs in the mode in which the run began.
+    PowerCut,
 }
 
 /// What services want of the run; they add to one another's wishes.
@@ -152,11 +159,10 @@ pub fn drive<O: Watch>(
         if let Some(end) = wishes.end {
             return Ok(end);
         }
-        if let Some(Restart::Reset) = wishes.restart {
-            if job.plan.segments.is_empty() {
+        if let Some(how) = wishes.restart.take() {
+            if !restart(machine, job, how)? {
                 return Ok(End::Restart);
             }
-            restart(machine, job)?;
         }
         if wishes.hold {
             wait = wishes.within;
@@ -179,12 +185,23 @@ pub fn drive<O: Watch>(
             return Ok(end);
         }
         wait = Some(Duration::ZERO);
+        if let Some(how) = wishes.restart {
+            if !restart(machine, job, how)? {
+                return Ok(End::Restart);
+            }
+            continue;
+        }
         match stop {
-            // Who makes snapshots has seen it; so has a debugger.
-            Stop::Slice | Stop::Snapshot(_) | Stop::Debug => {}
+            // Who makes snapshots has seen it; so has a debugger, and who cuts the power.
+            Stop::Slice | Stop::Snapshot(_) | Stop::Debug | Stop::Reached => {}
             Stop::PowerOff(code) => return Ok(End::Off(code)),
             Stop::Instructions => return Ok(End::Limit),
-            Stop::Reset => restart(machine, job)?,
+            Stop::EndOfTime => return Ok(End::Time),
+            Stop::Reset => {
+                if !restart(machine, job, Restart::Reset)? {
+                    return Ok(End::Restart);
+                }
+            }
             Stop::Idle(at) => {
                 let hopeless = || !services.iter().any(|s| s.may_wake(machine));
                 if at == Ps::NEVER && hopeless() {
@@ -205,9 +222,17 @@ pub fn drive<O: Watch>(
     }
 }
 
-fn restart<O: Watch>(machine: &mut Machine<O>, job: &Job) -> anyhow::Result<()> {
+/// Starts the machine anew; whether it is known with what.
+fn restart<O: Watch>(machine: &mut Machine<O>, job: &Job, how: Restart) -> anyhow::Result<bool> {
+    let Some(software) = machine.software().cloned() else {
+        return Ok(false);
+    };
     machine.reset();
-    guest::load(machine, &job.plan, true)
+    if how == Restart::PowerCut {
+        machine.set_timed(job.timed);
+    }
+    guest::load(machine, &software.plan, true)?;
+    Ok(true)
 }
 
 /// Waits until a source is ready, a signal comes or a time (`None`: any time) has passed.

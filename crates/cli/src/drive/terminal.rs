@@ -1,11 +1,12 @@
 //! The guest's serial console as a service, with what programs say through HTIF.
 
+use super::htif::{self, Htif};
 use super::{Service, Wishes};
 use crate::console::{Event, Port};
 use crate::guest::{End, Job};
 use crate::host::Host;
+use crate::output::Messages;
 use crate::tables;
-use anyhow::bail;
 use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::devices::uart::Uart;
@@ -13,8 +14,8 @@ use nagori_platform::machine::{Machine, Stop};
 use rustix::event::{PollFd, PollFlags};
 use std::time::Duration;
 
-/// Slices of programs whose end only shows in memory, in core cycles.
-const HTIF_SLICE: u64 = 20_000;
+/// What Ctrl-C is as a signal.
+const SIGINT: u8 = 2;
 /// End of input at a terminal: Ctrl-D.
 const END_OF_INPUT: u8 = 4;
 /// Guest time between attempts to tell the guest that input has ended. One may be lost, to a
@@ -28,22 +29,39 @@ pub struct Terminal<'a> {
     port: &'a mut dyn Port,
     host: Option<&'a Host>,
     send_end: bool,
-    tohost: Option<u64>,
+    htif: Option<Htif<'a>>,
+    /// Input is there before the guest reads it; nobody types it.
+    patient: bool,
+    /// The UART was told so.
+    set_up: bool,
     typed: Vec<u8>,
+    /// Bytes that the UART has and the guest has not read.
+    unread: usize,
     end_sent: Option<Ps>,
     /// The guest was just told of the end.
     told: bool,
 }
 
 impl<'a> Terminal<'a> {
-    /// Joins a job's console to a port; `host` is what Ctrl-A s shows of the host.
-    pub fn new(port: &'a mut dyn Port, job: &Job, host: Option<&'a Host>) -> Self {
+    /// Joins a job's console to a port; `host` is what Ctrl-A s shows of the host, `messages` takes
+    /// what the user should know.
+    pub fn new(
+        port: &'a mut dyn Port,
+        job: &Job,
+        host: Option<&'a Host>,
+        messages: Option<&'a Messages>,
+    ) -> Self {
+        let htif = job.htif.words.map(|w| Htif::new(w, messages));
         Terminal {
+            // A program may read through HTIF what it does not read from the UART.
+            patient: htif.is_some() || job.console.send_end && !port.interactive(),
+            set_up: false,
             port,
             host,
             send_end: job.console.send_end,
-            tohost: job.tohost,
+            htif,
             typed: Vec::new(),
+            unread: 0,
             end_sent: None,
             told: false,
         }
@@ -54,37 +72,15 @@ impl<'a> Terminal<'a> {
         self.send_end && !self.port.interactive() && !self.port.is_open()
     }
 
-    /// Does what the program asks for through its `tohost` word.
-    fn htif<O: Observer>(&mut self, machine: &mut Machine<O>) -> anyhow::Result<Option<End>> {
-        /// Device and command of a character to the console, in the upper 16 bits.
-        const PUT: u64 = 0x0101;
-        let Some(addr) = self.tohost else {
-            return Ok(None);
-        };
-        let offset = addr - machine.config().memory.base;
-        let word = machine.ram().read_u64(offset).unwrap_or(0);
-        match (word, word >> 48) {
-            (0, _) => Ok(None),
-            (_, 0) if word & 1 == 1 => {
-                let code = word >> 1;
-                Ok(Some(End::Off(u32::try_from(code).unwrap_or(u32::MAX))))
-            }
-            (_, PUT) => {
-                self.port.write(&[word as u8])?;
-                machine.ram().write_u64(offset, 0);
-                machine.memory_written(addr, 8);
-                Ok(None)
-            }
-            _ => bail!(
-                "the program wrote {word:#x} to tohost ({addr:#x}): only the end (code << 1 | 1) and characters for the console (0x0101 in the upper bits) are supported, no system calls"
-            ),
-        }
+    /// Whether no more input is read from the host for now.
+    fn is_full(&self) -> bool {
+        self.typed.len() + self.unread >= MOST_TYPED
     }
 }
 
 impl<O: Observer> Service<O> for Terminal<'_> {
     fn sources<'b>(&'b self, to: &mut Vec<PollFd<'b>>) {
-        if self.typed.len() < MOST_TYPED {
+        if !self.is_full() {
             let fd = self.port.source();
             to.extend(fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         }
@@ -92,32 +88,39 @@ impl<O: Observer> Service<O> for Terminal<'_> {
 
     fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> anyhow::Result<()> {
         self.told = false;
-        let events = match self.typed.len() < MOST_TYPED {
-            true => self.port.events()?,
-            false => Vec::new(),
-        };
-        for event in events {
-            match event {
-                Event::Bytes(bytes) => self.typed.extend(bytes),
-                Event::Quit => wishes.end(End::Quit),
-                Event::Help => self.port.help(),
-                Event::Stats => {
-                    let mut text = tables::machine(machine);
-                    text.extend(self.host.map(|h| h.table(machine)));
-                    self.port.message(&text);
+        if !std::mem::replace(&mut self.set_up, true) {
+            machine.set_console_patient(self.patient);
+        }
+        self.unread = unread(machine);
+        // All that there is: what a file or a pipe holds comes at the same time in every run.
+        while !self.is_full() {
+            let events = self.port.events()?;
+            if events.is_empty() {
+                break;
+            }
+            for event in events {
+                match event {
+                    Event::Bytes(bytes) => self.typed.extend(bytes),
+                    Event::Quit => wishes.end(End::Quit),
+                    Event::Interrupt => wishes.end(End::Signal(SIGINT)),
+                    Event::Help => self.port.help(),
+                    Event::Stats => {
+                        let mut text = tables::machine(machine);
+                        text.extend(self.host.map(|h| h.table(machine)));
+                        self.port.message(&text);
+                    }
                 }
             }
         }
         let interactive = self.port.interactive();
         wishes.prompt |= interactive;
         wishes.paced |= interactive;
-        if self.tohost.is_some() {
-            wishes.slice_of(HTIF_SLICE);
+        if self.htif.is_some() {
+            wishes.slice_of(htif::SLICE);
         }
-        // Piped input is there long before the guest's driver, whose start empties the FIFO.
-        let now = !self.send_end || interactive || listens(machine);
-        if !self.typed.is_empty() && now && !wishes.hold {
+        if !self.typed.is_empty() && !wishes.hold {
             machine.console_input(&self.typed);
+            self.unread += self.typed.len();
             self.typed.clear();
         }
         Ok(())
@@ -130,11 +133,16 @@ impl<O: Observer> Service<O> for Terminal<'_> {
         wishes: &mut Wishes,
     ) -> anyhow::Result<()> {
         self.port.write(&machine.console_output())?;
-        if let Some(end) = self.htif(machine)? {
-            wishes.end(end);
+        if let Some(htif) = &mut self.htif {
+            let open = self.port.is_open();
+            if stop == Stop::Reset {
+                htif.reset();
+            } else if let Some(end) = htif.serve(machine, self.port, open)? {
+                wishes.end(end);
+            }
         }
         let idle = matches!(stop, Stop::Idle(_));
-        if idle && self.typed.is_empty() && self.ends_input() {
+        if idle && self.typed.is_empty() && self.ends_input() && unread(machine) == 0 {
             let now = machine.now();
             let sent = self.end_sent;
             let due = sent.is_none_or(|t| now.saturating_sub(t) >= END_INTERVAL);
@@ -154,6 +162,12 @@ impl<O: Observer> Service<O> for Terminal<'_> {
         let comes = self.told || !self.typed.is_empty() || self.port.is_open();
         comes && listens(machine)
     }
+}
+
+/// Bytes of input that the guest has not read.
+fn unread<O: Observer>(machine: &Machine<O>) -> usize {
+    let uart = machine.bus().get::<Uart>();
+    uart.map_or(0, Uart::input_pending)
 }
 
 /// Whether the guest reacts to input.

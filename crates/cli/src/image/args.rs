@@ -1,25 +1,33 @@
 //! What can be said of images.
 
-use crate::args::CacheArgs;
+use crate::args::{CacheArgs, ModulesArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_image::{Base, RootfsSpec};
+use std::path::PathBuf;
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
   nagori image build
       Kernel, firmware and initial root file system, for `nagori boot`
+  nagori image build --modules xfs
+      The same with the kernel's XFS; `nagori boot --modules xfs` takes it
   nagori image build --base run
       The root file system that `nagori run` takes its libraries from
   nagori image build --base system --packages redis-server,sysbench
       Debian with systemd, and two packages more; `nagori image list` tells its key
+  nagori image build --base system --packages openssh-server --provision ./setup.sh
+      The same with a script of yours, which may set passwords, put keys in place, make users
   nagori image build --refresh --mirror http://mirror.example/debian
   qemu-system-riscv64 -M virt -kernel $(nagori image path | awk '/^kernel/ {print $2}') ...
 
 Bases:
   run     libraries and tools that programs expect: libc6, libstdc++6, libgcc-s1, libgomp1,
           libjemalloc2, bash, coreutils, python3-minimal, sqlite3, tar, xz-utils and others
-  system  the same, and systemd, udev, dbus, login, procps, iproute2, e2fsprogs, ndctl, daxctl,
-          numactl";
+  system  the same, and systemd, udev, dbus, login, apt, procps, iproute2, e2fsprogs, ndctl, daxctl,
+          numactl
+
+More packages of `system` are installed by dpkg in the machine, with their maintainer scripts:
+services have their users, keys and data, and systemd starts them. Those of `run` are unpacked.";
 
 /// Build, list and check the guest's images.
 #[derive(Debug, Subcommand)]
@@ -44,6 +52,8 @@ pub enum ImageCommand {
         #[command(flatten)]
         rootfs: RootfsArgs,
         #[command(flatten)]
+        modules: ModulesArgs,
+        #[command(flatten)]
         cache: CacheArgs,
     },
     /// Print where the image's files are; it is built first if it is not cached.
@@ -55,6 +65,8 @@ pub enum ImageCommand {
         json: bool,
         #[command(flatten)]
         rootfs: RootfsArgs,
+        #[command(flatten)]
+        modules: ModulesArgs,
         #[command(flatten)]
         cache: CacheArgs,
     },
@@ -103,6 +115,16 @@ pub struct RootfsArgs {
     /// More packages, separated by commas; what they depend on comes along [default base: run].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub packages: Vec<String>,
+    /// A script (or program) that the machine runs as root when all packages are installed; its exit status
+    /// has to be 0. May be given several times.
+    ///
+    /// It runs in the new root file system before anything is started in it: no systemd, no network. Like
+    /// everything else, it decides which image is found in the cache.
+    #[arg(long, value_name = "SCRIPT")]
+    pub provision: Vec<PathBuf>,
+    /// A directory that provisioning scripts see, read-only, at $NAGORI_FILES.
+    #[arg(long, value_name = "DIR", requires = "provision")]
+    pub files: Option<PathBuf>,
     /// Free space in it, in MiB; the image is sparse [default: 512].
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub free: Option<u32>,
@@ -111,11 +133,14 @@ pub struct RootfsArgs {
 impl RootfsArgs {
     /// What is asked for; nothing if no option is given.
     pub fn spec(&self) -> Option<RootfsSpec> {
-        if self.base.is_none() && self.packages.is_empty() && self.free.is_none() {
+        let none = self.packages.is_empty() && self.provision.is_empty();
+        if self.base.is_none() && none && self.free.is_none() {
             return None;
         }
         let mut spec = RootfsSpec::new(self.base.map_or(Base::Run, BaseName::base));
         spec.packages = self.packages.iter().map(|p| p.trim().to_string()).collect();
+        spec.provision = self.provision.clone();
+        spec.files = self.files.clone();
         if let Some(free) = self.free {
             spec.free_mib = free;
         }

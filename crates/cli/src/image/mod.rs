@@ -1,15 +1,17 @@
 //! `nagori image`: the guest's images.
 
 pub mod args;
+mod machine;
 pub mod rootfs;
 
-use crate::args::CacheArgs;
+use crate::args::{CacheArgs, ModulesArgs};
 use crate::output::{self, Exit, Messages, SUCCESS};
-use anyhow::Context;
+use anyhow::{bail, Context};
 use args::ImageCommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use nagori_image::{GuestImage, Options, Progress};
 use serde_json::json;
+use std::path::Path;
 use std::time::Duration;
 
 /// Runs the command.
@@ -19,10 +21,11 @@ pub fn command(command: &ImageCommand, messages: &Messages) -> anyhow::Result<Ex
             refresh,
             mirror,
             rootfs,
+            modules,
             cache,
             json,
         } => {
-            let mut options = options(cache)?;
+            let mut options = options_with(cache, modules)?;
             options.refresh = *refresh;
             if mirror.is_some() {
                 options.mirror = mirror.clone();
@@ -31,9 +34,10 @@ pub fn command(command: &ImageCommand, messages: &Messages) -> anyhow::Result<Ex
         }
         ImageCommand::Path {
             rootfs,
+            modules,
             cache,
             json,
-        } => make(&options(cache)?, rootfs, *json, messages)?,
+        } => make(&options_with(cache, modules)?, rootfs, *json, messages)?,
         ImageCommand::List { cache, json } => {
             rootfs::list(&nagori_image::list_rootfs(&options(cache)?)?, *json)?;
         }
@@ -53,6 +57,13 @@ pub fn command(command: &ImageCommand, messages: &Messages) -> anyhow::Result<Ex
         }
     }
     Ok(SUCCESS)
+}
+
+/// Where images are kept, and with which modules.
+pub fn options_with(cache: &CacheArgs, modules: &ModulesArgs) -> anyhow::Result<Options> {
+    let mut options = options(cache)?;
+    options.add_modules(&modules.modules);
+    Ok(options)
 }
 
 /// Where images are kept.
@@ -79,6 +90,9 @@ fn make(
     json: bool,
     messages: &Messages,
 ) -> anyhow::Result<()> {
+    if rootfs.spec().is_some() && !options.more_modules.is_empty() {
+        bail!("--modules are of the kernel's image: build that without --base and --packages, or give them to `nagori boot`");
+    }
     match rootfs.spec() {
         Some(spec) => rootfs::print(&rootfs::build(options, &spec, messages)?, json),
         None => print(&build(options, messages)?, json),
@@ -87,13 +101,47 @@ fn make(
 
 /// The cached image, or a new one, with its progress on stderr.
 pub fn build(options: &Options, messages: &Messages) -> anyhow::Result<GuestImage> {
-    with_progress(messages, |progress| nagori_image::build(options, progress)).context(
-        "the guest image cannot be built (`nagori boot` takes --kernel, --firmware and --initrd instead)",
+    with_progress(messages, |progress| {
+        nagori_image::build(options, progress).map_err(|e| hint(options, e)).context(
+            "the guest image cannot be built (`nagori boot` takes --kernel, --firmware and --initrd instead)",
+        )
+    })
+}
+
+/// Says what can be done where the cache cannot be written.
+fn hint(options: &Options, e: nagori_image::Error) -> anyhow::Error {
+    let unwritable = match &e {
+        nagori_image::Error::Io { source, .. } => cannot_write(source),
+        _ => false,
+    };
+    let e = anyhow::Error::from(e);
+    match unwritable {
+        true => e.context(unwritable_cache(&options.cache_dir)),
+        false => e,
+    }
+}
+
+/// Whether a failure means that nothing can be written at a place.
+pub fn cannot_write(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
+
+/// What to do about a cache directory that cannot be written.
+pub fn unwritable_cache(dir: &Path) -> String {
+    format!(
+        "the cache directory {} cannot be written: name another one with --cache DIR or NAGORI_CACHE=DIR",
+        dir.display()
     )
 }
 
 /// Shows what `work` says of itself: on a terminal in one line, else as messages.
-fn with_progress<T>(messages: &Messages, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
+///
+/// The work is that of other programs, for the most part: a signal ends it.
+fn with_progress<T>(
+    messages: &Messages,
+    work: impl FnOnce(&mut dyn FnMut(Progress)) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let bar = match messages.quiet() {
         true => ProgressBar::hidden(),
         false => ProgressBar::new_spinner(),
@@ -102,14 +150,15 @@ fn with_progress<T>(messages: &Messages, work: impl FnOnce(&mut dyn FnMut(Progre
     let style = ProgressStyle::with_template("{spinner} {msg}").expect("a template");
     bar.set_style(style);
     let shown = !bar.is_hidden();
-    let result = work(&mut |p| {
+    let mut say = |p: Progress| {
         if shown {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar.set_message(p.to_string());
         } else {
             messages.note(&p.to_string());
         }
-    });
+    };
+    let result = messages.signals().outside(|| work(&mut say));
     bar.finish_and_clear();
     result
 }

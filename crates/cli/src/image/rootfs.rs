@@ -1,13 +1,15 @@
 //! Root file systems: made, found by name, listed.
 
 use super::args::BaseName;
-use super::with_progress;
+use super::machine::Installing;
+use super::{hint, with_progress};
 use crate::output::{self, Messages};
 use anyhow::{bail, Context};
 use clap::ValueEnum;
-use nagori_image::{list_rootfs, Base, Options, RootFs, RootfsSpec};
+use nagori_image::{list_rootfs, Base, Installer, Options, RootFs, RootfsSpec};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -15,13 +17,19 @@ use std::time::Instant;
 pub fn build(options: &Options, spec: &RootfsSpec, messages: &Messages) -> anyhow::Result<RootFs> {
     let start = Instant::now();
     let mut worked = false;
+    let mut machine = match spec.needs_machine() {
+        true => Some(Installing::new(options, messages)?),
+        false => None,
+    };
     let image = with_progress(messages, |progress| {
-        nagori_image::rootfs(options, spec, &mut |p| {
+        let machine = machine.as_mut().map(|m| m as &mut dyn Installer);
+        nagori_image::rootfs(options, spec, machine, &mut |p| {
             worked = true;
             progress(p);
         })
-    })
-    .context("the root file system cannot be built")?;
+        .map_err(|e| hint(options, e))
+        .context("the root file system cannot be built")
+    })?;
     if worked {
         let m = &image.manifest;
         messages.note(&format!(
@@ -43,11 +51,28 @@ pub fn find(options: &Options, name: &str, messages: &Messages) -> anyhow::Resul
     }
     let path = Path::new(name);
     if path.is_file() {
-        return Ok(path.to_path_buf());
+        match is_ext4(path).with_context(|| format!("--rootfs {name}: it cannot be read"))? {
+            true => return Ok(path.to_path_buf()),
+            false => bail!(
+                "--rootfs {name}: it holds no ext4 file system (one made by mke2fs on the whole image, without partitions)"
+            ),
+        }
     }
     bail!(
         "--rootfs {name}: neither `run` nor `system`, nor the start of one key of `nagori image list`, nor a file"
     )
+}
+
+/// Whether a file begins as an ext4 file system does: its magic number is in the superblock.
+fn is_ext4(path: &Path) -> std::io::Result<bool> {
+    const MAGIC: (u64, [u8; 2]) = (1024 + 56, [0x53, 0xef]);
+    let mut file = std::fs::File::open(path)?;
+    file.seek(SeekFrom::Start(MAGIC.0))?;
+    let mut found = [0; 2];
+    match file.read_exact(&mut found) {
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| found == MAGIC.1),
+    }
 }
 
 /// A root file system by its base, which is built if need be, or by its key.
@@ -119,7 +144,7 @@ pub fn show(image: &RootFs, as_json: bool) -> anyhow::Result<()> {
     let m = &image.manifest;
     let mut text = format!(
         "key       {}\nfile      {}\nsize      {} bytes, {} of them files\nfree      {} MiB\n\
-         sha256    {}\nbase      {}\nsuite     {}\nbuilt by  {}, {}\nprograms  {}\n\n",
+         sha256    {}\nbase      {}\nsuite     {}\nclock     {}\nbuilt by  {}, {}\nprograms  {}\n",
         m.key,
         image.path.display(),
         m.image.size,
@@ -128,10 +153,18 @@ pub fn show(image: &RootFs, as_json: bool) -> anyhow::Result<()> {
         m.image.sha256,
         base(m.spec.base),
         m.suite,
+        crate::rtc::text(m.date),
         m.builder,
         m.tools,
         m.programs.join(" ")
     );
+    if !m.installed.is_empty() {
+        let _ = writeln!(text, "installed {}", m.installed.join(" "));
+    }
+    for p in &m.provided {
+        let _ = writeln!(text, "provided  {} {}", p.file, p.sha256);
+    }
+    text.push('\n');
     for p in &m.packages {
         let _ = writeln!(text, "{:<32} {:<32} {}", p.name, p.version, p.sha256);
     }

@@ -262,17 +262,32 @@ pub struct SweepArgs {
 const PLOT_EXAMPLES: &str = "\
 Examples:
   nagori mem run --memory ddr3 --trace app.trc --json -o result.json
-  nagori mem plot result.json -o result.html";
+  nagori mem plot result.json -o result.html
+  nagori mem sweep --memory ddr3 --memory pcm --trace gen:random,count=20000 \
+      --vary 'timings.tRCD=10 ns,20 ns,28 ns' -o table.csv
+  nagori mem plot table.csv -o table.svg
+      tRCD along the x axis, a line for each memory
+  nagori mem plot table.csv --x memory --figure read_latency_p99_ns -o memories.png
+      A group of bars for each memory";
 
-/// Draw a result of `nagori mem run --json`.
+/// Draw a result of `nagori mem run --json`, or the table of a `nagori mem sweep`.
 ///
-/// Latency histogram, bandwidth over time, row hits by bank, map of writes.
+/// Of a run: latency histogram, bandwidth over time, row hits by bank, map of writes.
+///
+/// Of a sweep: up to four figures over a varied key. Numbers of one unit along the x axis give lines, other
+/// values bars; each combination of memory, trace and the other varied keys is a series.
 #[derive(Debug, Args)]
 #[command(after_long_help = PLOT_EXAMPLES)]
 pub struct PlotArgs {
-    /// The result, a JSON file.
+    /// The result of a run, a JSON file; or the table of a sweep, a CSV file.
     #[arg(value_name = "RESULT")]
     pub result: PathBuf,
+    /// Column of a sweep along the x axis [default: the first varied key; without one, memory or trace].
+    #[arg(long, value_name = "COLUMN")]
+    pub x: Option<String>,
+    /// Column of a sweep to draw; up to four [default: bandwidth, mean latencies, energy].
+    #[arg(long, value_name = "COLUMN")]
+    pub figure: Vec<String>,
     /// File to write: .html (self-contained), .svg or .png.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,

@@ -1,7 +1,7 @@
 //! Logs of device commands.
 
 use crate::mem::args::CommandsFormat;
-use crate::mem::file::Atomic;
+use crate::output::file::Staged;
 use anyhow::Context;
 use nagori_memtime::dram::{Command, Issued};
 use nagori_memtime::model::CommandPart;
@@ -16,7 +16,7 @@ type Bank = (u16, u8, u8, u8);
 pub struct Log {
     path: PathBuf,
     format: CommandsFormat,
-    out: BufWriter<Atomic>,
+    out: BufWriter<Staged>,
     /// Banks with an open row, for commands that close all of a rank.
     open: BTreeSet<Bank>,
     /// Part of each channel; none if there is but one part.
@@ -34,7 +34,7 @@ impl Log {
         let mut log = Log {
             path: path.to_owned(),
             format,
-            out: BufWriter::new(Atomic::create(path)?),
+            out: BufWriter::new(Staged::create(path).context("--commands")?),
             open: BTreeSet::new(),
             parts: Vec::new(),
         };

@@ -2,7 +2,8 @@
 
 use crate::mem::page;
 use crate::mem::report::Report;
-use crate::plot::{register_fonts, FONT};
+use crate::output::file;
+use crate::plot::{png, register_fonts, FONT};
 use anyhow::{anyhow, bail, Context};
 use nagori_memtrace::measure::{LatencySummary, Point};
 use plotters::coord::Shift;
@@ -10,14 +11,17 @@ use plotters::prelude::*;
 use std::path::Path;
 
 /// Size of the picture with its four panels.
-const SIZE: (u32, u32) = (1400, 940);
+pub const SIZE: (u32, u32) = (1400, 940);
 const READS: RGBColor = RGBColor(0, 114, 178);
 const WRITES: RGBColor = RGBColor(213, 94, 0);
-const INK: RGBColor = RGBColor(34, 34, 34);
-const GRID: RGBColor = RGBColor(221, 221, 221);
+pub const INK: RGBColor = RGBColor(34, 34, 34);
+pub const GRID: RGBColor = RGBColor(221, 221, 221);
 
-/// Checks that a picture can have this name.
+/// Checks that a picture can have this name; to standard output goes a page.
 pub fn check_name(path: &Path) -> anyhow::Result<()> {
+    if file::is_stdout(path) {
+        return Ok(());
+    }
     match path.extension().and_then(|e| e.to_str()) {
         Some("html" | "svg" | "png") => Ok(()),
         _ => bail!(
@@ -27,63 +31,85 @@ pub fn check_name(path: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// Something that can be drawn.
+pub trait Picture {
+    /// In pixels.
+    fn size(&self) -> (u32, u32);
+
+    /// Draws it on a white ground.
+    fn draw<B: DrawingBackend>(&self, root: &DrawingArea<B, Shift>) -> anyhow::Result<()>
+    where
+        B::ErrorType: Send + Sync + 'static;
+
+    /// The page around the picture.
+    fn page(&self, svg: &str) -> String;
+}
+
 /// The picture as a file, in the format that its name says.
-pub fn bytes(path: &Path, r: &Report) -> anyhow::Result<Vec<u8>> {
+pub fn bytes(path: &Path, p: &impl Picture) -> anyhow::Result<Vec<u8>> {
     check_name(path)?;
     let failed = || format!("cannot draw {}", path.display());
     match path.extension().and_then(|e| e.to_str()) {
-        Some("png") => png(r).with_context(failed),
-        Some("svg") => Ok(svg(r).with_context(failed)?.into_bytes()),
-        _ => Ok(page::html(r, &svg(r).with_context(failed)?).into_bytes()),
+        Some("png") => png(p.size(), |root| draw(root, p)).with_context(failed),
+        Some("svg") => Ok(svg(p).with_context(failed)?.into_bytes()),
+        _ => Ok(p.page(&svg(p).with_context(failed)?).into_bytes()),
     }
 }
 
-fn svg(r: &Report) -> anyhow::Result<String> {
+fn svg(p: &impl Picture) -> anyhow::Result<String> {
     let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    draw(&root, r)?;
+    let root = SVGBackend::with_string(&mut text, p.size()).into_drawing_area();
+    draw(&root, p)?;
     drop(root);
     Ok(text)
 }
 
-fn png(r: &Report) -> anyhow::Result<Vec<u8>> {
-    // The library writes PNG to files only.
-    let file = tempfile::Builder::new().suffix(".png").tempfile()?;
-    let root = BitMapBackend::new(file.path(), SIZE).into_drawing_area();
-    draw(&root, r)?;
-    drop(root);
-    Ok(std::fs::read(file.path())?)
-}
-
-fn draw<B: DrawingBackend>(root: &DrawingArea<B, Shift>, r: &Report) -> anyhow::Result<()>
+fn draw<B: DrawingBackend>(root: &DrawingArea<B, Shift>, p: &impl Picture) -> anyhow::Result<()>
 where
     B::ErrorType: Send + Sync + 'static,
 {
     register_fonts();
     root.fill(&WHITE)?;
-    let panels = root.split_evenly((2, 2));
-    let [a, b, c, d] = panels.as_slice() else {
-        return Err(anyhow!("four panels were asked for"));
-    };
-    latencies(a, r)?;
-    bandwidth(b, r)?;
-    banks(c, r)?;
-    write_map(d, r)?;
+    p.draw(root)?;
     root.present()?;
     Ok(())
 }
 
-fn font(size: i32) -> TextStyle<'static> {
+impl Picture for Report {
+    fn size(&self) -> (u32, u32) {
+        SIZE
+    }
+
+    fn draw<B: DrawingBackend>(&self, root: &DrawingArea<B, Shift>) -> anyhow::Result<()>
+    where
+        B::ErrorType: Send + Sync + 'static,
+    {
+        let panels = root.split_evenly((2, 2));
+        let [a, b, c, d] = panels.as_slice() else {
+            return Err(anyhow!("four panels were asked for"));
+        };
+        latencies(a, self)?;
+        bandwidth(b, self)?;
+        banks(c, self)?;
+        write_map(d, self)
+    }
+
+    fn page(&self, svg: &str) -> String {
+        page::html(self, svg)
+    }
+}
+
+pub fn font(size: i32) -> TextStyle<'static> {
     (FONT, size).into_font().color(&INK)
 }
 
-fn title(text: &str) -> (String, TextStyle<'static>) {
+pub fn title(text: &str) -> (String, TextStyle<'static>) {
     let style = (FONT, 20, FontStyle::Bold).into_font().color(&INK);
     (text.to_string(), style)
 }
 
 /// Says why a panel is empty.
-fn nothing<B: DrawingBackend>(
+pub fn nothing<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     heading: &str,
     why: &str,

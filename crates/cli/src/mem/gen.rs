@@ -1,11 +1,10 @@
 //! `nagori mem gen`, and patterns made on the fly.
 
 use crate::mem::args::{size, GenArgs, PatternName};
-use crate::mem::file::Atomic;
+use crate::output::file::Staged;
 use crate::output::{Exit, Messages, SIGNAL, SUCCESS};
-use crate::signals::Signals;
 use crate::tables::grouped;
-use anyhow::{anyhow, bail};
+use anyhow::{anyhow, bail, Context};
 use clap::ValueEnum;
 use nagori_memtrace::format::Compression;
 use nagori_memtrace::gen::{Generator, Pattern, Spec};
@@ -65,9 +64,8 @@ pub fn command(a: &GenArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
         _ => Times::Cycles,
     };
-    // Caught, so that the unfinished file goes away.
-    let signals = Signals::catch()?;
-    let file = Atomic::create(&a.output)?;
+    let file = Staged::create(&a.output).context("--output")?;
+    let shown = file.is_stdout();
     let mut w = Writer::new(
         name.clone(),
         file,
@@ -80,14 +78,16 @@ pub fn command(a: &GenArgs, messages: &Messages) -> anyhow::Result<Exit> {
         w.push(&r)?;
         n += 1;
         if n.is_multiple_of(SIGNAL_EVERY) {
-            if let Some(signal) = signals.caught() {
+            if let Some(signal) = messages.signals().caught() {
                 messages.note("interrupted; nothing is written");
                 return Ok(Exit(SIGNAL + signal));
             }
         }
     }
     w.finish()?.finish()?;
-    messages.note(&format!("{} accesses in {name}", grouped(a.count)));
+    if !shown {
+        messages.note(&format!("{} accesses in {name}", grouped(a.count)));
+    }
     Ok(SUCCESS)
 }
 

@@ -3,16 +3,17 @@
 pub mod args;
 mod commands;
 mod draw;
-mod file;
 mod gen;
 mod memory;
 mod page;
 mod report;
 mod run;
 mod sweep;
+mod sweep_plot;
 
+use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
-use anyhow::Context;
+use anyhow::{bail, Context};
 use args::{MemCommand, PlotArgs, ShowArgs};
 
 /// Runs the command.
@@ -39,9 +40,28 @@ fn plot(a: &PlotArgs, messages: &Messages) -> anyhow::Result<Exit> {
     draw::check_name(&a.output)?;
     let name = a.result.display();
     let text = std::fs::read_to_string(&a.result).with_context(|| format!("cannot read {name}"))?;
-    let report: report::Report = serde_json::from_str(&text)
-        .with_context(|| format!("{name} is no result of `nagori mem run --json`"))?;
-    file::write(&a.output, &draw::bytes(&a.output, &report)?)?;
-    messages.note(&format!("the plot is in {}", a.output.display()));
+    let file = Staged::create(&a.output).context("--output")?;
+    let shown = file.is_stdout();
+    // A table never begins so.
+    let picture = match text.trim_start().starts_with('{') {
+        true => {
+            if a.x.is_some() || !a.figure.is_empty() {
+                bail!("--x and --figure are for tables of `nagori mem sweep`; {name} is the result of one run");
+            }
+            let report: report::Report = serde_json::from_str(&text)
+                .with_context(|| format!("{name} is no result of `nagori mem run --json`"))?;
+            draw::bytes(&a.output, &report)?
+        }
+        false => {
+            let sweep = sweep_plot::Sweep::read(&text, a.x.as_deref(), &a.figure).with_context(|| {
+                format!("{name} is neither a result of `nagori mem run --json` nor a table of `nagori mem sweep`")
+            })?;
+            draw::bytes(&a.output, &sweep)?
+        }
+    };
+    file.put(&picture).context("--output")?;
+    if !shown {
+        messages.note(&format!("the plot is in {}", a.output.display()));
+    }
     Ok(SUCCESS)
 }

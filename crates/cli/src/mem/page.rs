@@ -5,9 +5,9 @@ use crate::mem::report::Report;
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:1440px;margin:2em auto;padding:0 1em;color:#222}\
 pre{background:#f6f6f6;padding:1em;overflow-x:auto;line-height:1.35}svg{width:100%;height:auto}";
 
-/// The page around a picture.
+/// The page around the picture of a run.
 pub fn html(r: &Report, svg: &str) -> String {
-    let heading = escape(&format!("{} with {}", r.memory, r.trace));
+    let heading = format!("{} with {}", r.memory, r.trace);
     let settings: String = match r.settings.is_empty() {
         true => String::new(),
         false => format!(
@@ -15,13 +15,19 @@ pub fn html(r: &Report, svg: &str) -> String {
             escape(&r.settings.join(", "))
         ),
     };
+    around(&heading, &settings, svg, &r.tables())
+}
+
+/// A page with a heading, some HTML, a picture, and text below it.
+pub fn around(heading: &str, more: &str, svg: &str, text: &str) -> String {
+    let heading = escape(heading);
     // An XML prologue has no place inside a page.
     let svg = svg.find("<svg").map_or(svg, |at| &svg[at..]);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{heading}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head>\n\
-         <body>\n<h1>{heading}</h1>\n{settings}{svg}\n<pre>{}</pre>\n</body>\n</html>\n",
-        escape(&r.tables())
+         <body>\n<h1>{heading}</h1>\n{more}{svg}\n<pre>{}</pre>\n</body>\n</html>\n",
+        escape(text)
     )
 }
 

@@ -24,7 +24,7 @@ pub struct Report {
     pub cpu_seconds: f64,
     /// Requests in a second of it.
     pub requests_per_cpu_second: Option<f64>,
-    /// Simulated time from the first request to the last completion.
+    /// Simulated time from the first request to the end of the last access.
     pub simulated_seconds: f64,
     /// Bytes in a second of it.
     pub bandwidth_bytes_per_s: Option<f64>,
@@ -123,6 +123,10 @@ impl Report {
             ("reads", grouped(o.reads)),
             ("writes", grouped(o.writes)),
             ("simulated time", duration((o.to - o.from).0)),
+            (
+                "written after the answers",
+                duration(o.to.saturating_sub(o.answered).0),
+            ),
             ("cycles", grouped(o.cycles)),
             ("bandwidth, GB/s", real(gb, 3)),
             ("row hit rate", real(self.row_hit_rate, 4)),
@@ -139,8 +143,13 @@ impl Report {
                     .map_or("-".into(), |v| grouped(v.round() as u64)),
             ),
         ] {
-            let optional = ["delayed requests", "longest delay, ns", "skipped packets"];
-            if optional.contains(&name) && ["0", "0.00"].contains(&value.as_str()) {
+            let optional = [
+                "written after the answers",
+                "delayed requests",
+                "longest delay, ns",
+                "skipped packets",
+            ];
+            if optional.contains(&name) && ["0", "0.00", "0 ps"].contains(&value.as_str()) {
                 continue;
             }
             row(&mut t, [name.to_string(), value]);

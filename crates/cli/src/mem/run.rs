@@ -2,12 +2,11 @@
 
 use crate::mem::args::{ModeName, PlayArgs, RunArgs};
 use crate::mem::commands::Log;
-use crate::mem::file;
 use crate::mem::memory::{self, Memory};
 use crate::mem::report::{About, Report};
 use crate::mem::{draw, gen};
+use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
-use crate::signals::Signals;
 use anyhow::{bail, Context};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,7 +16,7 @@ use nagori_memtrace::gen::Generator;
 use nagori_memtrace::input::{self, Position, Reader};
 use nagori_memtrace::{Error, Source};
 use rustix::time::{clock_gettime, ClockId};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A trace that is open, and how far it has been read.
 pub struct Trace {
@@ -189,8 +188,10 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let memory = memory::load(&a.memory.memory, &a.memory.set)?;
     let trace = Trace::open(&a.trace, &a.play, &memory)?;
     let mut model = memory.model()?;
-    // Before there is an unfinished file.
-    let signals = Signals::catch()?;
+    let signals = messages.signals();
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Staged::create).transpose();
+    let result_file = open(&a.output).context("--output")?;
+    let page_file = open(&a.html).context("--html")?;
     let mut log = match &a.commands {
         Some(path) => {
             model.set_command_log(true).with_context(|| {
@@ -244,23 +245,22 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
         r => r?,
     };
-    // Everything that can fail is done before the first file appears.
+    // All contents are on the disk before the first file gets its name.
     let text = match a.json {
         true => format!("{:#}\n", serde_json::to_value(&report)?),
         false => report.tables(),
     };
-    let page = match &a.html {
-        Some(path) => Some((path, draw::bytes(path, &report)?)),
-        None => None,
-    };
-    // All are on the disk before the first gets its name.
     let mut files = Vec::new();
-    if let Some((path, page)) = &page {
-        files.push(file::stage(path, page)?);
-    }
-    match &a.output {
-        Some(path) => files.push(file::stage(path, text.as_bytes())?),
+    match result_file {
+        Some(mut file) => {
+            file.fill(text.as_bytes()).context("--output")?;
+            files.push(file);
+        }
         None => output::print(&text).context("cannot write to stdout")?,
+    }
+    if let (Some(path), Some(mut file)) = (&a.html, page_file) {
+        file.fill(&draw::bytes(path, &report)?).context("--html")?;
+        files.push(file);
     }
     if let Some(log) = log {
         log.finish()?;

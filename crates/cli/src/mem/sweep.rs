@@ -1,21 +1,25 @@
 //! `nagori mem sweep`: a grid of runs, one tidy table.
 
 use crate::mem::args::SweepArgs;
+use crate::mem::memory;
 use crate::mem::report::Report;
 use crate::mem::run::{mode_name, options, play, Trace};
-use crate::mem::{file, memory};
+use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
-use crate::signals::Signals;
 use anyhow::{bail, Context};
 use indicatif::{ProgressBar, ProgressStyle};
 use nagori_memtrace::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// Columns behind memory, trace, mode and the varied keys.
+/// The first columns; the varied keys follow.
+pub const NAMES: &[&str] = &["memory", "trace", "mode"];
+
+/// A column behind these.
 type Column = (&'static str, fn(&Report) -> Option<String>);
 
-const COLUMNS: &[Column] = &[
+/// The results.
+pub const COLUMNS: &[Column] = &[
     ("requests", |r| Some(r.outcome.requests.to_string())),
     ("reads", |r| Some(r.outcome.reads.to_string())),
     ("writes", |r| Some(r.outcome.writes.to_string())),
@@ -132,7 +136,9 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
     for p in &points {
         memory::load(p.memory, &settings(p)).with_context(|| describe(p, &axes))?;
     }
-    let signals = Signals::catch()?;
+    let signals = messages.signals();
+    let to = a.output.as_deref().map(Staged::create).transpose();
+    let to = to.context("--output")?;
     let bar = match messages.quiet() {
         true => ProgressBar::hidden(),
         false => ProgressBar::new(points.len() as u64),
@@ -199,8 +205,8 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
         return Err(e);
     }
     let table = csv(a, &axes, &points, &reports);
-    match &a.output {
-        Some(path) => file::write(path, table.as_bytes())?,
+    match to {
+        Some(file) => file.put(table.as_bytes()).context("--output")?,
         None => output::print(&table)?,
     }
     Ok(SUCCESS)
@@ -220,7 +226,7 @@ fn describe(p: &Point, axes: &[Axis]) -> String {
 }
 
 fn csv(a: &SweepArgs, axes: &[Axis], points: &[Point], reports: &[Report]) -> String {
-    let mut head = vec!["memory", "trace", "mode"];
+    let mut head = NAMES.to_vec();
     head.extend(axes.iter().map(|a| a.key));
     head.extend(COLUMNS.iter().map(|c| c.0));
     let mut out = line(head.into_iter().map(str::to_string));

@@ -1,6 +1,7 @@
 //! The control socket as a service of a run.
 
 use super::parameters;
+use crate::devices;
 use crate::drive::{Restart, Service, Wishes};
 use crate::guest::End;
 use crate::tables;
@@ -10,7 +11,8 @@ use nagori_platform::control::{method_from_number, Fixed};
 use nagori_platform::machine::{Dram, Machine};
 use nagori_platform::snapshot::Meta;
 use nagori_remote::api::{
-    self, Command, HartStatus, Stands, State, Statistics, Status, Written, VERSION,
+    self, Command, Dump, Dumped, HartStatus, Stands, State, Statistics, Status, Written, MAX_DUMP,
+    VERSION,
 };
 use nagori_remote::rpc::{Request, RpcError, INVALID_PARAMS};
 use nagori_remote::server::Server;
@@ -80,6 +82,68 @@ fn value(of: impl Serialize) -> Result<Value, RpcError> {
     serde_json::to_value(of).map_err(|e| RpcError::refused(e.to_string()))
 }
 
+/// An error if a path means something else to the client than to this process.
+fn absolute(method: &str, path: &str) -> Result<(), RpcError> {
+    match Path::new(path).is_absolute() {
+        true => Ok(()),
+        false => {
+            let text = format!("{method}: the path {path} is not absolute");
+            Err(RpcError::new(INVALID_PARAMS, text))
+        }
+    }
+}
+
+/// Reads memory.
+fn dump<O: Observer>(machine: &Machine<O>, d: Dump) -> Result<Dumped, RpcError> {
+    let wrong = |text: String| RpcError::new(INVALID_PARAMS, format!("dump: {text}"));
+    let harts = machine.config().harts;
+    if d.hart.is_some_and(|h| h >= u64::from(harts)) {
+        return Err(wrong(format!("there are harts 0 to {}", harts - 1)));
+    }
+    let most = match d.path {
+        Some(_) => machine.ram().len(),
+        None => MAX_DUMP,
+    };
+    if !(1..=most).contains(&d.length) {
+        return Err(wrong(format!(
+            "{} bytes: expected 1 to {most}; more than {MAX_DUMP} only with a file",
+            d.length
+        )));
+    }
+    if let Some(path) = &d.path {
+        absolute("dump", path)?;
+    }
+    let mut bytes = vec![0; d.length as usize];
+    let read = machine.peek(d.hart.map(|h| h as usize), d.address, &mut bytes) as u64;
+    if read < d.length {
+        let end = d.address.wrapping_add(read);
+        let known = match d.hart {
+            None => {
+                let m = &machine.config().memory;
+                format!("memory is {:#x}..{:#x}", m.base, m.end())
+            }
+            Some(h) => format!("hart {h} has no memory mapped there now"),
+        };
+        return Err(RpcError::refused(format!(
+            "there is no memory at {end:#x}: {known}"
+        )));
+    }
+    let data = match &d.path {
+        None => Some(bytes.iter().map(|b| format!("{b:02x}")).collect()),
+        Some(path) => {
+            let written = std::fs::write(path, &bytes);
+            written.map_err(|e| RpcError::refused(format!("cannot write to {path}: {e}")))?;
+            None
+        }
+    };
+    Ok(Dumped {
+        address: d.address,
+        length: d.length,
+        path: d.path,
+        data,
+    })
+}
+
 impl Asked {
     fn answer<O: Observer>(
         &mut self,
@@ -98,6 +162,7 @@ impl Asked {
                 });
             }
             Command::Snapshot(s) => return self.snapshot(machine, s.path),
+            Command::Dump(d) => return value(dump(machine, d)?),
             Command::Pause => self.paused = true,
             Command::Resume => self.paused = false,
             Command::ResetStatistics => machine.reset_stats(),
@@ -109,8 +174,14 @@ impl Asked {
             Command::PowerCut => {
                 self.has_software()?;
                 let cut = machine.power_cut(Dram::Zero);
-                cut.map_err(|e| RpcError::refused(e.to_string()))?;
-                self.restart = Some(Restart::Reset);
+                let cut = cut.map_err(|e| RpcError::refused(e.to_string()))?;
+                self.restart = Some(Restart::PowerCut);
+                return value(api::Lost {
+                    time_ns: cut.time_ps / 1000,
+                    instructions: cut.instructions,
+                    lost_lines: cut.lost_lines,
+                    lost_writes: cut.lost_writes,
+                });
             }
             Command::Quit => self.quit = true,
         }
@@ -125,18 +196,20 @@ impl Asked {
         match self.software {
             true => Ok(()),
             false => Err(RpcError::refused(
-                "firmware and kernel are not in a snapshot, so the machine cannot start anew",
+                "it is not known with which firmware and kernel the machine would start anew",
             )),
         }
     }
 
-    fn snapshot<O: Observer>(&self, machine: &Machine<O>, path: String) -> Result<Value, RpcError> {
-        // The client may stand elsewhere than this process.
-        if !Path::new(&path).is_absolute() {
-            let text = format!("snapshot: the path {path} is not absolute");
-            return Err(RpcError::new(INVALID_PARAMS, text));
-        }
-        match machine.save_file(Path::new(&path), &Meta::new()) {
+    fn snapshot<O: Observer>(
+        &self,
+        machine: &mut Machine<O>,
+        path: String,
+    ) -> Result<Value, RpcError> {
+        absolute("snapshot", &path)?;
+        let mut meta = Meta::new();
+        devices::note(machine, &mut meta);
+        match machine.save_file(Path::new(&path), &meta) {
             Ok(w) => value(Written {
                 path,
                 bytes: w.file_bytes,
@@ -163,7 +236,7 @@ impl Asked {
             time_ns: machine.now().0 / 1000,
             timed: machine.timed(),
             method: method.map_or("", |m| m.name()).into(),
-            clock_hz: machine.config().clock_hz,
+            clock_hz: machine.config().clock_hz.nearest_hz(),
             instructions: machine.instructions(),
             harts: harts
                 .map(|h| HartStatus {

@@ -1,12 +1,11 @@
 //! `nagori ctl`: asks a running machine.
 
+use crate::output::file;
 use crate::output::{self, Exit};
 use crate::tables::{grouped, row, table, text};
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
-use nagori_remote::api::{
-    self, Parameters, Set, SetValue, Snapshot, Stands, State, Status, Written,
-};
+use nagori_remote::api::{self, Dumped, Parameters, Set, SetValue, Stands, State, Status, Written};
 use nagori_remote::client::Client;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
@@ -20,6 +19,7 @@ Examples:
   nagori ctl /tmp/nagori.sock set method=extended added_rcd='300 ns'
   nagori ctl /tmp/nagori.sock statistics --json | jq .report
   nagori ctl /tmp/nagori.sock pause
+  nagori ctl /tmp/nagori.sock dump 0x80000000 256
 
 The socket speaks JSON-RPC 2.0, one message a line: see `nagori ctl SOCKET schema`.";
 
@@ -73,6 +73,21 @@ pub enum CtlCommand {
         #[arg(value_name = "FILE")]
         path: PathBuf,
     },
+    /// Show memory, or write it to a file; the guest does not notice.
+    Dump {
+        /// First address, in hexadecimal with 0x; a physical one.
+        #[arg(value_name = "ADDRESS", value_parser = number)]
+        address: u64,
+        /// How many bytes.
+        #[arg(value_name = "LENGTH", value_parser = number)]
+        length: u64,
+        /// File for the bytes; without one they are printed.
+        #[arg(value_name = "FILE")]
+        path: Option<PathBuf>,
+        /// The address is a virtual one of this hart, as it runs now.
+        #[arg(long, value_name = "N")]
+        hart: Option<u64>,
+    },
     /// Restart harts and devices; memory is kept.
     Reset,
     /// Cut the power, and start again: only what has reached NVMM is kept.
@@ -100,7 +115,28 @@ pub fn command(a: &CtlArgs) -> anyhow::Result<Exit> {
         DumpStatistics { label } => ("dump_statistics", pack(api::Label { label: *label })?),
         Parameters => ("parameters", none),
         Set { values } => ("set", pack(assignments(values)?)?),
-        Snapshot { path } => ("snapshot", pack(place(path)?)?),
+        Snapshot { path } => {
+            let path = place(path)?;
+            ("snapshot", pack(api::Snapshot { path })?)
+        }
+        Dump {
+            address,
+            length,
+            path,
+            hart,
+        } => {
+            let path = path.as_deref().map(place).transpose()?;
+            let (address, length, hart) = (*address, *length, *hart);
+            (
+                "dump",
+                pack(api::Dump {
+                    address,
+                    length,
+                    hart,
+                    path,
+                })?,
+            )
+        }
         Reset => ("reset", none),
         PowerCut => ("power_cut", none),
         Quit => ("quit", none),
@@ -120,6 +156,7 @@ pub fn command(a: &CtlArgs) -> anyhow::Result<Exit> {
             let w: Written = unpack(answer)?;
             format!("{}: {} bytes\n", w.path, grouped(w.bytes))
         }
+        Dump { .. } => dump(&unpack(answer)?)?,
         _ => {
             let s: Stands = unpack(answer)?;
             format!("{} at {} ns\n", state(s.state), grouped(s.time_ns))
@@ -152,13 +189,54 @@ fn assignments(values: &[String]) -> anyhow::Result<Set> {
     Ok(set)
 }
 
-/// The file's path as the machine's process can use it.
-fn place(path: &std::path::Path) -> anyhow::Result<Snapshot> {
+/// A file's path as the machine's process can use it.
+fn place(path: &std::path::Path) -> anyhow::Result<String> {
+    if file::is_stdout(path) {
+        bail!("the file is written by the machine's process, so it cannot go to standard output; `./-` is a file of that name");
+    }
     let full = std::path::absolute(path).context("the file's path cannot be completed")?;
     match full.into_os_string().into_string() {
-        Ok(path) => Ok(Snapshot { path }),
+        Ok(path) => Ok(path),
         Err(_) => bail!("{}: the path is no UTF-8", path.display()),
     }
+}
+
+/// A number, decimal or hexadecimal.
+fn number(text: &str) -> Result<u64, String> {
+    let digits = text.replace('_', "");
+    let parsed = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => digits.parse(),
+    };
+    parsed.map_err(|_| "expected a number, such as 0x80000000 or 4096".into())
+}
+
+/// Memory as lines of 16 bytes with their address, or where it was written to.
+fn dump(d: &Dumped) -> anyhow::Result<String> {
+    let Some(data) = &d.data else {
+        let path = d.path.as_deref().unwrap_or_default();
+        return Ok(format!("{path}: {} bytes\n", grouped(d.length)));
+    };
+    let digits = data.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> = digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
+    let bytes = bytes.context("the machine's answer holds no bytes")?;
+    let mut out = String::new();
+    for (i, line) in bytes.chunks(16).enumerate() {
+        let hex: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
+        let shown = |b: &u8| {
+            if matches!(b, b' '..=b'~') {
+                char::from(*b)
+            } else {
+                '.'
+            }
+        };
+        let text: String = line.iter().map(shown).collect();
+        let address = d.address.wrapping_add(16 * i as u64);
+        out.push_str(&format!("{address:016x}  {:47}  |{text}|\n", hex.join(" ")));
+    }
+    Ok(out)
 }
 
 fn state(s: State) -> &'static str {
@@ -220,6 +298,25 @@ mod tests {
         assert_eq!(set.values["added_rcd"], SetValue::Text("300 ns".into()));
         assert!(assignments(&["method".into()]).is_err());
         assert!(assignments(&["a=1".into(), "a=2".into()]).is_err());
+    }
+
+    #[test]
+    fn memory_is_shown_in_lines() {
+        let d = Dumped {
+            address: 0x8000_0000,
+            length: 18,
+            path: None,
+            data: Some("4142".repeat(8) + "00ff"),
+        };
+        let first =
+            "0000000080000000  41 42 41 42 41 42 41 42 41 42 41 42 41 42 41 42  |ABABABABABABABAB|";
+        let text = dump(&d).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], first);
+        assert!(lines[1].starts_with("0000000080000010  00 ff  ") && lines[1].ends_with("|..|"));
+        assert_eq!(number("0x8000_0000"), Ok(0x8000_0000));
+        assert_eq!(number("16"), Ok(16));
+        assert!(number("ten").is_err() && number("-1").is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The machine's parameters by name: the writable rows of the register table.
 
 use nagori_hart::world::Observer;
-use nagori_memtime::{Method, Ps};
+use nagori_memtime::{Method, Period, Ps};
 use nagori_platform::control::{
     method_from_number, method_number, Access, ControlError, Fixed, FixedRow, FIXED,
 };
@@ -11,10 +11,11 @@ use nagori_remote::rpc::{RpcError, INVALID_PARAMS};
 use std::collections::BTreeMap;
 
 /// Registers that mean something to a guest only.
-const NOT_PARAMETERS: [Fixed; 5] = [
+const NOT_PARAMETERS: [Fixed; 6] = [
     Fixed::Error,
     Fixed::StatsControl,
     Fixed::Label,
+    Fixed::LabelText,
     Fixed::SpaceName,
     Fixed::HostRequest,
 ];
@@ -45,13 +46,13 @@ fn row(wanted: &str) -> Result<&'static FixedRow, RpcError> {
 
 fn describe<O: Observer>(machine: &mut Machine<O>, row: &FixedRow) -> Parameter {
     let value = machine.parameter(row.reg);
-    let clock = machine.parameter(Fixed::ClockPs);
+    let clock = machine.config().memory.controller.clock;
     let method = (row.reg == Fixed::Method).then(|| method_from_number(value));
     Parameter {
         value,
         name: method.flatten().map(|m| m.name().to_string()),
         unit: row.unit.to_string(),
-        ps: (row.unit == "clocks").then(|| value.saturating_mul(clock)),
+        ps: (row.unit == "clocks").then(|| clock.edge(value).0),
         doc: row.doc.to_string(),
     }
 }
@@ -67,7 +68,7 @@ pub fn set<O: Observer>(
     machine: &mut Machine<O>,
     values: &BTreeMap<String, SetValue>,
 ) -> Result<Parameters, RpcError> {
-    let clock = machine.parameter(Fixed::ClockPs);
+    let clock = machine.config().memory.controller.clock;
     let mut wanted = Vec::new();
     for (key, value) in values {
         let row = row(key)?;
@@ -101,7 +102,7 @@ fn refusal(row: &FixedRow, value: u64, e: ControlError) -> RpcError {
 }
 
 /// The register's value that a client means.
-fn number(row: &FixedRow, value: &SetValue, clock: u64) -> Result<u64, RpcError> {
+fn number(row: &FixedRow, value: &SetValue, clock: Period) -> Result<u64, RpcError> {
     let text = match value {
         SetValue::Number(n) => return Ok(*n),
         SetValue::Switch(on) if row.reg == Fixed::TimingMode => return Ok(u64::from(*on)),
@@ -126,13 +127,9 @@ fn number(row: &FixedRow, value: &SetValue, clock: u64) -> Result<u64, RpcError>
     let time: Ps = text
         .parse()
         .map_err(|e| wrong(format!("{}: {e}", name(row))))?;
-    if !time.0.is_multiple_of(clock) {
-        return Err(wrong(format!(
-            "{}: {text} is no whole number of clocks of {clock} ps",
-            name(row)
-        )));
-    }
-    Ok(time.0 / clock)
+    clock
+        .whole_clocks(time)
+        .map_err(|e| wrong(format!("{}: {e}", name(row))))
 }
 
 /// A number, also with 0x.

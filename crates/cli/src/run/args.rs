@@ -1,7 +1,8 @@
 //! Arguments of `nagori run` and `nagori compare`.
 
-use crate::args::{CacheArgs, EngineKind, InspectArgs, MachineArgs};
+use crate::args::{CacheArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs};
 use crate::devices::DeviceArgs;
+use crate::rtc::Rtc;
 use clap::Args;
 use nagori_memtime::Method;
 use std::path::PathBuf;
@@ -22,11 +23,12 @@ Examples:
 
 Exit codes:
   that of the program; 128 + the signal's number if one ended it
-  1    error     2  wrong arguments
+  1    error, or no figures of what was asked for (--region-of-interest, --warm-up)
+  2    wrong arguments
   124  a time limit was reached (--timeout, --host-timeout, --max-instructions)
   125  the machine was stuck
   126  the program could not be executed     127  there is no such program
-  130  ended by the second Ctrl-C; the first one goes to the program";
+  130  ended by the second Ctrl-C; the first one goes to the program, if it runs and there is no --gdb";
 
 /// Run a program on the machine, and show what its memory has cost.
 ///
@@ -51,6 +53,8 @@ pub struct RunProgramArgs {
     pub full: bool,
     #[command(flatten)]
     pub inspect: InspectArgs,
+    #[command(flatten)]
+    pub power: crate::power::PowerArgs,
 }
 
 const COMPARE_EXAMPLES: &str = "\
@@ -58,8 +62,17 @@ Examples:
   nagori compare --memory nvmm -- ./sort 1000000
   nagori compare --methods dram,extended --plot cost.svg --share . -- sqlite3 db.sqlite '.read query.sql'
 
-The run time of the first method is 1. The program's output is that of the first; it has to be the same
-with all of them.";
+  nagori compare --repeats 10 --memory nvmm --plot cost.svg -- ./sort 1000000
+      Ten runs of each method, with addresses, entropy and starting times of their own
+
+The run time of the first method is 1. The program's output is that of the first run; it has to be the same
+under all methods.
+
+One run of a method is repeatable to the cycle, so it has no spread of its own. --repeats makes runs that
+differ as runs on a real machine do, by seeds: the interval says how well their mean is known.
+
+A run that did not come to its end (a time limit, a signal to this command), or that has no figures of what
+was asked for (--region-of-interest, --warm-up), is marked and not compared; the exit code is then not 0.";
 
 /// Run a program under several delay methods, and compare.
 ///
@@ -74,6 +87,12 @@ pub struct CompareArgs {
     pub methods: Vec<Method>,
     #[command(flatten)]
     pub common: CommonArgs,
+    /// Runs of each method, each with the next seed (--seed, from 1 on if it is not given).
+    ///
+    /// The table then has means with 95 % confidence intervals (Student's t), medians, least and greatest;
+    /// run times are compared between runs with the same seed.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repeats: u32,
     /// How many machines run at a time [default: one for each core of the host].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
@@ -125,19 +144,41 @@ pub struct CommonArgs {
     #[arg(long, value_name = "NAME|FILE|none", help_heading = "Software")]
     pub rootfs: Option<String>,
     #[command(flatten)]
+    pub modules: ModulesArgs,
+    #[command(flatten)]
     pub cache: CacheArgs,
     /// Boot anew, and do not keep the boot.
     #[arg(long, help_heading = "Software")]
     pub no_boot_cache: bool,
     /// The timing model is on only between markers (see docs/markers.md); statistics are of that time.
-    #[arg(long, help_heading = "Run", conflicts_with = "functional")]
+    ///
+    /// If no region begins, there is nothing to report: that is an error, and the exit code is 1 where the
+    /// program's is 0. A region that never ends is counted up to the end, with a warning.
+    #[arg(long, help_heading = "Run", conflicts_with_all = ["functional", "no_markers"])]
     pub region_of_interest: bool,
     /// Without the timing model: fast, and counts only instructions.
     #[arg(long, help_heading = "Run")]
     pub functional: bool,
+    /// What is random in the run follows from this number [default: nothing is].
+    ///
+    /// Without it programs begin at the same time of the machine, at the same addresses, and get the same
+    /// random numbers. With it the guest's kernel is given other entropy, addresses are randomised
+    /// (ASLR), and the program begins up to 4 ms later, a tick of the kernel. The same number gives the
+    /// same run, to the cycle.
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub seed: Option<u64>,
     /// Instructions that warm caches, TLBs and predictors before statistics start.
-    #[arg(long, value_name = "N", help_heading = "Run", value_parser = clap::value_parser!(u64).range(1..))]
+    ///
+    /// If what is timed ends before them, there are no statistics: that is an error, and the exit code is 1
+    /// where the program's is 0.
+    #[arg(long, value_name = "N", help_heading = "Run", conflicts_with = "functional",
+          value_parser = clap::value_parser!(u64).range(1..))]
     pub warm_up: Option<u64>,
+    /// What the guest's clock shows when the program starts: a date (in UTC), such as 2026-10-01 or
+    /// 2026-10-01T12:30:00, or `host`: this host's time, with which runs differ
+    /// [default: the machine's rtc_epoch, else the day after the guest image's package index was signed].
+    #[arg(long, value_name = "DATE|host", help_heading = "Machine")]
+    pub rtc: Option<Rtc>,
     /// End the program after this many seconds of guest time.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Run")]
     pub timeout: Option<f64>,

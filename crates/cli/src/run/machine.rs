@@ -7,8 +7,10 @@ use crate::args::RunArgs;
 use crate::boot::{self, Software};
 use crate::devices::{DeviceArgs, DiskArg};
 use crate::drive::BoxedService;
+use crate::guest;
 use crate::image;
 use crate::output::Messages;
+use crate::rtc::{self, Rtc};
 use crate::snapshot::{self, cache};
 use anyhow::{bail, Context};
 use nagori_memtime::Method;
@@ -41,6 +43,7 @@ pub struct Setup {
     /// Variables that put the program's memory where it is wanted.
     pub env: Vec<String>,
     devices: DeviceArgs,
+    rtc: Option<Rtc>,
     plan: Plan,
     engine: Engine,
     /// The kept boot.
@@ -83,7 +86,7 @@ impl Setup {
         if a.no_markers {
             settings.push("markers=false".into());
         }
-        let options = image::options(&a.cache)?;
+        let options = image::options_with(&a.cache, &a.modules)?;
         let root = match a.rootfs.as_deref() {
             Some("none") if program.needs_files() => bail!("the program needs a root file system: with --rootfs none there are no libraries and no interpreters"),
             Some("none") => None,
@@ -92,14 +95,16 @@ impl Setup {
             None => None,
         };
         let mut devices = a.devices.clone();
-        let disk = root.as_ref().map(|file| DiskArg::temporary(file.clone()));
+        let disk = root.as_ref().map(|file| DiskArg::rootfs(file.clone()));
         devices.disk.splice(0..0, disk.clone());
         // The machine's own devices stay where they are.
         let own = a.machine.resolve(&settings)?.config.devices;
         let mut list: Vec<String> = own.iter().map(ToString::to_string).collect();
         list.push(format!("console:{CONSOLE_SLOT}"));
         settings.push(format!("devices={list:?}"));
+        let image = image::build(&options, messages)?;
         let description = devices.resolve(&a.machine, &settings)?;
+        let description = rtc::of_image(description, Some(&image), root.as_deref())?;
         let console = slot(&description, SlotKind::Console, CONSOLE_SLOT)?;
         let mount = |(tag, write): (String, bool)| Mount {
             path: format!("/mnt/{tag}"),
@@ -108,7 +113,6 @@ impl Setup {
         };
         let mounts = devices.tags(&description)?.into_iter().map(mount).collect();
 
-        let image = image::build(&options, messages)?;
         let mut append = "quiet nagori.agent=1".to_string();
         if root.is_some() {
             append.push_str(&format!(" nagori.root={ROOT_DISK}"));
@@ -130,26 +134,34 @@ impl Setup {
             ..DeviceArgs::default()
         };
         let connect = |m: &mut Machine<Quiet>| at_boot.connect(m, messages).map(drop);
-        let own = match a.no_boot_cache {
-            true => Some(tempfile::tempdir().context("cannot make a temporary directory")?),
-            false => None,
+        let what = cache::Boot {
+            description: &description,
+            plan: &plan,
+            label: Some(LABEL_READY),
+            depends: &depends,
+            what: "Debian, up to where programs start",
+            connect: &connect,
         };
-        let dir = match &own {
-            Some(dir) => dir.path().to_path_buf(),
-            None => cache::dir(&a.cache)?,
+        let kept = match a.no_boot_cache {
+            true => None,
+            false => {
+                let dir = cache::dir(&a.cache)?;
+                match cache::boot(&dir, &what, messages) {
+                    Err(e) if cache::is_unwritable(&e) => {
+                        messages.warning(&format!("{e:#}; this run boots for itself"));
+                        None
+                    }
+                    booted => Some(booted?),
+                }
+            }
         };
-        let booted = cache::boot(
-            &dir,
-            &cache::Boot {
-                description: &description,
-                plan: &plan,
-                label: Some(LABEL_READY),
-                depends: &depends,
-                what: "Debian, up to where programs start",
-                connect: &connect,
-            },
-            messages,
-        )?;
+        let (booted, own) = match kept {
+            Some(booted) => (booted, None),
+            None => {
+                let own = tempfile::tempdir().context("cannot make a temporary directory")?;
+                (cache::boot(own.path(), &what, messages)?, Some(own))
+            }
+        };
         let engine = RunArgs {
             engine: a.engine,
             ..RunArgs::default()
@@ -162,6 +174,7 @@ impl Setup {
             node,
             env,
             devices,
+            rtc: a.rtc,
             plan,
             engine,
             booted,
@@ -169,11 +182,18 @@ impl Setup {
         })
     }
 
+    /// Has a machine boot again behind a power cut.
+    pub fn start_anew(&self, m: &mut Machine) -> anyhow::Result<()> {
+        m.set_timed(false);
+        guest::load(m, &self.plan, true)
+    }
+
     /// A plan that loads nothing: what runs is in the machine.
     pub fn nothing(&self) -> Plan {
         Plan {
             segments: Vec::new(),
             entry: self.plan.entry,
+            warnings: Vec::new(),
         }
     }
 
@@ -189,6 +209,9 @@ impl Setup {
         m.set_engine(self.engine)?;
         if let Some(method) = method {
             m.set_method(method)?;
+        }
+        if let Some(rtc) = self.rtc {
+            m.set_rtc(rtc.seconds());
         }
         let services = self.devices.connect(&mut m, messages)?;
         Ok((m, services))

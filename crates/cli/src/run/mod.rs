@@ -11,15 +11,20 @@ mod report;
 
 pub use args::{CompareArgs, RunProgramArgs};
 pub use compare::command as compare;
+pub use program::is_dynamic;
 
 use crate::args::{InspectArgs, RunArgs};
-use crate::drive::{self, BoxedService};
+use crate::drive::{self, BoxedService, Loops, Service};
 use crate::guest::{End, Job};
-use crate::output::{self, Exit, Messages};
+use crate::output::file::{self, Staged};
+use crate::output::{Exit, Messages};
+use crate::power::{Cutter, PowerArgs};
+use crate::problems::{self, Asked};
 use crate::profiling::Profiling;
 use crate::remote;
-use crate::signals::Signals;
-use crate::{console, tables};
+use crate::rtc::Rtc;
+use crate::signals::Interrupted;
+use crate::tables;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use machine::Setup;
@@ -32,6 +37,7 @@ use report::{Result as RunResult, Why};
 use rustix::fs::{fstat, FileType};
 use serde_json::json;
 use std::fs::File;
+use std::io::Seek;
 use std::path::{Path, PathBuf};
 
 const SIGINT: u8 = 2;
@@ -40,37 +46,64 @@ const HOME: &str = "/root";
 
 /// Runs `nagori run`.
 pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let json = json_file(a.json.as_deref())?;
+    if let Some(path) = &a.inspect.profile {
+        file::check(path).context("--profile")?;
+    }
     let prepared = Prepared::new(&a.common, messages)?;
-    let signals = Signals::catch()?;
+    // A debugger has a Ctrl-C of its own for the program.
+    let interrupt = match a.inspect.gdb {
+        Some(_) => Interrupt::Ends,
+        None => Interrupt::Passes,
+    };
     let output = Output::new(true);
-    let result = prepared.run(a.method, &a.inspect, &signals, output, messages)?;
+    let how = (a.method, a.common.seed);
+    let result = prepared.run(&a.power, how, &a.inspect, interrupt, output, messages)?;
     prepared.tell(&result.why, messages);
-    match &a.json {
-        Some(path) => {
+    result.warn(messages);
+    let shown = || {
+        let text = match a.full {
+            true => result.full.0.clone(),
+            false => result.table(),
+        };
+        eprint!("\n{text}");
+    };
+    match json {
+        Some(file) => {
             let mut value = result.json();
             value["program"] = json!(a.common.program);
+            value["seed"] = json!(a.common.seed);
             value["host"] = json!({"cpu_seconds_to_start": result.start_cpu});
-            write_json(path, &value)?;
+            write_json(file, &value, shown)?;
         }
-        None if !messages.quiet() => {
-            let text = match a.full {
-                true => result.full.0.clone(),
-                false => result.table(),
-            };
-            eprint!("\n{text}");
-        }
+        // Figures of something else than what was asked for would only mislead.
+        None if (a.full || result.is_meaningful()) && !messages.quiet() => shown(),
         None => {}
     }
-    Ok(result.why.exit())
+    Ok(result.exit())
 }
 
-/// Writes JSON to a file, or to stdout for `-`.
-fn write_json(path: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
-    if path == Path::new("-") {
-        return output::print_json(value);
+/// What the first Ctrl-C does once the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupt {
+    /// It goes to the program; the second one ends the run.
+    Passes,
+    /// It ends the run.
+    Ends,
+}
+
+/// The file of `--json`, before there is something to write.
+fn json_file(path: Option<&Path>) -> anyhow::Result<Option<Staged>> {
+    path.map(Staged::create).transpose().context("--json")
+}
+
+/// Writes JSON. Where that fails in the end, the results are not lost: they are `shown`.
+fn write_json(file: Staged, value: &serde_json::Value, shown: impl FnOnce()) -> anyhow::Result<()> {
+    let written = file.put(format!("{value:#}\n").as_bytes());
+    if written.is_err() {
+        shown();
     }
-    std::fs::write(path, format!("{value:#}\n"))
-        .with_context(|| format!("cannot write the statistics to {}", path.display()))
+    written.context("--json")
 }
 
 /// A program, and all that its runs share.
@@ -120,6 +153,7 @@ impl<'a> Prepared<'a> {
             stdin: !matches!(stdin, Source::None),
             network: !a.devices.net.is_empty(),
             node: setup.node,
+            clock: a.rtc.map(Rtc::seconds),
         };
         Ok(Prepared {
             a,
@@ -145,12 +179,14 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Runs the program on a machine of its own.
+    /// Runs the program on a machine of its own, under a method and with the randomness of a seed;
+    /// again, if that loses its power.
     fn run(
         &self,
-        method: Option<Method>,
+        power: &PowerArgs,
+        (method, seed): (Option<Method>, Option<u64>),
         inspect: &InspectArgs,
-        signals: &Signals,
+        interrupt: Interrupt,
         output: Output,
         messages: &Messages,
     ) -> anyhow::Result<RunResult> {
@@ -164,7 +200,9 @@ impl<'a> Prepared<'a> {
             host: a.host_timeout,
         };
         let slot = self.setup.console;
-        let mut ports = Ports::new(slot, self.job.clone(), self.stdin.open()?, output, limits);
+        let mut messages_of_job = seed.map_or(Vec::new(), protocol::seed);
+        messages_of_job.extend(&self.job);
+        let mut ports = Ports::new(slot, messages_of_job, self.stdin.open()?, output, limits);
         if shown && !messages.quiet() {
             ports.show_progress();
         }
@@ -172,36 +210,39 @@ impl<'a> Prepared<'a> {
             max_instructions: a.max_instructions.map(|n| n.saturating_add(m.steps())),
             ..RunArgs::default()
         };
-        let job = Job {
-            plan: self.setup.nothing(),
-            symbols: Default::default(),
-            tohost: None,
-            timed: false,
-            console: console::Options {
-                interactive: false,
-                send_end: false,
-            },
-            args: &run_args,
-            devices: None,
-        };
+        let job = Job::unattended(self.setup.nothing(), &run_args);
         let mut inspect = inspect.clone();
         inspect.profile_symbols.extend(self.program.symbols());
         let profiling = Profiling::start(&mut m, &inspect, &Default::default())?;
         // Whoever holds the machine comes first, and devices are asked last, as elsewhere.
         let mut holders = remote::services(&inspect, false, messages)?;
+        let mut cutter = Cutter::new(power, messages).map(|c| c.starting_at(&m));
         let mut asked = false;
+        let mut loops = Loops::new(messages);
         let end = loop {
             let mut services: Vec<BoxedService<'_, Quiet>> = Vec::new();
             services.extend(holders.iter_mut().map(borrowed));
             services.push(Box::new(&mut ports));
+            services.push(Box::new(&mut loops));
+            services.extend(
+                cutter
+                    .as_mut()
+                    .map(|c| Box::new(c) as BoxedService<'_, Quiet>),
+            );
             services.extend(outside.iter_mut().map(borrowed));
-            let end = drive::drive(&mut m, &mut services, signals, &job)?;
+            let end = drive::drive(&mut m, &mut services, messages.signals(), &job)?;
             drop(services);
             // The first Ctrl-C is the program's.
-            if end == End::Signal(SIGINT) && !asked && ports.started() && shown {
+            let passes = interrupt == Interrupt::Passes && ports.started();
+            if end == End::Signal(SIGINT) && !asked && passes {
                 asked = true;
-                signals.forget();
+                messages.signals().forget();
                 ports.signal(SIGINT.into());
+                continue;
+            }
+            if end == End::PowerCut && cutter.as_ref().is_some_and(|c| !c.is_over()) {
+                self.setup.start_anew(&mut m)?;
+                ports = ports.again(self.job.clone(), self.stdin.open_again()?);
                 continue;
             }
             break end;
@@ -209,19 +250,35 @@ impl<'a> Prepared<'a> {
         for s in &mut holders {
             s.finish(&mut m)?;
         }
+        if let Some(c) = &mut cutter {
+            Service::<Quiet>::finish(c, &mut m)?;
+        }
         if let Some(p) = profiling {
             p.finish(&mut m)?;
         }
-        let start_cpu = ports.start_cpu();
+        let (begun, start_cpu) = (ports.started(), ports.start_cpu());
         let (outcome, sums) = ports.finish();
         let why = match (outcome, end) {
             (Some(o), _) => Why::Outcome(o),
             (None, End::Off(code)) => Why::Off(code),
             (None, End::Limit) => Why::Instructions,
+            // Of a program that has not begun there is nothing to tell.
+            (None, End::Signal(n)) if !begun => return Err(Interrupted(n).into()),
             (None, End::Signal(n)) => Why::Signal(n),
+            (None, End::Time) => Why::Time,
+            (None, End::PowerCut) => Why::PowerCut,
             (None, _) => Why::Stuck,
         };
         let (report, regions) = report::of_program(&m, a.region_of_interest);
+        let asked = Asked {
+            regions: a.region_of_interest,
+            warm_up: a.warm_up,
+        };
+        let problems = match why {
+            // It never began.
+            Why::Outcome(ports::Outcome::Failed { .. }) => Vec::new(),
+            _ => problems::of(&m, asked),
+        };
         if m.markers_refused() > 0 {
             let n = m.markers_refused();
             eprintln!("nagori: {n} markers of the program asked for something impossible");
@@ -230,6 +287,7 @@ impl<'a> Prepared<'a> {
             why,
             report,
             regions,
+            problems,
             timed: !a.functional,
             full: (tables::machine(&m), tables::machine_json(&m)),
             sums,
@@ -265,6 +323,15 @@ fn source(given: Option<&Path>) -> anyhow::Result<Source> {
 }
 
 impl Source {
+    /// From the beginning, also if it has been read.
+    fn open_again(&self) -> anyhow::Result<Input> {
+        let mut input = self.open()?;
+        if let Input::File(f) = &mut input {
+            f.rewind().context("cannot read the input again")?;
+        }
+        Ok(input)
+    }
+
     fn open(&self) -> anyhow::Result<Input> {
         Ok(match self {
             Source::None => Input::None,

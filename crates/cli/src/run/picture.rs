@@ -3,12 +3,12 @@
 use super::compare::{normalised, Row};
 use super::report::Figures;
 use crate::plot::{self, colour, Format, FONT, INK};
+use crate::sample::Sample;
 use anyhow::Context;
 use nagori_memtime::Method;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::path::Path;
 
 const SIZE: (u32, u32) = (900, 560);
 /// Edges of the room for bars: left, right, top, bottom.
@@ -22,36 +22,44 @@ const TITLE: usize = 70;
 
 struct Bar {
     method: Method,
-    time: f64,
+    /// The run time, or why there is none.
+    time: Result<f64, &'static str>,
+    /// Ends of its interval, where there are several runs.
+    interval: Option<[f64; 2]>,
     /// Part of it that is waiting for memory.
     waiting: f64,
 }
 
 /// Draws the run times, where the first is 1.
-pub fn draw(path: &Path, program: &str, rows: &[Row]) -> anyhow::Result<()> {
+pub fn draw(format: Format, program: &str, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
     let bars: Vec<Bar> = rows
         .iter()
-        .map(|r| Bar {
-            method: r.method,
-            time: normalised(rows, r).unwrap_or(0.0),
-            waiting: Figures::of(&r.result.report).stalled().unwrap_or(0.0),
+        .map(|r| {
+            let sample = normalised(rows, r).and_then(|v| Sample::of(&v));
+            let stalled = r.mean(|r| Figures::of(&r.report).stalled());
+            Bar {
+                method: r.method,
+                time: match &sample {
+                    Some(s) => Ok(s.mean),
+                    None => Err(r.flaw().unwrap_or("nothing to compare with")),
+                },
+                interval: sample.and_then(|s| s.ci95),
+                waiting: stalled.unwrap_or(0.0),
+            }
         })
         .collect();
     plot::register_fonts();
-    let failed = |e: anyhow::Error| e.context(format!("cannot draw {}", path.display()));
-    match plot::format(path)? {
+    let drawn = match format {
         Format::Svg => {
             let mut text = String::new();
             let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            paint(&root, program, &bars).map_err(failed)?;
+            let drawn = paint(&root, program, &bars);
             drop(root);
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+            drawn.map(|()| text.into_bytes())
         }
-        Format::Png => {
-            let root = BitMapBackend::new(path, SIZE).into_drawing_area();
-            paint(&root, program, &bars).map_err(failed)
-        }
-    }
+        Format::Png => plot::png(SIZE, |root| paint(root, program, &bars)),
+    };
+    drawn.context("cannot draw the plot")
 }
 
 /// The next round number above.
@@ -82,10 +90,17 @@ where
     let bold = (FONT, 22, FontStyle::Bold).into_font().color(&INK);
     root.draw(&Text::new(format!("Run time of {title}"), (left, 18), bold))?;
     let first = bars.first().map_or("", |b| b.method.name());
-    let below = format!("{first} is 1; the dark part is waiting for memory");
+    let mut below = format!("{first} is 1; the dark part is waiting for memory");
+    if bars.iter().any(|b| b.interval.is_some()) {
+        below.push_str("; whiskers: 95 % interval of the mean");
+    }
     root.draw(&Text::new(below, (left, 54), font(16)))?;
 
-    let highest = top(bars.iter().map(|b| b.time).fold(0.0, f64::max));
+    let ends = bars.iter().flat_map(|b| {
+        let end = b.interval.map(|i| i[1]);
+        [b.time.ok(), end].into_iter().flatten()
+    });
+    let highest = top(ends.fold(0.0, f64::max));
     let y = |v: f64| floor - (v / highest * f64::from(floor - ceiling)).round() as i32;
     for i in 0..=4 {
         let v = highest * f64::from(i) / 4.0;
@@ -100,16 +115,27 @@ where
         let half = step * BAR / 2.0;
         let (x0, x1) = ((middle - half) as i32, (middle + half) as i32);
         let ink = colour(b.method);
-        let waits = y(b.time * b.waiting);
-        let pale = ink.mix(PALE).filled();
-        root.draw(&Rectangle::new([(x0, y(b.time)), (x1, waits)], pale))?;
-        root.draw(&Rectangle::new([(x0, waits), (x1, floor)], ink.filled()))?;
         let value = at(HPos::Center, VPos::Bottom);
-        root.draw(&Text::new(
-            format!("{:.3}", b.time),
-            (middle as i32, y(b.time) - 6),
-            value,
-        ))?;
+        let (text, mut above) = match b.time {
+            Err(why) => (format!("unfinished: {why}"), floor),
+            Ok(time) => {
+                let waits = y(time * b.waiting);
+                let pale = ink.mix(PALE).filled();
+                root.draw(&Rectangle::new([(x0, y(time)), (x1, waits)], pale))?;
+                root.draw(&Rectangle::new([(x0, waits), (x1, floor)], ink.filled()))?;
+                (format!("{time:.3}"), y(time))
+            }
+        };
+        if let Some([low, high]) = b.interval {
+            let x = middle as i32;
+            let (low, high) = (y(low.max(0.0)), y(high));
+            let tick = |y: i32| PathElement::new([(x - 8, y), (x + 8, y)], INK);
+            root.draw(&PathElement::new([(x, low), (x, high)], INK))?;
+            root.draw(&tick(low))?;
+            root.draw(&tick(high))?;
+            above = above.min(high);
+        }
+        root.draw(&Text::new(text, (middle as i32, above - 6), value))?;
         let name = at(HPos::Center, VPos::Top);
         root.draw(&Text::new(
             b.method.name(),
@@ -127,18 +153,31 @@ mod tests {
 
     #[test]
     fn a_picture_has_a_bar_for_each_method() {
-        let bar = |method, time| Bar {
+        let bar = |method, time, interval| Bar {
             method,
             time,
+            interval,
             waiting: 0.5,
         };
-        let bars = [bar(Method::Dram, 1.0), bar(Method::Extended, 3.456)];
+        let bars = [
+            bar(Method::Dram, Ok(1.0), None),
+            bar(Method::Fine, Err("timeout"), None),
+            bar(Method::Extended, Ok(3.456), Some([3.1, 3.8])),
+        ];
         plot::register_fonts();
         let mut text = String::new();
         let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
         paint(&root, "./sort 10", &bars).unwrap();
         drop(root);
-        for part in ["./sort 10", "dram", "extended", "3.456", "1.000"] {
+        for part in [
+            "./sort 10",
+            "dram",
+            "extended",
+            "3.456",
+            "1.000",
+            "95 % interval",
+            "unfinished: timeout",
+        ] {
             assert!(text.contains(part), "{part}");
         }
     }

@@ -141,6 +141,15 @@ impl Ports {
         }
     }
 
+    /// For the same console after its machine has started anew.
+    pub fn again(self, job: Vec<u8>, input: Input) -> Self {
+        Ports {
+            begin: self.begin,
+            progress: self.progress,
+            ..Ports::new(self.slot, job, input, self.output, self.limits)
+        }
+    }
+
     /// Shows a line on a terminal while the program runs.
     pub fn show_progress(&mut self) {
         self.progress = std::io::stderr().is_terminal().then(Progress::new);
@@ -340,7 +349,7 @@ impl<O: Observer> Service<O> for Ports {
             // Not far beyond the limit.
             let end = at.0.saturating_add((limit * PS_PER_S) as u64);
             let left = Ps(end.saturating_sub(machine.now().0));
-            let cycles = left.0 as f64 / PS_PER_S * machine.config().clock_hz as f64;
+            let cycles = left.0 as f64 / PS_PER_S * machine.config().clock_hz.nearest_hz() as f64;
             wishes.slice_of((cycles as u64).max(1));
         }
         Ok(())

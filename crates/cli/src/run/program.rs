@@ -152,11 +152,17 @@ fn kind(path: &Path) -> anyhow::Result<Kind> {
     file.take(1 << 20)
         .read_to_end(&mut start)
         .with_context(|| format!("cannot read {shown}"))?;
-    inspect(&start).with_context(|| format!("{shown} cannot be run in the guest"))
+    let length = fs::metadata(path).map_or(start.len() as u64, |m| m.len());
+    inspect(&start, length).with_context(|| format!("{shown} cannot be run in the guest"))
 }
 
-/// What a file is that starts so.
-fn inspect(b: &[u8]) -> anyhow::Result<Kind> {
+/// Whether a file is a program for Linux that needs a dynamic linker.
+pub fn is_dynamic(file: &[u8]) -> bool {
+    matches!(inspect(file, file.len() as u64), Ok(Kind::Dynamic(_)))
+}
+
+/// What a file is that starts so and has a length.
+fn inspect(b: &[u8], length: u64) -> anyhow::Result<Kind> {
     const MACHINES: [(u16, &str); 6] = [
         (3, "x86"),
         (40, "arm"),
@@ -166,6 +172,7 @@ fn inspect(b: &[u8]) -> anyhow::Result<Kind> {
         (258, "loongarch"),
     ];
     const RISCV: u16 = 243;
+    const LOAD: u32 = 1;
     const INTERPRETER: u32 = 3;
     if let Some(line) = b.strip_prefix(b"#!") {
         let line = line.split(|c| *c == b'\n').next().unwrap_or_default();
@@ -195,9 +202,18 @@ fn inspect(b: &[u8]) -> anyhow::Result<Kind> {
         Some(2 | 3) => {}
         _ => bail!("it is an ELF file, but not an executable"),
     }
-    let headers = || -> Option<Option<String>> {
+    // What is cut off would only be noticed by the program.
+    let mut cut = None;
+    let mut headers = || -> Option<Option<String>> {
         let at = long(32)? as usize;
         let (size, count) = (half(54)? as usize, half(56)? as usize);
+        for i in 0..count {
+            let h = at.checked_add(i * size)?;
+            let end = long(h + 8)?.saturating_add(long(h + 32)?);
+            if word(h)? == LOAD && end > length {
+                cut = Some(end);
+            }
+        }
         for i in 0..count {
             let h = at.checked_add(i * size)?;
             if word(h)? == INTERPRETER {
@@ -209,7 +225,11 @@ fn inspect(b: &[u8]) -> anyhow::Result<Kind> {
         }
         Some(None)
     };
-    match headers().context("its program headers are cut off")? {
+    let interpreter = headers().context("its program headers are cut off")?;
+    if let Some(end) = cut {
+        bail!("it is cut off: what is loaded reaches to byte {end}, and the file has {length} bytes; copy it again");
+    }
+    match interpreter {
         Some(i) => Ok(Kind::Dynamic(i)),
         None => Ok(Kind::Static),
     }
@@ -238,21 +258,39 @@ mod tests {
         b
     }
 
+    fn look(b: &[u8]) -> anyhow::Result<Kind> {
+        inspect(b, b.len() as u64)
+    }
+
+    #[test]
+    fn what_is_cut_off_is_told() {
+        let mut b = elf(243, 2, None);
+        // A segment of 1000 bytes from byte 64 on.
+        b[72..80].copy_from_slice(&64u64.to_le_bytes());
+        b[96..104].copy_from_slice(&1000u64.to_le_bytes());
+        assert_eq!(inspect(&b, 1064).unwrap(), Kind::Static);
+        let e = inspect(&b, 1063).unwrap_err().to_string();
+        assert!(
+            e.contains("reaches to byte 1064, and the file has 1063"),
+            "{e}"
+        );
+    }
+
     #[test]
     fn files_are_known_by_their_first_bytes() {
-        assert_eq!(inspect(&elf(243, 2, None)).unwrap(), Kind::Static);
+        assert_eq!(look(&elf(243, 2, None)).unwrap(), Kind::Static);
         let i = "/lib/ld-linux-riscv64-lp64d.so.1";
         assert_eq!(
-            inspect(&elf(243, 3, Some(i))).unwrap(),
+            look(&elf(243, 3, Some(i))).unwrap(),
             Kind::Dynamic(i.into())
         );
-        let script = inspect(b"#! /usr/bin/python3 -u\nprint()").unwrap();
+        let script = look(b"#! /usr/bin/python3 -u\nprint()").unwrap();
         assert_eq!(script, Kind::Script("/usr/bin/python3".into()));
     }
 
     #[test]
     fn what_cannot_run_is_told() {
-        let text = |b: &[u8]| inspect(b).unwrap_err().to_string();
+        let text = |b: &[u8]| look(b).unwrap_err().to_string();
         assert!(text(&elf(62, 2, None)).contains("x86-64, not for riscv64"));
         assert!(text(&elf(999, 2, None)).contains("machine 999"));
         assert!(text(&elf(243, 1, None)).contains("not an executable"));
@@ -261,7 +299,7 @@ mod tests {
         assert!(text(b"\x7fELF").contains("cut off"));
         let whole = elf(243, 3, Some("/lib/ld.so"));
         for n in 0..whole.len() {
-            let _ = inspect(&whole[..n]);
+            let _ = look(&whole[..n]);
         }
     }
 

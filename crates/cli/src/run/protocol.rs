@@ -23,6 +23,8 @@ mod job {
     pub const MEMORY: u32 = 9;
     pub const RUN: u32 = 10;
     pub const SIGNAL: u32 = 11;
+    pub const SEED: u32 = 12;
+    pub const CLOCK: u32 = 13;
 }
 
 mod says {
@@ -77,6 +79,8 @@ pub struct Job {
     pub network: bool,
     /// NUMA node of its memory.
     pub node: Option<u32>,
+    /// The time of day, in seconds since 1970, if it is not that of the boot.
+    pub clock: Option<u64>,
 }
 
 fn message(to: &mut Vec<u8>, kind: u32, parts: &[&[u8]]) {
@@ -136,9 +140,19 @@ impl Job {
         if let Some(n) = self.node {
             message(&mut out, job::MEMORY, &[&n.to_le_bytes()]);
         }
+        if let Some(c) = self.clock {
+            message(&mut out, job::CLOCK, &[&c.to_le_bytes()]);
+        }
         message(&mut out, job::RUN, &[]);
         Ok(out)
     }
+}
+
+/// What the randomness of a run follows from; stands in front of a job.
+pub fn seed(number: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    message(&mut out, job::SEED, &[&number.to_le_bytes()]);
+    out
 }
 
 /// A signal for the program.
@@ -276,6 +290,7 @@ mod tests {
             }],
             args: vec!["a".into()],
             node: Some(1),
+            clock: Some(1),
             timed: true,
             ..Job::default()
         };
@@ -297,6 +312,7 @@ mod tests {
                 (2, 1),
                 (7, 4),
                 (9, 4),
+                (13, 8),
                 (10, 0)
             ]
         );

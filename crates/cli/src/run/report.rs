@@ -2,7 +2,8 @@
 
 use super::ports::Outcome;
 use super::protocol::LABEL_END;
-use crate::output::{Exit, SIGNAL};
+use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
+use crate::problems::{Problem, NEVER_ENDED};
 use crate::tables::{self, duration, grouped, row, table, text};
 use nagori_hart::world::Observer;
 use nagori_memtime::stats::Region;
@@ -26,8 +27,12 @@ pub enum Why {
     Instructions,
     /// Nothing could happen any more.
     Stuck,
+    /// Machine time was at its end.
+    Time,
     /// A signal to this program.
     Signal(u8),
+    /// A power cut, as was asked.
+    PowerCut,
 }
 
 impl Why {
@@ -42,8 +47,15 @@ impl Why {
             Why::Off(_) => "off",
             Why::Instructions => "instruction-limit",
             Why::Stuck => "stuck",
+            Why::Time => "end-of-time",
             Why::Signal(_) => "interrupted",
+            Why::PowerCut => "power-cut",
         }
+    }
+
+    /// Whether the program came to its own end.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Why::Outcome(Outcome::Ended(_)) | Why::Off(_))
     }
 
     /// This command's exit code.
@@ -60,8 +72,9 @@ impl Why {
                 crate::output::LIMIT
             }
             Why::Off(code) => Exit(low(*code)),
-            Why::Stuck => crate::output::STUCK,
+            Why::Stuck | Why::Time => crate::output::STUCK,
             Why::Signal(n) => Exit(SIGNAL.saturating_add(*n)),
+            Why::PowerCut => SUCCESS,
         }
     }
 
@@ -71,7 +84,7 @@ impl Why {
             Why::Outcome(Outcome::Ended(e)) if e.by_signal => {
                 format!("the program was ended by signal {}", e.status)
             }
-            Why::Outcome(Outcome::Ended(_)) => return None,
+            Why::Outcome(Outcome::Ended(_)) | Why::PowerCut => return None,
             Why::Outcome(Outcome::Failed { errno, text }) => {
                 format!(
                     "{text}: {}",
@@ -85,6 +98,7 @@ impl Why {
             Why::Off(code) => format!("the program ended the machine with code {code}"),
             Why::Instructions => "the instruction limit was reached (--max-instructions)".into(),
             Why::Stuck => "the machine is stuck: every hart waits, and nothing can wake one".into(),
+            Why::Time => crate::output::END_OF_TIME.into(),
             Why::Signal(n) => format!("ended by signal {n}; the statistics are those so far"),
         })
     }
@@ -98,6 +112,8 @@ pub struct Result {
     pub report: Report,
     /// Regions of interest that ended, where only they count.
     pub regions: Option<u64>,
+    /// What makes the figures mean something else than they seem to.
+    pub problems: Vec<Problem>,
     /// Whether the timing model was on.
     pub timed: bool,
     /// Everything that was counted, for people and as JSON.
@@ -173,6 +189,34 @@ pub fn real(v: Option<f64>, digits: usize) -> String {
 }
 
 impl Result {
+    /// Whether there are figures of what was asked for.
+    pub fn is_meaningful(&self) -> bool {
+        self.problems.iter().all(|p| !p.meaningless)
+    }
+
+    /// Whether the figures are of a whole run of the program.
+    pub fn is_whole(&self) -> bool {
+        self.why.is_end() && self.is_meaningful()
+    }
+
+    /// This command's exit code: that of the program, unless it would say that all went well.
+    pub fn exit(&self) -> Exit {
+        match self.why.exit() {
+            SUCCESS if !self.is_meaningful() => MEANINGLESS,
+            e => e,
+        }
+    }
+
+    /// Tells what the figures do not.
+    pub fn warn(&self, messages: &Messages) {
+        for p in &self.problems {
+            match p.meaningless {
+                true => messages.error(&anyhow::anyhow!(p.message.clone())),
+                false => messages.warning(&p.message),
+            }
+        }
+    }
+
     /// The table for people.
     pub fn table(&self) -> String {
         let f = Figures::of(&self.report);
@@ -183,7 +227,13 @@ impl Result {
         ]);
         let mut add = |name: &str, value: String| row(&mut t, [name.to_string(), value]);
         if let Some(n) = self.regions {
-            add("regions of interest", grouped(n));
+            let open = self.problems.iter().any(|p| p.what == NEVER_ENDED);
+            let open = if open {
+                ", and one that never ended"
+            } else {
+                ""
+            };
+            add("regions of interest", grouped(n) + open);
         }
         if self.timed {
             add("guest time", duration(f.time_ps));
@@ -230,25 +280,28 @@ impl Result {
                 "reads_per_write": c.reads_per_write(),
             })
         };
+        let summary = json!({
+            "guest_time_ps": f.time_ps,
+            "instructions": f.instructions,
+            "busy_cycles": f.busy,
+            "cpi": f.cpi(),
+            "memory_stall_cycles": f.stall,
+            "l1d_misses": f.misses[0],
+            "l1i_misses": f.misses[1],
+            "dtlb_misses": f.misses[2],
+            "itlb_misses": f.misses[3],
+            "dram": region(Region::Dram),
+            "nvmm": region(Region::Nvmm),
+        });
         json!({
-            "end": {"why": self.why.name(), "exit_code": self.why.exit().0, "message": self.why.message()},
+            "end": {"why": self.why.name(), "exit_code": self.exit().0, "message": self.why.message()},
             "machine": self.report.machine,
             "method": memory.method,
             "timed": self.timed,
             "regions_of_interest": self.regions,
-            "summary": {
-                "guest_time_ps": f.time_ps,
-                "instructions": f.instructions,
-                "busy_cycles": f.busy,
-                "cpi": f.cpi(),
-                "memory_stall_cycles": f.stall,
-                "l1d_misses": f.misses[0],
-                "l1i_misses": f.misses[1],
-                "dtlb_misses": f.misses[2],
-                "itlb_misses": f.misses[3],
-                "dram": region(Region::Dram),
-                "nvmm": region(Region::Nvmm),
-            },
+            "problems": self.problems,
+            // There is none of what was asked for.
+            "summary": self.is_meaningful().then_some(summary),
             "process": process,
             "statistics": tables::to_json(&self.report),
             "machine_statistics": self.full.1,

@@ -1,8 +1,10 @@
 //! What can be said about snapshots on the command line.
 
-use crate::args::{CacheArgs, MachineArgs, RunArgs};
+use crate::args::{CacheArgs, MachineArgs, ModulesArgs, RunArgs};
+use crate::output::file;
+use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// When to save the machine.
 #[derive(Debug, Clone, Default, Args)]
@@ -21,6 +23,22 @@ pub struct TakeArgs {
     pub snapshot_exit: bool,
 }
 
+impl TakeArgs {
+    /// Looks whether snapshots can be written to `path`.
+    pub fn check(&self, path: &Path) -> anyhow::Result<()> {
+        if file::is_stdout(path) {
+            bail!("--snapshot -: a snapshot is replaced as a whole, so it cannot go to standard output; `./-` is a file of that name");
+        }
+        if path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+            bail!(
+                "--snapshot {}: it is no file, and a snapshot is replaced as a whole",
+                path.display()
+            );
+        }
+        file::check(path).context("--snapshot")
+    }
+}
+
 const RESUME_EXAMPLES: &str = "\
 Examples:
   nagori boot --snapshot booted.snap --snapshot-exit     (in the guest: nagori-ctl snapshot)
@@ -31,7 +49,7 @@ Examples:
 A machine goes on exactly where it was. The engine is free; of the machine's description only
 what can be changed while a machine runs: the delay method, and timing and delays of the memory
 controller and the board. Media of disks, shared folders and networks belong to the host and are
-given again. A guest that restarts ends the run: firmware and kernel are not in a snapshot.";
+given again. Firmware and kernel are in the snapshot, so a guest may restart, and its power be cut.";
 
 /// Go on from a snapshot, with a console in this terminal.
 #[derive(Debug, Args)]
@@ -72,6 +90,8 @@ pub enum SnapshotCommand {
         /// Added to the kernel's command line.
         #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
         append: Option<String>,
+        #[command(flatten)]
+        modules: ModulesArgs,
         #[command(flatten)]
         cache: CacheArgs,
     },

@@ -1,20 +1,24 @@
 //! Boots that are kept: made on demand, found by a hash of everything that they depend on.
 
 use crate::args::CacheArgs;
+use crate::devices;
 use crate::guest;
+use crate::image;
 use crate::output::Messages;
 use crate::signals::Signals;
 use anyhow::{bail, Context};
 use indicatif::{ProgressBar, ProgressStyle};
 use nagori_platform::clock::Ps;
 use nagori_platform::config::Machine as Description;
-use nagori_platform::loader::Plan;
+use nagori_platform::loader::{Plan, Software};
 use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
 use nagori_platform::snapshot::{Header, Meta, Snapshot, FORMAT};
 use rustix::fs::{flock, FlockOperation};
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -48,22 +52,48 @@ pub fn dir(cache: &CacheArgs) -> anyhow::Result<PathBuf> {
     Ok(crate::image::options(cache)?.cache_dir.join("boots"))
 }
 
+/// The cache of boots is where nothing can be written.
+#[derive(Debug)]
+struct Unwritable(PathBuf);
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&image::unwritable_cache(&self.0))
+    }
+}
+
+/// Whether a boot could only not be kept.
+pub fn is_unwritable(e: &anyhow::Error) -> bool {
+    e.downcast_ref::<Unwritable>().is_some()
+}
+
 /// A cached boot, newly made if there is none. The same file serves any number of runs.
 ///
 /// Several processes may ask at once: one boots, the others wait. An interrupted boot leaves
 /// nothing behind that looks like one.
 pub fn boot(dir: &Path, boot: &Boot, messages: &Messages) -> anyhow::Result<PathBuf> {
-    let at = |what: &str| format!("cannot {what} the cache of boots {}", dir.display());
-    fs::create_dir_all(dir).with_context(|| at("make"))?;
+    let at = |what: &'static str| {
+        move |e: std::io::Error| match image::cannot_write(&e) {
+            true => anyhow::Error::from(e).context(Unwritable(dir.to_owned())),
+            false => anyhow::Error::from(e).context(format!(
+                "cannot {what} the cache of boots {}",
+                dir.display()
+            )),
+        }
+    };
     let key = key(boot)?;
     let path = dir.join(format!("{key}{SUFFIX}"));
     if usable(&path) {
         return Ok(path);
     }
-    let lock = File::create(dir.join(format!("{key}.lock"))).with_context(|| at("lock"))?;
+    fs::create_dir_all(dir).map_err(at("make"))?;
+    let lock = File::create(dir.join(format!("{key}.lock"))).map_err(at("lock"))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         messages.note("waiting for the same boot in another process");
-        flock(&lock, FlockOperation::LockExclusive).with_context(|| at("lock"))?;
+        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            messages.signals().check()?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
         if usable(&path) {
             return Ok(path);
         }
@@ -149,9 +179,11 @@ fn make(path: &Path, b: &Boot, messages: &Messages) -> anyhow::Result<()> {
     ));
     bar.enable_steady_tick(Duration::from_millis(100));
     let mut console = Vec::new();
-    let result = until_asked(b, &mut console);
+    let result = until_asked(b, &mut console, messages.signals());
     bar.finish_and_clear();
-    let machine = result.with_context(|| {
+    // Whoever ends the boot need not be told how far it was.
+    messages.signals().check()?;
+    let mut machine = result.with_context(|| {
         let text = String::from_utf8_lossy(&console);
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
@@ -162,36 +194,40 @@ fn make(path: &Path, b: &Boot, messages: &Messages) -> anyhow::Result<()> {
     })?;
     let mut meta = Meta::new();
     meta.insert("what".into(), b.what.into());
+    devices::note(&mut machine, &mut meta);
     machine
         .save_file(path, &meta)
         .with_context(|| format!("cannot save the boot to {}", path.display()))?;
-    Ok(())
+    messages.signals().check()
 }
 
 /// Runs without the timing model until the guest asks for a snapshot.
-fn until_asked(b: &Boot, console: &mut Vec<u8>) -> anyhow::Result<Machine> {
+fn until_asked(b: &Boot, console: &mut Vec<u8>, signals: &Signals) -> anyhow::Result<Machine> {
     let mut machine = Machine::new(b.description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(false);
     machine.set_engine(Engine::best())?;
     guest::load(&mut machine, b.plan, false)?;
+    machine.set_software(Some(Arc::new(Software {
+        plan: b.plan.clone(),
+        timed: false,
+        tohost: None,
+    })));
     (b.connect)(&mut machine)?;
-    let signals = Signals::catch()?;
     loop {
-        if let Some(n) = signals.caught() {
-            bail!("ended by signal {n}");
-        }
+        signals.check()?;
         machine.poll_devices();
         let stop = machine.run(SLICE, None);
         console.extend(machine.console_output());
         match stop {
             Stop::Snapshot(label) if b.label.is_none_or(|l| l == label) => return Ok(machine),
-            Stop::Snapshot(_) | Stop::Slice | Stop::Instructions | Stop::Debug => {}
+            Stop::Snapshot(_) | Stop::Slice | Stop::Instructions | Stop::Debug | Stop::Reached => {}
             Stop::Idle(Ps::NEVER) if machine.expects_host() => {
                 // Something on the host works for the guest.
                 std::thread::sleep(Duration::from_millis(1));
             }
             Stop::Idle(Ps::NEVER) => bail!("every hart waits, and nothing can wake one"),
             Stop::Idle(_) => {}
+            Stop::EndOfTime => bail!("{}", crate::output::END_OF_TIME),
             Stop::PowerOff(code) => bail!("the guest switched itself off (code {code})"),
             Stop::Reset => bail!("the guest restarted"),
         }

@@ -5,23 +5,26 @@ pub mod cache;
 mod take;
 
 pub use args::{ResumeArgs, SnapshotCommand, TakeArgs};
-pub use take::{NoRestart, Taker};
+pub use take::Taker;
 
-use crate::args::{CacheArgs, MachineArgs};
+use crate::args::{CacheArgs, MachineArgs, ModulesArgs};
 use crate::boot::{self, Software};
 use crate::console;
-use crate::guest::{self, Job};
+use crate::drive::htif::Words;
+use crate::guest::{self, Agreed, Job};
 use crate::image;
 use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::rtc;
 use crate::trace::{Tracer, Watch};
 use anyhow::{bail, Context};
 use nagori_hart::world::Observer;
 use nagori_platform::config::Machine as Description;
-use nagori_platform::loader::{EntryState, Plan};
+use nagori_platform::loader::Plan;
 use nagori_platform::machine::{Machine, Quiet};
 use nagori_platform::snapshot::{Header, Snapshot};
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// What a guest runs whose boot is cached: asks for the snapshot, then is a shell.
@@ -42,7 +45,8 @@ pub fn open(path: &Path) -> anyhow::Result<Snapshot> {
     Snapshot::open(path).with_context(|| format!("cannot use the snapshot {}", path.display()))
 }
 
-/// A machine that goes on from a snapshot, with its description changed by settings.
+/// A machine that goes on from a snapshot, with its description changed by settings, and with what it
+/// starts anew with.
 pub fn restore<O: Observer>(
     path: &Path,
     settings: &[String],
@@ -50,16 +54,22 @@ pub fn restore<O: Observer>(
 ) -> anyhow::Result<Machine<O>> {
     let snapshot = open(path)?;
     let description: Description = snapshot.header().description.with(settings)?;
-    snapshot
+    let fails = || format!("cannot go on from {}", path.display());
+    let mut machine = snapshot
         .machine_as(&description, observer)
-        .with_context(|| format!("cannot go on from {}", path.display()))
+        .with_context(fails)?;
+    let software = snapshot.software().with_context(fails)?;
+    machine.set_software(software.map(Arc::new));
+    Ok(machine)
 }
 
 /// Runs `nagori resume`.
 pub fn resume(a: &ResumeArgs, messages: &Messages) -> anyhow::Result<Exit> {
     match &a.run_args.trace_file {
         Some(path) => {
-            let tracer = Tracer::create(path, &a.run_args.trace, Default::default())?;
+            // What is no snapshot leaves no trace.
+            let isa = open(&a.file)?.header().description.config.extensions();
+            let tracer = Tracer::create(path, &a.run_args.trace, isa, Default::default())?;
             resume_with(a, tracer, messages)
         }
         None => resume_with(a, Quiet, messages),
@@ -67,6 +77,7 @@ pub fn resume(a: &ResumeArgs, messages: &Messages) -> anyhow::Result<Exit> {
 }
 
 fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> anyhow::Result<Exit> {
+    a.devices.check_noted(&open(&a.file)?.header().meta)?;
     let started = Instant::now();
     let mut settings = a.set.clone();
     settings.extend(a.run_args.settings());
@@ -79,27 +90,32 @@ fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> an
     if let Some(n) = a.run_args.warm_up {
         machine.set_warm_up(n);
     }
+    if let Some(rtc) = a.run_args.rtc {
+        machine.set_rtc(rtc.seconds());
+    }
+    let software = machine.software();
+    // What the run says counts for the machine behind a power cut, too.
+    let first = software.is_some_and(|s| s.timed);
     let job = Job {
-        // A guest that restarts ends the run before this would be loaded.
-        plan: Plan {
-            segments: Vec::new(),
-            entry: EntryState {
-                pc: 0,
-                a1: 0,
-                a2: 0,
-            },
-        },
+        plan: Plan::default(),
         symbols: Default::default(),
-        tohost: None,
-        timed: machine.timed(),
+        htif: Agreed {
+            words: software.and_then(|s| s.tohost).map(|tohost| Words {
+                tohost,
+                fromhost: None,
+            }),
+            signature: None,
+        },
+        timed: (first || a.run_args.timed) && !a.run_args.functional,
         console: console::Options {
             interactive: true,
+            interrupt: false,
             send_end: true,
         },
         args: &a.run_args,
         devices: Some(&a.devices),
     };
-    guest::run(machine, job, vec![Box::new(NoRestart)], messages)
+    guest::run(machine, job, messages)
 }
 
 /// Runs `nagori snapshot`.
@@ -108,8 +124,9 @@ pub fn command(command: &SnapshotCommand, messages: &Messages) -> anyhow::Result
         SnapshotCommand::Boot {
             machine,
             append,
+            modules,
             cache,
-        } => boot_once(machine, append, cache, messages)?,
+        } => boot_once(machine, append, modules, cache, messages)?,
         SnapshotCommand::Show { file, json } => show(file, *json)?,
         SnapshotCommand::Verify { files } => return verify(files, messages),
         SnapshotCommand::List { cache, json } => list(cache, *json)?,
@@ -134,11 +151,12 @@ pub fn command(command: &SnapshotCommand, messages: &Messages) -> anyhow::Result
 fn boot_once(
     machine: &MachineArgs,
     append: &Option<String>,
+    modules: &ModulesArgs,
     cache: &CacheArgs,
     messages: &Messages,
 ) -> anyhow::Result<()> {
-    let description = machine.resolve(&[])?;
-    let image = image::build(&image::options(cache)?, messages)?;
+    let image = image::build(&image::options_with(cache, modules)?, messages)?;
+    let description = rtc::of_image(machine.resolve(&[])?, Some(&image), None)?;
     let software = Software {
         append: append.clone(),
         run: Some(SHELL.into()),

@@ -1,10 +1,11 @@
 //! Saving a machine on the way: when the guest asks, or at a count of instructions.
 
 use super::args::TakeArgs;
+use crate::devices;
 use crate::drive::{Service, Wishes};
 use crate::guest::End;
 use crate::output::Messages;
-use anyhow::Context;
+use anyhow::{bail, Context};
 use nagori_hart::world::Observer;
 use nagori_platform::machine::{Machine, Stop};
 use nagori_platform::snapshot::Meta;
@@ -21,6 +22,9 @@ pub struct Taker<'a> {
     at: Option<u64>,
     exit: bool,
     messages: &'a Messages,
+    /// How many there were to be, and how many of them could not be saved.
+    wanted: u64,
+    failed: u64,
 }
 
 impl<'a> Taker<'a> {
@@ -31,18 +35,28 @@ impl<'a> Taker<'a> {
             at: a.snapshot_at,
             exit: a.snapshot_exit,
             messages,
+            wanted: 0,
+            failed: 0,
         })
     }
 
     fn take<O: Observer>(
         &mut self,
-        machine: &Machine<O>,
+        machine: &mut Machine<O>,
         label: Option<u64>,
         wishes: &mut Wishes,
     ) -> anyhow::Result<()> {
-        save(machine, self.path, label, self.messages)?;
-        if self.exit {
-            wishes.end(End::Saved);
+        self.wanted += 1;
+        let saved = save(machine, self.path, label, self.messages);
+        match saved {
+            Ok(()) if self.exit => wishes.end(End::Saved),
+            Ok(()) => {}
+            // Without it such a run is for nothing.
+            Err(e) if self.exit => return Err(e),
+            Err(e) => {
+                self.failed += 1;
+                self.messages.warning(&format!("{e:#}; the run goes on"));
+            }
         }
         Ok(())
     }
@@ -50,7 +64,7 @@ impl<'a> Taker<'a> {
 
 /// Saves a machine to a file, with a message.
 pub fn save<O: Observer>(
-    machine: &Machine<O>,
+    machine: &mut Machine<O>,
     path: &Path,
     label: Option<u64>,
     messages: &Messages,
@@ -58,7 +72,11 @@ pub fn save<O: Observer>(
     let mut meta = Meta::new();
     if let Some(label) = label {
         meta.insert("label".into(), json!(label));
+        if let Some(text) = machine.label_text(label) {
+            meta.insert("label_text".into(), json!(text));
+        }
     }
+    devices::note(machine, &mut meta);
     let started = Instant::now();
     let written = machine
         .save_file(path, &meta)
@@ -98,16 +116,12 @@ impl<O: Observer> Service<O> for Taker<'_> {
             _ => Ok(()),
         }
     }
-}
 
-/// Ends a run whose guest restarts: there is nothing to load again.
-pub struct NoRestart;
-
-impl<O: Observer> Service<O> for NoRestart {
-    fn after(&mut self, _: &mut Machine<O>, stop: Stop, w: &mut Wishes) -> anyhow::Result<()> {
-        if stop == Stop::Reset {
-            w.end(End::Restart);
+    fn finish(&mut self, _: &mut Machine<O>) -> anyhow::Result<()> {
+        let (failed, wanted, path) = (self.failed, self.wanted, self.path.display());
+        match failed {
+            0 => Ok(()),
+            _ => bail!("{failed} of {wanted} snapshots could not be saved to {path}"),
         }
-        Ok(())
     }
 }

@@ -61,6 +61,10 @@ int main(int argc, char **argv)
         return cat();
     if (strcmp(what, "touch") == 0)
         return touch((size_t)number);
+    if (strcmp(what, "open") == 0) {
+        nagori_roi_begin();
+        return (int)number;
+    }
     if (strcmp(what, "stop") == 0)
         nagori_stop((unsigned)number);
     if (strcmp(what, "loop") == 0)

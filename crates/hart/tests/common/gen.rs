@@ -75,6 +75,40 @@ fn reserved(r: u8) -> bool {
     r == STATE || r == COUNTER || POINTERS.iter().any(|p| p.0 == r)
 }
 
+/// Extensions with weights of their own.
+const COMMON: [Ext; 4] = [Ext::I, Ext::M, Ext::F, Ext::D];
+
+/// Further extensions of the table whose instructions compute something.
+fn further() -> Vec<Ext> {
+    use Format::*;
+    let computes = |f: Format| {
+        matches!(
+            f,
+            R | I | Shift5 | Shift6 | FpFma | FpArith | FpUnary | FpPair
+        ) || matches!(
+            f,
+            FpCompare | FpToInt | FpFromInt | FpMoveToInt | FpMoveFromInt
+        )
+    };
+    let has = |e: &Ext| OPS.iter().any(|r| r.ext == *e && computes(r.format));
+    let all = Ext::ALL.iter().copied();
+    all.filter(|e| !COMMON.contains(e) && has(e)).collect()
+}
+
+/// Loads and stores of the table, with their sizes.
+fn accesses() -> Vec<(Op, u64)> {
+    use Format::{FpLoad, FpStore, Load, Store};
+    let access = |f: Format| matches!(f, Load | Store | FpLoad | FpStore);
+    let size = |name: &str| match name.trim_end_matches('u').chars().last() {
+        Some('b') => 1,
+        Some('h') => 2,
+        Some('w') => 4,
+        _ => 8,
+    };
+    let rows = OPS.iter().filter(|r| access(r.format));
+    rows.map(|r| (r.op, size(r.name))).collect()
+}
+
 /// Generates units; keeps what was written lately, so that results are used.
 struct Maker<'a> {
     rng: &'a mut Rng,
@@ -243,25 +277,8 @@ impl Maker<'_> {
     }
 
     fn memory(&mut self) -> Unit {
-        use Op::*;
         let (base, _) = self.rng.pick(&POINTERS);
-        let (op, size) = self.rng.pick(&[
-            (Lb, 1),
-            (Lbu, 1),
-            (Lh, 2),
-            (Lhu, 2),
-            (Lw, 4),
-            (Lwu, 4),
-            (Ld, 8),
-            (Flw, 4),
-            (Fld, 8),
-            (Sb, 1),
-            (Sh, 2),
-            (Sw, 4),
-            (Sd, 8),
-            (Fsw, 4),
-            (Fsd, 8),
-        ]);
+        let (op, size) = self.rng.pick(&accesses());
         let off = self.offset(size);
         plain(&[match op.info().format {
             Format::Load => i(op, self.rd(), base, off),
@@ -404,7 +421,12 @@ impl Maker<'_> {
 
     fn unit(&mut self) -> Unit {
         match self.rng.below(100) {
-            0..=17 => self.arithmetic(Ext::I),
+            0..=17 => {
+                let more = further();
+                let other = !more.is_empty() && self.rng.one_in(2);
+                let ext = if other { self.rng.pick(&more) } else { Ext::I };
+                self.arithmetic(ext)
+            }
             18..=26 => self.arithmetic(Ext::M),
             27..=38 => self.arithmetic(Ext::F),
             39..=50 => self.arithmetic(Ext::D),

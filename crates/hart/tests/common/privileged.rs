@@ -10,7 +10,7 @@ use super::worlds::Watched;
 use super::{bytes, csrr, csrw, i, li, n, r, rm, s, u, Rng};
 use nagori_hart::world::Bus;
 use nagori_hart::{Hart, HartConfig};
-use nagori_isa::{decode, Ext, Format, Op, OPS};
+use nagori_isa::{decode, Ext, Extensions, Format, Op, OPS};
 use Op::*;
 
 /// First address of memory.
@@ -63,13 +63,8 @@ fn simple(rng: &mut Rng) -> u32 {
         return if decode(w).is_none() { w | 3 } else { 0 };
     }
     loop {
+        // Whatever the extension: the format says what the instruction may do.
         let row = rng.pick(OPS);
-        if !matches!(
-            row.ext,
-            Ext::I | Ext::M | Ext::F | Ext::D | Ext::Zicbop | Ext::Zihintpause
-        ) {
-            continue;
-        }
         let w = row.match_ | rng.bits() as u32 & !row.mask;
         let Some(d) = decode(w) else { continue };
         let int = match row.format {
@@ -92,6 +87,20 @@ fn simple(rng: &mut Rng) -> u32 {
         }
         return w;
     }
+}
+
+/// Often all extensions, else not those that a few cannot be without.
+fn some_extensions(rng: &mut Rng) -> Extensions {
+    let mut set = Extensions::ALL;
+    if rng.one_in(3) {
+        for _ in 0..1 + rng.below(4) {
+            let e = rng.pick(Ext::ALL);
+            if !matches!(e, Ext::I | Ext::Zicsr | Ext::Priv) {
+                set = set.without(e);
+            }
+        }
+    }
+    set
 }
 
 /// Any address that a program may access, good and bad.
@@ -127,7 +136,20 @@ fn data_address(rng: &mut Rng) -> u64 {
 fn csr_and_value(rng: &mut Rng) -> (u16, u64) {
     let v = rng.bits();
     let sparse = v & rng.bits();
-    match rng.below(26) {
+    match rng.below(30) {
+        26 => (0x7a0, rng.below(5)),
+        27..=28 => {
+            // For any kind, mode, match and size.
+            let kinds = rng.pick(&[1, 2, 3, 4, 7]) | rng.pick(&[0x08, 0x10, 0x40, 0x58, 0x18]);
+            let how = rng.pick(&[0, 0, 0, 1, 2, 3, 4, 8]) << 7 | rng.pick(&[0, 0, 2, 3, 5]) << 16;
+            (0x7a1, 6 << 60 | kinds | how)
+        }
+        29 => {
+            let data = data_address(rng);
+            let code = CODE + rng.below(160) * SLOT + 4 * rng.below(8);
+            let ones = (1 << rng.below(10)) - 1;
+            (0x7a2, rng.pick(&[data, code, code | ALIAS]) | ones)
+        }
         0..=2 => (
             0x300,
             sparse & 0x7e_19aa | if rng.one_in(4) { 0 } else { 1 << 13 },
@@ -246,7 +268,10 @@ impl Slots<'_> {
             }
         };
         // Set and clear would reach bits that the value leaves out.
-        let whole = matches!(number, 0x3a2 | 0x3b8..=0x3be | 0x30a | 0x302 | 0x320);
+        let whole = matches!(
+            number,
+            0x3a2 | 0x3b8..=0x3be | 0x30a | 0x302 | 0x320 | 0x7a1
+        );
         let op = if whole {
             Csrrw
         } else {
@@ -484,6 +509,7 @@ impl Privileged {
         let mut rng = Rng::new(seed);
         let mut config = HartConfig::rocket();
         config.asid_bits = rng.pick(&[0, 8]);
+        config.isa = some_extensions(&mut Rng::new(!seed));
         let w = Watched::new(BASE, MEMORY, 1, &config);
         let ram = w.ram();
         let put = |at: u64, b: &[u8]| ram.write_bytes(at - BASE, b).expect("in memory");

@@ -29,6 +29,7 @@ pub(crate) fn write(tree: &mut Tree, packages: &[Unpacked], configured: bool) ->
     for dir in ["updates", "triggers", "alternatives", "parts"] {
         tree.directory(&format!("/var/lib/dpkg/{dir}"))?;
     }
+    let mut interests: BTreeMap<String, String> = BTreeMap::new();
     let mut sorted: Vec<&Unpacked> = packages.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     for p in sorted {
@@ -40,10 +41,12 @@ pub(crate) fn write(tree: &mut Tree, packages: &[Unpacked], configured: bool) ->
         })?;
         let field = |name| record.field(name).unwrap_or_default();
         // Packages of one name for several architectures have files of their own.
-        let base = match field("Multi-Arch") {
-            "same" => format!("{INFO}/{}:{}", p.name, field("Architecture")),
-            _ => format!("{INFO}/{}", p.name),
+        let name = match field("Multi-Arch") {
+            "same" => format!("{}:{}", p.name, field("Architecture")),
+            _ => p.name.clone(),
         };
+        let base = format!("{INFO}/{name}");
+        interested(&mut interests, p, &name);
         stanza(&mut status, &text, p, tree, configured);
         for (name, bytes) in &p.control {
             if NOT_KEPT.contains(&name.as_str()) {
@@ -59,6 +62,13 @@ pub(crate) fn write(tree: &mut Tree, packages: &[Unpacked], configured: bool) ->
         let list = p.paths.join("\n") + "\n";
         tree.file(&format!("{base}.list"), 0o644, list.as_bytes())?;
     }
+    for (file, lines) in interests {
+        tree.file(
+            &format!("/var/lib/dpkg/triggers/{file}"),
+            0o644,
+            lines.as_bytes(),
+        )?;
+    }
     tree.file(&format!("{INFO}/format"), 0o644, b"1\n")?;
     tree.file("/var/lib/dpkg/status", 0o644, status.as_bytes())?;
     tree.file("/var/lib/dpkg/available", 0o644, b"")?;
@@ -69,6 +79,29 @@ pub(crate) fn write(tree: &mut Tree, packages: &[Unpacked], configured: bool) ->
         tree.file("/var/lib/dpkg/statoverride", 0o644, b"")?;
     }
     Ok(())
+}
+
+/// Adds what a package wants to be told of: paths of other packages' files to one file, and to one for
+/// each other trigger.
+fn interested(interests: &mut BTreeMap<String, String>, p: &Unpacked, name: &str) {
+    let triggers = p.control.get("triggers").map(Vec::as_slice);
+    let triggers = String::from_utf8_lossy(triggers.unwrap_or_default()).into_owned();
+    for line in triggers.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let [kind, trigger] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            continue;
+        };
+        let how = match kind {
+            "interest" | "interest-await" => "",
+            "interest-noawait" => "/noawait",
+            _ => continue,
+        };
+        let (file, line) = match trigger.starts_with('/') {
+            true => ("File", format!("{trigger} {name}{how}\n")),
+            false => (trigger, format!("{name}{how}\n")),
+        };
+        interests.entry(file.into()).or_default().push_str(&line);
+    }
 }
 
 fn stanza(status: &mut String, control: &str, p: &Unpacked, tree: &Tree, configured: bool) {
@@ -113,6 +146,10 @@ mod tests {
                     b"/etc/a.conf\nremove-on-upgrade /etc/b\n/etc/absent\n",
                 ),
                 ("postinst", b"#!/bin/sh\n"),
+                (
+                    "triggers",
+                    b"# x\ninterest-noawait ldconfig\ninterest /usr/share/x # y\nactivate b\n",
+                ),
             ]
             .map(|(n, b)| (n.to_string(), b.to_vec()))
             .into(),
@@ -129,6 +166,11 @@ mod tests {
             tree.text("/var/lib/dpkg/info/liba:riscv64.list"),
             "/.\n/etc\n/etc/a.conf\n"
         );
+        let triggers = "/var/lib/dpkg/triggers";
+        assert_eq!(tree.names(triggers), ["File", "ldconfig"]);
+        let lines = |name: &str| tree.text(&format!("{triggers}/{name}"));
+        assert_eq!(lines("ldconfig"), "liba:riscv64/noawait\n");
+        assert_eq!(lines("File"), "/usr/share/x liba:riscv64\n");
         let postinst = tree
             .lookup("/var/lib/dpkg/info/liba:riscv64.postinst")
             .unwrap();

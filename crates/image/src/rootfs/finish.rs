@@ -96,11 +96,39 @@ const FILES: [(&str, &str); 8] = [
     ),
 ];
 
+const APT_SOURCES: &str = "/etc/apt/sources.list.d/debian.sources";
+
+/// Where the packages are from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    /// Debian's release.
+    pub suite: &'a str,
+    /// The mirror's URI.
+    pub mirror: &'a str,
+}
+
+impl Origin<'_> {
+    /// The same for the guest's own apt, unless the mirror is a directory of the host.
+    fn sources(self) -> String {
+        let on = if self.mirror.starts_with("http") {
+            ""
+        } else {
+            "Enabled: no\n"
+        };
+        format!(
+            "{on}Types: deb\nURIs: {}\nSuites: {}\nComponents: main\n\
+             Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n",
+            self.mirror, self.suite
+        )
+    }
+}
+
 /// Does for the tree what matters of what the packages' scripts would have done.
 /// `id` is 32 hexadecimal digits, `time` is in seconds since 1970.
 pub(crate) fn system(
     tree: &mut Tree,
     packages: &[Unpacked],
+    origin: Origin<'_>,
     id: &str,
     time: u64,
 ) -> Result<(), Error> {
@@ -138,6 +166,9 @@ pub(crate) fn system(
             tree.file(path, 0o644, text.as_bytes())?;
         }
     }
+    if tree.lookup("/usr/bin/apt-get").is_some() {
+        tree.file(APT_SOURCES, 0o644, origin.sources().as_bytes())?;
+    }
     if tree.lookup("/etc/dpkg/origins/debian").is_some() {
         tree.symlink("/etc/dpkg/origins/default", "debian")?;
     }
@@ -166,4 +197,23 @@ pub(crate) fn system(
     // The same in every copy: the images are for experiments that are repeated.
     tree.file("/etc/machine-id", 0o444, format!("{id}\n").as_bytes())?;
     dpkg::write(tree, packages, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_guest_finds_packages() {
+        let sources = |mirror| {
+            let origin = Origin {
+                suite: "trixie",
+                mirror,
+            };
+            origin.sources()
+        };
+        let text = sources("http://m.example/debian");
+        assert!(text.starts_with("Types: deb\nURIs: http://m.example/debian\nSuites: trixie\n"));
+        assert!(sources("file:/srv/debian").starts_with("Enabled: no\n"));
+    }
 }

@@ -1,9 +1,10 @@
-//! Root file systems: ext4 images of Debian's riscv64 packages, made without root, without
-//! running anything of the guest's architecture, and the same, byte for byte, each time.
+//! Root file systems: ext4 images of Debian's riscv64 packages, made without root, and the same,
+//! byte for byte, each time.
 //!
-//! apt chooses and verifies the packages; they are unpacked into a tree that we keep ourselves;
-//! maintainer scripts are not run, what matters of them is done by `finish`; e2fsprogs writes
-//! the image.
+//! apt chooses and verifies the packages; those of the base are unpacked into a tree that we keep
+//! ourselves, and what matters of their maintainer scripts is done by `finish`; e2fsprogs writes
+//! the image. Other packages of a system are then installed by dpkg itself, in a machine
+//! ([`Installer`]), where scripts of the user may follow.
 //!
 //! Below the cache directory `rootfs/` holds `packages/` (the .deb files, by their checksum),
 //! `resolved/` (which packages were chosen for what was asked) and `images/KEY/`.
@@ -12,10 +13,14 @@ mod accounts;
 mod dpkg;
 mod ext4;
 mod finish;
+mod install;
 mod spec;
+mod sysusers;
 mod tree;
 mod units;
 
+pub(crate) use install::Step;
+pub use install::{Installer, Work};
 pub use spec::{Base, RootfsSpec};
 
 use crate::apt::{Apt, Package};
@@ -24,6 +29,7 @@ use crate::error::IoContext;
 use crate::manifest::{hex, Output};
 use crate::{deb, guest, Error, Options, Progress, Stage};
 use dpkg::Unpacked;
+use install::{Added, Provided};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -31,7 +37,7 @@ use std::path::{Path, PathBuf};
 use tree::Tree;
 
 /// Counts changes of what this module makes from the same packages and sources.
-const BUILDER: u32 = 3;
+const BUILDER: u32 = 4;
 
 const IMAGE: &str = "rootfs.ext4";
 const MANIFEST: &str = "manifest.json";
@@ -57,15 +63,22 @@ pub struct RootfsManifest {
     pub tools: String,
     /// Debian's release the packages are of.
     pub suite: String,
+    /// Midnight after the mirror has signed the index that the packages are of, in seconds since 1970:
+    /// what the guest's clock shows at the start, if nothing else is said.
+    pub date: u64,
     /// What was asked for.
     pub spec: RootfsSpec,
+    /// Packages that dpkg has installed in a machine, with their maintainer scripts.
+    pub installed: Vec<String>,
+    /// Scripts that were run behind that, and files for them.
+    pub provided: Vec<Output>,
     /// All packages in it, checked by apt against the signed index.
     pub packages: Vec<Package>,
     /// Our programs, by their paths below /usr/local.
     pub programs: Vec<String>,
-    /// Files, directories and links.
+    /// Files, directories and links, but for those that were installed in a machine.
     pub entries: u64,
-    /// Bytes in all files together.
+    /// Bytes in these files together.
     pub content: u64,
     /// The image.
     pub image: Output,
@@ -77,22 +90,47 @@ struct Resolved {
     suite: String,
     wanted: Vec<String>,
     packages: Vec<Package>,
+    /// In which apt unpacks and configures them.
+    order: Vec<Step>,
+    /// Those that are no part of the base, if dpkg is to install them.
+    added: Vec<String>,
+    /// See [`RootfsManifest::date`].
+    date: u64,
+    /// Where they are from, for the guest's own apt.
+    mirror: String,
 }
 
-/// Makes a root file system, or finds it in the cache.
+/// Makes a root file system, or finds it in the cache. The machine is only used if
+/// [`RootfsSpec::needs_machine`] says so.
 ///
 /// Safe to call from several processes at once, as [`crate::build`] is.
 pub fn rootfs(
     options: &Options,
     spec: &RootfsSpec,
+    machine: Option<&mut dyn Installer>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RootFs, Error> {
     spec.check()?;
     let dir = cache_dir(&options.cache_dir)?;
+    let machine = match (spec.needs_machine(), machine) {
+        (false, _) => None,
+        (true, Some(machine)) => Some(machine),
+        (true, None) => {
+            return Err(Error::Rootfs(
+                "packages of a system and provisioning scripts need a machine to run in".into(),
+            ))
+        }
+    };
+    let identity = match &machine {
+        Some(machine) => machine.identity().map_err(Error::Rootfs)?,
+        None => String::new(),
+    };
     let b = Builder {
         dir: dir.join("rootfs"),
         options,
         spec,
+        identity,
+        provided: Provided::read(&spec.provision, spec.files.as_deref())?,
     };
     if !options.refresh {
         if let Some(found) = b.cached() {
@@ -105,7 +143,7 @@ pub fn rootfs(
             return Ok(found);
         }
     }
-    b.build(&dir, progress)
+    b.build(&dir, machine, progress)
 }
 
 /// All finished root file systems, newest first.
@@ -141,6 +179,12 @@ impl RootFs {
     }
 }
 
+/// The root file system that an image of the cache is, by the image's path.
+pub fn rootfs_at(image: &Path) -> Option<RootFs> {
+    let found = open(image.parent()?)?;
+    (found.path.file_name() == image.file_name()).then_some(found)
+}
+
 fn open(dir: &Path) -> Option<RootFs> {
     let text = fs::read(dir.join(MANIFEST)).ok()?;
     let manifest: RootfsManifest = serde_json::from_slice(&text).ok()?;
@@ -152,6 +196,9 @@ struct Builder<'a> {
     dir: PathBuf,
     options: &'a Options,
     spec: &'a RootfsSpec,
+    /// Of the machine that takes part.
+    identity: String,
+    provided: Provided,
 }
 
 impl Builder<'_> {
@@ -167,6 +214,7 @@ impl Builder<'_> {
     fn resolved_file(&self) -> PathBuf {
         let mut h = Sha256::new();
         h.update(&self.options.suite);
+        h.update([u8::from(self.spec.needs_machine())]);
         for name in self.spec.wanted() {
             h.update([0]);
             h.update(name);
@@ -195,6 +243,20 @@ impl Builder<'_> {
         };
         line(&["nagori rootfs", &BUILDER.to_string(), &resolved.suite]);
         line(&["free", &self.spec.free_mib.to_string()]);
+        line(&["date", &resolved.date.to_string()]);
+        if self.spec.base == Base::System {
+            line(&["mirror", &resolved.mirror]);
+        }
+        if self.spec.needs_machine() {
+            line(&["machine", &self.identity, install::SCRIPT]);
+            line(&["version", env!("CARGO_PKG_VERSION")]);
+            for p in &resolved.added {
+                line(&["added", p]);
+            }
+            for [path, kind, hash] in self.provided.lines() {
+                line(&["provided", &path, &kind, &hash]);
+            }
+        }
         for p in &resolved.packages {
             line(&["package", &p.name, &p.version, &p.sha256]);
         }
@@ -207,7 +269,12 @@ impl Builder<'_> {
         hex(&h.finalize()[..16])
     }
 
-    fn build(&self, cache: &Path, progress: &mut dyn FnMut(Progress)) -> Result<RootFs, Error> {
+    fn build(
+        &self,
+        cache: &Path,
+        machine: Option<&mut dyn Installer>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<RootFs, Error> {
         guest::compiler()?;
         let tools = ext4::version()?;
         for sub in ["packages", "resolved", "images"] {
@@ -224,7 +291,7 @@ impl Builder<'_> {
             return Ok(found);
         }
         self.fetch(&apt, &resolved, progress)?;
-        self.make(&resolved, &key, tools, progress)?;
+        self.make(&resolved, &key, tools, machine, progress)?;
         open(&self.place(&key)).ok_or_else(|| Error::Io {
             what: "read back",
             path: self.place(&key),
@@ -242,10 +309,23 @@ impl Builder<'_> {
             apt.update(self.options.mirror.as_deref())?;
         }
         let wanted = self.spec.wanted();
+        let (packages, order) = apt.solve(&wanted)?;
+        let mut added = Vec::new();
+        if self.spec.installs() {
+            let (base, _) = apt.solve(&RootfsSpec::new(self.spec.base).wanted())?;
+            let new = packages
+                .iter()
+                .filter(|p| !base.iter().any(|b| b.name == p.name));
+            added = new.map(|p| p.name.clone()).collect();
+        }
         let resolved = Resolved {
             suite: self.options.suite.clone(),
-            packages: apt.solve(&wanted)?,
+            packages,
             wanted,
+            order,
+            added,
+            date: apt.index_date()?,
+            mirror: apt.mirror()?,
         };
         self.keep(&resolved)?;
         Ok(resolved)
@@ -312,6 +392,7 @@ impl Builder<'_> {
         resolved: &Resolved,
         key: &str,
         tools: String,
+        machine: Option<&mut dyn Installer>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
         let work = tempfile::Builder::new()
@@ -331,11 +412,15 @@ impl Builder<'_> {
         }
         say(progress, Stage::Compile, "libnagori-malloc.so");
         programs.extend(guest::compile_malloc(&sub("malloc")?)?);
+        say(progress, Stage::Compile, "libnagori-persist.so");
+        programs.extend(guest::compile_persist(&sub("persist")?)?);
 
         let mut tree = Tree::new(&sub("stage")?);
         let mut unpacked = Vec::new();
         let mut time = 0;
-        for p in in_order(&resolved.packages) {
+        let is_added = |p: &Package| resolved.added.contains(&p.name);
+        let list = in_order(&resolved.packages);
+        for p in list.iter().copied().filter(|p| !is_added(p)) {
             say(progress, Stage::Unpack, format!("{} {}", p.name, p.version));
             let file = self.package_file(p);
             let named = |e: Error| match e {
@@ -357,10 +442,24 @@ impl Builder<'_> {
         for node in tree.live() {
             time = time.max(node.attributes.mtime);
         }
-        finish::system(&mut tree, &unpacked, key, time)?;
+        let origin = finish::Origin {
+            suite: &resolved.suite,
+            mirror: &resolved.mirror,
+        };
+        finish::system(&mut tree, &unpacked, origin, key, time)?;
         for p in &programs {
             tree.file(&format!("/usr/local/{}", p.name), 0o755, &p.bytes)?;
         }
+
+        let added: Vec<Added<'_>> = list
+            .iter()
+            .copied()
+            .filter(|p| is_added(p))
+            .map(|p| Added {
+                name: &p.name,
+                file: self.package_file(p),
+            })
+            .collect();
 
         let place = self.place(key);
         say(progress, Stage::Write, place.display().to_string());
@@ -370,15 +469,36 @@ impl Builder<'_> {
             uuid: &uuid(key),
             label: LABEL,
             time,
-            free: u64::from(self.spec.free_mib) << 20,
+            free: (u64::from(self.spec.free_mib) << 20) + install::installed_size(&added)?,
         };
         ext4::write(&tree, &format, &image, work.path())?;
+        let to_do = !added.is_empty() || !self.provided.is_empty();
+        if let Some(machine) = machine.filter(|_| to_do) {
+            let order = &resolved.order;
+            let sub = sub("install")?;
+            let mut tell = |line: &str| {
+                if let Some(doing) = install::doing(line) {
+                    say(progress, Stage::Install, doing);
+                }
+            };
+            let job = install::Job {
+                added: &added,
+                order,
+                provided: &self.provided,
+                key,
+                date: resolved.date,
+            };
+            install::install(machine, &job, &image, &sub, &mut tell)?;
+        }
         let manifest = RootfsManifest {
             key: key.to_string(),
             builder: format!("nagori-image {} ({BUILDER})", env!("CARGO_PKG_VERSION")),
             tools,
             suite: resolved.suite.clone(),
+            date: resolved.date,
             spec: self.spec.clone(),
+            installed: resolved.added.clone(),
+            provided: self.provided.outputs(),
             packages: resolved.packages.clone(),
             programs: programs.iter().map(|p| p.name.clone()).collect(),
             entries: tree.live().map(|n| u64::from(n.links)).sum(),

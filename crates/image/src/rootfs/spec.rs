@@ -2,6 +2,7 @@
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// A set of packages to build on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,7 +41,8 @@ const RUN: [&str; 22] = [
 ];
 
 /// What [`Base::System`] adds.
-const SYSTEM: [&str; 22] = [
+const SYSTEM: [&str; 23] = [
+    "apt",
     "bsdutils",
     "daxctl",
     "dbus",
@@ -74,6 +76,12 @@ pub struct RootfsSpec {
     pub packages: Vec<String>,
     /// Free space for the guest, in MiB; the image is sparse, so it costs little.
     pub free_mib: u32,
+    /// Scripts that run in the machine as root when all packages are installed.
+    #[serde(default)]
+    pub provision: Vec<PathBuf>,
+    /// A directory that they see.
+    #[serde(default)]
+    pub files: Option<PathBuf>,
 }
 
 impl RootfsSpec {
@@ -83,7 +91,20 @@ impl RootfsSpec {
             base,
             packages: Vec::new(),
             free_mib: 512,
+            provision: Vec::new(),
+            files: None,
         }
+    }
+
+    /// Whether packages beyond the base are installed by dpkg, with their maintainer scripts. The
+    /// base `run` lacks what scripts may rely on.
+    pub(crate) fn installs(&self) -> bool {
+        self.base == Base::System && !self.packages.is_empty()
+    }
+
+    /// Whether something has to run in the guest.
+    pub fn needs_machine(&self) -> bool {
+        self.installs() || !self.provision.is_empty()
     }
 
     /// All packages asked for, sorted.
@@ -106,6 +127,11 @@ impl RootfsSpec {
                 "{} MiB of free space: at most 1048576 (1 TiB)",
                 self.free_mib
             )));
+        }
+        if self.files.is_some() && self.provision.is_empty() {
+            return Err(Error::Rootfs(
+                "files are for provisioning scripts, and there is none".into(),
+            ));
         }
         Ok(())
     }

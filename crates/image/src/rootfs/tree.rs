@@ -248,7 +248,23 @@ impl Tree {
         self.nodes[id].attributes.mtime = mtime;
     }
 
-    fn file_from(
+    /// A file of ours whose content `make` writes into a file of the host.
+    pub fn file_made(
+        &mut self,
+        path: &str,
+        mode: u32,
+        make: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let id = self.put(path, Kind::File { size: 0 }, Attributes::root(mode))?;
+        let staged = self.staged(id);
+        make(&staged)?;
+        let size = fs::metadata(&staged).context("read", &staged)?.len();
+        self.nodes[id].kind = Kind::File { size };
+        Ok(())
+    }
+
+    /// A file with an owner and a time, from what `content` gives.
+    pub fn file_from(
         &mut self,
         path: &str,
         attributes: Attributes,

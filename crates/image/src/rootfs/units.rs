@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 const UNITS: &str = "/usr/lib/systemd/system";
 
 /// Units that scripts enable, and that only cost time here, or fail: monitors of hardware that the
-/// machine has not got, virtual terminals, and care for file systems that live long.
-const LEFT_OUT: [&str; 8] = [
+/// machine has not got, virtual terminals, care for file systems that live long, and upgrades.
+const LEFT_OUT: [&str; 10] = [
+    "apt-daily-upgrade.timer",
+    "apt-daily.timer",
     "cxl-monitor.service",
     "daxdev-reconfigure@.service",
     "dpkg-db-backup.timer",

@@ -13,7 +13,7 @@ pub(crate) const MAX_MACHINES: usize = 8;
 pub(crate) const PORT_DEPTH: usize = 8;
 pub(crate) const NONE: u8 = u8::MAX;
 /// A clock that does not come. Leaves room for a machine's number below it.
-const NEVER: u64 = u64::MAX >> 3;
+pub(crate) const NEVER: u64 = u64::MAX >> 3;
 /// Places for tags: machines, both channels, and room to a power of two.
 const PLACES: usize = 32;
 
@@ -84,15 +84,18 @@ pub(crate) struct State {
     pub dirty: u16,
     /// Bank of the newest accepted request.
     pub newest_bank: u8,
-    /// Clock of the next pulse (tick + delay).
-    pub pulse_at: u64,
+    /// Clock of the next tick.
+    pub tick_at: u64,
+    /// Clock in which maintenance begins, or `NEVER` as long as none is due.
+    pub begin_at: u64,
     /// End of the latest pulse, exclusive.
     pub pulse_end: u64,
-    /// From a pulse to the end of its refresh: newcomers are held.
+    /// From a tick to the issue of its refresh.
+    pub requested: bool,
+    /// From its beginning to the end of its refresh: newcomers are held.
     pub maintenance: bool,
     pub refreshing: bool,
     pub refresh_end: u64,
-    pub pending: bool,
 }
 
 /// Indices of the set bits.
@@ -152,12 +155,13 @@ impl State {
             newest: [NONE; MAX_BANKS],
             dirty: 0,
             newest_bank: 0,
-            pulse_at: t.first_pulse,
+            tick_at: t.first_tick,
+            begin_at: NEVER,
             pulse_end: 0,
+            requested: false,
             maintenance: false,
             refreshing: false,
             refresh_end: 0,
-            pending: false,
         }
     }
 
@@ -205,6 +209,14 @@ impl State {
         self.busy == 0 && self.port_is_empty()
     }
 
+    /// A write is under way, or a row that was written waits to be closed.
+    pub fn has_writes(&self) -> bool {
+        let dirty = |i: usize| self.dirty >> self.bank[i] & 1 != 0;
+        self.channels[Kind::Write as usize].len > 0
+            || self.busy & self.writes != 0
+            || Bits(self.busy).any(dirty)
+    }
+
     #[inline]
     pub fn has_room(&self, kind: Kind) -> bool {
         (self.channels[kind as usize].len as usize) < PORT_DEPTH
@@ -214,7 +226,7 @@ impl State {
     /// as after a start.
     pub fn change(&mut self, t: &Timing, restart: bool, tags: &Tags) {
         if restart {
-            self.pulse_at = self.now + t.first_pulse;
+            self.tick_at = self.now + t.first_tick;
         }
         for ch in &mut self.channels {
             // A head that comes to the handshake in this very clock.
@@ -241,9 +253,9 @@ impl State {
     /// Processes all clocks before `until`.
     pub fn run<S: Sink>(&mut self, until: u64, t: &Timing, tags: &mut Tags, sink: &mut S) {
         while self.now < until && !sink.done() {
-            if self.is_idle() && !self.maintenance {
+            if self.is_idle() && !self.maintenance && !self.requested {
                 self.skip_idle(until, t, tags, sink);
-                if !t.refresh || self.pulse_at >= until {
+                if !t.refresh || self.tick_at >= until {
                     self.now = until;
                     return;
                 }
@@ -364,21 +376,21 @@ impl State {
 
     /// Refreshes that begin and end before `until` in an idle controller, all at once.
     fn skip_idle<S: Sink>(&mut self, until: u64, t: &Timing, tags: &Tags, sink: &mut S) {
-        if !t.refresh || self.pulse_at < self.now {
+        if !t.refresh || self.tick_at < self.now {
             return;
         }
-        let Some((last, count)) = t.idle_pulses(self.pulse_at, until) else {
+        let Some((last, count)) = t.idle_refreshes(self.tick_at, until) else {
             return;
         };
         sink.event(
             Event::Refresh {
-                clock: self.pulse_at,
+                clock: self.tick_at + t.begin_delay,
                 every: t.interval,
                 count,
             },
             tags,
         );
-        self.pulse_at = last + t.interval;
+        self.tick_at = last - t.begin_delay + t.interval;
         self.pulse_end = last + t.pulse;
         self.now = last + t.duration.max(t.pulse) + 1;
     }
@@ -393,7 +405,10 @@ impl State {
     /// Clock from which on a rule of refresh can act.
     #[inline]
     fn refresh_at(&self, t: &Timing) -> u64 {
-        let mut next = if t.refresh { self.pulse_at } else { NEVER };
+        let mut next = self.begin_at;
+        if t.refresh {
+            next = next.min(self.tick_at);
+        }
         if self.refreshing {
             next = next.min(self.refresh_end);
         }
@@ -408,6 +423,16 @@ impl State {
             }
         }
         next
+    }
+
+    /// Before this clock no maintenance begins, if none is under way.
+    #[inline]
+    pub fn calm_until(&self, t: &Timing) -> u64 {
+        if t.refresh {
+            self.begin_at.min(self.tick_at + t.begin_delay)
+        } else {
+            self.begin_at
+        }
     }
 
     /// The earliest clock from `now` on at which a rule can act.
@@ -505,23 +530,22 @@ impl State {
         if self.refreshing && c >= self.refresh_end {
             self.refreshing = false;
             self.held = 0;
-            self.maintenance = self.pending;
-            if self.pending {
-                self.pending = false;
-                self.marked = self.busy;
-            }
+            self.maintenance = false;
         }
-        if t.refresh && c >= self.pulse_at {
-            self.pulse_end = c + t.pulse;
-            self.pulse_at += t.interval;
-            if !self.maintenance {
-                self.maintenance = true;
-                self.marked = self.busy;
-            } else if !self.pending {
-                self.pending = true;
-            } else {
+        if t.refresh && c >= self.tick_at {
+            self.tick_at += t.interval;
+            if std::mem::replace(&mut self.requested, true) {
                 sink.event(Event::TickLost, tags);
             }
+        }
+        if self.requested && !self.maintenance && self.begin_at == NEVER {
+            self.begin_at = c + t.begin_delay;
+        }
+        if c >= self.begin_at {
+            self.begin_at = NEVER;
+            self.maintenance = true;
+            self.marked = self.busy;
+            self.pulse_end = c + t.pulse;
         }
         if c < self.pulse_end {
             for i in Bits(self.busy) {
@@ -537,6 +561,7 @@ impl State {
     }
 
     fn begin_refresh<S: Sink>(&mut self, c: u64, t: &Timing, tags: &Tags, sink: &mut S) {
+        self.requested = false;
         self.refreshing = true;
         self.refresh_end = c + t.duration;
         let e = Event::Refresh {

@@ -98,7 +98,7 @@ pub(crate) enum Event {
         every: u64,
         count: u64,
     },
-    /// A tick found one pending already.
+    /// A tick found a refresh requested already.
     TickLost,
 }
 

@@ -30,7 +30,7 @@ impl State {
             precharge + t.rp + if slow { t.add_rp } else { 0 }
         };
         let column = closed.max(accept + t.wait) + t.activation(bank).0;
-        (!t.refresh || column < self.pulse_at).then_some(column)
+        (column < self.calm_until(t)).then_some(column)
     }
 
     /// When the only request at the port is accepted (write) or has its column
@@ -47,7 +47,7 @@ impl State {
             return Some(accept);
         }
         let undisturbed = !self.maintenance && self.now >= self.pulse_end;
-        if !undisturbed || (t.refresh && accept >= self.pulse_at) {
+        if !undisturbed || accept >= self.calm_until(t) {
             return None;
         }
         // Machines that wait for others' progress, in unknown clocks.

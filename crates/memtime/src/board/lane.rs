@@ -5,6 +5,7 @@ use super::event::Tag;
 use super::serial::{Alone, Life, Serial, Tally};
 use super::timing::Timing;
 use super::{Out, Tags};
+use crate::period::Period;
 use crate::request::Kind;
 use crate::units::Ps;
 
@@ -65,7 +66,13 @@ impl Lane {
 
     /// When a request that comes now is done, if that can be said without a search.
     #[inline]
-    pub fn foresee(&mut self, tag: &Tag, t: &Timing, tags: &mut Tags, period: Ps) -> Option<Ps> {
+    pub fn foresee(
+        &mut self,
+        tag: &Tag,
+        t: &Timing,
+        tags: &mut Tags,
+        period: Period,
+    ) -> Option<Ps> {
         let done = |accept, column| match tag.kind {
             Kind::Read => Ps::of_clock(column + t.read_data, period),
             Kind::Write => Ps::of_clock(accept + t.response, period),

@@ -13,29 +13,32 @@
 //!    machine of the bank goes to Column with what is left of tRAS. A machine
 //!    whose tRTP is over goes to Precharge; its row is lost to newcomers.
 //! 2. **Release.** 52 clocks after a refresh its maintenance ends: all holds
-//!    are released. If another one is pending, its maintenance begins in this
-//!    clock, without a pulse of its own, and marks all busy machines.
-//! 3. **Pulse.** A tick comes every 1480 clocks. Three clocks after *every*
-//!    tick, whether or not an earlier refresh is still outstanding, a pulse of
-//!    4 clocks begins. In its first clock maintenance begins and all busy
-//!    machines, queued ones included, are marked; if maintenance is under way
-//!    already, one more refresh becomes pending (a third is lost and counted).
-//!    In each of its clocks timers of tRAS above 5 become 5 and timers of tRTP
-//!    and tWTP above 2 become 2.
-//! 4. **Refresh** begins when maintenance is under way and no marked machine is busy.
-//! 5. **Column**: one per clock, the oldest that is ready. Reads may pass
+//!    are released.
+//! 3. **Tick.** Every 1480 clocks a tick sets the one flag that requests a
+//!    refresh. A tick that finds it set is absorbed, and counted.
+//! 4. **Maintenance** begins 3 clocks after the flag is seen set while no
+//!    maintenance is under way: after a tick, or after the end of the
+//!    maintenance before. All busy machines, queued ones included, are marked
+//!    then, and a pulse of 4 clocks begins; there is no other pulse. In each of
+//!    its clocks timers of tRAS above 5 become 5 and timers of tRTP and tWTP
+//!    above 2 become 2.
+//! 5. **Refresh** is issued when maintenance is under way and no marked machine
+//!    is busy. That clears the flag, so only a tick in a later clock makes
+//!    another refresh pending; it begins 3 clocks after the release, in which
+//!    the machines that were held may activate.
+//! 6. **Column**: one per clock, the oldest that is ready. Reads may pass
 //!    writes; a write waits for all older writes. A write makes the row of its
 //!    bank dirty. The machine goes to RTP for max(tRTP or tWTP, rest of tRAS - 1);
 //!    if its row is to be passed, it hands it over at once and the next column
 //!    can be issued in the next clock.
-//! 6. **Precharge**: one per clock, the oldest machine in Precharge whose tRAS
+//! 7. **Precharge**: one per clock, the oldest machine in Precharge whose tRAS
 //!    is over. tRP is longer by the added value if the tested bank is NVMM and
 //!    dirty; tested is the bank of the newest accepted request or the own one
 //!    ([`RpTest`](crate::params::RpTest)).
-//! 7. **Activation**: one per clock, the oldest machine in Wait that has waited
+//! 8. **Activation**: one per clock, the oldest machine in Wait that has waited
 //!    5 clocks since its acceptance, is the head of its bank, is not held and
 //!    does not wait for a passed row. It makes the row clean.
-//! 8. **Acceptance**: one per clock, if a machine is idle. Read and write
+//! 9. **Acceptance**: one per clock, if a machine is idle. Read and write
 //!    addresses have a channel each, in order, and the older of the two heads
 //!    goes first. The newcomer gets the row passed (row hit) if the newest
 //!    machine of its bank has the same row, is not in Precharge or RP and is not marked.
@@ -52,10 +55,7 @@
 //! - The five clocks of Wait count from acceptance, also while queued or held.
 //!   A passed row needs no Wait: a hit can issue its column in the clock after
 //!   its acceptance.
-//! - A pulse is tied to the tick, never to the start of a pending refresh.
-//!   This is what the published latencies of `extended` show: with a pulse at
-//!   the start of the pending refresh, too, the write column of one bank
-//!   falls from 15.8 to about 10.7 us.
+//! - A tick in the clock in which a refresh is issued comes before it, and is absorbed.
 //! - The dirty state of a bank lasts until its next activation, also through
 //!   precharge and refresh. tRRD and tFAW are not modelled: with one
 //!   activation per 5 ns clock the board's controller has no rule for them.
@@ -95,6 +95,7 @@ use timing::Timing;
 use crate::error::Error;
 use crate::mapping::MAX_BANKS;
 use crate::params::{BoardParams, Method};
+use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::stats::{Change, Counters, Region, Stats};
 use crate::units::Ps;
@@ -107,8 +108,7 @@ pub struct Controller {
     /// As of the clock advanced to, unless `lane` is that, or `ahead` has a state to go back to.
     state: State,
     tags: Tags,
-    /// Division by the clock's period.
-    period: Divider,
+    period: Period,
     /// Latest arrival or advance; earlier times are treated as this.
     latest: Ps,
     next_seq: u64,
@@ -135,7 +135,7 @@ struct Out {
     counters: [Counters; MAX_BANKS],
     refreshes: u64,
     last_bank: Option<u8>,
-    period: Ps,
+    period: Period,
     read_data: u64,
     response: u64,
     first_nvmm: u8,
@@ -356,7 +356,7 @@ impl Controller {
             },
             lane: Lane::new(Serial::of(&state).expect("a new state is idle")),
             tags: NO_TAGS,
-            period: Divider::new(params.clock.0),
+            period: params.clock,
             params,
             timing,
             state,
@@ -434,6 +434,20 @@ impl Controller {
         }
         self.arrive(t);
         Ok(())
+    }
+
+    /// The number that the next request will have: they are numbered as they come.
+    pub fn next_number(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Numbers of the writes that the memory has not been given at a time: those that wait for
+    /// acceptance, and those that were accepted whose column command is still to come. An `at`
+    /// before the latest arrival is treated as that.
+    pub fn unfinished_writes(&mut self, at: Ps) -> Result<Vec<u64>, Error> {
+        self.advance_to(at)?;
+        let (state, tags) = self.committed();
+        Ok(saved::Saved::new(&state, &tags).unfinished_writes())
     }
 
     /// Moves the completions found so far to the end of `into`, in the order
@@ -548,7 +562,7 @@ impl Controller {
             log: None,
             ..self.out.clone()
         };
-        let clock = self.period.div_ceil(at.max(self.latest).0);
+        let clock = self.period.edge_from(at.max(self.latest));
         let (mut state, mut tags) = self.committed();
         state.run(clock, &self.timing, &mut tags, &mut out);
         out.count();
@@ -566,6 +580,19 @@ impl Controller {
         self.out.stats = Stats::new(at, &self.params);
         self.out.last_bank = None;
         Ok(())
+    }
+
+    /// Goes on from `at` until no write is under way, and returns the clock
+    /// behind the last one's precharge; 0 if none was under way.
+    pub fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.advance_to(at)?;
+        let mut end = Ps::ZERO;
+        while self.committed().0.has_writes() {
+            let Some(t) = self.next_event() else { break };
+            self.advance_to(t)?;
+            end = Ps::of_clock(self.committed().0.now, self.params.clock);
+        }
+        Ok(end)
     }
 
     /// Completes everything under way, from `at` on, and returns the time at
@@ -600,7 +627,7 @@ impl Controller {
     #[inline]
     fn arrive(&mut self, at: Ps) -> Ps {
         self.latest = self.latest.max(at);
-        let clock = self.period.div_ceil(self.latest.0);
+        let clock = self.period.edge_from(self.latest);
         self.commit(clock);
         self.latest
     }

@@ -9,6 +9,7 @@ use crate::model::{
     LATENCY_BUCKETS,
 };
 use crate::params::BoardParams;
+use crate::period::Period;
 use crate::request::{Completion, Request, Submit};
 use crate::stats::{self, Histogram, Region};
 use crate::units::Ps;
@@ -38,6 +39,11 @@ impl MemoryModel for Controller {
 
     fn advance_to(&mut self, t: Ps) -> Result<(), Error> {
         Controller::advance_to(self, t)
+    }
+
+    /// Every row is closed by itself, which is when NVMM is written.
+    fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
+        Controller::flush(self, at)
     }
 
     fn drain(&mut self, into: &mut Vec<Completion>) {
@@ -95,7 +101,7 @@ impl MemoryModel for Controller {
         Controller::reset_stats(self, at)
     }
 
-    fn clock(&self) -> Ps {
+    fn clock(&self) -> Period {
         self.params().clock
     }
 

@@ -59,10 +59,13 @@ pub(super) struct Reference {
     order: u64,
     seq: u64,
     to_tick: u64,
-    since_tick: Option<u64>,
+    requested: bool,
+    /// To the beginning of maintenance.
+    to_begin: Option<u32>,
+    /// Clocks of the pulse that are left.
+    pulse: u32,
     maintenance: bool,
     refreshing: u32,
-    pending: bool,
     pub log: Vec<Command>,
     pub done: Vec<Completion>,
     pub lost: u64,
@@ -96,10 +99,11 @@ impl Reference {
             order: 0,
             seq: 0,
             to_tick: p.refresh.first_tick.0.into(),
-            since_tick: None,
+            requested: false,
+            to_begin: None,
+            pulse: 0,
             maintenance: false,
             refreshing: 0,
-            pending: false,
             log: Vec::new(),
             done: Vec::new(),
             lost: 0,
@@ -186,13 +190,6 @@ impl Reference {
         });
     }
 
-    fn mark(&mut self) {
-        self.maintenance = true;
-        for m in &mut self.machines {
-            m.marked = m.st != St::Idle;
-        }
-    }
-
     pub fn tick(&mut self) {
         let (t, r) = (self.p.timing, self.p.refresh);
         let fine = matches!(self.p.method, Method::Fine | Method::Extended);
@@ -218,42 +215,41 @@ impl Reference {
                 for m in &mut self.machines {
                     m.hold = false;
                 }
-                if std::mem::take(&mut self.pending) {
-                    self.mark();
-                }
             }
         }
         if r.enabled {
             if self.to_tick == 0 {
                 self.to_tick = r.interval.0.into();
-                self.since_tick = Some(0);
+                self.lost += u64::from(self.requested);
+                self.requested = true;
             }
             self.to_tick -= 1;
         }
-        if let Some(n) = self.since_tick {
-            let n = n as u32;
-            if n == r.pulse_delay.0 {
-                if !self.maintenance {
-                    self.mark();
-                } else if !self.pending {
-                    self.pending = true;
-                } else {
-                    self.lost += 1;
+        self.to_begin = match self.to_begin {
+            Some(n) => Some(n - 1),
+            None if self.requested && !self.maintenance => Some(r.pulse_delay.0),
+            None => None,
+        };
+        if self.to_begin == Some(0) {
+            self.to_begin = None;
+            self.pulse = r.pulse.0;
+            self.maintenance = true;
+            for m in &mut self.machines {
+                m.marked = m.st != St::Idle;
+            }
+        }
+        if self.pulse > 0 {
+            self.pulse -= 1;
+            for m in &mut self.machines {
+                m.ras = m.ras.min(r.ras_limit.0);
+                if m.st == St::Rtp {
+                    m.timer = m.timer.min(r.rtp_limit.0);
                 }
             }
-            if n >= r.pulse_delay.0 {
-                for m in &mut self.machines {
-                    m.ras = m.ras.min(r.ras_limit.0);
-                    if m.st == St::Rtp {
-                        m.timer = m.timer.min(r.rtp_limit.0);
-                    }
-                }
-            }
-            let over = n + 1 == r.pulse_delay.0 + r.pulse.0;
-            self.since_tick = (!over).then_some(u64::from(n) + 1);
         }
         if self.maintenance && self.refreshing == 0 && self.machines.iter().all(|m| !m.marked) {
             self.refreshing = r.duration.0;
+            self.requested = false;
             self.log.push(Command {
                 clock: self.clock,
                 op: Op::Refresh,

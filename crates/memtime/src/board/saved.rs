@@ -3,13 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::{bit, Bits, Channel, State, Tags, MAX_MACHINES, NONE, PORT_DEPTH};
+use super::engine::{bit, Bits, Channel, State, Tags, MAX_MACHINES, NEVER, NONE, PORT_DEPTH};
 use super::event::Tag;
 use super::timing::Timing;
 use crate::mapping::MAX_BANKS;
 use crate::request::Kind;
-
-const NEVER: u64 = u64::MAX;
 
 /// Where a machine stands. RCD and Column are one phase (`ready` tells them
 /// apart), and so are RTP and Precharge.
@@ -66,15 +64,30 @@ pub(crate) struct Saved {
     newest: [u8; MAX_BANKS],
     dirty: u16,
     newest_bank: u8,
-    pulse_at: u64,
+    tick_at: u64,
+    begin_at: Option<u64>,
     pulse_end: u64,
+    requested: bool,
     maintenance: bool,
     refreshing: bool,
     refresh_end: u64,
-    pending: bool,
 }
 
 impl Saved {
+    /// Numbers of the writes without their column command, in ascending order.
+    pub fn unfinished_writes(&self) -> Vec<u64> {
+        let machines = Bits(self.busy).map(|i| &self.machines[i]);
+        let accepted = machines
+            .filter(|m| matches!(m.phase, Phase::Wait | Phase::Column))
+            .map(|m| &m.tag);
+        let waiting = self.channels.iter();
+        let waiting = waiting.flat_map(|c| c.queue.iter().take(c.len.into()));
+        let writes = accepted.chain(waiting).filter(|t| t.kind == Kind::Write);
+        let mut numbers: Vec<u64> = writes.map(|t| t.seq).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
     /// The plain form of a state.
     pub fn new(s: &State, tags: &Tags) -> Saved {
         let mut machines = [Machine {
@@ -136,12 +149,13 @@ impl Saved {
             newest: s.newest,
             dirty: s.dirty,
             newest_bank: s.newest_bank,
-            pulse_at: s.pulse_at,
+            tick_at: s.tick_at,
+            begin_at: (s.begin_at != NEVER).then_some(s.begin_at),
             pulse_end: s.pulse_end,
+            requested: s.requested,
             maintenance: s.maintenance,
             refreshing: s.refreshing,
             refresh_end: s.refresh_end,
-            pending: s.pending,
         }
     }
 
@@ -157,12 +171,13 @@ impl Saved {
         s.newest = self.newest;
         s.dirty = self.dirty;
         s.newest_bank = self.newest_bank;
-        s.pulse_at = self.pulse_at;
+        s.tick_at = self.tick_at;
+        s.begin_at = self.begin_at.unwrap_or(NEVER);
         s.pulse_end = self.pulse_end;
+        s.requested = self.requested;
         s.maintenance = self.maintenance;
         s.refreshing = self.refreshing;
         s.refresh_end = self.refresh_end;
-        s.pending = self.pending;
         s.busy = self.busy;
         for i in Bits(self.busy) {
             let m = &self.machines[i];
@@ -222,8 +237,11 @@ impl Saved {
         let waits = self.maintenance && !self.refreshing;
         fail((self.marked != 0) != waits, "marked machines")?;
         fail(self.refreshing && !self.maintenance, "refresh")?;
-        fail(self.pending && !self.maintenance, "pending refresh")?;
-        let times = [self.refresh_end, self.pulse_at, self.pulse_end];
+        fail(waits && !self.requested, "requested refresh")?;
+        let due = self.requested && !self.maintenance;
+        fail(self.begin_at.is_some() != due, "beginning of maintenance")?;
+        let begin = self.begin_at.unwrap_or(0);
+        let times = [self.refresh_end, self.tick_at, begin, self.pulse_end];
         fail(times.iter().any(|&x| x > far), "refresh timers")?;
         fail(usize::from(self.newest_bank) >= banks, "newest bank")?;
         for ch in &self.channels {
@@ -236,7 +254,7 @@ impl Saved {
         let mut reached = 0u8;
         for (bank, &newest) in self.newest.iter().enumerate() {
             let (mut at, mut newer) = (newest, NONE);
-            let mut order = NEVER;
+            let mut order = u64::MAX;
             while at != NONE {
                 let i = index(at).ok_or("links of a bank")?;
                 let m = &self.machines[i];

@@ -3,7 +3,7 @@
 //! to go back to: what becomes of a newcomer is found on a small copy, which becomes
 //! the state once time has passed it.
 
-use super::engine::{bit, Bits, State, NONE};
+use super::engine::{bit, Bits, State, NEVER, NONE};
 use super::event::Tag;
 use super::timing::Timing;
 use crate::mapping::MAX_BANKS;
@@ -13,8 +13,6 @@ use crate::request::Kind;
 const NO_PLACE: u8 = u8::MAX - 1;
 /// Machines that may be busy.
 const FEW: usize = 4;
-/// A clock that does not come. Leaves room for a source's number below it.
-const NEVER: u64 = u64::MAX >> 3;
 
 /// The life of a request that meets no other and no refresh, in clocks.
 #[derive(Clone, Copy, Debug)]
@@ -143,14 +141,15 @@ pub(crate) struct Serial {
     machines: [Machine; FEW],
     len: usize,
     next_order: u64,
-    pulse_at: u64,
+    tick_at: u64,
+    begin_at: u64,
     pulse_end: u64,
     refresh_end: u64,
     dirty: u16,
     newest_bank: u8,
+    requested: bool,
     maintenance: bool,
     refreshing: bool,
-    pending: bool,
 }
 
 /// The request whose life is asked for.
@@ -215,14 +214,15 @@ impl Serial {
             machines,
             len,
             next_order: s.next_order,
-            pulse_at: s.pulse_at,
+            tick_at: s.tick_at,
+            begin_at: s.begin_at,
             pulse_end: s.pulse_end,
             refresh_end: s.refresh_end,
             dirty: s.dirty,
             newest_bank: s.newest_bank,
+            requested: s.requested,
             maintenance: s.maintenance,
             refreshing: s.refreshing,
-            pending: s.pending,
         };
         serial.update_all();
         Some(serial)
@@ -267,14 +267,15 @@ impl Serial {
             set(m.passing, &mut s.passing);
         }
         s.next_order = self.next_order;
-        s.pulse_at = self.pulse_at;
+        s.tick_at = self.tick_at;
+        s.begin_at = self.begin_at;
         s.pulse_end = self.pulse_end;
         s.refresh_end = self.refresh_end;
         s.dirty = self.dirty;
         s.newest_bank = self.newest_bank;
+        s.requested = self.requested;
         s.maintenance = self.maintenance;
         s.refreshing = self.refreshing;
-        s.pending = self.pending;
         s.update_some(old | s.busy);
     }
 
@@ -286,7 +287,7 @@ impl Serial {
     /// Whether nothing is at work.
     #[inline]
     fn is_idle(&self) -> bool {
-        self.len == 0 && !self.maintenance
+        self.len == 0 && !self.maintenance && !self.requested
     }
 
     /// A place for a tag that no machine has.
@@ -316,7 +317,7 @@ impl Serial {
         // The bank tested is its own: it is the newest request, too.
         let slow = kind == Kind::Write && t.is_nvmm(bank);
         let end = precharge + t.rp + if slow { t.add_rp } else { 0 };
-        let free = !t.refresh || end < self.pulse_at;
+        let free = !t.refresh || end < self.tick_at;
         free.then_some(Alone {
             accept,
             column,
@@ -363,7 +364,7 @@ impl Serial {
         while self.now < until {
             if self.is_idle() {
                 self.skip_idle(until, t, tally);
-                if !t.refresh || self.pulse_at >= until {
+                if !t.refresh || self.tick_at >= until {
                     self.now = until.max(self.now);
                     return;
                 }
@@ -375,14 +376,14 @@ impl Serial {
     /// Refreshes that begin and end before `until` while nothing is at work, all at once.
     #[inline]
     fn skip_idle(&mut self, until: u64, t: &Timing, tally: &mut Tally) {
-        if !t.refresh || self.pulse_at < self.now {
+        if !t.refresh || self.tick_at < self.now {
             return;
         }
-        let Some((last, count)) = t.idle_pulses(self.pulse_at, until) else {
+        let Some((last, count)) = t.idle_refreshes(self.tick_at, until) else {
             return;
         };
         tally.refreshes += count;
-        self.pulse_at = last + t.interval;
+        self.tick_at = last - t.begin_delay + t.interval;
         self.pulse_end = last + t.pulse;
         self.now = last + t.duration.max(t.pulse) + 1;
     }
@@ -393,12 +394,13 @@ impl Serial {
     fn run<const NEW: bool>(&mut self, until: u64, x: &mut Target, t: &Timing, tally: &mut Tally) {
         loop {
             // What comes first, and when the next but one.
-            let refresh = match (self.refreshing, t.refresh) {
-                (true, true) => self.refresh_end.min(self.pulse_at),
-                (true, false) => self.refresh_end,
-                (false, true) => self.pulse_at,
-                (false, false) => NEVER,
+            let tick = if t.refresh { self.tick_at } else { NEVER };
+            let end = if self.refreshing {
+                self.refresh_end
+            } else {
+                NEVER
             };
+            let refresh = tick.min(end).min(self.begin_at);
             let mut first = refresh << 3 | REFRESH;
             let mut second = u64::MAX;
             let mut see = |at: u64, source: u64| {
@@ -417,14 +419,12 @@ impl Serial {
                 self.now = until;
                 return;
             }
-            let pulse = t.refresh && c >= self.pulse_at;
-            let released = self.refreshing && c >= self.refresh_end;
             self.now = c + 1;
             let mut had = NO_PLACE;
             let mut accepted = false;
             if second >> 3 <= c {
                 self.timers(c);
-                self.maintain(c, pulse, released, t, tally);
+                self.maintain(c, t, tally);
                 had = self.column(c, t);
                 self.precharge(c, t, tally);
                 self.activate(c, t, tally);
@@ -437,7 +437,7 @@ impl Serial {
                 self.accept(c, x, t);
                 accepted = true;
             } else if source == REFRESH {
-                self.maintain(c, pulse, released, t, tally);
+                let released = self.maintain(c, t, tally);
                 self.update_all();
                 // Those that were held may go on in the same clock.
                 self.now = c + u64::from(!released);
@@ -451,7 +451,7 @@ impl Serial {
                     }
                     _ => {
                         self.timers(c);
-                        self.maintain(c, false, false, t, tally);
+                        self.maintain(c, t, tally);
                         // The next of the bank may go on in the same clock.
                         self.now = c;
                     }
@@ -506,28 +506,34 @@ impl Serial {
         }
     }
 
-    /// End of a refresh, pulse, begin of a refresh.
+    /// End of a refresh, tick, beginning of maintenance, issue of a refresh. Returns whether
+    /// holds have been released.
     #[inline]
-    fn maintain(&mut self, c: u64, pulse: bool, released: bool, t: &Timing, tally: &mut Tally) {
+    fn maintain(&mut self, c: u64, t: &Timing, tally: &mut Tally) -> bool {
         let len = self.len.min(FEW);
+        let released = self.refreshing && c >= self.refresh_end;
         if released {
             self.refreshing = false;
-            self.maintenance = self.pending;
+            self.maintenance = false;
             for m in &mut self.machines[..len] {
                 m.held = false;
-                m.marked = self.pending;
             }
-            self.pending = false;
         }
-        if pulse {
+        if t.refresh && c >= self.tick_at {
+            self.tick_at += t.interval;
+            tally.lost += u64::from(self.requested);
+            self.requested = true;
+        }
+        if self.requested && !self.maintenance && self.begin_at == NEVER {
+            self.begin_at = c + t.begin_delay;
+        }
+        if c >= self.begin_at {
+            self.begin_at = NEVER;
+            self.maintenance = true;
             self.pulse_end = c + t.pulse;
-            self.pulse_at += t.interval;
-            let again = std::mem::replace(&mut self.maintenance, true);
-            tally.lost += u64::from(again && self.pending);
-            self.pending |= again;
             // The limits of later clocks of the pulse are for what is loaded in it.
             for m in &mut self.machines[..len] {
-                m.marked |= !again;
+                m.marked = true;
                 m.ras_end = m.ras_end.min(c + t.ras_limit);
                 if m.phase == Phase::Rtp {
                     m.ready = m.ready.min(c + t.rtp_limit);
@@ -535,10 +541,12 @@ impl Serial {
             }
         }
         if self.maintenance && !self.refreshing && !self.machines().iter().any(|m| m.marked) {
+            self.requested = false;
             self.refreshing = true;
             self.refresh_end = c + t.duration;
             tally.refreshes += 1;
         }
+        released
     }
 
     /// The place of the request that has its column, or `NO_PLACE`.

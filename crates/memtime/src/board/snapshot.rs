@@ -12,7 +12,7 @@ use crate::stats::Stats;
 use crate::units::Ps;
 
 /// Version of the format written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Everything a controller is, but for its command log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Controller {
         }
         let sane = |v: Result<serde_json::Value, _>| v.is_ok_and(|v| all_numbers_sane(&v));
         if !sane(serde_json::to_value(s.state)) || !sane(serde_json::to_value(&s.stats)) {
-            return fail("a number beyond 2^62");
+            return fail("a number too large to go on from");
         }
         c.state = s.state.load(&c.timing, &mut c.tags);
         c.latest = s.latest;
@@ -75,12 +75,18 @@ impl Controller {
     }
 }
 
+/// Fields that are points of time.
+const TIMES: [&str; 4] = ["arrival", "from", "to", "at"];
+
 /// No counter or time so large that going on could overflow it.
 fn all_numbers_sane(v: &serde_json::Value) -> bool {
     use serde_json::Value;
+    let time = |v: &Value| v.as_u64().is_some_and(|n| n <= Ps::MAX_TIME.0);
     match v {
         Value::Array(a) => a.iter().all(all_numbers_sane),
-        Value::Object(m) => m.values().all(all_numbers_sane),
+        Value::Object(m) => m
+            .iter()
+            .all(|(k, v)| TIMES.contains(&k.as_str()) && time(v) || all_numbers_sane(v)),
         Value::Number(n) => n.as_u64().is_some_and(|n| n <= 1 << 62),
         _ => true,
     }

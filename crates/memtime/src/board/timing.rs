@@ -23,7 +23,9 @@ pub(crate) struct Timing {
     pub machines: u8,
     pub refresh: bool,
     pub interval: u64,
-    pub first_pulse: u64,
+    pub first_tick: u64,
+    /// From a request of refresh to the beginning of maintenance.
+    pub begin_delay: u64,
     pub pulse: u64,
     pub ras_limit: u64,
     pub rtp_limit: u64,
@@ -60,7 +62,8 @@ impl Timing {
             machines: ((1u16 << p.machines) - 1) as u8,
             refresh: r.enabled,
             interval: r.interval.0.into(),
-            first_pulse: u64::from(r.first_tick.0) + u64::from(r.pulse_delay.0),
+            first_tick: r.first_tick.0.into(),
+            begin_delay: r.pulse_delay.0.into(),
             pulse: r.pulse.0.into(),
             ras_limit: r.ras_limit.0.into(),
             rtp_limit: r.rtp_limit.0.into(),
@@ -83,12 +86,13 @@ impl Timing {
         }
     }
 
-    /// Refreshes, the first with a pulse at `pulse_at`, that begin and end before `until` in an
-    /// idle controller: clock of the last pulse, and how many.
+    /// Refreshes, the first by a tick at `tick_at`, that begin and end before `until` in an
+    /// idle controller: clock of the last one, and how many.
     #[inline]
-    pub fn idle_pulses(&self, pulse_at: u64, until: u64) -> Option<(u64, u64)> {
+    pub fn idle_refreshes(&self, tick_at: u64, until: u64) -> Option<(u64, u64)> {
+        let first = tick_at + self.begin_delay;
         // The clock that releases the holds must be processed, too.
-        let end = pulse_at + self.duration.max(self.pulse);
+        let end = first + self.duration.max(self.pulse);
         if end >= until {
             return None;
         }
@@ -97,7 +101,7 @@ impl Timing {
             true => 0,
             false => rest / self.interval,
         };
-        Some((pulse_at + more * self.interval, more + 1))
+        Some((first + more * self.interval, more + 1))
     }
 
     /// tRCD and tRAS of a bank.

@@ -30,6 +30,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::dram::Issued;
 use crate::error::Error;
 use crate::model::{Change, CommandPart, Counters, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::units::Ps;
 use crate::window::{check, count, set_logs, take_inner, take_logs};
@@ -149,6 +150,8 @@ pub struct Cache {
     counters: Counters,
     misses: u64,
     write_backs: u64,
+    /// Blocks that differ from the back memory.
+    dirty: u64,
     fetches: u64,
     read_latency: Latency,
     write_latency: Latency,
@@ -194,6 +197,7 @@ impl Cache {
             found: Found {
                 place: 0,
                 hit: false,
+                dirtied: false,
                 victim: None,
             },
             open: 0,
@@ -214,6 +218,7 @@ impl Cache {
             counters: Counters::default(),
             misses: 0,
             write_backs: 0,
+            dirty: 0,
             fetches: 0,
             read_latency: Latency::default(),
             write_latency: Latency::default(),
@@ -425,6 +430,8 @@ impl MemoryModel for Cache {
         count(&mut self.counters, &r);
         let block = r.addr / self.params.block_bytes;
         let found = self.tags.access(block, r.kind == Kind::Write);
+        self.dirty += u64::from(found.dirtied);
+        self.dirty -= u64::from(found.victim.is_some_and(|v| v.dirty));
         self.counters.row_hits += u64::from(found.hit);
         self.counters.row_misses += u64::from(!found.hit);
         self.misses += u64::from(!found.hit);
@@ -463,6 +470,20 @@ impl MemoryModel for Cache {
         self.settle(self.latest)
     }
 
+    /// Blocks that the front memory holds stay there, written or not.
+    fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.advance_to(at)?;
+        while let Some(t) = self.next_event() {
+            self.advance_to(t)?;
+        }
+        let mut end = Ps::ZERO;
+        for s in &mut self.sides {
+            end = end.max(s.model.flush(self.latest)?);
+        }
+        self.advance_to(end)?;
+        Ok(end)
+    }
+
     fn drain(&mut self, into: &mut Vec<Completion>) {
         into.append(&mut self.done);
     }
@@ -496,6 +517,8 @@ impl MemoryModel for Cache {
             ("cache_hits", self.counters.row_hits),
             ("cache_misses", self.misses),
             ("written_back_bytes", self.write_backs * PIECE),
+            // Written, and not yet written back.
+            ("dirty_bytes", self.dirty * self.params.block_bytes),
             ("blocks_fetched", self.fetches),
         ] {
             s.counters.insert(k.to_owned(), v as f64);
@@ -568,7 +591,7 @@ impl MemoryModel for Cache {
     }
 
     /// That of the front memory.
-    fn clock(&self) -> Ps {
+    fn clock(&self) -> Period {
         self.sides[FRONT].model.clock()
     }
 

@@ -13,6 +13,8 @@ pub(super) struct Found {
     /// Number of the place in the front memory, in blocks.
     pub place: u64,
     pub hit: bool,
+    /// The block was clean, or not there, and is dirty now.
+    pub dirtied: bool,
     /// Of a miss, unless the place was empty.
     pub victim: Option<Victim>,
 }
@@ -65,6 +67,7 @@ impl TagArray {
         Found {
             place: (base + way) as u64,
             hit: at.is_some(),
+            dirtied: write && keep == 0,
             victim,
         }
     }
@@ -90,7 +93,9 @@ mod tests {
                 let i = l.iter().position(|e| e.0 == block);
                 let f = t.access(block, write);
                 prop_assert_eq!(f.hit, i.is_some());
-                let dirty = i.map(|i| l.remove(i).1).unwrap_or(false) || write;
+                let before = i.map(|i| l.remove(i).1).unwrap_or(false);
+                let dirty = before || write;
+                prop_assert_eq!(f.dirtied, dirty && !before);
                 let mut victim = None;
                 if l.len() == ways {
                     let (block, dirty) = l.pop().unwrap();

@@ -14,6 +14,7 @@ use super::spec::Command;
 use super::timing::{Table, Times, ACT, PRE, PREA, RD, REFA, REFB, WR};
 use super::Issued;
 use crate::model::{Counters, Latency};
+use crate::period::Period;
 use crate::request::{Completion, Kind};
 use crate::units::Ps;
 
@@ -108,7 +109,7 @@ pub(crate) struct Channel {
     number: u16,
     /// First clock not processed.
     pub now: u64,
-    period: Ps,
+    period: Period,
     banks: Vec<Bank>,
     open: BankSet,
     open_banks: Vec<u32>,
@@ -123,6 +124,10 @@ pub(crate) struct Channel {
     queues: Queues,
     inbox: VecDeque<u32>,
     writing: bool,
+    /// Writes do not wait for more of them.
+    flushing: bool,
+    /// End of the last write: of its data, or of its cell write.
+    written: u64,
     due: Vec<u64>,
     owed: Vec<u64>,
     /// Bank of the rank that `REFpb` concerns next.
@@ -169,7 +174,7 @@ impl Rules {
 }
 
 impl Channel {
-    pub fn new(number: u16, period: Ps, r: &Rules) -> Channel {
+    pub fn new(number: u16, period: Period, r: &Rules) -> Channel {
         let t = &r.table;
         let p = &r.params;
         let per_rank = t.banks / t.ranks;
@@ -210,6 +215,8 @@ impl Channel {
             queues: Queues::new([p.read_queue, p.write_queue], t.banks, t.ranks),
             inbox: VecDeque::new(),
             writing: false,
+            flushing: false,
+            written: 0,
             due: (1..=ranks).map(|k| interval * k / ranks).collect(),
             owed: vec![0; t.ranks],
             turn: vec![0; t.ranks],
@@ -283,11 +290,34 @@ impl Channel {
         self.queues.visible == [0; 2] && self.inbox.is_empty()
     }
 
+    /// From now on writes do not wait for more of them, and rows that must be
+    /// closed to be written are closed.
+    pub fn begin_flush(&mut self) {
+        self.flushing = true;
+        self.plan = None;
+    }
+
+    /// The opposite; returns the end of the last write.
+    pub fn end_flush(&mut self) -> u64 {
+        self.flushing = false;
+        self.plan = None;
+        self.written
+    }
+
+    /// A row waits for its cell write, or a cell write for its resumption.
+    fn is_unwritten(&self, t: &Table) -> bool {
+        let mut dirty = false;
+        if t.close_written > 0 {
+            self.open.for_each(|i| dirty |= self.banks[i].dirty);
+        }
+        dirty || !self.paused.is_empty()
+    }
+
     /// Clock after which something can have happened.
     pub fn next_clock(&self, r: &Rules) -> Option<u64> {
         let quiet = self.inbox.is_empty() && self.queues.visible[0] == 0;
         // Posted writes may wait for more of them.
-        if quiet && !self.mode(&r.params) {
+        if quiet && !self.mode(&r.params) && !(self.flushing && self.is_unwritten(&r.table)) {
             return None;
         }
         Some(match &self.plan {
@@ -485,7 +515,8 @@ impl Channel {
         if self.writing {
             writes > 0 && (writes > p.write_low || reads == 0)
         } else {
-            writes >= p.write_high || (p.write_when_idle && reads == 0 && writes > 0)
+            let idle = p.write_when_idle || self.flushing;
+            writes >= p.write_high || (idle && reads == 0 && writes > 0)
         }
     }
 
@@ -554,6 +585,16 @@ impl Channel {
         });
         if let (false, Some(w)) = (self.paused.is_empty(), &t.cell) {
             self.offer_resume(&mut plan, q, w);
+        }
+        if self.flushing && t.close_written > 0 && self.inbox.is_empty() {
+            self.open.for_each(|i| {
+                let b = &self.banks[i];
+                let wanted = self.queues.lists.iter().any(|l| l[i].head != NONE);
+                if b.dirty && !wanted && !(ranks != 0 && blocked(i, b)) {
+                    let clock = self.times.bank_command(t, i, PRE).max(self.now);
+                    plan.offer(clock, 4, i as u64, What::Close(i as u32));
+                }
+            });
         }
         if matches!(r.params.page, Page::Timeout { .. } | Page::Adaptive { .. }) {
             self.open.for_each(|i| {

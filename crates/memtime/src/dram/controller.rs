@@ -13,6 +13,7 @@ use crate::model::{
     BankStats, Change, ChannelStats, CommandPart, Counters, EnergyStats, Latency, MemoryModel,
     ModelStats, RegionStats,
 };
+use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::units::Ps;
 
@@ -358,6 +359,20 @@ impl MemoryModel for Controller {
         Ok(())
     }
 
+    fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.advance_to(at)?;
+        self.channels.iter_mut().for_each(Channel::begin_flush);
+        let mut result = Ok(());
+        while let (Ok(()), Some(t)) = (&result, self.next_event()) {
+            result = self.advance_to(t);
+        }
+        let ends = self.channels.iter_mut().map(Channel::end_flush);
+        let end = Ps::of_clock(ends.max().unwrap_or(0), self.spec.clock);
+        result?;
+        self.advance_to(end)?;
+        Ok(end)
+    }
+
     fn drain(&mut self, into: &mut Vec<Completion>) {
         for c in &mut self.channels {
             into.append(&mut c.done);
@@ -387,7 +402,7 @@ impl MemoryModel for Controller {
         Ok(())
     }
 
-    fn clock(&self) -> Ps {
+    fn clock(&self) -> Period {
         self.spec.clock
     }
 
@@ -468,7 +483,8 @@ impl MemoryModel for Controller {
 /// Requests are held in queues, so nothing is under way once none is.
 impl Controller {
     /// Completes everything under way, from `at` on, and returns the time
-    /// after which nothing is queued.
+    /// after which nothing is to happen. Posted writes that wait for more of
+    /// them go on waiting: [`MemoryModel::flush`] sends them, too.
     pub fn finish(&mut self, at: Ps) -> Result<Ps, Error> {
         self.advance_to(at)?;
         let mut end = at;

@@ -11,6 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::period::Period;
 use crate::units::Ps;
 
 /// Deepest nesting of an expression.
@@ -100,14 +101,14 @@ impl Expr {
     /// The value in clocks of `period`, names resolved by `lookup`. An unknown
     /// name, a division by zero or a value beyond 2^40 is an error; a negative
     /// result is not.
-    pub fn eval(&self, period: Ps, lookup: &dyn Fn(&str) -> Option<i64>) -> Result<i64, Error> {
+    pub fn eval(&self, period: Period, lookup: &dyn Fn(&str) -> Option<i64>) -> Result<i64, Error> {
         self.value(&self.node, period, lookup)
     }
 
     fn value(
         &self,
         n: &Node,
-        period: Ps,
+        period: Period,
         lookup: &dyn Fn(&str) -> Option<i64>,
     ) -> Result<i64, Error> {
         let fail = |problem: String| Error::Expr {
@@ -317,7 +318,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn eval(text: &str) -> Result<i64, Error> {
-        Expr::parse(text)?.eval(Ps(1250), &|n| match n {
+        Expr::parse(text)?.eval(Period::of_ps(1250).unwrap(), &|n| match n {
             "CL" => Some(11),
             "CWL" => Some(8),
             "BL" => Some(8),
@@ -377,7 +378,7 @@ mod tests {
         fn any_text_is_read_or_refused(text in "[ a-z0-9()+*/,.\u{e9}-]{0,40}") {
             if let Ok(e) = Expr::parse(&text) {
                 prop_assert_eq!(&Expr::parse(e.text()).unwrap(), &e);
-                let _ = e.eval(Ps(1250), &|_| Some(3));
+                let _ = e.eval(Period::of_ps(1250).unwrap(), &|_| Some(3));
             }
         }
     }

@@ -68,7 +68,7 @@ const ROW: u64 = 8 << 13;
 /// cell write has begun. Returns the log and the read's completion.
 fn read_into_a_cell_write(c: &mut Controller, read_clock: u64) -> (Vec<Issued>, u64) {
     c.set_command_log(true).unwrap();
-    let clock = c.clock().0;
+    let clock = c.clock().nearest().0;
     assert_eq!(
         c.submit(Ps::ZERO, request(0, Kind::Write, 0)).unwrap(),
         Submit::Accepted

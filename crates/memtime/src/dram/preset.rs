@@ -6,7 +6,7 @@ use super::spec::{
     Command, DeviceSpec, Energy, Idd, Organisation, Refresh, RowState, Rule, Scope, Timing,
 };
 use crate::error::Error;
-use crate::units::Ps;
+use crate::period::Period;
 
 const JEDEC: &str = "JEDEC JESD79-3F, DDR3-1600K";
 
@@ -65,7 +65,7 @@ pub fn ddr3_1600k() -> Result<DeviceSpec, Error> {
         name: "DDR3-1600K-4Gb-x8".to_owned(),
         technology: "DDR3".to_owned(),
         source: source(),
-        clock: Ps(1250),
+        clock: Period::of_ps(1250).expect("a period"),
         organisation: Organisation {
             ranks: 1,
             bank_groups: 1,

@@ -6,6 +6,7 @@ use super::mapping::Place;
 use super::params::{Blocks, ControllerParams, Order, Page, RefreshMode, WriteDone};
 use super::spec::{Command, DeviceSpec, RowState, Scope};
 use super::Issued;
+use crate::period::Period;
 use crate::request::{Completion, Kind};
 use crate::units::Ps;
 
@@ -92,7 +93,7 @@ enum Do {
 /// One channel, clock by clock.
 pub struct Reference {
     p: ControllerParams,
-    period: Ps,
+    period: Period,
     rules: Vec<Rule>,
     longest: u64,
     read_data: u64,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::expr::Expr;
 use crate::error::Error;
-use crate::units::{ps_text, Ps};
+use crate::period::Period;
 
 /// Commands of a DRAM-like device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -341,8 +341,7 @@ pub struct DeviceSpec {
     /// Main source.
     pub source: String,
     /// Period of the command clock (tCK).
-    #[serde(with = "ps_text")]
-    pub clock: Ps,
+    pub clock: Period,
     /// Sizes.
     pub organisation: Organisation,
     /// Durations by name.
@@ -413,7 +412,7 @@ impl DeviceSpec {
         if self.name.is_empty() {
             return self.fail("name", "is empty");
         }
-        if !(10..=1_000_000).contains(&self.clock.0) {
+        if !(10.0..=1_000_000.0).contains(&self.clock.as_ps()) {
             return self.fail("clock", "a period of 10 ps to 1000 ns is possible");
         }
         self.check_organisation()?;

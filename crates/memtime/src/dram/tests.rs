@@ -241,7 +241,7 @@ pub(super) fn with_engine(c: &mut Controller, steps: &[Step], end: u64) -> Outco
         times.push(at);
     }
     let at = c.finish(at).unwrap().max(at);
-    c.advance_to(Ps(at.0 + end * c.clock().0)).unwrap();
+    c.advance_to(at + c.clock().edge(end)).unwrap();
     let (mut log, mut done) = (Vec::new(), Vec::new());
     c.take_commands(&mut log);
     c.drain(&mut done);

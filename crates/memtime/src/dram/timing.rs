@@ -76,6 +76,9 @@ pub(crate) struct Table {
     pub burst: u64,
     /// Set by [`Table::split_cell_writes`].
     pub cell: Option<CellWrite>,
+    /// Clocks from `PRE` of a written row to the end of its cell write; 0 for
+    /// a device whose cells are written before.
+    pub close_written: u64,
 }
 
 impl Table {
@@ -95,6 +98,10 @@ impl Table {
             interval: [0; 2],
             burst: u64::MAX,
             cell: None,
+            close_written: match d.closing(&t)? {
+                (clean, dirty) if dirty > clean => dirty.into(),
+                _ => 0,
+            },
         };
         for r in &d.rules {
             let wide = r.prev.rank_wide() || r.next.rank_wide();

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::model::{Change, MemoryModel, ModelStats, RegionStats};
+use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::startgap::{Move, StartGap, StartGapParams};
 use crate::units::Ps;
@@ -404,6 +405,17 @@ impl MemoryModel for Worn {
         Ok(())
     }
 
+    fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.advance_to(at)?;
+        while self.next_own().is_some() {
+            let Some(t) = self.next_event() else { break };
+            self.advance_to(t)?;
+        }
+        let end = self.inner.flush(self.latest)?;
+        self.advance_to(end)?;
+        Ok(end)
+    }
+
     fn drain(&mut self, into: &mut Vec<Completion>) {
         self.collect();
         match &mut self.levelling {
@@ -446,7 +458,7 @@ impl MemoryModel for Worn {
         Ok(())
     }
 
-    fn clock(&self) -> Ps {
+    fn clock(&self) -> Period {
         self.inner.clock()
     }
 

@@ -44,6 +44,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::model::{Change, Counters, EnergyStats, Latency, MemoryModel, ModelStats, RegionStats};
+use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
 use crate::startgap::StartGap;
 use crate::units::Ps;
@@ -107,6 +108,8 @@ pub struct Xpoint {
     media: Ps,
     /// Earliest beginning of the next line write.
     next_write: Ps,
+    /// End of the last line write.
+    written: Ps,
     /// Line moves that wait for the medium.
     moves_due: u32,
     /// The combining buffer takes the next write.
@@ -180,6 +183,7 @@ impl Xpoint {
             channel: Ps::ZERO,
             media: Ps::ZERO,
             next_write: Ps::ZERO,
+            written: Ps::ZERO,
             moves_due: 0,
             combine_free: Ps::ZERO,
             queue: VecDeque::with_capacity(params.write_queue as usize),
@@ -216,22 +220,6 @@ impl Xpoint {
     /// Counters so far.
     pub fn counters(&self) -> &XpointCounters {
         &self.counters
-    }
-
-    /// Sends all written lines to the medium, as at power-down.
-    pub fn flush(&mut self, at: Ps) -> Result<(), Error> {
-        self.advance_to(at)?;
-        while !self.queue.is_empty() {
-            match self.next_inner() {
-                Some(t) => self.advance_to(t + Ps(1))?,
-                None => break,
-            }
-        }
-        for i in 0..self.params.combine_lines as usize {
-            let chosen = self.combine.leave_if_written(i);
-            self.leave(self.latest, chosen);
-        }
-        Ok(())
     }
 
     /// Processes everything inside before the latest time.
@@ -372,6 +360,7 @@ impl Xpoint {
         let p = &self.params;
         let start = if fill { t + p.media_read_slot } else { t };
         self.media = start + p.media_write_slot;
+        self.written = self.media;
         // The read before a write does not use write current: the interval
         // counts from the turn.
         self.next_write = t + p.media_write_interval;
@@ -457,6 +446,26 @@ impl MemoryModel for Xpoint {
         Ok(())
     }
 
+    /// All written lines go to the medium, as at power-down.
+    fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
+        self.advance_to(at)?;
+        while !self.queue.is_empty() {
+            match self.next_inner() {
+                Some(t) => self.advance_to(t + Ps(1))?,
+                None => break,
+            }
+        }
+        for i in 0..self.params.combine_lines as usize {
+            let chosen = self.combine.leave_if_written(i);
+            self.leave(self.latest, chosen);
+        }
+        while let Some(t) = self.next_inner() {
+            self.advance_to(t + Ps(1))?;
+        }
+        self.advance_to(self.written)?;
+        Ok(self.written)
+    }
+
     fn drain(&mut self, into: &mut Vec<Completion>) {
         into.append(&mut self.done);
     }
@@ -534,7 +543,7 @@ impl MemoryModel for Xpoint {
         Ok(())
     }
 
-    fn clock(&self) -> Ps {
+    fn clock(&self) -> Period {
         self.params.clock
     }
 

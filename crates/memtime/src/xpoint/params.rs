@@ -3,9 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::period::Period;
 use crate::startgap::StartGapParams;
 use crate::units::{ps_text, Ps};
 use crate::wear::Endurance;
+
+const PS_750: Period = match Period::of_ps(750) {
+    Some(p) => p,
+    None => panic!(),
+};
 
 /// Parameters of a DIMM. Times are written with their unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,8 +20,7 @@ pub struct XpointParams {
     /// Bytes that can be addressed; whole lines, and whole start-gap regions.
     pub capacity: u64,
     /// Period in which cycles are reported.
-    #[serde(with = "ps_text")]
-    pub clock: Ps,
+    pub clock: Period,
     /// Bytes of an internal line: 64, 128, 256 or 512.
     pub line_bytes: u64,
     /// Lines that combine writes, 1 to 256.
@@ -101,7 +106,7 @@ impl XpointParams {
     pub fn optane_gen1() -> XpointParams {
         XpointParams {
             capacity: 1 << 37,
-            clock: Ps(750),
+            clock: PS_750,
             line_bytes: 256,
             combine_lines: 64,
             read_lines: 16,
@@ -201,7 +206,6 @@ impl XpointParams {
             );
         }
         for (field, t) in [
-            ("clock", self.clock),
             ("beat", self.beat),
             ("media_read_slot", self.media_read_slot),
             ("media_write_slot", self.media_write_slot),
@@ -212,7 +216,7 @@ impl XpointParams {
             }
         }
         for (field, t) in [
-            ("clock", self.clock),
+            ("clock", self.clock.nearest()),
             ("path", self.path),
             ("beat", self.beat),
             ("buffer_read", self.buffer_read),

@@ -1,9 +1,10 @@
 //! Ranges and relations that the types do not express.
 
-use super::devices::{slot_names, MAX_SLOTS};
+use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
+use super::frequency::Frequency;
 use super::types::*;
 use super::{ConfigError, Place, Source};
-use crate::clock::Clock;
+use nagori_hart::config::{Ext, Extensions};
 
 /// A value that cannot be.
 pub(super) struct Problem {
@@ -22,18 +23,16 @@ impl Problem {
     }
 }
 
-/// Extensions that a hart always has.
-const MANDATORY_ISA: [&str; 9] = ["i", "m", "a", "f", "d", "c", "zicsr", "zifencei", "zicntr"];
-/// Extensions that can be left out.
-const OPTIONAL_ISA: [&str; 7] = [
-    "zihpm",
-    "zicbom",
-    "zicboz",
-    "zicbop",
-    "zihintpause",
-    "zihintntl",
-    "sstc",
-];
+/// Extensions that a hart always has: its privileged modes need them.
+const MANDATORY_ISA: [Ext; 2] = [Ext::I, Ext::Zicsr];
+
+/// Extensions that a description may list. The privileged modes are always there, and markers
+/// have a key of their own.
+fn listable() -> impl Iterator<Item = Ext> {
+    let own = |e: &Ext| !matches!(e, Ext::Priv | Ext::Xmark);
+    Ext::ALL.iter().copied().filter(own)
+}
+
 const MAX_BOARD_PS: u64 = 1_000_000_000;
 const MAX_BLOCK_PS: u64 = 1_000_000_000_000;
 const MAX_BLOCK_BYTE_PS: u64 = 1_000_000_000;
@@ -60,10 +59,9 @@ fn power_of_two(key: &str, value: u32, high: u32) -> Result<(), Problem> {
     })
 }
 
-fn clock(key: &str, hz: u64) -> Result<(), Problem> {
-    let exact = Clock::new(hz).ok().and_then(Clock::exact_period).is_some();
-    ensure(exact, key, || {
-        format!("{hz} Hz has no period in whole picoseconds: expected a divisor of 10^12, such as 50000000")
+fn clock(key: &str, f: Frequency) -> Result<(), Problem> {
+    ensure(f.period().is_some(), key, || {
+        format!("{f} is not possible: expected 1 Hz to 1 THz")
     })
 }
 
@@ -79,7 +77,7 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     clock("timebase_hz", c.timebase_hz)?;
     ensure(c.timebase_hz <= c.clock_hz, "timebase_hz", || {
         format!(
-            "{} Hz is faster than the core clock of {} Hz",
+            "{} is faster than the core clock of {}",
             c.timebase_hz, c.clock_hz
         )
     })?;
@@ -88,14 +86,10 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     ensure(matches!(c.pmp_entries, 0 | 16), "pmp_entries", || {
         format!("{} is not possible: expected 0 or 16", c.pmp_entries)
     })?;
+    within("triggers", c.triggers.into(), 0, 16)?;
     within("hub_cycles", c.hub_cycles.into(), 0, 1000)?;
     within("quantum_cycles", c.quantum_cycles.into(), 1, 1_000_000)?;
-    within(
-        "run_ahead_cycles",
-        c.run_ahead_cycles.into(),
-        c.quantum_cycles.into(),
-        1_000_000,
-    )?;
+    within("run_ahead_cycles", c.run_ahead_cycles.into(), 1, 1_000_000)?;
     within(
         "functional_quantum_cycles",
         c.functional_quantum_cycles.into(),
@@ -132,6 +126,11 @@ fn slots(c: &MachineConfig) -> Result<(), Problem> {
     ensure(c.devices.len() <= MAX_SLOTS, "devices", || {
         format!("{} devices: there are {MAX_SLOTS} slots", c.devices.len())
     })?;
+    let of_entropy = |d: &&SlotConfig| d.kind == SlotKind::Entropy;
+    let sources = c.devices.iter().filter(of_entropy).count();
+    ensure(sources <= 1, "devices", || {
+        format!("{sources} entropy sources: a machine has one")
+    })?;
     let names = slot_names(&c.devices);
     for (i, name) in names.iter().enumerate() {
         ensure(!names[..i].contains(name), &format!("devices[{i}]"), || {
@@ -151,27 +150,35 @@ fn slots(c: &MachineConfig) -> Result<(), Problem> {
 }
 
 fn isa(c: &MachineConfig) -> Result<(), Problem> {
-    let known = MANDATORY_ISA.iter().chain(&OPTIONAL_ISA);
-    let list = || known.clone().copied().collect::<Vec<_>>().join(", ");
+    let names = |list: &mut dyn Iterator<Item = Ext>| {
+        let names: Vec<&str> = list.map(Ext::name).collect();
+        names.join(", ")
+    };
     for (i, name) in c.isa.iter().enumerate() {
         let key = format!("isa[{i}]");
-        ensure(known.clone().any(|k| k == name), &key, || {
-            format!("unknown extension `{name}`: known are {}", list())
+        ensure(listable().any(|e| e.name() == name), &key, || {
+            let known = names(&mut listable());
+            format!("unknown extension `{name}`: known are {known}")
         })?;
         ensure(!c.isa[..i].contains(name), &key, || {
             format!("`{name}` is listed twice")
         })?;
     }
-    for name in MANDATORY_ISA {
-        ensure(c.isa.iter().any(|n| n == name), "isa", || {
-            format!(
-                "`{name}` is missing: a hart always has {}",
-                MANDATORY_ISA.join(", ")
-            )
+    for e in MANDATORY_ISA {
+        ensure(c.has(e), "isa", || {
+            let always = names(&mut MANDATORY_ISA.into_iter());
+            format!("`{}` is missing: a hart always has {always}", e.name())
+        })?;
+    }
+    if let Some((e, needs)) = c.extensions().unmet() {
+        let (name, needs) = (e.name(), needs.name());
+        let at = c.isa.iter().position(|n| n == name).unwrap_or(0);
+        ensure(false, &format!("isa[{at}]"), || {
+            format!("`{name}` cannot be without `{needs}`: add that, or take `{name}` out")
         })?;
     }
     ensure(
-        !c.advertise_zicbom || c.has("zicbom"),
+        !c.advertise_zicbom || c.has(Ext::Zicbom),
         "advertise_zicbom",
         || "the list `isa` has no zicbom: add it there, or set this to false".into(),
     )
@@ -244,6 +251,17 @@ fn memory(m: &MemoryConfig) -> Result<(), Problem> {
                 m.nvmm_boundary, m.size
             )
         },
+    )?;
+    let reserve = m.firmware_reserve.0;
+    ensure(
+        reserve.is_multiple_of(4096) && reserve < boundary,
+        "memory.firmware_reserve",
+        || {
+            format!(
+                "{} is not possible: expected whole pages of 4 KiB, less than the {} of DRAM",
+                m.firmware_reserve, m.nvmm_boundary
+            )
+        },
     )
 }
 
@@ -283,7 +301,23 @@ fn controller(c: &MachineConfig) -> Result<(), Problem> {
             key: "memory.controller".into(),
             problem: other.to_string(),
         },
-    })
+    })?;
+    // The rule of the control block, which counts clocks.
+    let d = &m.controller.delays;
+    for (name, delay) in [
+        ("coarse_read", d.coarse_read),
+        ("coarse_write", d.coarse_write),
+        ("trcd", d.trcd),
+        ("trp", d.trp),
+        ("tras", d.tras),
+    ] {
+        let whole = m.controller.clock.whole_clocks(delay);
+        whole.map_err(|e| Problem {
+            key: key(&format!("delays.{name}")),
+            problem: e.to_string(),
+        })?;
+    }
+    Ok(())
 }
 
 pub(super) fn core(c: &CoreConfig) -> Result<(), Problem> {
@@ -297,8 +331,15 @@ pub(super) fn core(c: &CoreConfig) -> Result<(), Problem> {
 }
 
 impl MachineConfig {
+    /// What the harts decode and which registers they have.
+    pub fn extensions(&self) -> Extensions {
+        let listed = self.isa.iter().filter_map(|n| Ext::from_name(n));
+        let markers = self.markers.then_some(Ext::Xmark);
+        listed.chain(markers).collect()
+    }
+
     /// Whether the harts have an extension.
-    pub fn has(&self, extension: &str) -> bool {
-        self.isa.iter().any(|n| n == extension)
+    pub fn has(&self, ext: Ext) -> bool {
+        self.extensions().has(ext)
     }
 }

@@ -21,15 +21,18 @@ pub enum SlotKind {
     Share,
     /// Named byte streams to the host.
     Console,
+    /// The entropy source, which otherwise is behind all slots.
+    Entropy,
 }
 
 impl SlotKind {
     /// All kinds.
-    pub const ALL: [SlotKind; 4] = [
+    pub const ALL: [SlotKind; 5] = [
         SlotKind::Block,
         SlotKind::Net,
         SlotKind::Share,
         SlotKind::Console,
+        SlotKind::Entropy,
     ];
 
     /// As it is written in a description.
@@ -39,6 +42,7 @@ impl SlotKind {
             SlotKind::Net => "net",
             SlotKind::Share => "share",
             SlotKind::Console => "console",
+            SlotKind::Entropy => "entropy",
         }
     }
 }
@@ -133,7 +137,7 @@ impl JsonSchema for SlotConfig {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let kinds = SlotKind::ALL.map(SlotKind::name).join("|");
         let schema = serde_json::json!({
-            "description": "A device on virtio: block, net, share or console, and after a colon its name if it is to have one.",
+            "description": "A device on virtio: block, net, share, console or entropy, and after a colon its name if it is to have one.",
             "type": "string",
             "pattern": format!("^({kinds})(:[A-Za-z0-9._-]{{1,{MAX_NAME}}})?$"),
         });

@@ -5,6 +5,7 @@
 
 mod check;
 mod devices;
+mod frequency;
 mod library;
 mod locate;
 mod show;
@@ -12,6 +13,7 @@ mod size;
 mod types;
 
 pub use devices::{slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, MAX_SLOTS};
+pub use frequency::Frequency;
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
 pub use locate::Place;
 pub use nagori_memtime::{params::RpTest, Method};

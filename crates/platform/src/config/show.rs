@@ -56,6 +56,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("memory.base", Unit::Address),
     ("memory.size", Unit::Bytes),
     ("memory.nvmm_boundary", Unit::Bytes),
+    ("memory.firmware_reserve", Unit::Bytes),
     ("memory.controller.mapping.bank.low", Unit::Bits),
     ("memory.controller.mapping.bank.bits", Unit::Bits),
     ("memory.controller.mapping.row.low", Unit::Bits),
@@ -91,6 +92,23 @@ pub struct Row {
     /// Where it comes from.
     pub origin: Origin,
 }
+
+/// A value that follows from others of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Derived {
+    /// Dotted key; it cannot be set.
+    pub key: String,
+    /// The value.
+    pub value: u64,
+    /// What it counts.
+    pub unit: &'static str,
+    /// What it is, and what it follows from.
+    pub what: String,
+}
+
+/// Bytes of a page, and of the smaller superpage.
+const PAGE: u64 = 4 << 10;
+const SUPERPAGE: u64 = 2 << 20;
 
 fn walk(prefix: &str, value: &Value, visit: &mut dyn FnMut(String, &Value)) {
     match value {
@@ -133,9 +151,43 @@ impl Machine {
         rows
     }
 
-    /// All values as `{"source": ..., "values": [{key, value, unit, origin}]}`.
+    /// What follows from the values and is worth knowing.
+    pub fn derived(&self) -> Vec<Derived> {
+        let c = &self.config;
+        let mut all = Vec::new();
+        for (name, t) in [("dtlb", &c.dtlb), ("itlb", &c.itlb)] {
+            let (sectors, pages) = (t.sectors, t.pages_per_sector);
+            let entries = t.superpage_entries;
+            let mut add = |key: &str, value: u64, what: String| {
+                all.push(Derived {
+                    key: format!("{name}.{key}"),
+                    value,
+                    unit: Unit::Bytes.name(),
+                    what,
+                });
+            };
+            add(
+                "reach",
+                u64::from(sectors) * u64::from(pages) * PAGE,
+                format!("{sectors} sectors of {pages} pages of 4 KiB; accesses that go through more than that take page walks, too"),
+            );
+            add(
+                "superpage_reach",
+                u64::from(entries) * SUPERPAGE,
+                format!("{entries} entries, with pages of 2 MiB"),
+            );
+        }
+        all
+    }
+
+    /// All values as `{"source": ..., "values": [{key, value, unit, origin}], "derived": [{key, value,
+    /// unit, what}]}`.
     pub fn to_json(&self) -> Value {
-        serde_json::json!({ "source": self.source, "values": self.rows() })
+        serde_json::json!({
+            "source": self.source,
+            "values": self.rows(),
+            "derived": self.derived(),
+        })
     }
 
     /// A table for people: value with unit and its length in time, origin.
@@ -164,6 +216,9 @@ impl Machine {
             // Writing to a string does not fail.
             let _ = writeln!(out, "{key:keys$}  {value:values$}  [{origin}]");
         }
+        for d in self.derived() {
+            let _ = writeln!(out, "# {}: {} ({})", d.key, Size(d.value), d.what);
+        }
         let c = &self.config;
         for (key, cache) in [("l1d", &c.l1d), ("l1i", &c.l1i)] {
             if cache.replacement == Replacement::Lru {
@@ -184,11 +239,11 @@ impl Machine {
             Unit::Address => format!("{number:#x}"),
             Unit::Ps => format!("{number} ps"),
             Unit::Clocks => {
-                let ps = number * c.memory.controller.clock.0;
+                let ps = c.memory.controller.clock.edge(number).0;
                 format!("{number} clocks ({} ns)", ns(ps))
             }
             Unit::CoreCycles => {
-                let ps = number * (crate::clock::PS_PER_SECOND / c.clock_hz);
+                let ps = c.core_period().edge(number).0;
                 format!("{number} core cycles ({} ns)", ns(ps))
             }
             Unit::None => match &row.value {
@@ -201,7 +256,11 @@ impl Machine {
                     .join(" "),
                 other => other.to_string(),
             },
-            other => format!("{number} {}", other.name()),
+            other => match &row.value {
+                // A fraction, with its unit.
+                Value::String(s) => s.clone(),
+                _ => format!("{number} {}", other.name()),
+            },
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The form of a machine description. Doc comments here are the schema's texts.
 
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
+use super::frequency::Frequency;
 use super::size::Size;
 use nagori_memtime::{
     mapping::AddressMapping,
     params::{BankTiming, Delays, Refresh, RpTest},
-    units::ps_text,
-    BoardParams, Method, Ps,
+    BoardParams, Method, Period,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,37 +24,42 @@ pub struct MachineConfig {
     pub source: String,
     /// Number of harts, 1 to 8.
     pub harts: u32,
-    /// Core clock in Hz; its period must be a whole number of picoseconds.
-    pub clock_hz: u64,
-    /// Clock of the `time` CSR in Hz; divides 10^12.
-    pub timebase_hz: u64,
-    /// Extensions in lower case: the single letters i, m, a, f, d, c, then multi-letter ones.
+    /// Core clock in Hz, 1 Hz to 1 THz, or text such as "3 GHz" or "200/3 MHz".
+    pub clock_hz: Frequency,
+    /// Clock of the `time` CSR in the same form; not faster than the core clock. The device tree has
+    /// the nearest whole number of Hz.
+    pub timebase_hz: Frequency,
+    /// Extensions in lower case: i, m, a, f, d, c, zicsr, zifencei, zicntr, zihpm, zicbom, zicboz,
+    /// zicbop, zihintpause, zihintntl, sstc, and xcflush (cflush.d.l1). Instructions of others are
+    /// illegal, and their CSRs do not exist; i and zicsr cannot be left out.
     pub isa: Vec<String>,
     /// Bits of the address-space identifier, 0 to 16.
     pub asid_bits: u32,
     /// Physical memory protection entries: 0 or 16.
     pub pmp_entries: u32,
+    /// Debug triggers of a hart (Sdtrig, type mcontrol6), 0 to 16; without any, `tselect` and its
+    /// kind do not exist.
+    pub triggers: u32,
     /// Core description: a name, or a path relative to this file.
     pub core: String,
     /// Core cycles that the hub between the cores adds to an L1 miss.
     pub hub_cycles: u32,
     /// Delay method in force after reset.
     pub method: Method,
-    /// Core cycles by which a hart may run ahead of the others in timed mode. It bounds the error
-    /// in the order of their memory requests.
+    /// Longest turn of a hart in timed mode while some hart runs a kernel, in core cycles, before
+    /// the scheduler looks again. A matter of the host's speed: no result depends on it.
     pub quantum_cycles: u32,
-    /// The same in functional mode.
+    /// Core cycles by which a hart may run ahead of the others in functional mode. It is what
+    /// the order of their instructions follows from, where there is no timing model.
     pub functional_quantum_cycles: u32,
-    /// Core cycles by which a hart may run ahead of the others in timed mode as long as it does
-    /// not need the memory bus, while all harts run programs and none a kernel; at least
-    /// `quantum_cycles`. More is faster, but programs may see one another's stores that much
-    /// early or late. Memory requests stay in order within `quantum_cycles`.
+    /// As `quantum_cycles`, while all harts run programs and none a kernel.
     pub run_ahead_cycles: u32,
     /// Core cycles of an instruction in functional mode.
     pub functional_cpi: u32,
     /// Seed of everything random in the machine.
     pub seed: u64,
-    /// Unix time in seconds that the real-time clock shows when the machine starts.
+    /// Unix time in seconds that the real-time clock shows when the machine starts. Where it is left
+    /// out, a boot of a guest image takes the image's date.
     pub rtc_epoch: u64,
     /// Whether the device tree advertises Zicbom and its block size, so that the kernel flushes.
     pub advertise_zicbom: bool,
@@ -73,9 +78,10 @@ pub struct MachineConfig {
     pub memory: MemoryConfig,
     /// What the board adds between the core and the memory controller.
     pub board: BoardConfig,
-    /// Devices on virtio besides the entropy source, in the order of their addresses: at most
-    /// 8 of block, net, share, console, each with a name behind a colon if it is to have one
-    /// (`share:data`). What of the host is behind them is said when the machine is run.
+    /// Devices on virtio in the order of their addresses, as on QEMU's `virt`: at most 8 of block,
+    /// net, share, console, entropy, each with a name behind a colon if it is to have one
+    /// (`share:data`). What of the host is behind them is said when the machine is run. The
+    /// entropy source, of which every machine has one, is behind all slots if it is not named here.
     pub devices: Vec<SlotConfig>,
     /// How long block devices take.
     pub block: BlockConfig,
@@ -131,6 +137,18 @@ pub enum Expose {
     NumaNode,
 }
 
+/// What a power cut leaves of what was on its way to NVMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PersistenceDomain {
+    /// Nothing: writes that wait in the memory controller are lost, too.
+    None,
+    /// What the memory controller has accepted is written to NVMM; caches are lost.
+    Adr,
+    /// Caches are written back, too.
+    Eadr,
+}
+
 /// Main memory: DRAM from the base to the boundary, NVMM from there to the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -141,11 +159,18 @@ pub struct MemoryConfig {
     pub size: Size,
     /// Distance of the first NVMM byte from the base, a multiple of the bank size; equal to the size if there is no NVMM.
     pub nvmm_boundary: Size,
+    /// Bytes at the start of memory that the device tree reserves for the firmware (a whole number of
+    /// 4 KiB pages, less than the DRAM), and that no kernel is put into. OpenSBI reserves by itself
+    /// what it needs; a monitor that needs more says so here.
+    pub firmware_reserve: Size,
     /// Number of banks, equal parts of the memory; 8.
     pub banks: u32,
     /// Whether the machine keeps what caches have not written back apart from what NVMM holds, so
     /// that a power cut can lose it. Costs time on the host.
     pub track_persistence: bool,
+    /// What a power cut leaves: `none`, `adr` (what the memory controller has accepted is kept), or `eadr` (caches
+    /// are written back, too).
+    pub persistence_domain: PersistenceDomain,
     /// How NVMM reaches the guest's kernel.
     pub expose: Expose,
     /// The memory controller: a preset and what differs from it.
@@ -159,10 +184,10 @@ pub struct MemoryConfig {
 pub struct ControllerConfig {
     /// Preset that supplies every key left out: a name, or a path relative to this file.
     pub preset: String,
-    /// Period of the controller's clock, such as "5 ns".
-    #[serde(with = "ps_text")]
+    /// Period of the controller's clock, such as "5 ns" or "937.5 ps", or its frequency, such as
+    /// "200/3 MHz".
     #[schemars(with = "String")]
-    pub clock: Ps,
+    pub clock: Period,
     /// Number of bank machines.
     pub machines: u32,
     /// Which bank decides whether a precharge is one of NVMM and dirty.
@@ -240,27 +265,30 @@ impl Default for MachineConfig {
             "zihintpause",
             "zihintntl",
             "sstc",
+            "xcflush",
         ];
         MachineConfig {
             name: String::new(),
             description: String::new(),
             source: String::new(),
             harts: 4,
-            clock_hz: 50_000_000,
-            timebase_hz: 1_000_000,
+            clock_hz: Frequency::hz(50_000_000),
+            timebase_hz: Frequency::hz(1_000_000),
             isa: isa.map(String::from).to_vec(),
             asid_bits: 0,
             pmp_entries: 16,
+            triggers: 0,
             core: "rocket".into(),
             hub_cycles: 7,
             method: Method::Dram,
-            quantum_cycles: 10,
-            run_ahead_cycles: 200,
+            quantum_cycles: 10_000,
+            run_ahead_cycles: 10_000,
             markers: true,
             functional_quantum_cycles: 10_000,
             functional_cpi: 1,
             seed: 1,
-            rtc_epoch: 1_609_459_200,
+            // 2026-10-01, when Debian 13 was at its seventh update.
+            rtc_epoch: 1_790_812_800,
             advertise_zicbom: false,
             l1d: CacheConfig::default(),
             l1i: CacheConfig::default(),
@@ -309,8 +337,10 @@ impl Default for MemoryConfig {
             base: crate::map::MEMORY,
             size: Size(4 << 30),
             nvmm_boundary: Size(1 << 30),
+            firmware_reserve: Size(0),
             banks: 8,
             track_persistence: false,
+            persistence_domain: PersistenceDomain::Adr,
             expose: Expose::Hidden,
             controller: ControllerConfig::shipped(super::library::DEFAULT_CONTROLLER),
         }
@@ -343,6 +373,16 @@ impl ControllerConfig {
 }
 
 impl MachineConfig {
+    /// Period of the core clock; the description has been checked.
+    pub fn core_period(&self) -> Period {
+        self.clock_hz.period().expect("a checked description")
+    }
+
+    /// Period of the `time` CSR; the description has been checked.
+    pub fn timebase(&self) -> Period {
+        self.timebase_hz.period().expect("a checked description")
+    }
+
     /// The memory controller's parameters, complete and checked.
     pub fn controller_params(&self) -> BoardParams {
         let c = self.memory.controller.clone();

@@ -126,7 +126,7 @@ pub fn method_from_number(number: u64) -> Option<Method> {
 }
 
 /// What the machine answers for. Registers that the block itself keeps (ID,
-/// VERSION, errors, NVMM_SIZE, LABEL, STATS_CONTROL, HOST_REQUEST) never get here.
+/// VERSION, errors, NVMM_SIZE, LABEL, LABEL_TEXT, STATS_CONTROL, HOST_REQUEST) never get here.
 pub trait ControlPort {
     /// Value of a register.
     fn get(&mut self, reg: Reg) -> u64;
@@ -136,6 +136,9 @@ pub trait ControlPort {
     fn stats(&mut self, action: StatsAction);
 }
 
+/// Most bytes of a label's text.
+const LABEL_TEXT: usize = 64;
+
 /// The part of the block that is no one else's: the last error and the label.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlBlock {
@@ -144,12 +147,21 @@ pub struct ControlBlock {
     error_value: u64,
     errors: u64,
     label: u64,
+    /// What was written to LABEL_TEXT since LABEL; older snapshots have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    text: Vec<u8>,
 }
 
 impl ControlBlock {
     /// The block after reset.
     pub fn new() -> ControlBlock {
         ControlBlock::default()
+    }
+
+    /// The guest's label as text, if it has given one beside this number.
+    pub fn label_text(&self, label: u64) -> Option<String> {
+        let given = label == self.label && !self.text.is_empty();
+        given.then(|| String::from_utf8_lossy(&self.text).into_owned())
     }
 
     /// A load. Offsets without a register read as zero.
@@ -165,7 +177,7 @@ impl ControlBlock {
             Reg::Fixed(Fixed::ErrorValue) => self.error_value,
             Reg::Fixed(Fixed::ErrorCount) => self.errors,
             Reg::Fixed(Fixed::Label) => self.label,
-            Reg::Fixed(Fixed::StatsControl | Fixed::HostRequest) => 0,
+            Reg::Fixed(Fixed::StatsControl | Fixed::HostRequest | Fixed::LabelText) => 0,
             Reg::Fixed(Fixed::NvmmSize) => {
                 let base = port.get(Reg::Fixed(Fixed::MemoryBase));
                 let end = base.saturating_add(port.get(Reg::Fixed(Fixed::MemorySize)));
@@ -206,7 +218,20 @@ impl ControlBlock {
                 self.error_offset = 0;
                 self.error_value = 0;
             }
-            Reg::Fixed(Fixed::Label) => self.label = value,
+            Reg::Fixed(Fixed::Label) => {
+                self.label = value;
+                self.text.clear();
+            }
+            Reg::Fixed(Fixed::LabelText) => {
+                let bytes = value.to_le_bytes();
+                let len = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+                let plain = |b: &u8| b.is_ascii_graphic() || *b == b' ';
+                let good = bytes[..len].iter().all(plain) && bytes[len..].iter().all(|b| *b == 0);
+                if len == 0 || !good || self.text.len() + len > LABEL_TEXT {
+                    return Err(ControlError::Value);
+                }
+                self.text.extend(&bytes[..len]);
+            }
             Reg::Fixed(Fixed::StatsControl) => match value {
                 StatsAction::RESET => port.stats(StatsAction::Reset),
                 StatsAction::DUMP => port.stats(StatsAction::Dump { label: self.label }),

@@ -76,6 +76,7 @@ pub enum Fixed {
     WarmUp,
     HostRequest,
     SpaceName,
+    LabelText,
 }
 
 /// A register that exists once.
@@ -176,6 +177,7 @@ pub const FIXED: &[FixedRow] = &[
     rw(Fixed::WarmUp, 0x238, "WARM_UP", "instructions", "Instructions of all harts that run behind a switch to timed mode before the statistics start anew, to warm caches; 0: the statistics go on. For the next switch"),
     rw(Fixed::HostRequest, 0x240, "HOST_REQUEST", "", "Writing 1 lets the host take a snapshot of the whole machine, with LABEL, if it wants to; the guest goes on behind the write. Reads as 0"),
     rw(Fixed::SpaceName, 0x248, "SPACE_NAME", "", "Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0"),
+    rw(Fixed::LabelText, 0x250, "LABEL_TEXT", "", "Writing up to 8 printable ASCII characters, the first one lowest, adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0"),
 ];
 
 /// Statistics of a memory region or bank.

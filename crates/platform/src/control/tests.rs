@@ -147,6 +147,40 @@ fn rejected_writes_are_told_and_cleared() {
 }
 
 #[test]
+fn a_label_may_have_a_text() {
+    let (mut block, mut port) = (ControlBlock::new(), Port::default());
+    let mut write = |block: &mut ControlBlock, reg, bytes: &[u8; 8]| {
+        block.write(at(offset(reg), 8), u64::from_le_bytes(*bytes), &mut port);
+        block.read(at(offset(Fixed::Error), 8), &mut port)
+    };
+    let first = u64::from_le_bytes(*b"after wa");
+    assert_eq!(write(&mut block, Fixed::Label, b"after wa"), 0);
+    assert_eq!(block.label_text(first), None);
+    assert_eq!(write(&mut block, Fixed::LabelText, b"after wa"), 0);
+    assert_eq!(write(&mut block, Fixed::LabelText, b"rm-up\0\0\0"), 0);
+    assert_eq!(block.label_text(first).as_deref(), Some("after warm-up"));
+    // A marker has a value of its own.
+    assert_eq!(block.label_text(7), None);
+    let mut other = ControlBlock::new();
+    other.load(&block.save()).unwrap();
+    assert_eq!(other, block);
+    for bad in [b"\0\0\0\0\0\0\0\0", b"a\0b\0\0\0\0\0", b"a\x07\0\0\0\0\0\0"] {
+        assert_ne!(write(&mut block, Fixed::LabelText, bad), 0);
+        block.write(at(offset(Fixed::Error), 8), 0, &mut Port::default());
+    }
+    assert_eq!(
+        write(&mut block, Fixed::Label, &[7, 0, 0, 0, 0, 0, 0, 0]),
+        0
+    );
+    assert_eq!(block.label_text(7), None);
+    for _ in 0..8 {
+        assert_eq!(write(&mut block, Fixed::LabelText, b"12345678"), 0);
+    }
+    assert_ne!(write(&mut block, Fixed::LabelText, b"9\0\0\0\0\0\0\0"), 0);
+    assert_eq!(block.label_text(7).map(|t| t.len()), Some(64));
+}
+
+#[test]
 fn statistics_are_reset_and_recorded_with_a_label() {
     let (mut block, mut port) = (ControlBlock::new(), Port::default());
     block.write(at(offset(Fixed::Label), 8), 42, &mut port);

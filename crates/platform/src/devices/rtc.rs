@@ -49,6 +49,13 @@ impl Rtc {
         }
     }
 
+    /// Sets the clock to `unix_s` seconds of Unix time.
+    pub fn set(&mut self, cx: &mut DeviceCx<'_>, unix_s: u64) {
+        let ns = unix_s.wrapping_mul(1_000_000_000);
+        self.state.epoch_ns = ns.wrapping_sub(cx.now.as_ns());
+        self.update(cx);
+    }
+
     fn unix_ns(&self, now: Ps) -> u64 {
         self.state.epoch_ns.wrapping_add(now.as_ns())
     }

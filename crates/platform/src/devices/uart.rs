@@ -6,6 +6,13 @@
 //! Input waits in a backlog of any length and enters the FIFO as it drains, so
 //! that an overrun cannot happen; data below the trigger level are reported as
 //! a character timeout at once.
+//!
+//! On a patient line ([`Uart::set_patient`]) the sender has everything from the
+//! start and waits for a reader: firmware and drivers that start empty the FIFO,
+//! and would lose it. Input enters the FIFO while the guest has enabled the
+//! receive interrupt, or, one byte at a time, when it polls: when it reads the
+//! line status again and again and does nothing else with the UART. Who sends
+//! reads the line status, too, but once for each byte.
 
 use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
 use crate::fdt::{Node, PLIC_LABEL};
@@ -19,6 +26,10 @@ pub const SIZE: u64 = 0x100;
 pub const CLOCK_HZ: u32 = 3_686_400;
 const FIFO: usize = 16;
 const KIND: &str = "uart16550a";
+/// Reads of the line status in a row by which a guest shows that it polls for input.
+const POLLS: u8 = 8;
+/// The same for a guest that has shown it before.
+const POLLS_AGAIN: u8 = 2;
 
 mod ier {
     pub const RX: u8 = 1;
@@ -75,6 +86,12 @@ struct State {
     overrun: bool,
     /// The transmitter-empty interrupt is due (not yet shown by IIR).
     thre_due: bool,
+    /// Reads of the line status in a row that found no data.
+    polls: u8,
+    /// The guest polls for input.
+    polling: bool,
+    /// The FIFO has bytes of the transmitter, by loopback.
+    looped: bool,
     rx: VecDeque<u8>,
     backlog: VecDeque<u8>,
     out: Vec<u8>,
@@ -84,6 +101,8 @@ struct State {
 #[derive(Debug, Default)]
 pub struct Uart {
     state: State,
+    /// The host's: see [`Uart::set_patient`].
+    patient: bool,
 }
 
 impl Uart {
@@ -96,6 +115,19 @@ impl Uart {
     pub fn push_input(&mut self, cx: &mut DeviceCx<'_>, bytes: &[u8]) {
         self.state.backlog.extend(bytes);
         self.update(cx);
+    }
+
+    /// Whether the sender waits for a reader, as for input that was there before the machine
+    /// started; otherwise it sends at once, as a person who types.
+    pub fn set_patient(&mut self, patient: bool) {
+        self.patient = patient;
+    }
+
+    /// Takes up to `most` bytes of input that have not reached the FIFO: for another way into the
+    /// guest.
+    pub fn take_input(&mut self, most: usize) -> Vec<u8> {
+        let n = most.min(self.state.backlog.len());
+        self.state.backlog.drain(..n).collect()
     }
 
     /// Input that the guest has not read yet, in bytes.
@@ -169,14 +201,44 @@ impl Uart {
     }
 
     fn update(&mut self, cx: &mut DeviceCx<'_>) {
+        if !self.patient || self.interrupts_on_input() {
+            self.receive(self.depth());
+        }
+        cx.set_irq(self.cause() != iir::NONE);
+    }
+
+    /// Lets input into the FIFO until that holds `most` bytes.
+    fn receive(&mut self, most: usize) {
         // In loopback the receiver is cut off from the line.
-        while self.state.mcr & mcr::LOOP == 0 && self.state.rx.len() < self.depth() {
+        while self.state.mcr & mcr::LOOP == 0 && self.state.rx.len() < most {
             let Some(byte) = self.state.backlog.pop_front() else {
                 break;
             };
             self.state.rx.push_back(byte);
         }
-        cx.set_irq(self.cause() != iir::NONE);
+    }
+
+    /// The guest looks at the line status.
+    fn poll(&mut self) {
+        let s = &mut self.state;
+        if !s.rx.is_empty() {
+            return;
+        }
+        s.polls = s.polls.saturating_add(1);
+        s.polling |= s.polls >= POLLS;
+        if self.patient && s.polling && s.polls >= POLLS_AGAIN {
+            self.receive(1);
+        }
+    }
+
+    /// Empties the receiver's FIFO. A patient sender has not sent yet what was in it.
+    fn clear_input(&mut self) {
+        let s = &mut self.state;
+        s.polling = false;
+        let thrown = std::mem::take(&mut s.rx);
+        if self.patient && !std::mem::take(&mut s.looped) {
+            thrown.iter().rev().for_each(|b| s.backlog.push_front(*b));
+        }
     }
 
     fn transmit(&mut self, byte: u8) {
@@ -184,6 +246,7 @@ impl Uart {
             self.state.out.push(byte);
         } else if self.state.rx.len() < self.depth() {
             self.state.rx.push_back(byte);
+            self.state.looped = true;
         } else {
             self.state.overrun = true;
         }
@@ -211,9 +274,18 @@ impl Device for Uart {
     fn read(&mut self, cx: &mut DeviceCx<'_>, offset: u64, size: u8) -> Result<u64, BusFault> {
         check(offset, size)?;
         let dlab = self.state.lcr & lcr::DLAB != 0;
+        if offset == 5 {
+            self.poll();
+        } else {
+            self.state.polls = 0;
+        }
         let value = match offset {
             0 if dlab => self.state.divisor as u8,
-            0 => self.state.rx.pop_front().unwrap_or(0),
+            0 => {
+                let byte = self.state.rx.pop_front().unwrap_or(0);
+                self.state.looped &= !self.state.rx.is_empty();
+                byte
+            }
             1 if dlab => (self.state.divisor >> 8) as u8,
             1 => self.state.ier,
             2 => {
@@ -253,6 +325,7 @@ impl Device for Uart {
         check(offset, size)?;
         let value = value as u8;
         let s = &mut self.state;
+        s.polls = 0;
         let dlab = s.lcr & lcr::DLAB != 0;
         match offset {
             0 if dlab => s.divisor = s.divisor & 0xff00 | value as u16,
@@ -271,8 +344,9 @@ impl Device for Uart {
                 let on = value & fcr::ENABLE != 0;
                 // A change of the enable bit empties the FIFOs.
                 if value & fcr::CLEAR_RX != 0 && on || on != s.fifo_on {
-                    s.rx.clear();
+                    self.clear_input();
                 }
+                let s = &mut self.state;
                 s.fifo_on = on;
                 s.trigger = if on { value >> fcr::TRIGGER_SHIFT } else { 0 };
             }
@@ -298,6 +372,7 @@ impl Device for Uart {
 
     fn reset(&mut self, cx: &mut DeviceCx<'_>) {
         // What is on its way to or from the host survives a reset of the chip.
+        self.clear_input();
         let State { backlog, out, .. } = std::mem::take(&mut self.state);
         self.state = State {
             backlog,
@@ -308,11 +383,11 @@ impl Device for Uart {
     }
 
     fn save(&self) -> DeviceState {
-        DeviceState::pack(KIND, 1, &self.state)
+        DeviceState::pack(KIND, 2, &self.state)
     }
 
     fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
-        let s: State = state.unpack(KIND, 1)?;
+        let s: State = state.unpack(KIND, 2)?;
         if s.rx.len() > FIFO || s.trigger > 3 {
             let problem = "more than 16 bytes in the FIFO, or a trigger level above 3".into();
             return Err(StateError::Content {

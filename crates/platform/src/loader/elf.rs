@@ -7,8 +7,6 @@ use object::LittleEndian;
 
 const EXPECTED: &str =
     "a static riscv64 executable (ELF, little-endian, linked to addresses in memory, no interpreter)";
-/// Symbol through which a program talks to the host (HTIF).
-const TOHOST: &[u8] = b"tohost";
 
 /// Symbols of a program: from addresses to names, for traces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,13 +53,44 @@ pub struct Elf {
     pub plan: Plan,
     /// Functions and labels.
     pub symbols: Symbols,
-    /// Address of the HTIF word, if the program has one.
+    /// What it has agreed on with the host.
+    pub agreed: Agreed,
+}
+
+/// Addresses by which programs and hosts know one another, of symbols with these names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// HTIF's word of requests.
     pub tohost: Option<u64>,
+    /// HTIF's word of answers.
+    pub fromhost: Option<u64>,
+    /// Start of what a test has found out.
+    pub begin_signature: Option<u64>,
+    /// Its end.
+    pub end_signature: Option<u64>,
+}
+
+impl Agreed {
+    /// The place for a symbol's address, if it is one of these.
+    fn place(&mut self, name: &[u8]) -> Option<&mut Option<u64>> {
+        Some(match name {
+            b"tohost" => &mut self.tohost,
+            b"fromhost" => &mut self.fromhost,
+            b"begin_signature" => &mut self.begin_signature,
+            b"end_signature" => &mut self.end_signature,
+            _ => return None,
+        })
+    }
 }
 
 /// Checks a program and plans its segments.
 pub fn load_elf(file: &FileData, ram: RamRange) -> Result<Elf, LoadError> {
-    let wrong = |problem: String| file.wrong(Role::Program, problem, EXPECTED);
+    load_elf_as(file, ram, Role::Program)
+}
+
+/// Checks a program that is used as something.
+pub(super) fn load_elf_as(file: &FileData, ram: RamRange, role: Role) -> Result<Elf, LoadError> {
+    let wrong = |problem: String| file.wrong(role, problem, EXPECTED);
     let bytes = &file.bytes[..];
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(wrong("it is no ELF file".into()));
@@ -98,6 +127,7 @@ pub fn load_elf(file: &FileData, ram: RamRange) -> Result<Elf, LoadError> {
     }
 
     let mut segments: Vec<Segment> = Vec::new();
+    let mut warnings = Vec::new();
     let mut entry_ok = false;
     let entry = header.e_entry(e);
     for p in header.program_headers(e, bytes).map_err(broken)? {
@@ -121,10 +151,25 @@ pub fn load_elf(file: &FileData, ram: RamRange) -> Result<Elf, LoadError> {
                 "the segment at {addr:#x} is longer in the file than in memory"
             )));
         }
-        ram.claim(Role::Program, &file.path, addr, size)?;
-        entry_ok |= p.p_flags(e) & elf::PF_X != 0 && (addr..addr + size).contains(&entry);
+        ram.claim(role, &file.path, addr, size)?;
+        if (addr..addr + size).contains(&entry) {
+            entry_ok = true;
+            // Some linker scripts give no flags; nothing that loads by physical addresses heeds them.
+            let flags = p.p_flags(e);
+            if flags & elf::PF_X == 0 {
+                let what = if flags == 0 {
+                    "no flags at all"
+                } else {
+                    "no flag for that"
+                };
+                warnings.push(format!(
+                    "{}: its entry point {entry:#x} is in a segment that is not executable ({what} in its program header); it is run all the same",
+                    file.path
+                ));
+            }
+        }
         segments.push(Segment {
-            role: Role::Program,
+            role,
             addr,
             bytes: content.to_vec(),
             memory_size: size,
@@ -145,14 +190,14 @@ pub fn load_elf(file: &FileData, ram: RamRange) -> Result<Elf, LoadError> {
     }
     if !entry_ok {
         return Err(wrong(format!(
-            "its entry point {entry:#x} is in no executable segment"
+            "its entry point {entry:#x} is in no segment that is loaded"
         )));
     }
     if entry % 2 != 0 {
         return Err(wrong(format!("its entry point {entry:#x} is odd")));
     }
 
-    let (symbols, tohost) = symbols(header, bytes).map_err(broken)?;
+    let (symbols, agreed) = symbols(header, bytes).map_err(broken)?;
     let plan = Plan {
         segments,
         entry: EntryState {
@@ -160,27 +205,28 @@ pub fn load_elf(file: &FileData, ram: RamRange) -> Result<Elf, LoadError> {
             a1: 0,
             a2: 0,
         },
+        warnings,
     };
     Ok(Elf {
         plan,
         symbols,
-        tohost,
+        agreed,
     })
 }
 
 fn symbols(
     header: &FileHeader64<LittleEndian>,
     bytes: &[u8],
-) -> Result<(Symbols, Option<u64>), object::Error> {
+) -> Result<(Symbols, Agreed), object::Error> {
     let e = LittleEndian;
     let sections = header.sections(e, bytes)?;
     let found = sections.symbols(e, bytes, elf::SHT_SYMTAB)?;
     let mut table = Vec::new();
-    let mut tohost = None;
+    let mut agreed = Agreed::default();
     for symbol in found.iter() {
         let name = symbol.name(e, found.strings())?;
-        if name == TOHOST && !symbol.is_undefined(e) {
-            tohost = Some(symbol.st_value(e));
+        if let Some(place) = agreed.place(name).filter(|_| !symbol.is_undefined(e)) {
+            *place = Some(symbol.st_value(e));
         }
         let code = matches!(
             symbol.st_type(),
@@ -199,5 +245,5 @@ fn symbols(
     }
     // Of several names for an address, the last one is found: the largest, then by name.
     table.sort();
-    Ok((Symbols { table }, tohost))
+    Ok((Symbols { table }, agreed))
 }

@@ -1,11 +1,8 @@
 //! What firmware, kernel and initramfs files are recognised by.
 
 use super::{FileData, LoadError, Role};
-use std::io::Read;
 
-const KERNEL: &str =
-    "a raw riscv64 Linux Image (arch/riscv/boot/Image, with \"RSC\\x05\" at offset 56), or that compressed with gzip";
-const FIRMWARE: &str = "OpenSBI's raw fw_dynamic.bin";
+const FIRMWARE: &str = "OpenSBI's raw fw_dynamic.bin, or an ELF file";
 const INITRAMFS: &str = "a cpio archive (newc), plain or compressed";
 
 const HEADER: usize = 64;
@@ -56,10 +53,10 @@ fn describe(bytes: &[u8]) -> String {
     }
 }
 
-/// A kernel that can be placed.
+/// A Linux Image that can be placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kernel {
-    /// The raw image, unpacked.
+pub struct Image {
+    /// The raw image.
     pub image: Vec<u8>,
     /// Distance from a 2 MiB boundary at which it runs.
     pub text_offset: u64,
@@ -67,33 +64,18 @@ pub struct Kernel {
     pub memory_size: u64,
 }
 
-/// Checks a kernel; `limit` is the largest size that can fit at all.
-pub fn parse_kernel(file: &FileData, limit: u64) -> Result<Kernel, LoadError> {
-    let wrong = |problem: String| file.wrong(Role::Kernel, problem, KERNEL);
-    let image = if file.bytes.starts_with(b"\x1f\x8b") {
-        let mut image = Vec::new();
-        // One byte more than can fit shows that it does not.
-        let mut packed =
-            flate2::read::GzDecoder::new(&file.bytes[..]).take(limit.saturating_add(1));
-        packed
-            .read_to_end(&mut image)
-            .map_err(|e| wrong(format!("it is gzip data that cannot be unpacked ({e})")))?;
-        if image.len() as u64 > limit {
-            return Err(wrong(format!(
-                "it unpacks to more than {limit} bytes, the size of memory"
-            )));
-        }
-        image
-    } else {
-        file.bytes.clone()
-    };
-    let packed = if image.len() == file.bytes.len() {
-        ""
-    } else {
-        " after unpacking"
-    };
+/// Checks a Linux Image; `limit` is the largest size that can fit at all, `packed` what is to be said of
+/// how it was found.
+pub fn parse_image(
+    file: &FileData,
+    limit: u64,
+    packed: &str,
+    expected: &'static str,
+) -> Result<Image, LoadError> {
+    let wrong = |problem: String| file.wrong(Role::Kernel, problem, expected);
+    let image = &file.bytes;
     if image.get(56..60) != Some(&MAGIC2) || image.len() < HEADER {
-        return Err(wrong(describe(&image) + packed));
+        return Err(wrong(describe(image) + packed));
     }
     let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes"));
     let (text_offset, image_size, flags) = (word(8), word(16), word(24));
@@ -111,11 +93,17 @@ pub fn parse_kernel(file: &FileData, limit: u64) -> Result<Kernel, LoadError> {
         )));
     }
     let memory_size = image_size.max(image.len() as u64);
-    Ok(Kernel {
-        image,
+    Ok(Image {
+        image: image.clone(),
         text_offset: text_offset % ALIGN,
         memory_size,
     })
+}
+
+/// Bytes of memory that a Linux Image takes; nothing for anything else.
+pub fn image_memory(bytes: &[u8]) -> Option<u64> {
+    let size = bytes.get(16..24)?.try_into().ok()?;
+    (bytes.get(56..60)? == MAGIC2).then(|| u64::from_le_bytes(size))
 }
 
 /// Checks that a file can be raw firmware.

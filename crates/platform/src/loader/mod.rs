@@ -5,14 +5,19 @@
 
 mod elf;
 mod image;
+mod kernel;
 mod linux;
+mod uboot;
+mod unpack;
 
-pub use elf::{load_elf, Elf, Symbols};
-pub use image::{check_firmware, check_initramfs, parse_kernel, Kernel};
+pub use elf::{load_elf, Agreed, Elf, Symbols};
+pub use image::{check_firmware, check_initramfs, Image};
+pub use kernel::{parse_kernel, Kernel};
 pub use linux::{plan_linux, LinuxFiles};
 
 use crate::fdt::FdtError;
 use nagori_ram::GuestRam;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
@@ -57,13 +62,31 @@ pub enum LoadError {
         /// First address after that.
         ram_end: u64,
     },
+    /// Two files want the same memory.
+    #[error(
+        "{path} ({role}) needs {start:#x}..{end:#x}, where the {other} is, up to {other_end:#x}"
+    )]
+    Overlap {
+        /// What the second file is for.
+        role: Role,
+        /// The file.
+        path: String,
+        /// First address needed.
+        start: u64,
+        /// First address after that.
+        end: u64,
+        /// What is there.
+        other: Role,
+        /// First address after that.
+        other_end: u64,
+    },
     /// The device tree cannot be made.
     #[error(transparent)]
     Tree(#[from] FdtError),
 }
 
 /// What a file is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// OpenSBI.
     Firmware,
@@ -163,7 +186,7 @@ pub struct Segment {
 }
 
 /// Registers of every hart at its first instruction; a0 is the hart's number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryState {
     /// Program counter, in M mode.
     pub pc: u64,
@@ -174,12 +197,25 @@ pub struct EntryState {
 }
 
 /// What goes where, and how it starts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Parts of memory in ascending order; they do not overlap.
     pub segments: Vec<Segment>,
     /// Start of execution.
     pub entry: EntryState,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// What a machine starts with each time: its software, and how the start is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Software {
+    /// What goes where.
+    pub plan: Plan,
+    /// Whether the timing model is on at first.
+    pub timed: bool,
+    /// The word by which a bare-metal program tells its end.
+    pub tohost: Option<u64>,
 }
 
 impl Plan {
@@ -228,5 +264,7 @@ pub(crate) fn align_up(addr: u64, align: u64) -> u64 {
     addr.saturating_add(align - 1) & !(align - 1)
 }
 
+#[cfg(test)]
+mod kernel_tests;
 #[cfg(test)]
 mod tests;

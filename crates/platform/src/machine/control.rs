@@ -192,7 +192,7 @@ impl<O> Port<'_, '_, O> {
     }
 
     fn clocks(&self, delay: Ps) -> u64 {
-        delay.0 / self.params().clock.0
+        delay.clocks_ceil(self.params().clock)
     }
 
     fn change(&mut self, f: impl FnOnce(&mut BoardParams)) -> Result<(), ControlError> {
@@ -218,8 +218,8 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 Fixed::Banks => p.mapping.banks() as u64,
                 Fixed::MemoryBase => base,
                 Fixed::MemorySize => p.capacity,
-                Fixed::ClockPs => p.clock.0,
-                Fixed::CoreHz => self.world.core_clock.hz(),
+                Fixed::ClockPs => p.clock.nearest().0,
+                Fixed::CoreHz => self.world.core_clock.period().nearest_hz(),
                 Fixed::Method => method_number(p.method),
                 Fixed::TimingMode => self.world.timed as u64,
                 Fixed::NvmmBoundary => base + p.nvmm_base,
@@ -239,7 +239,7 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 Fixed::RefreshDuration => r.duration.0.into(),
                 Fixed::TimeNs => self.now.0 / 1000,
                 Fixed::StatsFromNs => self.memory().from.0 / 1000,
-                Fixed::Clocks => self.now.0 / p.clock.0,
+                Fixed::Clocks => p.clock.edge_until(self.now),
                 Fixed::Refreshes => self.memory().refreshes,
                 Fixed::RefreshTicksLost => self.memory().refresh_ticks_lost,
                 Fixed::WarmUp => self.world.control.warm_up,
@@ -253,7 +253,8 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 | Fixed::ErrorCount
                 | Fixed::StatsControl
                 | Fixed::HostRequest
-                | Fixed::Label => 0,
+                | Fixed::Label
+                | Fixed::LabelText => 0,
             },
             Reg::Region(n, s) => self
                 .memory()
@@ -287,8 +288,9 @@ impl<O> ControlPort for Port<'_, '_, O> {
         let Reg::Fixed(f) = reg else {
             return Err(ControlError::ReadOnly);
         };
-        let clock = self.params().clock.0;
-        let delay = || value.checked_mul(clock).map(Ps).ok_or(ControlError::Value);
+        let clock = self.params().clock;
+        // One that is too long is refused as such.
+        let delay = || Ok::<_, ControlError>(clock.edge(value));
         let narrow = || {
             u32::try_from(value)
                 .map(Clocks)

@@ -9,7 +9,8 @@ use super::Machine;
 use nagori_hart::cache::Coherence;
 use nagori_hart::debug::lookup;
 use nagori_hart::world::{
-    self, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall, TrapEvent, World,
+    self, AccessEvent, AccessKind, BusFault, LineRequest, Marker, MemPort, Observer, Requester,
+    Stall, TrapEvent, World,
 };
 use nagori_hart::{Hart, Privilege};
 use nagori_ram::GuestRam;
@@ -21,9 +22,9 @@ pub const MAX_POINTS: usize = 4096;
 /// What a watchpoint watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchKind {
-    /// Loads.
+    /// Loads; those of `lr` and of atomics, too.
     Read,
-    /// Stores and atomics.
+    /// Stores, atomics, `sc` if it stores, and `cbo.zero`.
     Write,
     /// Both.
     Access,
@@ -41,15 +42,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    fn sees(&self, addr: u64, size: u8, write: bool) -> bool {
-        let kind = match self.kind {
-            WatchKind::Read => !write,
-            WatchKind::Write => write,
-            WatchKind::Access => true,
+    fn sees(&self, event: &AccessEvent) -> bool {
+        let kind = match event.kind {
+            AccessKind::Read => self.kind != WatchKind::Write,
+            AccessKind::Write => self.kind != WatchKind::Read,
+            AccessKind::Flush | AccessKind::FlushAll => false,
         };
         // Distances, so that ranges at the end of the address space work.
-        let after = addr.wrapping_sub(self.addr) < self.len;
-        let before = self.addr.wrapping_sub(addr) < size as u64;
+        let after = event.vaddr.wrapping_sub(self.addr) < self.len;
+        let before = self.addr.wrapping_sub(event.vaddr) < event.size as u64;
         kind && (after || before)
     }
 }
@@ -92,8 +93,8 @@ struct Orders {
     standing: Option<u64>,
     /// The last one that was let pass.
     passed: Option<u64>,
-    /// An access that was watched, and the instruction: it may still fail.
-    touched: Option<(u64, u64, Watch)>,
+    /// An access that was watched.
+    touched: Option<(u64, Watch)>,
 }
 
 /// Places to stop at.
@@ -105,6 +106,8 @@ pub(crate) struct Debug {
     watches: Vec<Watch>,
     harts: Vec<Orders>,
     stop: Option<DebugStop>,
+    /// Instructions that may pass before harts stop for another reason: see `machine::point`.
+    passes: Option<u64>,
 }
 
 fn class(pc: u64) -> u64 {
@@ -116,6 +119,7 @@ impl Debug {
     fn active(&self) -> bool {
         !self.breakpoints.is_empty()
             || !self.watches.is_empty()
+            || self.passes.is_some()
             || self
                 .harts
                 .iter()
@@ -129,8 +133,20 @@ impl Debug {
     }
 
     fn stops(&mut self, hart: usize, pc: u64) -> bool {
+        // Asked again about this instruction, a debugger has its say then.
+        if self.passes == Some(0) {
+            return true;
+        }
+        let stops = self.asked(hart, pc);
+        if let Some(left) = self.passes.as_mut().filter(|_| !stops) {
+            *left -= 1;
+        }
+        stops
+    }
+
+    fn asked(&mut self, hart: usize, pc: u64) -> bool {
         let h = &mut self.harts[hart];
-        if let Some((_, addr, watch)) = h.touched.take() {
+        if let Some((addr, watch)) = h.touched.take() {
             return self.stop(hart, pc, Why::Watch { addr, watch });
         }
         if h.standing.take() == Some(pc) {
@@ -210,34 +226,22 @@ impl<W: World> MemPort for Watched<'_, W> {
 impl<W: World> Observer for Watched<'_, W> {
     const RETIRE: bool = W::RETIRE;
     const ACCESS: bool = true;
-    const TRAP: bool = true;
+    const TRAP: bool = W::TRAP;
     const STOPS: bool = true;
     fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
         self.inner.retired(hart, cycle, pc, raw, privilege);
     }
-    fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
+    fn access(&mut self, event: &AccessEvent) {
         if W::ACCESS {
-            self.inner.access(hart, cycle, pc, vaddr, size, write);
+            self.inner.access(event);
         }
-        let hit = self
-            .debug
-            .watches
-            .iter()
-            .find(|w| w.sees(vaddr, size, write));
+        let hit = self.debug.watches.iter().find(|w| w.sees(event));
         if let Some(watch) = hit {
-            self.debug.harts[hart].touched = Some((pc, vaddr, *watch));
+            self.debug.harts[event.hart].touched = Some((event.vaddr, *watch));
         }
     }
     fn trap(&mut self, event: &TrapEvent) {
-        if W::TRAP {
-            self.inner.trap(event);
-        }
-        // An access that faults has not happened.
-        let exception = event.cause >> 63 == 0;
-        let h = &mut self.debug.harts[event.hart];
-        if exception && h.touched.is_some_and(|(pc, ..)| pc == event.pc) {
-            h.touched = None;
-        }
+        self.inner.trap(event);
     }
     fn stops(&mut self, hart: usize, pc: u64) -> bool {
         self.debug.stops(hart, pc)
@@ -245,10 +249,9 @@ impl<W: World> Observer for Watched<'_, W> {
     fn tried_again(&mut self, hart: usize, pc: u64) {
         let h = &mut self.debug.harts[hart];
         // A block whose line has to be fetched is given up before its first instruction was asked
-        // about; what the one before it touched stays.
+        // about.
         if h.passed == Some(pc) {
             h.standing = Some(pc);
-            h.touched = h.touched.filter(|(at, ..)| *at != pc);
         }
     }
 }
@@ -340,7 +343,22 @@ impl<O: Observer> Machine<O> {
 
     /// Forgets all places to stop at.
     pub fn clear_debug(&mut self) {
-        self.debug = None;
+        let passes = self.debug.take().and_then(|d| d.passes);
+        self.set_passes(passes);
+    }
+
+    /// Has harts stop, all together, after so many instructions; without a number, go on.
+    pub(super) fn set_passes(&mut self, passes: Option<u64>) {
+        if passes.is_some() {
+            self.debug_mut().passes = passes;
+        } else if let Some(d) = &mut self.debug {
+            d.passes = None;
+        }
+    }
+
+    /// Whether harts have stopped after the instructions that might pass.
+    pub(super) fn passes_used_up(&self) -> bool {
+        self.debug.as_ref().is_some_and(|d| d.passes == Some(0))
     }
 
     /// Why the machine stands, if a debugger's wish has stopped it.

@@ -110,6 +110,11 @@ impl<O: Observer> Machine<O> {
         &self.markers.labels
     }
 
+    /// The text that the guest's kernel has given a label, such as that of [`Stop::Snapshot`].
+    pub fn label_text(&self, label: u64) -> Option<String> {
+        self.world.control.block.label_text(label)
+    }
+
     /// Labels and marks beyond those that are kept.
     pub fn labels_lost(&self) -> u64 {
         self.markers.lost
@@ -205,16 +210,20 @@ impl<O: Observer> Machine<O> {
                     method_from_number(value).is_some_and(|m: Method| self.set_method(m).is_ok());
                 self.markers.refused += !set as u64;
             }
-            Marker::Label if self.markers.labels.len() < KEPT => {
-                let label = Label {
-                    value,
-                    time_ps: self.hart_time(hart).0,
-                    hart,
-                    instructions: self.instructions(),
-                };
-                self.markers.labels.push(label);
+            Marker::Label => {
+                if self.markers.labels.len() < KEPT {
+                    let label = Label {
+                        value,
+                        time_ps: self.hart_time(hart).0,
+                        hart,
+                        instructions: self.instructions(),
+                    };
+                    self.markers.labels.push(label);
+                } else {
+                    self.markers.lost += 1;
+                }
+                self.label_set(value);
             }
-            Marker::Label => self.markers.lost += 1,
             Marker::Snapshot => self.markers.stop = Some(Stop::Snapshot(value)),
             Marker::Stop => self.markers.stop = Some(Stop::PowerOff(value as u32)),
         }

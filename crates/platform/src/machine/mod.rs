@@ -1,8 +1,8 @@
 //! A machine: harts, caches, memory controller and bus, wired from a
 //! description, and the scheduler that advances them in machine time.
 //!
-//! The hart that is furthest behind runs next, at most a quantum past the
-//! others, so that the order of events depends on nothing but the machine.
+//! Whose turn it is (`turns`) follows from machine time alone, so that the order
+//! of events depends on nothing but the machine.
 
 mod control;
 mod debug;
@@ -10,10 +10,13 @@ mod engine;
 mod marker;
 mod parallel;
 mod parts;
+mod point;
 mod power;
 mod saved;
 mod shared;
 mod stats;
+mod turns;
+mod warm_up;
 mod world;
 
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
@@ -23,6 +26,7 @@ pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
 pub use parts::hart_config;
+pub use point::Point;
 pub use power::{Dram, PowerCut};
 pub use saved::{LoadError, MachineState};
 pub use stats::{HartReport, Report};
@@ -31,18 +35,22 @@ use crate::bus::{Bus, MapError};
 use crate::clock::{Clock, Ps};
 use crate::config::{self, MachineConfig, Method};
 use crate::device::PowerRequest;
+use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
 use crate::devices::virtio::{Port, VirtioBackend, VirtioMmio};
+use crate::loader::Software;
 use nagori_hart::cache::Coherence;
 use nagori_hart::engine::NoEngine;
 use nagori_hart::world::Observer;
-use nagori_hart::{CodeCache, Exit, Hart, HartError, Privilege};
+use nagori_hart::{CodeCache, Exit, Hart, HartError};
 use nagori_memtime::Controller;
 use nagori_ram::{GuestRam, RamError};
 use nagori_translator::Translator;
 use parking_lot::Mutex;
 use shared::{Held, Shared};
 use std::sync::Arc;
+use turns::{HartTurn, Left, Window};
+pub use warm_up::WarmUps;
 pub use world::Attribution;
 use world::{Action, HartView, Surroundings};
 
@@ -65,7 +73,7 @@ pub enum MachineError {
     #[error("translator: {0} (the interpreter is always there)")]
     Translator(#[from] nagori_translator::Error),
     /// A power cut in timed mode without what it needs to know.
-    #[error("what caches hold is not tracked, so a power cut cannot take it back: set memory.track_persistence=true in the machine's description")]
+    #[error("what caches hold is not tracked, so a power cut cannot take it back: set memory.track_persistence=true in the machine's description (or memory.persistence_domain=eadr, with which caches lose nothing)")]
     NotTracked,
     /// Harts at the same time where what caches hold is tracked.
     #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
@@ -99,38 +107,19 @@ pub enum Stop {
     Snapshot(u64),
     /// A debugger's wish is met: see [`Machine::debug_stop`].
     Debug,
+    /// The point of [`Machine::set_point`] is reached.
+    Reached,
     /// Every hart waits; the next event is at this time ([`Ps::NEVER`]: only
     /// input from outside can go on).
     Idle(Ps),
+    /// Machine time has reached [`Ps::END`], and nothing can run any more.
+    EndOfTime,
 }
 
 /// Watches nothing.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Quiet;
 impl Observer for Quiet {}
-
-/// All harts that run are in user mode.
-const USERS: u8 = 1;
-/// All harts that run are in machine mode, and there is no system below.
-const BARE: u8 = 2;
-/// Some hart runs a kernel or its firmware.
-const KERNEL: u8 = 4;
-
-/// The bit of what a hart runs.
-#[inline(always)]
-fn mode(h: &Hart) -> u8 {
-    match h.privilege {
-        Privilege::User => USERS,
-        Privilege::Machine if !h.csr.paging() => BARE,
-        _ => KERNEL,
-    }
-}
-
-/// Whether harts of these modes do not look at one another's plain stores.
-#[inline(always)]
-fn is_apart(modes: u8) -> bool {
-    modes == USERS || modes == BARE
-}
 
 /// Whether a hart waits for an interrupt that has not come.
 #[inline(always)]
@@ -147,21 +136,6 @@ enum Turn {
     /// At this cycle a device or a sleeping hart is due before any hart.
     Event { cycle: u64, asleep: bool },
 }
-
-/// A hart's turn: how far it may run.
-#[derive(Clone, Copy)]
-struct HartTurn {
-    hart: usize,
-    /// Its cycle at the start.
-    from: u64,
-    limit: u64,
-    /// From which on it does not use the memory bus.
-    bus_limit: u64,
-}
-
-/// Longest run of one hart before the scheduler looks again, in cycles. A grid
-/// in guest time, so that it does not depend on how often the host looks.
-const GRID: u64 = 1 << 20;
 
 /// A hart's interrupt lines follow the devices; if it sleeps, it wakes at `cycle`.
 fn drive_lines(h: &mut Hart, lines: u64, cycle: u64) {
@@ -195,11 +169,19 @@ pub struct Machine<O: Observer = Quiet> {
     marks: Vec<(u64, Report)>,
     /// Instructions of all harts at which caches count as warm.
     warm_at: Option<u64>,
+    warm_ups: WarmUps,
     markers: marker::Markers,
     /// Places where a debugger wants to stop.
     debug: Option<Box<debug::Debug>>,
     /// The turn that a debugger's stop has interrupted.
     held: Option<HartTurn>,
+    /// How far harts go before they wait for one another, with the timing model on.
+    window: Window,
+    /// Where the run is to stop.
+    point: Option<Point>,
+    power_cuts: Vec<PowerCut>,
+    /// What a restart loads.
+    software: Option<Arc<Software>>,
 }
 
 impl<O: Observer> Machine<O> {
@@ -214,10 +196,6 @@ impl<O: Observer> Machine<O> {
         let harts = (0..config.harts as usize)
             .map(|i| Hart::new(i, hart_config.clone()))
             .collect::<Result<Vec<_>, _>>()?;
-        // Both clocks were checked with the description.
-        let clock = |hz| Clock::new(hz).expect("a checked description");
-        let core_clock = clock(config.clock_hz);
-        let period = core_clock.exact_period().expect("a checked description").0;
         let n = harts.len();
         let world = Surroundings {
             coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0),
@@ -225,9 +203,8 @@ impl<O: Observer> Machine<O> {
             ram_base: m.base,
             bus,
             memory,
-            core_clock,
-            period: nagori_memtime::board::Divider::new(period),
-            timebase: clock(config.timebase_hz),
+            core_clock: Clock::new(config.core_period()),
+            timebase: Clock::new(config.timebase()),
             board: config.board.clone(),
             observer,
             views: vec![HartView::default(); n],
@@ -235,6 +212,7 @@ impl<O: Observer> Machine<O> {
             markers: config.markers,
             actions: Vec::new(),
             behind: m.track_persistence.then(Default::default),
+            keeps_queue: m.persistence_domain == config::PersistenceDomain::None,
             latest: Ps::ZERO,
             control: control::ControlState::default(),
             profile: None,
@@ -255,9 +233,14 @@ impl<O: Observer> Machine<O> {
             started,
             marks: Vec::new(),
             warm_at: None,
+            warm_ups: WarmUps::default(),
             markers: marker::Markers::default(),
             debug: None,
             held: None,
+            window: Window::default(),
+            point: None,
+            power_cuts: Vec::new(),
+            software: None,
         })
     }
 
@@ -286,6 +269,16 @@ impl<O: Observer> Machine<O> {
         self.harts.get_mut(i)
     }
 
+    /// What the machine was loaded with and a restart loads again, so that snapshots take it along.
+    pub fn set_software(&mut self, software: Option<Arc<Software>>) {
+        self.software = software;
+    }
+
+    /// What a restart loads, as far as it was told.
+    pub fn software(&self) -> Option<&Arc<Software>> {
+        self.software.as_ref()
+    }
+
     /// What watches the machine.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.world.observer
@@ -294,6 +287,7 @@ impl<O: Observer> Machine<O> {
     /// All harts at reset at `pc`, with their index in a0 and the given a1 and a2.
     pub fn start_at(&mut self, pc: u64, a1: u64, a2: u64) {
         self.held = None;
+        self.window = Window::default();
         for h in &mut self.harts {
             h.reset(pc);
             let id = h.id as u64;
@@ -315,45 +309,15 @@ impl<O: Observer> Machine<O> {
         }
         self.settle();
         self.world.timed = timed;
+        self.warm_ups.cut += u64::from(self.warm_at.is_some());
         for h in &mut self.harts {
             h.set_timed(timed);
         }
-        let c = &mut self.world.coherence;
-        for l1 in c.l1d.iter_mut().chain(&mut c.l1i) {
-            l1.clear();
-        }
+        self.window = Window::default();
+        self.world.coherence.clear_caches();
         // In functional mode memory is all there is; what was dirty has reached it.
         self.world.all_written();
         self.begin_warm_up();
-    }
-
-    /// How many instructions (of all harts) warm up caches, TLBs, predictors and row buffers
-    /// when the timing model is turned on; 0: none. They run with the timing model, and
-    /// behind them statistics start anew. Begins at once if the timing model is on.
-    pub fn set_warm_up(&mut self, instructions: u64) {
-        self.world.control.warm_up = instructions;
-        self.begin_warm_up();
-    }
-
-    fn begin_warm_up(&mut self) {
-        let n = self.world.control.warm_up;
-        let on = self.world.timed && n > 0;
-        self.warm_at = on.then(|| self.instructions().saturating_add(n));
-    }
-
-    /// Instructions until everything is warm; at that point statistics start anew.
-    fn warm_left(&mut self) -> u64 {
-        let Some(at) = self.warm_at else {
-            return u64::MAX;
-        };
-        match at.saturating_sub(self.instructions()) {
-            0 => {
-                self.warm_at = None;
-                self.reset_stats();
-                u64::MAX
-            }
-            left => left,
-        }
     }
 
     /// Selects a delay method from now on.
@@ -403,6 +367,24 @@ impl<O: Observer> Machine<O> {
         self.update_lines(now);
     }
 
+    /// Whether what is given to the console waits for a guest that reads; see
+    /// [`Uart::set_patient`].
+    pub fn set_console_patient(&mut self, patient: bool) {
+        let now = self.now();
+        self.world
+            .bus
+            .with::<Uart, _>(now, |u, _| u.set_patient(patient));
+    }
+
+    /// Takes back up to `most` bytes that were given to the console and have not reached its FIFO.
+    pub fn take_console_input(&mut self, most: usize) -> Vec<u8> {
+        let now = self.now();
+        self.world
+            .bus
+            .with::<Uart, _>(now, |u, _| u.take_input(most))
+            .unwrap_or_default()
+    }
+
     /// Takes what the console has printed.
     pub fn console_output(&mut self) -> Vec<u8> {
         let now = self.now();
@@ -410,6 +392,15 @@ impl<O: Observer> Machine<O> {
             .bus
             .with::<Uart, _>(now, |u, _| u.take_output())
             .unwrap_or_default()
+    }
+
+    /// Sets the real-time clock, in seconds since 1970. A kernel that runs has read it before.
+    pub fn set_rtc(&mut self, unix_s: u64) {
+        let now = self.now();
+        self.world
+            .bus
+            .with::<Rtc, _>(now, |r, cx| r.set(cx, unix_s));
+        self.after_devices(now);
     }
 
     /// The host's access to the backend in a virtio slot, with its port: to connect it after the
@@ -464,6 +455,7 @@ impl<O: Observer> Machine<O> {
         self.world.control.block.reset();
         self.world.all_written();
         self.markers.stop = None;
+        self.window = Window::default();
         let latest = self.harts.iter().map(|h| h.cycle).max().unwrap_or(0);
         for h in &mut self.harts {
             h.reset(0);
@@ -471,9 +463,7 @@ impl<O: Observer> Machine<O> {
         }
         let (base, len) = (self.world.ram_base, self.world.ram.len());
         let c = &mut self.world.coherence;
-        for l1 in c.l1d.iter_mut().chain(&mut c.l1i) {
-            l1.clear();
-        }
+        c.clear_caches();
         c.device_wrote(base, len);
         self.update_lines(now);
     }
@@ -565,7 +555,10 @@ impl<O: Observer + Send> Machine<O> {
         let mut spent = 0u64;
         loop {
             if let Some(stop) = self.markers.stop.take() {
-                return stop;
+                return match stop {
+                    Stop::Reached => self.reach(),
+                    other => other,
+                };
             }
             if let Some(p) = self.world.bus.take_power_request() {
                 return match p {
@@ -574,21 +567,25 @@ impl<O: Observer + Send> Machine<O> {
                 };
             }
             // Between accesses to devices only the harts' own time passes.
-            let event = self.world.cycle_at(self.world.bus.next_event());
+            let event = self.world.next_event();
             let turn = match self.parallel {
                 // Whoever waits for a debugger's stops does it one after the other.
-                Some(skew) if !self.debugged() => {
+                Some(skew) if !self.debugged() && self.point.is_none() => {
                     self.run_together(skew, &mut spent, cycles, instructions)
                 }
                 _ => self.run_harts(event, &mut spent, cycles, instructions),
             };
             let (next, asleep) = match turn {
+                Turn::Stop(Stop::Debug) if self.passes_used_up() => match self.guarded() {
+                    Some(Turn::Stop(s)) => return s,
+                    _ => continue,
+                },
                 Turn::Stop(s) => return s,
                 Turn::Device => continue,
                 Turn::Event { cycle, asleep } => (cycle, asleep),
             };
-            if next == u64::MAX {
-                return Stop::Idle(Ps::NEVER);
+            if next >= self.world.last_cycle() {
+                return self.end_of_time(asleep, spent > 0);
             }
             // A jump over idle time ends a slice, so that the host can pace it.
             if asleep && spent > 0 {
@@ -602,76 +599,18 @@ impl<O: Observer + Send> Machine<O> {
         }
     }
 
-    /// The next hart's turn, or what else is due.
-    #[inline(always)]
-    fn next_turn(
-        &mut self,
-        event: u64,
-        spent: u64,
-        cycles: u64,
-        instructions: Option<u64>,
-        (bus, ahead): (u64, u64),
-    ) -> Result<HartTurn, Turn> {
-        if let Some(t) = self.held.take() {
-            return Ok(t);
+    /// Nothing is due before the end of time.
+    fn end_of_time(&self, asleep: bool, pause: bool) -> Stop {
+        let wakes = self.harts.iter().filter_map(Hart::wake_cycle);
+        let wake = wakes.min().unwrap_or(u64::MAX);
+        let due = self.world.ps(wake).min(self.world.bus.next_event());
+        match asleep {
+            true if due == Ps::NEVER || pause => Stop::Idle(due),
+            _ => Stop::EndOfTime,
         }
-        let left = match instructions {
-            Some(n) => match n.saturating_sub(self.steps()) {
-                0 => return Err(Turn::Stop(Stop::Instructions)),
-                left => left,
-            },
-            None => u64::MAX,
-        };
-        let left = left.min(self.warm_left());
-        if spent >= cycles {
-            return Err(Turn::Stop(Stop::Slice));
-        }
-        let mut first: Option<usize> = None;
-        let mut now = u64::MAX;
-        let mut others = u64::MAX;
-        let mut wake = u64::MAX;
-        // Bit for each privilege that a running hart has.
-        let mut modes = 0u8;
-        for (i, h) in self.harts.iter().enumerate() {
-            if sleeps(h) {
-                wake = wake.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
-                continue;
-            }
-            modes |= mode(h);
-            if first.is_some() && now <= h.cycle {
-                others = others.min(h.cycle);
-            } else {
-                if first.is_some() {
-                    others = others.min(now);
-                }
-                (first, now) = (Some(i), h.cycle);
-            }
-        }
-        let next = event.min(wake);
-        let Some(i) = first.filter(|_| next > now) else {
-            let asleep = first.is_none();
-            return Err(Turn::Event {
-                cycle: next,
-                asleep,
-            });
-        };
-        // Kernels talk through plain loads and stores; programs, through the kernel or atomics.
-        let together = is_apart(modes);
-        let limit = others
-            .saturating_add(if together { ahead } else { bus })
-            .min(next)
-            .min((now / GRID + 1) * GRID)
-            .min(now.saturating_add(left));
-        let bus_limit = limit.min(others.saturating_add(bus));
-        Ok(HartTurn {
-            hart: i,
-            from: now,
-            limit,
-            bus_limit,
-        })
     }
 
-    /// Runs harts, the one furthest behind first, until something else is due.
+    /// Runs harts in turns until something else is due.
     fn run_harts(
         &mut self,
         event: u64,
@@ -679,18 +618,21 @@ impl<O: Observer + Send> Machine<O> {
         cycles: u64,
         instructions: Option<u64>,
     ) -> Turn {
-        let (bus, ahead): (u64, u64) = if self.world.timed {
-            let c = &self.config;
-            (c.quantum_cycles.into(), c.run_ahead_cycles.into())
-        } else {
-            let q = self.config.functional_quantum_cycles.into();
-            (q, q)
-        };
         loop {
-            let turn = match self.next_turn(event, *spent, cycles, instructions, (bus, ahead)) {
+            let resumed = self.held.is_some();
+            let left = Left {
+                event,
+                spent: *spent,
+                cycles,
+                instructions,
+            };
+            let turn = match self.next_turn(left) {
                 Ok(turn) => turn,
                 Err(other) => return other,
             };
+            if self.point.is_some() && !resumed {
+                self.guard(&turn);
+            }
             let HartTurn {
                 hart: i,
                 from: now,
@@ -722,6 +664,9 @@ impl<O: Observer + Send> Machine<O> {
                 instret: h.instret,
                 stats: h.stats,
             };
+            if !matches!(exit, Exit::Limit | Exit::Stopped) {
+                self.window.end_turn();
+            }
             if exit == Exit::Stopped {
                 self.held = Some(turn);
                 return Turn::Stop(Stop::Debug);

@@ -6,8 +6,9 @@
 //! device or a sleeping hart is due, and the last to come does what is due (a turn).
 
 use super::shared::{Held, Shared};
+use super::turns::{is_apart, mode};
 use super::world::Surroundings;
-use super::{drive_lines, is_apart, mode, sleeps, Machine, Turn};
+use super::{drive_lines, sleeps, Machine, Turn};
 use nagori_hart::engine::NoEngine;
 use nagori_hart::world::{Observer, World};
 use nagori_hart::{CodeCache, Exit, Hart};
@@ -259,7 +260,7 @@ impl<O: Observer> Team<'_, O> {
     /// What follows an access to a device, at a cycle.
     fn touched(&self, cycle: u64, w: &mut Surroundings<O>) {
         w.apply_dma_writes();
-        let event = w.cycle_at(w.bus.next_event());
+        let event = w.next_event();
         self.end.fetch_min(event, SeqCst);
         if self.publish_lines(w) {
             self.news_at.fetch_max(cycle, SeqCst);
@@ -355,6 +356,9 @@ impl<O: Observer> Team<'_, O> {
             let Some(now) = awake.map(|u| u.hart.cycle).min() else {
                 return;
             };
+            if now >= w.last_cycle() {
+                return;
+            }
             let next = next_due(w, units.iter().map(|u| &*u.hart));
             if next > now {
                 let n = units.len() as u64;
@@ -412,7 +416,7 @@ impl<O: Observer> Team<'_, O> {
 fn next_due<'h, O>(w: &Surroundings<O>, harts: impl Iterator<Item = &'h Hart>) -> u64 {
     let wake = |h: &Hart| h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle);
     let wakes = harts.filter(|h| sleeps(h)).map(wake);
-    let event = w.cycle_at(w.bus.next_event());
+    let event = w.next_event();
     wakes.min().unwrap_or(u64::MAX).min(event)
 }
 
@@ -446,6 +450,11 @@ impl<O: Observer + Send> Machine<O> {
         if self.harts.iter().all(sleeps) {
             let cycle = next_due(&self.world, self.harts.iter());
             let asleep = true;
+            return Turn::Event { cycle, asleep };
+        }
+        let end = self.world.last_cycle();
+        if self.harts.iter().all(|h| sleeps(h) || h.cycle >= end) {
+            let (cycle, asleep) = (end, false);
             return Turn::Event { cycle, asleep };
         }
         // Behind the warm-up, statistics start anew.

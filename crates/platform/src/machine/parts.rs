@@ -39,11 +39,10 @@ pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
     let predictor: PredictorGeometry =
         serde_json::from_value(r.core.predictor_values()).map_err(core)?;
     Ok(HartConfig {
+        isa: c.extensions(),
         asid_bits: c.asid_bits,
         pmp_entries: c.pmp_entries,
-        sstc: c.has("sstc"),
-        zicbom: c.has("zicbom"),
-        zicboz: c.has("zicboz"),
+        triggers: c.triggers,
         functional_cpi: c.functional_cpi,
         l1d: cache(&c.l1d),
         l1i: cache(&c.l1i),

@@ -4,8 +4,13 @@
 //! back what was still in a cache, the machine keeps for each dirty line what memory behind
 //! the caches holds: what the line held when it turned dirty. A write-back counts as
 //! persistent from the instruction on that causes it: the controller has accepted it then.
+//! Where the persistence domain leaves the controller out, what the line held before is kept
+//! until the write's column command, with which the memory has it.
 
+use super::world::Surroundings;
 use super::{Machine, MachineError};
+use crate::clock::Ps;
+use crate::config::PersistenceDomain;
 use nagori_hart::world::Observer;
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
@@ -24,23 +29,49 @@ pub enum Dram {
     Random(u64),
 }
 
-/// What a power cut has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// A power cut, and what it has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerCut {
+    /// Machine time in picoseconds.
+    pub time_ps: u64,
+    /// Instructions retired by all harts.
+    pub instructions: u64,
     /// Dirty lines of NVMM whose stores are lost with the caches.
     pub lost_lines: u64,
+    /// Writes of lines to NVMM that are lost in the memory controller.
+    pub lost_writes: u64,
     /// Bytes of DRAM.
     pub dram_bytes: u64,
+}
+
+/// Power cuts that are kept; a run may have any number.
+const KEPT: usize = 1 << 14;
+/// Writes under way in the controller that are looked through when there are more: it holds fewer.
+const MOST_WRITES: usize = 64;
+
+type Words = [u64; WORDS as usize];
+
+/// A write-back on its way through the controller.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Write {
+    /// As the controller numbers requests.
+    number: u64,
+    line: u64,
+    /// What memory holds without it.
+    before: Words,
 }
 
 /// What memory behind the caches holds where a cache has newer data, by physical line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Behind {
-    lines: BTreeMap<u64, [u64; WORDS as usize]>,
+    lines: BTreeMap<u64, Words>,
+    /// Writes that may be in the controller still, in order; none if it is in the persistence domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    writes: Vec<Write>,
 }
 
 impl Behind {
-    fn read(ram: &GuestRam, offset: u64) -> [u64; WORDS as usize] {
+    fn read(ram: &GuestRam, offset: u64) -> Words {
         std::array::from_fn(|i| ram.read_u64(offset + 8 * i as u64).unwrap_or(0))
     }
 
@@ -50,9 +81,27 @@ impl Behind {
         self.lines.insert(line, now);
     }
 
-    /// A line is written back.
-    pub fn written(&mut self, line: u64) {
-        self.lines.remove(&line);
+    /// A line is written back by a request of the controller; `number`, where it may be lost there.
+    pub fn written(&mut self, line: u64, number: Option<u64>) {
+        let before = self.lines.remove(&line);
+        if let (Some(number), Some(before)) = (number, before) {
+            self.writes.push(Write {
+                number,
+                line,
+                before,
+            });
+        }
+    }
+
+    /// Whether it is time to ask the controller which writes it has done.
+    pub fn is_long(&self) -> bool {
+        self.writes.len() > MOST_WRITES
+    }
+
+    /// Only these writes, in ascending order, are in the controller still.
+    pub fn keep(&mut self, unfinished: &[u64]) {
+        self.writes
+            .retain(|w| unfinished.binary_search(&w.number).is_ok());
     }
 
     /// A device or the host writes memory itself, through to memory behind the caches.
@@ -64,17 +113,22 @@ impl Behind {
         for (line, held) in self.lines.range_mut(addr & !(LINE - 1)..=last) {
             *held = Self::read(ram, line.wrapping_sub(ram_base));
         }
+        let touched = |w: &&mut Write| (addr & !(LINE - 1)..=last).contains(&w.line);
+        for w in self.writes.iter_mut().filter(touched) {
+            w.before = Self::read(ram, w.line.wrapping_sub(ram_base));
+        }
     }
 
     /// All caches are written back or dropped with memory as it is.
     pub fn clear(&mut self) {
         self.lines.clear();
+        self.writes.clear();
     }
 
     /// Whether all lines lie in memory.
     pub fn inside(&self, ram_base: u64, ram_bytes: u64) -> bool {
         let ok = |l: &u64| l.is_multiple_of(LINE) && l.wrapping_sub(ram_base) < ram_bytes;
-        self.lines.keys().all(ok)
+        self.lines.keys().all(ok) && self.writes.iter().all(|w| ok(&w.line))
     }
 }
 
@@ -92,28 +146,42 @@ impl<O: Observer> Machine<O> {
     /// hold, settings of the memory controller are the description's again; NVMM keeps what
     /// has reached the controller. Time and statistics go on. The caller loads again.
     ///
-    /// In timed mode the description must have `memory.track_persistence`; without the
-    /// timing model there are no caches, and every store has reached memory at once.
+    /// In timed mode the description must have `memory.track_persistence`, unless caches are in
+    /// the persistence domain; without the timing model there are no caches, and every store has
+    /// reached memory at once.
     pub fn power_cut(&mut self, dram: Dram) -> Result<PowerCut, MachineError> {
-        if self.world.timed && self.world.behind.is_none() {
+        let domain = self.config.memory.persistence_domain;
+        let kept = domain == PersistenceDomain::Eadr || !self.world.timed;
+        if !kept && self.world.behind.is_none() {
             return Err(MachineError::NotTracked);
         }
         self.world.apply_dma_writes();
-        let w = &mut self.world;
+        let (now, instructions) = (self.now(), self.instructions());
+        let w = &mut *self.world;
         // NVMM is where the controller has it now; the guest may have moved the boundary.
         let boundary = w.memory.params().nvmm_base;
-        let mut lost_lines = 0;
-        if let Some(behind) = &mut w.behind {
-            for (line, held) in std::mem::take(&mut behind.lines) {
-                let offset = line - w.ram_base;
+        let (mut lost_lines, mut lost_writes) = (0, 0);
+        if !kept {
+            w.look_at_writes(now)?;
+            let ram_base = w.ram_base;
+            let put = |line: u64, held: &Words, lost: &mut u64| {
+                let offset = line - ram_base;
                 if offset < boundary {
-                    continue;
+                    return;
                 }
-                lost_lines += 1;
+                *lost += 1;
                 for (i, v) in held.iter().enumerate() {
                     // Lines are in memory.
                     let _ = w.ram.write_u64(offset + 8 * i as u64, *v);
                 }
+            };
+            let behind = w.behind.as_mut().map(std::mem::take).unwrap_or_default();
+            for (line, held) in &behind.lines {
+                put(*line, held, &mut lost_lines);
+            }
+            // Of several writes of a line the first one lost says what memory holds.
+            for write in behind.writes.iter().rev() {
+                put(write.line, &write.before, &mut lost_writes);
             }
         }
         match dram {
@@ -131,9 +199,33 @@ impl<O: Observer> Machine<O> {
             h.forget_predictions();
         }
         self.reset();
-        Ok(PowerCut {
+        let cut = PowerCut {
+            time_ps: now.0,
+            instructions,
             lost_lines,
+            lost_writes,
             dram_bytes: boundary,
-        })
+        };
+        if self.power_cuts.len() < KEPT {
+            self.power_cuts.push(cut);
+        }
+        Ok(cut)
+    }
+
+    /// The power cuts so far, in order, at most 16384.
+    pub fn power_cuts(&self) -> &[PowerCut] {
+        &self.power_cuts
+    }
+}
+
+impl<O> Surroundings<O> {
+    /// Forgets writes that the controller has done by now.
+    pub(super) fn look_at_writes(&mut self, now: Ps) -> Result<(), MachineError> {
+        if let Some(b) = &mut self.behind {
+            if !b.writes.is_empty() {
+                b.keep(&self.memory.unfinished_writes(nagori_memtime::Ps(now.0))?);
+            }
+        }
+        Ok(())
     }
 }

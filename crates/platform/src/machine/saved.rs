@@ -2,16 +2,18 @@
 
 use super::control::ControlState;
 use super::marker::Markers;
-use super::power::Behind;
+use super::power::{Behind, PowerCut};
 use super::stats::{Baseline, Report};
+use super::turns::Window;
 use super::world::{HartView, Surroundings};
-use super::{Machine, MachineError};
+use super::{Machine, MachineError, WarmUps};
 use crate::bus::BusState;
+use crate::clock::Ps;
 use crate::control::ControlBlock;
 use crate::device::StateError;
 use nagori_hart::world::Observer;
 use nagori_hart::{Hart, SavedCoherence, SavedError, SavedHart};
-use nagori_memtime::{board, Controller, Ps};
+use nagori_memtime::{board, Controller};
 use serde::{Deserialize, Serialize};
 
 /// Saved state that does not belong to a machine of this description, or is damaged.
@@ -44,6 +46,8 @@ pub struct MachineState {
     control: ControlBlock,
     warm_up: u64,
     warm_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "WarmUps::is_none")]
+    warm_ups: WarmUps,
     views: Vec<HartView>,
     baselines: Vec<HartView>,
     started: Baseline,
@@ -51,9 +55,12 @@ pub struct MachineState {
     /// See `machine::power`; only where it is tracked.
     behind: Option<Behind>,
     markers: Markers,
+    window: Window,
     /// Whether harts have run at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     parallel: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    power_cuts: Vec<PowerCut>,
 }
 
 impl MachineState {
@@ -104,10 +111,17 @@ impl<O: Observer> Machine<O> {
             started,
             marks,
             warm_at,
+            warm_ups,
             markers,
             // A debugger's.
             debug: _,
             held: _,
+            window,
+            // The host's.
+            point: _,
+            power_cuts,
+            // A part of its own.
+            software: _,
         } = self;
         let Surroundings {
             ram: _,
@@ -116,7 +130,6 @@ impl<O: Observer> Machine<O> {
             memory,
             coherence,
             core_clock: _,
-            period: _,
             timebase: _,
             board: _,
             observer: _,
@@ -127,6 +140,8 @@ impl<O: Observer> Machine<O> {
             // Done before a run comes back.
             actions: _,
             behind,
+            // The description's.
+            keeps_queue: _,
             // The controller's time says the same.
             latest: _,
             control,
@@ -141,13 +156,16 @@ impl<O: Observer> Machine<O> {
             control: control.block.clone(),
             warm_up: control.warm_up,
             warm_at: *warm_at,
+            warm_ups: *warm_ups,
             views: views.clone(),
             baselines: control.baselines.clone(),
             started: started.clone(),
             marks: marks.clone(),
             behind: behind.clone(),
             markers: markers.clone(),
+            window: window.clone(),
             parallel: *was_parallel,
+            power_cuts: power_cuts.clone(),
         }
     }
 
@@ -165,7 +183,7 @@ impl<O: Observer> Machine<O> {
         fail(s.harts.len() != n, "number of harts")?;
         let modes = s.harts.iter().any(|h| h.timed() != s.timed);
         fail(modes, "harts in different modes")?;
-        let last = Ps::MAX_TIME.0 / self.world.period.divisor();
+        let last = self.world.cycle_at(Ps(Ps::END.0 + (1 << 49)));
         fail(s.cycle() > last, "a time beyond the end of time")?;
         fail(s.views.len() != n, "views of harts")?;
         fail(
@@ -190,6 +208,7 @@ impl<O: Observer> Machine<O> {
         )?;
         fail(!ordered(&opened, &mut now()), "open region")?;
         fail(!s.markers.sane(), "regions of interest")?;
+        fail(!s.window.fits(n), "harts that wait for one another")?;
 
         let memory = Controller::restore(s.memory)?;
         let (new, old) = (memory.params(), self.world.memory.params());
@@ -239,7 +258,10 @@ impl<O: Observer> Machine<O> {
         self.started = s.started;
         self.marks = s.marks;
         self.warm_at = s.warm_at;
+        self.warm_ups = s.warm_ups;
         self.markers = s.markers;
+        self.window = s.window;
+        self.power_cuts = s.power_cuts;
         self.was_parallel = s.parallel || self.parallel.is_some();
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! The machine as harts see it that run at the same time: one of them has it, until it lets go.
 
-use super::world::{cycle_of_time, time_of_cycle, Surroundings};
+use super::world::{access, Surroundings};
 use crate::clock::{Clock, Ps};
 use nagori_hart::cache::Coherence;
 use nagori_hart::world::{
-    self, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall, TrapEvent, World,
+    self, AccessEvent, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall,
+    TrapEvent, World,
 };
-use nagori_memtime::board::Divider;
 use nagori_memtime::Kind;
 use nagori_ram::GuestRam;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
@@ -27,7 +27,7 @@ pub(super) struct Shared<O> {
     held: Option<Held<O>>,
     ram: Arc<GuestRam>,
     ram_base: u64,
-    period: Divider,
+    core_clock: Clock,
     timebase: Clock,
     /// Whether somebody learns which code waits for memory.
     attributes: bool,
@@ -42,7 +42,7 @@ impl<O> Shared<O> {
         Shared {
             ram: held.ram.clone(),
             ram_base: held.ram_base,
-            period: held.period,
+            core_clock: held.core_clock,
             timebase: held.timebase,
             attributes: held.profile.is_some(),
             lag: Ps::ZERO,
@@ -61,8 +61,8 @@ impl<O> Shared<O> {
     /// Submits a request at the worker's time. The controller's time does not go back, so what
     /// comes late is served when the others are, and answered in the worker's own time.
     fn transfer(&mut self, req: &LineRequest, kind: Kind, there: u64, back: u64) -> u64 {
-        let period = self.period;
-        let at = Ps(req.cycle * period.divisor() + there);
+        let clock = self.core_clock;
+        let at = Ps(clock.time_of(req.cycle).0 + there);
         let addr = req.line - self.ram_base;
         let old = self.lag;
         let w = self.held();
@@ -73,11 +73,9 @@ impl<O> Shared<O> {
         };
         w.latest = served;
         let lag = Ps(served.0 - at.0);
-        let to = nagori_memtime::Ps(served.0);
-        // The address lies in guest memory, which is the controller's capacity.
-        let done = w.memory.access(to, addr, kind, 64).unwrap_or(to);
+        let done = access(&mut w.memory, served, addr, kind);
         self.lag = lag;
-        period.div_ceil(done.0 - lag.0 + back)
+        clock.tick_from(Ps(done.0 - lag.0 + back))
     }
 }
 
@@ -116,10 +114,10 @@ impl<O: Observer> world::Bus for Shared<O> {
         self.held().mmio_write(by, paddr, size, value)
     }
     fn time(&self, cycle: u64) -> u64 {
-        self.timebase.ticks_at(time_of_cycle(&self.period, cycle))
+        self.timebase.ticks_at(self.core_clock.time_of(cycle))
     }
     fn cycle_of_time(&self, time: u64) -> u64 {
-        cycle_of_time(&self.period, self.timebase.time_of(time))
+        self.core_clock.tick_from(self.timebase.time_of(time))
     }
 }
 
@@ -151,9 +149,8 @@ impl<O: Observer> Observer for Shared<O> {
         let o = &mut self.held().observer;
         o.retired(hart, cycle, pc, raw, privilege);
     }
-    fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
-        let o = &mut self.held().observer;
-        o.access(hart, cycle, pc, vaddr, size, write);
+    fn access(&mut self, event: &AccessEvent) {
+        self.held().observer.access(event);
     }
     fn trap(&mut self, event: &TrapEvent) {
         self.held().observer.trap(event);

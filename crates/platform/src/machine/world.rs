@@ -5,10 +5,10 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::cache::Coherence;
 use nagori_hart::world::{
-    self, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall, TrapEvent, World,
+    self, AccessEvent, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall,
+    TrapEvent, World,
 };
 use nagori_hart::HartStats;
-use nagori_memtime::board::Divider;
 use nagori_memtime::{Controller, Kind};
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
@@ -53,8 +53,6 @@ pub(crate) struct Surroundings<O> {
     pub memory: Controller,
     pub coherence: Coherence,
     pub core_clock: Clock,
-    /// Of the core clock, in picoseconds.
-    pub period: Divider,
     pub timebase: Clock,
     pub board: BoardConfig,
     pub observer: O,
@@ -66,6 +64,8 @@ pub(crate) struct Surroundings<O> {
     pub actions: Vec<Action>,
     /// What memory behind the caches holds, if that is tracked.
     pub behind: Option<super::power::Behind>,
+    /// Whether writes may be lost in the controller.
+    pub keeps_queue: bool,
     /// Latest request for a line while harts ran at the same time.
     pub latest: Ps,
     pub control: super::control::ControlState,
@@ -73,28 +73,25 @@ pub(crate) struct Surroundings<O> {
     pub profile: Option<Box<dyn Attribution>>,
 }
 
-/// Machine time of a core cycle.
-pub(super) fn time_of_cycle(period: &Divider, cycle: u64) -> Ps {
-    Ps(cycle.saturating_mul(period.divisor()))
-}
-
-/// First core cycle at or after a machine time.
-pub(super) fn cycle_of_time(period: &Divider, t: Ps) -> u64 {
-    match t {
-        Ps::NEVER => u64::MAX,
-        t => period.div_ceil(t.0),
-    }
-}
-
 impl<O> Surroundings<O> {
     /// Machine time of a core cycle.
     pub fn ps(&self, cycle: u64) -> Ps {
-        time_of_cycle(&self.period, cycle)
+        self.core_clock.time_of(cycle)
     }
 
     /// First core cycle at or after a machine time.
     pub fn cycle_at(&self, t: Ps) -> u64 {
-        cycle_of_time(&self.period, t)
+        self.core_clock.tick_from(t)
+    }
+
+    /// The cycle at which machine time ends.
+    pub fn last_cycle(&self) -> u64 {
+        self.cycle_at(Ps::END)
+    }
+
+    /// The cycle of the devices' next event, or the last one.
+    pub fn next_event(&self) -> u64 {
+        self.cycle_at(self.bus.next_event().min(Ps::END))
     }
 
     /// What devices have written to memory becomes known to caches and harts.
@@ -122,12 +119,19 @@ impl<O> Surroundings<O> {
     }
 
     fn transfer(&mut self, req: &LineRequest, kind: Kind, there: u64, back: u64) -> u64 {
-        let at = nagori_memtime::Ps(req.cycle * self.period.divisor() + there);
-        let addr = req.line - self.ram_base;
-        // The address lies in guest memory, which is the controller's capacity.
-        let done = self.memory.access(at, addr, kind, 64).unwrap_or(at);
-        self.period.div_ceil(done.0 + back)
+        let at = Ps(self.ps(req.cycle).0 + there);
+        let done = access(&mut self.memory, at, req.line - self.ram_base, kind);
+        self.cycle_at(Ps(done.0 + back))
     }
+}
+
+/// The controller's answer to a request for a line of guest memory.
+pub(super) fn access(memory: &mut Controller, at: Ps, addr: u64, kind: Kind) -> Ps {
+    let done = memory.access(nagori_memtime::Ps(at.0), addr, kind, 64);
+    // Guest memory is the controller's capacity, and no hart runs behind the end of time. An
+    // access that costs nothing would be a wrong result that nobody sees.
+    let done = done.unwrap_or_else(|e| panic!("a line of guest memory is refused: {e}"));
+    Ps(done.0)
 }
 
 impl<O: Observer> world::Bus for Surroundings<O> {
@@ -180,9 +184,16 @@ impl<O: Observer> MemPort for Surroundings<O> {
     fn write_line(&mut self, req: &LineRequest) -> u64 {
         let (there, back) = (self.board.write_request_ps, self.board.write_ack_ps);
         if let Some(b) = &mut self.behind {
-            b.written(req.line);
+            let number = self.keeps_queue.then(|| self.memory.next_number());
+            b.written(req.line, number);
         }
-        self.transfer(req, Kind::Write, there, back)
+        let done = self.transfer(req, Kind::Write, there, back);
+        if self.behind.as_ref().is_some_and(|b| b.is_long()) {
+            let at = self.ps(req.cycle);
+            // Time is within its range, or the request would have failed.
+            let _ = self.look_at_writes(at);
+        }
+        done
     }
     #[inline(always)]
     fn line_dirtied(&mut self, line: u64) {
@@ -210,8 +221,8 @@ impl<O: Observer> Observer for Surroundings<O> {
     fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
         self.observer.retired(hart, cycle, pc, raw, privilege);
     }
-    fn access(&mut self, hart: usize, cycle: u64, pc: u64, vaddr: u64, size: u8, write: bool) {
-        self.observer.access(hart, cycle, pc, vaddr, size, write);
+    fn access(&mut self, event: &AccessEvent) {
+        self.observer.access(event);
     }
     fn trap(&mut self, event: &TrapEvent) {
         self.observer.trap(event);

@@ -15,6 +15,7 @@ pub const RUNTIME_KEYS: &[&str] = &[
     "description",
     "source",
     "method",
+    "memory.persistence_domain",
     "memory.controller.preset",
     "memory.controller.rp_test",
     "memory.controller.timing",

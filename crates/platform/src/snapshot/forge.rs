@@ -15,7 +15,7 @@ pub fn parts(
     state_bytes: u64,
 ) -> Result<Vec<u8>, SnapshotError> {
     let t = Snapshot::new(Bytes(file.to_vec()))?.trailer;
-    let (at, len) = (t.state_at as usize, t.state_len as usize);
+    let (at, len) = (t.state_at() as usize, t.state_len as usize);
     let end = file.len() - Trailer::LEN as usize;
     let state = state.unwrap_or_else(|| file[at..at + len].to_vec());
     let index = index.unwrap_or_else(|| file[at + len..end].to_vec());

@@ -4,6 +4,7 @@
 //! prefix    magic 8, format 4, length of header 4, checksum 8
 //! header    JSON
 //! chunks    zstd frames, one for each chunk of memory that is not zero
+//! software  zstd frame: what a restart loads; empty if nothing is known of that
 //! state     zstd frame of CBOR
 //! index     one record for each chunk, in ascending order
 //! trailer   places, lengths and checksums of the above, length of the file
@@ -20,13 +21,15 @@ pub(super) const MAGIC: [u8; 8] = *b"\x89NAGORI\n";
 /// Last bytes of a file.
 const END: [u8; 8] = *b"NAGORI\n\x1a";
 /// Version of the layout and of the state inside.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Length of the prefix.
 pub(super) const PREFIX: u64 = 24;
 /// Longest header.
 pub(super) const MAX_HEADER: u64 = 16 << 20;
 /// Largest state, before compression.
 pub(super) const MAX_STATE: u64 = 1 << 30;
+/// Largest software, before compression.
+pub(super) const MAX_SOFTWARE: u64 = 8 << 30;
 /// Bytes of memory in a chunk.
 pub(super) const CHUNK: u64 = 1 << 20;
 /// Pages in a chunk.
@@ -136,8 +139,14 @@ impl Chunk {
 /// The end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trailer {
-    /// Where the state begins: behind the last chunk.
-    pub state_at: u64,
+    /// Where the software begins: behind the last chunk.
+    pub software_at: u64,
+    /// Length of the software's frame.
+    pub software_len: u64,
+    /// Length of the software before compression.
+    pub software_bytes: u64,
+    /// Checksum of the software's frame.
+    pub software_sum: u64,
     /// Length of the state's frame.
     pub state_len: u64,
     /// Length of the state before compression.
@@ -156,12 +165,15 @@ pub(super) struct Trailer {
 
 impl Trailer {
     /// Length in the file.
-    pub const LEN: u64 = 80;
+    pub const LEN: u64 = 104;
 
     pub fn encode(&self) -> Vec<u8> {
         let mut b = Vec::with_capacity(Self::LEN as usize);
         for n in [
-            self.state_at,
+            self.software_at,
+            self.software_len,
+            self.software_bytes,
+            self.software_sum,
             self.state_len,
             self.state_bytes,
             self.state_sum,
@@ -184,33 +196,38 @@ impl Trailer {
         header_len: u64,
         header_sum: u64,
     ) -> Result<Trailer, SnapshotError> {
-        if b[72..] != END {
+        if b[96..] != END {
             return Err(SnapshotError::Truncated("it has no trailer"));
         }
-        if xxh3_64(&b[..64]) != u64_at(b, 64) {
+        if xxh3_64(&b[..88]) != u64_at(b, 88) {
             return Err(SnapshotError::Damaged("checksum of the trailer"));
         }
         let t = Trailer {
-            state_at: u64_at(b, 0),
-            state_len: u64_at(b, 8),
-            state_bytes: u64_at(b, 16),
-            state_sum: u64_at(b, 24),
-            chunks: u64_at(b, 32),
-            index_sum: u64_at(b, 40),
-            header_sum: u64_at(b, 48),
-            file_len: u64_at(b, 56),
+            software_at: u64_at(b, 0),
+            software_len: u64_at(b, 8),
+            software_bytes: u64_at(b, 16),
+            software_sum: u64_at(b, 24),
+            state_len: u64_at(b, 32),
+            state_bytes: u64_at(b, 40),
+            state_sum: u64_at(b, 48),
+            chunks: u64_at(b, 56),
+            index_sum: u64_at(b, 64),
+            header_sum: u64_at(b, 72),
+            file_len: u64_at(b, 80),
         };
         if t.file_len != file_len {
             return Err(SnapshotError::Truncated("its length is not the one noted"));
         }
         let index = t.chunks.checked_mul(Chunk::RECORD);
         let end = t
-            .state_at
-            .checked_add(t.state_len)
+            .software_at
+            .checked_add(t.software_len)
+            .and_then(|n| n.checked_add(t.state_len))
             .and_then(|n| n.checked_add(index?))
             .and_then(|n| n.checked_add(Self::LEN));
         let sound = end == Some(file_len)
-            && t.state_at >= PREFIX + header_len
+            && t.software_at >= PREFIX + header_len
+            && t.software_bytes <= MAX_SOFTWARE
             && t.state_bytes <= MAX_STATE
             && t.header_sum == header_sum;
         if !sound {
@@ -219,8 +236,13 @@ impl Trailer {
         Ok(t)
     }
 
+    /// Where the state begins.
+    pub fn state_at(&self) -> u64 {
+        self.software_at + self.software_len
+    }
+
     /// Where the index begins.
     pub fn index_at(&self) -> u64 {
-        self.state_at + self.state_len
+        self.state_at() + self.state_len
     }
 }

@@ -1,8 +1,8 @@
 //! Snapshots: a whole machine in a file, to go on from any number of times.
 //!
 //! A file holds the resolved description, the state of harts, caches, memory
-//! controller, devices and statistics, and the pages of memory that are not
-//! zero, in compressed chunks. Every byte is covered by a checksum. What
+//! controller, devices and statistics, the pages of memory that are not
+//! zero, in compressed chunks, and the software that a restart loads again. Every byte is covered by a checksum. What
 //! belongs to the host is not inside: engine, observers, media of disks, and
 //! whatever else the host connects. See `docs/snapshots.md` for the layout.
 
@@ -13,6 +13,7 @@ pub mod forge;
 mod layout;
 mod memory;
 mod read;
+mod software;
 mod source;
 mod write;
 

@@ -4,8 +4,10 @@ use super::describe::{bound, differences, Meta};
 use super::error::SnapshotError;
 use super::layout::{header_sum, read_prefix, Chunk, Trailer, CHUNK, PREFIX};
 use super::memory;
+use super::software;
 use super::source::{read_part, Source};
 use crate::config::Machine as Description;
+use crate::loader::Software;
 use crate::machine::{Machine, MachineState};
 use nagori_hart::world::Observer;
 use serde::{Deserialize, Serialize};
@@ -144,7 +146,7 @@ impl<S: Source> Snapshot<S> {
             chunks.push((c, at));
             at += u64::from(c.len);
         }
-        if at != t.state_at {
+        if at != t.software_at {
             return Err(bad);
         }
         Ok(chunks)
@@ -165,32 +167,72 @@ impl<S: Source> Snapshot<S> {
         self.chunks.iter().map(|(c, _)| c.bytes()).sum()
     }
 
+    /// A compressed part of the file: its place and length, what it has to be before compression,
+    /// its checksum, and its name.
+    fn part(
+        &self,
+        (at, len): (u64, u64),
+        bytes: u64,
+        sum: u64,
+        name: [&'static str; 4],
+    ) -> Result<Vec<u8>, SnapshotError> {
+        let [ends, checksum, compressed, length] = name;
+        // No longer than the file, which is known to have that length.
+        let mut frame = vec![0; len as usize];
+        read_part(&self.source, &mut frame, at, ends)?;
+        if xxh3_64(&frame) != sum {
+            return Err(SnapshotError::Damaged(checksum));
+        }
+        let mut plain = Vec::new();
+        if !frame.is_empty() {
+            let bad = |_| SnapshotError::Damaged(compressed);
+            zstd::stream::Decoder::with_buffer(frame.as_slice())
+                .map_err(bad)?
+                .take(bytes + 1)
+                .read_to_end(&mut plain)
+                .map_err(bad)?;
+        }
+        match plain.len() as u64 == bytes {
+            true => Ok(plain),
+            false => Err(SnapshotError::Damaged(length)),
+        }
+    }
+
     /// The state beside memory.
     pub(super) fn state(&self) -> Result<MachineState, SnapshotError> {
         let t = &self.trailer;
-        // No longer than the file, which is known to have that length.
-        let mut frame = vec![0; t.state_len as usize];
-        read_part(&self.source, &mut frame, t.state_at, "its state")?;
-        if xxh3_64(&frame) != t.state_sum {
-            return Err(SnapshotError::Damaged("checksum of the state"));
-        }
-        let bad = |_| SnapshotError::Damaged("the compressed state");
-        let mut plain = Vec::new();
-        zstd::stream::Decoder::with_buffer(frame.as_slice())
-            .map_err(bad)?
-            .take(t.state_bytes + 1)
-            .read_to_end(&mut plain)
-            .map_err(bad)?;
-        if plain.len() as u64 != t.state_bytes {
-            return Err(SnapshotError::Damaged("length of the state"));
-        }
+        let place = (t.state_at(), t.state_len);
+        let name = [
+            "its state",
+            "checksum of the state",
+            "the compressed state",
+            "length of the state",
+        ];
+        let plain = self.part(place, t.state_bytes, t.state_sum, name)?;
         ciborium::from_reader(plain.as_slice())
             .map_err(|_| SnapshotError::Damaged("the state is not what this program writes"))
+    }
+
+    /// What a restart of the machine loads, if whoever took the snapshot knew that. A machine that
+    /// goes on is given it by [`Machine::set_software`].
+    pub fn software(&self) -> Result<Option<Software>, SnapshotError> {
+        let t = &self.trailer;
+        let place = (t.software_at, t.software_len);
+        let name = [
+            "its software",
+            "checksum of the software",
+            "the compressed software",
+            "length of the software",
+        ];
+        let plain = self.part(place, t.software_bytes, t.software_sum, name)?;
+        let memory = &self.header.description.config.memory;
+        software::decode(&plain, memory.base, memory.size.0)
     }
 
     /// Reads everything and checks it, without a machine.
     pub fn verify(&self) -> Result<(), SnapshotError> {
         self.state()?;
+        self.software()?;
         memory::read(&self.source, &self.chunks, None)
     }
 

@@ -85,6 +85,61 @@ fn a_file_comes_back_as_it_was() {
 }
 
 #[test]
+fn what_a_restart_loads_comes_along() {
+    use crate::loader::{EntryState, Plan, Role, Segment, Software};
+    let mut m = machine();
+    assert_eq!(
+        Snapshot::new(Bytes(bytes(&m))).unwrap().software().unwrap(),
+        None
+    );
+    let base = m.config().memory.base;
+    let segment = |role, at: u64, bytes: &[u8]| Segment {
+        role,
+        addr: base + at,
+        bytes: bytes.to_vec(),
+        memory_size: bytes.len() as u64 + 100,
+    };
+    let software = Software {
+        plan: Plan {
+            warnings: Vec::new(),
+            segments: vec![
+                segment(Role::Firmware, 0, &[1; 5000]),
+                segment(Role::Kernel, 1 << 20, b"kernel"),
+            ],
+            entry: EntryState {
+                pc: base,
+                a1: 7,
+                a2: 9,
+            },
+        },
+        timed: true,
+        tohost: Some(base + 64),
+    };
+    m.set_software(Some(std::sync::Arc::new(software.clone())));
+    let file = bytes(&m);
+    let s = Snapshot::new(Bytes(file.clone())).unwrap();
+    s.verify().unwrap();
+    assert_eq!(s.software().unwrap(), Some(software.clone()));
+    // Every byte of it is covered.
+    let t = &s.trailer;
+    for at in [t.software_at, t.software_at + t.software_len - 1] {
+        let mut f = file.clone();
+        f[at as usize] ^= 1;
+        let e = Snapshot::new(Bytes(f)).unwrap().software().unwrap_err();
+        assert!(matches!(e, SnapshotError::Damaged(_)), "{e}");
+    }
+    // Where memory ends is looked at, too.
+    let mut outside = software;
+    outside.plan.segments[1].addr = base + m.ram().len() - 3;
+    m.set_software(Some(std::sync::Arc::new(outside)));
+    let e = Snapshot::new(Bytes(bytes(&m)))
+        .unwrap()
+        .verify()
+        .unwrap_err();
+    assert!(e.to_string().contains("the software"), "{e}");
+}
+
+#[test]
 fn what_was_zero_again_is_left_out_and_stays_untouched() {
     let m = machine();
     let before = bytes(&m).len();

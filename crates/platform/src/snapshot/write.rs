@@ -5,6 +5,7 @@ use super::error::SnapshotError;
 use super::layout::{prefix, Chunk, Trailer};
 use super::memory;
 use super::read::Header;
+use super::software;
 use crate::config::Machine as Description;
 use crate::machine::Machine;
 use nagori_hart::world::Observer;
@@ -15,6 +16,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// zstd's level for the state, which is small.
 const STATE_LEVEL: i32 = 3;
+/// The same for the software, which is some tens of megabytes.
+const SOFTWARE_LEVEL: i32 = 1;
 
 /// What has been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +62,14 @@ impl<O: Observer> Machine<O> {
         out.write_all(&header)?;
         let chunks = memory::write(self.ram(), &mut out)?;
 
-        let state_at = out.bytes;
+        let software_at = out.bytes;
+        let software = software::encode(self.software().map(|s| &**s))?;
+        let packed = match software.is_empty() {
+            true => Vec::new(),
+            false => zstd::bulk::compress(&software, SOFTWARE_LEVEL)?,
+        };
+        out.write_all(&packed)?;
+
         let mut plain = Vec::new();
         ciborium::into_writer(&state, &mut plain).map_err(encode)?;
         let frame = zstd::bulk::compress(&plain, STATE_LEVEL)?;
@@ -69,7 +79,10 @@ impl<O: Observer> Machine<O> {
         chunks.iter().for_each(|c| c.encode(&mut index));
         out.write_all(&index)?;
         let trailer = Trailer {
-            state_at,
+            software_at,
+            software_len: packed.len() as u64,
+            software_bytes: software.len() as u64,
+            software_sum: xxh3_64(&packed),
             state_len: frame.len() as u64,
             state_bytes: plain.len() as u64,
             state_sum: xxh3_64(&frame),

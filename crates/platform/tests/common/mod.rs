@@ -3,6 +3,7 @@
 
 pub mod random;
 
+use nagori_platform::clock::Clock;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, FileData, RamRange};
 use nagori_platform::machine::{Machine, Quiet, Report, Stop};
@@ -129,11 +130,12 @@ pub fn outcome(m: &mut Machine, stop: Stop, console: Vec<u8>) -> Outcome {
 pub fn run(m: &mut Machine, slice: u64) -> Outcome {
     let mut console = Vec::new();
     let start = m.now();
-    let patience = m.config().clock_hz.min(PATIENCE) * 60;
+    let patience = m.config().clock_hz.nearest_hz().min(PATIENCE) * 60;
     loop {
         let stop = m.run(slice, None);
         console.extend(m.console_output());
-        let cycles = m.now().saturating_sub(start).0 / (1_000_000_000_000 / m.config().clock_hz);
+        let passed = m.now().saturating_sub(start);
+        let cycles = Clock::new(m.config().core_period()).ticks_at(passed);
         match stop {
             Stop::Slice | Stop::Idle(_) if cycles < patience => {}
             _ => return outcome(m, stop, console),

@@ -195,6 +195,12 @@ impl Emitter<'_> {
             dynasm!(self.a; .arch x64; add rax, p.imm);
         }
         dynasm!(self.a; .arch x64; and rax, -2);
+        if p.flags & TARGET != 0 {
+            // The interpreter makes a trap of it.
+            let (from, info) = (self.label(), info(self.id, i));
+            dynasm!(self.a; .arch x64; test al, 2; jnz =>from);
+            self.cold.push(Cold::Rest { from, info });
+        }
         if self.timed {
             let info = info(self.id, i);
             let (from, back) = (self.label(), self.label());

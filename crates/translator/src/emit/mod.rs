@@ -11,7 +11,7 @@ use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
 use nagori_hart::engine::{ends_block, layout};
-use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK};
+use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
 
 /// What the host can do beyond the base instruction set.
@@ -296,8 +296,8 @@ impl Emitter<'_> {
                 self.call_op(i);
                 self.leave();
             }
-            Beq | Bne | Blt | Bge | Bltu | Bgeu => self.branch(i, p),
-            Jal => self.jal(i, p),
+            Jal if p.flags & TARGET == 0 => self.jal(i, p),
+            Beq | Bne | Blt | Bge | Bltu | Bgeu if p.flags & TARGET == 0 => self.branch(i, p),
             Jalr => self.jalr(i, p),
             _ if ends_block(p.op) => {
                 self.call_op(i);

@@ -17,7 +17,9 @@ Workloads: integer, mix (lists, matrices of integers, a state machine, CRC), sor
 chase64m, random (64 MiB under Sv39 with pages of 4 KiB), stream (64 MiB), matrix (doubles),
 bytecode, compress, linux-boot; and smp4, which four harts run, with smp1, the same on one.
 
-Times are processor time of this host, of whatever it does besides the least of --repeats runs.";
+Times are processor time of this host, of whatever it does besides the least of --repeats runs; beside it stands
+the mean of all with its 95 % confidence interval (Student's t). What the guest computes, and its guest time, is
+the same in every run.";
 
 /// Measure how fast this program emulates, on the host's clock.
 ///

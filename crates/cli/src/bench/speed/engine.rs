@@ -2,8 +2,8 @@
 
 use super::host::{self, Probe};
 use crate::args::{EngineKind, RunArgs};
-use crate::console;
 use crate::guest::{self, End, Job};
+use crate::signals::Signals;
 use anyhow::bail;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::Plan;
@@ -79,23 +79,16 @@ pub fn run(
     description: &Description,
     plan: Plan,
     timed: bool,
+    signals: &Signals,
 ) -> anyhow::Result<Run> {
     let args = engine.options()?;
     let job = Job {
-        plan,
-        symbols: Default::default(),
-        tohost: None,
         timed,
-        console: console::Options {
-            interactive: false,
-            send_end: false,
-        },
-        args: &args,
-        devices: None,
+        ..Job::unattended(plan, &args)
     };
     let mut probe = Probe::new(description.config.memory.size.0);
     let before = host::own_time()?;
-    let (end, report) = guest::measure(description, &job, &mut probe)?;
+    let (end, report) = guest::measure(description, &job, &mut probe, signals)?;
     let cpu = (host::own_time()? - before).max(host::LEAST);
     let (lines, own_memory) = probe.finish();
     if end != End::Off(0) {

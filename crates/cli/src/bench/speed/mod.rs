@@ -10,6 +10,7 @@ mod row;
 
 use crate::boot::{self, Software};
 use crate::image;
+use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
 use args::SpeedArgs;
@@ -37,6 +38,8 @@ pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
             known.join(", ")
         );
     }
+    let to = a.report.as_deref().map(Staged::create).transpose();
+    let to = to.context("--report")?;
     let session = Session::new(a, messages)?;
     let wanted = |name: &str| a.only.is_empty() || a.only.iter().any(|n| n == name);
     let mut rows = Vec::new();
@@ -48,7 +51,7 @@ pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
         rows.extend(session.boot()?);
     }
     let goals = goals::goals(&rows);
-    if let Some(path) = &a.report {
+    if let Some(file) = to {
         let report = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "processor": host::processor(),
@@ -61,8 +64,8 @@ pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
             "ratios": goals::ratios(&rows),
             "goals": goals,
         });
-        std::fs::write(path, format!("{report:#}\n"))
-            .with_context(|| format!("cannot write the report to {}", path.display()))?;
+        let written = file.put(format!("{report:#}\n").as_bytes());
+        written.context("--report")?;
     }
     if a.json {
         output::print_json(&json!(rows))?;
@@ -115,26 +118,29 @@ impl<'a> Session<'a> {
         if args.qemu {
             let version = qemu::version()?;
             let elf = session.work.compile(&EMPTY, args.scale(), None)?;
-            let start = session.least(|| Ok(qemu::program(&elf)?.1), |t| *t)?;
+            let (start, _) = session.least(|| Ok(qemu::program(&elf)?.1), |t| *t)?;
             session.qemu = Some(Other { version, start });
         }
         Ok(session)
     }
 
-    /// The repetition that took the least time: what else the host does only adds to it.
+    /// The repetition that took the least time: what else the host does only adds to it; and the
+    /// times of all.
     fn least<T>(
         &self,
         run: impl Fn() -> anyhow::Result<T>,
         time: impl Fn(&T) -> f64,
-    ) -> anyhow::Result<T> {
+    ) -> anyhow::Result<(T, Vec<f64>)> {
         let mut best = run()?;
+        let mut times = vec![time(&best)];
         for _ in 1..self.args.repeats {
             let next = run()?;
+            times.push(time(&next));
             if time(&next) < time(&best) {
                 best = next;
             }
         }
-        Ok(best)
+        Ok((best, times))
     }
 
     fn run(
@@ -143,8 +149,12 @@ impl<'a> Session<'a> {
         on: &Description,
         plan: impl Fn() -> anyhow::Result<Plan>,
         timed: bool,
-    ) -> anyhow::Result<Run> {
-        self.least(|| engine::run(engine, on, plan()?, timed), |r| r.cpu)
+    ) -> anyhow::Result<(Run, Vec<f64>)> {
+        let signals = self.messages.signals();
+        self.least(
+            || engine::run(engine, on, plan()?, timed, signals),
+            |r| r.cpu,
+        )
     }
 
     /// The rows of a bare-metal program.
@@ -166,9 +176,10 @@ impl<'a> Session<'a> {
         let mut results = Results::default();
         for &engine in &self.engines {
             let plan = || programs::plan(memory, &elf);
-            let run = self.run(engine, &self.description, plan, false)?;
+            let (run, times) = self.run(engine, &self.description, plan, false)?;
             results.add(engine.name(), run.lines.clone())?;
-            rows.push(Row::new(name, engine, None, &run).with_accesses(accesses));
+            let row = Row::new(name, engine, None, &run).with_accesses(accesses);
+            rows.push(row.with_times(&times));
         }
         for (method, description) in &self.timed {
             let elf = match programs::data_base(memory, *method)? {
@@ -177,17 +188,20 @@ impl<'a> Session<'a> {
             };
             for &engine in &self.engines {
                 let plan = || programs::plan(memory, &elf);
-                let run = self.run(engine, description, plan, true)?;
+                let (run, times) = self.run(engine, description, plan, true)?;
                 results.add(method.name(), run.lines.clone())?;
-                rows.push(Row::new(name, engine, Some(*method), &run).with_accesses(accesses));
+                let row = Row::new(name, engine, Some(*method), &run).with_accesses(accesses);
+                rows.push(row.with_times(&times));
             }
         }
         if let (Some(other), true) = (&self.qemu, p.is_single()) {
-            let (lines, cpu) = self.least(|| qemu::program(&elf), |r| r.1)?;
+            let ((lines, cpu), mut times) = self.least(|| qemu::program(&elf), |r| r.1)?;
             results.add(row::QEMU, lines)?;
-            let cpu = (cpu - other.start).max(host::LEAST);
+            let own = |cpu: f64| (cpu - other.start).max(host::LEAST);
+            times.iter_mut().for_each(|t| *t = own(*t));
             let counted = rows.first().and_then(|r| r.instructions);
-            rows.push(Row::of(name, row::QEMU, counted, cpu).with_accesses(accesses));
+            let row = Row::of(name, row::QEMU, counted, own(cpu)).with_accesses(accesses);
+            rows.push(row.with_times(&times));
         }
         Ok(rows)
     }
@@ -205,20 +219,21 @@ impl<'a> Session<'a> {
         let plan = |d: &Description| boot::plan(d, &software, Some(&image));
         let mut rows = Vec::new();
         for &engine in &self.engines {
-            let run = self.run(engine, &description, || plan(&description), false)?;
-            rows.push(Row::new(BOOT, engine, None, &run));
+            let (run, times) = self.run(engine, &description, || plan(&description), false)?;
+            rows.push(Row::new(BOOT, engine, None, &run).with_times(&times));
         }
         for (method, description) in methods(self.args, &one)? {
             for &engine in &self.engines {
-                let run = engine::run(engine, &description, plan(&description)?, true)?;
+                let signals = self.messages.signals();
+                let run = engine::run(engine, &description, plan(&description)?, true, signals)?;
                 rows.push(Row::new(BOOT, engine, Some(method), &run));
             }
         }
         if self.qemu.is_some() {
             let fast = image.manifest.fast_boot_args.as_str();
             let arguments = format!("console=ttyS0 {fast} {COMMAND}");
-            let cpu = self.least(|| qemu::boot(&image, &arguments), |t| *t)?;
-            rows.push(Row::of(BOOT, row::QEMU, None, cpu));
+            let (cpu, times) = self.least(|| qemu::boot(&image, &arguments), |t| *t)?;
+            rows.push(Row::of(BOOT, row::QEMU, None, cpu).with_times(&times));
         }
         Ok(rows)
     }

@@ -1,6 +1,7 @@
 //! Results of single runs, and their table.
 
 use super::engine::{Engine, Run};
+use crate::sample::Sample;
 use crate::tables;
 use nagori_memtime::Method;
 use serde::Serialize;
@@ -28,6 +29,9 @@ pub struct Row {
     pub instructions: Option<u64>,
     /// Processor time of the host, all threads, user and system, in seconds.
     pub cpu_seconds: f64,
+    /// The same of all runs, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds_sample: Option<Sample>,
     /// Million instructions per second of processor time.
     pub mips: Option<f64>,
     /// Guest time of a timed run, in seconds.
@@ -77,6 +81,7 @@ impl Row {
             method: None,
             instructions: n,
             cpu_seconds: cpu,
+            cpu_seconds_sample: None,
             mips: n.map(|n| n as f64 / 1e6 / cpu),
             guest_seconds: None,
             real_time_factor: None,
@@ -84,6 +89,12 @@ impl Row {
             million_accesses_per_second: None,
             own_memory_bytes: None,
         }
+    }
+
+    /// Adds the times of all runs.
+    pub fn with_times(mut self, times: &[f64]) -> Row {
+        self.cpu_seconds_sample = Sample::of(times).filter(|s| s.count > 1);
+        self
     }
 
     /// Adds how many loads from random places the run did.
@@ -106,6 +117,7 @@ pub fn table(rows: &[Row]) -> String {
         "engine",
         "instructions",
         "cpu [s]",
+        "mean ± 95 %",
         "MIPS",
         "guest [s]",
         "real time",
@@ -127,6 +139,9 @@ pub fn table(rows: &[Row]) -> String {
             r.engine.into(),
             r.instructions.map_or("-".into(), tables::grouped),
             format!("{:.3}", r.cpu_seconds),
+            r.cpu_seconds_sample
+                .as_ref()
+                .map_or("-".into(), |s| s.shown(3)),
             real(r.mips, 1),
             real(r.guest_seconds, 2),
             real(r.real_time_factor, 2),
@@ -154,10 +169,18 @@ mod tests {
             guest_seconds: Some(4.5),
             real_time_factor: Some(1.5),
             own_memory_bytes: Some(3 << 20),
-            ..Row::of("sort", "interpreter", Some(150_000_000), 3.0)
+            ..Row::of("sort", "interpreter", Some(150_000_000), 3.0).with_times(&[3.0, 3.5])
         });
         let plain = table(&rows);
-        for part in ["150 000 000", "150.0", "50.0", "timed dram", "1.50", "3.0"] {
+        for part in [
+            "150 000 000",
+            "150.0",
+            "50.0",
+            "timed dram",
+            "1.50",
+            "3.250 ± 3.177",
+            "3.0",
+        ] {
             assert!(plain.contains(part), "{part}: {plain}");
         }
         assert!(!plain.contains("QEMU"), "{plain}");

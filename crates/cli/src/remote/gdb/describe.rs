@@ -39,14 +39,6 @@ pub fn xml(mut exists: impl FnMut(u16) -> bool) -> String {
         let _ = reg(&mut out, name, i, &format!("type=\"{kind}\""));
     }
     let _ = reg(&mut out, "pc", PC, "type=\"code_ptr\"");
-    out.push_str(
-        "</feature>\n<feature name=\"org.gnu.gdb.riscv.fpu\">\n<union id=\"riscv_double\">\
-         <field name=\"float\" type=\"ieee_single\"/><field name=\"double\" type=\"ieee_double\"/>\
-         </union>\n",
-    );
-    for (i, name) in (0..).zip(F_NAMES) {
-        let _ = reg(&mut out, name, F0 + i, "type=\"riscv_double\"");
-    }
     let all = CSRS.iter().flat_map(|r| r.first..r.first + r.count);
     let all: Vec<u16> = all.filter(|&n| exists(n)).collect();
     let csr = |out: &mut String, n: u16| {
@@ -58,11 +50,22 @@ pub fn xml(mut exists: impl FnMut(u16) -> bool) -> String {
             "type=\"int\" group=\"csr\"",
         );
     };
-    for &n in all.iter().filter(|n| FP_CSRS.contains(n)) {
-        csr(&mut out, n);
+    let (fp, all): (Vec<u16>, Vec<u16>) = all.iter().partition(|n| FP_CSRS.contains(n));
+    if !fp.is_empty() {
+        out.push_str(
+            "</feature>\n<feature name=\"org.gnu.gdb.riscv.fpu\">\n<union id=\"riscv_double\">\
+             <field name=\"float\" type=\"ieee_single\"/><field name=\"double\" type=\"ieee_double\"/>\
+             </union>\n",
+        );
+        for (i, name) in (0..).zip(F_NAMES) {
+            let _ = reg(&mut out, name, F0 + i, "type=\"riscv_double\"");
+        }
+        for n in fp {
+            csr(&mut out, n);
+        }
     }
     out.push_str("</feature>\n<feature name=\"org.gnu.gdb.riscv.csr\">\n");
-    for &n in all.iter().filter(|n| !FP_CSRS.contains(n)) {
+    for n in all {
         csr(&mut out, n);
     }
     let _ = write!(
@@ -100,5 +103,8 @@ mod tests {
         assert_eq!(numbers.len(), n);
         assert!(text.contains("<reg name=\"satp\" bitsize=\"64\" regnum=\"449\""));
         assert!(!xml(|n| n != 0x14d).contains("stimecmp"));
+        assert!(text.contains("gdb.riscv.fpu") && text.contains("\"ft0\""));
+        let integer = xml(|n| !FP_CSRS.contains(&n));
+        assert!(!integer.contains("gdb.riscv.fpu") && !integer.contains("\"ft0\""));
     }
 }

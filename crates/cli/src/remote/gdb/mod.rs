@@ -26,7 +26,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use target::{tid, Desk, Line, Session, Stand, Work};
@@ -35,6 +35,8 @@ use target::{tid, Desk, Line, Session, Stand, Work};
 const HOST: &str = "127.0.0.1";
 /// How long a debugger may take to read an answer.
 const SEND: Duration = Duration::from_secs(10);
+/// How long it may take to read that the run is over.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Where debuggers come from.
 enum Door {
@@ -137,6 +139,8 @@ struct Talk {
     ring: UnixStream,
     stream: Stream,
     thread: JoinHandle<Left>,
+    /// Closed when the session is over.
+    over: Receiver<()>,
     stand: Stand,
     /// The session has been told that the run is over.
     told: bool,
@@ -202,14 +206,21 @@ impl Gdb {
         let (bell, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
         bell.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
+        // Rung at every stop, and heard only by a session that waits: neither end may block.
         let (ring, ringing) = UnixStream::pair().context("cannot make a socket pair")?;
+        ring.set_nonblocking(true)?;
+        ringing.set_nonblocking(true)?;
         let (work, works) = channel();
         let (halts, halted) = channel();
+        let (goes, over) = channel();
         let other = stream.try_clone().context("cannot talk to the debugger")?;
         let line = Line { work, bell: theirs };
         let thread = std::thread::Builder::new()
             .name("gdb".into())
-            .spawn(move || session(other, line, &halted, &ringing))
+            .spawn(move || {
+                let _goes: Sender<()> = goes;
+                session(other, line, &halted, &ringing)
+            })
             .context("cannot start a thread for the debugger")?;
         self.waits = false;
         self.talk = Some(Talk {
@@ -219,6 +230,7 @@ impl Gdb {
             ring,
             stream,
             thread,
+            over,
             stand: Stand::default(),
             told: false,
         });
@@ -232,6 +244,7 @@ impl Talk {
         self.told = !matches!(why, Halt::Debug(_));
         // A session that is over does not care.
         let _ = self.halts.send(why);
+        // Where nothing more fits in, it is rung already.
         let _ = Write::write(&mut self.ring, &[0]);
     }
 
@@ -245,6 +258,10 @@ impl Talk {
             self.stream.close();
         }
         drop(self.work);
+        // A debugger that does not read keeps nobody.
+        if self.over.recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
+            self.stream.close();
+        }
         self.thread.join().unwrap_or(Left::Alone)
     }
 }
@@ -413,10 +430,10 @@ fn wait(stream: &Stream, ring: &UnixStream) -> bool {
     }
     let (debugger, machine) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
     if machine {
-        let mut rung = [0; 16];
+        let mut rung = [0; 256];
         let mut ring = ring;
         // What was rung for is in the channel.
-        let _ = ring.read(&mut rung);
+        while matches!(ring.read(&mut rung), Ok(n) if n == rung.len()) {}
         return false;
     }
     debugger

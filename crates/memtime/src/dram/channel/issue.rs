@@ -135,6 +135,9 @@ impl Channel {
             self.close(s.bank, c);
         }
         let data = if s.write { t.write_data } else { t.read_data };
+        if s.write {
+            self.written = self.written.max(c + data);
+        }
         let hit = !s.activated && !s.precharged;
         let mut l = s.waiter;
         while l != NONE {

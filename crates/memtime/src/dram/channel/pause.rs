@@ -81,6 +81,9 @@ impl Channel {
 
     /// A precharge at `clock`: the cell write of a dirty row begins.
     pub(super) fn cell_closed(&mut self, bank: u32, clock: u64, dirty: bool, t: &Table) {
+        if dirty {
+            self.written = self.written.max(clock + t.close_written);
+        }
         let Some(w) = &t.cell else { return };
         let c = &mut self.cells[bank as usize];
         c.closed = clock;
@@ -111,6 +114,7 @@ impl Channel {
         c.begin = clock + w.overhead;
         c.end = c.begin + c.rest;
         c.rest = 0;
+        self.written = self.written.max(c.end);
         let stood = clock.saturating_sub(c.since.max(from));
         self.paused.remove(bank);
         self.count.paused_clocks[bank as usize] += stood;

@@ -427,6 +427,10 @@ impl VirtioBackend for Block {
             }
     }
 
+    fn has_one_form(&self) -> bool {
+        true
+    }
+
     fn queues(&self) -> usize {
         1
     }

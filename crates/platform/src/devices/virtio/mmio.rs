@@ -11,8 +11,9 @@ use std::any::Any;
 /// Length of the range in bytes.
 pub const SIZE: u64 = 0x1000;
 /// "virt"
-const MAGIC: u32 = 0x7472_6976;
-const VENDOR: u32 = u32::from_le_bytes(*b"NGRI");
+pub(super) const MAGIC: u32 = 0x7472_6976;
+/// QEMU's: small systems look for no other.
+pub(super) const VENDOR: u32 = u32::from_le_bytes(*b"QEMU");
 /// VIRTIO_F_VERSION_1
 const VERSION_1: u64 = 1 << 32;
 const KIND: &str = "virtio-mmio";
@@ -180,7 +181,7 @@ impl<B: VirtioBackend> VirtioMmio<B> {
         }
         let mut value = value | self.state.status & STATUS_NEEDS_RESET;
         let accepted = self.state.driver_features & !self.features() == 0
-            && self.state.driver_features & VERSION_1 != 0;
+            && (self.state.driver_features & VERSION_1 != 0 || self.backend.has_one_form());
         if !accepted {
             value &= !STATUS_FEATURES_OK;
         }

@@ -9,6 +9,7 @@ mod net;
 mod port;
 mod queue;
 mod share;
+mod vacant;
 
 pub use block::{Block, MediumError};
 pub use console::{PortConsole, PORTS, ROOM};
@@ -18,3 +19,4 @@ pub use net::{Net, Traffic};
 pub use port::{Port, VirtioBackend};
 pub use queue::{Chain, Descriptor, Queue, QueueError, INDIRECT_DESC};
 pub use share::Share;
+pub use vacant::Vacant;

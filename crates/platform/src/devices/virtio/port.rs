@@ -25,6 +25,11 @@ pub trait VirtioBackend: Send + 'static {
     fn device_id(&self) -> u32;
     /// Features offered besides VERSION_1. The driver sees those that hold when it starts.
     fn features(&self) -> u64;
+    /// Whether requests have the same form for drivers from before VERSION_1, so that one that
+    /// does not accept it may go on: small systems accept the lower features only.
+    fn has_one_form(&self) -> bool {
+        false
+    }
     /// Number of queues, fixed for the life of the device.
     fn queues(&self) -> usize;
     /// Most descriptors of a queue, a power of two.

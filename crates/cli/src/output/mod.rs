@@ -1,5 +1,8 @@
-//! Results to stdout, messages to stderr, exit codes.
+//! Results to stdout and files, messages to stderr, exit codes.
 
+pub mod file;
+
+use crate::signals::Signals;
 use anstyle::{AnsiColor, Style};
 use std::io::{ErrorKind, Write};
 
@@ -9,10 +12,15 @@ pub struct Exit(pub u8);
 
 /// Everything went well.
 pub const SUCCESS: Exit = Exit(0);
+/// There are no figures of what was asked for, though the program ended well.
+pub const MEANINGLESS: Exit = Exit(1);
 /// The instruction limit was reached (as `timeout` does it).
 pub const LIMIT: Exit = Exit(124);
 /// Every hart waits for something that cannot come.
 pub const STUCK: Exit = Exit(125);
+/// What is said where machine time ends.
+pub const END_OF_TIME: &str =
+    "machine time is at its end, 210 days after its start (64 bits of picoseconds)";
 /// Added to a signal's number where one ended the run (as shells do it).
 pub const SIGNAL: u8 = 128;
 /// The reader of stdout has gone (128 + SIGPIPE).
@@ -41,16 +49,23 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     print(&format!("{value:#}\n"))
 }
 
-/// Messages for people, on stderr; coloured if that is a terminal.
-#[derive(Debug, Clone, Copy)]
+/// What a command and its user tell each other: messages for people, on stderr and coloured if that
+/// is a terminal; and the user's signals.
+#[derive(Debug)]
 pub struct Messages {
     quiet: bool,
+    signals: Signals,
 }
 
 impl Messages {
     /// `quiet` leaves only errors.
-    pub fn new(quiet: bool) -> Messages {
-        Messages { quiet }
+    pub fn new(quiet: bool, signals: Signals) -> Messages {
+        Messages { quiet, signals }
+    }
+
+    /// The signals by which the user ends the command.
+    pub fn signals(&self) -> &Signals {
+        &self.signals
     }
 
     /// Whether only errors are to be shown.

@@ -1,0 +1,499 @@
+//! Pictures of a sweep: what its runs gave over what was varied.
+
+use crate::mem::draw::{font, nothing, title, Picture, GRID, INK, SIZE};
+use crate::mem::page;
+use crate::mem::sweep::{COLUMNS, NAMES};
+use anyhow::{bail, Context};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use std::collections::BTreeMap;
+
+/// Colours that are told apart by most eyes (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(90, 90, 90),
+];
+/// Series in a picture, at most: all colours with a full and an empty mark.
+const SERIES: usize = 2 * COLOURS.len();
+/// Room for a line of the legend.
+const LINE: i32 = 26;
+/// What is drawn if nothing is asked for.
+const FIGURES: [&str; 4] = [
+    "bandwidth_bytes_per_s",
+    "read_latency_avg_ns",
+    "write_latency_avg_ns",
+    "energy_pj",
+];
+/// Panels, at most.
+const PANELS: usize = 4;
+
+/// How a column is named in a picture, and by what its values are divided.
+const UNITS: &[(&str, &str, f64)] = &[
+    ("bandwidth_bytes_per_s", "bandwidth [GB/s]", 1e9),
+    ("read_latency_avg_ns", "mean latency of reads [ns]", 1.0),
+    ("read_latency_p50_ns", "median latency of reads [ns]", 1.0),
+    ("read_latency_p99_ns", "99th percentile of reads [ns]", 1.0),
+    (
+        "read_latency_max_ns",
+        "greatest latency of a read [ns]",
+        1.0,
+    ),
+    ("write_latency_avg_ns", "mean latency of writes [ns]", 1.0),
+    (
+        "write_latency_p99_ns",
+        "99th percentile of writes [ns]",
+        1.0,
+    ),
+    ("energy_pj", "energy [uJ]", 1e6),
+    ("simulated_seconds", "simulated time [ms]", 1e-3),
+    ("row_hit_rate", "row hits [%]", 1e-2),
+];
+
+/// The table that `nagori mem sweep` has written.
+#[derive(Debug)]
+pub struct Sweep {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// How many columns tell what was run; the others are results.
+    keys: usize,
+    /// Number of the column whose values lie along the x axis.
+    x: usize,
+    /// Numbers of the columns that are drawn.
+    figures: Vec<usize>,
+}
+
+/// Points of one combination of what is not on the x axis.
+struct Series {
+    name: String,
+    /// Number of the row for each value of x.
+    rows: BTreeMap<usize, usize>,
+}
+
+impl Sweep {
+    /// Reads a table; `x` is the column along the x axis, `figures` those that are drawn.
+    pub fn read(text: &str, x: Option<&str>, figures: &[String]) -> anyhow::Result<Sweep> {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let head: Vec<String> = reader.headers()?.iter().map(str::to_string).collect();
+        if !NAMES.iter().eq(head.iter().take(NAMES.len())) {
+            bail!(
+                "its first columns are not {}, as those of a sweep are",
+                NAMES.join(", ")
+            );
+        }
+        let first = COLUMNS[0].0;
+        let at = head.iter().position(|h| h == first);
+        let keys = at.with_context(|| format!("it has no column {first}"))?;
+        let mut rows = Vec::new();
+        for r in reader.records() {
+            rows.push(r?.iter().map(str::to_string).collect());
+        }
+        if rows.is_empty() {
+            bail!("it has no rows");
+        }
+        let mut s = Sweep {
+            head,
+            rows,
+            keys,
+            x: 0,
+            figures: Vec::new(),
+        };
+        s.x = match x {
+            Some(name) => s.column(name, 0..keys)?,
+            None => s.default_x(),
+        };
+        s.figures = match figures {
+            [] => FIGURES
+                .iter()
+                .map(|f| s.column(f, keys..s.head.len()))
+                .collect::<anyhow::Result<_>>()?,
+            given if given.len() > PANELS => bail!("--figure: {PANELS} at most have room"),
+            given => given
+                .iter()
+                .map(|f| s.column(f, keys..s.head.len()))
+                .collect::<anyhow::Result<_>>()?,
+        };
+        let n = s.series().len();
+        if n > SERIES {
+            bail!("it has {n} series beside the values of {}; {SERIES} at most can be told apart: choose another --x, or sweep less", s.head[s.x]);
+        }
+        Ok(s)
+    }
+
+    fn column(&self, name: &str, range: std::ops::Range<usize>) -> anyhow::Result<usize> {
+        let known = &self.head[range.clone()];
+        let at = known.iter().position(|h| h == name);
+        at.map(|i| i + range.start)
+            .with_context(|| format!("it has no column {name} there: {}", known.join(", ")))
+    }
+
+    /// The values of a column, in the order of the rows.
+    fn values(&self, column: usize) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for r in &self.rows {
+            if !all.contains(&r[column].as_str()) {
+                all.push(&r[column]);
+            }
+        }
+        all
+    }
+
+    fn varies(&self, column: usize) -> bool {
+        self.values(column).len() > 1
+    }
+
+    /// The first varied key, else the memories, else the traces.
+    fn default_x(&self) -> usize {
+        let varied = (NAMES.len()..self.keys).chain(0..NAMES.len());
+        varied.into_iter().find(|c| self.varies(*c)).unwrap_or(0)
+    }
+
+    /// The values along the x axis: as numbers if all of them are some, of one unit.
+    fn axis(&self) -> Axis {
+        let names = self.values(self.x);
+        let numbers: Option<Vec<(f64, &str)>> = names.iter().map(|v| number(v)).collect();
+        match numbers {
+            Some(n) if n.len() > 1 && n.iter().all(|v| v.1 == n[0].1) => Axis::Numbers {
+                at: n.iter().map(|v| v.0).collect(),
+                unit: n[0].1.to_string(),
+            },
+            _ => Axis::Names(names.iter().map(|n| n.to_string()).collect()),
+        }
+    }
+
+    fn series(&self) -> Vec<Series> {
+        let others: Vec<usize> = (0..self.keys)
+            .filter(|c| *c != self.x && self.varies(*c))
+            .collect();
+        let xs = self.values(self.x);
+        let mut all: Vec<Series> = Vec::new();
+        for (n, r) in self.rows.iter().enumerate() {
+            let part = |c: &usize| match NAMES.contains(&self.head[*c].as_str()) {
+                true => r[*c].clone(),
+                false => format!("{}={}", self.head[*c], r[*c]),
+            };
+            let parts: Vec<String> = others.iter().map(part).collect();
+            let name = match parts.is_empty() {
+                true => r[0].clone(),
+                false => parts.join(", "),
+            };
+            let Some(x) = xs.iter().position(|x| *x == r[self.x]) else {
+                continue;
+            };
+            match all.iter_mut().find(|s| s.name == name) {
+                Some(s) => {
+                    s.rows.insert(x, n);
+                }
+                None => all.push(Series {
+                    name,
+                    rows: [(x, n)].into(),
+                }),
+            }
+        }
+        all
+    }
+
+    fn value(&self, row: usize, column: usize, unit: f64) -> Option<f64> {
+        let v: f64 = self.rows[row][column].parse().ok()?;
+        v.is_finite().then_some(v / unit)
+    }
+}
+
+/// What lies along the x axis.
+enum Axis {
+    Names(Vec<String>),
+    Numbers { at: Vec<f64>, unit: String },
+}
+
+/// A number with its unit, as values of descriptions have them.
+fn number(text: &str) -> Option<(f64, &str)> {
+    let t = text.trim();
+    let end = t.find(|c: char| !(c.is_ascii_digit() || ".-+".contains(c)));
+    let (n, unit) = t.split_at(end.unwrap_or(t.len()));
+    Some((n.parse().ok()?, unit.trim()))
+}
+
+impl Picture for Sweep {
+    fn size(&self) -> (u32, u32) {
+        let lines = self.series().len().div_ceil(2) as u32;
+        (SIZE.0, SIZE.1 + LINE as u32 * lines)
+    }
+
+    fn draw<B: DrawingBackend>(&self, root: &DrawingArea<B, Shift>) -> anyhow::Result<()>
+    where
+        B::ErrorType: Send + Sync + 'static,
+    {
+        let series = self.series();
+        let (panels, legend) = root.split_vertically(SIZE.1 as i32);
+        let (across, down) = match self.figures.len() {
+            1 => (1, 1),
+            2 => (2, 1),
+            _ => (2, 2),
+        };
+        let panels = panels.split_evenly((down, across));
+        for (area, &column) in panels.iter().zip(&self.figures) {
+            self.panel(area, column, &series)?;
+        }
+        let half = SIZE.0 as i32 / 2;
+        for (i, s) in series.iter().enumerate() {
+            let at = (40 + (i as i32 % 2) * half, LINE / 2 + i as i32 / 2 * LINE);
+            let mark = Circle::new(at, 6, style(i));
+            legend.draw(&mark)?;
+            let text = (at.0 + 16, at.1 - 8);
+            legend.draw(&Text::new(s.name.clone(), text, font(16)))?;
+        }
+        Ok(())
+    }
+
+    fn page(&self, svg: &str) -> String {
+        let heading = format!("Sweep over {}", self.head[self.x]);
+        let mut t = crate::tables::table(self.head.iter().cloned());
+        for r in &self.rows {
+            crate::tables::row(&mut t, r.iter().cloned());
+        }
+        page::around(&heading, "", svg, &crate::tables::text(&t))
+    }
+}
+
+fn colour(series: usize) -> RGBColor {
+    COLOURS[series % COLOURS.len()]
+}
+
+/// The first round of colours is filled, the second one is not.
+fn style(series: usize) -> ShapeStyle {
+    match series < COLOURS.len() {
+        true => colour(series).filled(),
+        false => colour(series).stroke_width(2),
+    }
+}
+
+impl Sweep {
+    fn panel<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        column: usize,
+        series: &[Series],
+    ) -> anyhow::Result<()>
+    where
+        B::ErrorType: Send + Sync + 'static,
+    {
+        let name = &self.head[column];
+        let known = UNITS.iter().find(|u| u.0 == name);
+        let (heading, unit) = known.map_or((name.as_str(), 1.0), |u| (u.1, u.2));
+        let lines: Vec<Vec<(usize, f64)>> = series
+            .iter()
+            .map(|s| {
+                let point =
+                    |(x, row): (&usize, &usize)| Some((*x, self.value(*row, column, unit)?));
+                s.rows.iter().filter_map(point).collect()
+            })
+            .collect();
+        let all = || lines.iter().flatten().map(|p| p.1);
+        if all().next().is_none() {
+            return nothing(area, heading, "no run of the sweep has it");
+        }
+        let top = all().fold(0.0, f64::max).max(1e-12) * 1.08;
+        let axis = self.axis();
+        let (from, to) = match &axis {
+            Axis::Names(n) => (-0.5, n.len() as f64 - 0.5),
+            Axis::Numbers { at, .. } => {
+                let (low, high) = (
+                    at.iter().copied().fold(f64::MAX, f64::min),
+                    at.iter().copied().fold(f64::MIN, f64::max),
+                );
+                let margin = (high - low) * 0.04;
+                (low - margin, high + margin)
+            }
+        };
+        let (text, bold) = title(heading);
+        let mut chart = ChartBuilder::on(area)
+            .margin(18)
+            .caption(text, bold)
+            .x_label_area_size(46)
+            .y_label_area_size(72)
+            .build_cartesian_2d(from..to, 0.0..top)?;
+        let label = |v: f64| match &axis {
+            Axis::Names(n) => {
+                let i = v.round();
+                let near = (v - i).abs() < 0.01 && i >= 0.0;
+                near.then(|| n.get(i as usize).cloned())
+                    .flatten()
+                    .unwrap_or_default()
+            }
+            Axis::Numbers { .. } => format!("{}", (v * 1e6).round() / 1e6),
+        };
+        let (x_desc, ticks) = match &axis {
+            Axis::Names(n) => (self.head[self.x].clone(), 2 * n.len() + 1),
+            Axis::Numbers { unit, .. } if unit.is_empty() => (self.head[self.x].clone(), 8),
+            Axis::Numbers { unit, .. } => (format!("{} [{unit}]", self.head[self.x]), 8),
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(INK)
+            .label_style(font(14))
+            .axis_desc_style(font(15))
+            .x_labels(ticks)
+            .x_desc(x_desc)
+            .x_label_formatter(&|v| label(*v))
+            .draw()?;
+        let width = 0.8 / series.len() as f64;
+        for (i, line) in lines.iter().enumerate() {
+            match &axis {
+                Axis::Names(_) => {
+                    let bar = |&(x, y): &(usize, f64)| {
+                        let left = x as f64 - 0.4 + width * i as f64;
+                        Rectangle::new([(left, 0.0), (left + width * 0.92, y)], style(i))
+                    };
+                    chart.draw_series(line.iter().map(bar))?;
+                }
+                Axis::Numbers { at, .. } => {
+                    let mut points: Vec<(f64, f64)> = line.iter().map(|p| (at[p.0], p.1)).collect();
+                    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                    let path = PathElement::new(points.clone(), colour(i).stroke_width(2));
+                    chart.draw_series([path])?;
+                    chart.draw_series(points.into_iter().map(|p| Circle::new(p, 5, style(i))))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::draw;
+    use std::path::Path;
+
+    /// A table of a sweep with these keys, and their values by row.
+    fn table(keys: &[&str], rows: &[&[&str]]) -> String {
+        let head: Vec<&str> = NAMES.iter().chain(keys).copied().collect();
+        let columns = COLUMNS.iter().map(|c| c.0);
+        let mut out = head
+            .into_iter()
+            .chain(columns)
+            .collect::<Vec<_>>()
+            .join(",")
+            + "\n";
+        for (n, r) in rows.iter().enumerate() {
+            let figures = COLUMNS.iter().map(|c| match c.0 {
+                "energy_pj" => String::new(),
+                _ => format!("{}", (n + 1) as f64 * 1e9),
+            });
+            let quoted = r.iter().map(|v| format!("\"{v}\""));
+            out += &(quoted.chain(figures).collect::<Vec<_>>().join(",") + "\n");
+        }
+        out
+    }
+
+    fn svg(s: &Sweep) -> String {
+        String::from_utf8(draw::bytes(Path::new("a.svg"), s).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_an_axis_and_memories_are_series() {
+        let t = table(
+            &["timings.tRCD"],
+            &[
+                &["ddr3", "gen:random,count=9", "saturated", "10 ns"],
+                &["ddr3", "gen:random,count=9", "saturated", "30 ns"],
+                &["pcm", "gen:random,count=9", "saturated", "10 ns"],
+                &["pcm", "gen:random,count=9", "saturated", "30 ns"],
+            ],
+        );
+        let s = Sweep::read(&t, None, &[]).unwrap();
+        assert_eq!(s.head[s.x], "timings.tRCD");
+        let names: Vec<String> = s.series().into_iter().map(|s| s.name).collect();
+        assert_eq!(names, ["ddr3", "pcm"]);
+        let text = svg(&s);
+        for part in [
+            "timings.tRCD [ns]",
+            "bandwidth [GB/s]",
+            "ddr3",
+            "pcm",
+            "no run of the sweep has it",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+        let page = draw::bytes(Path::new("a.html"), &s).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        assert!(page.contains("Sweep over timings.tRCD") && page.contains("10 ns"));
+        assert!(draw::bytes(Path::new("a.png"), &s)
+            .unwrap()
+            .starts_with(b"\x89PNG"));
+    }
+
+    #[test]
+    fn names_are_groups_of_bars() {
+        let t = table(
+            &["controller.page", "controller.order"],
+            &[
+                &["ddr3", "a", "saturated", "open", "hit_first"],
+                &["ddr3", "a", "saturated", "closed", "hit_first"],
+                &["ddr3", "b", "saturated", "open", "age_first"],
+            ],
+        );
+        let s = Sweep::read(&t, None, &["row_hit_rate".into()]).unwrap();
+        let names: Vec<String> = s.series().into_iter().map(|s| s.name).collect();
+        assert_eq!(
+            names,
+            [
+                "a, controller.order=hit_first",
+                "b, controller.order=age_first"
+            ]
+        );
+        let text = svg(&s);
+        assert!(text.contains("open") && text.contains("closed") && text.contains("row hits [%]"));
+        let s = Sweep::read(&t, Some("trace"), &[]).unwrap();
+        assert_eq!(s.head[s.x], "trace");
+        assert_eq!(s.series().len(), 3);
+    }
+
+    #[test]
+    fn what_is_no_sweep_is_told() {
+        let e = |t: &str| Sweep::read(t, None, &[]).unwrap_err().to_string();
+        assert!(e("a,b\n1,2\n").contains("memory, trace, mode"));
+        assert!(e("memory,trace,mode\n").contains("no column requests"));
+        assert!(e(&table(&[], &[])).contains("no rows"));
+        let t = table(&[], &[&["ddr3", "a", "saturated"]]);
+        let e = Sweep::read(&t, Some("speed"), &[]).unwrap_err().to_string();
+        assert!(e.contains("no column speed") && e.contains("memory, trace, mode"));
+        let e = Sweep::read(&t, None, &["speed".into()]).unwrap_err();
+        assert!(e.to_string().contains("bandwidth_bytes_per_s"));
+        // One value is no axis of numbers, but a name.
+        assert!(svg(&Sweep::read(&t, None, &[]).unwrap()).contains("ddr3"));
+        let many: Vec<Vec<String>> = (0..40)
+            .map(|i| vec![format!("m{i}"), "a".into(), "saturated".into(), "1".into()])
+            .collect();
+        let rows: Vec<Vec<&str>> = many
+            .iter()
+            .flat_map(|r| {
+                let one: Vec<&str> = r.iter().map(String::as_str).collect();
+                let mut two = one.clone();
+                two[3] = "2";
+                [one, two]
+            })
+            .collect();
+        let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+        assert!(e_of(&table(&["k"], &rows)).contains("40 series"));
+    }
+
+    fn e_of(t: &str) -> String {
+        Sweep::read(t, None, &[]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn values_with_units() {
+        assert_eq!(number("15 ns"), Some((15.0, "ns")));
+        assert_eq!(number("1.5"), Some((1.5, "")));
+        assert_eq!(number("64KiB"), Some((64.0, "KiB")));
+        assert_eq!(number("open"), None);
+    }
+}

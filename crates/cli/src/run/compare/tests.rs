@@ -1,0 +1,138 @@
+//! Comparisons of made-up runs.
+
+use super::super::ports::Outcome;
+use super::super::protocol::Ended;
+use super::super::report::Why;
+use super::*;
+use crate::problems::Problem;
+use nagori_platform::config::{Library, Machine as Description};
+use nagori_platform::machine::{Machine, Quiet, Report};
+
+/// Of a machine that has not run.
+fn empty() -> Report {
+    let small = Description::load(&Library::default(), "small", &[]).unwrap();
+    Machine::new(&small, Quiet).unwrap().report()
+}
+
+fn ended(status: u32) -> Why {
+    Why::Outcome(Outcome::Ended(Ended {
+        by_signal: false,
+        status,
+        user_us: 0,
+        system_us: 0,
+        max_rss_kib: 0,
+        minor_faults: 0,
+        major_faults: 0,
+    }))
+}
+
+fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
+    Run {
+        seed,
+        result: RunResult {
+            why,
+            report: Report {
+                elapsed_ps,
+                ..empty()
+            },
+            regions: None,
+            problems: Vec::new(),
+            timed: true,
+            full: Default::default(),
+            sums: [0; 2],
+            start_cpu: None,
+        },
+    }
+}
+
+fn row(method: Method, runs: Vec<Run>) -> Row {
+    Row { method, runs }
+}
+
+#[test]
+fn unfinished_runs_are_marked_and_not_compared() {
+    let timeout = || Why::Outcome(Outcome::Timeout);
+    let rows = [
+        row(Method::Dram, vec![run(ended(0), None, 1000)]),
+        row(Method::Fine, vec![run(ended(0), None, 2000)]),
+        row(Method::Extended, vec![run(timeout(), None, 3000)]),
+    ];
+    let text = as_table(&rows);
+    assert!(text.contains("extended (timeout)"), "{text}");
+    let line = |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap();
+    let cells = |name: &str| line(name).split_whitespace().collect::<Vec<_>>();
+    // Method, guest time with its unit, run time.
+    assert_eq!(cells("fine")[1..4], ["2.000000", "ns", "2.000"]);
+    assert_eq!(
+        cells("extended")[1..5],
+        ["(timeout)", "3.000000", "ns", "-"]
+    );
+    let json = as_json(&["x".into()], &[None], &rows);
+    assert_eq!(json["runs"][1]["run_time"], 2.0);
+    assert_eq!(json["runs"][2]["run_time"], Value::Null);
+    assert_eq!(json["runs"][2]["complete"], false);
+    assert_eq!(json["methods"][2]["run_time"], Value::Null);
+    assert_eq!(exit(&rows), crate::output::LIMIT);
+    // Nothing can be compared with a first run that did not end.
+    let rows = [
+        row(Method::Dram, vec![run(timeout(), None, 1000)]),
+        row(Method::Fine, vec![run(ended(0), None, 2000)]),
+    ];
+    let json = as_json(&["x".into()], &[None], &rows);
+    assert_eq!(json["runs"][1]["run_time"], Value::Null);
+    assert_eq!(exit(&rows), crate::output::LIMIT);
+}
+
+#[test]
+fn runs_without_figures_are_marked_too() {
+    let mut rows = [
+        row(Method::Dram, vec![run(ended(0), None, 1000)]),
+        row(Method::Fine, vec![run(ended(0), None, 2000)]),
+    ];
+    assert_eq!(exit(&rows), SUCCESS);
+    rows[1].runs[0].result.problems.push(Problem {
+        what: "warm-up-never-ended",
+        message: "too short".into(),
+        meaningless: true,
+    });
+    let text = as_table(&rows);
+    assert!(text.contains("fine (warm-up-never-ended)"), "{text}");
+    assert_eq!(exit(&rows), MEANINGLESS);
+    let json = rows[1].runs[0].result.json();
+    assert_eq!(json["summary"], Value::Null);
+    assert_eq!(json["problems"][0]["what"], "warm-up-never-ended");
+    assert_eq!(json["end"]["exit_code"], 1);
+    // The program's own code goes first.
+    rows[1].runs[0].result.why = ended(7);
+    assert_eq!(exit(&rows), Exit(7));
+}
+
+#[test]
+fn repeated_runs_are_compared_seed_by_seed() {
+    let runs = |times: [u64; 3]| {
+        let all = (1..).zip(times);
+        all.map(|(s, t)| run(ended(0), Some(s), t)).collect()
+    };
+    let rows = [
+        row(Method::Dram, runs([1_000_000, 2_000_000, 4_000_000])),
+        row(Method::Extended, runs([2_000_000, 4_000_000, 8_400_000])),
+    ];
+    let seeds = [Some(1), Some(2), Some(3)];
+    let json = as_json(&["x".into()], &seeds, &rows);
+    assert_eq!(json["seeds"], json!([1, 2, 3]));
+    assert_eq!(json["runs"].as_array().unwrap().len(), 6);
+    assert_eq!(json["runs"][5]["seed"], 3);
+    let ratio = &json["methods"][1]["run_time"];
+    assert_eq!(ratio["values"], json!([2.0, 2.0, 2.1]));
+    // The ratios differ less than the times do.
+    let mean = ratio["mean"].as_f64().unwrap();
+    let high = ratio["ci95"][1].as_f64().unwrap();
+    let half = 4.302_653 * (0.01f64 / 3.0).sqrt() / 3f64.sqrt();
+    assert!((mean - 6.1 / 3.0).abs() < 1e-9, "{mean}");
+    assert!((high - mean - half).abs() < 1e-6, "{high}");
+    assert_eq!(json["methods"][0]["run_time"]["ci95"], json!([1.0, 1.0]));
+    let text = as_table(&rows);
+    for part in ["3 runs of each method", "guest time, us", "2.033 ± 0.143"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}

@@ -1,0 +1,117 @@
+//! NVMM as persistent memory, as docs/nvmm.md has it: file systems, pools of PMDK, and what a power cut
+//! leaves of what programs have made persistent.
+//!
+//! Needs what `nagori image build` needs; skipped where a tool is missing, unless
+//! NAGORI_REQUIRE_TOOLS=1.
+
+mod common;
+
+use common::debian::{boot, made, options};
+use nagori_image::{rootfs, Base, RootfsSpec};
+use std::path::PathBuf;
+
+/// A root file system with tools for NVMM; nothing, with a word, where the host cannot build it.
+fn image() -> Option<PathBuf> {
+    let mut spec = RootfsSpec::new(Base::Run);
+    let packages = [
+        "e2fsprogs",
+        "xfsprogs",
+        "mount",
+        "ndctl",
+        "libpmem1",
+        "pmdk-tools",
+        "kmod",
+    ];
+    spec.packages = packages.map(String::from).to_vec();
+    let built = made(rootfs(&options(), &spec, None, &mut |p| eprintln!("{p}")))?;
+    Some(built.path)
+}
+
+/// A GiB of NVMM, as `/dev/pmem0`.
+const NVMM: [&str; 4] = [
+    "--nvmm",
+    "pmem-region",
+    "--set",
+    "memory.nvmm_boundary=\"3 GiB\"",
+];
+
+#[test]
+fn file_systems_and_pools() {
+    let Some(image) = image() else { return };
+    let script = r#"
+mkdir -p /pmem
+bugs() { echo "$1=$(dmesg | grep -c 'Bad ')"; dmesg -C; }
+mkfs.ext4 -q -b 4096 -O bigalloc -C 2M /dev/pmem0 && mount -o dax=always /dev/pmem0 /pmem || exit 1
+nvmm-check /pmem/file || exit 2
+umount /pmem
+mkfs.xfs -q -f -m reflink=0 -d su=2m,sw=1 /dev/pmem0 && modprobe xfs && mount -o dax=always /dev/pmem0 /pmem || exit 3
+echo "type=$(grep -o 'pmem xfs.*dax=always' /proc/mounts | cut -c 6-8)"
+nvmm-check /pmem/file || exit 4
+umount /pmem
+ndctl create-namespace -f -e namespace0.0 --mode=devdax >/dev/null || exit 5
+nvmm-check /dev/dax0.0 || exit 6
+pmempool create -f obj --layout any /dev/dax0.0 || exit 7
+pmempool check /dev/dax0.0 >/dev/null || exit 8
+bugs bad
+exit 0"#;
+    let path = image.to_str().expect("UTF-8");
+    let args = [&NVMM[..], &["--rootfs", path, "--modules", "xfs"]].concat();
+    let text = boot(&args, script, 0).join("\n");
+    for line in ["type=xfs", "map=sync", "map=device", "bad=0"] {
+        assert!(text.contains(line), "{line} not in:\n{text}");
+    }
+    assert_eq!(text.matches("nvmm-check: ok").count(), 3, "{text}");
+}
+
+/// Lines of 128 that are lost when the power is cut behind the program that has made them persistent.
+fn lost(image: &str, settings: &[&str], preload: bool, way: &str) -> u64 {
+    let preload = match preload {
+        true => "LD_PRELOAD=/usr/local/lib/libnagori-persist.so",
+        false => "",
+    };
+    // The second half runs after the cut.
+    let script = format!(
+        "mkdir -p /pmem
+if mount -o dax=always /dev/pmem0 /pmem 2>/dev/null; then
+    persist-check check /pmem/a
+    exit 9
+fi
+mkfs.ext4 -q -b 4096 -O bigalloc -C 2M /dev/pmem0 && mount -o dax=always /dev/pmem0 /pmem || exit 1
+persist-check make /pmem/a && sync || exit 2
+nagori-ctl timing on
+{preload} persist-check {way} /pmem/a
+exit 3"
+    );
+    let mut args = [
+        &NVMM[..],
+        &["--rootfs", image, "--power-cut-at", "marker:1"],
+    ]
+    .concat();
+    for s in settings {
+        args.extend(["--set", s]);
+    }
+    let text = boot(&args, &script, 9).join("\n");
+    let from = text.find("persist-check: lost=").expect("an answer") + 20;
+    let digits: String = text[from..]
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    digits.parse().expect("a number")
+}
+
+#[test]
+fn what_is_persistent_survives_a_power_cut() {
+    let Some(image) = image() else { return };
+    let image = image.to_str().expect("UTF-8");
+    const ADR: &[&str] = &["memory.track_persistence=true"];
+    const ZICBOM: &[&str] = &["memory.track_persistence=true", "advertise_zicbom=true"];
+    const EADR: &[&str] = &["memory.persistence_domain=eadr"];
+    // As the table in docs/nvmm.md says. How much of what is not flushed is lost depends on what the kernel's own
+    // work takes the place of in the caches: only the program that makes no system call is sure to lose some.
+    assert!(lost(image, ADR, false, "libpmem") > 0);
+    assert_eq!(lost(image, ZICBOM, false, "store"), 0);
+    for way in ["write", "store", "libpmem"] {
+        assert_eq!(lost(image, ADR, true, way), 0, "{way}");
+    }
+    assert_eq!(lost(image, EADR, false, "write"), 0);
+}

@@ -1,0 +1,26 @@
+//! The controller's rules under the load of a toy core, against another implementation of both.
+
+#[path = "../examples/board_toy/toy.rs"]
+mod toy;
+
+use nagori_memtime::{BoardParams, Kind, Method};
+
+/// Writes to several banks in turn under `extended`: nearly every refresh waits for rows that
+/// stay open, so the rules of refresh decide. The figures in ns are those of an independent
+/// prototype of controller and toy.
+#[test]
+fn extended_writes_to_several_banks() {
+    let params = BoardParams {
+        method: Method::Extended,
+        ..BoardParams::vc707()
+    };
+    for (banks, expected) in [(3, 8770.0), (4, 6970.0), (5, 5800.0), (6, 5150.0)] {
+        let ns = toy::run(&params, toy::TOY, Kind::Write, "nbank", banks).unwrap();
+        let error = ns / expected - 1.0;
+        assert!(
+            error.abs() < 0.03,
+            "{banks} banks: {ns:.0} ns, expected {expected} ns ({:+.1} %)",
+            100.0 * error
+        );
+    }
+}

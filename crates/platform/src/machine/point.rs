@@ -1,0 +1,149 @@
+//! Stopping a machine at an exact point of its run.
+//!
+//! The scheduler looks at counts and time between turns and blocks only. Where a turn may pass the point,
+//! the interpreter runs it and asks before each instruction, as for a debugger; so the run up to the
+//! point is what it would have been without it.
+
+use super::turns::HartTurn;
+use super::{sleeps, Machine, Stop, Turn};
+use crate::clock::Ps;
+use nagori_hart::world::Observer;
+
+/// Most instructions of a block, and more.
+const BLOCK: u64 = 256;
+/// Core cycles that a block may take beyond a turn's limit, and more: each instruction may wait for
+/// several transfers.
+const BLOCK_CYCLES: u64 = 1 << 20;
+
+/// A point of a run, the same with every engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    /// So many instructions of all harts have retired since the machine was built.
+    Instructions(u64),
+    /// A machine time: every hart has executed what it began before, and nothing else.
+    Time(Ps),
+    /// Behind the marker by which a program sets this label for the `nth` time from now, counted
+    /// from 1.
+    Label {
+        /// The program's value.
+        value: u64,
+        /// Which of them; 0 is taken for 1.
+        nth: u64,
+    },
+}
+
+impl<O: Observer> Machine<O> {
+    /// Has [`Machine::run`] come back once with [`Stop::Reached`] at a point. One that is behind
+    /// already is reached at once. A machine that stops at a point must not go on from within the
+    /// block of instructions in which it may stand, other than by a reset or a power cut: its time
+    /// would not be that of a run without the stop.
+    ///
+    /// Harts do not run at the same time while there is a point.
+    pub fn set_point(&mut self, point: Option<Point>) {
+        self.point = point;
+        self.set_passes(None);
+    }
+
+    /// The point at which the machine is going to stop.
+    pub fn point(&self) -> Option<Point> {
+        self.point
+    }
+
+    /// A program has set a label.
+    pub(super) fn label_set(&mut self, label: u64) {
+        if let Some(Point::Label { value, nth }) = &mut self.point {
+            if *value == label {
+                *nth = nth.saturating_sub(1);
+                if *nth == 0 {
+                    self.markers.stop = Some(Stop::Reached);
+                }
+            }
+        }
+    }
+
+    /// Whether all instructions up to the point have retired; no hart is in its turn.
+    pub(super) fn counted_out(&self) -> bool {
+        matches!(self.point, Some(Point::Instructions(n)) if self.instructions() >= n)
+    }
+
+    /// The core cycle of a point in time: no hart begins anything from there on.
+    pub(super) fn point_cycle(&self) -> Option<u64> {
+        match self.point {
+            Some(Point::Time(t)) => Some(self.world.cycle_at(t)),
+            _ => None,
+        }
+    }
+
+    /// The point is reached. Harts that sleep have slept up to it.
+    pub(super) fn reach(&mut self) -> Stop {
+        if let Some(Point::Time(t)) = self.point {
+            let cycle = self.world.cycle_at(t);
+            for h in self.harts.iter_mut().filter(|h| sleeps(h)) {
+                let slept = cycle.saturating_sub(h.cycle);
+                h.stats.idle_cycles += slept;
+                h.cycle += slept;
+            }
+        }
+        self.set_point(None);
+        Stop::Reached
+    }
+
+    /// Has a new turn stop after as many instructions as are sure not to pass the point.
+    pub(super) fn guard(&mut self, turn: &HartTurn) {
+        let most = turn.limit - turn.from;
+        let passes = match self.point {
+            Some(Point::Instructions(n)) => {
+                let left = n.saturating_sub(self.instructions());
+                (left <= most + BLOCK).then_some(left)
+            }
+            Some(Point::Time(t)) => {
+                let end = self.world.cycle_at(t);
+                (turn.limit.saturating_add(BLOCK_CYCLES) >= end)
+                    .then(|| self.passes_until(turn.from, end))
+            }
+            _ => None,
+        };
+        self.set_passes(passes);
+    }
+
+    /// Instructions that a hart can begin from a cycle on before another one, at least.
+    fn passes_until(&self, from: u64, end: u64) -> u64 {
+        match self.world.timed {
+            true => 1,
+            false => {
+                let left = end.saturating_sub(from).max(1);
+                left.div_ceil(u64::from(self.config.functional_cpi))
+            }
+        }
+    }
+
+    /// A turn has stopped since its instructions are used up: whether the run is over, or goes on.
+    pub(super) fn guarded(&mut self) -> Option<Turn> {
+        let turn = self.held?;
+        let (cycle, retired) = self.harts[turn.hart].stands_at(&self.code[turn.hart]);
+        match self.point {
+            Some(Point::Instructions(n)) => {
+                let others = self.instructions() - self.harts[turn.hart].instret;
+                match n.saturating_sub(others + retired) {
+                    0 => {
+                        self.settle();
+                        return Some(Turn::Stop(self.reach()));
+                    }
+                    left => self.set_passes(Some(left)),
+                }
+            }
+            Some(Point::Time(t)) => {
+                let end = self.world.cycle_at(t);
+                if cycle >= end {
+                    // Others may be behind still.
+                    self.settle();
+                    self.set_passes(None);
+                } else {
+                    self.set_passes(Some(self.passes_until(cycle, end)));
+                }
+            }
+            _ => self.set_passes(None),
+        }
+        None
+    }
+}
