@@ -23,9 +23,11 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 test: test-rust test-bare lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
-# No test may be skipped for want of a tool.
+# No test may be skipped for want of a tool. The seed is fixed, so that a tree passes or fails
+# whoever runs it; another one looks elsewhere: make test-rust SEED=$$RANDOM
+SEED := 1
 test-rust: setup ## Unit, property and integration tests
-	NAGORI_REQUIRE_TOOLS=1 cargo test --workspace --no-fail-fast
+	NAGORI_REQUIRE_TOOLS=1 PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --no-fail-fast
 
 # The programs that check the emulator are checked by QEMU first.
 test-bare: setup ## Bare-metal checks, under QEMU and under Nagori

@@ -10,13 +10,11 @@
 //!
 //! `NAGORI_HART_MODES` sets the number of programs (default 150).
 
-mod common;
-
-use common::bare::{self, Bare, OPEN};
-use common::guest::{Sv39, SUPER_ALL};
-use common::privileged::{Privileged, BASE, DONE, MEMORY};
-use common::worlds::Taken;
-use common::{env, i, n, s, Rng};
+use crate::common::bare::{self, Bare, OPEN};
+use crate::common::guest::{Sv39, SUPER_ALL};
+use crate::common::privileged::{Privileged, BASE, DONE, MEMORY};
+use crate::common::worlds::Taken;
+use crate::common::{env, i, n, s, Rng};
 use nagori_hart::cache::Notice;
 use nagori_hart::world::{Bus, World};
 use nagori_hart::{CodeCache, Csrs, Exit, HartConfig, HartStats, Privilege};

@@ -1,9 +1,7 @@
 //! The translator against the interpreter on whole machines: every bare-metal program,
 //! with one hart and four, in both modes, and with the engine changed on the way.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use nagori_hart::{Csrs, HartStats};
 use nagori_platform::machine::{Engine, Machine, Stop, TranslatorOptions};
 

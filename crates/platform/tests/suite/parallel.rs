@@ -1,9 +1,7 @@
 //! Harts in threads of the host: every program still computes what it should, whatever the order.
 
-mod common;
-
-use common::random::op;
-use common::*;
+use crate::common::random::op;
+use crate::common::*;
 use nagori_isa::Op;
 use nagori_platform::machine::{Engine, Machine, Quiet, Stop, Why, DEFAULT_SKEW};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};

@@ -1,13 +1,10 @@
 //! Least-recently-used replacement, by what programs do: loads, stores and jumps of a
 //! guest, against the simplest model of a cache, with the interpreter and translated.
 
-#[path = "../../hart/tests/common/mod.rs"]
-mod common;
-
-use common::bare::{Bare, BASE, TRAP};
-use common::gen::{block_address, Image, Program};
-use common::qemu::{set_up_with, Way};
-use common::{i, n, s, Rng};
+use crate::common::bare::{Bare, BASE, TRAP};
+use crate::common::gen::{block_address, Image, Program};
+use crate::common::qemu::{set_up_with, Way};
+use crate::common::{i, n, s, Rng};
 use nagori_hart::config::Replacement;
 use nagori_hart::engine::{Engine, NoEngine};
 use nagori_hart::flat::Flat;

@@ -1,9 +1,7 @@
 //! Power cuts: of NVMM, what reached the memory controller is kept, what was in a cache is lost.
 
-mod common;
-
-use common::random::op;
-use common::*;
+use crate::common::random::op;
+use crate::common::*;
 use nagori_isa::Op;
 use nagori_platform::control::StatsAction;
 use nagori_platform::machine::{Dram, Engine, Machine, MachineError, PowerCut, Quiet, Stop};

@@ -1,9 +1,7 @@
 //! Markers: what they do, when, and that they cost what an ordinary instruction costs.
 
-mod common;
-
-use common::random::op;
-use common::*;
+use crate::common::random::op;
+use crate::common::*;
 use nagori_hart::HartStats;
 use nagori_isa::Op;
 use nagori_platform::config::Method;

@@ -4,11 +4,9 @@
 //! The RTL was measured with one core, so the hub costs nothing here; L is the
 //! latency of a line.
 
-mod common;
-
-use common::board::{Board, DEVICE};
-use common::guest::{Sv39, SUPER_ALL};
-use common::{bytes, csrr, csrw, i, li, n, r, rm, s, u, Rng};
+use crate::common::board::{Board, DEVICE};
+use crate::common::guest::{Sv39, SUPER_ALL};
+use crate::common::{bytes, csrr, csrw, i, li, n, r, rm, s, u, Rng};
 use nagori_hart::flat::Flat;
 use nagori_hart::world::Bus;
 use nagori_hart::{CodeCache, Exit, Hart, HartConfig, HartStats};
@@ -346,7 +344,7 @@ fn floating_point() {
         rs1: 1,
         rs2: 2,
         rs3: 3,
-        ..common::inst(FmaddD)
+        ..crate::common::inst(FmaddD)
     });
     expect(
         "fmadd.d dependent",

@@ -5,19 +5,15 @@
 //! `NAGORI_TRANSLATOR_PROGRAMS` sets the number of programs (default 120),
 //! `NAGORI_TRANSLATOR_SEED` the first seed.
 
-#[path = "../../hart/tests/common/mod.rs"]
-mod common;
-mod sides;
-
-use common::gen::{block_address, Image, Program};
-use common::privileged::{Privileged, DONE};
-use common::qemu::{set_up, Way};
-use common::worlds::Taken;
-use common::{env, Rng};
+use crate::common::gen::{block_address, Image, Program};
+use crate::common::privileged::{Privileged, DONE};
+use crate::common::qemu::{set_up, Way};
+use crate::common::worlds::Taken;
+use crate::common::{env, Rng};
+use crate::sides::{lock_step, translator, Quiet, Runner, Side, CODE_BYTES};
 use nagori_hart::flat::Flat;
 use nagori_hart::{CodeCache, Exit};
 use nagori_translator::Options;
-use sides::{lock_step, translator, Quiet, Runner, Side, CODE_BYTES};
 
 fn privileged(seed: u64, timed: bool, slice: u64, runner: Runner<Quiet>) -> bool {
     let name = format!("program {seed}, timed {timed}, slice {slice}");

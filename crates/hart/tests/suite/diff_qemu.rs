@@ -6,16 +6,14 @@
 //! (default 400), `NAGORI_HART_UNITS` their length in units of one to eight
 //! instructions (default 200), `NAGORI_HART_SEED` the seed.
 
-mod common;
-
-use common::gen::{block_address, Image, Program, STATE_BYTES};
-use common::qemu::{difference, missing, theirs, Way, WAYS};
-use common::{env, i, Rng};
+use crate::common::gen::{block_address, Image, Program, STATE_BYTES};
+use crate::common::qemu::{difference, missing, theirs, Way, WAYS};
+use crate::common::{env, i, Rng};
 use nagori_hart::engine::NoEngine;
 use nagori_isa::Op;
 
 fn ours(image: &Image, way: Way) -> Result<Vec<u8>, String> {
-    common::qemu::ours(image, way, &mut NoEngine)
+    crate::common::qemu::ours(image, way, &mut NoEngine)
 }
 
 fn compare(p: &Program, way: Way, name: &str) -> Option<String> {

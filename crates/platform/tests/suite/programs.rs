@@ -1,8 +1,6 @@
 //! The bare-metal checks on whole machines: results, determinism, several machines at a time.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use nagori_platform::machine::{Machine, Stop};
 
 const SLICE: u64 = 1_000_000;

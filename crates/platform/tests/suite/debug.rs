@@ -1,9 +1,7 @@
 //! A debugger that stops, steps and looks all the time changes nothing: the same programs with and
 //! without one, in both modes, with one hart and four, with either engine.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use nagori_platform::machine::{Engine, Machine, Stop, Watch, WatchKind, Why};
 
 /// Stops until the debugger leaves.

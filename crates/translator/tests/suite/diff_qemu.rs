@@ -1,12 +1,9 @@
 //! Random user programs, translated, against the user emulation of QEMU: as the test of
 //! this name of the interpreter, with fewer programs (`NAGORI_TRANSLATOR_QEMU`, default 200).
 
-#[path = "../../hart/tests/common/mod.rs"]
-mod common;
-
-use common::gen::{block_address, Image, Program, STATE_BYTES};
-use common::qemu::{difference, missing, ours, theirs, WAYS};
-use common::{env, Rng};
+use crate::common::gen::{block_address, Image, Program, STATE_BYTES};
+use crate::common::qemu::{difference, missing, ours, theirs, WAYS};
+use crate::common::{env, Rng};
 use nagori_translator::{Options, Translator};
 
 #[test]

@@ -1,10 +1,8 @@
 //! Machine time: far from its start, at its end, and with clocks whose period is no whole number
 //! of picoseconds.
 
-mod common;
-
-use common::random::op;
-use common::*;
+use crate::common::random::op;
+use crate::common::*;
 use nagori_hart::Hart;
 use nagori_isa::Op;
 use nagori_memtime::Period;

@@ -4,11 +4,9 @@
 //!
 //! `NAGORI_HART_ROBUST` sets the number of machines (default 600).
 
-mod common;
-
-use common::bare::{Bare, BASE as BARE, OPEN};
-use common::worlds::Watched;
-use common::{bytes, csrw, env, i, n, r, Rng};
+use crate::common::bare::{Bare, BASE as BARE, OPEN};
+use crate::common::worlds::Watched;
+use crate::common::{bytes, csrw, env, i, n, r, Rng};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::{Bus, World};
 use nagori_hart::{CodeCache, Exit, Hart, HartConfig};

@@ -1,10 +1,8 @@
 //! Debug triggers: what fires, when, and that nothing else notices.
 
-mod common;
-
-use common::bare::{Bare, BASE, OPEN};
-use common::guest::{Sv39, USER_ALL};
-use common::{csrr, csrw, i, n, r, rm, s, u};
+use crate::common::bare::{Bare, BASE, OPEN};
+use crate::common::guest::{Sv39, USER_ALL};
+use crate::common::{csrr, csrw, i, n, r, rm, s, u};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::Bus;
 use nagori_hart::HartConfig;
@@ -307,9 +305,9 @@ fn modes_and_handlers() {
             b.put(CODE, &words);
             set(&mut b, 0, TYPE6 | EXECUTE | bits, CODE + 4);
             b.h.csr.medeleg = medeleg;
-            b.h.csr.stvec = common::bare::TRAP;
+            b.h.csr.stvec = crate::common::bare::TRAP;
             b.enter(mode, CODE, 0, mstatus, OPEN);
-            while b.h.pc != common::bare::TRAP {
+            while b.h.pc != crate::common::bare::TRAP {
                 b.h.run(&mut b.code, &mut b.w, b.h.cycle + 1);
             }
             let s = b.h.privilege as u8 == 1;

@@ -1,11 +1,8 @@
 //! Several harts over one memory: atomics, reservations, locks, messages, code that
 //! another hart changes, and random traffic, with the interpreter and with translators.
 
-#[path = "../../hart/tests/common/mod.rs"]
-mod common;
-
-use common::smp::{each, locked, repeat, traffic, Machine, BASE, DATA, SLICES};
-use common::{bytes, env, i, n, r, rm, s, Rng};
+use crate::common::smp::{each, locked, repeat, traffic, Machine, BASE, DATA, SLICES};
+use crate::common::{bytes, env, i, n, r, rm, s, Rng};
 use nagori_hart::flat::Flat;
 use nagori_hart::world::Bus;
 use nagori_hart::HartStats;

@@ -4,10 +4,8 @@
 //!
 //! `NAGORI_SNAPSHOTS` sets the number of random machines (default 60).
 
-mod common;
-
-use common::random::*;
-use common::*;
+use crate::common::random::*;
+use crate::common::*;
 use nagori_isa::OPS;
 use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};

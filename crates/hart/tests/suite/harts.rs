@@ -1,9 +1,7 @@
 //! Several harts over one memory, run in turns by their local time.
 
-mod common;
-
-use common::smp::{each, locked, repeat, traffic, Machine, BASE, DATA, SLICES};
-use common::{bytes, env, i, n, r, rm, s, u, Rng};
+use crate::common::smp::{each, locked, repeat, traffic, Machine, BASE, DATA, SLICES};
+use crate::common::{bytes, env, i, n, r, rm, s, u, Rng};
 use nagori_hart::cache::LineState;
 use nagori_hart::engine::NoEngine;
 use nagori_hart::world::{Bus, World};

@@ -3,10 +3,8 @@
 //!
 //! `NAGORI_HOSTILE` sets the number of machines of each test (default 150).
 
-mod common;
-
-use common::random::*;
-use common::*;
+use crate::common::random::*;
+use crate::common::*;
 use nagori_isa::{Op, OPS};
 use nagori_platform::control;
 use nagori_platform::machine::{Machine, Stop};

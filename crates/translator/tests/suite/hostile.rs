@@ -2,17 +2,13 @@
 //! nothing is, where the arithmetic of addresses wraps, and at the end of memory.
 //! Translated code must do what the interpreter does, and nothing to the host.
 
-#[path = "../../hart/tests/common/mod.rs"]
-mod common;
-mod sides;
-
-use common::bare::{BASE, MEMORY};
-use common::{bytes, csrr, csrw, i, n, s, Rng};
+use crate::common::bare::{BASE, MEMORY};
+use crate::common::{bytes, csrr, csrw, i, n, s, Rng};
+use crate::sides::{lock_step, translator, Runner, Side, CODE_BYTES};
 use nagori_hart::flat::Flat;
 use nagori_hart::world::Bus;
 use nagori_hart::{CodeCache, Exit, Hart, HartConfig};
 use nagori_isa::Op;
-use sides::{lock_step, translator, Runner, Side, CODE_BYTES};
 
 /// The trap handler: goes on at x8, without the instruction that trapped.
 const TRAP: u64 = BASE + 0x800;
@@ -72,7 +68,7 @@ fn side(hostile: u32, place: u64, timed: bool, runner: Runner<Flat>) -> Side<Fla
         rs1: 9,
         rs2: 0,
         imm: 8,
-        ..common::inst(Op::Beq)
+        ..crate::common::inst(Op::Beq)
     });
     put(
         loop_end,

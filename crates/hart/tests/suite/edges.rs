@@ -1,10 +1,8 @@
 //! Cases at the edges that random programs meet too seldom.
 
-mod common;
-
-use common::bare::{Bare, BASE, OPEN, TRAP};
-use common::guest::{Sv39, SUPER_ALL, USER_ALL};
-use common::{i, n, r, s};
+use crate::common::bare::{Bare, BASE, OPEN, TRAP};
+use crate::common::guest::{Sv39, SUPER_ALL, USER_ALL};
+use crate::common::{i, n, r, s};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::Bus;
 use nagori_hart::HartConfig;
@@ -218,7 +216,7 @@ fn reserved_rounding_modes_are_illegal() {
             (5, 0, true),
             (4, 7, true),
         ] {
-            let add = common::rm(Op::FaddD, 1, 2, 3, rm);
+            let add = crate::common::rm(Op::FaddD, 1, 2, 3, rm);
             let mut b = Bare::new(HartConfig::rocket(), timed, &[add, n(Op::Ecall)]);
             b.h.csr.mstatus |= status::FS;
             b.h.csr.frm = frm;

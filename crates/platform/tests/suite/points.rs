@@ -1,9 +1,7 @@
 //! Stopping at exact points: the same state with every engine, and that of a run without the stop.
 
-mod common;
-
-use common::random::op;
-use common::*;
+use crate::common::random::op;
+use crate::common::*;
 use nagori_isa::Op;
 use nagori_platform::clock::Ps;
 use nagori_platform::machine::{Dram, Engine, Machine, Point, Stop};

@@ -1,9 +1,7 @@
 //! What an observer is told: each instruction once, and each access that has happened.
 
-mod common;
-
-use common::bare::{BASE, MEMORY, TRAP};
-use common::{bytes, i, n, r, rm, s};
+use crate::common::bare::{BASE, MEMORY, TRAP};
+use crate::common::{bytes, i, n, r, rm, s};
 use nagori_hart::cache::Coherence;
 use nagori_hart::flat::Flat;
 use nagori_hart::trap::status;

@@ -1,10 +1,8 @@
 //! A hart without an extension: its instructions are illegal, its CSRs and their fields do not
 //! exist, and `misa` says so.
 
-mod common;
-
-use common::bare::{Bare, BASE, OPEN};
-use common::{csrr, csrw, i, n, s, u};
+use crate::common::bare::{Bare, BASE, OPEN};
+use crate::common::{csrr, csrw, i, n, s, u};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::Bus;
 use nagori_hart::{HartConfig, HartError};
@@ -229,8 +227,8 @@ fn integer_harts_run_integer_programs() {
     let few = Extensions::from_iter(few);
     let words = [
         i(Op::Addi, 5, 0, 6),
-        common::r(Op::Mul, 5, 5, 5),
-        common::r(Op::AmoaddD, 7, 6, 5),
+        crate::common::r(Op::Mul, 5, 5, 5),
+        crate::common::r(Op::AmoaddD, 7, 6, 5),
         n(Op::Ecall),
     ];
     let mut b = bare(few, true, &words);

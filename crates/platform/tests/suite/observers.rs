@@ -1,9 +1,7 @@
 //! What an observer of a whole machine is told while harts contend for lines.
 
-mod common;
-
-use common::random::op;
-use common::*;
+use crate::common::random::op;
+use crate::common::*;
 use nagori_hart::world::{AccessEvent, AccessKind, Observer};
 use nagori_isa::Op;
 use nagori_platform::machine::{Machine, Stop, Watch, WatchKind, Why};

@@ -1,8 +1,6 @@
 //! Harts that fight for lines: what comes out follows from the machine alone.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use nagori_platform::machine::{Engine, Machine, Stop};
 
 /// The program that is about contended lines.

@@ -1,0 +1,12 @@
+//! The hart. One program for all files, since each one would compile the hart again.
+
+mod common;
+mod diff_qemu;
+mod edges;
+mod extensions;
+mod harts;
+mod modes;
+mod observe;
+mod robust;
+mod timing;
+mod triggers;

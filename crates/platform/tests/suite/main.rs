@@ -1,0 +1,15 @@
+//! Whole machines. One program for all files, since each one would compile the engines again.
+
+mod common;
+mod contended;
+mod debug;
+mod engines;
+mod hostile;
+mod markers;
+mod observers;
+mod parallel;
+mod points;
+mod power;
+mod programs;
+mod snapshots;
+mod time;

@@ -1,0 +1,11 @@
+//! The translator. One program for all files, since each one would compile the engines again.
+
+// The same programs, worlds and generators as for the interpreter.
+#[path = "../../../hart/tests/suite/common/mod.rs"]
+mod common;
+mod diff_qemu;
+mod harts;
+mod hostile;
+mod lockstep;
+mod replacement;
+mod sides;
