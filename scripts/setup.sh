@@ -22,6 +22,7 @@ qemu-system-riscv64 qemu-system-misc|qemu-system-riscv
 dtc device-tree-compiler
 cpio cpio
 xz xz-utils
+bzip2 bzip2
 mke2fs e2fsprogs
 debugfs e2fsprogs
 python3 python3
