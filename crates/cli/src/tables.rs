@@ -64,6 +64,37 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
+/// What levels of caches behind the first have done.
+fn caches(r: &Report) -> String {
+    let mut t = table([
+        "cache",
+        "hits",
+        "misses",
+        "hit rate",
+        "modified lines in",
+        "modified lines out",
+        "evictions",
+        "back-invalidations",
+    ]);
+    for c in &r.caches {
+        let e = &c.events;
+        row(
+            &mut t,
+            [
+                c.name.clone(),
+                grouped(e.hits),
+                grouped(e.misses),
+                real(share(e.hits, e.hits + e.misses), 3),
+                grouped(e.writes),
+                grouped(e.writebacks),
+                grouped(e.evictions),
+                grouped(e.back_invalidations),
+            ],
+        );
+    }
+    text(&t)
+}
+
 type HartRow = (&'static str, fn(&HartReport) -> String);
 
 const HART_ROWS: &[HartRow] = &[
@@ -209,6 +240,10 @@ fn one(r: &Report) -> String {
     }
     out.push_str(&harts(r));
     out.push('\n');
+    if !r.caches.is_empty() {
+        out.push_str(&caches(r));
+        out.push('\n');
+    }
     out.push_str(&memory(r));
     if r.memory.total().requests() > 0 {
         out.push('\n');

@@ -4,8 +4,8 @@
 //! What a block contains follows from its first pc and memory alone, so every
 //! engine that uses blocks charges the same cycles.
 
-use crate::cache::Notice;
 use crate::hart::Hart;
+use crate::lines::Notice;
 use crate::mmu::Fault;
 use crate::pipeline::{
     merge_pending, operands, pending_after, pending_pairs, unit, Pending, Schedule,
@@ -643,6 +643,7 @@ impl Hart {
     pub(crate) fn apply_notice<W: World>(&mut self, w: &mut W, n: Notice) {
         match n {
             Notice::DropSlot(s) => *self.data.at_mut(s as usize) = crate::filter::EMPTY,
+            Notice::DropFetch(s) => *self.fetch.at_mut(s as usize) = crate::filter::EMPTY,
             Notice::DropWrite(s) => self.data.at_mut(s as usize).write = crate::filter::NEVER,
             Notice::GuardPage(p) => {
                 if self.guard_page(p, w.ram_base()) && W::PARALLEL {

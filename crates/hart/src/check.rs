@@ -1,9 +1,9 @@
 //! Self-check of derived state, for tests and debugging: what the filters claim
 //! must follow from caches, TLBs and marks.
 
-use crate::cache::{LineState, Notice, NO_SLOT};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Hart, Privilege};
+use crate::lines::{LineState, Notice, NO_SLOT};
 use crate::mem::block_shift;
 use crate::tlb::NO_WAY;
 use crate::world::World;
@@ -22,6 +22,7 @@ impl Hart {
     pub fn check_invariants<W: World>(&self, w: &mut W) -> Result<(), String> {
         let base = w.ram_base();
         let c = w.coherence();
+        c.check_levels()?;
         let notices = c.take_notices(self.id);
         for n in &notices {
             c.post(self.id, *n);
@@ -34,6 +35,9 @@ impl Hart {
                     self.data.at(slot)
                 )
             })?;
+            if notices.contains(&Notice::DropFetch(slot as u16)) {
+                continue;
+            }
             self.check_fetch(w, slot).map_err(|e| {
                 format!(
                     "hart {} fetch filter slot {slot} {:x?}: {e}",

@@ -5,15 +5,23 @@ use serde::{Deserialize, Serialize};
 
 /// Which line of a set is replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Replacement {
     /// Any, by a linear-feedback shift register. Hits leave no trace, so that the filters
     /// in front of the cache are exact.
     #[default]
     Lfsr,
+    /// An empty one, else any, by a generator of random numbers. Hits leave no trace.
+    Random,
     /// An empty one, else the one used least recently. The cache has to see every hit:
-    /// there is no filter in front of it.
+    /// there is no filter in front of it. So it is with the others below.
     Lru,
+    /// An empty one, else the one that a tree of bits points to, each of which points away from
+    /// the half used last.
+    TreePlru,
+    /// An empty one, else one that is not expected again for long: static re-reference interval
+    /// prediction with two bits, hit priority (Jaleel et al., ISCA 2010).
+    Srrip,
 }
 
 /// Geometry of a first-level cache.
@@ -29,6 +37,37 @@ pub struct CacheGeometry {
     /// Replacement.
     #[serde(default)]
     pub replacement: Replacement,
+}
+
+/// What a level behind the first has in common with the caches nearer to the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// All of theirs: a line that it gives up is taken away from them.
+    Inclusive,
+    /// What has passed and is still there.
+    NonInclusive,
+    /// What they have given up: it takes nothing up on the way from memory, and a hit moves the
+    /// line to where it is asked for.
+    Exclusive,
+}
+
+/// A level of caches behind the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelConfig {
+    /// Size and replacement of each of its caches; ways need be a power of two for the LFSR and the
+    /// tree only.
+    pub geometry: CacheGeometry,
+    /// Harts that share a cache of this level; a multiple of that of the level before.
+    pub shared_by: u32,
+    /// Core cycles from issue of a load to issue of its use, if the line is found here.
+    pub latency: u32,
+    /// Core cycles in addition if another hart has the line modified.
+    pub probe_latency: u32,
+    /// What it has in common with the caches before.
+    pub inclusion: Inclusion,
+    /// Modified lines that come here go on at once.
+    pub write_through: bool,
 }
 
 /// Geometry of a TLB: sectored entries of contiguous pages, and superpage entries.

@@ -11,11 +11,11 @@ use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
 pub use crate::exec::is_link;
 use crate::hart::Hart;
 pub use crate::mem::block_shift;
-use crate::mmu::RunPoint;
 use crate::pipeline::{pending_pairs, Pending};
 pub use crate::predict::bucket;
 use crate::run::End;
-use crate::trap::Trap;
+use crate::run::RunPoint;
+use crate::trap::NotNow;
 use crate::world::World;
 
 /// What an engine did with a block.
@@ -352,7 +352,7 @@ impl Hart {
         match done {
             Ok(()) if self.leave => End::Left(i),
             Ok(()) => End::Done,
-            Err(t) => End::Trap(i, t),
+            Err(u) => End::undone(i, u),
         }
     }
 
@@ -370,7 +370,7 @@ impl Hart {
         op: &PreOp,
         first: bool,
         pc: u64,
-    ) -> Result<(), Trap> {
+    ) -> Result<(), NotNow> {
         if first {
             return self.fetch_line(w, pc, RunPoint { offset: 0, pc });
         }

@@ -4,12 +4,12 @@ use crate::block::{PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, TARGET};
 use crate::csr::{CsrWrite, Moment};
 use crate::hart::{Hart, Privilege};
 use crate::mem::block_shift;
-use crate::mmu::RunPoint;
 use crate::muldiv::divide;
 use crate::pmp::Access;
 use crate::predict::Outcome;
 use crate::run::End;
-use crate::trap::{cause, status, Trap};
+use crate::run::RunPoint;
+use crate::trap::{cause, status, NotNow, Trap, Undone};
 use crate::world::{AccessKind, Marker, World};
 use nagori_isa::{Format, Op};
 use std::sync::atomic::Ordering::SeqCst;
@@ -78,8 +78,8 @@ impl Hart {
             if self.pending != 0 {
                 self.await_pending(ops);
             }
-            if let Err(t) = self.fetch_line(w, pc0, RunPoint { offset: 0, pc: pc0 }) {
-                return End::Trap(0, t);
+            if let Err(NotNow) = self.fetch_line(w, pc0, RunPoint { offset: 0, pc: pc0 }) {
+                return End::NotNow(0);
             }
         }
         self.ops::<W, TIMED>(w, ops, 0, pc0, end)
@@ -163,7 +163,7 @@ impl Hart {
                 ($r:expr) => {
                     match $r {
                         Ok(v) => v,
-                        Err(t) => return End::Trap(i, t),
+                        Err(u) => return End::undone(i, u.into()),
                     }
                 };
             }
@@ -615,7 +615,7 @@ impl Hart {
         size: u8,
         at: RunPoint,
         f: impl Fn(u64) -> u64,
-    ) -> Result<u64, Trap> {
+    ) -> Result<u64, Undone> {
         self.record_access::<W>(va, size, AccessKind::Read);
         self.record_access::<W>(va, size, AccessKind::Write);
         self.amo::<W, TIMED>(w, va, size, at, f)
@@ -634,7 +634,7 @@ impl Hart {
         p: &PreOp,
         va: u64,
         at: RunPoint,
-    ) -> Option<Result<(), Trap>> {
+    ) -> Option<Result<(), Undone>> {
         let (kind, at_line) = match p.op {
             Op::CboZero => (AccessKind::Write, va & !63),
             Op::CflushDL1 | Op::CflushDL1U if p.rs1 == 0 => (AccessKind::FlushAll, 0),

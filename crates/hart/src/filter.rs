@@ -2,7 +2,7 @@
 //! neither. In functional mode an entry covers a page; in timed mode a line
 //! that is certainly in L1D and whose page is certainly in the DTLB.
 
-use crate::cache::{L1, NO_SLOT};
+use crate::lines::{Tags, NO_SLOT};
 use serde::{Deserialize, Serialize};
 
 /// Entries of a data filter.
@@ -244,7 +244,7 @@ impl Filter {
 
     /// Ties a slot to a line of the cache: the line's former slot is emptied, and the
     /// slot's former line forgets it. At most one slot covers a line, and the line knows it.
-    pub(crate) fn claim(&mut self, slot: usize, cache: &mut L1, index: usize) {
+    pub(crate) fn claim(&mut self, slot: usize, cache: &mut Tags, index: usize) {
         let former = cache.slot(index);
         if former != NO_SLOT && former as usize != slot {
             *self.at_mut(former as usize) = EMPTY;
@@ -257,7 +257,7 @@ impl Filter {
     }
 
     /// Empties the slot that covers a line of the cache, if there is one.
-    pub(crate) fn release(&mut self, cache: &mut L1, index: usize) {
+    pub(crate) fn release(&mut self, cache: &mut Tags, index: usize) {
         let slot = cache.slot(index);
         if slot != NO_SLOT {
             cache.set_slot(index, NO_SLOT);
@@ -274,7 +274,7 @@ impl Filter {
     }
 
     /// Empties the slots that [rely](Self::rely) on a TLB entry.
-    pub(crate) fn drop_way(&mut self, cache: &mut L1, way: u8) {
+    pub(crate) fn drop_way(&mut self, cache: &mut Tags, way: u8) {
         for k in 0..SLOTS / 64 {
             let mut slots = std::mem::take(&mut self.ways[way as usize % WAYS][k]);
             while slots != 0 {

@@ -1,7 +1,7 @@
 //! The smallest world: flat memory, no devices, fixed line latency.
 
-use crate::cache::Coherence;
 use crate::config::HartConfig;
+use crate::lines::Coherence;
 use crate::world::{Bus, BusFault, LineRequest, MemPort, Observer, Requester, World};
 use nagori_ram::{GuestRam, RamError};
 

@@ -7,10 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod block;
-pub mod cache;
 mod check;
 pub mod config;
-mod contention;
 mod csr;
 pub mod debug;
 pub mod engine;
@@ -19,6 +17,7 @@ pub mod filter;
 pub mod flat;
 mod fp;
 mod hart;
+pub mod lines;
 mod mem;
 mod mmu;
 mod muldiv;

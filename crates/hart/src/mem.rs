@@ -1,13 +1,13 @@
 //! Data accesses that the filter does not pass: alignment, translation,
 //! protection, caches, devices; atomics; cache-block operations.
 
-use crate::cache::{LineState, NO_SLOT};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::Hart;
-use crate::mmu::{Fault, RunPoint};
+use crate::mmu::Fault;
 use crate::pmp::Access;
+use crate::run::RunPoint;
 use crate::tlb::NO_WAY;
-use crate::trap::{cause, Trap, RETRY};
+use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::{LineKind, Requester, World};
 
 /// Bits of an address inside a filter block: a line in timed mode, a page otherwise.
@@ -50,7 +50,7 @@ impl Hart {
         size: u8,
         access: Access,
         at: RunPoint,
-    ) -> Result<Place, Trap> {
+    ) -> Result<Place, Undone> {
         let write = access == Access::Write;
         if !TIMED {
             // Whoever may flush a translation may flush this: see `flush_filters`.
@@ -70,7 +70,7 @@ impl Hart {
             (self.translate(w, va, access, p)?, NO_WAY)
         };
         if !self.pmp.permits(pa, size as u64, access, p as u8) {
-            return Err(Fault::Access.trap(access, va));
+            return Err(Fault::Access.trap(access, va).into());
         }
         let offset = pa.wrapping_sub(w.ram_base());
         if offset >= w.ram().len() {
@@ -184,7 +184,7 @@ impl Hart {
         va: u64,
         size: u8,
         at: RunPoint,
-    ) -> Result<u64, Trap> {
+    ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
         match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
@@ -193,7 +193,7 @@ impl Hart {
                 self.device_time::<W, TIMED>(at)?;
                 self.leave = true;
                 w.mmio_read(&self.requester(at), pa, size)
-                    .map_err(|_| Trap::new(cause::LOAD_ACCESS, va))
+                    .map_err(|_| Trap::new(cause::LOAD_ACCESS, va).into())
             }
         }
     }
@@ -208,7 +208,7 @@ impl Hart {
         size: u8,
         value: u64,
         at: RunPoint,
-    ) -> Result<(), Trap> {
+    ) -> Result<(), Undone> {
         self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
         match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
@@ -220,7 +220,7 @@ impl Hart {
                 self.device_time::<W, TIMED>(at)?;
                 self.leave = true;
                 w.mmio_write(&self.requester(at), pa, size, value)
-                    .map_err(|_| Trap::new(cause::STORE_ACCESS, va))
+                    .map_err(|_| Trap::new(cause::STORE_ACCESS, va).into())
             }
         }
     }
@@ -237,7 +237,7 @@ impl Hart {
 
     /// The hart's time moves on by what a device access costs. Others see such an access, so it
     /// waits for its turn.
-    fn device_time<W: World, const TIMED: bool>(&mut self, at: RunPoint) -> Result<(), Trap> {
+    fn device_time<W: World, const TIMED: bool>(&mut self, at: RunPoint) -> Result<(), NotNow> {
         if TIMED {
             if !W::PARALLEL {
                 self.bus_free(at)?;
@@ -256,7 +256,7 @@ impl Hart {
         va: u64,
         size: u8,
         at: RunPoint,
-    ) -> Result<u64, Trap> {
+    ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
         match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
@@ -268,7 +268,7 @@ impl Hart {
                 }
                 Ok(value)
             }
-            Place::Device(_) => Err(Trap::new(cause::LOAD_ACCESS, va)),
+            Place::Device(_) => Err(Trap::new(cause::LOAD_ACCESS, va).into()),
         }
     }
 
@@ -280,7 +280,7 @@ impl Hart {
         size: u8,
         value: u64,
         at: RunPoint,
-    ) -> Result<bool, Trap> {
+    ) -> Result<bool, Undone> {
         self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
         let reserved = self.reservation.take();
@@ -290,12 +290,11 @@ impl Hart {
             return Ok(false);
         };
         let place = match self.resolve::<W, TIMED>(w, va, size, Access::Write, at) {
-            Err(t) => {
-                if t == RETRY {
-                    self.reservation = reserved;
-                }
-                return Err(t);
+            Err(Undone::NotNow) => {
+                self.reservation = reserved;
+                return Err(Undone::NotNow);
             }
+            Err(Undone::Trap(t)) => return Err(t.into()),
             Ok(p) => p,
         };
         match place {
@@ -305,7 +304,7 @@ impl Hart {
                 Ok(true)
             }
             Place::Ram(_) => Ok(false),
-            Place::Device(_) => Err(Trap::new(cause::STORE_ACCESS, va)),
+            Place::Device(_) => Err(Trap::new(cause::STORE_ACCESS, va).into()),
         }
     }
 
@@ -327,7 +326,7 @@ impl Hart {
         size: u8,
         at: RunPoint,
         f: impl Fn(u64) -> u64,
-    ) -> Result<u64, Trap> {
+    ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, true)?;
         Self::misaligned(va, size, Access::Write)?;
         let shift = block_shift(TIMED);
@@ -338,7 +337,7 @@ impl Hart {
         } else {
             match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
                 Place::Ram(o) => o,
-                Place::Device(_) => return Err(Trap::new(cause::STORE_ACCESS, va)),
+                Place::Device(_) => return Err(Trap::new(cause::STORE_ACCESS, va).into()),
             }
         };
         let extend = |old: u64| match size {
@@ -362,67 +361,32 @@ impl Hart {
         as_access: Access,
         also_read: bool,
         at: RunPoint,
-    ) -> Result<u64, Trap> {
+    ) -> Result<u64, Undone> {
         let p = self.data_privilege();
-        let mut go = |h: &mut Self, a: Access| -> Result<u64, Trap> {
+        let mut go = |h: &mut Self, a: Access| -> Result<u64, Undone> {
             let pa = if TIMED {
                 h.translate_timed(w, va, a, p, at)?.0
             } else {
                 h.translate(w, va, a, p)?
             };
             if !h.pmp.allows(pa & !63, 64, a, p as u8) {
-                return Err(Fault::Access.trap(a, va));
+                return Err(Fault::Access.trap(a, va).into());
             }
             Ok(pa)
         };
         let pa = match go(self, as_access) {
             Ok(pa) => pa,
-            Err(first) if also_read => match go(self, Access::Read) {
+            Err(Undone::Trap(first)) if also_read => match go(self, Access::Read) {
                 Ok(pa) => pa,
-                Err(_) => return Err(first),
+                Err(Undone::Trap(_)) => return Err(first.into()),
+                Err(Undone::NotNow) => return Err(Undone::NotNow),
             },
             Err(e) => return Err(e),
         };
         if pa.wrapping_sub(w.ram_base()) >= w.ram().len() {
-            return Err(Fault::Access.trap(as_access, va));
+            return Err(Fault::Access.trap(as_access, va).into());
         }
         Ok(pa & !63)
-    }
-
-    /// Writes one line back if it is dirty and, unless `keep`, takes it out of L1D. The write-back
-    /// waits for its turn on the bus.
-    fn flush_index<W: World>(
-        &mut self,
-        w: &mut W,
-        index: usize,
-        keep: bool,
-        at: RunPoint,
-    ) -> Result<(), Trap> {
-        let id = self.id;
-        let (line, state) = w.coherence().l1d[id].entry(index);
-        if state == LineState::Dirty {
-            self.bus_free(at)?;
-            self.stats.l1d_flushes += 1;
-            let later = self.config.timing.release_offset;
-            self.write_line(w, line, LineKind::Flush, later, at);
-        }
-        if state == LineState::Invalid {
-            return Ok(());
-        }
-        if keep {
-            let c = &mut w.coherence().l1d[id];
-            if state == LineState::Dirty {
-                c.set(index, line, LineState::Exclusive);
-            }
-            let slot = c.slot(index);
-            if slot != NO_SLOT {
-                self.data.at_mut(slot as usize).write = NEVER;
-            }
-        } else {
-            self.forget_line(w, index);
-            w.coherence().l1d[id].set(index, 0, LineState::Invalid);
-        }
-        Ok(())
     }
 
     /// CFLUSH.D.L1: one line, or the whole cache for `None`. Timed like a dirty
@@ -432,7 +396,7 @@ impl Hart {
         w: &mut W,
         va: Option<u64>,
         at: RunPoint,
-    ) -> Result<(), Trap> {
+    ) -> Result<(), Undone> {
         let id = self.id;
         match va {
             Some(va) => {
@@ -453,9 +417,9 @@ impl Hart {
                     if done != Some((at.pc, i)) {
                         self.cycle += self.config.timing.flush_scan as u64;
                     }
-                    if let Err(t) = self.flush_index(w, i, false, at) {
+                    if let Err(NotNow) = self.flush_index(w, i, false, at) {
                         self.flushed = Some((at.pc, i));
-                        return Err(t);
+                        return Err(Undone::NotNow);
                     }
                 }
             }
@@ -472,32 +436,13 @@ impl Hart {
         va: u64,
         keep: bool,
         at: RunPoint,
-    ) -> Result<(), Trap> {
+    ) -> Result<(), Undone> {
         self.data_trigger(va & !63, 64, false, true)?;
         let line = self.resolve_block::<W, TIMED>(w, va, Access::Write, true, at)?;
         if !TIMED {
             return Ok(());
         }
-        let id = self.id;
-        let (others, dirty) = w.coherence().holders(id, line);
-        if others && !W::PARALLEL {
-            self.bus_free(at)?;
-        }
-        match w.coherence().l1d[id].find(line) {
-            Some(i) => self.flush_index(w, i, keep, at)?,
-            None if dirty.is_some() => {
-                self.stats.probes += 1;
-                self.write_line(w, line, LineKind::Flush, 0, at);
-            }
-            None => {}
-        }
-        if others {
-            let asked = self.cycle + at.offset;
-            let c = w.coherence();
-            c.probe(id, line, !keep);
-            c.moved(line, id, asked);
-        }
-        Ok(())
+        Ok(self.clean_line(w, line, keep, at)?)
     }
 
     /// cbo.zero: sets a block of 64 bytes to zero, as a store does.
@@ -506,7 +451,7 @@ impl Hart {
         w: &mut W,
         va: u64,
         at: RunPoint,
-    ) -> Result<(), Trap> {
+    ) -> Result<(), Undone> {
         self.data_trigger(va & !63, 64, false, true)?;
         let p = self.data_privilege();
         let pa = if TIMED {
@@ -516,7 +461,7 @@ impl Hart {
         } & !63;
         let offset = pa.wrapping_sub(w.ram_base());
         if !self.pmp.allows(pa, 64, Access::Write, p as u8) || offset >= w.ram().len() {
-            return Err(Trap::new(cause::STORE_ACCESS, va));
+            return Err(Trap::new(cause::STORE_ACCESS, va).into());
         }
         if TIMED {
             self.l1d_touch(w, pa, LineKind::Store, at)?;

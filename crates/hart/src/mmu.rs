@@ -3,13 +3,14 @@
 //! Two-stage translation (the hypervisor extension) would put a second walk
 //! behind `read_pte` and the leaf address; nothing else depends on it.
 
-use crate::cache::{LineState, NO_SLOT};
 use crate::filter::EMPTY;
 use crate::hart::{Hart, Privilege};
+use crate::lines::{Side, NO_SLOT};
 use crate::pmp::Access;
+use crate::run::RunPoint;
 use crate::tlb::{TlbHit, NO_WAY};
-use crate::trap::{cause, status, Trap, RETRY};
-use crate::world::{LineKind, LineRequest, Stall, World};
+use crate::trap::{cause, status, NotNow, Trap, Undone};
+use crate::world::{LineKind, World};
 
 const V: u64 = 1;
 const R: u64 = 1 << 1;
@@ -24,26 +25,34 @@ const RESERVED: u64 = 0x3ff << 54;
 /// Physical addresses have 56 bits.
 pub const PADDR_BITS: u32 = 56;
 
-/// Which of the two caches an L1 operation concerns.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    Data,
-    Inst,
-}
-
 /// Why a walk ended without a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     Page,
     Access,
-    /// See `trap::RETRY`.
-    Retry,
+}
+
+/// Why a timed walk ended without a translation.
+enum WalkEnd {
+    Fault(Fault),
+    NotNow,
+}
+
+impl From<Fault> for WalkEnd {
+    fn from(f: Fault) -> Self {
+        WalkEnd::Fault(f)
+    }
+}
+
+impl From<NotNow> for WalkEnd {
+    fn from(NotNow: NotNow) -> Self {
+        WalkEnd::NotNow
+    }
 }
 
 impl Fault {
     pub(crate) fn trap(self, access: Access, va: u64) -> Trap {
         let c = match (self, access) {
-            (Fault::Retry, _) => return RETRY,
             (Fault::Page, Access::Fetch) => cause::FETCH_PAGE,
             (Fault::Page, Access::Read) => cause::LOAD_PAGE,
             (Fault::Page, Access::Write) => cause::STORE_PAGE,
@@ -76,14 +85,14 @@ impl Hart {
     /// Walks the table. The level and entry of the leaf; `step` sees each entry's address, its level,
     /// and whether it is the leaf.
     #[inline]
-    fn walk<Wd: World>(
+    fn walk<Wd: World, E: From<Fault>>(
         &mut self,
         w: &mut Wd,
         va: u64,
-        mut step: impl FnMut(&mut Self, &mut Wd, (u64, u8), u64, bool) -> Result<(), Fault>,
-    ) -> Result<(u8, u64), Fault> {
+        mut step: impl FnMut(&mut Self, &mut Wd, (u64, u8), u64, bool) -> Result<(), E>,
+    ) -> Result<(u8, u64), E> {
         if (va as i64) << 25 >> 25 != va as i64 {
-            return Err(Fault::Page);
+            return Err(Fault::Page.into());
         }
         let mut table = (self.csr.satp & ((1 << 44) - 1)) << 12;
         for level in (0..3u8).rev() {
@@ -97,21 +106,21 @@ impl Hart {
             }
             step(self, w, (at, level), pte, leaf || level == 0)?;
             if pte & V == 0 || pte & RESERVED != 0 || pte & (R | W) == W {
-                return Err(Fault::Page);
+                return Err(Fault::Page.into());
             }
             if leaf {
                 let ppn = pte >> 10;
                 if ppn & ((1 << (9 * level)) - 1) != 0 {
-                    return Err(Fault::Page);
+                    return Err(Fault::Page.into());
                 }
                 return Ok((level, pte));
             }
             if pte & (A | D | U) != 0 {
-                return Err(Fault::Page);
+                return Err(Fault::Page.into());
             }
             table = (pte >> 10) << 12;
         }
-        Err(Fault::Page)
+        Err(Fault::Page.into())
     }
 
     /// Permission of a leaf entry for an access.
@@ -150,7 +159,7 @@ impl Hart {
         }
         let (level, pte) = self
             .walk(w, va, |_, _, _, _, _| Ok(()))
-            .map_err(|f| f.trap(access, va))?;
+            .map_err(|f: Fault| f.trap(access, va))?;
         if !self.permits(pte, access, p) {
             return Err(Fault::Page.trap(access, va));
         }
@@ -167,7 +176,7 @@ impl Hart {
         access: Access,
         p: Privilege,
         at: RunPoint,
-    ) -> Result<(u64, u8), Trap> {
+    ) -> Result<(u64, u8), Undone> {
         if !self.translates(p) {
             return Ok((va, NO_WAY));
         }
@@ -179,7 +188,7 @@ impl Hart {
             return self.walk_timed(w, va, access, p, at);
         };
         if !self.permits(pte, access, p) {
-            return Err(Fault::Page.trap(access, va));
+            return Err(Fault::Page.trap(access, va).into());
         }
         if data {
             self.dtlb.touch(way);
@@ -199,7 +208,7 @@ impl Hart {
         access: Access,
         p: Privilege,
         at: RunPoint,
-    ) -> Result<(u64, u8), Trap> {
+    ) -> Result<(u64, u8), Undone> {
         let (vpn, asid) = (va << 25 >> 37, self.csr.asid());
         let side = if access == Access::Fetch {
             Side::Inst
@@ -216,22 +225,28 @@ impl Hart {
             }
             self.cycle += tlb_miss as u64;
         }
-        let leaf = self.walk(w, va, |h, w, (pa, level), pte, leaf| {
-            if !leaf && h.walks.lookup(pa, level).is_some() {
-                return Ok(());
-            }
-            h.l1d_touch(w, pa, LineKind::PageWalk, at)
-                .map_err(|_| Fault::Retry)?;
-            if !leaf {
-                h.cycle += ptw_level as u64;
-                h.walks.insert(pa, pte);
-            }
-            Ok(())
-        });
-        if leaf != Err(Fault::Retry) {
-            self.walk_begun = None;
-        }
-        let (level, pte) = leaf.map_err(|f| f.trap(access, va))?;
+        let leaf = self.walk(
+            w,
+            va,
+            |h, w, (pa, level), pte, leaf| -> Result<(), WalkEnd> {
+                if !leaf && h.walks.lookup(pa, level).is_some() {
+                    return Ok(());
+                }
+                h.l1d_touch(w, pa, LineKind::PageWalk, at)?;
+                if !leaf {
+                    h.cycle += ptw_level as u64;
+                    h.walks.insert(pa, pte);
+                }
+                Ok(())
+            },
+        );
+        let found = match leaf {
+            Err(WalkEnd::NotNow) => return Err(Undone::NotNow),
+            Err(WalkEnd::Fault(f)) => Err(f.trap(access, va)),
+            Ok(found) => Ok(found),
+        };
+        self.walk_begun = None;
+        let (level, pte) = found?;
         let (way, lost) = match side {
             Side::Inst => self.itlb.insert(vpn, level, asid, pte),
             Side::Data => self.dtlb.insert(vpn, level, asid, pte),
@@ -243,7 +258,7 @@ impl Hart {
             self.last_way = way;
         }
         if !self.permits(pte, access, p) {
-            return Err(Fault::Page.trap(access, va));
+            return Err(Fault::Page.trap(access, va).into());
         }
         Ok((Self::page_address(level, pte, va), way))
     }
@@ -263,293 +278,4 @@ impl Hart {
             }
         }
     }
-
-    /// Whether what others can see may happen now; otherwise the instruction has to be tried again.
-    #[inline(always)]
-    pub(crate) fn bus_free(&self, at: RunPoint) -> Result<(), Trap> {
-        if self.cycle + at.offset < self.yield_at {
-            Ok(())
-        } else {
-            Err(RETRY)
-        }
-    }
-
-    /// Fills a line; the hart's time moves on to its first beat and `penalty` cycles.
-    #[inline(always)]
-    fn read_line<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        line: u64,
-        kind: LineKind,
-        penalty: u32,
-        at: RunPoint,
-    ) {
-        let start = self.cycle;
-        let req = self.line_request(at, 0, line, kind);
-        let first = w.read_line(&req);
-        self.cycle = (first + penalty as u64)
-            .saturating_sub(at.offset)
-            .max(start);
-        self.stats.memory_stall_cycles += self.cycle - start;
-        if w.attributes() {
-            self.attribute(w, &req, start, false);
-        }
-    }
-
-    /// Tells who has waited since `start`.
-    #[cold]
-    #[inline(never)]
-    fn attribute<Wd: World>(&self, w: &mut Wd, req: &LineRequest, start: u64, write: bool) {
-        w.stalled(&Stall {
-            cycles: self.cycle - start,
-            write,
-            line: req.line,
-            kind: req.kind,
-            hart: req.hart,
-            pc: req.pc,
-            privilege: req.privilege,
-            satp: self.csr.satp,
-            ra: self.x[1],
-            fp: self.x[8],
-        });
-    }
-
-    /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement.
-    pub(crate) fn write_line<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        line: u64,
-        kind: LineKind,
-        later: u32,
-        at: RunPoint,
-    ) {
-        let start = self.cycle;
-        let req = self.line_request(at, later as u64, line, kind);
-        let ack = w.write_line(&req);
-        self.cycle = ack.saturating_sub(at.offset).max(start);
-        self.stats.memory_stall_cycles += self.cycle - start;
-        if w.attributes() {
-            self.attribute(w, &req, start, true);
-        }
-    }
-
-    /// Whether a line is one that harts take from one another, so that every access to it
-    /// happens in the order of time.
-    #[inline(always)]
-    pub(crate) fn contended<Wd: World>(&self, w: &mut Wd, line: u64, at: RunPoint) -> bool {
-        !Wd::PARALLEL && w.coherence().contention.is(line, self.cycle + at.offset)
-    }
-
-    /// Brings a line into L1D (if it is not there with the needed right); the
-    /// hart's time moves on by the cost. Index of the line.
-    ///
-    /// A miss is up to three transfers. Each happens only while no other hart
-    /// is behind; what is done stays done when the instruction is tried again.
-    /// So does a hit on a contended line.
-    #[inline(always)]
-    pub(crate) fn l1d_touch<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        pa: u64,
-        kind: LineKind,
-        at: RunPoint,
-    ) -> Result<usize, Trap> {
-        let line = pa & !63;
-        let write = kind == LineKind::Store;
-        let present = w.coherence().l1d[self.id].find(line);
-        if let Some(i) = present {
-            if self.contended(w, line, at) {
-                self.bus_free(at)?;
-            }
-            let cache = &mut w.coherence().l1d[self.id];
-            cache.touch(i);
-            match cache.entry(i).1 {
-                LineState::Dirty => return Ok(i),
-                LineState::Exclusive if write => {
-                    cache.set(i, line, LineState::Dirty);
-                    w.line_dirtied(line);
-                    return Ok(i);
-                }
-                LineState::Shared if write => {}
-                _ => return Ok(i),
-            }
-        }
-        self.l1d_fill(w, line, kind, present, at)
-    }
-
-    /// Brings a line into L1D that is not there, or not with the needed right.
-    #[inline(never)]
-    fn l1d_fill<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        line: u64,
-        kind: LineKind,
-        present: Option<usize>,
-        at: RunPoint,
-    ) -> Result<usize, Trap> {
-        w.ram().prefetch(line.wrapping_sub(w.ram_base()));
-        self.bus_free(at)?;
-        let id = self.id;
-        let write = kind == LineKind::Store;
-        let t = &self.config.timing;
-        let penalty = (t.l1d_miss + t.hub).saturating_sub(t.load_latency);
-        let release_offset = t.release_offset;
-        let index = match (self.refill, present) {
-            (Some((l, i)), _) if l == line => i,
-            (_, Some(i)) => {
-                self.stats.l1d_upgrades += 1;
-                i
-            }
-            (_, None) => {
-                match kind {
-                    LineKind::Store => self.stats.l1d_store_misses += 1,
-                    LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
-                    _ => self.stats.l1d_load_misses += 1,
-                }
-                let cache = &mut w.coherence().l1d[id];
-                let i = cache.victim(line);
-                let (old, state) = cache.entry(i);
-                // The filter entry of a line goes with it.
-                self.data.release(cache, i);
-                cache.set(i, 0, LineState::Invalid);
-                if state == LineState::Dirty {
-                    self.refill = Some((line, i));
-                    self.stats.l1d_writebacks += 1;
-                    self.write_line(w, old, LineKind::Evict, release_offset, at);
-                }
-                i
-            }
-        };
-        // What is done stays done if the rest has to be tried again.
-        self.refill = Some((line, index));
-        let asked = self.cycle + at.offset;
-        let others = if w.coherence().l1d.len() > 1 {
-            self.collect_dirty(w, line, at)?
-        } else {
-            false
-        };
-        self.bus_free(at)?;
-        self.read_line(w, line, kind, penalty, at);
-        self.refill = None;
-        if write {
-            w.line_dirtied(line);
-        }
-        // No other hart runs in between: who had the line before still has it.
-        let c = w.coherence();
-        if others {
-            c.probe(id, line, write);
-            if write {
-                c.moved(line, id, asked);
-            }
-        }
-        let state = match (write, others) {
-            (true, _) => LineState::Dirty,
-            (false, true) => LineState::Shared,
-            (false, false) => LineState::Exclusive,
-        };
-        c.l1d[id].set(index, line, state);
-        c.l1d[id].touch(index);
-        if !Wd::PARALLEL && c.contention.is(line, asked) {
-            c.keep_off_filters(id, line);
-            self.data.release(&mut c.l1d[id], index);
-        }
-        Ok(index)
-    }
-
-    /// If another hart has the line dirty, it is written back, and stays there shared.
-    /// Whether any other hart has the line.
-    fn collect_dirty<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        line: u64,
-        at: RunPoint,
-    ) -> Result<bool, Trap> {
-        let (others, dirty) = w.coherence().holders(self.id, line);
-        if dirty.is_some() {
-            self.bus_free(at)?;
-            let asked = self.cycle + at.offset;
-            self.stats.probes += 1;
-            self.write_line(w, line, LineKind::Probe, 0, at);
-            let c = w.coherence();
-            c.probe(self.id, line, false);
-            c.moved(line, self.id, asked);
-        }
-        Ok(others)
-    }
-
-    /// The filter entry of an L1D line goes with it.
-    pub(crate) fn forget_line<Wd: World>(&mut self, w: &mut Wd, index: usize) {
-        let c = &mut w.coherence().l1d[self.id];
-        self.data.release(c, index);
-    }
-
-    #[inline(always)]
-    pub(crate) fn line_request(
-        &self,
-        at: RunPoint,
-        later: u64,
-        line: u64,
-        kind: LineKind,
-    ) -> LineRequest {
-        LineRequest {
-            cycle: self.cycle + at.offset + later,
-            line,
-            kind,
-            hart: self.id,
-            pc: at.pc,
-            privilege: self.privilege as u8,
-            asid: self.csr.asid(),
-        }
-    }
-
-    /// Brings a line into L1I; the hart's time moves on by the cost. Index of the line.
-    pub(crate) fn l1i_touch<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        pa: u64,
-        at: RunPoint,
-    ) -> Result<usize, Trap> {
-        let line = pa & !63;
-        let id = self.id;
-        let c = &mut w.coherence().l1i[id];
-        if let Some(i) = c.find(line) {
-            c.touch(i);
-            return Ok(i);
-        }
-        self.bus_free(at)?;
-        // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
-        let c = w.coherence();
-        let own = c.l1d[id]
-            .find(line)
-            .filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
-        if let Some(i) = own {
-            c.l1d[id].set(i, line, LineState::Shared);
-            let slot = c.l1d[id].slot(i);
-            if slot != NO_SLOT {
-                self.data.at_mut(slot as usize).write = crate::filter::NEVER;
-            }
-            self.stats.probes += 1;
-            self.write_line(w, line, LineKind::Probe, 0, at);
-        } else {
-            self.collect_dirty(w, line, at)?;
-        }
-        self.bus_free(at)?;
-        self.stats.l1i_misses += 1;
-        let t = self.config.timing;
-        self.read_line(w, line, LineKind::Fetch, t.l1i_miss + t.hub, at);
-        let c = &mut w.coherence().l1i[id];
-        let i = c.victim(line);
-        self.fetch.release(c, i);
-        c.set(i, line, LineState::Shared);
-        c.touch(i);
-        Ok(i)
-    }
-}
-
-/// Where in a run of instructions something happens: cycles since the hart's
-/// `cycle` was last brought up to date, and the program counter.
-#[derive(Clone, Copy)]
-pub(crate) struct RunPoint {
-    pub offset: u64,
-    pub pc: u64,
 }

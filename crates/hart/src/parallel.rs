@@ -5,8 +5,8 @@
 //! with [`Hart::heed`] and ends with [`World::release`], so a filter is only changed by its hart,
 //! under the lock, when no wish of another is open.
 
-use crate::cache::Notice;
 use crate::hart::Hart;
+use crate::lines::Notice;
 use crate::mem::read_ram;
 use crate::world::World;
 use nagori_ram::GuestRam;

@@ -2,9 +2,8 @@
 //! is certain. An instruction that is given up, to be tried again, leaves no trace.
 
 use crate::hart::Hart;
-use crate::mmu::RunPoint;
 use crate::run::End;
-use crate::trap::RETRY;
+use crate::run::RunPoint;
 use crate::world::{AccessEvent, AccessKind, World};
 
 /// The instruction that is being executed.
@@ -65,11 +64,11 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn record_end<W: World>(&mut self, w: &mut W, end: &End) {
         if W::RETIRE || W::ACCESS {
-            if let End::Trap(_, t) = end {
+            if let End::Trap(..) | End::NotNow(_) = end {
                 self.record.accesses = [None; 2];
-                if *t == RETRY {
-                    self.record.begun = None;
-                }
+            }
+            if let End::NotNow(_) = end {
+                self.record.begun = None;
             }
             self.hand_on(w);
         }

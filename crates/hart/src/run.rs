@@ -1,13 +1,12 @@
 //! The loop around blocks: limits, interrupts, notices of others, fetch timing.
 
-use crate::block::CodeCache;
-use crate::cache::Notice;
+use crate::block::{Block, CodeCache};
 use crate::engine::{Engine, NoEngine, Ran};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
-use crate::mmu::RunPoint;
+use crate::lines::Notice;
 use crate::pmp::Access;
-use crate::trap::{cause, Trap, RETRY};
+use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::World;
 
 /// How a block ended.
@@ -17,10 +16,23 @@ pub enum End {
     Done,
     /// The instruction at this index trapped.
     Trap(usize, Trap),
+    /// The instruction at this index has to wait, and be executed again.
+    NotNow(usize),
     /// Left after the instruction at this index.
     Left(usize),
     /// An observer has the hart stand in front of the instruction at this index.
     Stopped(usize),
+}
+
+impl End {
+    /// At the instruction at an index, which did not come to its end.
+    #[inline(always)]
+    pub(crate) fn undone(i: usize, why: Undone) -> Self {
+        match why {
+            Undone::Trap(t) => End::Trap(i, t),
+            Undone::NotNow => End::NotNow(i),
+        }
+    }
 }
 
 /// Where a hart stands that an observer has stopped. Its `pc` is that of the next instruction;
@@ -299,23 +311,30 @@ impl Hart {
                 self.leave = false;
                 Some(Exit::Device)
             }
-            End::Trap(i, t) => {
-                let p = &code.ops(b)[i];
-                self.cycle += p.cost as u64;
-                self.instret += i as u64;
-                self.pc = pc.wrapping_add(p.off as u64);
-                if t == RETRY {
-                    if W::STOPS {
-                        w.tried_again(self.id, self.pc);
-                    }
-                    self.pending = self.still_pending(0);
-                    return Some(Exit::Bus);
+            End::NotNow(i) => {
+                self.stand_at(code, b, i, pc);
+                if W::STOPS {
+                    w.tried_again(self.id, self.pc);
                 }
+                self.pending = self.still_pending(0);
+                Some(Exit::Bus)
+            }
+            End::Trap(i, t) => {
+                self.stand_at(code, b, i, pc);
                 let device = std::mem::take(&mut self.leave);
                 self.take_trap(w, t.cause, t.tval);
                 device.then_some(Exit::Device)
             }
         }
+    }
+
+    /// Brings time, counters and program counter up to an instruction of the block at `pc`.
+    #[inline(always)]
+    fn stand_at(&mut self, code: &CodeCache, b: &Block, i: usize, pc: u64) {
+        let p = &code.ops(b)[i];
+        self.cycle += p.cost as u64;
+        self.instret += i as u64;
+        self.pc = pc.wrapping_add(p.off as u64);
     }
 
     /// Makes sure that the line of an instruction is in L1I, at the cost it has.
@@ -325,7 +344,7 @@ impl Hart {
         w: &mut W,
         va: u64,
         at: RunPoint,
-    ) -> Result<(), Trap> {
+    ) -> Result<(), NotNow> {
         let key = va & !63 | (self.privilege as u64) << 3;
         if self.fetch.at((va >> 6) as usize).read == key {
             return Ok(());
@@ -341,14 +360,14 @@ impl Hart {
         va: u64,
         key: u64,
         at: RunPoint,
-    ) -> Result<(), Trap> {
+    ) -> Result<(), NotNow> {
         let p = self.privilege;
         // The block was decoded, so the address was legal then; a fault now can only
         // come from a table that changed without sfence, and costs no more than a walk.
         let (pa, way) = match self.translate_timed(w, va, Access::Fetch, p, at) {
             Ok(found) => found,
-            Err(t) if t == RETRY => return Err(t),
-            Err(_) => return Ok(()),
+            Err(Undone::NotNow) => return Err(NotNow),
+            Err(Undone::Trap(_)) => return Ok(()),
         };
         let index = self.l1i_touch(w, pa, at)?;
         let slot = (va >> 6) as usize & (SLOTS - 1);
@@ -366,4 +385,12 @@ impl Hart {
         };
         Ok(())
     }
+}
+
+/// Where in a run of instructions something happens: cycles since the hart's
+/// `cycle` was last brought up to date, and the program counter.
+#[derive(Clone, Copy)]
+pub(crate) struct RunPoint {
+    pub offset: u64,
+    pub pc: u64,
 }

@@ -7,12 +7,11 @@
 //! are not kept: they follow from memory.
 
 use crate::block::{CodeCache, SavedCode};
-use crate::cache::{Coherence, Notice, L1};
 use crate::config::HartConfig;
-use crate::contention::Moves;
 use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
+use crate::lines::{Coherence, Moves, Notice, SavedLevel, Tags};
 use crate::mem::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
@@ -261,8 +260,11 @@ impl SavedHart {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedCoherence {
-    l1d: Vec<L1>,
-    l1i: Vec<L1>,
+    l1d: Vec<Tags>,
+    l1i: Vec<Tags>,
+    /// Caches behind the first level.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    levels: Vec<SavedLevel>,
     reservations: Vec<Option<u64>>,
     notices: Vec<Vec<Notice>>,
     /// Lines that have moved lately.
@@ -278,6 +280,7 @@ impl Coherence {
         SavedCoherence {
             l1d: self.l1d.clone(),
             l1i: self.l1i.clone(),
+            levels: self.save_levels(),
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
             moves: self.contention.save(),
@@ -291,7 +294,7 @@ impl Coherence {
     /// Takes over what was saved of caches of the same form.
     pub fn load(&mut self, s: SavedCoherence) -> Result<(), SavedError> {
         let fail = |bad: bool, what| if bad { Err(SavedError(what)) } else { Ok(()) };
-        let fits = |new: &[L1], old: &[L1]| {
+        let fits = |new: &[Tags], old: &[Tags]| {
             new.len() == old.len()
                 && new
                     .iter()
@@ -305,6 +308,7 @@ impl Coherence {
         fail(s.notices.len() != harts, "notices")?;
         let pages = self.code_marks().len() as u64;
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
+        fail(!self.load_levels(s.levels), "caches behind the first level")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
         self.l1d = s.l1d;
         self.l1i = s.l1i;

@@ -52,13 +52,6 @@ pub mod irq {
     pub const PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
 }
 
-/// Not a trap: the instruction needs the memory bus at a time that other harts have
-/// not reached yet. It is executed again when they have.
-pub const RETRY: Trap = Trap {
-    cause: u64::MAX,
-    tval: 0,
-};
-
 /// A synchronous exception.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trap {
@@ -76,6 +69,32 @@ impl Trap {
     /// Illegal instruction; the value is the instruction's bits.
     pub fn illegal(raw: u32) -> Self {
         Self::new(cause::ILLEGAL, raw as u64)
+    }
+}
+
+/// The instruction needs the memory bus at a time that other harts have not reached yet. It has
+/// changed nothing that a program can see, and is executed again when they have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotNow;
+
+/// Why an instruction did not come to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Undone {
+    /// By an exception, which is taken.
+    Trap(Trap),
+    /// It has to wait.
+    NotNow,
+}
+
+impl From<Trap> for Undone {
+    fn from(t: Trap) -> Self {
+        Undone::Trap(t)
+    }
+}
+
+impl From<NotNow> for Undone {
+    fn from(NotNow: NotNow) -> Self {
+        Undone::NotNow
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a hart sees of the rest of the machine.
 
-use crate::cache::Coherence;
 use crate::hart::HartStats;
+use crate::lines::Coherence;
 use nagori_isa::Op;
 use nagori_ram::GuestRam;
 

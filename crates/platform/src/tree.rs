@@ -65,6 +65,7 @@ pub fn tree(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Node {
     }
     root.children.push(chosen(boot, console));
     root.children.push(cpus(config));
+    root.children.extend(caches(config));
     root.children.extend(memory(config));
     root.children.extend(reserved(config));
     root.children.push(soc);
@@ -139,6 +140,10 @@ fn cpus(config: &MachineConfig) -> Node {
                 .u32(&format!("{prefix}-cache-sets"), cache.sets() as u32)
                 .u32(&format!("{prefix}-cache-block-size"), cache.line);
         }
+        if let Some((name, level)) = config.levels().first() {
+            let next = Cell::Ref(cache_label(name, hart / level.shared_by.harts()));
+            cpu = cpu.cells("next-level-cache", vec![next]);
+        }
         for extension in ["zicbom", "zicboz", "zicbop"] {
             if extensions.contains(&extension) {
                 let name = format!("riscv,{}-block-size", &extension["zi".len()..]);
@@ -154,6 +159,38 @@ fn cpus(config: &MachineConfig) -> Node {
         cpus = cpus.child(cpu.child(intc));
     }
     cpus
+}
+
+fn cache_label(level: &str, number: u32) -> String {
+    format!("{level}_{number}")
+}
+
+/// The caches behind the first level.
+fn caches(config: &MachineConfig) -> Vec<Node> {
+    let levels = config.levels();
+    let mut nodes = Vec::new();
+    for (k, (name, level)) in levels.iter().enumerate() {
+        let shared_by = level.shared_by.harts();
+        for number in 0..config.harts.div_ceil(shared_by) {
+            let mut node = Node::new(&format!("{name}-cache-{number}"))
+                .label(&cache_label(name, number))
+                .compatible(&["cache"])
+                .u32("cache-level", level.level)
+                .flag("cache-unified")
+                .u32("cache-size", level.size.0 as u32)
+                .u32("cache-sets", level.sets() as u32)
+                .u32("cache-block-size", config.l1d.line);
+            if let Some((name, next)) = levels.get(k + 1) {
+                let number = number * shared_by / next.shared_by.harts();
+                node = node.cells(
+                    "next-level-cache",
+                    vec![Cell::Ref(cache_label(name, number))],
+                );
+            }
+            nodes.push(node);
+        }
+    }
+    nodes
 }
 
 /// How NVMM is shown, if there is any.

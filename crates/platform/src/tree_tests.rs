@@ -52,6 +52,47 @@ fn find<'a>(node: &'a Node, path: &str) -> Option<&'a Node> {
     Some(at)
 }
 
+const L2: &str = "cache.l2={ level = 2, shared_by = 2, size = \"64 KiB\", ways = 8, latency = 12 }";
+const LLC: &str =
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"320 KiB\", ways = 20, latency = 40 }";
+
+#[test]
+fn caches_are_nodes_that_harts_lead_to() {
+    if crate::tool("dtc").is_none() {
+        return;
+    }
+    let (config, bus) = machine(&["harts=3", LLC, L2]);
+    let (dts, _) = dtc(&blob(&config, &bus, &BootInfo::default()).unwrap());
+    let value = |node: &str, key: &str| {
+        let body = dts.split(&format!("{node} {{")).nth(1).expect(node);
+        let line = body.lines().find(|l| l.trim().starts_with(key));
+        let line = line.unwrap_or_else(|| panic!("{node} has no {key}: {dts}"));
+        line.trim().to_owned()
+    };
+    let next = |node: &str| {
+        value(node, "next-level-cache")
+            .split(" = ")
+            .nth(1)
+            .map(str::to_owned)
+    };
+    let handle = |node: &str| {
+        value(node, "phandle")
+            .split(" = ")
+            .nth(1)
+            .map(str::to_owned)
+    };
+    assert_eq!(next("cpu@0"), handle("l2-cache-0"));
+    assert_eq!(next("cpu@1"), handle("l2-cache-0"));
+    assert_eq!(next("cpu@2"), handle("l2-cache-1"));
+    for l2 in ["l2-cache-0", "l2-cache-1"] {
+        assert_eq!(next(l2), handle("llc-cache-0"));
+        assert_eq!(value(l2, "cache-size"), "cache-size = <0x10000>;");
+    }
+    assert_eq!(value("llc-cache-0", "cache-level"), "cache-level = <0x03>;");
+    assert_eq!(value("llc-cache-0", "cache-sets"), "cache-sets = <0x100>;");
+    assert!(!dts.contains("l2-cache-2") && !dts.contains("llc-cache-1"));
+}
+
 #[test]
 fn the_device_tree_compiler_has_no_complaints() {
     if crate::tool("dtc").is_none() {
@@ -61,6 +102,7 @@ fn the_device_tree_compiler_has_no_complaints() {
         &["harts=4"][..],
         &["memory.expose=pmem-region", "advertise_zicbom=true"],
         &["memory.expose=numa-node", "harts=2"],
+        &["harts=4", L2, LLC],
     ] {
         let (config, bus) = machine(settings);
         let boot = BootInfo {

@@ -5,6 +5,7 @@
 //! [`Translator::enter`](crate::translator::Translator::enter) put them. The code calls them only
 //! while that call is active.
 
+use nagori_hart::trap::NotNow;
 use nagori_hart::world::World;
 use nagori_hart::{Block, CodeCache, End, Hart};
 use nagori_isa::Op;
@@ -19,6 +20,8 @@ pub(crate) mod exit {
     pub const LEFT: u64 = 2;
     /// For the interpreter to go on with an instruction.
     pub const REST: u64 = 3;
+    /// In front of an instruction that has to wait.
+    pub const NOT_NOW: u64 = 4;
 }
 
 /// Left by no link.
@@ -140,9 +143,10 @@ fn after(h: &mut Hart) {
     }
 }
 
-fn trap(h: &mut Hart, info: u64, cause: u64, tval: u64) -> u64 {
+/// Leaves with an instruction's number.
+fn leave(h: &mut Hart, exit: u64, info: u64) -> u64 {
     let a = h.area_mut();
-    (a.exit, a.info, a.cause, a.tval) = (exit::TRAP, info, cause, tval);
+    (a.exit, a.info) = (exit, info);
     1
 }
 
@@ -184,12 +188,13 @@ fn finish(h: &mut Hart, end: End, info: u64) -> u64 {
     match end {
         // Whoever stops harts gets the interpreter.
         End::Done | End::Stopped(_) => 0,
-        End::Left(_) => {
+        End::Left(_) => leave(h, exit::LEFT, info),
+        End::NotNow(_) => leave(h, exit::NOT_NOW, info),
+        End::Trap(_, t) => {
             let a = h.area_mut();
-            (a.exit, a.info) = (exit::LEFT, info);
-            1
+            (a.cause, a.tval) = (t.cause, t.tval);
+            leave(h, exit::TRAP, info)
         }
-        End::Trap(_, t) => trap(h, info, t.cause, t.tval),
     }
 }
 
@@ -212,7 +217,7 @@ fn fetch<W: World>(s: &mut Site<'_, W>) -> u64 {
     after(s.h);
     match fetched {
         Ok(()) => 0,
-        Err(t) => trap(s.h, (s.id as u64) << 8 | i as u64, t.cause, t.tval),
+        Err(NotNow) => leave(s.h, exit::NOT_NOW, (s.id as u64) << 8 | i as u64),
     }
 }
 
@@ -226,8 +231,7 @@ unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) 
     }
     // Older results outlast the block: the interpreter keeps their books.
     if fetch(&mut s) == 0 {
-        let a = s.h.area_mut();
-        (a.exit, a.info) = (exit::REST, (s.id as u64) << 8);
+        leave(s.h, exit::REST, (s.id as u64) << 8);
     }
     1
 }

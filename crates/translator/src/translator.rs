@@ -7,7 +7,7 @@ use crate::stats::{Meter, Reason};
 use crate::stubs::{self, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
 use crate::{Error, Options, Piece, Stats};
 use nagori_hart::engine::{Engine, Ran};
-use nagori_hart::trap::{Trap, RETRY};
+use nagori_hart::trap::Trap;
 use nagori_hart::world::World;
 use nagori_hart::{CodeCache, End, Hart, HartConfig};
 use std::marker::PhantomData;
@@ -357,7 +357,7 @@ impl<W: World> Translator<W> {
         let (why, more) = match a.exit {
             exit::LEFT => (Reason::Device, i + 1),
             exit::REST => (Reason::Rest, i),
-            exit::TRAP if a.cause == RETRY.cause => (Reason::Retry, i),
+            exit::NOT_NOW => (Reason::Retry, i),
             exit::TRAP => (Reason::Trap, i),
             _ if hart.wants_recheck() => (Reason::Recheck, 0),
             _ if hart.cycle >= a.stop => (Reason::Budget, 0),
@@ -504,6 +504,10 @@ impl<W: World> Translator<W> {
             exit::LEFT => {
                 self.stats.devices += 1;
                 let end = End::Left(i);
+                Ran::Ended { block, pc, end }
+            }
+            exit::NOT_NOW => {
+                let end = End::NotNow(i);
                 Ran::Ended { block, pc, end }
             }
             exit::REST => {

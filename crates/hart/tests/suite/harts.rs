@@ -2,8 +2,8 @@
 
 use crate::common::smp::{each, locked, repeat, traffic, Machine, BASE, DATA, SLICES};
 use crate::common::{bytes, env, i, n, r, rm, s, u, Rng};
-use nagori_hart::cache::LineState;
 use nagori_hart::engine::NoEngine;
+use nagori_hart::lines::LineState;
 use nagori_hart::world::{Bus, World};
 use nagori_hart::Exit;
 use nagori_isa::Op::*;
@@ -385,7 +385,7 @@ fn hits_on_contended_lines_wait_for_their_turn() {
     let i = c.l1d[0].find(DATA).expect("held");
     assert_eq!(
         c.l1d[0].slot(i),
-        nagori_hart::cache::NO_SLOT,
+        nagori_hart::lines::NO_SLOT,
         "off the filter"
     );
 }

@@ -5,6 +5,7 @@ mod diff_qemu;
 mod edges;
 mod extensions;
 mod harts;
+mod levels;
 mod modes;
 mod observe;
 mod robust;

@@ -15,7 +15,7 @@ use crate::common::guest::{Sv39, SUPER_ALL};
 use crate::common::privileged::{Privileged, BASE, DONE, MEMORY};
 use crate::common::worlds::Taken;
 use crate::common::{env, i, n, s, Rng};
-use nagori_hart::cache::Notice;
+use nagori_hart::lines::Notice;
 use nagori_hart::world::{Bus, World};
 use nagori_hart::{CodeCache, Csrs, Exit, HartConfig, HartStats, Privilege};
 use nagori_isa::Op;

@@ -2,8 +2,8 @@
 
 use crate::common::bare::{BASE, MEMORY, TRAP};
 use crate::common::{bytes, i, n, r, rm, s};
-use nagori_hart::cache::Coherence;
 use nagori_hart::flat::Flat;
+use nagori_hart::lines::Coherence;
 use nagori_hart::trap::status;
 use nagori_hart::world::AccessKind::{self, Flush, FlushAll, Read, Write};
 use nagori_hart::world::{

@@ -1,5 +1,6 @@
 //! Ranges and relations that the types do not express.
 
+use super::cache::{Inclusion, LevelConfig, SharedBy, WritePolicy, MAX_HARTS};
 use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
 use super::frequency::Frequency;
 use super::types::*;
@@ -72,7 +73,7 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
         "name",
         || format!("`{}` is no name: expected letters, digits, - and _", c.name),
     )?;
-    within("harts", c.harts.into(), 1, 8)?;
+    within("harts", c.harts.into(), 1, MAX_HARTS.into())?;
     clock("clock_hz", c.clock_hz)?;
     clock("timebase_hz", c.timebase_hz)?;
     ensure(c.timebase_hz <= c.clock_hz, "timebase_hz", || {
@@ -100,6 +101,7 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     within("rtc_epoch", c.rtc_epoch, 0, 18_000_000_000)?;
     cache("l1d", &c.l1d)?;
     cache("l1i", &c.l1i)?;
+    levels(c)?;
     tlb("dtlb", &c.dtlb)?;
     tlb("itlb", &c.itlb)?;
     memory(&c.memory)?;
@@ -202,6 +204,72 @@ fn cache(key: &str, c: &CacheConfig) -> Result<(), Problem> {
             c.size, c.ways, c.ways
         )
     })
+}
+
+/// The levels behind the first.
+fn levels(c: &MachineConfig) -> Result<(), Problem> {
+    const MAX_LEVEL_BYTES: u64 = 1 << 30;
+    const MAX_LATENCY: u64 = 10_000;
+    // The number of the level before, its sharers, its latency.
+    let (mut level, mut sharers, mut latency) = (1, 1, 0);
+    for (name, l) in c.levels() {
+        let k = |field: &str| format!("cache.{name}.{field}");
+        ensure(l.level == level + 1, &k("level"), || {
+            format!(
+                "{} does not follow {level}: each level from 2 on stands once",
+                l.level
+            )
+        })?;
+        let n = l.shared_by.harts();
+        if let SharedBy::Harts(n) = l.shared_by {
+            within(&k("shared_by"), n.into(), 1, MAX_HARTS.into())?;
+        }
+        let all = matches!(l.shared_by, SharedBy::All(_));
+        ensure(all || n % sharers == 0, &k("shared_by"), || {
+            format!(
+                "{n} is no multiple of {sharers}, the harts that share a cache of the level before"
+            )
+        })?;
+        within(&k("ways"), l.ways.into(), 1, 64)?;
+        let tree = matches!(l.replacement, Replacement::Lfsr | Replacement::TreePlru);
+        ensure(!tree || l.ways.is_power_of_two(), &k("ways"), || {
+            format!(
+                "{} is not possible with this replacement: expected a power of two",
+                l.ways
+            )
+        })?;
+        let way = l.size.0 / u64::from(l.ways);
+        let fits = l.size.0.is_multiple_of(u64::from(l.ways))
+            && way.is_power_of_two()
+            && way >= 64
+            && l.size.0 <= MAX_LEVEL_BYTES;
+        ensure(fits, &k("size"), || {
+            let low = 64 * u64::from(l.ways);
+            format!(
+                "{} in {} ways: expected {} times a power of two, from {low} bytes to 1 GiB",
+                l.size, l.ways, l.ways
+            )
+        })?;
+        within(&k("latency"), l.latency.into(), latency.max(1), MAX_LATENCY)?;
+        within(&k("probe_latency"), l.probe_latency.into(), 0, MAX_LATENCY)?;
+        (level, sharers, latency) = (l.level, n, l.latency.into());
+    }
+    // A line that goes to memory has to take along what caches nearer to the cores have of it.
+    let inclusive = |l: &LevelConfig| l.inclusion == Inclusion::Inclusive;
+    let last = c.levels().pop();
+    let waits = last.is_none_or(|(_, l)| inclusive(l) && l.write == WritePolicy::Back);
+    let sound = waits || c.cache.values().all(inclusive);
+    ensure(
+        sound || !c.memory.track_persistence,
+        "memory.track_persistence",
+        || {
+            let name = last.map_or("", |(n, _)| n);
+            format!(
+            "cache.{name} may write an older state of a line to memory than a first-level cache has, \
+             and that is not tracked: set cache.{name}.inclusion=inclusive and cache.{name}.write=back"
+        )
+        },
+    )
 }
 
 fn tlb(key: &str, t: &TlbConfig) -> Result<(), Problem> {

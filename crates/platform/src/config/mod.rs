@@ -3,6 +3,7 @@
 //! A machine is a TOML file. What it leaves out comes from its controller
 //! preset, its core description, and the defaults; [`Machine`] remembers which.
 
+mod cache;
 mod check;
 mod devices;
 mod frequency;
@@ -12,6 +13,7 @@ mod show;
 mod size;
 mod types;
 
+pub use cache::{All, Inclusion, LevelConfig, SharedBy, WritePolicy};
 pub use devices::{slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, MAX_SLOTS};
 pub use frequency::Frequency;
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
@@ -120,6 +122,7 @@ impl Machine {
         overrides: &[String],
     ) -> Result<Machine, ConfigError> {
         let mut table = parse(source)?;
+        cache::name_levels(source, &mut table)?;
         let mut origins = BTreeMap::new();
         leaves("", &Value::Table(table.clone()), &mut |key, _| {
             origins.insert(key.to_string(), Origin::Given);

@@ -1,6 +1,5 @@
 //! A resolved machine as text and as JSON, with units and origins.
 
-use super::types::Replacement;
 use super::{Machine, Origin, Size};
 use serde::Serialize;
 use serde_json::Value;
@@ -73,6 +72,8 @@ fn unit(key: &str) -> Unit {
     let ends = [("_hz", Unit::Hz), ("_ps", Unit::Ps)];
     match ends.iter().find(|(end, _)| key.ends_with(end)) {
         Some((_, unit)) => *unit,
+        None if key.starts_with("cache.") && key.ends_with("latency") => Unit::CoreCycles,
+        None if key.starts_with("cache.") && key.ends_with(".size") => Unit::Bytes,
         None if key.starts_with("core.timing.") => Unit::CoreCycles,
         None if key.starts_with("memory.controller.timing.") => Unit::Clocks,
         None if key.starts_with("memory.controller.refresh.") => Unit::Clocks,
@@ -221,7 +222,7 @@ impl Machine {
         }
         let c = &self.config;
         for (key, cache) in [("l1d", &c.l1d), ("l1i", &c.l1i)] {
-            if cache.replacement == Replacement::Lru {
+            if !cache.replacement.ignores_hits() {
                 let _ = writeln!(
                     out,
                     "# {key}.replacement: the cache sees every access, so timed runs are slower"

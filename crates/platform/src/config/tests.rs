@@ -211,6 +211,105 @@ fn depth_is_limited() {
     assert!(matches!(e, Err(ConfigError::Override(_))));
 }
 
+#[test]
+fn levels_of_caches() {
+    let text = "name = \"x\"\n[[cache]]\nname = \"llc\"\nlevel = 3\nshared_by = \"all\"\nsize = \"20 MiB\"\n\
+                ways = 20\nlatency = 44\n[[cache]]\nname = \"l2\"\nlevel = 2\nshared_by = 1\n\
+                size = \"256 KiB\"\nways = 8\nlatency = 12\ninclusion = \"non-inclusive\"\n\
+                replacement = \"tree-plru\"\n";
+    let with = |settings: &[&str]| {
+        let settings: Vec<String> = settings.iter().map(|s| s.to_string()).collect();
+        Machine::from_source(&Library::default(), &source(text), &settings)
+    };
+    let m = with(&[]).unwrap();
+    let levels = m.config.levels();
+    let [("l2", l2), ("llc", llc)] = levels[..] else {
+        panic!("{levels:?}")
+    };
+    assert_eq!((l2.sets(), llc.sets()), (512, 16384));
+    assert_eq!(
+        (l2.inclusion, llc.inclusion),
+        (Inclusion::NonInclusive, Inclusion::Inclusive)
+    );
+    let shown = m.show();
+    assert!(
+        shown.contains("cache.llc.latency") && shown.contains("44 core cycles"),
+        "{shown}"
+    );
+    // What is shown of a machine is a description of it.
+    let json = serde_json::to_value(&m.config).unwrap();
+    let again: MachineConfig = serde_json::from_value(json).unwrap();
+    assert_eq!(again, m.config);
+    let larger = with(&["cache.llc.size=40 MiB", "cache.l2.latency=14"]).unwrap();
+    let sizes: Vec<u64> = larger
+        .config
+        .levels()
+        .iter()
+        .map(|(_, l)| l.size.0)
+        .collect();
+    assert_eq!(sizes, [256 << 10, 40 << 20]);
+    for (setting, problem) in [
+        (
+            "cache.llc.level=4",
+            "`cache.llc.level`: 4 does not follow 2",
+        ),
+        (
+            "cache.llc.level=2",
+            "`cache.llc.level`: 2 does not follow 2",
+        ),
+        (
+            "cache.llc.size=21 MiB",
+            "`cache.llc.size`: 21 MiB in 20 ways: expected 20 times a power of two",
+        ),
+        (
+            "cache.llc.ways=65",
+            "`cache.llc.ways`: 65 is outside 1 to 64",
+        ),
+        (
+            "cache.llc.replacement=tree-plru",
+            "`cache.llc.ways`: 20 is not possible with this replacement",
+        ),
+        (
+            "cache.llc.latency=11",
+            "`cache.llc.latency`: 11 is outside 12 to 10000",
+        ),
+        (
+            "cache.l2.shared_by=9",
+            "`cache.l2.shared_by`: 9 is outside 1 to 8",
+        ),
+        ("cache.l2.shared_by=some", "`cache.l2.shared_by`"),
+        ("cache.l2.mshr=3", "`cache.l2.mshr`: unknown field"),
+        ("cache.l4.level=4", "missing field"),
+    ] {
+        let e = with(&[setting]).unwrap_err().to_string();
+        assert!(e.contains(problem), "{setting}: {e}");
+    }
+    let two = ["cache.l2.shared_by=2", "cache.llc.shared_by=3"];
+    let e = with(&two).unwrap_err().to_string();
+    assert!(e.contains("3 is no multiple of 2"), "{e}");
+    with(&["memory.track_persistence=true"]).unwrap();
+    let e = with(&[
+        "memory.track_persistence=true",
+        "cache.llc.inclusion=exclusive",
+    ]);
+    let e = e.unwrap_err().to_string();
+    assert!(e.contains("set cache.llc.inclusion=inclusive"), "{e}");
+    for (text, problem) in [
+        (
+            "name = \"x\"\n[[cache]]\nlevel = 2",
+            "a level without a name",
+        ),
+        ("name = \"x\"\ncache = [1]", "expected tables"),
+        (
+            "name = \"x\"\n[[cache]]\nname = \"a\"\n[[cache]]\nname = \"a\"",
+            "or that of two",
+        ),
+    ] {
+        let e = load(text).unwrap_err().to_string();
+        assert!(e.contains(problem), "{text}: {e}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_a_machine_or_an_error(text in ".*") {

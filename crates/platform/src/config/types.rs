@@ -1,5 +1,6 @@
 //! The form of a machine description. Doc comments here are the schema's texts.
 
+use super::cache::LevelConfig;
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::frequency::Frequency;
 use super::size::Size;
@@ -70,6 +71,10 @@ pub struct MachineConfig {
     pub l1d: CacheConfig,
     /// First-level instruction cache.
     pub l1i: CacheConfig,
+    /// Levels of caches behind the first, by name. In a file they can be written as a list, too:
+    /// `[[cache]]` tables with a `name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cache: BTreeMap<String, LevelConfig>,
     /// Data TLB.
     pub dtlb: TlbConfig,
     /// Instruction TLB.
@@ -105,12 +110,19 @@ pub struct CacheConfig {
 
 /// Replacement policy of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// Pseudo-random, by a linear-feedback shift register.
+    /// Pseudo-random, by a linear-feedback shift register that looks at nothing, as in Rocket.
     Lfsr,
-    /// Least recently used. The cache sees every access, which makes timed runs slower.
+    /// An empty entry, else a random one.
+    Random,
+    /// Least recently used. A first-level cache sees every access then, which makes timed runs
+    /// slower; so it does with `tree-plru` and `srrip`.
     Lru,
+    /// Pseudo-LRU by a tree of bits.
+    TreePlru,
+    /// Static re-reference interval prediction with two bits and hit priority (Jaleel et al., ISCA 2010).
+    Srrip,
 }
 
 /// A TLB.
@@ -292,6 +304,7 @@ impl Default for MachineConfig {
             advertise_zicbom: false,
             l1d: CacheConfig::default(),
             l1i: CacheConfig::default(),
+            cache: BTreeMap::new(),
             dtlb: TlbConfig::default(),
             itlb: TlbConfig::default(),
             memory: MemoryConfig::default(),
@@ -318,6 +331,13 @@ impl CacheConfig {
     /// Number of sets.
     pub fn sets(&self) -> u64 {
         self.size.0 / (u64::from(self.ways) * u64::from(self.line))
+    }
+}
+
+impl Replacement {
+    /// Whether hits leave no trace.
+    pub fn ignores_hits(self) -> bool {
+        matches!(self, Replacement::Lfsr | Replacement::Random)
     }
 }
 
@@ -376,6 +396,13 @@ impl MachineConfig {
     /// Period of the core clock; the description has been checked.
     pub fn core_period(&self) -> Period {
         self.clock_hz.period().expect("a checked description")
+    }
+
+    /// Levels of caches behind the first with their names, from the nearest to the cores on.
+    pub fn levels(&self) -> Vec<(&str, &LevelConfig)> {
+        let mut all: Vec<_> = self.cache.iter().map(|(n, l)| (n.as_str(), l)).collect();
+        all.sort_by_key(|(_, l)| l.level);
+        all
     }
 
     /// Period of the `time` CSR; the description has been checked.

@@ -6,8 +6,8 @@
 //! cost the guest no time.
 
 use super::Machine;
-use nagori_hart::cache::Coherence;
 use nagori_hart::debug::lookup;
+use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessEvent, AccessKind, BusFault, LineRequest, Marker, MemPort, Observer, Requester,
     Stall, TrapEvent, World,

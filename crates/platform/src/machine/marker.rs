@@ -146,6 +146,7 @@ impl<O: Observer> Machine<O> {
         let mut r = stats::report(
             &self.config,
             &self.harts,
+            &self.world.coherence,
             &self.world.memory,
             self.now(),
             &start.harts,
@@ -158,7 +159,7 @@ impl<O: Observer> Machine<O> {
     fn region_start(&self) -> Box<RegionStart> {
         let now = self.now();
         Box::new(RegionStart {
-            harts: Baseline::of(&self.harts, now),
+            harts: Baseline::of(&self.harts, &self.world.coherence, now),
             memory: self.world.memory.stats(nagori_memtime::Ps(now.0)),
         })
     }

@@ -39,8 +39,8 @@ use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
 use crate::devices::virtio::{Port, VirtioBackend, VirtioMmio};
 use crate::loader::Software;
-use nagori_hart::cache::Coherence;
 use nagori_hart::engine::NoEngine;
+use nagori_hart::lines::Coherence;
 use nagori_hart::world::Observer;
 use nagori_hart::{CodeCache, Exit, Hart, HartError};
 use nagori_memtime::Controller;
@@ -198,7 +198,8 @@ impl<O: Observer> Machine<O> {
             .collect::<Result<Vec<_>, _>>()?;
         let n = harts.len();
         let world = Surroundings {
-            coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0),
+            coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0)
+                .with_levels(&parts::levels(&config)),
             ram,
             ram_base: m.base,
             bus,
@@ -478,6 +479,7 @@ impl<O: Observer> Machine<O> {
         stats::report(
             &self.config,
             &self.harts,
+            &self.world.coherence,
             &self.world.memory,
             self.now(),
             &self.started,
@@ -493,7 +495,7 @@ impl<O: Observer> Machine<O> {
     /// Statistics start anew.
     pub fn reset_stats(&mut self) {
         let now = self.now();
-        self.started = stats::Baseline::of(&self.harts, now);
+        self.started = stats::Baseline::of(&self.harts, &self.world.coherence, now);
         // Time only moves forward, so the controller accepts it.
         let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
         self.world.control.baselines = self.started.views();

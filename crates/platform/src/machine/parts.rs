@@ -3,7 +3,8 @@
 use super::MachineError;
 use crate::config::{self, Machine as Resolved, TlbConfig};
 use nagori_hart::config::{
-    CacheGeometry, CoreTiming, HartConfig, PredictorGeometry, Replacement, TlbGeometry,
+    CacheGeometry, CoreTiming, HartConfig, Inclusion, LevelConfig, PredictorGeometry, Replacement,
+    TlbGeometry,
 };
 
 fn cache(c: &crate::config::CacheConfig) -> CacheGeometry {
@@ -11,10 +12,39 @@ fn cache(c: &crate::config::CacheConfig) -> CacheGeometry {
         sets: c.sets() as u32,
         ways: c.ways,
         line: c.line,
-        replacement: match c.replacement {
-            config::Replacement::Lfsr => Replacement::Lfsr,
-            config::Replacement::Lru => Replacement::Lru,
+        replacement: replacement(c.replacement),
+    }
+}
+
+/// Caches behind the first level.
+pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
+    let level = |l: &config::LevelConfig| LevelConfig {
+        geometry: CacheGeometry {
+            sets: l.sets() as u32,
+            ways: l.ways,
+            line: 64,
+            replacement: replacement(l.replacement),
         },
+        shared_by: l.shared_by.harts(),
+        latency: l.latency,
+        probe_latency: l.probe_latency,
+        inclusion: match l.inclusion {
+            config::Inclusion::Inclusive => Inclusion::Inclusive,
+            config::Inclusion::NonInclusive => Inclusion::NonInclusive,
+            config::Inclusion::Exclusive => Inclusion::Exclusive,
+        },
+        write_through: l.write == config::WritePolicy::Through,
+    };
+    c.levels().into_iter().map(|(_, l)| level(l)).collect()
+}
+
+fn replacement(r: config::Replacement) -> Replacement {
+    match r {
+        config::Replacement::Lfsr => Replacement::Lfsr,
+        config::Replacement::Random => Replacement::Random,
+        config::Replacement::Lru => Replacement::Lru,
+        config::Replacement::TreePlru => Replacement::TreePlru,
+        config::Replacement::Srrip => Replacement::Srrip,
     }
 }
 

@@ -77,8 +77,10 @@ impl Behind {
 
     /// A line turns dirty, before anything is stored to it.
     pub fn dirtied(&mut self, ram: &GuestRam, ram_base: u64, line: u64) {
-        let now = Self::read(ram, line.wrapping_sub(ram_base));
-        self.lines.insert(line, now);
+        // A level behind the first may have it modified already.
+        self.lines
+            .entry(line)
+            .or_insert_with(|| Self::read(ram, line.wrapping_sub(ram_base)));
     }
 
     /// A line is written back by a request of the controller; `number`, where it may be lost there.

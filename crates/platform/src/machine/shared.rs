@@ -1,8 +1,8 @@
 //! The machine as harts see it that run at the same time: one of them has it, until it lets go.
 
-use super::world::{access, Surroundings};
+use super::world::Surroundings;
 use crate::clock::{Clock, Ps};
-use nagori_hart::cache::Coherence;
+use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessEvent, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall,
     TrapEvent, World,
@@ -60,10 +60,9 @@ impl<O> Shared<O> {
 
     /// Submits a request at the worker's time. The controller's time does not go back, so what
     /// comes late is served when the others are, and answered in the worker's own time.
-    fn transfer(&mut self, req: &LineRequest, kind: Kind, there: u64, back: u64) -> u64 {
+    fn transfer(&mut self, req: &LineRequest, kind: Kind) -> u64 {
         let clock = self.core_clock;
-        let at = Ps(clock.time_of(req.cycle).0 + there);
-        let addr = req.line - self.ram_base;
+        let at = clock.time_of(req.cycle);
         let old = self.lag;
         let w = self.held();
         let served = if at >= w.latest {
@@ -73,9 +72,9 @@ impl<O> Shared<O> {
         };
         w.latest = served;
         let lag = Ps(served.0 - at.0);
-        let done = access(&mut w.memory, served, addr, kind);
+        let done = w.transfer(at, req.line, kind, lag);
         self.lag = lag;
-        clock.tick_from(Ps(done.0 - lag.0 + back))
+        clock.tick_from(done)
     }
 }
 
@@ -123,14 +122,10 @@ impl<O: Observer> world::Bus for Shared<O> {
 
 impl<O: Observer> MemPort for Shared<O> {
     fn read_line(&mut self, req: &LineRequest) -> u64 {
-        let b = &self.held().board;
-        let (there, back) = (b.read_request_ps, b.read_response_ps);
-        self.transfer(req, Kind::Read, there, back)
+        self.transfer(req, Kind::Read)
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
-        let b = &self.held().board;
-        let (there, back) = (b.write_request_ps, b.write_ack_ps);
-        self.transfer(req, Kind::Write, there, back)
+        self.transfer(req, Kind::Write)
     }
     #[inline(always)]
     fn attributes(&self) -> bool {

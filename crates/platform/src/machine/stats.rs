@@ -3,6 +3,7 @@
 use super::world::HartView;
 use crate::clock::Ps;
 use crate::config::MachineConfig;
+use nagori_hart::lines::{Coherence, LevelStats};
 use nagori_hart::{Hart, HartStats};
 use nagori_memtime::{Controller, Stats};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Baseline {
     at: Ps,
     harts: Vec<HartView>,
+    /// Levels of caches behind the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    levels: Vec<LevelStats>,
 }
 
 impl Baseline {
@@ -19,10 +23,11 @@ impl Baseline {
         Self {
             at: Ps::ZERO,
             harts: vec![HartView::default(); harts],
+            levels: Vec::new(),
         }
     }
 
-    pub fn of(harts: &[Hart], at: Ps) -> Self {
+    pub fn of(harts: &[Hart], caches: &Coherence, at: Ps) -> Self {
         let view = |h: &Hart| HartView {
             cycle: h.cycle,
             instret: h.instret,
@@ -31,6 +36,7 @@ impl Baseline {
         Self {
             at,
             harts: harts.iter().map(view).collect(),
+            levels: caches.level_stats(),
         }
     }
 
@@ -53,6 +59,16 @@ pub struct HartReport {
     pub events: HartStats,
 }
 
+/// What a level of caches behind the first has done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LevelReport {
+    /// Name in the machine's description.
+    pub name: String,
+    /// Its caches together.
+    #[serde(flatten)]
+    pub events: LevelStats,
+}
+
 /// Statistics of a machine over a stretch of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -69,6 +85,9 @@ pub struct Report {
     pub instructions: u64,
     /// By hart.
     pub harts: Vec<HartReport>,
+    /// Levels of caches behind the first, from the nearest to the cores on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<LevelReport>,
     /// Memory bus and controller.
     pub memory: Stats,
 }
@@ -83,6 +102,9 @@ impl Report {
             a.cycles += b.cycles;
             a.instructions += b.instructions;
             a.events = zip(&a.events, &b.events, |a, b| a + b);
+        }
+        for (a, b) in self.caches.iter_mut().zip(&later.caches) {
+            a.events = a.events.zip(&b.events, |a, b| a + b);
         }
         self.cycles = self.harts.iter().map(|h| h.cycles).max().unwrap_or(0);
         self.memory = self.memory.plus(&later.memory);
@@ -113,6 +135,7 @@ fn zip(a: &HartStats, b: &HartStats, f: impl Fn(u64, u64) -> u64) -> HartStats {
 pub(crate) fn report(
     config: &MachineConfig,
     harts: &[Hart],
+    caches: &Coherence,
     memory: &Controller,
     now: Ps,
     from: &Baseline,
@@ -128,6 +151,18 @@ pub(crate) fn report(
             events: zip(&h.stats, &b.stats, |a, b| a - b),
         })
         .collect();
+    let none = LevelStats::default();
+    let before = from.levels.iter().chain(std::iter::repeat(&none));
+    let levels = config
+        .levels()
+        .into_iter()
+        .zip(caches.level_stats())
+        .zip(before)
+        .map(|(((name, _), now), before)| LevelReport {
+            name: name.to_owned(),
+            events: now.zip(before, |a, b| a - b),
+        })
+        .collect();
     Report {
         machine: config.name.clone(),
         parallel,
@@ -135,6 +170,7 @@ pub(crate) fn report(
         cycles: rows.iter().map(|r| r.cycles).max().unwrap_or(0),
         instructions: rows.iter().map(|r| r.instructions).sum(),
         harts: rows,
+        caches: levels,
         memory: memory.stats(nagori_memtime::Ps(now.0)),
     }
 }

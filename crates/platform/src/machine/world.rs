@@ -3,7 +3,7 @@
 use crate::bus::{Bus, BusRead, BusWrite};
 use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
-use nagori_hart::cache::Coherence;
+use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessEvent, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall,
     TrapEvent, World,
@@ -118,20 +118,26 @@ impl<O> Surroundings<O> {
         }
     }
 
-    fn transfer(&mut self, req: &LineRequest, kind: Kind, there: u64, back: u64) -> u64 {
-        let at = Ps(self.ps(req.cycle).0 + there);
-        let done = access(&mut self.memory, at, req.line - self.ram_base, kind);
-        self.cycle_at(Ps(done.0 + back))
+    /// The one way of lines to memory: a request that leaves a core at `at`, and when its
+    /// answer is back. `later` is by how much the controller's time is ahead of the core's.
+    pub(super) fn transfer(&mut self, at: Ps, line: u64, kind: Kind, later: Ps) -> Ps {
+        let b = &self.board;
+        let (there, back) = match kind {
+            Kind::Read => (b.read_request_ps, b.read_response_ps),
+            Kind::Write => (b.write_request_ps, b.write_ack_ps),
+        };
+        let arrival = nagori_memtime::Ps(at.0 + there + later.0);
+        let done = self.memory.access(arrival, line - self.ram_base, kind, 64);
+        // Guest memory is the controller's capacity, and no hart runs behind the end of time. An
+        // access that costs nothing would be a wrong result that nobody sees.
+        let done = done.unwrap_or_else(|e| panic!("a line of guest memory is refused: {e}"));
+        Ps(done.0 - later.0 + back)
     }
-}
 
-/// The controller's answer to a request for a line of guest memory.
-pub(super) fn access(memory: &mut Controller, at: Ps, addr: u64, kind: Kind) -> Ps {
-    let done = memory.access(nagori_memtime::Ps(at.0), addr, kind, 64);
-    // Guest memory is the controller's capacity, and no hart runs behind the end of time. An
-    // access that costs nothing would be a wrong result that nobody sees.
-    let done = done.unwrap_or_else(|e| panic!("a line of guest memory is refused: {e}"));
-    Ps(done.0)
+    fn timed_transfer(&mut self, req: &LineRequest, kind: Kind) -> u64 {
+        let done = self.transfer(self.ps(req.cycle), req.line, kind, Ps::ZERO);
+        self.cycle_at(done)
+    }
 }
 
 impl<O: Observer> world::Bus for Surroundings<O> {
@@ -178,16 +184,14 @@ impl<O: Observer> world::Bus for Surroundings<O> {
 
 impl<O: Observer> MemPort for Surroundings<O> {
     fn read_line(&mut self, req: &LineRequest) -> u64 {
-        let (there, back) = (self.board.read_request_ps, self.board.read_response_ps);
-        self.transfer(req, Kind::Read, there, back)
+        self.timed_transfer(req, Kind::Read)
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
-        let (there, back) = (self.board.write_request_ps, self.board.write_ack_ps);
         if let Some(b) = &mut self.behind {
             let number = self.keeps_queue.then(|| self.memory.next_number());
             b.written(req.line, number);
         }
-        let done = self.transfer(req, Kind::Write, there, back);
+        let done = self.timed_transfer(req, Kind::Write);
         if self.behind.as_ref().is_some_and(|b| b.is_long()) {
             let at = self.ps(req.cycle);
             // Time is within its range, or the request would have failed.

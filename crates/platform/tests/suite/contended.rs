@@ -53,13 +53,60 @@ fn no_setting_for_the_host_changes_a_cycle() {
     }
 }
 
+/// Caches behind the first level, so small that they give lines up all the time.
+const LEVELS: [&str; 2] = [
+    "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\" }",
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20, replacement = \"srrip\" }",
+];
+
+#[test]
+fn nor_with_caches_behind_the_first_level() {
+    let Some(elf) = contend("levels") else { return };
+    let [l2, llc] = LEVELS;
+    let first = run_with(&elf, &[l2, llc], Engine::Interpreter, u64::MAX);
+    assert_eq!(first.stop, Stop::PowerOff(0), "{}", first.console);
+    let names: Vec<&str> = first
+        .report
+        .caches
+        .iter()
+        .map(|c| c.name.as_str())
+        .collect();
+    assert_eq!(names, ["l2", "llc"]);
+    for c in &first.report.caches {
+        let e = c.events;
+        assert!(
+            e.hits > 1000 && e.misses > 1000 && e.evictions > 1000,
+            "{c:?}"
+        );
+    }
+    let [near, far] = [first.report.caches[0].events, first.report.caches[1].events];
+    assert_eq!(near.misses, far.hits + far.misses, "each miss goes on");
+    assert!(far.back_invalidations > 100 && near.back_invalidations == 0);
+    // What memory has read is what no level had, and upgrades are answered by the last one.
+    assert_eq!(first.report.memory.total().reads, far.misses);
+    for (k, ahead) in ["run_ahead_cycles=1", "run_ahead_cycles=1000000"]
+        .into_iter()
+        .enumerate()
+    {
+        let engine = Engine::Translator(Default::default());
+        let again = run_with(&elf, &[l2, llc, ahead], engine, [777, 1_000_000][k]);
+        assert_eq!(first, again, "{ahead}");
+    }
+}
+
 #[test]
 fn a_snapshot_in_the_middle_of_a_fight_changes_nothing() {
     let Some(elf) = contend("saved") else { return };
-    let description = describe("vc707", &[]);
+    for settings in [&[][..], &LEVELS] {
+        interrupted(&elf, settings);
+    }
+}
+
+fn interrupted(elf: &[u8], settings: &[&str]) {
+    let description = describe("vc707", settings);
     let begin = || {
         let mut m = build(&description, true);
-        load(&mut m, &elf);
+        load(&mut m, elf);
         m
     };
     let mut whole = begin();

@@ -1,7 +1,7 @@
 //! Flat memory with a write latency of its own and a device.
 
-use nagori_hart::cache::Coherence;
 use nagori_hart::flat::Flat;
+use nagori_hart::lines::Coherence;
 use nagori_hart::world::{Bus, BusFault, LineRequest, MemPort, Observer, Requester, World};
 use nagori_ram::GuestRam;
 

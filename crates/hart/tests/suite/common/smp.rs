@@ -1,9 +1,9 @@
 //! Several harts over one memory: the machine, and programs for it.
 
 use super::{bytes, i, li, n, rm, s, Rng};
-use nagori_hart::cache::LineState;
 use nagori_hart::engine::{Engine, NoEngine};
 use nagori_hart::flat::Flat;
+use nagori_hart::lines::LineState;
 use nagori_hart::world::{Bus, World};
 use nagori_hart::{CodeCache, Exit, Hart, HartConfig, HartStats};
 use nagori_isa::Op::*;

@@ -1,7 +1,7 @@
 //! Worlds that watch: flat memory with a record of traps and a bound on work.
 
-use nagori_hart::cache::Coherence;
 use nagori_hart::flat::Flat;
+use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     Bus, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
 };

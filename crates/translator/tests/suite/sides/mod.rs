@@ -3,7 +3,7 @@
 
 use crate::common::worlds::Watched;
 use crate::common::Rng;
-use nagori_hart::cache::Coherence;
+use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     Bus, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
 };

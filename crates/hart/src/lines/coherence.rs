@@ -1,207 +1,18 @@
-//! First-level caches (tags only: data stays in guest memory) and the state
-//! through which harts observe one another.
+//! The caches of all harts, and the state through which harts observe one another.
 
-use crate::config::{CacheGeometry, Replacement};
-use crate::contention::Contention;
+use super::contention::Contention;
+use super::levels::Levels;
+use super::tags::{LineState, Tags, NO_SLOT};
+use crate::config::{CacheGeometry, LevelConfig};
 use serde::{Deserialize, Serialize};
-
-/// State of a line in a cache, as the coherence protocol sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum LineState {
-    /// Not present.
-    Invalid = 0,
-    /// Readable; others may hold it, too.
-    Shared = 1,
-    /// The only copy, unmodified.
-    Exclusive = 2,
-    /// The only copy, modified.
-    Dirty = 3,
-}
-
-const STATE: u64 = 3;
-const LINE: u64 = !63;
-
-/// 16-bit LFSR that picks victims (taps of the Chisel library's maximal-period LFSR).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lfsr(u16);
-
-impl Default for Lfsr {
-    fn default() -> Self {
-        Self(1)
-    }
-}
-
-impl Lfsr {
-    /// The next pseudo-random number below `ways`, a power of two.
-    #[inline]
-    pub fn pick(&mut self, ways: u32) -> u32 {
-        let way = self.0 as u32 & (ways - 1);
-        let b = self.0 ^ self.0 >> 2 ^ self.0 >> 3 ^ self.0 >> 5;
-        self.0 = self.0 >> 1 | b << 15;
-        way
-    }
-}
-
-/// No filter slot.
-pub const NO_SLOT: u16 = u16::MAX;
-
-/// Tags of one cache.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct L1 {
-    sets: u32,
-    ways: u32,
-    /// Line address with the state in the low bits; 0 is invalid.
-    tags: Vec<u64>,
-    /// Slot of the owner's filter that covers the line.
-    slots: Vec<u16>,
-    lfsr: Lfsr,
-    /// When each entry was used last, in uses of the cache; empty unless replacement asks for it.
-    used: Vec<u64>,
-    uses: u64,
-}
-
-impl L1 {
-    /// An empty cache.
-    pub fn new(g: CacheGeometry) -> Self {
-        let n = (g.sets * g.ways) as usize;
-        Self {
-            sets: g.sets,
-            ways: g.ways,
-            tags: vec![0; n],
-            slots: vec![NO_SLOT; n],
-            lfsr: Lfsr::default(),
-            used: match g.replacement {
-                Replacement::Lfsr => Vec::new(),
-                Replacement::Lru => vec![0; n],
-            },
-            uses: 0,
-        }
-    }
-
-    /// Whether hits leave no trace, so that a filter may answer them.
-    #[inline]
-    pub fn filtered(&self) -> bool {
-        self.used.is_empty()
-    }
-
-    /// Notes that an entry was used.
-    #[inline]
-    pub fn touch(&mut self, i: usize) {
-        if let Some(u) = self.used.get_mut(i) {
-            self.uses += 1;
-            *u = self.uses;
-        }
-    }
-
-    #[inline]
-    fn set_start(&self, line: u64) -> usize {
-        (((line >> 6) as u32 & (self.sets - 1)) * self.ways) as usize
-    }
-
-    /// Index of a line that is present.
-    #[inline]
-    pub fn find(&self, line: u64) -> Option<usize> {
-        let s = self.set_start(line);
-        let set = &self.tags[s..s + self.ways as usize];
-        // Same line and a state other than invalid: the difference is 1 to 63.
-        let is = |t: &u64| (t ^ line).wrapping_sub(1) < 63;
-        // Four ways at once: which one it is cannot be predicted.
-        if let [a, b, c, d] = set {
-            let found = u32::from(is(a))
-                | u32::from(is(b)) << 1
-                | u32::from(is(c)) << 2
-                | u32::from(is(d)) << 3;
-            (found != 0).then(|| s + found.trailing_zeros() as usize)
-        } else {
-            set.iter().position(is).map(|i| s + i)
-        }
-    }
-
-    /// Index of the line to replace for a fill of `line`.
-    #[inline]
-    pub fn victim(&mut self, line: u64) -> usize {
-        let s = self.set_start(line);
-        if self.filtered() {
-            return s + self.lfsr.pick(self.ways) as usize;
-        }
-        let age = |i: &usize| match self.tags[*i] & STATE {
-            0 => 0,
-            _ => self.used[*i],
-        };
-        (s..s + self.ways as usize).min_by_key(age).unwrap_or(s)
-    }
-
-    /// Address and state of an entry.
-    #[inline]
-    pub fn entry(&self, i: usize) -> (u64, LineState) {
-        let t = self.tags[i];
-        let s = match t & STATE {
-            0 => LineState::Invalid,
-            1 => LineState::Shared,
-            2 => LineState::Exclusive,
-            _ => LineState::Dirty,
-        };
-        (t & LINE, s)
-    }
-
-    /// Puts a line into an entry, or changes its state.
-    #[inline]
-    pub fn set(&mut self, i: usize, line: u64, state: LineState) {
-        self.tags[i] = line | state as u64;
-    }
-
-    /// Filter slot of an entry.
-    #[inline]
-    pub fn slot(&self, i: usize) -> u16 {
-        self.slots[i]
-    }
-
-    /// Notes the filter slot of an entry.
-    #[inline]
-    pub fn set_slot(&mut self, i: usize, slot: u16) {
-        self.slots[i] = slot;
-    }
-
-    /// Number of entries.
-    pub fn len(&self) -> usize {
-        self.tags.len()
-    }
-
-    /// Whether the cache has no entries at all (never).
-    pub fn is_empty(&self) -> bool {
-        self.tags.is_empty()
-    }
-
-    /// Whether this is a possible state of a cache like `other` of lines for which `inside` holds.
-    pub(crate) fn fits(&self, other: &L1, inside: impl Fn(u64) -> bool) -> bool {
-        let placed = |(i, t): (usize, &u64)| {
-            let (line, valid) = (t & LINE, t & STATE != 0);
-            !valid || inside(line) && self.set_start(line) == i - i % self.ways as usize
-        };
-        let slot = |s: &u16| *s == NO_SLOT || (*s as usize) < crate::filter::SLOTS;
-        let same = (self.sets, self.ways) == (other.sets, other.ways);
-        let lengths = |c: &L1| [c.tags.len(), c.slots.len(), c.used.len()];
-        let uses = self.used.iter().all(|u| *u <= self.uses) && self.uses < 1 << 62;
-        same && lengths(self) == lengths(other)
-            && self.slots.iter().all(slot)
-            && self.tags.iter().enumerate().all(placed)
-            && uses
-    }
-
-    /// Drops every line without writing back.
-    pub fn clear(&mut self) {
-        self.tags.fill(0);
-        self.slots.fill(NO_SLOT);
-        self.used.fill(0);
-    }
-}
 
 /// What one hart asks of another's private structures. Applied before the other runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Notice {
     /// The data line behind a filter slot is gone.
     DropSlot(u16),
+    /// The code line behind a slot of the fetch filter is gone.
+    DropFetch(u16),
     /// The data line behind a filter slot may no longer be written without asking.
     DropWrite(u16),
     /// Stores to a page (physical number) have to ask: it holds code or a reservation.
@@ -214,13 +25,15 @@ pub enum Notice {
 #[derive(Clone, Debug)]
 pub struct Coherence {
     /// L1 data caches, by hart.
-    pub l1d: Vec<L1>,
+    pub l1d: Vec<Tags>,
     /// L1 instruction caches, by hart.
-    pub l1i: Vec<L1>,
+    pub l1i: Vec<Tags>,
     /// Reserved line of each hart that was stopped between lr and sc.
     pub reservations: Vec<Option<u64>>,
     /// Lines that harts take from one another.
     pub(crate) contention: Contention,
+    /// Caches behind the first level.
+    pub(super) levels: Levels,
     notices: Vec<Vec<Notice>>,
     /// Which harts run, where several do at the same time.
     running: Vec<bool>,
@@ -239,15 +52,22 @@ impl Coherence {
         ram_bytes: u64,
     ) -> Self {
         Self {
-            l1d: vec![L1::new(l1d); harts],
-            l1i: vec![L1::new(l1i); harts],
+            l1d: vec![Tags::new(l1d); harts],
+            l1i: vec![Tags::new(l1i); harts],
             reservations: vec![None; harts],
             contention: Contention::default(),
+            levels: Levels::default(),
             notices: vec![Vec::new(); harts],
             running: vec![false; harts],
             code: vec![0; (ram_bytes >> 12) as usize],
             ram_base,
         }
+    }
+
+    /// The same with levels of caches behind the first, from the nearest on.
+    pub fn with_levels(mut self, levels: &[LevelConfig]) -> Self {
+        self.levels = Levels::new(self.l1d.len(), levels);
+        self
     }
 
     /// Posts a notice to a hart.
@@ -414,10 +234,12 @@ impl Coherence {
         for l1 in self.l1d.iter_mut().chain(&mut self.l1i) {
             l1.clear();
         }
+        self.levels.clear();
         self.contention.clear();
     }
 
-    /// Whether any other hart holds a valid copy of the line, and which one has it dirty.
+    /// Whether any other hart holds a valid copy of the line, be it in a cache of a level behind the
+    /// first that this one does not share, and which one has it dirty.
     #[inline]
     pub fn holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
         let mut any = false;
@@ -432,11 +254,16 @@ impl Coherence {
                 }
             }
         }
+        if self.has_levels() {
+            let (there, modified) = self.level_holders(hart, line);
+            return (any || there, modified);
+        }
         (any, None)
     }
 
     /// Takes a line away from every other hart (`exclusive`) or makes it shared there.
     pub fn probe(&mut self, hart: usize, line: u64, exclusive: bool) {
+        self.probe_levels(hart, line, exclusive);
         for h in 0..self.l1d.len() {
             if h == hart {
                 continue;
@@ -463,21 +290,7 @@ impl Coherence {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lfsr_has_full_period() {
-        let mut l = Lfsr::default();
-        let start = l;
-        let mut n = 0u32;
-        loop {
-            l.pick(4);
-            n += 1;
-            if l == start {
-                break;
-            }
-        }
-        assert_eq!(n, 65535);
-    }
+    use crate::config::Replacement;
 
     #[test]
     fn probe_moves_lines_between_harts() {

@@ -1,0 +1,543 @@
+//! Everything that happens to a cache line: fills, upgrades, evictions, flushes, probes, who waits
+//! for them, and in which order they reach the bus.
+//!
+//! [`Hart::read_line`] and [`Hart::write_line`] are the only ways from the caches to memory. What
+//! others can see happens only while no other hart is behind ([`Hart::bus_free`]); if one is, the
+//! answer is [`NotNow`], and the instruction is executed again later.
+
+mod coherence;
+mod contention;
+mod levels;
+mod replacement;
+mod tags;
+
+pub use coherence::{Coherence, Notice};
+pub(crate) use contention::Moves;
+pub use levels::{LevelStats, SavedLevel};
+pub use replacement::Lfsr;
+pub use tags::{LineState, Tags, NO_SLOT};
+
+use crate::filter::{EMPTY, NEVER};
+use crate::hart::Hart;
+use crate::run::RunPoint;
+use crate::trap::NotNow;
+use crate::world::{LineKind, LineRequest, Stall, World};
+
+/// Which of the two caches an L1 operation concerns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Data,
+    Inst,
+}
+
+impl Hart {
+    /// Whether what others can see may happen now; otherwise the instruction has to be tried again.
+    #[inline(always)]
+    pub(crate) fn bus_free(&self, at: RunPoint) -> Result<(), NotNow> {
+        if self.cycle + at.offset < self.yield_at {
+            Ok(())
+        } else {
+            Err(NotNow)
+        }
+    }
+
+    /// Reads a line from memory, `later` cycles from now; the hart's time moves on to its first
+    /// beat and `penalty` cycles.
+    #[inline(always)]
+    fn read_line<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        (later, penalty): (u32, u32),
+        at: RunPoint,
+    ) {
+        let start = self.cycle;
+        let req = self.line_request(at, later as u64, line, kind);
+        let first = w.read_line(&req);
+        self.cycle = (first + penalty as u64)
+            .saturating_sub(at.offset)
+            .max(start);
+        self.stats.memory_stall_cycles += self.cycle - start;
+        if w.attributes() {
+            self.attribute(w, &req, start, false);
+        }
+    }
+
+    /// Tells who has waited since `start`.
+    #[cold]
+    #[inline(never)]
+    fn attribute<Wd: World>(&self, w: &mut Wd, req: &LineRequest, start: u64, write: bool) {
+        w.stalled(&Stall {
+            cycles: self.cycle - start,
+            write,
+            line: req.line,
+            kind: req.kind,
+            hart: req.hart,
+            pc: req.pc,
+            privilege: req.privilege,
+            satp: self.csr.satp,
+            ra: self.x[1],
+            fp: self.x[8],
+        });
+    }
+
+    /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement.
+    pub(crate) fn write_line<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        later: u32,
+        at: RunPoint,
+    ) {
+        let start = self.cycle;
+        let req = self.line_request(at, later as u64, line, kind);
+        let ack = w.write_line(&req);
+        self.cycle = ack.saturating_sub(at.offset).max(start);
+        self.stats.memory_stall_cycles += self.cycle - start;
+        if w.attributes() {
+            self.attribute(w, &req, start, true);
+        }
+    }
+
+    /// Waits for a level behind the first.
+    fn await_level<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        cycles: u32,
+        (line, kind, write): (u64, LineKind, bool),
+        at: RunPoint,
+    ) {
+        let start = self.cycle;
+        self.cycle += cycles as u64;
+        self.stats.memory_stall_cycles += cycles as u64;
+        if w.attributes() {
+            let req = self.line_request(at, 0, line, kind);
+            self.attribute(w, &req, start, write);
+        }
+    }
+
+    /// Brings a line to a first-level cache, from the levels behind it or from memory; whether it
+    /// comes with what memory does not have yet. `penalty` is added to a line from memory; of a
+    /// level's latency, `scheduled` cycles are in the instruction's cost already.
+    #[inline(always)]
+    fn bring<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        (line, kind, side): (u64, LineKind, Side),
+        (penalty, scheduled): (u32, u32),
+        at: RunPoint,
+    ) -> bool {
+        if !w.coherence().has_levels() {
+            self.read_line(w, line, kind, (0, penalty), at);
+            return false;
+        }
+        let found = w.coherence().fetch(self.id, line, side);
+        let later = found.latency.saturating_sub(scheduled);
+        let asked = self.cycle + later as u64;
+        if found.in_memory {
+            self.read_line(w, line, kind, (later, penalty), at);
+        } else {
+            self.await_level(w, later, (line, kind, false), at);
+        }
+        self.settle_levels(w, asked, at);
+        found.modified
+    }
+
+    /// What levels behind the first have given up goes to memory at a cycle, behind what the hart
+    /// waits for; and its filters follow.
+    fn settle_levels<Wd: World>(&mut self, w: &mut Wd, cycle: u64, at: RunPoint) {
+        while let Some(line) = w.coherence().next_to_memory() {
+            let mut req = self.line_request(at, 0, line, LineKind::Evict);
+            req.cycle = cycle + at.offset;
+            w.write_line(&req);
+        }
+        while let Some((side, slot)) = w.coherence().next_dropped() {
+            let filter = match side {
+                Side::Data => &mut self.data,
+                Side::Inst => &mut self.fetch,
+            };
+            *filter.at_mut(slot as usize) = EMPTY;
+        }
+    }
+
+    /// L1D gives a line up, or has it cleaned.
+    fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
+        w.coherence().give(self.id, line, modified);
+        self.settle_levels(w, self.cycle, at);
+    }
+
+    /// Whether a line is one that harts take from one another, so that every access to it
+    /// happens in the order of time.
+    #[inline(always)]
+    pub(crate) fn contended<Wd: World>(&self, w: &mut Wd, line: u64, at: RunPoint) -> bool {
+        !Wd::PARALLEL && w.coherence().contention.is(line, self.cycle + at.offset)
+    }
+
+    /// Brings a line into L1D (if it is not there with the needed right); the
+    /// hart's time moves on by the cost. Index of the line.
+    ///
+    /// A miss is up to three transfers. Each happens only while no other hart
+    /// is behind; what is done stays done when the instruction is tried again.
+    /// So does a hit on a contended line.
+    #[inline(always)]
+    pub(crate) fn l1d_touch<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        pa: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Result<usize, NotNow> {
+        let line = pa & !63;
+        let write = kind == LineKind::Store;
+        let present = w.coherence().l1d[self.id].find(line);
+        if let Some(i) = present {
+            if self.contended(w, line, at) {
+                self.bus_free(at)?;
+            }
+            let cache = &mut w.coherence().l1d[self.id];
+            cache.touch(i);
+            match cache.entry(i).1 {
+                LineState::Dirty => return Ok(i),
+                LineState::Exclusive if write => {
+                    cache.set(i, line, LineState::Dirty);
+                    w.line_dirtied(line);
+                    return Ok(i);
+                }
+                LineState::Shared if write => {}
+                _ => return Ok(i),
+            }
+        }
+        self.l1d_fill(w, line, kind, present, at)
+    }
+
+    /// Brings a line into L1D that is not there, or not with the needed right.
+    #[inline(never)]
+    fn l1d_fill<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        present: Option<usize>,
+        at: RunPoint,
+    ) -> Result<usize, NotNow> {
+        w.ram().prefetch(line.wrapping_sub(w.ram_base()));
+        self.bus_free(at)?;
+        let id = self.id;
+        let write = kind == LineKind::Store;
+        let t = &self.config.timing;
+        let scheduled = t.load_latency;
+        let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled);
+        let release_offset = t.release_offset;
+        let c = w.coherence();
+        let (cache_levels, gives_clean) = (c.has_levels(), c.wants_clean());
+        let index = match (self.refill, present) {
+            (Some((l, i)), _) if l == line => i,
+            (_, Some(i)) => {
+                self.stats.l1d_upgrades += 1;
+                i
+            }
+            (_, None) => {
+                match kind {
+                    LineKind::Store => self.stats.l1d_store_misses += 1,
+                    LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
+                    _ => self.stats.l1d_load_misses += 1,
+                }
+                let cache = &mut w.coherence().l1d[id];
+                let i = cache.victim(line);
+                let (old, state) = cache.entry(i);
+                // The filter entry of a line goes with it.
+                self.data.release(cache, i);
+                cache.set(i, 0, LineState::Invalid);
+                let (levels, clean) = (cache_levels, gives_clean);
+                if state == LineState::Dirty {
+                    self.refill = Some((line, i));
+                    self.stats.l1d_writebacks += 1;
+                    if levels {
+                        self.give(w, old, true, at);
+                    } else {
+                        self.write_line(w, old, LineKind::Evict, release_offset, at);
+                    }
+                } else if clean && state != LineState::Invalid {
+                    self.give(w, old, false, at);
+                }
+                i
+            }
+        };
+        // What is done stays done if the rest has to be tried again.
+        self.refill = Some((line, index));
+        let asked = self.cycle + at.offset;
+        let others = if w.coherence().l1d.len() > 1 {
+            self.collect_dirty(w, line, at)?
+        } else {
+            false
+        };
+        self.bus_free(at)?;
+        let modified = if cache_levels && present.is_some() {
+            // The line is there; what is asked for is that nobody else has it.
+            let last = w.coherence().last_latency();
+            self.await_level(w, last.saturating_sub(scheduled), (line, kind, false), at);
+            false
+        } else {
+            self.bring(w, (line, kind, Side::Data), (penalty, scheduled), at)
+        };
+        self.refill = None;
+        if write {
+            w.line_dirtied(line);
+        }
+        // No other hart runs in between: who had the line before still has it.
+        let c = w.coherence();
+        if others {
+            c.probe(id, line, write);
+            if write {
+                c.moved(line, id, asked);
+            }
+        }
+        let state = match (write, others) {
+            _ if modified => LineState::Dirty,
+            (true, _) => LineState::Dirty,
+            (false, true) => LineState::Shared,
+            (false, false) => LineState::Exclusive,
+        };
+        c.l1d[id].set(index, line, state);
+        match present {
+            Some(_) => c.l1d[id].touch(index),
+            None => c.l1d[id].filled(index),
+        }
+        if !Wd::PARALLEL && c.contention.is(line, asked) {
+            c.keep_off_filters(id, line);
+            self.data.release(&mut c.l1d[id], index);
+        }
+        Ok(index)
+    }
+
+    /// If another hart has the line dirty, it is written back, and stays there shared.
+    /// Whether any other hart has the line.
+    fn collect_dirty<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<bool, NotNow> {
+        let (others, dirty) = w.coherence().holders(self.id, line);
+        if let Some(from) = dirty {
+            self.bus_free(at)?;
+            let asked = self.cycle + at.offset;
+            self.stats.probes += 1;
+            match w.coherence().hand_over(self.id, from, line) {
+                Some(cycles) => {
+                    self.settle_levels(w, self.cycle, at);
+                    self.await_level(w, cycles, (line, LineKind::Probe, true), at);
+                }
+                None => self.write_line(w, line, LineKind::Probe, 0, at),
+            }
+            w.coherence().moved(line, self.id, asked);
+        }
+        Ok(others)
+    }
+
+    /// The filter entry of an L1D line goes with it.
+    pub(crate) fn forget_line<Wd: World>(&mut self, w: &mut Wd, index: usize) {
+        let c = &mut w.coherence().l1d[self.id];
+        self.data.release(c, index);
+    }
+
+    #[inline(always)]
+    pub(crate) fn line_request(
+        &self,
+        at: RunPoint,
+        later: u64,
+        line: u64,
+        kind: LineKind,
+    ) -> LineRequest {
+        LineRequest {
+            cycle: self.cycle + at.offset + later,
+            line,
+            kind,
+            hart: self.id,
+            pc: at.pc,
+            privilege: self.privilege as u8,
+            asid: self.csr.asid(),
+        }
+    }
+
+    /// Brings a line into L1I; the hart's time moves on by the cost. Index of the line.
+    pub(crate) fn l1i_touch<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        pa: u64,
+        at: RunPoint,
+    ) -> Result<usize, NotNow> {
+        let line = pa & !63;
+        let id = self.id;
+        let c = &mut w.coherence().l1i[id];
+        if let Some(i) = c.find(line) {
+            c.touch(i);
+            return Ok(i);
+        }
+        self.bus_free(at)?;
+        // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
+        let c = w.coherence();
+        let own = c.l1d[id]
+            .find(line)
+            .filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
+        if let Some(i) = own {
+            c.l1d[id].set(i, line, LineState::Shared);
+            let slot = c.l1d[id].slot(i);
+            if slot != NO_SLOT {
+                self.data.at_mut(slot as usize).write = NEVER;
+            }
+            self.stats.probes += 1;
+            if w.coherence().has_levels() {
+                self.give(w, line, true, at);
+            } else {
+                self.write_line(w, line, LineKind::Probe, 0, at);
+            }
+        } else {
+            self.collect_dirty(w, line, at)?;
+        }
+        self.bus_free(at)?;
+        self.stats.l1i_misses += 1;
+        let t = self.config.timing;
+        let penalty = t.l1i_miss + t.hub;
+        self.bring(w, (line, LineKind::Fetch, Side::Inst), (penalty, 0), at);
+        let c = &mut w.coherence().l1i[id];
+        let i = c.victim(line);
+        self.fetch.release(c, i);
+        c.set(i, line, LineState::Shared);
+        c.filled(i);
+        Ok(i)
+    }
+
+    /// Writes one line back if it is dirty and, unless `keep`, takes it out of L1D. The write-back
+    /// waits for its turn on the bus.
+    pub(crate) fn flush_index<W: World>(
+        &mut self,
+        w: &mut W,
+        index: usize,
+        keep: bool,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        let id = self.id;
+        let (line, state) = w.coherence().l1d[id].entry(index);
+        if state == LineState::Dirty {
+            self.bus_free(at)?;
+            self.stats.l1d_flushes += 1;
+            let later = self.config.timing.release_offset;
+            if w.coherence().has_levels() {
+                self.give(w, line, true, at);
+                let wait = later + w.coherence().level_latency(0);
+                self.await_level(w, wait, (line, LineKind::Flush, true), at);
+            } else {
+                self.write_line(w, line, LineKind::Flush, later, at);
+            }
+        }
+        if state == LineState::Invalid {
+            return Ok(());
+        }
+        if keep {
+            self.clean_entry(w, index, line);
+        } else {
+            let c = w.coherence();
+            if state != LineState::Dirty && c.wants_clean() {
+                self.give(w, line, false, at);
+            }
+            self.forget_line(w, index);
+            w.coherence().l1d[id].set(index, 0, LineState::Invalid);
+        }
+        Ok(())
+    }
+
+    /// Writes a line back from wherever it is modified and, unless `keep`, takes it out of all caches.
+    pub(crate) fn clean_line<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        keep: bool,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        if w.coherence().has_levels() {
+            return self.clean_levels(w, line, keep, at);
+        }
+        let id = self.id;
+        let (others, dirty) = w.coherence().holders(id, line);
+        if others && !W::PARALLEL {
+            self.bus_free(at)?;
+        }
+        match w.coherence().l1d[id].find(line) {
+            Some(i) => self.flush_index(w, i, keep, at)?,
+            None if dirty.is_some() => {
+                self.stats.probes += 1;
+                self.write_line(w, line, LineKind::Flush, 0, at);
+            }
+            None => {}
+        }
+        if others {
+            let asked = self.cycle + at.offset;
+            let c = w.coherence();
+            c.probe(id, line, !keep);
+            c.moved(line, id, asked);
+        }
+        Ok(())
+    }
+
+    /// The same where there are levels behind the first: each is asked, one behind the other.
+    fn clean_levels<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        keep: bool,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        if !W::PARALLEL {
+            self.bus_free(at)?;
+        }
+        let id = self.id;
+        let c = w.coherence();
+        let (others, dirty) = c.holders(id, line);
+        let own = c.l1d[id].find(line);
+        let own_dirty = own.is_some_and(|i| c.l1d[id].entry(i).1 == LineState::Dirty);
+        let mut later = c.last_latency();
+        if own_dirty {
+            self.stats.l1d_flushes += 1;
+            later += self.config.timing.release_offset;
+        } else if dirty.is_some() {
+            self.stats.probes += 1;
+        }
+        if let Some(i) = own {
+            if keep {
+                self.clean_entry(w, i, line);
+            } else {
+                self.forget_line(w, i);
+                w.coherence().l1d[id].set(i, 0, LineState::Invalid);
+            }
+        }
+        let asked = self.cycle + at.offset;
+        let c = w.coherence();
+        if others {
+            c.probe(id, line, !keep);
+            c.moved(line, id, asked);
+        }
+        let below = c.clean_levels(id, line, keep);
+        self.settle_levels(w, self.cycle, at);
+        if own_dirty || dirty.is_some() || below {
+            self.write_line(w, line, LineKind::Flush, later, at);
+        } else {
+            self.await_level(w, later, (line, LineKind::Flush, false), at);
+        }
+        Ok(())
+    }
+
+    /// An entry of L1D is written back and stays: stores have to ask again.
+    fn clean_entry<W: World>(&mut self, w: &mut W, index: usize, line: u64) {
+        let c = &mut w.coherence().l1d[self.id];
+        if c.entry(index).1 == LineState::Dirty {
+            c.set(index, line, LineState::Exclusive);
+        }
+        let slot = c.slot(index);
+        if slot != NO_SLOT {
+            self.data.at_mut(slot as usize).write = NEVER;
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Which entry of a set a fill replaces.
+
+use crate::config::Replacement;
+use serde::{Deserialize, Serialize};
+
+/// 16-bit LFSR that picks victims (taps of the Chisel library's maximal-period LFSR).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lfsr(u16);
+
+impl Default for Lfsr {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl Lfsr {
+    /// The next pseudo-random number below `ways`, a power of two.
+    #[inline]
+    pub fn pick(&mut self, ways: u32) -> u32 {
+        let way = self.0 as u32 & (ways - 1);
+        let b = self.0 ^ self.0 >> 2 ^ self.0 >> 3 ^ self.0 >> 5;
+        self.0 = self.0 >> 1 | b << 15;
+        way
+    }
+}
+
+/// What a policy remembers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Victims {
+    Lfsr(Lfsr),
+    /// State of a xorshift generator.
+    Random(u64),
+    Lru {
+        /// When each entry was used last, in uses of the cache.
+        used: Vec<u64>,
+        uses: u64,
+    },
+    /// For each set a tree of bits, the root in bit 1; a set bit points to the upper half.
+    TreePlru(Vec<u64>),
+    /// For each entry how soon it is expected again: 0 soon, 3 not for long.
+    Srrip(Vec<u8>),
+}
+
+/// Seed of `random`; any but 0.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+/// A line that was just brought in is expected later than one that was hit, and before the others.
+const LONG: u8 = 2;
+const DISTANT: u8 = 3;
+
+impl Victims {
+    pub fn new(r: Replacement, sets: u32, ways: u32) -> Self {
+        let n = (sets * ways) as usize;
+        match r {
+            Replacement::Lfsr => Victims::Lfsr(Lfsr::default()),
+            Replacement::Random => Victims::Random(SEED),
+            Replacement::Lru => Victims::Lru {
+                used: vec![0; n],
+                uses: 0,
+            },
+            Replacement::TreePlru => Victims::TreePlru(vec![0; sets as usize]),
+            Replacement::Srrip => Victims::Srrip(vec![DISTANT; n]),
+        }
+    }
+
+    #[inline]
+    pub fn ignores_hits(&self) -> bool {
+        matches!(self, Victims::Lfsr(_) | Victims::Random(_))
+    }
+
+    /// Entry `i` of the cache was hit.
+    #[inline]
+    pub fn hit(&mut self, i: usize, ways: u32) {
+        match self {
+            Victims::Lfsr(_) | Victims::Random(_) => {}
+            Victims::Srrip(expected) => expected[i] = 0,
+            _ => self.used(i, ways),
+        }
+    }
+
+    /// A line was put into entry `i` of the cache.
+    #[inline]
+    pub fn filled(&mut self, i: usize, ways: u32) {
+        match self {
+            Victims::Lfsr(_) | Victims::Random(_) => {}
+            Victims::Srrip(expected) => expected[i] = LONG,
+            _ => self.used(i, ways),
+        }
+    }
+
+    fn used(&mut self, i: usize, ways: u32) {
+        match self {
+            Victims::Lru { used, uses } => {
+                *uses += 1;
+                used[i] = *uses;
+            }
+            Victims::TreePlru(trees) => {
+                let (set, way) = (i / ways as usize, i as u32 % ways);
+                let (tree, mut node) = (&mut trees[set], 1);
+                for level in (0..ways.trailing_zeros()).rev() {
+                    let upper = way >> level & 1;
+                    // Away from the way that was used.
+                    *tree = *tree & !(1 << node) | u64::from(upper ^ 1) << node;
+                    node = 2 * node + upper;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The way to replace in the set that begins at entry `start`. All but the LFSR, which
+    /// looks at nothing, prefer an empty one.
+    #[inline]
+    pub fn choose(&mut self, start: usize, ways: u32, empty: impl Fn(usize) -> bool) -> usize {
+        let n = ways as usize;
+        if let Victims::Lfsr(l) = self {
+            return l.pick(ways) as usize;
+        }
+        if let Some(i) = (0..n).find(|i| empty(*i)) {
+            return i;
+        }
+        match self {
+            Victims::Lfsr(_) => 0,
+            Victims::Random(state) => {
+                *state ^= *state << 13;
+                *state ^= *state >> 7;
+                *state ^= *state << 17;
+                (*state % u64::from(ways)) as usize
+            }
+            Victims::Lru { used, .. } => {
+                let set = &used[start..start + n];
+                (0..n).min_by_key(|i| set[*i]).unwrap_or(0)
+            }
+            Victims::TreePlru(trees) => {
+                let (tree, mut node) = (trees[start / n], 1);
+                while node < ways {
+                    node = 2 * node + (tree >> node & 1) as u32;
+                }
+                (node - ways) as usize
+            }
+            Victims::Srrip(expected) => {
+                let set = &mut expected[start..start + n];
+                let furthest = set.iter().copied().max().unwrap_or(0);
+                // All grow older until one is as far away as can be.
+                for e in set.iter_mut() {
+                    *e += DISTANT - furthest;
+                }
+                set.iter().position(|e| *e == DISTANT).unwrap_or(0)
+            }
+        }
+    }
+
+    /// Whether this is a possible state of a policy like `other`.
+    pub fn fits(&self, other: &Victims) -> bool {
+        match (self, other) {
+            (Victims::Lfsr(_), Victims::Lfsr(_)) => true,
+            (Victims::Random(state), Victims::Random(_)) => *state != 0,
+            (Victims::Lru { used, uses }, Victims::Lru { used: o, .. }) => {
+                used.len() == o.len() && *uses < 1 << 62 && used.iter().all(|u| u <= uses)
+            }
+            (Victims::TreePlru(a), Victims::TreePlru(b)) => a.len() == b.len(),
+            (Victims::Srrip(a), Victims::Srrip(b)) => {
+                a.len() == b.len() && a.iter().all(|e| *e <= DISTANT)
+            }
+            _ => false,
+        }
+    }
+
+    /// Every entry is empty. Generators of numbers go on.
+    pub fn clear(&mut self) {
+        match self {
+            Victims::Lfsr(_) | Victims::Random(_) => {}
+            Victims::Lru { used, .. } => used.fill(0),
+            Victims::TreePlru(trees) => trees.fill(0),
+            Victims::Srrip(expected) => expected.fill(DISTANT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lfsr_has_full_period() {
+        let mut l = Lfsr::default();
+        let start = l;
+        let mut n = 0u32;
+        loop {
+            l.pick(4);
+            n += 1;
+            if l == start {
+                break;
+            }
+        }
+        assert_eq!(n, 65535);
+    }
+
+    /// The ways that a full set of four loses one after the other, each filled again, after these hits.
+    fn order(r: Replacement, hits: &[usize]) -> Vec<usize> {
+        let mut v = Victims::new(r, 2, 4);
+        let start = 4;
+        for i in 0..4 {
+            assert_eq!(v.choose(start, 4, |w| w >= i), i, "an empty one first");
+            v.filled(start + i, 4);
+        }
+        for h in hits {
+            v.hit(start + h, 4);
+        }
+        let mut lost = |_| {
+            let i = v.choose(start, 4, |_| false);
+            v.filled(start + i, 4);
+            i
+        };
+        (0..4).map(&mut lost).collect()
+    }
+
+    #[test]
+    fn victims_of_each_policy() {
+        assert_eq!(order(Replacement::Lru, &[]), [0, 1, 2, 3]);
+        assert_eq!(order(Replacement::Lru, &[0, 2]), [1, 3, 0, 2]);
+        // By hand: the root points away from the half used last, each half away from its way used last.
+        assert_eq!(order(Replacement::TreePlru, &[]), [0, 2, 1, 3]);
+        assert_eq!(order(Replacement::TreePlru, &[0]), [2, 1, 3, 0]);
+        // Those never hit go first, in the order of their ways; one that was hit stays longer.
+        assert_eq!(order(Replacement::Srrip, &[0, 1]), [2, 3, 2, 3]);
+        let random = order(Replacement::Random, &[]);
+        assert!(random.iter().all(|w| *w < 4));
+        assert_eq!(random, order(Replacement::Random, &[3, 3]), "blind to hits");
+    }
+
+    #[test]
+    fn what_is_saved_is_checked() {
+        let lru = |used: Vec<u64>, uses| Victims::Lru { used, uses };
+        assert!(lru(vec![1, 2], 2).fits(&lru(vec![0, 0], 0)));
+        assert!(!lru(vec![1, 3], 2).fits(&lru(vec![0, 0], 0)));
+        assert!(!Victims::Srrip(vec![4]).fits(&Victims::Srrip(vec![0])));
+        assert!(!Victims::Random(0).fits(&Victims::Random(1)));
+        assert!(!Victims::TreePlru(vec![0]).fits(&Victims::Srrip(vec![0])));
+    }
+}
