@@ -560,6 +560,7 @@ fn bad_input_is_told_and_nothing_is_written() {
 
 #[test]
 fn interrupted_work_leaves_nothing() {
+    use rustix::process::{kill_process, Pid, Signal};
     use std::process::{Command, Stdio};
     let files = Files::new();
     let out = files.path("out");
@@ -588,12 +589,7 @@ fn interrupted_work_leaves_nothing() {
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        let pid = child.id().to_string();
-        assert!(Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success());
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let status = child.wait().unwrap();
         assert_eq!(status.code(), Some(130), "{args:?}");
         assert!(!begun(), "{args:?}");
