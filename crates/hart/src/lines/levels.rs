@@ -398,14 +398,24 @@ impl Coherence {
     }
 
     /// A modified line of another hart is cleaned there and comes to the first level that both
-    /// share; the cycles that asking for it takes, or nothing if they share none: then it has to go
-    /// to memory.
+    /// share. If they share none, it comes to the last one of the hart that asks, and goes to memory
+    /// as well. The cycles that asking for it takes; nothing without levels behind the first.
     pub(crate) fn hand_over(&mut self, hart: usize, from: usize, line: u64) -> Option<u32> {
         self.probe(hart, line, false);
-        let levels = self.levels.levels.iter();
-        let k = levels.clone().position(|l| l.of(hart) == l.of(from))?;
-        self.put(k, hart, hart, line, true);
-        Some(self.levels.levels[k].config.probe_latency)
+        let last = self.levels.levels.len().checked_sub(1)?;
+        let mut levels = self.levels.levels.iter();
+        let shared = levels.position(|l| l.of(hart) == l.of(from));
+        match shared {
+            Some(k) => self.put(k, hart, hart, line, true),
+            None => {
+                self.levels.to_memory.push(line);
+                if self.levels.levels[last].cache(hart).find(line).is_none() {
+                    self.allocate(last, hart, hart, line, false);
+                }
+            }
+        }
+        let answers = &self.levels.levels[shared.unwrap_or(last)];
+        Some(answers.config.probe_latency)
     }
 
     /// Cleans a line in all levels or takes it out of them and of instruction caches; whether it was
@@ -514,7 +524,7 @@ mod tests {
             }
         }
 
-        fn to_memory(&mut self, line: u64) {
+        fn arrives(&mut self, line: u64) {
             assert!(self.newer.contains(&line), "{line:#x} was not modified");
             let stays = self.c.is_modified(line);
             assert!(!stays || !self.sound, "{line:#x} is newer in a cache");
@@ -525,7 +535,7 @@ mod tests {
 
         fn settle(&mut self) {
             while let Some(line) = self.c.next_to_memory() {
-                self.to_memory(line);
+                self.arrives(line);
             }
             while self.c.next_dropped().is_some() {}
         }
@@ -566,7 +576,7 @@ mod tests {
                 let shared = self.c.hand_over(hart, from, line).is_some();
                 self.settle();
                 if !shared {
-                    self.to_memory(line);
+                    self.arrives(line);
                 }
             }
             let modified = match present {
@@ -602,7 +612,7 @@ mod tests {
             self.settle();
             assert!(!self.c.is_modified(line));
             if modified {
-                self.to_memory(line);
+                self.arrives(line);
             }
             self.check();
         }

@@ -23,6 +23,16 @@ use crate::run::RunPoint;
 use crate::trap::NotNow;
 use crate::world::{LineKind, LineRequest, Stall, World};
 
+/// What other harts have of a line.
+#[derive(Clone, Copy, Default)]
+struct Others {
+    /// Some have it.
+    there: bool,
+    /// One had it dirty, and it has come to a level of the hart at work. The rest of
+    /// what was asked for belongs to that: else others could take the line again before, for ever.
+    handed_over: bool,
+}
+
 /// Which of the two caches an L1 operation concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
@@ -268,12 +278,14 @@ impl Hart {
         // What is done stays done if the rest has to be tried again.
         self.refill = Some((line, index));
         let asked = self.cycle + at.offset;
-        let others = if w.coherence().l1d.len() > 1 {
-            self.collect_dirty(w, line, at)?
-        } else {
-            false
-        };
-        self.bus_free(at)?;
+        let mut others = Others::default();
+        if w.coherence().l1d.len() > 1 {
+            others = self.collect_dirty(w, line, at)?;
+        }
+        if !others.handed_over {
+            self.bus_free(at)?;
+        }
+        let others = others.there;
         let modified = if cache_levels && present.is_some() {
             // The line is there; what is asked for is that nobody else has it.
             let last = w.coherence().last_latency();
@@ -313,20 +325,21 @@ impl Hart {
     }
 
     /// If another hart has the line dirty, it is written back, and stays there shared.
-    /// Whether any other hart has the line.
     fn collect_dirty<Wd: World>(
         &mut self,
         w: &mut Wd,
         line: u64,
         at: RunPoint,
-    ) -> Result<bool, NotNow> {
-        let (others, dirty) = w.coherence().holders(self.id, line);
+    ) -> Result<Others, NotNow> {
+        let (there, dirty) = w.coherence().holders(self.id, line);
+        let mut handed_over = false;
         if let Some(from) = dirty {
             self.bus_free(at)?;
             let asked = self.cycle + at.offset;
             self.stats.probes += 1;
             match w.coherence().hand_over(self.id, from, line) {
                 Some(cycles) => {
+                    handed_over = true;
                     self.settle_levels(w, self.cycle, at);
                     self.await_level(w, cycles, (line, LineKind::Probe, true), at);
                 }
@@ -334,7 +347,7 @@ impl Hart {
             }
             w.coherence().moved(line, self.id, asked);
         }
-        Ok(others)
+        Ok(Others { there, handed_over })
     }
 
     /// The filter entry of an L1D line goes with it.
@@ -382,6 +395,7 @@ impl Hart {
         let own = c.l1d[id]
             .find(line)
             .filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
+        let mut handed_over = false;
         if let Some(i) = own {
             c.l1d[id].set(i, line, LineState::Shared);
             let slot = c.l1d[id].slot(i);
@@ -395,9 +409,12 @@ impl Hart {
                 self.write_line(w, line, LineKind::Probe, 0, at);
             }
         } else {
-            self.collect_dirty(w, line, at)?;
+            let others = self.collect_dirty(w, line, at)?;
+            handed_over = others.handed_over;
         }
-        self.bus_free(at)?;
+        if !handed_over {
+            self.bus_free(at)?;
+        }
         self.stats.l1i_misses += 1;
         let t = self.config.timing;
         let penalty = t.l1i_miss + t.hub;

@@ -95,6 +95,39 @@ fn nor_with_caches_behind_the_first_level() {
 }
 
 #[test]
+fn every_hart_gets_its_line_in_the_end() {
+    let Some(elf) = contend("fair") else { return };
+    for near in ["inclusive", "non-inclusive", "exclusive"] {
+        for (shared_by, kib) in [(1, 1), (1, 16), (2, 4), (4, 4)] {
+            let l2 = format!(
+                "cache.l2={{ level = 2, shared_by = {shared_by}, size = \"{kib} KiB\", ways = 4, \
+                 latency = 9, inclusion = \"{near}\" }}"
+            );
+            for llc in [
+                None,
+                Some(LEVELS[1]),
+                Some(&LEVELS[1].replace("srrip", "random")[..]),
+            ] {
+                let settings: Vec<&str> = [&l2[..]].into_iter().chain(llc).collect();
+                let mut m = build(&describe("vc707", &settings), true);
+                m.set_engine(Engine::Translator(Default::default()))
+                    .expect("an engine");
+                load(&mut m, &elf);
+                // A second; without other levels it takes 34 ms.
+                let mut stop = Stop::Slice;
+                for _ in 0..50 {
+                    stop = m.run(1_000_000, None);
+                    if !matches!(stop, Stop::Slice | Stop::Idle(_)) {
+                        break;
+                    }
+                }
+                assert_eq!(stop, Stop::PowerOff(0), "{settings:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_snapshot_in_the_middle_of_a_fight_changes_nothing() {
     let Some(elf) = contend("saved") else { return };
     for settings in [&[][..], &LEVELS] {
