@@ -1,5 +1,6 @@
 //! The interpreter: runs predecoded blocks.
 
+use crate::bitmanip;
 use crate::block::{PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, TARGET};
 use crate::csr::{CsrWrite, Moment};
 use crate::hart::{Hart, Privilege};
@@ -473,6 +474,45 @@ impl Hart {
                 AmomaxD => amo_d!(|o| |v: u64| (o as i64).max(v as i64) as u64),
                 AmominuD => amo_d!(|o| |v: u64| o.min(v)),
                 AmomaxuD => amo_d!(|o| |v: u64| o.max(v)),
+                AmocasW | AmocasD => {
+                    // x0 as destination is read as zero, too.
+                    let expected = if p.rd < 32 { x!(p.rd) } else { 0 };
+                    let (va, new) = (a!(), b!());
+                    let (size, mask) = match p.op {
+                        AmocasW => (4, u64::from(u32::MAX)),
+                        _ => (8, u64::MAX),
+                    };
+                    let swap = |old: u64| match (old ^ expected) & mask {
+                        0 => new,
+                        _ => old,
+                    };
+                    set!(check!(self.amo_traced::<W, TIMED>(
+                        w,
+                        va,
+                        size,
+                        at!(),
+                        swap
+                    )));
+                }
+                AmocasQ => {
+                    let pair = |h: &Self, r: u8| match r {
+                        1..32 => [h.x[r as usize], h.x[r as usize + 1]],
+                        _ => [0; 2],
+                    };
+                    let (expected, new) = (pair(self, p.rd), pair(self, p.rs2));
+                    let va = a!();
+                    self.record_access::<W>(va, 16, AccessKind::Read);
+                    self.record_access::<W>(va, 16, AccessKind::Write);
+                    let old = check!(self.swap_pair::<W, TIMED>(w, va, expected, new, at!()));
+                    if p.rd < 32 {
+                        [x!(p.rd), x!(p.rd + 1)] = old;
+                    }
+                }
+                AddUw | Sh1add | Sh1addUw | Sh2add | Sh2addUw | Sh3add | Sh3addUw | SlliUw
+                | Andn | Orn | Xnor | Clz | Clzw | Ctz | Ctzw | Cpop | Cpopw | Max | Maxu | Min
+                | Minu | SextB | SextH | ZextH | Rol | Rolw | Ror | Rori | Roriw | Rorw | OrcB
+                | Rev8 | Bclr | Bclri | Bext | Bexti | Binv | Binvi | Bset | Bseti | CzeroEqz
+                | CzeroNez => set!(bitmanip::compute(p.op, a!(), b!(), p.imm)),
                 Fence if W::PARALLEL => std::sync::atomic::fence(SeqCst),
                 Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
                 | PrefetchW => {}

@@ -353,6 +353,30 @@ impl Hart {
         Ok(old)
     }
 
+    /// Compare and swap of a pair of double words; what memory held. Harts in threads of the host
+    /// see it as one only among themselves: no atomic of the host is as wide.
+    pub(crate) fn swap_pair<W: World, const TIMED: bool>(
+        &mut self,
+        w: &mut W,
+        va: u64,
+        expected: [u64; 2],
+        new: [u64; 2],
+        at: RunPoint,
+    ) -> Result<[u64; 2], Undone> {
+        self.data_trigger(va, 16, true, true)?;
+        Self::misaligned(va, 16, Access::Write)?;
+        let Place::Ram(o) = self.resolve::<W, TIMED>(w, va, 16, Access::Write, at)? else {
+            return Err(Trap::new(cause::STORE_ACCESS, va).into());
+        };
+        w.acquire();
+        let old = [read_ram(w, o, 8), read_ram(w, o + 8, 8)];
+        if old == expected {
+            write_ram(w, o, 8, new[0]);
+            write_ram(w, o + 8, 8, new[1]);
+        }
+        Ok(old)
+    }
+
     /// Resolves the address of a cache-block operation; an access fault where no memory is behind it.
     fn resolve_block<W: World, const TIMED: bool>(
         &mut self,

@@ -27,7 +27,10 @@ pub fn operands(i: &Inst) -> ([Reg; 3], Reg) {
         I | Jalr | Load | Shift6 | Shift5 | LoadReserved | Csr => ([x(i.rs1), 0, 0], x(i.rd)),
         Store | B => ([x(i.rs1), x(i.rs2), 0], 0),
         U | J | CsrImm => ([0; 3], x(i.rd)),
+        Unary => ([x(i.rs1), 0, 0], x(i.rd)),
         Amo => ([x(i.rs1), x(i.rs2), 0], x(i.rd)),
+        // Of a pair, the first stands for both.
+        Cas | CasPair => ([x(i.rs1), x(i.rs2), x(i.rd)], x(i.rd)),
         FpLoad => ([x(i.rs1), 0, 0], f(i.rd)),
         FpStore => ([x(i.rs1), f(i.rs2), 0], 0),
         FpFma => ([f(i.rs1), f(i.rs2), f(i.rs3)], f(i.rd)),
@@ -107,7 +110,9 @@ fn cost(t: &CoreTiming, i: &Inst, after_store: bool) -> Cost {
         FaddS | FsubS | FmulS | FmaddS | FmsubS | FnmaddS | FnmsubS => result(t.fp_single_latency),
         FaddD | FsubD | FmulD | FmaddD | FmsubD | FnmaddD | FnmsubD => result(t.fp_double_latency),
         op => match op.info().format {
-            Format::Amo => simple(if i.rm == 3 { t.amo_aqrl } else { t.amo }),
+            Format::Amo | Format::Cas | Format::CasPair => {
+                simple(if i.rm == 3 { t.amo_aqrl } else { t.amo })
+            }
             Format::FpArith
             | Format::FpPair
             | Format::FpUnary

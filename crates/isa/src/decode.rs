@@ -214,7 +214,8 @@ fn extract(word: u32, op: Op, format: Format) -> Inst {
             (inst.rd, inst.rs1, inst.imm) = (rd, rs1, bits(word, 20, 6) as i32);
         }
         Format::Shift5 => (inst.rd, inst.rs1, inst.imm) = (rd, rs1, i32::from(rs2)),
-        Format::Amo => {
+        Format::Unary => (inst.rd, inst.rs1) = (rd, rs1),
+        Format::Amo | Format::Cas | Format::CasPair => {
             (inst.rd, inst.rs1, inst.rs2) = (rd, rs1, rs2);
             inst.rm = bits(word, 25, 2) as u8;
         }

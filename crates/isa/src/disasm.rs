@@ -29,7 +29,10 @@ fn f(n: u8) -> &'static str {
 pub fn disassemble(inst: &Inst, pc: u64) -> String {
     let info = inst.op.info();
     let mut name = info.name.to_string();
-    if matches!(info.format, Format::Amo | Format::LoadReserved) {
+    if matches!(
+        info.format,
+        Format::Amo | Format::Cas | Format::CasPair | Format::LoadReserved
+    ) {
         name.push_str(["", ".rl", ".aq", ".aqrl"][usize::from(inst.rm & 3)]);
     }
     if info.format == Format::Fence && inst.imm == FENCE_TSO {
@@ -67,7 +70,10 @@ fn operands(inst: &Inst, format: Format, pc: u64) -> String {
         Format::Fence => fence(imm),
         Format::Csr => format!("{},{},{}", x(rd), csr::name(imm as u16), x(rs1)),
         Format::CsrImm => format!("{},{},{rs1}", x(rd), csr::name(imm as u16)),
-        Format::Amo => format!("{},{},({})", x(rd), x(rs2), x(rs1)),
+        Format::Unary => format!("{},{}", x(rd), x(rs1)),
+        Format::Amo | Format::Cas | Format::CasPair => {
+            format!("{},{},({})", x(rd), x(rs2), x(rs1))
+        }
         Format::LoadReserved => format!("{},({})", x(rd), x(rs1)),
         Format::FpLoad => format!("{},{imm}({})", f(rd), x(rs1)),
         Format::FpStore => format!("{},{imm}({})", f(rs2), x(rs1)),

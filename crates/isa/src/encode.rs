@@ -58,7 +58,8 @@ fn operands(inst: &Inst) -> u32 {
         }
         Format::Shift6 => rd | rs1 | place(imm, 0, 6, 20),
         Format::Shift5 => rd | rs1 | place(imm, 0, 5, 20),
-        Format::Amo => rd | rs1 | rs2 | aqrl,
+        Format::Amo | Format::Cas | Format::CasPair => rd | rs1 | rs2 | aqrl,
+        Format::Unary => rd | rs1,
         Format::LoadReserved => rd | rs1 | aqrl,
         Format::FpFma => rd | rs1 | rs2 | rs3 | rm,
         Format::FpArith => rd | rs1 | rs2 | rm,

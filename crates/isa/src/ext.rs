@@ -63,6 +63,16 @@ extensions! {
     Zihintpause "zihintpause" [I];
     /// Non-temporal locality hints.
     Zihintntl "zihintntl" [I];
+    /// Conditional operations: a register or zero.
+    Zicond "zicond" [I];
+    /// Atomic compare and swap.
+    Zacas "zacas" [A];
+    /// Bit manipulation: address generation.
+    Zba "zba" [I];
+    /// Bit manipulation: basic.
+    Zbb "zbb" [I];
+    /// Bit manipulation: single bits.
+    Zbs "zbs" [I];
     /// Timer of supervisor mode, `stimecmp`.
     Sstc "sstc" [Zicsr];
     /// Privileged architecture (machine, supervisor and user mode).

@@ -7,6 +7,8 @@ pub enum Format {
     None,
     /// `x rd, x rs1, x rs2`.
     R,
+    /// `x rd, x rs1`.
+    Unary,
     /// `x rd, x rs1, imm` with a signed 12-bit immediate.
     I,
     /// `x rd, imm(x rs1)`: jump to a register, linking.
@@ -36,6 +38,10 @@ pub enum Format {
     CsrImm,
     /// `x rd, x rs2, (x rs1)` with the bits aq and rl.
     Amo,
+    /// `x rd, x rs2, (x rs1)` with the bits aq and rl, where `rd` is read, too.
+    Cas,
+    /// The same with pairs of registers that begin at even numbers.
+    CasPair,
     /// `x rd, (x rs1)` with the bits aq and rl.
     LoadReserved,
     /// `f rd, imm(x rs1)`.

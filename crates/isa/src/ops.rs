@@ -253,6 +253,62 @@ ops! {
         NtlS1    "ntl.s1"    0x0040_0033 0xffff_ffff None;
         NtlAll   "ntl.all"   0x0050_0033 0xffff_ffff None;
     }
+    Zicond {
+        CzeroEqz "czero.eqz" 0x0e00_5033 0xfe00_707f R;
+        CzeroNez "czero.nez" 0x0e00_7033 0xfe00_707f R;
+    }
+    // `rd` is compared and replaced; the pair of `amocas.q` begins at an even register each.
+    Zacas {
+        AmocasW "amocas.w" 0x2800_202f 0xf800_707f Cas;
+        AmocasD "amocas.d" 0x2800_302f 0xf800_707f Cas;
+        AmocasQ "amocas.q" 0x2800_402f 0xf810_70ff CasPair;
+    }
+    Zba {
+        AddUw    "add.uw"    0x0800_003b 0xfe00_707f R;
+        Sh1add   "sh1add"    0x2000_2033 0xfe00_707f R;
+        Sh1addUw "sh1add.uw" 0x2000_203b 0xfe00_707f R;
+        Sh2add   "sh2add"    0x2000_4033 0xfe00_707f R;
+        Sh2addUw "sh2add.uw" 0x2000_403b 0xfe00_707f R;
+        Sh3add   "sh3add"    0x2000_6033 0xfe00_707f R;
+        Sh3addUw "sh3add.uw" 0x2000_603b 0xfe00_707f R;
+        SlliUw   "slli.uw"   0x0800_101b 0xfc00_707f Shift6;
+    }
+    Zbb {
+        Andn  "andn"   0x4000_7033 0xfe00_707f R;
+        Orn   "orn"    0x4000_6033 0xfe00_707f R;
+        Xnor  "xnor"   0x4000_4033 0xfe00_707f R;
+        Clz   "clz"    0x6000_1013 0xfff0_707f Unary;
+        Clzw  "clzw"   0x6000_101b 0xfff0_707f Unary;
+        Ctz   "ctz"    0x6010_1013 0xfff0_707f Unary;
+        Ctzw  "ctzw"   0x6010_101b 0xfff0_707f Unary;
+        Cpop  "cpop"   0x6020_1013 0xfff0_707f Unary;
+        Cpopw "cpopw"  0x6020_101b 0xfff0_707f Unary;
+        Max   "max"    0x0a00_6033 0xfe00_707f R;
+        Maxu  "maxu"   0x0a00_7033 0xfe00_707f R;
+        Min   "min"    0x0a00_4033 0xfe00_707f R;
+        Minu  "minu"   0x0a00_5033 0xfe00_707f R;
+        SextB "sext.b" 0x6040_1013 0xfff0_707f Unary;
+        SextH "sext.h" 0x6050_1013 0xfff0_707f Unary;
+        ZextH "zext.h" 0x0800_403b 0xfff0_707f Unary;
+        Rol   "rol"    0x6000_1033 0xfe00_707f R;
+        Rolw  "rolw"   0x6000_103b 0xfe00_707f R;
+        Ror   "ror"    0x6000_5033 0xfe00_707f R;
+        Rori  "rori"   0x6000_5013 0xfc00_707f Shift6;
+        Roriw "roriw"  0x6000_501b 0xfe00_707f Shift5;
+        Rorw  "rorw"   0x6000_503b 0xfe00_707f R;
+        OrcB  "orc.b"  0x2870_5013 0xfff0_707f Unary;
+        Rev8  "rev8"   0x6b80_5013 0xfff0_707f Unary;
+    }
+    Zbs {
+        Bclr  "bclr"  0x4800_1033 0xfe00_707f R;
+        Bclri "bclri" 0x4800_1013 0xfc00_707f Shift6;
+        Bext  "bext"  0x4800_5033 0xfe00_707f R;
+        Bexti "bexti" 0x4800_5013 0xfc00_707f Shift6;
+        Binv  "binv"  0x6800_1033 0xfe00_707f R;
+        Binvi "binvi" 0x6800_1013 0xfc00_707f Shift6;
+        Bset  "bset"  0x2800_1033 0xfe00_707f R;
+        Bseti "bseti" 0x2800_1013 0xfc00_707f Shift6;
+    }
     // rs1 = x0: the whole cache; otherwise the line holding the virtual address in rs1.
     // The first form is for machine mode only, the second for every mode.
     Xcflush {

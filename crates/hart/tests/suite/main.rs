@@ -11,3 +11,4 @@ mod observe;
 mod robust;
 mod timing;
 mod triggers;
+mod zacas;

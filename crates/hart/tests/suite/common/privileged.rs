@@ -68,7 +68,9 @@ fn simple(rng: &mut Rng) -> u32 {
         let w = row.match_ | rng.bits() as u32 & !row.mask;
         let Some(d) = decode(w) else { continue };
         let int = match row.format {
-            Format::R | Format::I | Format::Shift5 | Format::Shift6 | Format::U => true,
+            Format::R | Format::Unary | Format::I | Format::Shift5 | Format::Shift6 | Format::U => {
+                true
+            }
             Format::FpCompare | Format::FpToInt | Format::FpMoveToInt => true,
             Format::FpArith | Format::FpFma | Format::FpPair | Format::FpUnary => false,
             Format::FpFromInt | Format::FpMoveFromInt | Format::Fence | Format::Prefetch => false,
@@ -245,7 +247,8 @@ impl Slots<'_> {
             Format::FpLoad => i(op, t, 29, off),
             Format::Store | Format::FpStore => s(op, t, 29, off),
             Format::LoadReserved => rm(op, dest, 29, 0, 0),
-            Format::Amo => rm(op, dest, 29, t, 1),
+            Format::Amo | Format::Cas => rm(op, dest, 29, t, 1),
+            Format::CasPair => rm(op, dest & !1, 29, t & !1, 1),
             _ => r(op, 0, 29, 0),
         };
         let second = match op {
