@@ -257,19 +257,16 @@ impl Hart {
                 let cache = &mut w.coherence().l1d[id];
                 let i = cache.victim(line);
                 let (old, state) = cache.entry(i);
-                // The filter entry of a line goes with it.
-                self.data.release(cache, i);
-                cache.set(i, 0, LineState::Invalid);
-                let (levels, clean) = (cache_levels, gives_clean);
+                self.drop_entry(w, i);
                 if state == LineState::Dirty {
                     self.refill = Some((line, i));
                     self.stats.l1d_writebacks += 1;
-                    if levels {
+                    if cache_levels {
                         self.give(w, old, true, at);
                     } else {
                         self.write_line(w, old, LineKind::Evict, release_offset, at);
                     }
-                } else if clean && state != LineState::Invalid {
+                } else if gives_clean && state != LineState::Invalid {
                     self.give(w, old, false, at);
                 }
                 i
@@ -350,10 +347,11 @@ impl Hart {
         Ok(Others { there, handed_over })
     }
 
-    /// The filter entry of an L1D line goes with it.
-    pub(crate) fn forget_line<Wd: World>(&mut self, w: &mut Wd, index: usize) {
+    /// Takes a line out of L1D. The filter entry goes with it.
+    fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
         let c = &mut w.coherence().l1d[self.id];
         self.data.release(c, index);
+        c.set(index, 0, LineState::Invalid);
     }
 
     #[inline(always)]
@@ -456,12 +454,11 @@ impl Hart {
         if keep {
             self.clean_entry(w, index, line);
         } else {
-            let c = w.coherence();
-            if state != LineState::Dirty && c.wants_clean() {
+            if state != LineState::Dirty && w.coherence().wants_clean() {
+                self.bus_free(at)?;
                 self.give(w, line, false, at);
             }
-            self.forget_line(w, index);
-            w.coherence().l1d[id].set(index, 0, LineState::Invalid);
+            self.drop_entry(w, index);
         }
         Ok(())
     }
@@ -526,8 +523,7 @@ impl Hart {
             if keep {
                 self.clean_entry(w, i, line);
             } else {
-                self.forget_line(w, i);
-                w.coherence().l1d[id].set(i, 0, LineState::Invalid);
+                self.drop_entry(w, i);
             }
         }
         let asked = self.cycle + at.offset;
