@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// Harts that no machine exceeds.
-pub const MAX_HARTS: u32 = 8;
+/// Harts that no machine exceeds: each has statistics registers.
+pub const MAX_HARTS: u32 = crate::control::HARTS as u32;
 
 /// A level of caches behind the first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
