@@ -4,11 +4,12 @@ use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
 use crate::engine::Area;
 use crate::filter::{Filter, Pages};
+use crate::lines::Awaited;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::record::Record;
-use crate::run::Stopped;
+use crate::run::{Resume, Stopped};
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, TrapLoop};
 use crate::trigger::Triggers;
@@ -201,6 +202,14 @@ pub struct Hart {
     /// Where a flush of the whole cache has to go on that is to be tried again: its address, and the
     /// next entry of L1D.
     pub(crate) flushed: Option<(u64, usize)>,
+    /// What the hart is blocked for.
+    pub(crate) awaited: Option<Awaited>,
+    /// The line that it was blocked for, until the instruction that wants it is executed again.
+    pub(crate) arrived: Option<u64>,
+    /// The line that an instruction to be executed again has cleaned in all levels of caches.
+    pub(crate) cleaned: Option<u64>,
+    /// Where the instruction to be executed again stands in its block.
+    pub(crate) resume: Option<Resume>,
     /// Data context: see `filter`.
     pub(crate) dctx: u64,
     /// Bumped when translations or permissions of fetches change.
@@ -257,6 +266,10 @@ impl Hart {
             walk_begun: None,
             refill: None,
             flushed: None,
+            awaited: None,
+            arrived: None,
+            cleaned: None,
+            resume: None,
             dctx: 0,
             generation: 0,
             leave: false,
@@ -299,6 +312,10 @@ impl Hart {
         self.walk_begun = None;
         self.refill = None;
         self.flushed = None;
+        self.awaited = None;
+        self.arrived = None;
+        self.cleaned = None;
+        self.resume = None;
         self.last_store = 0;
     }
 

@@ -285,6 +285,8 @@ impl Hart {
         Self::misaligned(va, size, Access::Write)?;
         let reserved = self.reservation.take();
         let Some(line) = reserved else {
+            // It may have waited for a line before it lost the reservation.
+            self.abandon_fill(w, at);
             // Permissions count even where the store will not happen.
             self.check_store(w, va, size)?;
             return Ok(false);

@@ -1,6 +1,6 @@
 //! The loop around blocks: limits, interrupts, notices of others, fetch timing.
 
-use crate::block::{Block, CodeCache};
+use crate::block::{Block, CodeCache, PreOp, HAZARD};
 use crate::engine::{Engine, NoEngine, Ran};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
@@ -8,6 +8,8 @@ use crate::lines::Notice;
 use crate::pmp::Access;
 use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::World;
+use nagori_isa::Op;
+use serde::{Deserialize, Serialize};
 
 /// How a block ended.
 #[derive(Debug)]
@@ -48,6 +50,29 @@ pub(crate) struct Stopped {
     limit: Option<u64>,
 }
 
+/// Where an instruction stands in its block that is to be executed again. The hart's `pc`, cycle and
+/// counters are those of the instruction; time and results under way go on as if the block had
+/// not been left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Resume {
+    /// Address of the block.
+    pc: u64,
+    /// The instruction's number in it, not 0.
+    next: u32,
+    /// Cycles from the start of the block to its issue.
+    cost: u32,
+    /// Address of the last store.
+    pub last_store: u64,
+}
+
+impl Resume {
+    /// Whether a hart with these counts may stand there.
+    pub fn fits(&self, cycle: u64, instret: u64) -> bool {
+        self.next > 0 && u64::from(self.next) <= instret && u64::from(self.cost) <= cycle
+    }
+}
+
 impl Hart {
     /// Whether an observer has stopped the hart within a block; it has to run again with the same limit.
     pub fn is_stopped(&self) -> bool {
@@ -67,6 +92,7 @@ impl Hart {
     /// going to be changed from outside. What has been executed stays so; time may differ from now on
     /// from that of a run without the stop.
     pub fn leave_stop(&mut self, code: &CodeCache) {
+        self.leave_resume();
         let Some(s) = self.stopped.take() else {
             return;
         };
@@ -160,6 +186,11 @@ impl Hart {
             if let Some(exit) = self.end_block::<W, TIMED>(code, w, s.block, s.pc, end) {
                 return exit;
             }
+        } else if let Some(r) = self.resume {
+            self.apply_notices(code, w);
+            if let Some(exit) = self.go_on::<W, TIMED>(code, w, r) {
+                return exit;
+            }
         }
         loop {
             let mut stop = limit;
@@ -178,7 +209,10 @@ impl Hart {
                 }
                 self.waiting = false;
             }
-            if let Some(i) = self.pending_interrupt() {
+            if self.arrived.is_some() {
+                // An instruction has waited for its line, and uses it before anything else happens.
+                stop = stop.min(self.cycle + 1);
+            } else if let Some(i) = self.pending_interrupt() {
                 self.take_trap(w, cause::INTERRUPT | i, 0);
                 self.recheck = false;
             }
@@ -316,7 +350,20 @@ impl Hart {
                 if W::STOPS {
                     w.tried_again(self.id, self.pc);
                 }
-                self.pending = self.still_pending(0);
+                match i {
+                    0 => self.pending = self.still_pending(0),
+                    _ => {
+                        let ops = &code.ops(b)[..=i];
+                        // Those of other blocks mean nothing.
+                        let stores = ops.iter().any(|p| is_store(p.op));
+                        self.resume = Some(Resume {
+                            pc,
+                            next: i as u32,
+                            cost: ops[i].cost.into(),
+                            last_store: if stores { self.last_store } else { 0 },
+                        })
+                    }
+                }
                 Some(Exit::Bus)
             }
             End::Trap(i, t) => {
@@ -325,6 +372,62 @@ impl Hart {
                 self.take_trap(w, t.cause, t.tval);
                 device.then_some(Exit::Device)
             }
+        }
+    }
+
+    /// Goes on within a block at an instruction that had to wait.
+    fn go_on<W: World, const TIMED: bool>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        r: Resume,
+    ) -> Option<Exit> {
+        w.release();
+        let found = self.find_block(code, w, r.pc).ok().filter(|id| {
+            let op = code.ops(code.block(*id)).get(r.next as usize);
+            let same = |p: &PreOp| {
+                u32::from(p.cost) == r.cost && r.pc.wrapping_add(p.off as u64) == self.pc
+            };
+            op.is_some_and(same)
+        });
+        // Its code may have been changed meanwhile.
+        let Some(id) = found else {
+            self.leave_resume();
+            return None;
+        };
+        self.resume = None;
+        self.heed(w);
+        self.cycle -= r.cost as u64;
+        self.instret -= r.next as u64;
+        self.last_store = r.last_store;
+        let n = r.next as usize;
+        let b = code.block(id);
+        let op = &code.ops(b)[n];
+        let end = if op.flags & HAZARD == 0 {
+            self.interpret::<W, TIMED>(code, w, id, r.pc, Some(n))
+        } else {
+            // A load that has waited for the store before it does not do so again.
+            let va = self.x[(op.rs1 & 31) as usize].wrapping_add(op.imm as i64 as u64);
+            self.last_store = !va;
+            let behind = r.pc.wrapping_add(b.bytes as u64);
+            let one = &code.ops(b)[n..=n];
+            let end = self.ops::<W, TIMED>(w, one, n, r.pc, behind);
+            self.last_store = r.last_store;
+            match end {
+                End::Done if n + 1 < code.ops(b).len() => {
+                    self.interpret::<W, TIMED>(code, w, id, r.pc, Some(n + 1))
+                }
+                other => other,
+            }
+        };
+        self.end_block::<W, TIMED>(code, w, id, r.pc, end)
+    }
+
+    /// Gives up the place in a block where an instruction is to be executed again: the instruction
+    /// begins a block of its own.
+    fn leave_resume(&mut self) {
+        if self.resume.take().is_some() {
+            self.pending = self.still_pending(0);
         }
     }
 
@@ -385,6 +488,12 @@ impl Hart {
         };
         Ok(())
     }
+}
+
+/// Whether an operation is a plain store, which loads close behind it may have to wait for.
+fn is_store(op: Op) -> bool {
+    use Op::*;
+    matches!(op, Sb | Sh | Sw | Sd | Fsw | Fsd)
 }
 
 /// Where in a run of instructions something happens: cycles since the hart's

@@ -11,11 +11,12 @@ use crate::config::HartConfig;
 use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
-use crate::lines::{Coherence, Moves, Notice, SavedLevel, Tags};
+use crate::lines::{Awaited, Coherence, Moves, Notice, SavedLevel, Tags};
 use crate::mem::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
+use crate::run::Resume;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,10 @@ pub struct SavedHart {
     walk_begun: Option<(u64, bool)>,
     refill: Option<(u64, u64)>,
     flushed: Option<(u64, u64)>,
+    awaited: Option<Awaited>,
+    arrived: Option<u64>,
+    cleaned: Option<u64>,
+    resume: Option<Resume>,
     generation: u32,
     pmp_writes: u64,
     triggers: Triggers,
@@ -98,13 +103,17 @@ impl Hart {
             fetch,
             pages,
             last_way,
-            // Counts within a block.
+            // Counts within a block; `resume` has it.
             last_store: _,
             // Set by every run.
             yield_at: _,
             walk_begun,
             refill,
             flushed,
+            awaited,
+            arrived,
+            cleaned,
+            resume,
             // Follows from the registers.
             dctx: _,
             generation,
@@ -150,6 +159,10 @@ impl Hart {
             walk_begun: *walk_begun,
             refill: refill.map(|(line, i)| (line, i as u64)),
             flushed: flushed.map(|(pc, i)| (pc, i as u64)),
+            awaited: *awaited,
+            arrived: *arrived,
+            cleaned: *cleaned,
+            resume: *resume,
             generation: *generation,
             pmp_writes: *pmp_writes,
             triggers: triggers.clone(),
@@ -186,6 +199,8 @@ impl Hart {
         fail(entry, "entry being filled")?;
         let entry = s.flushed.is_some_and(|(_, i)| i >= l1d.len() as u64);
         fail(entry, "entry being flushed")?;
+        let within = |r: &Resume| r.fits(s.cycle, s.instret);
+        fail(!s.resume.as_ref().is_none_or(within), "place in a block")?;
         let ways = SUPER_WAY + h.config.dtlb.superpages as u8;
         let way = |w: u8| w == NO_WAY || w < ways;
         fail(!way(s.last_way), "TLB entry used last")?;
@@ -231,6 +246,10 @@ impl Hart {
         h.walk_begun = s.walk_begun;
         h.refill = s.refill.map(|(line, i)| (line, i as usize));
         h.flushed = s.flushed.map(|(pc, i)| (pc, i as usize));
+        h.awaited = s.awaited;
+        h.arrived = s.arrived;
+        h.cleaned = s.cleaned;
+        h.resume = s.resume;
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;
         h.context_changed();

@@ -1,6 +1,7 @@
 //! Trap causes, trap entry and return, interrupts.
 
 use crate::hart::{Hart, Privilege};
+use crate::run::RunPoint;
 use crate::world::{TrapEvent, World};
 
 /// Exception causes (privileged specification, table of mcause values).
@@ -155,6 +156,11 @@ impl Hart {
     pub(crate) fn take_trap<W: World>(&mut self, w: &mut W, code: u64, tval: u64) {
         // The handler may make lines dirty.
         self.flushed = None;
+        let at = RunPoint {
+            offset: 0,
+            pc: self.pc,
+        };
+        self.abandon_fill(w, at);
         let interrupt = code & cause::INTERRUPT != 0;
         let bit = code & 63;
         let deleg = if interrupt {

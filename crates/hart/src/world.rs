@@ -4,6 +4,7 @@ use crate::hart::HartStats;
 use crate::lines::Coherence;
 use nagori_isa::Op;
 use nagori_ram::GuestRam;
+use serde::{Deserialize, Serialize};
 
 /// A bus access that no device answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,8 @@ pub trait Bus {
 }
 
 /// Why a line moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LineKind {
     /// Fill of L1D for a load.
     Load,
@@ -109,6 +111,17 @@ pub struct Stall {
     pub fp: u64,
 }
 
+/// Answer to a request for a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Transfer {
+    /// Core cycle of the first beat of a read, or of the acknowledgement of a write.
+    Done(u64),
+    /// It is under way. The hart is blocked until it is told the cycle
+    /// ([`Hart::arrive`](crate::Hart::arrive)).
+    UnderWay,
+}
+
 /// Timing side: what a line transfer costs.
 pub trait MemPort {
     /// Whether `stalled` is to be called.
@@ -122,6 +135,31 @@ pub trait MemPort {
     fn read_line(&mut self, req: &LineRequest) -> u64;
     /// Core cycle at which a write-back is acknowledged.
     fn write_line(&mut self, req: &LineRequest) -> u64;
+    /// Reads a line or writes it back (`write`), for a hart that waits for it.
+    #[inline(always)]
+    fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        Transfer::Done(match write {
+            true => self.write_line(req),
+            false => self.read_line(req),
+        })
+    }
+    /// Writes a line back, and nobody waits for it.
+    #[inline(always)]
+    fn post_line(&mut self, req: &LineRequest) {
+        self.write_line(req);
+    }
+    /// A hart wants a line that it lacks, or lacks the right to write. False: another hart's request for
+    /// it is under way, and this one is blocked until it has come to its end.
+    #[inline(always)]
+    fn begin_fill(&mut self, _hart: usize, _line: u64) -> bool {
+        true
+    }
+    /// At a core cycle the line is there, or no longer wanted. The hart that waited for it first, if
+    /// there is one, may go on from that cycle.
+    #[inline(always)]
+    fn end_fill(&mut self, _hart: usize, _cycle: u64) -> Option<usize> {
+        None
+    }
     /// A line of L1D turns dirty, before anything is stored to it. What memory holds of it
     /// now is what it keeps until [`MemPort::write_line`].
     #[inline(always)]

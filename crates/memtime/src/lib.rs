@@ -21,6 +21,7 @@ pub mod cxl;
 pub mod dram;
 pub mod error;
 pub mod hybrid;
+mod intervals;
 pub mod mapping;
 pub mod model;
 pub mod params;

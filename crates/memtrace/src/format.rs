@@ -22,19 +22,22 @@ pub enum Format {
     Gem5,
     /// gem5 packet trace as gem5's decoder prints it: `[id,]r|w,addr,size[,flags],tick[,pc]`.
     Gem5Text,
+    /// What a machine's bus has carried, see [`crate::bus`].
+    Bus,
     /// Our compact binary format, see [`binary`].
     Nagori,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 7] = [
+    pub const ALL: [Format; 8] = [
         Format::Ramulator,
         Format::RamulatorVector,
         Format::Dramsim3,
         Format::Nvmain,
         Format::Gem5,
         Format::Gem5Text,
+        Format::Bus,
         Format::Nagori,
     ];
 
@@ -47,6 +50,7 @@ impl Format {
             Format::Nvmain => "nvmain",
             Format::Gem5 => "gem5",
             Format::Gem5Text => "gem5-text",
+            Format::Bus => "bus",
             Format::Nagori => "nagori",
         }
     }
@@ -60,6 +64,9 @@ impl Format {
             Format::Nvmain => "'cycle R|W addr [data [old-data] [thread]]' (addr hexadecimal)",
             Format::Gem5 => "a gem5 packet trace in protocol buffers",
             Format::Gem5Text => "'[id,]r|w,addr,size[,flags],tick[,pc]' (decimal)",
+            Format::Bus => {
+                "'ps hHART pc reason r|w offset region latency' (offset and pc hexadecimal)"
+            }
             Format::Nagori => "a Nagori binary trace",
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use nagori_memtime::Ps;
 
 use crate::binary;
+use crate::bus;
 use crate::error::{Error, Place};
 use crate::format::{Compression, Format};
 use crate::gem5;
@@ -25,6 +26,9 @@ pub struct Options {
     pub skip_other: bool,
     /// Makes addresses of address vectors.
     pub compose: Option<Compose>,
+    /// Of what a machine's bus has carried, only what went to this region; the rest is left out (and
+    /// counted).
+    pub region: Option<String>,
 }
 
 /// How much of a trace has been read, for progress; can be asked from other threads.
@@ -85,6 +89,7 @@ pub struct Reader {
     skip_other: bool,
     skipped: u64,
     compose: Option<Compose>,
+    region: Option<String>,
 }
 
 /// State of the binary format.
@@ -146,6 +151,7 @@ impl Reader {
             skip_other: options.skip_other,
             skipped: 0,
             compose: options.compose,
+            region: options.region,
         };
         reader.begin(options.format)?;
         Ok(reader)
@@ -212,7 +218,7 @@ impl Reader {
                 let tick = gem5::header(&self.buffer).map_err(|e| self.malformed(e))?;
                 self.times = Times::Ticks(tick);
             }
-            Format::Gem5Text => self.times = Times::Ticks(Ps(1)),
+            Format::Gem5Text | Format::Bus => self.times = Times::Ticks(Ps(1)),
             Format::Dramsim3 | Format::Nvmain => self.times = Times::Cycles,
             Format::RamulatorVector if self.compose.is_none() => {
                 return Err(self.format_error(
@@ -313,6 +319,15 @@ impl Reader {
         }
     }
 
+    /// Whether the line in the buffer belongs to another region than the one that is wanted.
+    fn is_elsewhere(&self) -> bool {
+        let line = bus::parse(self.buffer.trim_ascii());
+        match (&self.region, line) {
+            (Some(wanted), Ok(l)) => l.region != wanted.as_bytes(),
+            _ => false,
+        }
+    }
+
     fn text(&mut self) -> Result<Option<Record>, Error> {
         loop {
             if !self.line()? {
@@ -325,6 +340,10 @@ impl Reader {
                 && self.format == Format::Nvmain
                 && text::is_nvmain_version(self.buffer.trim_ascii())
             {
+                continue;
+            }
+            if self.format == Format::Bus && self.is_elsewhere() {
+                self.skipped += 1;
                 continue;
             }
             let line = text::parse(self.format, &self.buffer, self.compose.as_ref());

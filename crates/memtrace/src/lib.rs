@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod binary;
+pub mod bus;
 pub mod drive;
 pub mod error;
 pub mod format;

@@ -72,6 +72,7 @@ impl<W: Write> Writer<W> {
             (Format::RamulatorVector, _) => {
                 return Err(wrong("address vectors are read, not written"))
             }
+            (Format::Bus, _) => return Err(wrong("is written by machines (--trace bus)")),
             (Format::Dramsim3 | Format::Nvmain, Times::Ticks(_)) => {
                 return Err(wrong("has cycles, the trace has ticks of a fixed length"))
             }
@@ -171,7 +172,7 @@ impl<W: Write> Writer<W> {
                 }
                 return Ok(());
             }
-            Format::RamulatorVector => Ok(()),
+            Format::RamulatorVector | Format::Bus => Ok(()),
         };
         if self.out.len() >= 1 << 16 {
             self.flush()?;

@@ -2,6 +2,7 @@
 
 use nagori_memtime::request::Kind;
 
+use crate::bus;
 use crate::format::Format;
 use crate::record::{Record, LINE};
 
@@ -38,6 +39,7 @@ pub fn parse(format: Format, line: &[u8], compose: Option<&Compose>) -> Result<L
         Format::Dramsim3 => dramsim3(line).map(Line::Record),
         Format::Nvmain => nvmain(line).map(Line::Record),
         Format::Gem5Text => gem5(line),
+        Format::Bus => bus::parse(line).map(|l| Line::Record(l.record())),
         Format::Gem5 | Format::Nagori => Err(format!("{format} is no text format")),
     }
     .map_err(|what| format!("{what} in '{}'; expected {}", shown(line), format.form()))

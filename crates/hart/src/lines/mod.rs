@@ -3,7 +3,9 @@
 //!
 //! [`Hart::read_line`] and [`Hart::write_line`] are the only ways from the caches to memory. What
 //! others can see happens only while no other hart is behind ([`Hart::bus_free`]); if one is, the
-//! answer is [`NotNow`], and the instruction is executed again later.
+//! answer is [`NotNow`], and the instruction is executed again later. So it is where memory does not
+//! answer at once: the hart is blocked, and executes the instruction again when the line has come
+//! ([`Hart::arrive`]). What was done before stays done.
 
 mod coherence;
 mod contention;
@@ -19,9 +21,11 @@ pub use tags::{LineState, Tags, NO_SLOT};
 
 use crate::filter::{EMPTY, NEVER};
 use crate::hart::Hart;
+use crate::pipeline::pending_after;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
-use crate::world::{LineKind, LineRequest, Stall, World};
+use crate::world::{LineKind, LineRequest, Stall, Transfer, World};
+use serde::{Deserialize, Serialize};
 
 /// What other harts have of a line.
 #[derive(Clone, Copy, Default)]
@@ -31,6 +35,20 @@ struct Others {
     /// One had it dirty, and it has come to a level of the hart at work. The rest of
     /// what was asked for belongs to that: else others could take the line again before, for ever.
     handed_over: bool,
+}
+
+/// What a blocked hart waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Awaited {
+    line: u64,
+    kind: LineKind,
+    /// Written, not read.
+    write: bool,
+    /// Not a transfer, but another hart's work on the line.
+    other: bool,
+    /// Core cycles behind the first beat.
+    penalty: u32,
 }
 
 /// Which of the two caches an L1 operation concerns.
@@ -61,16 +79,110 @@ impl Hart {
         kind: LineKind,
         (later, penalty): (u32, u32),
         at: RunPoint,
-    ) {
-        let start = self.cycle;
+    ) -> Result<(), NotNow> {
+        if self.take_arrived(line) {
+            return Ok(());
+        }
         let req = self.line_request(at, later as u64, line, kind);
-        let first = w.read_line(&req);
-        self.cycle = (first + penalty as u64)
-            .saturating_sub(at.offset)
-            .max(start);
-        self.stats.memory_stall_cycles += self.cycle - start;
-        if w.attributes() {
-            self.attribute(w, &req, start, false);
+        self.transfer(w, &req, false, penalty, at)
+    }
+
+    /// Whether a line has come that the hart was blocked for.
+    #[inline(always)]
+    fn take_arrived(&mut self, line: u64) -> bool {
+        let arrived = self.arrived == Some(line);
+        if arrived {
+            self.arrived = None;
+        }
+        arrived
+    }
+
+    #[inline(always)]
+    fn transfer<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        req: &LineRequest,
+        write: bool,
+        penalty: u32,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        let start = self.cycle;
+        match w.transfer(req, write) {
+            Transfer::Done(first) => {
+                self.cycle = (first + penalty as u64)
+                    .saturating_sub(at.offset)
+                    .max(start);
+                self.stats.memory_stall_cycles += self.cycle - start;
+                if w.attributes() {
+                    self.attribute(w, req, start, write);
+                }
+                Ok(())
+            }
+            Transfer::UnderWay => {
+                self.awaited = Some(Awaited {
+                    line: req.line,
+                    kind: req.kind,
+                    write,
+                    other: false,
+                    penalty,
+                });
+                Err(NotNow)
+            }
+        }
+    }
+
+    /// The cycle from which on the hart's last run was to leave alone what others can see.
+    pub fn bus_limit(&self) -> u64 {
+        self.yield_at
+    }
+
+    /// Whether the hart is blocked: it waits for a line, and does not run before
+    /// [`Hart::arrive`].
+    #[inline(always)]
+    pub fn is_blocked(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// What the hart is blocked for has come at a core cycle: the first beat of a line, or the
+    /// acknowledgement of a write-back. Its time moves on, and the instruction is executed again.
+    pub fn arrive<Wd: World>(&mut self, w: &mut Wd, cycle: u64) {
+        let Some(a) = self.awaited.take() else {
+            return;
+        };
+        let start = self.cycle;
+        self.cycle = (cycle + a.penalty as u64).max(start);
+        let waited = self.cycle - start;
+        if self.resume.is_none() {
+            self.pending = pending_after(self.pending, waited);
+        }
+        self.stats.memory_stall_cycles += waited;
+        if !a.write && !a.other {
+            self.arrived = Some(a.line);
+        }
+        if w.attributes() && !a.other {
+            let at = RunPoint {
+                offset: 0,
+                pc: self.pc,
+            };
+            let req = self.line_request(at, 0, a.line, a.kind);
+            self.attribute(w, &req, start, a.write);
+        }
+    }
+
+    /// The instruction that was to be executed again does something else now.
+    pub(crate) fn abandon_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
+        self.arrived = None;
+        self.cleaned = None;
+        self.end_fill(w, at);
+    }
+
+    /// The hart has its line. Another one that has waited for it is behind from now on.
+    #[inline(always)]
+    fn end_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
+        let now = self.cycle + at.offset;
+        if let Some(next) = w.end_fill(self.id, now) {
+            let before = now + u64::from(self.id < next);
+            self.yield_at = self.yield_at.min(before);
         }
     }
 
@@ -92,7 +204,8 @@ impl Hart {
         });
     }
 
-    /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement.
+    /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement. Caches know
+    /// it as clean already, so that nobody writes it back again when the instruction is tried again.
     pub(crate) fn write_line<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -100,15 +213,9 @@ impl Hart {
         kind: LineKind,
         later: u32,
         at: RunPoint,
-    ) {
-        let start = self.cycle;
+    ) -> Result<(), NotNow> {
         let req = self.line_request(at, later as u64, line, kind);
-        let ack = w.write_line(&req);
-        self.cycle = ack.saturating_sub(at.offset).max(start);
-        self.stats.memory_stall_cycles += self.cycle - start;
-        if w.attributes() {
-            self.attribute(w, &req, start, true);
-        }
+        self.transfer(w, &req, true, 0, at)
     }
 
     /// Waits for a level behind the first.
@@ -138,21 +245,25 @@ impl Hart {
         (line, kind, side): (u64, LineKind, Side),
         (penalty, scheduled): (u32, u32),
         at: RunPoint,
-    ) -> bool {
+    ) -> Result<bool, NotNow> {
         if !w.coherence().has_levels() {
-            self.read_line(w, line, kind, (0, penalty), at);
-            return false;
+            self.read_line(w, line, kind, (0, penalty), at)?;
+            return Ok(false);
+        }
+        if self.take_arrived(line) {
+            return Ok(false);
         }
         let found = w.coherence().fetch(self.id, line, side);
         let later = found.latency.saturating_sub(scheduled);
         let asked = self.cycle + later as u64;
-        if found.in_memory {
-            self.read_line(w, line, kind, (later, penalty), at);
+        let brought = if found.in_memory {
+            self.read_line(w, line, kind, (later, penalty), at)
         } else {
             self.await_level(w, later, (line, kind, false), at);
-        }
+            Ok(())
+        };
         self.settle_levels(w, asked, at);
-        found.modified
+        brought.map(|()| found.modified)
     }
 
     /// What levels behind the first have given up goes to memory at a cycle, behind what the hart
@@ -161,7 +272,7 @@ impl Hart {
         while let Some(line) = w.coherence().next_to_memory() {
             let mut req = self.line_request(at, 0, line, LineKind::Evict);
             req.cycle = cycle + at.offset;
-            w.write_line(&req);
+            w.post_line(&req);
         }
         while let Some((side, slot)) = w.coherence().next_dropped() {
             let filter = match side {
@@ -235,6 +346,9 @@ impl Hart {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
         self.bus_free(at)?;
         let id = self.id;
+        if !w.begin_fill(id, line) {
+            return self.await_other(line, kind);
+        }
         let write = kind == LineKind::Store;
         let t = &self.config.timing;
         let scheduled = t.load_latency;
@@ -264,7 +378,7 @@ impl Hart {
                     if cache_levels {
                         self.give(w, old, true, at);
                     } else {
-                        self.write_line(w, old, LineKind::Evict, release_offset, at);
+                        self.write_line(w, old, LineKind::Evict, release_offset, at)?;
                     }
                 } else if gives_clean && state != LineState::Invalid {
                     self.give(w, old, false, at);
@@ -289,7 +403,7 @@ impl Hart {
             self.await_level(w, last.saturating_sub(scheduled), (line, kind, false), at);
             false
         } else {
-            self.bring(w, (line, kind, Side::Data), (penalty, scheduled), at)
+            self.bring(w, (line, kind, Side::Data), (penalty, scheduled), at)?
         };
         self.refill = None;
         if write {
@@ -318,7 +432,21 @@ impl Hart {
             c.keep_off_filters(id, line);
             self.data.release(&mut c.l1d[id], index);
         }
+        self.end_fill(w, at);
         Ok(index)
+    }
+
+    /// Blocks the hart until another one's work on a line is done.
+    #[cold]
+    fn await_other(&mut self, line: u64, kind: LineKind) -> Result<usize, NotNow> {
+        self.awaited = Some(Awaited {
+            line,
+            kind,
+            write: false,
+            other: true,
+            penalty: 0,
+        });
+        Err(NotNow)
     }
 
     /// If another hart has the line dirty, it is written back, and stays there shared.
@@ -340,7 +468,14 @@ impl Hart {
                     self.settle_levels(w, self.cycle, at);
                     self.await_level(w, cycles, (line, LineKind::Probe, true), at);
                 }
-                None => self.write_line(w, line, LineKind::Probe, 0, at),
+                None => {
+                    let c = w.coherence();
+                    c.probe(self.id, line, false);
+                    c.moved(line, self.id, asked);
+                    return self
+                        .write_line(w, line, LineKind::Probe, 0, at)
+                        .map(|()| Others { there, handed_over });
+                }
             }
             w.coherence().moved(line, self.id, asked);
         }
@@ -404,7 +539,7 @@ impl Hart {
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
             } else {
-                self.write_line(w, line, LineKind::Probe, 0, at);
+                self.write_line(w, line, LineKind::Probe, 0, at)?;
             }
         } else {
             let others = self.collect_dirty(w, line, at)?;
@@ -413,10 +548,10 @@ impl Hart {
         if !handed_over {
             self.bus_free(at)?;
         }
-        self.stats.l1i_misses += 1;
         let t = self.config.timing;
         let penalty = t.l1i_miss + t.hub;
-        self.bring(w, (line, LineKind::Fetch, Side::Inst), (penalty, 0), at);
+        self.bring(w, (line, LineKind::Fetch, Side::Inst), (penalty, 0), at)?;
+        self.stats.l1i_misses += 1;
         let c = &mut w.coherence().l1i[id];
         let i = c.victim(line);
         self.fetch.release(c, i);
@@ -436,8 +571,22 @@ impl Hart {
     ) -> Result<(), NotNow> {
         let id = self.id;
         let (line, state) = w.coherence().l1d[id].entry(index);
-        if state == LineState::Dirty {
-            self.bus_free(at)?;
+        let modified = state == LineState::Dirty;
+        match state {
+            LineState::Invalid => return Ok(()),
+            LineState::Dirty => self.bus_free(at)?,
+            _ if !keep && w.coherence().wants_clean() => {
+                self.bus_free(at)?;
+                self.give(w, line, false, at);
+            }
+            _ => {}
+        }
+        if keep {
+            self.clean_entry(w, index, line);
+        } else {
+            self.drop_entry(w, index);
+        }
+        if modified {
             self.stats.l1d_flushes += 1;
             let later = self.config.timing.release_offset;
             if w.coherence().has_levels() {
@@ -445,20 +594,8 @@ impl Hart {
                 let wait = later + w.coherence().level_latency(0);
                 self.await_level(w, wait, (line, LineKind::Flush, true), at);
             } else {
-                self.write_line(w, line, LineKind::Flush, later, at);
+                self.write_line(w, line, LineKind::Flush, later, at)?;
             }
-        }
-        if state == LineState::Invalid {
-            return Ok(());
-        }
-        if keep {
-            self.clean_entry(w, index, line);
-        } else {
-            if state != LineState::Dirty && w.coherence().wants_clean() {
-                self.bus_free(at)?;
-                self.give(w, line, false, at);
-            }
-            self.drop_entry(w, index);
         }
         Ok(())
     }
@@ -476,16 +613,11 @@ impl Hart {
         }
         let id = self.id;
         let (others, dirty) = w.coherence().holders(id, line);
-        if others && !W::PARALLEL {
+        let own = w.coherence().l1d[id].find(line);
+        let own_modified =
+            own.is_some_and(|i| w.coherence().l1d[id].entry(i).1 == LineState::Dirty);
+        if (others && !W::PARALLEL) || own_modified {
             self.bus_free(at)?;
-        }
-        match w.coherence().l1d[id].find(line) {
-            Some(i) => self.flush_index(w, i, keep, at)?,
-            None if dirty.is_some() => {
-                self.stats.probes += 1;
-                self.write_line(w, line, LineKind::Flush, 0, at);
-            }
-            None => {}
         }
         if others {
             let asked = self.cycle + at.offset;
@@ -493,7 +625,14 @@ impl Hart {
             c.probe(id, line, !keep);
             c.moved(line, id, asked);
         }
-        Ok(())
+        match own {
+            Some(i) => self.flush_index(w, i, keep, at),
+            None if dirty.is_some() => {
+                self.stats.probes += 1;
+                self.write_line(w, line, LineKind::Flush, 0, at)
+            }
+            None => Ok(()),
+        }
     }
 
     /// The same where there are levels behind the first: each is asked, one behind the other.
@@ -506,6 +645,9 @@ impl Hart {
     ) -> Result<(), NotNow> {
         if !W::PARALLEL {
             self.bus_free(at)?;
+        }
+        if self.cleaned.take() == Some(line) {
+            return Ok(());
         }
         let id = self.id;
         let c = w.coherence();
@@ -535,7 +677,9 @@ impl Hart {
         let below = c.clean_levels(id, line, keep);
         self.settle_levels(w, self.cycle, at);
         if own_dirty || dirty.is_some() || below {
-            self.write_line(w, line, LineKind::Flush, later, at);
+            self.cleaned = Some(line);
+            self.write_line(w, line, LineKind::Flush, later, at)?;
+            self.cleaned = None;
         } else {
             self.await_level(w, later, (line, LineKind::Flush, false), at);
         }

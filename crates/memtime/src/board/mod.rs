@@ -322,6 +322,21 @@ impl Sink for Watch<'_> {
     }
 }
 
+/// Commits what happens, up to the first completion.
+struct UpToFirst<'a>(&'a mut Out);
+
+impl Sink for UpToFirst<'_> {
+    #[inline]
+    fn event(&mut self, e: Event, tags: &Tags) {
+        self.0.event(e, tags);
+    }
+
+    #[inline]
+    fn done(&self) -> bool {
+        !self.0.done.is_empty()
+    }
+}
+
 /// Ignores everything.
 struct Nothing;
 impl Sink for Nothing {
@@ -436,12 +451,25 @@ impl Controller {
         Ok(())
     }
 
-    /// The number that the next request will have: they are numbered as they come.
-    pub fn next_number(&self) -> u64 {
-        self.next_seq
+    /// Processes all clocks before `t`, but none behind the first one in which a completion is
+    /// determined, and not the next one while completions are there to be drained. Whether one is.
+    pub fn advance_to_completion(&mut self, t: Ps) -> Result<bool, Error> {
+        if t > Ps::MAX_TIME {
+            return Err(Error::TooLate(t));
+        }
+        self.go_back();
+        if self.out.done.is_empty() {
+            let clock = self.period.edge_from(t.max(self.latest));
+            let (timing, tags) = (&self.timing, &mut self.tags);
+            self.state
+                .run(clock, timing, tags, &mut UpToFirst(&mut self.out));
+            let reached = Ps::of_clock(self.state.now, self.period).min(t);
+            self.latest = self.latest.max(reached);
+        }
+        Ok(!self.out.done.is_empty())
     }
 
-    /// Numbers of the writes that the memory has not been given at a time: those that wait for
+    /// Ids of the writes that the memory has not been given at a time: those that wait for
     /// acceptance, and those that were accepted whose column command is still to come. An `at`
     /// before the latest arrival is treated as that.
     pub fn unfinished_writes(&mut self, at: Ps) -> Result<Vec<u64>, Error> {
@@ -466,8 +494,6 @@ impl Controller {
     /// the request waits in front of it, and the controller is advanced to the
     /// time at which there is room.
     pub fn access(&mut self, at: Ps, addr: u64, kind: Kind, bytes: u32) -> Result<Ps, Error> {
-        self.check(at, addr, bytes)?;
-        let at = self.arrive(at);
         let id = self.next_seq;
         let r = Request {
             id,
@@ -475,6 +501,17 @@ impl Controller {
             kind,
             bytes,
         };
+        self.access_as(at, r)
+    }
+
+    /// The same for a request with an id of the caller's, by which
+    /// [`Controller::unfinished_writes`] knows it. No completion is kept for it.
+    pub fn access_as(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
+        let Request {
+            addr, kind, bytes, ..
+        } = r;
+        self.check(at, addr, bytes)?;
+        let at = self.arrive(at);
         let tag = self.tag(at, r, true);
         if self.enter_lane() {
             let (t, tags) = (&self.timing, &mut self.tags);

@@ -74,7 +74,7 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// Numbers of the writes without their column command, in ascending order.
+    /// Ids of the writes without their column command, in ascending order.
     pub fn unfinished_writes(&self) -> Vec<u64> {
         let machines = Bits(self.busy).map(|i| &self.machines[i]);
         let accepted = machines
@@ -83,9 +83,9 @@ impl Saved {
         let waiting = self.channels.iter();
         let waiting = waiting.flat_map(|c| c.queue.iter().take(c.len.into()));
         let writes = accepted.chain(waiting).filter(|t| t.kind == Kind::Write);
-        let mut numbers: Vec<u64> = writes.map(|t| t.seq).collect();
-        numbers.sort_unstable();
-        numbers
+        let mut ids: Vec<u64> = writes.map(|t| t.id).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// The plain form of a state.

@@ -14,6 +14,10 @@ pub(super) struct Problem {
 }
 
 impl Problem {
+    pub(super) fn new(key: String, problem: String) -> Self {
+        Problem { key, problem }
+    }
+
     pub(super) fn at(self, source: &Source) -> ConfigError {
         let place = Place::of_key(source, &self.key);
         ConfigError::Invalid {
@@ -106,6 +110,7 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     tlb("itlb", &c.itlb)?;
     memory(&c.memory)?;
     controller(c)?;
+    super::region::check(c)?;
     let b = &c.board;
     within("board.read_request_ps", b.read_request_ps, 0, MAX_BOARD_PS)?;
     within(

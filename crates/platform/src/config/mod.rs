@@ -9,6 +9,7 @@ mod devices;
 mod frequency;
 mod library;
 mod locate;
+mod region;
 mod show;
 mod size;
 mod types;
@@ -19,6 +20,7 @@ pub use frequency::Frequency;
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
 pub use locate::Place;
 pub use nagori_memtime::{params::RpTest, Method};
+pub use region::{Region, RegionConfig, RegionFile};
 pub use size::Size;
 pub use types::*;
 
@@ -132,7 +134,8 @@ impl Machine {
             origins.insert(key, Origin::Override);
         }
         complete_controller(library, source, &mut table, &mut origins)?;
-        let config: MachineConfig = decode(source, Value::Table(table))?;
+        let mut config: MachineConfig = decode(source, Value::Table(table))?;
+        region::read_files(source, &mut config).map_err(|p| p.at(source))?;
         check::machine(&config).map_err(|p| p.at(source))?;
 
         let core_source = library.find("cores", &config.core, source.dir.as_deref())?;
@@ -184,8 +187,10 @@ impl Machine {
             }
             origins.insert(key, Origin::Override);
         }
+        let mut config: MachineConfig = decode(&source, Value::Table(table))?;
+        region::read_files(&source, &mut config).map_err(|p| p.at(&source))?;
         let machine = Machine {
-            config: decode(&source, Value::Table(table))?,
+            config,
             core: self.core.clone(),
             source: self.source.clone(),
             origins,

@@ -3,6 +3,7 @@
 use super::cache::LevelConfig;
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::frequency::Frequency;
+use super::region::RegionConfig;
 use super::size::Size;
 use nagori_memtime::{
     mapping::AddressMapping,
@@ -188,6 +189,10 @@ pub struct MemoryConfig {
     pub expose: Expose,
     /// The memory controller: a preset and what differs from it.
     pub controller: ControllerConfig,
+    /// Regions that have a memory of their own instead, by name: `dram`, `nvmm`, or any name with base
+    /// and size.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub regions: BTreeMap<String, RegionConfig>,
 }
 
 /// Memory controller: the parameters of `nagori-memtime`, where the machine
@@ -364,6 +369,7 @@ impl Default for MemoryConfig {
             persistence_domain: PersistenceDomain::Adr,
             expose: Expose::Hidden,
             controller: ControllerConfig::shipped(super::library::DEFAULT_CONTROLLER),
+            regions: BTreeMap::new(),
         }
     }
 }

@@ -145,13 +145,13 @@ fn hart_counter(v: &HartView, s: HartStat) -> u64 {
 
 impl<O> Port<'_, '_, O> {
     fn params(&self) -> &BoardParams {
-        self.world.memory.params()
+        self.world.memory.board.params()
     }
 
     fn memory(&mut self) -> &Stats {
         let now = self.now;
         let world = &self.world;
-        let fresh = || Box::new((now, world.memory.stats(now)));
+        let fresh = || Box::new((now, world.memory.board.stats(now)));
         let cached = match self.cached.take() {
             Some(c) if c.0 == now => c,
             _ => fresh(),
@@ -202,6 +202,7 @@ impl<O> Port<'_, '_, O> {
         let now = self.now;
         self.world
             .memory
+            .board
             .set_params(now, p)
             .map_err(|_| ControlError::Value)
     }

@@ -10,7 +10,7 @@ use nagori_hart::debug::lookup;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessEvent, AccessKind, BusFault, LineRequest, Marker, MemPort, Observer, Requester,
-    Stall, TrapEvent, World,
+    Stall, Transfer, TrapEvent, World,
 };
 use nagori_hart::{Hart, Privilege};
 use nagori_ram::GuestRam;
@@ -211,6 +211,18 @@ impl<W: World> MemPort for Watched<'_, W> {
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
         self.inner.write_line(req)
+    }
+    fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        self.inner.transfer(req, write)
+    }
+    fn post_line(&mut self, req: &LineRequest) {
+        self.inner.post_line(req);
+    }
+    fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
+        self.inner.begin_fill(hart, line)
+    }
+    fn end_fill(&mut self, hart: usize, cycle: u64) -> Option<usize> {
+        self.inner.end_fill(hart, cycle)
     }
     fn attributes(&self) -> bool {
         self.inner.attributes()

@@ -3,6 +3,7 @@
 //! A marker takes effect between instructions, behind the one that it is, so at the same cycle
 //! with every engine.
 
+use super::memory::RegionReport;
 use super::stats::{self, Baseline};
 use super::world::HartView;
 use super::{Machine, Report, Stop};
@@ -58,6 +59,8 @@ pub struct Regions {
 pub(crate) struct RegionStart {
     harts: Baseline,
     memory: Stats,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    regions: Vec<RegionReport>,
 }
 
 /// What markers have left.
@@ -153,6 +156,9 @@ impl<O: Observer> Machine<O> {
             self.was_parallel,
         );
         r.memory = r.memory.since(&start.memory);
+        for (now, start) in r.regions.iter_mut().zip(&start.regions) {
+            now.stats = now.stats.since(&start.stats);
+        }
         r
     }
 
@@ -160,7 +166,8 @@ impl<O: Observer> Machine<O> {
         let now = self.now();
         Box::new(RegionStart {
             harts: Baseline::of(&self.harts, &self.world.coherence, now),
-            memory: self.world.memory.stats(nagori_memtime::Ps(now.0)),
+            memory: self.world.memory.board.stats(nagori_memtime::Ps(now.0)),
+            regions: self.world.memory.reports(nagori_memtime::Ps(now.0)),
         })
     }
 

@@ -8,6 +8,7 @@ mod control;
 mod debug;
 mod engine;
 mod marker;
+mod memory;
 mod parallel;
 mod parts;
 mod point;
@@ -22,6 +23,7 @@ mod world;
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use marker::{Label, Regions};
+pub use memory::{RegionError, RegionReport};
 pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
@@ -39,11 +41,11 @@ use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
 use crate::devices::virtio::{Port, VirtioBackend, VirtioMmio};
 use crate::loader::Software;
+use memory::Memory;
 use nagori_hart::engine::NoEngine;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::Observer;
 use nagori_hart::{CodeCache, Exit, Hart, HartError};
-use nagori_memtime::Controller;
 use nagori_ram::{GuestRam, RamError};
 use nagori_translator::Translator;
 use parking_lot::Mutex;
@@ -52,7 +54,7 @@ use std::sync::Arc;
 use turns::{HartTurn, Left, Window};
 pub use warm_up::WarmUps;
 pub use world::Attribution;
-use world::{Action, HartView, Surroundings};
+use world::{Action, Fills, HartView, Surroundings};
 
 /// A machine that cannot be built or changed as asked.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +71,9 @@ pub enum MachineError {
     /// A controller value out of range, or a change that it refuses.
     #[error("memory controller: {0}")]
     Memory(#[from] nagori_memtime::Error),
+    /// A region's memory.
+    #[error(transparent)]
+    Region(#[from] RegionError),
     /// The host lets no code be generated.
     #[error("translator: {0} (the interpreter is always there)")]
     Translator(#[from] nagori_translator::Error),
@@ -192,7 +197,7 @@ impl<O: Observer> Machine<O> {
         let ram = Arc::new(GuestRam::new(m.size.0)?);
         let bus = crate::board::build(&config, ram.clone())?;
         let hart_config = parts::hart_config(resolved)?;
-        let memory = Controller::new(config.controller_params())?;
+        let memory = Memory::new(&config)?;
         let harts = (0..config.harts as usize)
             .map(|i| Hart::new(i, hart_config.clone()))
             .collect::<Result<Vec<_>, _>>()?;
@@ -204,6 +209,8 @@ impl<O: Observer> Machine<O> {
             ram_base: m.base,
             bus,
             memory,
+            fills: Fills::new(n),
+            alone: true,
             core_clock: Clock::new(config.core_period()),
             timebase: Clock::new(config.timebase()),
             board: config.board.clone(),
@@ -315,6 +322,7 @@ impl<O: Observer> Machine<O> {
             h.set_timed(timed);
         }
         self.window = Window::default();
+        self.world.nobody_waits();
         self.world.coherence.clear_caches();
         // In functional mode memory is all there is; what was dirty has reached it.
         self.world.all_written();
@@ -324,7 +332,7 @@ impl<O: Observer> Machine<O> {
     /// Selects a delay method from now on.
     pub fn set_method(&mut self, m: Method) -> Result<(), MachineError> {
         let at = nagori_memtime::Ps(self.now().0);
-        Ok(self.world.memory.set_method(at, m)?)
+        Ok(self.world.memory.board.set_method(at, m)?)
     }
 
     /// Changes parameters of the memory controller from now on, as far as it permits.
@@ -332,13 +340,29 @@ impl<O: Observer> Machine<O> {
         &mut self,
         f: impl FnOnce(&mut nagori_memtime::BoardParams),
     ) -> Result<(), MachineError> {
-        let mut p = self.world.memory.params().clone();
+        let mut p = self.world.memory.board.params().clone();
         f(&mut p);
-        if p == *self.world.memory.params() {
+        if p == *self.world.memory.board.params() {
             return Ok(());
         }
         let at = nagori_memtime::Ps(self.now().0);
-        Ok(self.world.memory.set_params(at, p)?)
+        Ok(self.world.memory.board.set_params(at, p)?)
+    }
+
+    /// Changes a value of the memory of a region from now on, by its key in the memory's description.
+    pub fn set_region_parameter(
+        &mut self,
+        region: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<(), MachineError> {
+        let at = nagori_memtime::Ps(self.now().0);
+        Ok(self.world.memory.set_parameter(at, region, key, value)?)
+    }
+
+    /// Values of regions' memories that can change while the machine runs: region, key, value.
+    pub fn region_parameters(&self) -> Vec<(String, String, String)> {
+        self.world.memory.parameters()
     }
 
     /// Machine time: that of the hart that is furthest ahead.
@@ -462,6 +486,7 @@ impl<O: Observer> Machine<O> {
             h.reset(0);
             h.cycle = latest;
         }
+        self.world.nobody_waits();
         let (base, len) = (self.world.ram_base, self.world.ram.len());
         let c = &mut self.world.coherence;
         c.clear_caches();
@@ -660,17 +685,20 @@ impl<O: Observer + Send> Machine<O> {
                 }
                 (None, _) => h.run_ahead(code, world, limit, bus_limit, &mut NoEngine),
             };
-            *spent += (h.cycle - now).max(1);
+            // A hart that stands within a block counts from the block's start.
+            *spent += h.cycle.saturating_sub(now).max(1);
             self.world.views[i] = HartView {
                 cycle: h.cycle,
                 instret: h.instret,
                 stats: h.stats,
             };
+            self.release_waiting();
             if !matches!(exit, Exit::Limit | Exit::Stopped) {
                 self.window.end_turn();
             }
             if exit == Exit::Stopped {
-                self.held = Some(turn);
+                let bus_limit = bus_limit.min(self.harts[i].bus_limit());
+                self.held = Some(HartTurn { bus_limit, ..turn });
                 return Turn::Stop(Stop::Debug);
             }
             if exit == Exit::Device {

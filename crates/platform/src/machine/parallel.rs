@@ -452,6 +452,7 @@ impl<O: Observer + Send> Machine<O> {
             let asleep = true;
             return Turn::Event { cycle, asleep };
         }
+        self.end_waits();
         let end = self.world.last_cycle();
         if self.harts.iter().all(|h| sleeps(h) || h.cycle >= end) {
             let (cycle, asleep) = (end, false);

@@ -161,7 +161,7 @@ impl<O: Observer> Machine<O> {
         let (now, instructions) = (self.now(), self.instructions());
         let w = &mut *self.world;
         // NVMM is where the controller has it now; the guest may have moved the boundary.
-        let boundary = w.memory.params().nvmm_base;
+        let boundary = w.memory.board.params().nvmm_base;
         let (mut lost_lines, mut lost_writes) = (0, 0);
         if !kept {
             w.look_at_writes(now)?;

@@ -2,10 +2,11 @@
 
 use super::control::ControlState;
 use super::marker::Markers;
+use super::memory::SavedMemory;
 use super::power::{Behind, PowerCut};
 use super::stats::{Baseline, Report};
 use super::turns::Window;
-use super::world::{HartView, Surroundings};
+use super::world::{Fills, HartView, Surroundings};
 use super::{Machine, MachineError, WarmUps};
 use crate::bus::BusState;
 use crate::clock::Ps;
@@ -13,7 +14,6 @@ use crate::control::ControlBlock;
 use crate::device::StateError;
 use nagori_hart::world::Observer;
 use nagori_hart::{Hart, SavedCoherence, SavedError, SavedHart};
-use nagori_memtime::{board, Controller};
 use serde::{Deserialize, Serialize};
 
 /// Saved state that does not belong to a machine of this description, or is damaged.
@@ -41,7 +41,8 @@ pub struct MachineState {
     timed: bool,
     harts: Vec<SavedHart>,
     coherence: SavedCoherence,
-    memory: board::Snapshot,
+    memory: SavedMemory,
+    fills: Fills,
     bus: BusState,
     control: ControlBlock,
     warm_up: u64,
@@ -128,6 +129,9 @@ impl<O: Observer> Machine<O> {
             ram_base: _,
             bus,
             memory,
+            fills,
+            // Set by every turn.
+            alone: _,
             coherence,
             core_clock: _,
             timebase: _,
@@ -152,6 +156,7 @@ impl<O: Observer> Machine<O> {
             harts: harts.iter().zip(code).map(|(h, c)| h.save(c)).collect(),
             coherence: coherence.save(),
             memory: memory.save(),
+            fills: fills.clone(),
             bus: bus.save(),
             control: control.block.clone(),
             warm_up: control.warm_up,
@@ -210,13 +215,8 @@ impl<O: Observer> Machine<O> {
         fail(!s.markers.sane(), "regions of interest")?;
         fail(!s.window.fits(n), "harts that wait for one another")?;
 
-        let memory = Controller::restore(s.memory)?;
-        let (new, old) = (memory.params(), self.world.memory.params());
-        let fixed = new.clock == old.clock
-            && new.capacity == old.capacity
-            && new.mapping == old.mapping
-            && new.machines == old.machines;
-        fail(!fixed, "fixed parameters of the memory controller")?;
+        let memory = self.world.memory.restore(&self.config, s.memory)?;
+        fail(!s.fills.fits(n), "lines that harts work on")?;
 
         let (ram_base, ram_bytes) = (self.world.ram_base, self.world.ram.len());
         // Without the timing model nothing is in a cache, tracked or not.
@@ -243,6 +243,12 @@ impl<O: Observer> Machine<O> {
             harts.push(hart);
             codes.push(code);
         }
+        let waits = |(i, h): (usize, &Hart)| {
+            let for_what = memory.blocks(i) as u8 + s.fills.blocks(i) as u8;
+            for_what == h.is_blocked() as u8
+        };
+        let all = harts.iter().enumerate().all(waits);
+        fail(!all, "harts that wait for memory")?;
         self.world.bus.load(&s.bus)?;
         self.harts = harts;
         self.code = codes;
@@ -252,6 +258,7 @@ impl<O: Observer> Machine<O> {
         w.timed = s.timed;
         w.behind = behind;
         w.memory = memory;
+        w.fills = s.fills;
         w.views = s.views;
         w.actions.clear();
         w.control = ControlState::restored(s.control, s.baselines, s.warm_up);

@@ -1,11 +1,12 @@
 //! What a run has cost: counters of harts and memory, as plain values.
 
+use super::memory::{Memory, RegionReport};
 use super::world::HartView;
 use crate::clock::Ps;
 use crate::config::MachineConfig;
 use nagori_hart::lines::{Coherence, LevelStats};
 use nagori_hart::{Hart, HartStats};
-use nagori_memtime::{Controller, Stats};
+use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
 
 /// Counters of the harts at the time from which statistics count.
@@ -90,6 +91,9 @@ pub struct Report {
     pub caches: Vec<LevelReport>,
     /// Memory bus and controller.
     pub memory: Stats,
+    /// Regions with a memory of their own, by address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<RegionReport>,
 }
 
 impl Report {
@@ -108,6 +112,9 @@ impl Report {
         }
         self.cycles = self.harts.iter().map(|h| h.cycles).max().unwrap_or(0);
         self.memory = self.memory.plus(&later.memory);
+        for (a, b) in self.regions.iter_mut().zip(&later.regions) {
+            a.stats = a.stats.plus(&b.stats);
+        }
         self
     }
 }
@@ -136,7 +143,7 @@ pub(crate) fn report(
     config: &MachineConfig,
     harts: &[Hart],
     caches: &Coherence,
-    memory: &Controller,
+    memory: &Memory,
     now: Ps,
     from: &Baseline,
     parallel: bool,
@@ -171,6 +178,7 @@ pub(crate) fn report(
         instructions: rows.iter().map(|r| r.instructions).sum(),
         harts: rows,
         caches: levels,
-        memory: memory.stats(nagori_memtime::Ps(now.0)),
+        memory: memory.board.stats(nagori_memtime::Ps(now.0)),
+        regions: memory.reports(nagori_memtime::Ps(now.0)),
     }
 }

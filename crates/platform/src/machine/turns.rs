@@ -7,6 +7,7 @@
 //! is furthest behind is next. So what others see happens in the order of time, and in how many
 //! pieces the host runs a turn changes nothing.
 
+use super::world::refused;
 use super::{sleeps, Machine, Stop, Turn};
 use nagori_hart::world::Observer;
 use nagori_hart::{Hart, Privilege};
@@ -91,7 +92,7 @@ struct LineUp {
     /// The two that are furthest behind.
     first: Place,
     second: Place,
-    /// Harts that do not sleep, a bit each.
+    /// Harts that do not sleep, a bit each; blocked ones are among them.
     running: u64,
     /// What they run, a bit for each kind.
     modes: u8,
@@ -164,6 +165,9 @@ impl<O: Observer> Machine<O> {
             }
             l.running |= 1 << i;
             l.modes |= mode(h);
+            if h.is_blocked() {
+                continue;
+            }
             let at = (h.cycle, i);
             if at < l.first {
                 (l.first, l.second) = (at, l.first);
@@ -202,6 +206,11 @@ impl<O: Observer> Machine<O> {
     /// With the timing model: see the description of this module.
     #[inline(always)]
     fn timed_turn(&mut self, event: u64) -> Result<HartTurn, Turn> {
+        // No blocked hart goes on before this cycle.
+        let blocked = match self.world.memory.is_quiet() {
+            true => u64::MAX,
+            false => self.serve_memory(event),
+        };
         let LineUp {
             first,
             second,
@@ -214,6 +223,14 @@ impl<O: Observer> Machine<O> {
             return Err(Turn::Event {
                 cycle: next,
                 asleep: true,
+            });
+        }
+        self.world.alone = running.is_power_of_two();
+        if first == NOBODY {
+            // All wait for memory, and something is due before it answers.
+            return Err(Turn::Event {
+                cycle: next,
+                asleep: false,
             });
         }
         let window = &mut self.window;
@@ -262,7 +279,55 @@ impl<O: Observer> Machine<O> {
             hart,
             from,
             limit: limit.min(from.saturating_add(go.into())),
-            bus_limit: limit.min(before_others),
+            bus_limit: limit.min(before_others).min(blocked),
         })
+    }
+
+    /// Lets memory go on up to where harts that are not blocked, devices and sleepers can send it
+    /// something; harts whose lines have come are blocked no longer. The first cycle at which one of
+    /// the others can go on.
+    fn serve_memory(&mut self, event: u64) -> u64 {
+        loop {
+            let mut first = event;
+            for h in &self.harts {
+                if sleeps(h) {
+                    first = first.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
+                } else if !h.is_blocked() {
+                    first = first.min(h.cycle);
+                }
+            }
+            let until = self.world.first_arrival(self.world.ps(first));
+            if !self.answer(until) {
+                return self.world.cycle_at(self.world.first_answer(until));
+            }
+        }
+    }
+
+    /// Lets memory go on to its next answer, but only up to a time; whether there was one.
+    fn answer(&mut self, until: nagori_memtime::Ps) -> bool {
+        let w = &mut *self.world;
+        let answer = w.memory.advance(until).unwrap_or_else(|e| refused(e));
+        if let Some(a) = answer {
+            let cycle = w.cycle_at(w.answered(a.done, a.kind));
+            self.harts[a.hart].arrive(w, cycle);
+        }
+        answer.is_some()
+    }
+
+    /// No hart is blocked any more, for harts that do not wait for one another.
+    pub(super) fn end_waits(&mut self) {
+        while self.answer(nagori_memtime::Ps::MAX_TIME) {}
+        for h in self.harts.iter_mut().filter(|h| h.is_blocked()) {
+            let cycle = h.cycle;
+            h.arrive(&mut *self.world, cycle);
+        }
+        self.world.nobody_waits();
+    }
+
+    /// Harts that have waited for another one's work on a line go on.
+    pub(super) fn release_waiting(&mut self) {
+        while let Some((hart, cycle)) = self.world.fills.take_released() {
+            self.harts[hart].arrive(&mut *self.world, cycle);
+        }
     }
 }

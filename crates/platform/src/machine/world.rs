@@ -1,15 +1,16 @@
 //! The machine as its harts see it.
 
+use super::memory::Memory;
 use crate::bus::{Bus, BusRead, BusWrite};
 use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessEvent, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall,
-    TrapEvent, World,
+    Transfer, TrapEvent, World,
 };
 use nagori_hart::HartStats;
-use nagori_memtime::{Controller, Kind};
+use nagori_memtime::Kind;
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -50,7 +51,11 @@ pub(crate) struct Surroundings<O> {
     pub ram: Arc<GuestRam>,
     pub ram_base: u64,
     pub bus: Bus,
-    pub memory: Controller,
+    pub memory: Memory,
+    /// Lines that harts are working on.
+    pub fills: Fills,
+    /// Whether one hart runs and all others sleep: nobody can come between its requests and their end.
+    pub alone: bool,
     pub coherence: Coherence,
     pub core_clock: Clock,
     pub timebase: Clock,
@@ -118,25 +123,160 @@ impl<O> Surroundings<O> {
         }
     }
 
-    /// The one way of lines to memory: a request that leaves a core at `at`, and when its
-    /// answer is back. `later` is by how much the controller's time is ahead of the core's.
-    pub(super) fn transfer(&mut self, at: Ps, line: u64, kind: Kind, later: Ps) -> Ps {
-        let b = &self.board;
-        let (there, back) = match kind {
-            Kind::Read => (b.read_request_ps, b.read_response_ps),
-            Kind::Write => (b.write_request_ps, b.write_ack_ps),
-        };
-        let arrival = nagori_memtime::Ps(at.0 + there + later.0);
-        let done = self.memory.access(arrival, line - self.ram_base, kind, 64);
-        // Guest memory is the controller's capacity, and no hart runs behind the end of time. An
-        // access that costs nothing would be a wrong result that nobody sees.
-        let done = done.unwrap_or_else(|e| panic!("a line of guest memory is refused: {e}"));
-        Ps(done.0 - later.0 + back)
+    /// No hart is blocked any more; requests under way go on.
+    pub fn nobody_waits(&mut self) {
+        self.memory.release_all();
+        self.fills.clear();
     }
 
-    fn timed_transfer(&mut self, req: &LineRequest, kind: Kind) -> u64 {
-        let done = self.transfer(self.ps(req.cycle), req.line, kind, Ps::ZERO);
+    /// When a request that leaves a core at a time arrives at its controller.
+    fn arrival(&self, at: Ps, kind: Kind) -> nagori_memtime::Ps {
+        let b = &self.board;
+        let there = match kind {
+            Kind::Read => b.read_request_ps,
+            Kind::Write => b.write_request_ps,
+        };
+        nagori_memtime::Ps(at.0 + there)
+    }
+
+    /// When the core sees what a controller has done at a time.
+    pub(super) fn answered(&self, done: nagori_memtime::Ps, kind: Kind) -> Ps {
+        let b = &self.board;
+        let back = match kind {
+            Kind::Read => b.read_response_ps,
+            Kind::Write => b.write_ack_ps,
+        };
+        Ps(done.0 + back)
+    }
+
+    /// The first time at which a request can arrive that leaves a core at `at` or later.
+    pub(super) fn first_arrival(&self, at: Ps) -> nagori_memtime::Ps {
+        let b = &self.board;
+        let there = b.read_request_ps.min(b.write_request_ps);
+        nagori_memtime::Ps(at.0.saturating_add(there)).min(nagori_memtime::Ps::MAX_TIME)
+    }
+
+    /// The first time at which a core can see what no controller has done before `t`.
+    pub(super) fn first_answer(&self, t: nagori_memtime::Ps) -> Ps {
+        let b = &self.board;
+        Ps(t.0 + b.read_response_ps.min(b.write_ack_ps))
+    }
+
+    /// A request that is answered at once: it leaves a core at `at`; when its answer is back. `later`
+    /// is by how much the controller's time is ahead of the core's.
+    pub(super) fn access(&mut self, at: Ps, line: u64, kind: Kind, later: Ps) -> Ps {
+        let arrival = nagori_memtime::Ps(self.arrival(at, kind).0 + later.0);
+        let done = self.memory.access(arrival, line - self.ram_base, kind);
+        let done = done.unwrap_or_else(|e| refused(e));
+        Ps(self.answered(done, kind).0 - later.0)
+    }
+
+    fn answer_at_once(&mut self, req: &LineRequest, kind: Kind) -> u64 {
+        let done = self.access(self.ps(req.cycle), req.line, kind, Ps::ZERO);
         self.cycle_at(done)
+    }
+
+    /// A request that is answered when it is done; `hart` is blocked until then.
+    fn post(&mut self, req: &LineRequest, kind: Kind, hart: Option<usize>) {
+        let at = self.arrival(self.ps(req.cycle), kind);
+        self.memory.post(at, req.line - self.ram_base, kind, hart);
+    }
+
+    /// A line is written back, if that is of interest for power cuts.
+    fn note_write(&mut self, req: &LineRequest) {
+        if let Some(b) = &mut self.behind {
+            let id = self.keeps_queue.then(|| self.memory.next_id());
+            b.written(req.line, id);
+        }
+    }
+
+    fn look_at_long_writes(&mut self, req: &LineRequest) {
+        if self.behind.as_ref().is_some_and(|b| b.is_long()) {
+            let at = self.ps(req.cycle);
+            // Time is within its range, or the request would have failed.
+            let _ = self.look_at_writes(at);
+        }
+    }
+}
+
+/// Guest memory is the controllers' capacity, and no hart runs behind the end of time. An access that
+/// costs nothing would be a wrong result that nobody sees.
+pub(super) fn refused(e: nagori_memtime::Error) -> ! {
+    panic!("a line of guest memory is refused: {e}")
+}
+
+/// Lines that harts are working on, from the first request of a line until it is there: one hart at
+/// a time works on a line, and others that want it wait in the order in which they came.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fills {
+    /// By hart: the line that it wants, and whether a request for it is under way.
+    wanted: Vec<(u64, bool)>,
+    /// Lines and harts that wait for another hart, in order.
+    waiting: Vec<(u64, u32)>,
+    /// Harts that wait no longer, and since which cycle.
+    released: Vec<(u32, u64)>,
+}
+
+impl Fills {
+    pub fn new(harts: usize) -> Self {
+        Fills {
+            wanted: vec![(0, false); harts],
+            ..Fills::default()
+        }
+    }
+
+    /// A hart begins to work on a line, or goes on; false if it has to wait.
+    fn begin(&mut self, hart: usize, line: u64) -> bool {
+        let taken = |(h, w): (usize, &(u64, bool))| h != hart && *w == (line, true);
+        if self.wanted.iter().enumerate().any(taken) {
+            self.waiting.push((line, hart as u32));
+            return false;
+        }
+        if self.wanted[hart].0 != line {
+            self.wanted[hart] = (line, false);
+        }
+        true
+    }
+
+    /// A request of a hart is under way.
+    fn ask(&mut self, hart: usize, line: u64) {
+        let w = &mut self.wanted[hart];
+        w.1 |= w.0 == line;
+    }
+
+    /// A hart's work on its line is done. The first that waits for it is next; whether there is one.
+    fn end(&mut self, hart: usize, cycle: u64) -> Option<usize> {
+        let (line, asked) = std::mem::take(&mut self.wanted[hart]);
+        if !asked {
+            return None;
+        }
+        let next = self.waiting.iter().position(|w| w.0 == line)?;
+        let (_, next) = self.waiting.remove(next);
+        self.wanted[next as usize] = (line, true);
+        self.released.push((next, cycle));
+        Some(next as usize)
+    }
+
+    /// A hart that waits no longer, and since when.
+    pub fn take_released(&mut self) -> Option<(usize, u64)> {
+        self.released.pop().map(|(h, c)| (h as usize, c))
+    }
+
+    /// Whether a hart waits for another one.
+    pub fn blocks(&self, hart: usize) -> bool {
+        self.waiting.iter().any(|w| w.1 as usize == hart)
+    }
+
+    /// Whether it is a possible state of so many harts.
+    pub fn fits(&self, harts: usize) -> bool {
+        let hart = |h: &(u64, u32)| (h.1 as usize) < harts;
+        self.wanted.len() == harts && self.waiting.iter().all(hart) && self.released.is_empty()
+    }
+
+    /// Nobody works on anything.
+    pub fn clear(&mut self) {
+        *self = Fills::new(self.wanted.len());
     }
 }
 
@@ -184,20 +324,52 @@ impl<O: Observer> world::Bus for Surroundings<O> {
 
 impl<O: Observer> MemPort for Surroundings<O> {
     fn read_line(&mut self, req: &LineRequest) -> u64 {
-        self.timed_transfer(req, Kind::Read)
+        self.answer_at_once(req, Kind::Read)
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
-        if let Some(b) = &mut self.behind {
-            let number = self.keeps_queue.then(|| self.memory.next_number());
-            b.written(req.line, number);
-        }
-        let done = self.timed_transfer(req, Kind::Write);
-        if self.behind.as_ref().is_some_and(|b| b.is_long()) {
-            let at = self.ps(req.cycle);
-            // Time is within its range, or the request would have failed.
-            let _ = self.look_at_writes(at);
-        }
+        self.note_write(req);
+        let done = self.answer_at_once(req, Kind::Write);
+        self.look_at_long_writes(req);
         done
+    }
+    #[inline]
+    fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        if self.alone {
+            return Transfer::Done(match write {
+                true => self.write_line(req),
+                false => self.read_line(req),
+            });
+        }
+        let kind = match write {
+            true => Kind::Write,
+            false => Kind::Read,
+        };
+        if write {
+            self.note_write(req);
+        }
+        self.post(req, kind, Some(req.hart));
+        self.fills.ask(req.hart, req.line);
+        if write {
+            self.look_at_long_writes(req);
+        }
+        Transfer::UnderWay
+    }
+    fn post_line(&mut self, req: &LineRequest) {
+        if self.alone {
+            self.write_line(req);
+            return;
+        }
+        self.note_write(req);
+        self.post(req, Kind::Write, None);
+        self.look_at_long_writes(req);
+    }
+    #[inline]
+    fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
+        self.alone || self.fills.begin(hart, line)
+    }
+    #[inline]
+    fn end_fill(&mut self, hart: usize, cycle: u64) -> Option<usize> {
+        self.fills.end(hart, cycle)
     }
     #[inline(always)]
     fn line_dirtied(&mut self, line: u64) {
@@ -211,7 +383,7 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     fn stalled(&mut self, stall: &Stall) {
         let offset = stall.line - self.ram_base;
-        let nvmm = offset >= self.memory.params().nvmm_base;
+        let nvmm = offset >= self.memory.board.params().nvmm_base;
         if let Some(p) = &mut self.profile {
             p.count(stall, nvmm, &self.ram, self.ram_base);
         }

@@ -119,8 +119,10 @@ fn time_is_exact_on_every_hart() {
             assert_eq!(a.1, b.1, "{us} us on {harts} harts, timed {timed}");
             let end =
                 t.0.div_ceil(1_000_000_000_000 / a.0.config().clock_hz.nearest_hz());
-            for h in &a.1 {
-                assert!(h.2 >= end, "{} is before {end}", h.2);
+            for (i, h) in a.1.iter().enumerate() {
+                // One that waits for memory over that time stands where it began to.
+                let blocked = a.0.hart(i).is_some_and(|h| h.is_blocked());
+                assert!(h.2 >= end || blocked, "{} is before {end}", h.2);
                 // Not more than an instruction with all its misses.
                 assert!(h.2 < end + 20_000, "{} is far behind {end}", h.2);
             }

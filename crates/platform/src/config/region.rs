@@ -1,0 +1,242 @@
+//! Regions of memory with a memory of their own.
+
+use super::check::Problem;
+use super::library::Source;
+use super::size::Size;
+use super::types::{MachineConfig, MemoryConfig};
+use nagori_memcfg::Memory;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Regions that are there without being named: what lies below the NVMM boundary, and the rest.
+pub const DRAM: &str = "dram";
+/// See [`DRAM`].
+pub const NVMM: &str = "nvmm";
+
+/// A part of memory that is behind a controller of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RegionConfig {
+    /// What it is: a memory that `nagori mem list` shows, alone or with its variant (`pcm`,
+    /// `ddr3-1600k`), or a path of a memory description relative to this file.
+    pub model: String,
+    /// Distance of its first byte from the base of memory. The regions `dram` and `nvmm` have
+    /// theirs from the NVMM boundary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Size>,
+    /// Bytes, a multiple of 4 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
+    /// Number of such memories side by side, each with a controller of its own, 1 to 16.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub controllers: u32,
+    /// Bytes behind one another in each of them, a power of two, 64 B to 1 GiB.
+    #[serde(default = "page", skip_serializing_if = "is_page")]
+    pub interleave: Size,
+    /// The description, if it was read from a file: so that a snapshot can go on without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub file: Option<RegionFile>,
+    /// Values of the memory that differ from its description, by their keys there:
+    /// `timings.tRCD = "200 ns"`.
+    #[serde(flatten)]
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub set: BTreeMap<String, Value>,
+}
+
+/// A description that was read from a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegionFile {
+    /// Directory that paths in it start from.
+    pub dir: PathBuf,
+    /// What it said.
+    pub text: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+fn page() -> Size {
+    Size(4096)
+}
+
+fn is_page(s: &Size) -> bool {
+    *s == page()
+}
+
+/// A region with its place.
+#[derive(Debug, Clone, Copy)]
+pub struct Region<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Distance of its first byte from the base of memory.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What it is.
+    pub config: &'a RegionConfig,
+}
+
+impl RegionConfig {
+    /// The settings as `nagori mem` takes them: `key=value`.
+    pub fn settings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for (key, value) in &self.set {
+            leaves(key, value, &mut all);
+        }
+        all
+    }
+
+    /// The memory that it is.
+    pub fn load(&self) -> Result<Memory, nagori_memcfg::Error> {
+        let settings = self.settings();
+        let memory = match &self.file {
+            None => Memory::load(&self.model, &settings)?,
+            Some(f) => {
+                let source = nagori_memcfg::Source {
+                    name: self.model.clone(),
+                    dir: Some(f.dir.clone()),
+                    text: f.text.clone(),
+                    variant: None,
+                };
+                Memory::from_source(&source, &settings)?
+            }
+        };
+        Ok(memory)
+    }
+}
+
+fn leaves(key: &str, value: &Value, to: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                leaves(&format!("{key}.{name}"), value, to);
+            }
+        }
+        // Texts, numbers and lists are written alike in JSON and TOML.
+        _ => to.push(format!("{key}={value}")),
+    }
+}
+
+impl MachineConfig {
+    /// Regions with a memory of their own, by address.
+    pub fn regions(&self) -> Vec<Region<'_>> {
+        let m = &self.memory;
+        let mut all: Vec<_> = m.regions.iter().map(|(n, r)| m.region(n, r)).collect();
+        all.sort_by_key(|r| r.base);
+        all
+    }
+}
+
+impl MemoryConfig {
+    fn region<'a>(&self, name: &'a str, config: &'a RegionConfig) -> Region<'a> {
+        let boundary = self.nvmm_boundary.0;
+        let (base, size) = match name {
+            DRAM => (0, boundary),
+            NVMM => (boundary, self.size.0.saturating_sub(boundary)),
+            _ => (0, 0),
+        };
+        Region {
+            name,
+            base: config.base.map_or(base, |b| b.0),
+            size: config.size.map_or(size, |s| s.0),
+            config,
+        }
+    }
+}
+
+/// Reads the files that regions name.
+pub(super) fn read_files(source: &Source, config: &mut MachineConfig) -> Result<(), Problem> {
+    for (name, r) in &mut config.memory.regions {
+        if r.file.is_some() || !(r.model.contains('/') || r.model.ends_with(".toml")) {
+            continue;
+        }
+        let found = nagori_memcfg::find(&r.model, source.dir.as_deref());
+        let found = found.map_err(|e| wrong(name, "model", e.to_string()))?;
+        r.file = Some(RegionFile {
+            dir: found.dir.unwrap_or_default(),
+            text: found.text,
+        });
+    }
+    Ok(())
+}
+
+fn wrong(name: &str, key: &str, problem: String) -> Problem {
+    Problem::new(format!("memory.regions.{name}.{key}"), problem)
+}
+
+/// Whether regions lie in memory, apart from one another, and are memories of their size.
+pub(super) fn check(config: &MachineConfig) -> Result<(), Problem> {
+    let regions = config.regions();
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let mut end = 0;
+    let mut before = "";
+    for r in regions {
+        let fail = |key: &str, problem: String| Err(wrong(r.name, key, problem));
+        if r.name.is_empty() || !r.name.chars().all(plain) {
+            let problem = format!("`{}` is no name: expected letters, digits, - and _", r.name);
+            return fail("model", problem);
+        }
+        if r.size == 0 || r.size % 4096 != 0 || r.base % 4096 != 0 {
+            let problem = match (r.config.size, r.name) {
+                (None, DRAM | NVMM) => {
+                    "the machine has no such memory: memory.nvmm_boundary leaves nothing for it"
+                        .into()
+                }
+                (None, _) => {
+                    "is missing: only the regions dram and nvmm have a size of their own".into()
+                }
+                _ => format!(
+                    "{} from {} is not possible: expected multiples of 4 KiB",
+                    r.size, r.base
+                ),
+            };
+            return fail("size", problem);
+        }
+        if r.base
+            .checked_add(r.size)
+            .is_none_or(|e| e > config.memory.size.0)
+        {
+            let problem = format!(
+                "{} bytes from {} go beyond the memory's {} bytes",
+                r.size, r.base, config.memory.size.0
+            );
+            return fail("size", problem);
+        }
+        if r.base < end {
+            return fail("base", format!("the region overlaps {before}"));
+        }
+        if !(1..=16).contains(&r.config.controllers) {
+            let problem = format!("{} is outside 1 to 16", r.config.controllers);
+            return fail("controllers", problem);
+        }
+        let i = r.config.interleave.0;
+        if !i.is_power_of_two() || !(64..=1 << 30).contains(&i) {
+            let problem =
+                format!("{i} is not possible: expected a power of two from 64 B to 1 GiB");
+            return fail("interleave", problem);
+        }
+        let model = r.config.load().and_then(|m| m.build());
+        let capacity = match model {
+            Ok(m) => m.capacity(),
+            Err(e) => return fail("model", e.to_string()),
+        };
+        if capacity < r.size {
+            let problem = format!(
+                "{} has {capacity} bytes, the region {}: choose a larger variant or more controllers",
+                r.config.model, r.size
+            );
+            return fail("model", problem);
+        }
+        (end, before) = (r.base + r.size, r.name);
+    }
+    Ok(())
+}

@@ -1,0 +1,461 @@
+//! Memory behind the caches: the controllers, the requests on their way to them, and the harts that
+//! are blocked until a request is done.
+//!
+//! A line belongs to the region with a memory of its own that it lies in, otherwise to the board's
+//! controller. Time in a controller moves on only as far as no request can come any more: a request is
+//! answered when the controller has done it, never foreseen. The exception is a hart that runs
+//! alone: nobody can come between, so its requests are answered at once ([`Memory::access`]).
+
+use crate::config::MachineConfig;
+use nagori_memtime::board::Snapshot;
+use nagori_memtime::{
+    Completion, Controller, Error, Kind, MemoryModel, ModelStats, Ps, Request, Submit,
+};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Bytes of a line.
+const LINE: u32 = 64;
+
+/// A request on its way to its controller, in the order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Coming {
+    at: Ps,
+    id: u64,
+    /// Offset in memory.
+    offset: u64,
+    kind: Kind,
+}
+
+/// A request that is done, and the hart that was blocked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub hart: usize,
+    pub done: Ps,
+    pub kind: Kind,
+}
+
+type SavedModel = u8;
+/// A region with a memory of its own.
+struct Region {
+    name: String,
+    /// What it was described as.
+    described: String,
+    /// Offset in memory of its first byte, and behind its last one.
+    base: u64,
+    end: u64,
+    model: Box<dyn MemoryModel + Send>,
+}
+
+/// What a region with a memory of its own has done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RegionReport {
+    /// Its name in the machine's description.
+    pub name: String,
+    /// Name of its memory there.
+    pub model: String,
+    /// Offset in memory of its first byte.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Its memory's statistics.
+    pub stats: ModelStats,
+}
+
+/// A region's memory that cannot be built or changed as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionError {
+    /// Its description.
+    #[error("memory of region {name}: {problem}")]
+    Description {
+        /// The region.
+        name: String,
+        /// What is wrong.
+        problem: Box<nagori_memcfg::Error>,
+    },
+    /// A change while it runs.
+    #[error("memory of region {name}: {problem}")]
+    Change {
+        /// The region.
+        name: String,
+        /// What is wrong.
+        problem: Error,
+    },
+    /// There is no such region.
+    #[error("there is no region `{name}` with a memory of its own; there is {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+/// All memory of the machine.
+pub(crate) struct Memory {
+    pub board: Controller,
+    /// By address.
+    regions: Vec<Region>,
+    coming: BinaryHeap<Reverse<Coming>>,
+    next_id: u64,
+    /// By hart: the request that it is blocked for.
+    blocked: Vec<Option<u64>>,
+    /// Harts that are.
+    waiting: usize,
+    /// Completions that have been drained and not looked at.
+    done: Vec<Completion>,
+}
+
+/// Requests under way, and who waits for them, as data.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedMemory {
+    board: Snapshot,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    regions: Vec<SavedModel>,
+    coming: Vec<Coming>,
+    next_id: u64,
+    blocked: Vec<Option<u64>>,
+    done: Vec<Completion>,
+}
+
+impl Memory {
+    pub fn new(config: &MachineConfig) -> Result<Memory, super::MachineError> {
+        let region = |r: crate::config::Region<'_>| -> Result<Region, RegionError> {
+            let model = r.config.load().and_then(|m| m.build());
+            Ok(Region {
+                name: r.name.to_owned(),
+                described: r.config.model.clone(),
+                base: r.base,
+                end: r.base + r.size,
+                model: model.map_err(|e| RegionError::Description {
+                    name: r.name.to_owned(),
+                    problem: Box::new(e),
+                })?,
+            })
+        };
+        let regions = config.regions().into_iter().map(region);
+        let harts = config.harts as usize;
+        Ok(Memory {
+            board: Controller::new(config.controller_params())?,
+            regions: regions.collect::<Result<_, _>>()?,
+            coming: BinaryHeap::new(),
+            next_id: 0,
+            blocked: vec![None; harts],
+            waiting: 0,
+            done: Vec::new(),
+        })
+    }
+
+    /// The region with a memory of its own that an offset lies in.
+    #[inline]
+    fn region(&mut self, offset: u64) -> Option<&mut Region> {
+        let holds = |r: &&mut Region| (r.base..r.end).contains(&offset);
+        self.regions.iter_mut().find(holds)
+    }
+
+    /// Whether nobody waits, and nothing is on its way to a controller.
+    #[inline(always)]
+    pub fn is_quiet(&self) -> bool {
+        self.waiting == 0 && self.coming.is_empty()
+    }
+
+    /// The id of the next request.
+    pub fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    fn number(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// A request of a hart that runs alone, and when it is done: first beat of a read, response of
+    /// a write.
+    pub fn access(&mut self, at: Ps, offset: u64, kind: Kind) -> Result<Ps, Error> {
+        while let Some(Reverse(c)) = self.coming.peek().filter(|c| c.0.at <= at).copied() {
+            self.coming.pop();
+            self.submit(c)?;
+        }
+        let r = Request {
+            id: self.number(),
+            addr: offset,
+            kind,
+            bytes: LINE,
+        };
+        if self.regions.is_empty() {
+            return self.board.access_as(at, r);
+        }
+        let mut done = std::mem::take(&mut self.done);
+        let answer = match self.region(offset) {
+            None => self.board.access_as(at, r),
+            Some(region) => region.access(at, r, &mut done),
+        };
+        // Nobody else waits.
+        done.clear();
+        self.done = done;
+        answer
+    }
+
+    /// A request that arrives at its controller at a time to come; `hart` is blocked until it is done.
+    pub fn post(&mut self, at: Ps, offset: u64, kind: Kind, hart: Option<usize>) {
+        let id = self.number();
+        if let Some(h) = hart {
+            self.blocked[h] = Some(id);
+            self.waiting += 1;
+        }
+        let coming = Coming {
+            at,
+            id,
+            offset,
+            kind,
+        };
+        self.coming.push(Reverse(coming));
+    }
+
+    fn submit(&mut self, c: Coming) -> Result<(), Error> {
+        let r = Request {
+            id: c.id,
+            addr: c.offset,
+            kind: c.kind,
+            bytes: LINE,
+        };
+        let submitted = match self.region(c.offset) {
+            None => self.board.submit(c.at, r)?,
+            Some(region) => region.submit(c.at, r)?,
+        };
+        if let Submit::Busy(t) = submitted {
+            // It stands in front of those that come later.
+            let at = t.max(Ps(c.at.0 + 1));
+            self.coming.push(Reverse(Coming { at, ..c }));
+        }
+        Ok(())
+    }
+
+    /// Lets the controllers go on until a hart is answered, but only up to a time before which no
+    /// request can come any more.
+    pub fn advance(&mut self, until: Ps) -> Result<Option<Answer>, Error> {
+        loop {
+            while let Some(c) = self.done.pop() {
+                let waits = |b: &Option<u64>| *b == Some(c.id);
+                if let Some(hart) = self.blocked.iter().position(waits) {
+                    self.blocked[hart] = None;
+                    self.waiting -= 1;
+                    return Ok(Some(Answer {
+                        hart,
+                        done: c.done_at,
+                        kind: c.kind,
+                    }));
+                }
+            }
+            if self.is_quiet() {
+                return Ok(None);
+            }
+            let next = self.coming.peek().map(|c| c.0).filter(|c| c.at <= until);
+            let to = next.map_or(until, |c| c.at);
+            if self.advance_to_completion(to)? {
+                // The earliest is looked at first.
+                self.done.sort_by_key(|c| Reverse((c.done_at, c.id)));
+                continue;
+            }
+            let Some(c) = next else { return Ok(None) };
+            self.coming.pop();
+            self.submit(c)?;
+        }
+    }
+
+    /// Lets all controllers go on up to a time, but none beyond the first completion of any. Whether
+    /// there is one.
+    fn advance_to_completion(&mut self, to: Ps) -> Result<bool, Error> {
+        loop {
+            let events = self.regions.iter().enumerate();
+            let events = events.filter_map(|(i, r)| Some((r.model.next_event()?, i)));
+            let event = events.min().filter(|(t, _)| *t <= to);
+            let until = event.map_or(to, |(t, _)| t);
+            if self.board.advance_to_completion(until)? {
+                self.board.drain(&mut self.done);
+            }
+            let Some((t, i)) = event else {
+                return Ok(!self.done.is_empty());
+            };
+            if !self.done.is_empty() {
+                return Ok(true);
+            }
+            let model = &mut self.regions[i].model;
+            model.advance_to(t)?;
+            model.drain(&mut self.done);
+            if !self.done.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// What regions with a memory of their own have done.
+    pub fn reports(&self, at: Ps) -> Vec<RegionReport> {
+        let report = |r: &Region| RegionReport {
+            name: r.name.clone(),
+            model: r.described.clone(),
+            base: r.base,
+            size: r.end - r.base,
+            stats: r.model.report(at),
+        };
+        self.regions.iter().map(report).collect()
+    }
+
+    /// Statistics start anew.
+    pub fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
+        self.board.reset_stats(at)?;
+        self.regions
+            .iter_mut()
+            .try_for_each(|r| r.model.reset_stats(at))
+    }
+
+    /// Changes a value of a region's memory from a time on.
+    pub fn set_parameter(
+        &mut self,
+        at: Ps,
+        region: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<(), RegionError> {
+        let Some(r) = self.regions.iter_mut().find(|r| r.name == region) else {
+            let names: Vec<&str> = self.regions.iter().map(|r| r.name.as_str()).collect();
+            let known = match names.is_empty() {
+                true => "none".into(),
+                false => names.join(", "),
+            };
+            let name = region.to_owned();
+            return Err(RegionError::Unknown { name, known });
+        };
+        let wrong = |problem| RegionError::Change {
+            name: r.name.clone(),
+            problem,
+        };
+        r.model.set_parameter(at, key, value).map_err(wrong)
+    }
+
+    /// Values of regions' memories that can change while they run: region, key, value.
+    pub fn parameters(&self) -> Vec<(String, String, String)> {
+        let of = |r: &Region| {
+            let all = Vec::<(String, String)>::new().into_iter();
+            let name = r.name.clone();
+            all.map(move |(k, v)| (name.clone(), k, v))
+        };
+        self.regions.iter().flat_map(of).collect()
+    }
+
+    /// Nobody waits any more; requests under way go on.
+    pub fn release_all(&mut self) {
+        self.blocked.fill(None);
+        self.waiting = 0;
+    }
+
+    /// Ids of writes that memory has not been given by now.
+    pub fn unfinished_writes(&mut self, at: Ps) -> Result<Vec<u64>, Error> {
+        let coming = self.coming.iter().map(|c| c.0);
+        let mut ids: Vec<u64> = coming
+            .filter(|c| c.kind == Kind::Write)
+            .map(|c| c.id)
+            .collect();
+        ids.extend(self.board.unfinished_writes(at)?);
+        for r in &mut self.regions {
+            let _ = r;
+        }
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Whether a hart is blocked for a request.
+    pub fn blocks(&self, hart: usize) -> bool {
+        self.blocked.get(hart).is_some_and(Option::is_some)
+    }
+
+    pub fn save(&self) -> SavedMemory {
+        let mut coming: Vec<Coming> = self.coming.iter().map(|c| c.0).collect();
+        coming.sort_unstable();
+        SavedMemory {
+            board: self.board.save(),
+            regions: Vec::new(),
+            coming,
+            next_id: self.next_id,
+            blocked: self.blocked.clone(),
+            done: self.done.clone(),
+        }
+    }
+
+    /// The same memory as it was saved; an error if it is not of the same form.
+    pub fn restore(
+        &self,
+        config: &MachineConfig,
+        s: SavedMemory,
+    ) -> Result<Memory, super::LoadError> {
+        let fail = |bad: bool, what| match bad {
+            true => Err(super::LoadError::Machine(what)),
+            false => Ok(()),
+        };
+        // Models change as they are loaded, and this one goes on if that fails.
+        let mut fresh = Memory::new(config)
+            .map_err(|_| super::LoadError::Machine("memory of the machine's description"))?;
+        fail(
+            s.regions.len() != fresh.regions.len(),
+            "regions with a memory of their own",
+        )?;
+        for (r, saved) in fresh.regions.iter_mut().zip(s.regions) {
+            let _ = (r, saved);
+        }
+        let board = Controller::restore(s.board)?;
+        let (new, old) = (board.params(), self.board.params());
+        let fixed = new.clock == old.clock
+            && new.capacity == old.capacity
+            && new.mapping == old.mapping
+            && new.machines == old.machines;
+        fail(!fixed, "fixed parameters of the memory controller")?;
+        let capacity = new.capacity;
+        let inside = |c: &Coming| {
+            c.offset < capacity && c.offset % 64 == 0 && c.at <= Ps::MAX_TIME && c.id < s.next_id
+        };
+        fail(!s.coming.iter().all(inside), "requests to memory")?;
+        fail(s.next_id > 1 << 62, "number of requests")?;
+        let late = |c: &Completion| c.done_at > Ps::MAX_TIME;
+        fail(s.done.iter().any(late), "answers of memory")?;
+        let same = s.blocked.len() == self.blocked.len();
+        fail(!same, "harts that wait for memory")?;
+        Ok(Memory {
+            board,
+            regions: fresh.regions,
+            coming: s.coming.into_iter().map(Reverse).collect(),
+            next_id: s.next_id,
+            waiting: s.blocked.iter().flatten().count(),
+            blocked: s.blocked,
+            done: s.done,
+        })
+    }
+}
+
+impl Region {
+    fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
+        let addr = r.addr - self.base;
+        self.model.submit(at, Request { addr, ..r })
+    }
+
+    /// A request that is answered at once, where nobody can come between.
+    fn access(&mut self, mut at: Ps, r: Request, done: &mut Vec<Completion>) -> Result<Ps, Error> {
+        while let Submit::Busy(t) = self.submit(at, r)? {
+            at = t.max(Ps(at.0 + 1));
+            self.model.advance_to(at)?;
+        }
+        loop {
+            done.clear();
+            self.model.drain(done);
+            if let Some(c) = done.iter().find(|c| c.id == r.id) {
+                return Ok(c.done_at);
+            }
+            // A request that is under way has an event to come.
+            let t = self.model.next_event().unwrap_or(Ps(Ps::MAX_TIME.0 + 1));
+            self.model.advance_to(t)?;
+        }
+    }
+}
