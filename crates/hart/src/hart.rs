@@ -13,6 +13,7 @@ use crate::run::{Resume, Stopped};
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, TrapLoop};
 use crate::trigger::Triggers;
+use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 
 /// Privilege modes.
@@ -204,6 +205,8 @@ pub struct Hart {
     pub(crate) flushed: Option<(u64, usize)>,
     /// What the hart is blocked for.
     pub(crate) awaited: Option<Awaited>,
+    /// The line of a fill of L1D that had to wait, and what it is for.
+    pub(crate) fill: Option<(u64, LineKind)>,
     /// The line that it was blocked for, until the instruction that wants it is executed again.
     pub(crate) arrived: Option<u64>,
     /// The line that an instruction to be executed again has cleaned in all levels of caches.
@@ -267,6 +270,7 @@ impl Hart {
             refill: None,
             flushed: None,
             awaited: None,
+            fill: None,
             arrived: None,
             cleaned: None,
             resume: None,
@@ -313,6 +317,7 @@ impl Hart {
         self.refill = None;
         self.flushed = None;
         self.awaited = None;
+        self.fill = None;
         self.arrived = None;
         self.cleaned = None;
         self.resume = None;

@@ -19,6 +19,7 @@ use crate::predict::Predictor;
 use crate::run::Resume;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
+use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 
 /// Saved state that is not one of such a hart. The text names the part.
@@ -61,6 +62,7 @@ pub struct SavedHart {
     refill: Option<(u64, u64)>,
     flushed: Option<(u64, u64)>,
     awaited: Option<Awaited>,
+    fill: Option<(u64, LineKind)>,
     arrived: Option<u64>,
     cleaned: Option<u64>,
     resume: Option<Resume>,
@@ -111,6 +113,7 @@ impl Hart {
             refill,
             flushed,
             awaited,
+            fill,
             arrived,
             cleaned,
             resume,
@@ -160,6 +163,7 @@ impl Hart {
             refill: refill.map(|(line, i)| (line, i as u64)),
             flushed: flushed.map(|(pc, i)| (pc, i as u64)),
             awaited: *awaited,
+            fill: *fill,
             arrived: *arrived,
             cleaned: *cleaned,
             resume: *resume,
@@ -199,6 +203,8 @@ impl Hart {
         fail(entry, "entry being filled")?;
         let entry = s.flushed.is_some_and(|(_, i)| i >= l1d.len() as u64);
         fail(entry, "entry being flushed")?;
+        let line = |l: u64| caches.inside(l) && l % 64 == 0;
+        fail(s.fill.is_some_and(|(l, _)| !line(l)), "line being filled")?;
         let within = |r: &Resume| r.fits(s.cycle, s.instret);
         fail(!s.resume.as_ref().is_none_or(within), "place in a block")?;
         let ways = SUPER_WAY + h.config.dtlb.superpages as u8;
@@ -247,6 +253,7 @@ impl Hart {
         h.refill = s.refill.map(|(line, i)| (line, i as usize));
         h.flushed = s.flushed.map(|(pc, i)| (pc, i as usize));
         h.awaited = s.awaited;
+        h.fill = s.fill;
         h.arrived = s.arrived;
         h.cleaned = s.cleaned;
         h.resume = s.resume;

@@ -173,6 +173,7 @@ impl Hart {
     pub(crate) fn abandon_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
         self.arrived = None;
         self.cleaned = None;
+        self.fill = None;
         self.end_fill(w, at);
     }
 
@@ -314,6 +315,9 @@ impl Hart {
         let write = kind == LineKind::Store;
         let present = w.coherence().l1d[self.id].find(line);
         if let Some(i) = present {
+            if self.take_arrived(line) {
+                return Ok(i);
+            }
             if self.contended(w, line, at) {
                 self.bus_free(at)?;
             }
@@ -330,7 +334,39 @@ impl Hart {
                 _ => return Ok(i),
             }
         }
-        self.l1d_fill(w, line, kind, present, at)
+        let filled = self.l1d_fill(w, line, kind, present, at);
+        self.fill = filled.is_err().then_some((line, kind));
+        filled
+    }
+
+    /// Goes on with a fill that had to wait; whether it is done. If it is not, the hart has to wait
+    /// again, and does not run. `bus_limit` is as for [`Hart::run_ahead`].
+    pub fn go_on_filling<Wd: World>(&mut self, w: &mut Wd, bus_limit: u64) -> bool {
+        let Some((line, kind)) = self.fill else {
+            return true;
+        };
+        self.yield_at = bus_limit;
+        let at = RunPoint {
+            offset: 0,
+            pc: self.pc,
+        };
+        let start = self.cycle;
+        let present = w.coherence().l1d[self.id].find(line);
+        let done = self.l1d_fill(w, line, kind, present, at).is_ok();
+        if self.resume.is_none() {
+            self.pending = pending_after(self.pending, self.cycle - start);
+        }
+        if done {
+            self.fill = None;
+            self.arrived = Some(line);
+        }
+        done
+    }
+
+    /// Whether a fill has begun that had to wait.
+    #[inline(always)]
+    pub fn fills(&self) -> bool {
+        self.fill.is_some()
     }
 
     /// Brings a line into L1D that is not there, or not with the needed right.

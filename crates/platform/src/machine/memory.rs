@@ -7,16 +7,119 @@
 //! alone: nobody can come between, so its requests are answered at once ([`Memory::access`]).
 
 use crate::config::MachineConfig;
+use nagori_hart::world::LineKind;
 use nagori_memtime::board::Snapshot;
 use nagori_memtime::{
     Completion, Controller, Error, Kind, MemoryModel, ModelStats, Ps, Request, Submit,
 };
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Bytes of a line.
 const LINE: u32 = 64;
+
+/// A line that has moved over the bus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BusTransfer<'a> {
+    /// When the request came to its controller.
+    pub at: Ps,
+    /// Offset in the memory that it went to.
+    pub offset: u64,
+    /// The region with a memory of its own; none for the board's controller.
+    pub region: Option<&'a str>,
+    /// Direction.
+    pub kind: Kind,
+    /// First beat of a read, response of a write; none if it was still under way at the end.
+    pub done: Option<Ps>,
+    /// Who asked for it, and why.
+    pub by: BusCause,
+}
+
+/// Who moves a line, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusCause {
+    /// Hart.
+    pub hart: usize,
+    /// Its program counter.
+    pub pc: u64,
+    /// Reason.
+    pub kind: LineKind,
+}
+
+/// Learns of the lines that move over the bus, in the order in which their requests came to the
+/// controllers.
+pub trait BusWatch: Send {
+    /// A line has moved.
+    fn moved(&mut self, t: &BusTransfer<'_>);
+    /// Whether what was told could be kept; the first failure.
+    fn check(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The transfers that have not been told, since an earlier one is not done.
+struct BusLog {
+    to: Box<dyn BusWatch>,
+    /// Requests that have not come to their controllers.
+    coming: BTreeMap<u64, BusCause>,
+    /// The others, in order.
+    under_way: VecDeque<Logged>,
+    /// Time of the last one: for a controller, time does not go back.
+    latest: Ps,
+}
+
+/// A request that has come to its controller.
+struct Logged {
+    id: u64,
+    at: Ps,
+    offset: u64,
+    region: Option<usize>,
+    kind: Kind,
+    done: Option<Ps>,
+    by: BusCause,
+}
+
+impl BusLog {
+    fn submitted(&mut self, c: &Coming, region: Option<usize>, offset: u64) {
+        if let Some(by) = self.coming.remove(&c.id) {
+            self.latest = self.latest.max(c.at);
+            self.under_way.push_back(Logged {
+                id: c.id,
+                at: self.latest,
+                offset,
+                region,
+                kind: c.kind,
+                done: None,
+                by,
+            });
+        }
+    }
+
+    fn done(&mut self, id: u64, done: Ps, regions: &[Region]) {
+        if let Some(l) = self.under_way.iter_mut().find(|l| l.id == id) {
+            l.done = Some(done);
+        }
+        while self.under_way.front().is_some_and(|l| l.done.is_some()) {
+            self.tell(regions);
+        }
+    }
+
+    /// Tells of the first one.
+    fn tell(&mut self, regions: &[Region]) {
+        let Some(l) = self.under_way.pop_front() else {
+            return;
+        };
+        self.to.moved(&BusTransfer {
+            at: l.at,
+            offset: l.offset,
+            region: l.region.map(|i| regions[i].name.as_str()),
+            kind: l.kind,
+            done: l.done,
+            by: l.by,
+        });
+    }
+}
 
 /// A request on its way to its controller, in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,6 +209,7 @@ pub(crate) struct Memory {
     waiting: usize,
     /// Completions that have been drained and not looked at.
     done: Vec<Completion>,
+    log: Option<Box<BusLog>>,
 }
 
 /// Requests under way, and who waits for them, as data.
@@ -146,14 +250,41 @@ impl Memory {
             blocked: vec![None; harts],
             waiting: 0,
             done: Vec::new(),
+            log: None,
         })
     }
 
     /// The region with a memory of its own that an offset lies in.
     #[inline]
-    fn region(&mut self, offset: u64) -> Option<&mut Region> {
-        let holds = |r: &&mut Region| (r.base..r.end).contains(&offset);
-        self.regions.iter_mut().find(holds)
+    fn region(&self, offset: u64) -> Option<usize> {
+        let holds = |r: &Region| (r.base..r.end).contains(&offset);
+        self.regions.iter().position(holds)
+    }
+
+    /// Has somebody learn of the lines that move from now on; what is under way is told to the one
+    /// before.
+    pub fn watch(&mut self, to: Option<Box<dyn BusWatch>>) -> std::io::Result<()> {
+        let mut checked = Ok(());
+        if let Some(mut log) = self.log.take() {
+            while !log.under_way.is_empty() {
+                log.tell(&self.regions);
+            }
+            checked = log.to.check();
+        }
+        self.log = to.map(|to| {
+            Box::new(BusLog {
+                to,
+                coming: BTreeMap::new(),
+                under_way: VecDeque::new(),
+                latest: Ps::ZERO,
+            })
+        });
+        checked
+    }
+
+    /// Whether what was told of the bus could be kept.
+    pub fn check_watch(&mut self) -> std::io::Result<()> {
+        self.log.as_mut().map_or(Ok(()), |l| l.to.check())
     }
 
     /// Whether nobody waits, and nothing is on its way to a controller.
@@ -175,7 +306,13 @@ impl Memory {
 
     /// A request of a hart that runs alone, and when it is done: first beat of a read, response of
     /// a write.
-    pub fn access(&mut self, at: Ps, offset: u64, kind: Kind) -> Result<Ps, Error> {
+    pub fn access(
+        &mut self,
+        at: Ps,
+        offset: u64,
+        kind: Kind,
+        by: impl FnOnce() -> BusCause,
+    ) -> Result<Ps, Error> {
         while let Some(Reverse(c)) = self.coming.peek().filter(|c| c.0.at <= at).copied() {
             self.coming.pop();
             self.submit(c)?;
@@ -186,23 +323,53 @@ impl Memory {
             kind,
             bytes: LINE,
         };
-        if self.regions.is_empty() {
+        if self.regions.is_empty() && self.log.is_none() {
             return self.board.access_as(at, r);
         }
-        let mut done = std::mem::take(&mut self.done);
-        let answer = match self.region(offset) {
-            None => self.board.access_as(at, r),
-            Some(region) => region.access(at, r, &mut done),
+        let region = self.region(offset);
+        let (done, entered) = match region {
+            None => (self.board.access_as(at, r)?, at),
+            Some(i) => self.regions[i].access(at, r, &mut self.done)?,
         };
         // Nobody else waits.
-        done.clear();
-        self.done = done;
-        answer
+        self.forget_done();
+        if let Some(log) = &mut self.log {
+            let c = Coming {
+                at: entered,
+                id: r.id,
+                offset,
+                kind,
+            };
+            log.coming.insert(r.id, by());
+            let base = region.map_or(0, |i| self.regions[i].base);
+            log.submitted(&c, region, offset - base);
+            log.done(r.id, done, &self.regions);
+        }
+        Ok(done)
+    }
+
+    /// Completions of requests that nobody waits for.
+    fn forget_done(&mut self) {
+        for c in self.done.drain(..) {
+            if let Some(log) = &mut self.log {
+                log.done(c.id, c.done_at, &self.regions);
+            }
+        }
     }
 
     /// A request that arrives at its controller at a time to come; `hart` is blocked until it is done.
-    pub fn post(&mut self, at: Ps, offset: u64, kind: Kind, hart: Option<usize>) {
+    pub fn post(
+        &mut self,
+        at: Ps,
+        offset: u64,
+        kind: Kind,
+        hart: Option<usize>,
+        by: impl FnOnce() -> BusCause,
+    ) {
         let id = self.number();
+        if let Some(log) = &mut self.log {
+            log.coming.insert(id, by());
+        }
         if let Some(h) = hart {
             self.blocked[h] = Some(id);
             self.waiting += 1;
@@ -223,14 +390,22 @@ impl Memory {
             kind: c.kind,
             bytes: LINE,
         };
-        let submitted = match self.region(c.offset) {
+        let region = self.region(c.offset);
+        let submitted = match region {
             None => self.board.submit(c.at, r)?,
-            Some(region) => region.submit(c.at, r)?,
+            Some(i) => self.regions[i].submit(c.at, r)?,
         };
-        if let Submit::Busy(t) = submitted {
+        match (submitted, &mut self.log) {
             // It stands in front of those that come later.
-            let at = t.max(Ps(c.at.0 + 1));
-            self.coming.push(Reverse(Coming { at, ..c }));
+            (Submit::Busy(t), _) => {
+                let at = t.max(Ps(c.at.0 + 1));
+                self.coming.push(Reverse(Coming { at, ..c }));
+            }
+            (Submit::Accepted, Some(log)) => {
+                let base = region.map_or(0, |i| self.regions[i].base);
+                log.submitted(&c, region, c.offset - base);
+            }
+            (Submit::Accepted, None) => {}
         }
         Ok(())
     }
@@ -240,6 +415,9 @@ impl Memory {
     pub fn advance(&mut self, until: Ps) -> Result<Option<Answer>, Error> {
         loop {
             while let Some(c) = self.done.pop() {
+                if let Some(log) = &mut self.log {
+                    log.done(c.id, c.done_at, &self.regions);
+                }
                 let waits = |b: &Option<u64>| *b == Some(c.id);
                 if let Some(hart) = self.blocked.iter().position(waits) {
                     self.blocked[hart] = None;
@@ -431,6 +609,7 @@ impl Memory {
             waiting: s.blocked.iter().flatten().count(),
             blocked: s.blocked,
             done: s.done,
+            log: None,
         })
     }
 }
@@ -442,16 +621,21 @@ impl Region {
     }
 
     /// A request that is answered at once, where nobody can come between.
-    fn access(&mut self, mut at: Ps, r: Request, done: &mut Vec<Completion>) -> Result<Ps, Error> {
+    /// When it is done, and when it came into the controller.
+    fn access(
+        &mut self,
+        mut at: Ps,
+        r: Request,
+        done: &mut Vec<Completion>,
+    ) -> Result<(Ps, Ps), Error> {
         while let Submit::Busy(t) = self.submit(at, r)? {
             at = t.max(Ps(at.0 + 1));
             self.model.advance_to(at)?;
         }
         loop {
-            done.clear();
             self.model.drain(done);
             if let Some(c) = done.iter().find(|c| c.id == r.id) {
-                return Ok(c.done_at);
+                return Ok((c.done_at, at));
             }
             // A request that is under way has an event to come.
             let t = self.model.next_event().unwrap_or(Ps(Ps::MAX_TIME.0 + 1));

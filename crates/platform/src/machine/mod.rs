@@ -23,7 +23,7 @@ mod world;
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use marker::{Label, Regions};
-pub use memory::{RegionError, RegionReport};
+pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
@@ -349,6 +349,17 @@ impl<O: Observer> Machine<O> {
         Ok(self.world.memory.board.set_params(at, p)?)
     }
 
+    /// Has somebody learn of the lines that move over the bus from now on. An error of the one
+    /// before, if there was one: it is told what is still under way.
+    pub fn watch_bus(&mut self, to: Option<Box<dyn BusWatch>>) -> std::io::Result<()> {
+        self.world.memory.watch(to)
+    }
+
+    /// The first failure of whoever watches the bus.
+    pub fn check_bus_watch(&mut self) -> std::io::Result<()> {
+        self.world.memory.check_watch()
+    }
+
     /// Changes a value of the memory of a region from now on, by its key in the memory's description.
     pub fn set_region_parameter(
         &mut self,
@@ -668,6 +679,15 @@ impl<O: Observer + Send> Machine<O> {
             } = turn;
             let debugged = self.debugged();
             let h = &mut self.harts[i];
+            let mut bus_limit = bus_limit;
+            if h.fills() && !resumed {
+                if !h.go_on_filling(&mut *self.world, bus_limit) {
+                    *spent += 1;
+                    self.window.end_turn();
+                    continue;
+                }
+                bus_limit = bus_limit.min(h.bus_limit());
+            }
             let (code, world) = (&mut self.code[i], &mut *self.world);
             let exit = match (self.translators.get_mut(i), &mut self.debug) {
                 (_, Some(debug)) if debugged => {

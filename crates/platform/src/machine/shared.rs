@@ -72,7 +72,7 @@ impl<O> Shared<O> {
         };
         w.latest = served;
         let lag = Ps(served.0 - at.0);
-        let done = w.access(at, req.line, kind, lag);
+        let done = w.access(at, req, kind, lag);
         self.lag = lag;
         clock.tick_from(done)
     }

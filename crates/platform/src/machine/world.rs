@@ -1,6 +1,6 @@
 //! The machine as its harts see it.
 
-use super::memory::Memory;
+use super::memory::{BusCause, Memory};
 use crate::bus::{Bus, BusRead, BusWrite};
 use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
@@ -164,22 +164,27 @@ impl<O> Surroundings<O> {
 
     /// A request that is answered at once: it leaves a core at `at`; when its answer is back. `later`
     /// is by how much the controller's time is ahead of the core's.
-    pub(super) fn access(&mut self, at: Ps, line: u64, kind: Kind, later: Ps) -> Ps {
+    pub(super) fn access(&mut self, at: Ps, req: &LineRequest, kind: Kind, later: Ps) -> Ps {
         let arrival = nagori_memtime::Ps(self.arrival(at, kind).0 + later.0);
-        let done = self.memory.access(arrival, line - self.ram_base, kind);
+        let offset = req.line - self.ram_base;
+        let done = self
+            .memory
+            .access(arrival, offset, kind, || cause_of(req));
         let done = done.unwrap_or_else(|e| refused(e));
         Ps(self.answered(done, kind).0 - later.0)
     }
 
     fn answer_at_once(&mut self, req: &LineRequest, kind: Kind) -> u64 {
-        let done = self.access(self.ps(req.cycle), req.line, kind, Ps::ZERO);
+        let done = self.access(self.ps(req.cycle), req, kind, Ps::ZERO);
         self.cycle_at(done)
     }
 
     /// A request that is answered when it is done; `hart` is blocked until then.
     fn post(&mut self, req: &LineRequest, kind: Kind, hart: Option<usize>) {
         let at = self.arrival(self.ps(req.cycle), kind);
-        self.memory.post(at, req.line - self.ram_base, kind, hart);
+        let offset = req.line - self.ram_base;
+        self.memory
+            .post(at, offset, kind, hart, || cause_of(req));
     }
 
     /// A line is written back, if that is of interest for power cuts.
@@ -196,6 +201,14 @@ impl<O> Surroundings<O> {
             // Time is within its range, or the request would have failed.
             let _ = self.look_at_writes(at);
         }
+    }
+}
+
+fn cause_of(req: &LineRequest) -> BusCause {
+    BusCause {
+        hart: req.hart,
+        pc: req.pc,
+        kind: req.kind,
     }
 }
 
