@@ -10,8 +10,11 @@
 //! Sources: Sun et al. (MICRO 2023) and Sharma (IEEE Micro 2023) for latency
 //! added by the link and for what a x8 link of 32 GT/s carries.
 
+mod saved;
 #[cfg(test)]
 mod tests;
+
+pub use saved::Saved;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,6 +25,7 @@ use crate::error::Error;
 use crate::model::{Change, Counters, Latency, MemoryModel, ModelStats, RegionStats};
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
+use crate::saved::SavedModel;
 use crate::units::{ps_text, Ps};
 
 /// A link. Times are written with their unit.
@@ -384,6 +388,23 @@ impl MemoryModel for Cxl {
             to: value.to_owned(),
         });
         Ok(())
+    }
+
+    fn parameters(&self) -> Vec<(String, String)> {
+        let mut all = crate::window::listed(&self.params, "link.", &CHANGEABLE);
+        all.extend(crate::window::of_part("memory", self.inner.parameters()));
+        all
+    }
+
+    fn save(&self) -> SavedModel {
+        SavedModel::Cxl(Box::new(self.saved()))
+    }
+
+    fn load(&mut self, s: SavedModel) -> Result<(), Error> {
+        match s {
+            SavedModel::Cxl(s) => self.resume(*s),
+            s => Err(s.foreign("cxl link")),
+        }
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

@@ -1,12 +1,17 @@
 //! Flat hybrid memory: an address-range map of several models.
 
+mod saved;
+
+pub use saved::Saved;
+
 use crate::dram::Issued;
 use crate::error::Error;
 use crate::model::{CommandPart, MemoryModel, ModelStats};
 use crate::period::Period;
 use crate::request::{Completion, Request, Submit};
+use crate::saved::SavedModel;
 use crate::units::Ps;
-use crate::window::{set_logs, take_logs};
+use crate::window::{of_part, set_logs, take_logs};
 
 /// A model at its place.
 pub struct Part {
@@ -216,6 +221,22 @@ impl MemoryModel for Hybrid {
             scratch: Vec::new(),
             ..*self
         }))
+    }
+
+    fn parameters(&self) -> Vec<(String, String)> {
+        let of = |p: &Part| of_part(&p.name, p.model.parameters());
+        self.parts.iter().flat_map(of).collect()
+    }
+
+    fn save(&self) -> SavedModel {
+        SavedModel::Hybrid(Box::new(self.saved()))
+    }
+
+    fn load(&mut self, s: SavedModel) -> Result<(), Error> {
+        match s {
+            SavedModel::Hybrid(s) => self.resume(*s),
+            s => Err(s.foreign("flat hybrid")),
+        }
     }
 
     /// Of all parts; they must all have commands.

@@ -12,6 +12,7 @@
 //! - [`period`]: clocks, exact where their period is no whole number of picoseconds;
 //! - [`mapping`]: from addresses to banks and rows;
 //! - [`stats`]: what is counted, by region and by bank;
+//! - [`saved`]: models as data, to go on from;
 //! - [`request`]: requests and completions, common to all controllers.
 
 pub mod board;
@@ -27,6 +28,7 @@ pub mod model;
 pub mod params;
 pub mod period;
 pub mod request;
+pub mod saved;
 pub mod startgap;
 pub mod stats;
 pub mod units;
@@ -41,5 +43,6 @@ pub use model::{MemoryModel, ModelStats};
 pub use params::{BoardParams, Method};
 pub use period::Period;
 pub use request::{Completion, Kind, Request, Submit};
+pub use saved::SavedModel;
 pub use stats::{Region, Stats};
 pub use units::{Clocks, Ps};

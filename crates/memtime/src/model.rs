@@ -8,6 +8,7 @@ use crate::dram::Issued;
 use crate::error::Error;
 use crate::period::{number, Period};
 use crate::request::{Completion, Request, Submit};
+use crate::saved::SavedModel;
 pub use crate::stats::Change;
 use crate::units::Ps;
 
@@ -56,14 +57,13 @@ pub trait MemoryModel {
 
     /// Changes a parameter from the clock edge at or after `at` on; the
     /// change is recorded in [`ModelStats::changes`]. Keys and values are the
-    /// model's own.
-    fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
-        let _ = (at, value);
-        Err(Error::Unsupported {
-            model: "this model".to_owned(),
-            what: format!("parameter {key} that can change while it runs"),
-        })
-    }
+    /// model's own: [`parameters`](Self::parameters) lists them. Another key is
+    /// an error that says which are possible.
+    fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error>;
+
+    /// What [`set_parameter`](Self::set_parameter) can change: keys with the
+    /// values in use, in the form in which it takes them.
+    fn parameters(&self) -> Vec<(String, String)>;
 
     /// A copy that can be advanced and reported on, for reports of a time to
     /// come; it takes no requests. `None` for a model that cannot be copied:
@@ -71,6 +71,16 @@ pub trait MemoryModel {
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
         None
     }
+
+    /// The model as data, from which [`load`](Self::load) makes one that goes
+    /// on exactly as this one does. The log of commands is not part of it.
+    fn save(&self) -> SavedModel;
+
+    /// Becomes the saved model. This one must be of the same description: what
+    /// cannot change while it runs has to be equal. What is saved is checked.
+    /// After an error the model may have a part of it, and must not be used.
+    /// Logs of commands stay on or off, and begin anew.
+    fn load(&mut self, s: SavedModel) -> Result<(), Error>;
 
     /// Keeps every device command from now on, or stops and forgets them.
     /// An error for a model that has no commands.

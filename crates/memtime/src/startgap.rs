@@ -58,7 +58,44 @@ pub struct StartGap {
     by_region: Divider,
 }
 
+/// Registers as they are saved: the gap moves so far, and region, start, gap
+/// and writes of each region that is not as it was made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedGap {
+    moves: u64,
+    regions: Vec<(u64, u64, u64, u32)>,
+}
+
 impl StartGap {
+    pub(crate) fn save(&self) -> SavedGap {
+        let new = self.params.region_lines;
+        let regions = (0..).zip(&self.regions);
+        let used = regions.filter(|(_, r)| r.start != 0 || r.gap != new || r.writes != 0);
+        SavedGap {
+            moves: self.moves,
+            regions: used.map(|(i, r)| (i, r.start, r.gap, r.writes)).collect(),
+        }
+    }
+
+    /// Takes registers over; these must be new.
+    pub(crate) fn load(&mut self, s: SavedGap) -> Result<(), Error> {
+        let n = self.params.region_lines;
+        crate::saved::counts([s.moves])?;
+        self.moves = s.moves;
+        for (i, start, gap, writes) in s.regions {
+            let r = usize::try_from(i)
+                .ok()
+                .and_then(|i| self.regions.get_mut(i));
+            let fine = start < n && gap <= n && writes < u32::MAX;
+            let Some(r) = r.filter(|_| fine) else {
+                return crate::saved::ensure(false, "registers of wear levelling");
+            };
+            *r = Registers { start, gap, writes };
+        }
+        Ok(())
+    }
+
     /// Levelling of `lines` lines.
     pub fn new(lines: u64, params: StartGapParams) -> Result<StartGap, Error> {
         let fail = |field, value: u64, expected: &str| {

@@ -28,6 +28,21 @@ impl Window {
         }
     }
 
+    /// The ends, in order.
+    pub fn save(&self) -> Vec<Ps> {
+        let mut ends: Vec<Ps> = self.ends.iter().map(|e| e.0).collect();
+        ends.sort_unstable();
+        ends
+    }
+
+    /// One of `depth` with these ends.
+    pub fn load(depth: usize, ends: Vec<Ps>) -> Result<Window, Error> {
+        crate::saved::times(ends.iter().copied(), "requests under way")?;
+        let mut w = Window::new(depth);
+        w.ends.extend(ends.into_iter().map(Reverse));
+        Ok(w)
+    }
+
     /// Forgets those that have ended at `t`.
     #[inline]
     pub fn pass(&mut self, t: Ps) {
@@ -40,6 +55,11 @@ impl Window {
     #[inline]
     pub fn first(&self) -> Option<Ps> {
         self.ends.peek().map(|e| e.0)
+    }
+
+    #[inline]
+    pub fn set_depth(&mut self, depth: usize) {
+        self.depth = depth;
     }
 
     #[inline]
@@ -204,6 +224,35 @@ pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats, ap
         c
     }));
     s.changes.sort_by_key(|c| c.at);
+}
+
+/// The fields at the dotted keys `changeable` that are there, with their
+/// values, as [`changed`] takes them; `prefix` stands before each.
+pub(crate) fn listed<T: Serialize>(
+    params: &T,
+    prefix: &str,
+    changeable: &[&str],
+) -> Vec<(String, String)> {
+    let all = serde_json::to_value(params).unwrap_or_default();
+    let text = |key: &&str| {
+        let v = all.pointer(&format!("/{}", key.replace('.', "/")))?;
+        Some((format!("{prefix}{key}"), plain(v)))
+    };
+    changeable.iter().filter_map(text).collect()
+}
+
+/// A value as `set_parameter` takes it.
+pub(crate) fn plain(v: &Value) -> String {
+    match v {
+        Value::String(s) => s.clone(),
+        v => v.to_string(),
+    }
+}
+
+/// What a part lists, with its name before each key.
+pub(crate) fn of_part(name: &str, all: Vec<(String, String)>) -> Vec<(String, String)> {
+    let named = all.into_iter().map(|(k, v)| (format!("{name}.{k}"), v));
+    named.collect()
 }
 
 /// `params` with the field at the dotted `key` replaced, and its value before.

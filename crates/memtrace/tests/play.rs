@@ -1,7 +1,7 @@
 //! Modes of the driver, against models whose times are known.
 
 use nagori_memtime::request::{Completion, Kind, Request, Submit};
-use nagori_memtime::{Error as ModelError, MemoryModel, ModelStats, Period, Ps};
+use nagori_memtime::{Error as ModelError, MemoryModel, ModelStats, Period, Ps, SavedModel};
 use nagori_memtrace::drive::{run, Mode, Options, Outcome};
 use nagori_memtrace::record::Slice;
 use nagori_memtrace::{Error, Record, Times};
@@ -108,6 +108,18 @@ impl MemoryModel for Pipe {
     }
     fn clock(&self) -> Period {
         Period::of_ps(CLOCK.0).unwrap()
+    }
+    fn set_parameter(&mut self, _: Ps, key: &str, _: &str) -> Result<(), ModelError> {
+        unimplemented!("it has no parameter {key}")
+    }
+    fn parameters(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+    fn save(&self) -> SavedModel {
+        unimplemented!("nobody saves this one")
+    }
+    fn load(&mut self, _: SavedModel) -> Result<(), ModelError> {
+        unimplemented!("nobody saves this one")
     }
 }
 

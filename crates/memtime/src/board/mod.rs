@@ -343,6 +343,9 @@ impl Sink for Nothing {
     fn event(&mut self, _: Event, _: &Tags) {}
 }
 
+/// Parameters that cannot change while the controller runs.
+const FIXED: [&str; 4] = ["clock", "capacity", "mapping", "machines"];
+
 impl Controller {
     /// A controller at time 0 with all banks closed.
     pub fn new(params: BoardParams) -> Result<Controller, Error> {

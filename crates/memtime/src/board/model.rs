@@ -1,6 +1,8 @@
 //! The bank-machine controller as a [`MemoryModel`].
 
 use super::{Command, Controller, Op};
+use serde_json::Value;
+
 use crate::dram::spec::Command as Device;
 use crate::dram::Issued;
 use crate::error::Error;
@@ -11,6 +13,7 @@ use crate::model::{
 use crate::params::BoardParams;
 use crate::period::Period;
 use crate::request::{Completion, Request, Submit};
+use crate::saved::SavedModel;
 use crate::stats::{self, Histogram, Region};
 use crate::units::Ps;
 
@@ -119,8 +122,7 @@ impl MemoryModel for Controller {
                 CHANGEABLE.join(", ")
             )));
         };
-        *slot = serde_json::from_str(value)
-            .unwrap_or_else(|_| serde_json::Value::String(value.to_owned()));
+        *slot = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         let params: BoardParams =
             serde_json::from_value(all).map_err(|e| fail(format!("'{value}': {e}")))?;
         self.set_params(at, params).map_err(|e| match e {
@@ -129,10 +131,48 @@ impl MemoryModel for Controller {
         })
     }
 
+    fn parameters(&self) -> Vec<(String, String)> {
+        fn walk(path: &str, v: &Value, into: &mut Vec<(String, String)>) {
+            match v {
+                Value::Object(m) => m.iter().for_each(|(k, v)| {
+                    let path = if path.is_empty() {
+                        k.clone()
+                    } else {
+                        format!("{path}.{k}")
+                    };
+                    walk(&path, v, into);
+                }),
+                v => into.push((path.to_owned(), crate::window::plain(v))),
+            }
+        }
+        let mut all = Vec::new();
+        walk(
+            "",
+            &serde_json::to_value(self.params()).unwrap_or_default(),
+            &mut all,
+        );
+        all.retain(|(k, _)| {
+            let first = k.split('.').next().unwrap_or(k);
+            !super::FIXED.contains(&first)
+        });
+        all
+    }
+
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
         let mut copy = self.clone();
         copy.set_logging(false);
         Some(Box::new(copy))
+    }
+
+    fn save(&self) -> SavedModel {
+        SavedModel::Board(Box::new(Controller::save(self)))
+    }
+
+    fn load(&mut self, s: SavedModel) -> Result<(), Error> {
+        match s {
+            SavedModel::Board(s) => self.resume(*s),
+            s => Err(s.foreign("board controller")),
+        }
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
@@ -183,7 +223,7 @@ fn counters(c: &stats::Counters) -> Counters {
         write_bytes: c.write_bytes,
         row_hits: c.row_hits,
         // A machine closes its row unless the next one takes it over.
-        row_misses: c.requests() - c.row_hits,
+        row_misses: c.requests().saturating_sub(c.row_hits),
         activations: c.activations,
         precharges_clean: c.precharges_clean,
         precharges_dirty: c.precharges_dirty,

@@ -88,6 +88,17 @@ impl Saved {
         ids
     }
 
+    /// Ids of the completions to come: of reads without their column command
+    /// and of what waits at the port. Nobody waits for those of `access`.
+    pub fn add_owed(&self, ids: &mut Vec<u64>) {
+        let machines = Bits(self.busy).filter_map(|i| self.machines.get(i));
+        let reads = machines.filter(|m| matches!(m.phase, Phase::Wait | Phase::Column));
+        let reads = reads.map(|m| &m.tag).filter(|t| t.kind == Kind::Read);
+        let waiting = self.channels.iter();
+        let waiting = waiting.flat_map(|c| c.queue.iter().take(c.len.into()));
+        ids.extend(reads.chain(waiting).filter(|t| !t.sync).map(|t| t.id));
+    }
+
     /// The plain form of a state.
     pub fn new(s: &State, tags: &Tags) -> Saved {
         let mut machines = [Machine {

@@ -27,6 +27,14 @@ pub struct Snapshot {
     done: Vec<Completion>,
 }
 
+impl Snapshot {
+    /// Ids of the completions not yet fetched.
+    pub(crate) fn add_owed(&self, ids: &mut Vec<u64>) {
+        self.state.add_owed(ids);
+        ids.extend(self.done.iter().map(|c| c.id));
+    }
+}
+
 impl Controller {
     /// The controller as data.
     pub fn save(&self) -> Snapshot {
@@ -40,6 +48,23 @@ impl Controller {
             stats: self.out.counted(),
             done: self.out.done.clone(),
         }
+    }
+
+    /// Takes over a state saved by a controller of the same clock, capacity,
+    /// mapping and machines.
+    pub(super) fn resume(&mut self, s: Snapshot) -> Result<(), Error> {
+        let log = self.out.log.as_ref().map(|_| Vec::new());
+        let new = Controller::restore(s)?;
+        let fixed = |p: &BoardParams| (p.clock, p.capacity, p.mapping, p.machines);
+        if fixed(&self.params) != fixed(&new.params) {
+            return Err(Error::Snapshot(
+                "it belongs to a board controller of other parameters".to_owned(),
+            ));
+        }
+        crate::saved::completions(&new.out.done)?;
+        *self = new;
+        self.out.log = log;
+        Ok(())
     }
 
     /// A controller that goes on where the saved one was. What is saved is
@@ -61,8 +86,11 @@ impl Controller {
         if s.stats.banks.len() != banks || s.latest > Ps::MAX_TIME || s.next_seq > 1 << 62 {
             return fail("statistics or times do not fit the parameters");
         }
-        let sane = |v: Result<serde_json::Value, _>| v.is_ok_and(|v| all_numbers_sane(&v));
-        if !sane(serde_json::to_value(s.state)) || !sane(serde_json::to_value(&s.stats)) {
+        let sane =
+            |v: Result<serde_json::Value, _>, most| v.is_ok_and(|v| all_numbers_sane(&v, most));
+        // Counters are added up over banks and regions.
+        let state = sane(serde_json::to_value(s.state), 1 << 62);
+        if !state || !sane(serde_json::to_value(&s.stats), 1 << 56) {
             return fail("a number too large to go on from");
         }
         c.state = s.state.load(&c.timing, &mut c.tags);
@@ -78,16 +106,21 @@ impl Controller {
 /// Fields that are points of time.
 const TIMES: [&str; 4] = ["arrival", "from", "to", "at"];
 
-/// No counter or time so large that going on could overflow it.
-fn all_numbers_sane(v: &serde_json::Value) -> bool {
+/// No counter or time so large that going on could overflow it: sums of
+/// latencies and points of time have bounds of their own, the rest `most`.
+fn all_numbers_sane(v: &serde_json::Value, most: u64) -> bool {
     use serde_json::Value;
-    let time = |v: &Value| v.as_u64().is_some_and(|n| n <= Ps::MAX_TIME.0);
+    let at_most = |v: &Value, most: u64| v.as_u64().is_some_and(|n| n <= most);
     match v {
-        Value::Array(a) => a.iter().all(all_numbers_sane),
-        Value::Object(m) => m
-            .iter()
-            .all(|(k, v)| TIMES.contains(&k.as_str()) && time(v) || all_numbers_sane(v)),
-        Value::Number(n) => n.as_u64().is_some_and(|n| n <= 1 << 62),
+        Value::Array(a) => a.iter().all(|v| all_numbers_sane(v, most)),
+        Value::Object(m) => m.iter().all(|(k, v)| match k.as_str() {
+            // The callers' own, and only handed back.
+            "id" => true,
+            "sum" => at_most(v, 1 << 60),
+            k if TIMES.contains(&k) && v.is_number() => at_most(v, Ps::MAX_TIME.0),
+            _ => all_numbers_sane(v, most),
+        }),
+        v if v.is_number() => at_most(v, most),
         _ => true,
     }
 }

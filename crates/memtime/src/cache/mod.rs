@@ -18,11 +18,13 @@
 //! - Reads and writes to each memory go in order of their own.
 
 mod params;
+mod saved;
 mod tags;
 #[cfg(test)]
 mod tests;
 
 pub use params::{CacheParams, Tags};
+pub use saved::Saved;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -32,6 +34,7 @@ use crate::error::Error;
 use crate::model::{Change, CommandPart, Counters, Latency, MemoryModel, ModelStats, RegionStats};
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
+use crate::saved::SavedModel;
 use crate::units::Ps;
 use crate::window::{check, count, set_logs, take_inner, take_logs};
 use tags::{Found, TagArray};
@@ -90,6 +93,8 @@ struct Txn {
     open: u32,
     /// The request that begins when this one ends.
     next: u16,
+    /// Its completion is known.
+    answered: bool,
 }
 
 /// One of the two memories with what waits for it.
@@ -202,6 +207,7 @@ impl Cache {
             },
             open: 0,
             next: NONE,
+            answered: false,
         };
         Ok(Cache {
             sides: [Side::new(front), Side::new(back)],
@@ -346,7 +352,8 @@ impl Cache {
     }
 
     fn complete(&mut self, t: Ps, i: usize) {
-        let x = &self.txns[i];
+        let x = &mut self.txns[i];
+        x.answered = true;
         let l = t.saturating_sub(x.arrival);
         match x.request.kind {
             Kind::Read => self.read_latency.add(l),
@@ -445,6 +452,7 @@ impl MemoryModel for Cache {
             found,
             open: 0,
             next: NONE,
+            answered: false,
         };
         match before {
             Some(b) => self.txns[b].next = i as u16,
@@ -552,6 +560,25 @@ impl MemoryModel for Cache {
             changes: self.changes.clone(),
             ..*self
         }))
+    }
+
+    fn parameters(&self) -> Vec<(String, String)> {
+        let mut all = crate::window::listed(&self.params, "cache.", &CHANGEABLE);
+        for (name, side) in NAMES.into_iter().zip(&self.sides) {
+            all.extend(crate::window::of_part(name, side.model.parameters()));
+        }
+        all
+    }
+
+    fn save(&self) -> SavedModel {
+        SavedModel::Cache(Box::new(self.saved()))
+    }
+
+    fn load(&mut self, s: SavedModel) -> Result<(), Error> {
+        match s {
+            SavedModel::Cache(s) => self.resume(*s),
+            s => Err(s.foreign("cache")),
+        }
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

@@ -1,5 +1,10 @@
 //! Which blocks the cache holds.
 
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::saved::ensure;
+
 /// A block that had to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Victim {
@@ -18,6 +23,24 @@ pub(super) struct Found {
     /// Of a miss, unless the place was empty.
     pub victim: Option<Victim>,
 }
+
+/// Tags as they are saved: runs of sets. A place holds 0, or one more than twice the
+/// number of the block among those of its set, and one more again if it is dirty.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedTags(Vec<SavedRun>);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedRun {
+    set: u64,
+    places: Vec<u64>,
+    /// Ranks of recency; none if sets have one way.
+    ranks: Vec<u8>,
+}
+
+/// Empty sets that a run goes on over.
+const BRIDGED: u64 = 8;
 
 /// Tags of all sets: block number and dirty bit.
 #[derive(Clone, Debug)]
@@ -39,6 +62,82 @@ impl TagArray {
             tags: vec![0; n],
             ranks: (0..n).map(|i| (i % ways) as u8).collect(),
         }
+    }
+
+    pub fn save(&self) -> SavedTags {
+        let mut runs: Vec<SavedRun> = Vec::new();
+        let sets = self.tags.chunks_exact(self.ways);
+        // One after the last set of the last run.
+        let mut end = 0;
+        for (i, set) in (0..).zip(sets) {
+            if set.iter().all(|t| *t == 0) {
+                continue;
+            }
+            if runs.is_empty() || i - end > BRIDGED {
+                runs.push(SavedRun {
+                    set: i,
+                    places: Vec::new(),
+                    ranks: Vec::new(),
+                });
+                end = i;
+            }
+            let Some(run) = runs.last_mut() else { continue };
+            let (from, to) = (end as usize * self.ways, (i as usize + 1) * self.ways);
+            let packed = |t: &u64| match *t {
+                0 => 0,
+                t => 1 + (((t >> 1) - 1) / self.sets * 2) + (t & 1),
+            };
+            run.places.extend(self.tags[from..to].iter().map(packed));
+            if self.ways > 1 {
+                run.ranks.extend(&self.ranks[from..to]);
+            }
+            end = i + 1;
+        }
+        SavedTags(runs)
+    }
+
+    /// Takes tags over, of a memory of that many blocks; these must be new.
+    /// Returns the number of dirty blocks.
+    pub fn load(&mut self, s: SavedTags, blocks: u64) -> Result<u64, Error> {
+        let mut dirty = 0;
+        let mut next = 0;
+        let ways = self.ways as u64;
+        for run in s.0 {
+            let n = run.places.len() as u64;
+            let end = run.set.checked_add(n / ways);
+            let fits = run.set >= next && n % ways == 0 && end.is_some_and(|e| e <= self.sets);
+            let ranked = if ways > 1 { n } else { 0 };
+            ensure(fits && run.ranks.len() as u64 == ranked, "tags")?;
+            next = run.set + n / ways;
+            let base = (run.set * ways) as usize;
+            for (k, packed) in run.places.into_iter().enumerate() {
+                let Some(x) = packed.checked_sub(1) else {
+                    continue;
+                };
+                let set = run.set + k as u64 / ways;
+                let block = (x >> 1)
+                    .checked_mul(self.sets)
+                    .map(|b| b.saturating_add(set));
+                let Some(block) = block.filter(|b| *b < blocks) else {
+                    return Err(crate::saved::bad("impossible state (tags)"));
+                };
+                let start = base + k / self.ways * self.ways;
+                let twice = self.tags[start..base + k]
+                    .iter()
+                    .any(|t| t >> 1 == block + 1);
+                ensure(!twice, "tags")?;
+                self.tags[base + k] = (block + 1) << 1 | (x & 1);
+                dirty += x & 1;
+            }
+            for (k, ranks) in run.ranks.chunks_exact(self.ways).enumerate() {
+                let mut sorted = ranks.to_vec();
+                sorted.sort_unstable();
+                ensure(sorted.into_iter().eq(0..ways as u8), "tags")?;
+                let at = base + k * self.ways;
+                self.ranks[at..at + self.ways].copy_from_slice(ranks);
+            }
+        }
+        Ok(dirty)
     }
 
     /// Looks a block up, brings it in if it is not there, marks it as newest

@@ -143,6 +143,16 @@ impl Queues {
         }
     }
 
+    /// Age of the next burst.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Bursts to come are that old, apart from those whose age is set afterwards.
+    pub fn set_next_seq(&mut self, seq: u64) {
+        self.next_seq = seq;
+    }
+
     /// Takes a place; the caller has checked that there is one.
     pub fn allocate(&mut self, mut s: Slot) -> u32 {
         let i = self.free;

@@ -3,9 +3,12 @@
 
 mod issue;
 mod pause;
+pub(crate) mod saved;
 mod waiters;
 
 use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
 
 use super::bank::{Bank, BankSet, Queues, Slot, NONE};
 use super::mapping::Place;
@@ -13,6 +16,7 @@ use super::params::{Blocks, ControllerParams, Order, Page, RefreshMode, WriteDon
 use super::spec::Command;
 use super::timing::{Table, Times, ACT, PRE, PREA, RD, REFA, REFB, WR};
 use super::Issued;
+use crate::error::Error;
 use crate::model::{Counters, Latency};
 use crate::period::Period;
 use crate::request::{Completion, Kind};
@@ -84,7 +88,8 @@ impl Plan {
 }
 
 /// Counts of a channel.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ChannelCount {
     /// Requests, and what is counted for requests.
     pub requests: Counters,

@@ -15,27 +15,28 @@ use crate::model::{
 };
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
+use crate::saved::SavedModel;
 use crate::units::Ps;
 
 /// The general controller with its devices. See the [module](super) for the rules.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    spec: DeviceSpec,
-    rules: Rules,
+    pub(super) spec: DeviceSpec,
+    pub(super) rules: Rules,
     decoder: Decoder,
-    channels: Vec<Channel>,
+    pub(super) channels: Vec<Channel>,
     access: u32,
-    latest: Ps,
-    from: Ps,
+    pub(super) latest: Ps,
+    pub(super) from: Ps,
     costs: Option<Costs>,
     /// Energy up to the last change of its costs, and the events until then.
-    spent: EnergyStats,
-    spent_events: Events,
-    changes: Vec<Change>,
+    pub(super) spent: EnergyStats,
+    pub(super) spent_events: Events,
+    pub(super) changes: Vec<Change>,
 }
 
 /// Parameters that cannot change while the controller runs.
-const FIXED: [&str; 5] = ["region", "channels", "mapping", "read_queue", "write_queue"];
+pub(super) const FIXED: [&str; 5] = ["region", "channels", "mapping", "read_queue", "write_queue"];
 
 impl Controller {
     /// A controller at time 0 with all banks closed.
@@ -183,7 +184,7 @@ impl Controller {
     }
 
     /// Events for energy since the start of the statistics.
-    fn events(&self) -> Events {
+    pub(super) fn events(&self) -> Events {
         let mut e = Events::default();
         let start = self.from.clocks_ceil(self.spec.clock);
         for c in &self.channels {
@@ -289,7 +290,9 @@ fn refresh_command(r: &Rules) -> Command {
 }
 
 /// The serialised fields, so that none can be forgotten.
-fn fields(p: &ControllerParams) -> Result<serde_json::Map<String, serde_json::Value>, Error> {
+pub(super) fn fields(
+    p: &ControllerParams,
+) -> Result<serde_json::Map<String, serde_json::Value>, Error> {
     match serde_json::to_value(p) {
         Ok(serde_json::Value::Object(m)) => Ok(m),
         _ => Err(Error::Spec {
@@ -439,12 +442,32 @@ impl MemoryModel for Controller {
         self.set_params(at, params)
     }
 
+    fn parameters(&self) -> Vec<(String, String)> {
+        let all = fields(&self.rules.params).unwrap_or_default();
+        let own = all.iter().filter(|(k, _)| !FIXED.contains(&k.as_str()));
+        let own = own.map(|(k, v)| (k.clone(), crate::window::plain(v)));
+        let timings = self.spec.timings.iter();
+        let timings = timings.map(|t| (format!("timing.{}", t.name), t.value.to_string()));
+        own.chain(timings).collect()
+    }
+
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
         let mut copy = self.clone();
         for c in &mut copy.channels {
             c.log = None;
         }
         Some(Box::new(copy))
+    }
+
+    fn save(&self) -> SavedModel {
+        SavedModel::Dram(Box::new(self.saved()))
+    }
+
+    fn load(&mut self, s: SavedModel) -> Result<(), Error> {
+        match s {
+            SavedModel::Dram(s) => self.resume(*s),
+            s => Err(s.foreign("general controller")),
+        }
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

@@ -1,11 +1,14 @@
 //! Energy per command and standby power, from the device's description.
 
+use serde::{Deserialize, Serialize};
+
 use super::spec::{Command, DeviceSpec, Energy};
 use crate::error::Error;
 use crate::model::EnergyStats;
 
 /// What is counted for energy, of one rank or many.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Events {
     pub activate: u64,
     pub read: u64,
@@ -105,6 +108,19 @@ impl Costs {
 }
 
 impl Events {
+    /// Whether there are as many of each at least.
+    pub fn contain(&self, o: &Events) -> bool {
+        self.activate >= o.activate
+            && self.read >= o.read
+            && self.write >= o.write
+            && self.precharge_clean >= o.precharge_clean
+            && self.precharge_dirty >= o.precharge_dirty
+            && self.refresh >= o.refresh
+            && self.pauses >= o.pauses
+            && self.active >= o.active
+            && self.precharged >= o.precharged
+    }
+
     pub fn since(&self, o: &Events) -> Events {
         Events {
             activate: self.activate - o.activate,

@@ -52,6 +52,7 @@ mod pause_tests;
 pub mod preset;
 #[cfg(test)]
 mod reference;
+mod saved;
 pub mod spec;
 #[cfg(test)]
 mod tests;
@@ -66,6 +67,7 @@ pub use expr::Expr;
 pub use legality::{BankAt, Legality};
 pub use mapping::Place;
 pub use params::ControllerParams;
+pub use saved::Saved;
 pub use spec::{Command, DeviceSpec};
 
 /// A device command as issued.

@@ -5,6 +5,8 @@
 //! issued at the greatest of its levels. Windows are folded in when the
 //! earlier command is issued: the next one is bound by the `window`-th last.
 
+use serde::{Deserialize, Serialize};
+
 use super::spec::{Command, DeviceSpec, RowState, Scope};
 use crate::error::Error;
 
@@ -176,7 +178,8 @@ impl Table {
 type Level = [u64; N];
 
 /// Earliest clocks of a channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Times {
     bank: Vec<Level>,
     group: Vec<Level>,
@@ -197,6 +200,19 @@ impl Times {
             channel: [0; N],
             rings: vec![EMPTY; t.rings],
         }
+    }
+
+    /// Whether there are as many timers as the table needs.
+    pub fn fits(&self, t: &Table) -> bool {
+        let found = [self.bank.len(), self.group.len(), self.rank.len()];
+        found == [t.banks, t.groups, t.ranks] && self.rings.len() == t.rings
+    }
+
+    /// Whether no timer lies behind clock `far`.
+    pub fn are_before(&self, far: u64) -> bool {
+        let levels = self.bank.iter().chain(&self.group).chain(&self.rank);
+        let mut levels = levels.chain([&self.channel]).flatten();
+        levels.all(|c| *c <= far) && self.rings.iter().all(|c| *c <= far || *c == EMPTY)
     }
 
     /// Earliest clock of a command to one bank.

@@ -46,7 +46,8 @@ impl Store {
         Some(&self.chunks[at / CHUNK][at % CHUNK])
     }
 
-    fn add(&mut self, n: u64) {
+    /// The low byte of a number, whose page is made if there is none.
+    fn low(&mut self, n: u64) -> &mut u8 {
         let page = n as usize / PAGE;
         let directory = self.directories[page / PAGES].get_or_insert_with(|| Box::new([0; PAGES]));
         let number = &mut directory[page % PAGES];
@@ -58,7 +59,11 @@ impl Store {
             *number = self.pages;
         }
         let at = *number as usize - 1;
-        let low = &mut self.chunks[at / CHUNK][at % CHUNK][n as usize % PAGE];
+        &mut self.chunks[at / CHUNK][at % CHUNK][n as usize % PAGE]
+    }
+
+    fn add(&mut self, n: u64) {
+        let low = self.low(n);
         *low = low.wrapping_add(1);
         if *low == 0 {
             *self.rounds.entry(n).or_insert(0) += 1;
@@ -85,6 +90,18 @@ impl Counters {
         self.gathered.push(n);
         if self.gathered.len() >= GATHERED {
             self.store_gathered();
+        }
+    }
+
+    /// Sets number `n`, which must exist and be zero, to a value below 2^40.
+    pub fn set(&mut self, n: u64, value: u64) {
+        if value == 0 {
+            return;
+        }
+        let store = Arc::make_mut(&mut self.store);
+        *store.low(n) = value as u8;
+        if value >> 8 > 0 {
+            store.rounds.insert(n, (value >> 8) as u32);
         }
     }
 

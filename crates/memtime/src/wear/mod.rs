@@ -309,7 +309,57 @@ impl WearReport {
     }
 }
 
+/// Counters as they are saved: runs of lines with their writes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedWear {
+    from: Ps,
+    /// First line and writes of it and of those behind it.
+    lines: Vec<(u64, Vec<u64>)>,
+}
+
+/// Lines without writes that a run of [`SavedWear`] goes on over.
+const BRIDGED: u64 = 8;
+
 impl Wear {
+    pub(crate) fn save(&self) -> SavedWear {
+        let mut lines: Vec<(u64, Vec<u64>)> = Vec::new();
+        self.lines.for_each(|n, writes| match lines.last_mut() {
+            Some((first, run)) if n - *first - run.len() as u64 <= BRIDGED => {
+                run.resize((n - *first) as usize, 0);
+                run.push(writes);
+            }
+            _ => lines.push((n, vec![writes])),
+        });
+        SavedWear {
+            from: self.from,
+            lines,
+        }
+    }
+
+    /// Takes counters over; these must be new.
+    pub(crate) fn load(&mut self, s: SavedWear) -> Result<(), Error> {
+        use crate::saved::{ensure, MOST};
+        let lines = self.capacity >> self.line_shift;
+        ensure(s.from <= Ps::MAX_TIME, "start of wear")?;
+        self.from = s.from;
+        let mut next = 0;
+        for (first, run) in s.lines {
+            let end = first.checked_add(run.len() as u64);
+            let inside = end.is_some_and(|e| e <= lines) && first >= next;
+            ensure(inside, "lines of wear")?;
+            for (n, writes) in (first..).zip(run) {
+                // Fits a counter, and so does the sum over all lines.
+                ensure(writes <= 1 << 39, "writes of a line")?;
+                self.writes += writes;
+                ensure(self.writes <= MOST, "writes of all lines")?;
+                self.lines.set(n, writes);
+                next = n + 1;
+            }
+        }
+        Ok(())
+    }
+
     /// Counters for `capacity` bytes, all zero.
     pub fn new(capacity: u64, params: WearParams) -> Result<Wear, Error> {
         params.endurance.validate()?;

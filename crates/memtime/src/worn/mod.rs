@@ -17,8 +17,11 @@
 //!
 //! A request at the time of an internal event goes before it.
 
+mod saved;
 #[cfg(test)]
 mod tests;
+
+pub use saved::Saved;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -29,6 +32,7 @@ use crate::error::Error;
 use crate::model::{Change, MemoryModel, ModelStats, RegionStats};
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
+use crate::saved::SavedModel;
 use crate::startgap::{Move, StartGap, StartGapParams};
 use crate::units::Ps;
 use crate::wear::{Endurance, Wear, WearParams};
@@ -500,6 +504,28 @@ impl MemoryModel for Worn {
             to: n.to_string(),
         });
         Ok(())
+    }
+
+    fn parameters(&self) -> Vec<(String, String)> {
+        let interval = self.levelling.as_ref().map(|l| {
+            let n = l.gap.params().gap_interval;
+            ("wear.start_gap.gap_interval".to_owned(), n.to_string())
+        });
+        interval
+            .into_iter()
+            .chain(self.inner.parameters())
+            .collect()
+    }
+
+    fn save(&self) -> SavedModel {
+        SavedModel::Worn(Box::new(self.saved()))
+    }
+
+    fn load(&mut self, s: SavedModel) -> Result<(), Error> {
+        match s {
+            SavedModel::Worn(s) => self.resume(*s),
+            s => Err(s.foreign("memory with wear")),
+        }
     }
 
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {

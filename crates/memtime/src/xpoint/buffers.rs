@@ -1,5 +1,9 @@
 //! The DIMM's buffers: write combining, lines read, cached translations.
 
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::saved::{ensure, times, MOST};
 use crate::units::Ps;
 use crate::wear::mix;
 
@@ -158,6 +162,74 @@ impl Combine {
     }
 }
 
+/// A line of the combining buffer as it is saved.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedSlot {
+    slot: u16,
+    line: u64,
+    mask: u64,
+    ready: Ps,
+}
+
+/// The combining buffer as it is saved: lines by slot, slots of those that leave in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedCombine {
+    slots: Vec<SavedSlot>,
+    leaving: Vec<u16>,
+    draws: u64,
+}
+
+impl Combine {
+    pub fn save(&self) -> SavedCombine {
+        let used = (0..self.lines.len()).filter(|&i| self.lines[i] != NONE);
+        let slot = |i: usize| SavedSlot {
+            slot: i as u16,
+            line: self.line(i),
+            mask: self.slots[i].mask,
+            ready: self.slots[i].ready,
+        };
+        let n = self.leaving.len();
+        let leaving = (0..self.count).map(|k| self.leaving[(self.head + k) % n]);
+        SavedCombine {
+            slots: used.map(slot).collect(),
+            leaving: leaving.collect(),
+            draws: self.draws,
+        }
+    }
+
+    /// Takes a state over; the buffer is new, of a DIMM of that many lines.
+    pub fn load(&mut self, s: SavedCombine, lines: u64) -> Result<(), Error> {
+        let part = "combining buffer";
+        ensure(s.draws <= MOST, part)?;
+        self.draws = s.draws;
+        for x in &s.slots {
+            let i = usize::from(x.slot);
+            let free = self.lines.get(i) == Some(&NONE);
+            ensure(free && x.line < lines && x.mask & !self.full == 0, part)?;
+            self.lines[i] = x.line;
+            self.slots[i].mask = x.mask;
+            self.slots[i].ready = x.ready;
+            self.used += 1;
+        }
+        times(s.slots.iter().map(|x| x.ready), part)?;
+        for i in s.leaving {
+            let i = usize::from(i);
+            let written = self.lines.get(i).is_some_and(|l| *l != NONE);
+            ensure(written && self.leave(i).is_some(), part)?;
+        }
+        for x in &s.slots {
+            let i = usize::from(x.slot);
+            if x.mask == self.full {
+                ensure(self.slots[i].leaving, part)?;
+                self.lines[i] |= SEALED;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Lines read from the medium, the oldest replaced first.
 #[derive(Clone, Debug)]
 pub(super) struct ReadLines {
@@ -190,6 +262,42 @@ impl ReadLines {
     }
 }
 
+/// Lines read as they are saved: numbers and times, and the place of the next one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedLines {
+    lines: Vec<(u64, Ps)>,
+    next: u32,
+}
+
+impl ReadLines {
+    pub fn save(&self) -> SavedLines {
+        let used = self.lines.iter().take_while(|l| **l != NONE);
+        SavedLines {
+            lines: used.copied().zip(self.ready.iter().copied()).collect(),
+            next: self.next as u32,
+        }
+    }
+
+    /// Takes a state over, of a DIMM of that many lines.
+    pub fn load(&mut self, s: SavedLines, lines: u64) -> Result<(), Error> {
+        let (n, used) = (self.lines.len(), s.lines.len());
+        let next = s.next as usize;
+        let in_turn = next == used || (used == n && next < n);
+        let at_start = used < n || next < n;
+        ensure(
+            used <= n && in_turn && at_start && s.lines.iter().all(|l| l.0 < lines),
+            "lines read",
+        )?;
+        times(s.lines.iter().map(|l| l.1), "lines read")?;
+        for (i, (line, ready)) in s.lines.into_iter().enumerate() {
+            (self.lines[i], self.ready[i]) = (line, ready);
+        }
+        self.next = next;
+        Ok(())
+    }
+}
+
 const WAYS: usize = 8;
 
 /// Translations, 8 ways, least recently used replaced.
@@ -214,5 +322,29 @@ impl Translations {
         set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
         set[0] = page;
         found.is_some()
+    }
+
+    /// Sets that hold something, with their pages, the one used last first.
+    pub fn save(&self) -> Vec<(u64, Vec<u64>)> {
+        let pages = |set: &[u64; WAYS]| set.iter().copied().filter(|p| *p != NONE).collect();
+        let all = (0..).zip(self.sets.iter().map(pages));
+        all.filter(|(_, pages): &(u64, Vec<u64>)| !pages.is_empty())
+            .collect()
+    }
+
+    /// Takes a state over, of a DIMM of that many pages.
+    pub fn load(&mut self, saved: Vec<(u64, Vec<u64>)>, pages: u64) -> Result<(), Error> {
+        let n = self.sets.len() as u64;
+        for (i, held) in saved {
+            let fine = |p: &u64| *p < pages && p % n == i;
+            ensure(
+                i < n && held.len() <= WAYS && held.iter().all(fine),
+                "translations",
+            )?;
+            let set = &mut self.sets[i as usize];
+            *set = [NONE; WAYS];
+            set[..held.len()].copy_from_slice(&held);
+        }
+        Ok(())
     }
 }

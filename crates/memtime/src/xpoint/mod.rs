@@ -33,10 +33,12 @@
 
 mod buffers;
 mod params;
+mod saved;
 #[cfg(test)]
 mod tests;
 
 pub use params::{XpointEnergy, XpointParams, XpointWear};
+pub use saved::Saved;
 
 use std::collections::VecDeque;
 
@@ -46,6 +48,7 @@ use crate::error::Error;
 use crate::model::{Change, Counters, EnergyStats, Latency, MemoryModel, ModelStats, RegionStats};
 use crate::period::Period;
 use crate::request::{Completion, Kind, Request, Submit};
+use crate::saved::SavedModel;
 use crate::startgap::StartGap;
 use crate::units::Ps;
 use crate::wear::{Wear, WearParams};
@@ -90,7 +93,8 @@ impl XpointCounters {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Queued {
     line: u64,
     mask: u64,
@@ -130,7 +134,9 @@ pub struct Xpoint {
 }
 
 /// Keys that can change while it runs.
-const CHANGEABLE: [&str; 13] = [
+const CHANGEABLE: [&str; 15] = [
+    "read_queue",
+    "write_queue",
     "path",
     "beat",
     "buffer_read",
@@ -477,8 +483,8 @@ impl MemoryModel for Xpoint {
         d.settle();
         let (p, c) = (&d.params, d.counters);
         let energy = p.energy.map(|e| EnergyStats {
-            read: ((c.media_reads + c.media_fills + c.moves) * e.read_pj) as f64,
-            write: ((c.media_writes + c.moves) * e.write_pj) as f64,
+            read: pj(c.media_reads + c.media_fills + c.moves, e.read_pj),
+            write: pj(c.media_writes + c.moves, e.write_pj),
             // mW times ps are 10^-3 pJ.
             background: e.background_mw as f64 * to.saturating_sub(d.from).0 as f64 / 1000.0,
             ..EnergyStats::default()
@@ -548,8 +554,9 @@ impl MemoryModel for Xpoint {
     }
 
     /// Keys are those of [`XpointParams`] that are times, energies (of the
-    /// whole interval of the statistics) or the interval of gap moves. The
-    /// change holds for what begins at `at` or later.
+    /// whole interval of the statistics), queue lengths or the interval of gap
+    /// moves. The change holds for what begins at `at` or later; a queue that
+    /// holds more than its new length takes nothing until it does not.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         let (params, from) =
             crate::window::changed(&self.params, "xpoint", key, value, &CHANGEABLE)?;
@@ -558,6 +565,7 @@ impl MemoryModel for Xpoint {
         if let (Some(g), Some(p)) = (&mut self.start_gap, &params.start_gap) {
             g.set_interval(p.gap_interval)?;
         }
+        self.reads.set_depth(params.read_queue as usize);
         self.params = params;
         self.changes.push(Change {
             at: self.latest,
@@ -568,9 +576,29 @@ impl MemoryModel for Xpoint {
         Ok(())
     }
 
+    fn save(&self) -> SavedModel {
+        SavedModel::Xpoint(Box::new(self.saved()))
+    }
+
+    fn load(&mut self, s: SavedModel) -> Result<(), Error> {
+        match s {
+            SavedModel::Xpoint(s) => self.resume(*s),
+            s => Err(s.foreign("xpoint DIMM")),
+        }
+    }
+
+    fn parameters(&self) -> Vec<(String, String)> {
+        crate::window::listed(&self.params, "", &CHANGEABLE)
+    }
+
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
         Some(Box::new(self.clone()))
     }
+}
+
+/// Energy of `n` operations.
+fn pj(n: u64, each: u64) -> f64 {
+    (u128::from(n) * u128::from(each)) as f64
 }
 
 /// The units of eight bytes that a request covers: a read needs those it

@@ -4,7 +4,8 @@ use super::super::timing::CellWrite;
 use super::*;
 
 /// The last cell write of a bank.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Cell {
     /// Clock of its begin or resumption, overhead included.
     pub begin: u64,

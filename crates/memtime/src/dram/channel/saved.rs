@@ -1,0 +1,358 @@
+//! A channel as data. Requests and bursts stand in lists; numbers of places,
+//! which the channel hands out as they come free, are not part of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::saved::{bad, completions, counters, counts, ensure, far_clock, latency, times};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedBank {
+    row: Option<u32>,
+    dirty: bool,
+    columns: u32,
+    last: u64,
+    timeout: u64,
+    closed_row: Option<u32>,
+}
+
+/// A request that waits for bursts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedRequest {
+    id: u64,
+    arrival: Ps,
+    accepted: u64,
+    done: u64,
+    hit: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedBurst {
+    write: bool,
+    bank: u32,
+    row: u32,
+    column: u32,
+    seq: u64,
+    visible: u64,
+    mask: u64,
+    activated: bool,
+    precharged: bool,
+    /// Requests that wait for it, in the order in which they will be told.
+    waiters: Vec<u32>,
+}
+
+/// A [`Channel`]; see there for what the fields mean.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Saved {
+    now: u64,
+    banks: Vec<SavedBank>,
+    open_since: Vec<u64>,
+    cells: Vec<pause::Cell>,
+    count_from: u64,
+    times: Times,
+    writing: bool,
+    written: u64,
+    due: Vec<u64>,
+    owed: Vec<u64>,
+    turn: Vec<u32>,
+    requests: Vec<SavedRequest>,
+    /// Bursts that the scheduler sees: reads, writes; by bank, as they queue.
+    queued: Vec<SavedBurst>,
+    /// Those on their way to it, in order.
+    inbox: Vec<SavedBurst>,
+    next_seq: u64,
+    /// Clock and wake of the plan, if there is one.
+    plan: Option<(u64, u64)>,
+    count: ChannelCount,
+    done: Vec<Completion>,
+}
+
+impl Saved {
+    pub fn add_owed(&self, ids: &mut Vec<u64>) {
+        ids.extend(self.requests.iter().map(|r| r.id));
+        ids.extend(self.done.iter().map(|c| c.id));
+    }
+
+    /// Sums of the latencies, for a bound over all channels.
+    pub fn latency_sums(&self) -> u128 {
+        u128::from(self.count.read_latency.sum.0) + u128::from(self.count.write_latency.sum.0)
+    }
+}
+
+fn some(row: u32) -> Option<u32> {
+    (row != NONE).then_some(row)
+}
+
+impl Channel {
+    pub fn save(&self) -> Saved {
+        let mut requests = Vec::new();
+        // Numbers of the requests by place.
+        let mut numbers = BTreeMap::new();
+        let mut burst = |i: u32| {
+            let s = &self.queues.slots[i as usize];
+            let mut waiters = Vec::new();
+            let mut l = s.waiter;
+            while l != NONE {
+                let Link { waiter, next } = self.links[l as usize];
+                let n = *numbers.entry(waiter).or_insert_with(|| {
+                    let w = &self.waiters[waiter as usize];
+                    requests.push(SavedRequest {
+                        id: w.id,
+                        arrival: w.arrival,
+                        accepted: w.accepted,
+                        done: w.done,
+                        hit: w.hit,
+                        kind: w.kind,
+                    });
+                    requests.len() as u32 - 1
+                });
+                waiters.push(n);
+                l = next;
+            }
+            SavedBurst {
+                write: s.write,
+                bank: s.bank,
+                row: s.row,
+                column: s.column,
+                seq: s.seq,
+                visible: s.visible,
+                mask: s.mask,
+                activated: s.activated,
+                precharged: s.precharged,
+                waiters,
+            }
+        };
+        let mut queued = Vec::new();
+        for list in self.queues.lists.iter().flatten() {
+            let mut i = list.head;
+            while i != NONE {
+                queued.push(burst(i));
+                i = self.queues.slots[i as usize].next;
+            }
+        }
+        let inbox = self.inbox.iter().map(|&i| burst(i)).collect();
+        let bank = |b: &Bank| SavedBank {
+            row: some(b.row),
+            dirty: b.dirty && b.row != NONE,
+            columns: b.columns,
+            last: b.last,
+            timeout: b.timeout,
+            closed_row: some(b.closed_row),
+        };
+        Saved {
+            now: self.now,
+            banks: self.banks.iter().map(bank).collect(),
+            open_since: self.open_since.clone(),
+            cells: self.cells.clone(),
+            count_from: self.count_from,
+            times: self.times.clone(),
+            writing: self.writing,
+            written: self.written,
+            due: self.due.clone(),
+            owed: self.owed.clone(),
+            turn: self.turn.clone(),
+            requests,
+            queued,
+            inbox,
+            next_seq: self.queues.next_seq(),
+            plan: self.plan.map(|p| (p.clock, p.wake)),
+            count: self.count.clone(),
+            done: self.done.clone(),
+        }
+    }
+
+    /// Takes a state over. `self` is new, of the rules that the state had;
+    /// `rows` is the number of rows of a bank.
+    pub fn load(&mut self, s: Saved, r: &Rules, rows: u32) -> Result<(), Error> {
+        let t = &r.table;
+        let far = far_clock(self.period);
+        let latest = Ps::MAX_TIME.clocks_ceil(self.period);
+        let no_later = |all: &[u64]| all.iter().all(|c| *c <= far);
+        ensure(
+            s.now <= latest && s.count_from <= s.now && s.written <= far,
+            "clock of a channel",
+        )?;
+        ensure(
+            s.banks.len() == t.banks
+                && s.cells.len() == self.cells.len()
+                && [s.open_since.len(), s.due.len(), s.owed.len(), s.turn.len()] == [t.ranks; 4]
+                && s.times.fits(t),
+            "numbers of banks and ranks",
+        )?;
+        ensure(s.times.are_before(far), "timers")?;
+        ensure(
+            no_later(&s.open_since) && no_later(&s.due) && s.owed.iter().all(|n| *n <= 1 << 32),
+            "refresh timers",
+        )?;
+        ensure(
+            r.refresh.is_none() || s.due.iter().all(|d| *d >= s.now),
+            "refreshes due",
+        )?;
+        let per_rank = (t.banks / t.ranks) as u32;
+        ensure(s.turn.iter().all(|b| *b < per_rank), "bank to refresh")?;
+        for (b, saved) in self.banks.iter_mut().zip(&s.banks) {
+            let known = |row: Option<u32>| row.is_none_or(|r| r < rows);
+            ensure(known(saved.row) && known(saved.closed_row), "row of a bank")?;
+            ensure(
+                saved.last <= far && saved.timeout <= 1 << 33 && saved.columns < NONE >> 1,
+                "timers of a bank",
+            )?;
+            ensure(!saved.dirty || saved.row.is_some(), "dirty row")?;
+            b.row = saved.row.unwrap_or(NONE);
+            b.dirty = saved.dirty;
+            b.columns = saved.columns;
+            b.last = saved.last;
+            b.timeout = saved.timeout;
+            b.closed_row = saved.closed_row.unwrap_or(NONE);
+        }
+        for i in 0..t.banks {
+            let b = &self.banks[i];
+            if b.row != NONE {
+                self.open.insert(i as u32);
+                self.open_banks[b.rank as usize] += 1;
+            }
+        }
+        ensure(
+            self.open_banks
+                .iter()
+                .zip(&s.open_since)
+                .all(|(n, since)| *n == 0 || *since <= s.now),
+            "open rows",
+        )?;
+        for (i, c) in s.cells.iter().enumerate() {
+            let fine = no_later(&[c.begin, c.end, c.since, c.closed])
+                && c.rest <= 1 << 32
+                && c.pauses < NONE >> 1;
+            let paused = c.is_paused();
+            ensure(fine && !(paused && self.banks[i].dirty), "cell write")?;
+            if paused {
+                self.paused.insert(i as u32);
+            }
+        }
+        check_count(&s.count, t, self.period, s.now)?;
+        completions(&s.done)?;
+        self.now = s.now;
+        self.open_since = s.open_since;
+        self.cells = s.cells;
+        self.count_from = s.count_from;
+        self.times = s.times;
+        self.writing = s.writing;
+        self.written = s.written;
+        (self.due, self.owed, self.turn) = (s.due, s.owed, s.turn);
+        self.count = s.count;
+        self.done = s.done;
+        self.waiters = Vec::with_capacity(s.requests.len());
+        for w in s.requests {
+            times([w.arrival], "arrival")?;
+            ensure(w.accepted <= far && w.done <= far, "request")?;
+            self.waiters.push(Waiter {
+                id: w.id,
+                arrival: w.arrival,
+                accepted: w.accepted,
+                done: w.done,
+                left: 0,
+                hit: w.hit,
+                kind: w.kind,
+            });
+        }
+        ensure(s.next_seq <= 1 << 62, "age")?;
+        let mut ages = std::collections::BTreeSet::new();
+        for b in s.queued.iter().chain(&s.inbox) {
+            ensure(b.seq < s.next_seq && ages.insert(b.seq), "age of a burst")?;
+        }
+        for b in s.queued {
+            let i = self.load_burst(b, rows, far)?;
+            let bank = self.queues.slots[i as usize].bank;
+            self.queues.push(i, &self.banks[bank as usize]);
+        }
+        for b in s.inbox {
+            let i = self.load_burst(b, rows, far)?;
+            self.inbox.push_back(i);
+        }
+        self.queues.set_next_seq(s.next_seq);
+        ensure(self.waiters.iter().all(|w| w.left > 0), "request")?;
+        match s.plan {
+            None => {}
+            // Something may change at once: the plan is only a time.
+            Some((clock, wake)) if wake <= self.now => {
+                ensure(wake == self.now && clock >= wake, "next command")?;
+                self.plan = Some(Plan {
+                    clock,
+                    class: 0,
+                    age: 0,
+                    what: What::Nothing,
+                    wake,
+                    writing: self.writing,
+                });
+            }
+            Some(saved) => {
+                let p = self.planned(r);
+                ensure((p.clock, p.wake) == saved, "next command")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_burst(&mut self, b: SavedBurst, rows: u32, far: u64) -> Result<u32, Error> {
+        let q = usize::from(b.write);
+        ensure(self.queues.room[q] > 0, "more bursts than places")?;
+        ensure(
+            (b.bank as usize) < self.banks.len() && b.row < rows && b.visible <= far,
+            "burst",
+        )?;
+        let i = self.queues.allocate(Slot {
+            next: NONE,
+            bank: b.bank,
+            row: b.row,
+            column: b.column,
+            seq: 0,
+            visible: b.visible,
+            mask: b.mask,
+            waiter: NONE,
+            write: b.write,
+            activated: b.activated,
+            precharged: b.precharged,
+        });
+        self.queues.slots[i as usize].seq = b.seq;
+        // Links come out in the opposite order.
+        for &w in b.waiters.iter().rev() {
+            let Some(waiter) = self.waiters.get_mut(w as usize) else {
+                return Err(bad("impossible state (request of a burst)"));
+            };
+            let of_its_kind = (waiter.kind == Kind::Write) == b.write;
+            ensure(of_its_kind && waiter.left < 8, "request of a burst")?;
+            waiter.left += 1;
+            self.link(i, w);
+        }
+        Ok(i)
+    }
+}
+
+fn check_count(c: &ChannelCount, t: &Table, period: Period, now: u64) -> Result<(), Error> {
+    ensure(
+        c.banks.len() == t.banks
+            && c.paused_clocks.len() == t.banks
+            && c.open_clocks.len() == t.ranks,
+        "numbers of counters",
+    )?;
+    counters(&c.requests)?;
+    c.banks.iter().try_for_each(counters)?;
+    latency(&c.read_latency)?;
+    latency(&c.write_latency)?;
+    counts([c.columns, c.refresh_all])?;
+    let paused = c.paused_clocks.iter().map(|n| u128::from(*n)).sum::<u128>();
+    let paused = u64::try_from(paused).unwrap_or(u64::MAX);
+    ensure(
+        c.open_clocks.iter().all(|n| *n <= now)
+            && Ps::of_clock(paused, period).0 <= 1 << 60
+            && c.columns.checked_mul(t.burst).is_some(),
+        "counted clocks",
+    )
+}
