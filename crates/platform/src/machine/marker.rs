@@ -60,7 +60,7 @@ pub(crate) struct RegionStart {
     harts: Baseline,
     memory: Stats,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    regions: Vec<RegionReport>,
+    memories: Vec<RegionReport>,
 }
 
 /// What markers have left.
@@ -156,7 +156,7 @@ impl<O: Observer> Machine<O> {
             self.was_parallel,
         );
         r.memory = r.memory.since(&start.memory);
-        for (now, start) in r.regions.iter_mut().zip(&start.regions) {
+        for (now, start) in r.memories.iter_mut().zip(&start.memories) {
             now.stats = now.stats.since(&start.stats);
         }
         r
@@ -167,7 +167,7 @@ impl<O: Observer> Machine<O> {
         Box::new(RegionStart {
             harts: Baseline::of(&self.harts, &self.world.coherence, now),
             memory: self.world.memory.board.stats(nagori_memtime::Ps(now.0)),
-            regions: self.world.memory.reports(nagori_memtime::Ps(now.0)),
+            memories: self.world.memory.reports(nagori_memtime::Ps(now.0)),
         })
     }
 

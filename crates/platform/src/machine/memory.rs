@@ -10,7 +10,7 @@ use crate::config::MachineConfig;
 use nagori_hart::world::LineKind;
 use nagori_memtime::board::Snapshot;
 use nagori_memtime::{
-    Completion, Controller, Error, Kind, MemoryModel, ModelStats, Ps, Request, Submit,
+    Completion, Controller, Error, Kind, MemoryModel, ModelStats, Ps, Request, SavedModel, Submit,
 };
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -140,7 +140,6 @@ pub(super) struct Answer {
     pub kind: Kind,
 }
 
-type SavedModel = u8;
 /// A region with a memory of its own.
 struct Region {
     name: String,
@@ -518,7 +517,7 @@ impl Memory {
     /// Values of regions' memories that can change while they run: region, key, value.
     pub fn parameters(&self) -> Vec<(String, String, String)> {
         let of = |r: &Region| {
-            let all = Vec::<(String, String)>::new().into_iter();
+            let all = r.model.parameters().into_iter();
             let name = r.name.clone();
             all.map(move |(k, v)| (name.clone(), k, v))
         };
@@ -556,7 +555,7 @@ impl Memory {
         coming.sort_unstable();
         SavedMemory {
             board: self.board.save(),
-            regions: Vec::new(),
+            regions: self.regions.iter().map(|r| r.model.save()).collect(),
             coming,
             next_id: self.next_id,
             blocked: self.blocked.clone(),
@@ -582,7 +581,7 @@ impl Memory {
             "regions with a memory of their own",
         )?;
         for (r, saved) in fresh.regions.iter_mut().zip(s.regions) {
-            let _ = (r, saved);
+            r.model.load(saved)?;
         }
         let board = Controller::restore(s.board)?;
         let (new, old) = (board.params(), self.board.params());

@@ -93,7 +93,7 @@ pub struct Report {
     pub memory: Stats,
     /// Regions with a memory of their own, by address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub regions: Vec<RegionReport>,
+    pub memories: Vec<RegionReport>,
 }
 
 impl Report {
@@ -112,7 +112,7 @@ impl Report {
         }
         self.cycles = self.harts.iter().map(|h| h.cycles).max().unwrap_or(0);
         self.memory = self.memory.plus(&later.memory);
-        for (a, b) in self.regions.iter_mut().zip(&later.regions) {
+        for (a, b) in self.memories.iter_mut().zip(&later.memories) {
             a.stats = a.stats.plus(&b.stats);
         }
         self
@@ -179,6 +179,6 @@ pub(crate) fn report(
         harts: rows,
         caches: levels,
         memory: memory.board.stats(nagori_memtime::Ps(now.0)),
-        regions: memory.reports(nagori_memtime::Ps(now.0)),
+        memories: memory.reports(nagori_memtime::Ps(now.0)),
     }
 }

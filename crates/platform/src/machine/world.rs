@@ -167,9 +167,7 @@ impl<O> Surroundings<O> {
     pub(super) fn access(&mut self, at: Ps, req: &LineRequest, kind: Kind, later: Ps) -> Ps {
         let arrival = nagori_memtime::Ps(self.arrival(at, kind).0 + later.0);
         let offset = req.line - self.ram_base;
-        let done = self
-            .memory
-            .access(arrival, offset, kind, || cause_of(req));
+        let done = self.memory.access(arrival, offset, kind, || cause_of(req));
         let done = done.unwrap_or_else(|e| refused(e));
         Ps(self.answered(done, kind).0 - later.0)
     }
@@ -183,8 +181,7 @@ impl<O> Surroundings<O> {
     fn post(&mut self, req: &LineRequest, kind: Kind, hart: Option<usize>) {
         let at = self.arrival(self.ps(req.cycle), kind);
         let offset = req.line - self.ram_base;
-        self.memory
-            .post(at, offset, kind, hart, || cause_of(req));
+        self.memory.post(at, offset, kind, hart, || cause_of(req));
     }
 
     /// A line is written back, if that is of interest for power cuts.

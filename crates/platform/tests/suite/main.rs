@@ -11,5 +11,6 @@ mod parallel;
 mod points;
 mod power;
 mod programs;
+mod regions;
 mod snapshots;
 mod time;
