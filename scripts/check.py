@@ -6,6 +6,7 @@
 3. Nothing that belongs to one machine or one package registry is written into a file.
 4. Links between our documents lead somewhere.
 5. All places that say which Rust is needed say the same.
+6. The modules of the command line do not depend on each other in a circle.
 """
 
 import json
@@ -100,7 +101,33 @@ def check_rust():
                             f"and Cargo.toml says {oldest}")
 
 
+def check_circles(src):
+    """Modules directly below `src`, by the `crate::` paths in them; tests may look at anything."""
+    uses = {}
+    for path in sorted(src.rglob("*.rs")):
+        module = path.relative_to(src).parts[0].removesuffix(".rs")
+        text = path.read_text().split("#[cfg(test)]")[0]
+        names = re.findall(r"\bcrate::(\w+)", text)
+        for group in re.findall(r"\bcrate::\{(.*?)\};", text, re.S):
+            names += re.findall(r"(?:^|,)\s*(\w+)", group)
+        uses.setdefault(module, set()).update(n for n in names if n != module)
+    done = set()
+
+    def visit(module, path):
+        if module in path:
+            circle = path[path.index(module):] + [module]
+            problems.append(f"{src.relative_to(ROOT)}: modules in a circle: {' -> '.join(circle)}")
+        elif module not in done:
+            for used in sorted(uses[module] & uses.keys()):
+                visit(used, path + [module])
+            done.add(module)
+
+    for module in sorted(uses):
+        visit(module, [])
+
+
 check_dependencies()
+check_circles(ROOT / "crates/cli/src")
 check_files()
 check_rust()
 for p in problems:

@@ -1,27 +1,73 @@
 //! `nagori bare`: bare-metal programs.
 
-use crate::args::BareArgs;
+use crate::args::{concat_examples, DeviceArgs, MachineArgs, RunArgs};
 use crate::console;
-use crate::drive::htif::Words;
-use crate::drive::SignatureFile;
-use crate::guest::{self, Agreed, Job};
+use crate::guest::{self, Attended};
 use crate::output::{Exit, Messages};
-use crate::run;
 use anyhow::{anyhow, bail, ensure, Context};
-use nagori_platform::bus::Bus;
-use nagori_platform::config::Machine as Description;
+use clap::Args;
 use nagori_platform::loader::{self, Agreed as Symbols, FileData, LoadError, RamRange, Role};
 use nagori_platform::tree::{self, BootInfo};
-use nagori_ram::GuestRam;
+use nagori_session::drive::{htif::Words, SignatureFile};
+use nagori_session::guest::Agreed;
+use nagori_session::software::bus;
+use nagori_session::{program, Job};
+use std::path::PathBuf;
 
-/// The smallest memory.
-const PAGE: u64 = 4096;
+const BARE_EXAMPLES: &str = "\
+Examples:
+  nagori bare hello.elf
+  nagori bare --method extended --stats table pointer-chase.elf
+  nagori bare --functional --max-instructions 10000000 selftest.elf
+  nagori bare --trace exec --trace irq --trace-file trace.txt broken.elf
+  nagori bare --functional --disk fs.img kernel.elf
+  nagori bare --signature add.sig --signature-granularity 4 add.elf
+
+The program is a static riscv64 ELF linked to addresses in memory (0x80000000 on). Every hart
+starts at its entry in M mode with its number in a0 and the address of a device tree in a1. It
+ends the machine by writing to the test device at 0x100000 (0x5555: code 0; code << 16 | 0x3333),
+or, if it has a symbol `tohost`, by writing 1 (code 0) or code << 1 | 1 there. Through `tohost`
+and `fromhost` (HTIF) it may also read and write the console, by characters or by system calls.";
+
+/// Run a bare-metal program.
+///
+/// Loads a static ELF, runs it without firmware, prints its console output, and exits with its
+/// code. The timing model is on unless --functional is given.
+#[derive(Debug, Args)]
+#[command(after_long_help = concat_examples(BARE_EXAMPLES))]
+pub struct BareArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// The program: a static riscv64 ELF.
+    #[arg(value_name = "ELF")]
+    pub program: PathBuf,
+    /// When the program has ended, write the memory from its symbol `begin_signature` to
+    /// `end_signature`: a line of hexadecimal digits for every 16 bytes, as Spike does.
+    #[arg(long, value_name = "FILE")]
+    pub signature: Option<PathBuf>,
+    /// Bytes in a line of the signature.
+    #[arg(long, value_name = "BYTES", default_value_t = 16, requires = "signature",
+          value_parser = granularity)]
+    pub signature_granularity: u32,
+    #[command(flatten)]
+    pub devices: DeviceArgs,
+    #[command(flatten)]
+    pub run_args: RunArgs,
+}
+
+/// Parses the bytes of a signature's line.
+fn granularity(text: &str) -> Result<u32, String> {
+    let bytes = text.parse().ok();
+    let fine = bytes.filter(|b: &u32| b.is_power_of_two() && *b <= 64);
+    fine.ok_or_else(|| "expected 1, 2, 4, 8, 16, 32 or 64".into())
+}
 
 /// Runs the command.
 pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let mut settings = a.run_args.settings();
     settings.extend(a.run_args.clock());
-    let description = a.devices.resolve(&a.machine, &settings)?;
+    let devices = a.devices.devices();
+    let description = devices.resolve(&a.machine.choice(), &settings)?;
     let memory = &description.config.memory;
     // NVMM, too, may be loaded.
     let range = RamRange {
@@ -43,20 +89,22 @@ pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     elf.plan.warnings.iter().for_each(|w| messages.warning(w));
     let htif = agreed(a, &elf.agreed, range)
         .with_context(|| format!("{} does not agree with the host", file.path))?;
+    let console = console::Options {
+        interactive: false,
+        interrupt: false,
+    };
     let job = Job {
-        plan: elf.plan,
-        symbols: elf.symbols,
         htif,
         timed: !a.run_args.functional,
-        console: console::Options {
-            interactive: false,
-            interrupt: false,
-            send_end: false,
-        },
-        args: &a.run_args,
-        devices: Some(&a.devices),
+        ..guest::job(elf.plan, &a.run_args)
     };
-    guest::execute(&description, job, messages)
+    let attended = Attended {
+        args: &a.run_args,
+        console,
+        symbols: elf.symbols,
+        devices: &devices,
+    };
+    guest::execute(&description, job, attended, messages)
 }
 
 /// What a program has agreed on by its symbols, all of it inside memory.
@@ -116,18 +164,10 @@ fn explain(e: LoadError, file: &FileData) -> anyhow::Error {
         } if start < ram_start => anyhow!(
             "{path} is linked to {start:#x}..{end:#x}, and the machine's memory is {ram_start:#x}..{ram_end:#x}: link a bare-metal program to addresses there; {LINUX}"
         ),
-        e if run::is_dynamic(&file.bytes) => anyhow::Error::from(e).context(format!(
+        e if program::is_dynamic(&file.bytes) => anyhow::Error::from(e).context(format!(
             "{} is not for a bare machine: {LINUX}",
             file.path
         )),
         e => e.into(),
     }
-}
-
-/// The machine's bus with all devices, to make the device tree from.
-pub fn bus(description: &Description) -> anyhow::Result<Bus> {
-    // Devices need some memory to be attached to; they do not run here.
-    let ram = GuestRam::new(PAGE)?;
-    nagori_platform::board::build(&description.config, ram.into())
-        .context("the machine cannot be built")
 }

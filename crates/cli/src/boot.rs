@@ -1,27 +1,126 @@
 //! `nagori boot`: Linux.
 
-use crate::args::{BootArgs, Expose};
+use crate::args::{concat_examples, CacheArgs, DeviceArgs, MachineArgs, ModulesArgs, RunArgs};
 use crate::console;
-use crate::devices::DiskArg;
-use crate::guest::{self, Job};
-use crate::image;
+use crate::guest::{self, Attended};
 use crate::output::{Exit, Messages};
-use crate::rtc;
-use anyhow::{bail, Context};
-use nagori_image::GuestImage;
-use nagori_platform::config::Machine as Description;
-use nagori_platform::loader::{self, FileData, LinuxFiles, Plan, RamRange, Role};
-use nagori_platform::tree;
-use std::path::{Path, PathBuf};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use nagori_platform::loader::Symbols;
+use nagori_session::devices::DiskSpec;
+use nagori_session::software::{self, isolation, on_hart, KernelFile, Part, Software, ROOT_DISK};
+use nagori_session::{image, rtc, Job};
 
-/// Where the kernel's messages go.
-const CONSOLE: &str = "console=ttyS0";
-/// The script that our init runs instead of a shell.
-const RUN_SCRIPT: &str = "etc/nagori/run";
-/// The first disk, as the guest's kernel names it.
-const ROOT_DISK: &str = "/dev/vda";
-/// Hart that starts the kernel.
-const BOOT_HART: u32 = 0;
+const BOOT_EXAMPLES: &str = "\
+Examples:
+  nagori boot
+      Debian's kernel and a shell; end it with `exit` or Ctrl-A x
+  nagori boot --run 'bench-locality --op read --method fine' --stats table
+      Run one command in the guest, print what it did to the memory, exit with its code
+  nagori boot --isolate --run 'bench-board --methods coarse'
+      The figures of `nagori bench board`: the last hart belongs to the benchmark alone
+  nagori boot --rootfs
+      Debian with systemd, from packages: log in as root
+  nagori boot --rootfs run --run 'seq 100000 | xz -9 | wc -c'
+      One command in a smaller one, without systemd
+  nagori boot --nvmm pmem-region --set memory.nvmm_boundary='\"2 GiB\"'
+      2 GiB of DRAM; the rest is /dev/pmem0 in the guest
+  nagori boot --disk data.img --disk tools.img,ro --disk root.img,overlay=temp
+      Three disks: written, only read, and written without a trace
+  nagori boot --share results:out,rw --share src --run 'cp /mnt/share0/* /mnt/out'
+      Two folders of the host, one of them writable
+  nagori boot --kernel Image --initrd root.cpio.gz --append 'loglevel=8'
+      A kernel of your own, with Debian's firmware
+  nagori boot --kernel u-boot.bin@0x80200000 --initrd none --disk disk.img
+      U-Boot, or another system that firmware starts at an address; see docs/guests.md
+  nagori boot --firmware none --kernel kernel.elf --initrd none --append-only
+      A system that starts in machine mode, such as xv6
+
+Keys in the console:
+  Ctrl-A x  end the machine        Ctrl-A s  show statistics
+  Ctrl-A h  show these keys        Ctrl-A a  send Ctrl-A to the guest
+Everything else, Ctrl-C included, goes to the guest; with --run, Ctrl-C ends the machine, and
+Ctrl-A c sends it to the guest. Where input or output is not a terminal, input is passed on when
+the guest listens or polls, its end to who listens as Ctrl-D, and Ctrl-C ends the run.";
+
+/// Boot Linux, with a console in this terminal.
+///
+/// Boots Debian's kernel with a small root file system (built on first use, see `nagori image`),
+/// or your own files, under OpenSBI. The boot is functional, that is without the timing model;
+/// programs in the guest switch it on for what they measure, or --timed does for the whole run.
+#[derive(Debug, Args)]
+#[command(after_long_help = concat_examples(BOOT_EXAMPLES))]
+pub struct BootArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Kernel, or what else the firmware is to start [default: Debian's]
+    ///
+    /// A riscv64 Image, also compressed with gzip or as an EFI zboot image; a static ELF; U-Boot's
+    /// uImage or FIT image; or any file with the address where it goes and starts.
+    #[arg(long, value_name = "FILE[@ADDRESS]", value_parser = KernelFile::parse, help_heading = "Software")]
+    pub kernel: Option<KernelFile>,
+    /// Initial root file system: a cpio archive, or `none` [default: ours, with busybox and benchmarks]
+    #[arg(long, value_name = "FILE|none", value_parser = Part::parse, help_heading = "Software")]
+    pub initrd: Option<Part>,
+    /// OpenSBI's fw_dynamic.bin, or an ELF; with `none` the kernel starts in machine mode [default: Debian's]
+    #[arg(long, value_name = "FILE|none", value_parser = Part::parse, help_heading = "Software")]
+    pub firmware: Option<Part>,
+    /// Added to the kernel's command line.
+    #[arg(
+        long,
+        value_name = "STRING",
+        help_heading = "Software",
+        allow_hyphen_values = true
+    )]
+    pub append: Option<String>,
+    /// Nothing else is on the kernel's command line, neither the console nor what makes Debian's
+    /// kernel boot fast.
+    #[arg(long, help_heading = "Software")]
+    pub append_only: bool,
+    /// Shell command to run in the guest instead of a shell.
+    ///
+    /// It is put into the initial root file system as /etc/nagori/run; the machine is switched
+    /// off when it ends, and its exit status is that of `nagori boot`.
+    #[arg(long, value_name = "COMMAND", help_heading = "Software")]
+    pub run: Option<String>,
+    /// Keep the last hart for the command of --run, as `nagori bench board` does.
+    ///
+    /// The kernel is told to keep its load balancing and RCU callbacks off that hart (isolcpus, rcu_nocbs), and
+    /// the command runs there. Without it the benchmarks share their hart with the kernel's upkeep and are some
+    /// percent slower. Without --run, programs get there by `taskset`.
+    #[arg(long, help_heading = "Software")]
+    pub isolate: bool,
+    /// Debian as the root file system, on a disk whose changes are thrown away at the end.
+    ///
+    /// Which one: `run` or `system` (see `nagori image build --help`), the start of a key of
+    /// `nagori image list`, or the file of an ext4 image. `system` boots systemd to a login (root,
+    /// no password); with --run the command is run in the root file system, without systemd. It is
+    /// /dev/vda; the disks of --disk follow.
+    #[arg(long, value_name = "NAME|FILE", num_args = 0..=1, default_missing_value = "system", help_heading = "Software")]
+    pub rootfs: Option<String>,
+    /// How the guest's kernel sees NVMM [default: as the machine's description says].
+    #[arg(long, value_name = "HOW", help_heading = "Machine")]
+    pub nvmm: Option<Expose>,
+    #[command(flatten)]
+    pub devices: DeviceArgs,
+    #[command(flatten)]
+    pub modules: ModulesArgs,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    #[command(flatten)]
+    pub run_args: RunArgs,
+}
+
+/// How the guest's kernel sees NVMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Expose {
+    /// In no node of the device tree; programs map it through /dev/mem.
+    Hidden,
+    /// As a `pmem-region` node, which makes it /dev/pmem0.
+    PmemRegion,
+    /// As memory of a NUMA node without processors, which the kernel uses like any other.
+    NumaNode,
+}
 
 /// Runs the command.
 pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
@@ -37,13 +136,13 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
     settings.extend(a.run_args.settings());
     settings.extend(a.run_args.clock());
-    let mut devices = a.devices.clone();
+    let mut devices = a.devices.devices();
     let mut append = a.append.clone();
     let mut root = None;
     if let Some(name) = &a.rootfs {
-        let file = image::rootfs::find(&image::options(&a.cache)?, name, messages)?;
+        let file = image::rootfs::find(&a.cache.options()?, name, messages)?;
         root = Some(file.clone());
-        devices.disk.insert(0, DiskArg::rootfs(file));
+        devices.disks.insert(0, DiskSpec::rootfs(file));
         // The first is for our init, the others for an initial root file system of Debian's.
         let ours = match a.initrd {
             None => format!("nagori.root={ROOT_DISK}"),
@@ -56,7 +155,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
             });
         }
     }
-    let description = devices.resolve(&a.machine, &settings)?;
+    let description = devices.resolve(&a.machine.choice(), &settings)?;
     let mut run = a.run.clone();
     if a.isolate {
         let harts = description.config.harts;
@@ -79,211 +178,25 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let complete = a.kernel.is_some() && a.initrd.is_some() && a.firmware.is_some();
     let cached = match complete {
         true => None,
-        false => Some(image::build(
-            &image::options_with(&a.cache, &a.modules)?,
-            messages,
-        )?),
+        false => Some(image::build(&a.cache.options_with(&a.modules)?, messages)?),
     };
     let description = rtc::of_image(description, cached.as_ref(), root.as_deref())?;
-    let plan = plan(&description, &software, cached.as_ref())?;
+    let plan = software::plan(&description, &software, cached.as_ref())?;
     plan.warnings.iter().for_each(|w| messages.warning(w));
+    let console = console::Options {
+        interactive: true,
+        interrupt: a.run.is_some(),
+    };
     let job = Job {
-        plan,
-        symbols: Default::default(),
-        htif: Default::default(),
         timed: a.run_args.timed,
-        console: console::Options {
-            interactive: true,
-            interrupt: a.run.is_some(),
-            send_end: true,
-        },
+        send_end: true,
+        ..guest::job(plan, &a.run_args)
+    };
+    let attended = Attended {
         args: &a.run_args,
-        devices: Some(&devices),
+        console,
+        symbols: Symbols::default(),
+        devices: &devices,
     };
-    guest::execute(&description, job, messages)
-}
-
-/// A file of the user's, or none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    /// There is to be none.
-    None,
-    /// This one.
-    File(PathBuf),
-}
-
-impl Part {
-    /// Reads `none` or the name of a file; one of the name `none` is `./none`.
-    pub fn parse(text: &str) -> Result<Part, String> {
-        match text {
-            "" => Err("the name of a file is missing".into()),
-            "none" => Ok(Part::None),
-            file => Ok(Part::File(file.into())),
-        }
-    }
-}
-
-/// A kernel's file, and for raw ones where it goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelArg {
-    /// The file.
-    pub file: PathBuf,
-    /// The address.
-    pub at: Option<u64>,
-}
-
-impl KernelArg {
-    /// Reads `FILE` or `FILE@ADDRESS`; a file whose own name looks so is found first.
-    pub fn parse(text: &str) -> Result<KernelArg, String> {
-        let whole = KernelArg {
-            file: text.into(),
-            at: None,
-        };
-        let Some((file, addr)) = text.rsplit_once('@') else {
-            return Ok(whole);
-        };
-        let digits = addr.strip_prefix("0x").or(addr.strip_prefix("0X"));
-        let Some(digits) = digits.filter(|_| !whole.file.exists()) else {
-            return Ok(whole);
-        };
-        match u64::from_str_radix(&digits.replace('_', ""), 16) {
-            Ok(at) if !file.is_empty() => Ok(KernelArg {
-                file: file.into(),
-                at: Some(at),
-            }),
-            _ => Err(format!(
-                "`{addr}` is no address: expected FILE@0xADDRESS, such as u-boot.bin@0x80200000"
-            )),
-        }
-    }
-}
-
-/// Kernel arguments that keep the kernel's own work off the last hart, as far as it can be: balancing
-/// of load and callbacks of RCU; ticks remain. `None` for a machine of one hart.
-pub fn isolation(harts: u32) -> Option<String> {
-    let last = harts.checked_sub(1).filter(|n| *n > 0)?;
-    Some(format!("isolcpus={last} rcu_nocbs={last}"))
-}
-
-/// A command of the shell on that hart alone.
-fn on_hart(hart: u32, command: &str) -> String {
-    format!(
-        "taskset -p {:x} $$ >/dev/null || exit 125\n{command}",
-        1u64 << hart
-    )
-}
-
-/// What to boot; files that are not given are those of the guest image.
-#[derive(Debug, Clone, Default)]
-pub struct Software {
-    /// Kernel.
-    pub kernel: Option<KernelArg>,
-    /// Initial root file system.
-    pub initrd: Option<Part>,
-    /// Firmware.
-    pub firmware: Option<Part>,
-    /// More kernel arguments.
-    pub append: Option<String>,
-    /// No other kernel arguments than those.
-    pub append_only: bool,
-    /// A shell command to run.
-    pub run: Option<String>,
-}
-
-/// Reads and places all files.
-pub fn plan(
-    description: &Description,
-    software: &Software,
-    image: Option<&GuestImage>,
-) -> anyhow::Result<Plan> {
-    let read = |role, given: Option<&Path>, ours: fn(&GuestImage) -> &Path| {
-        let path = given.or(image.map(ours));
-        let path = path.with_context(|| format!("no {role} is given"))?;
-        anyhow::Ok(FileData::read(role, path)?)
-    };
-    let part = |role, given: &Option<Part>, ours: fn(&GuestImage) -> &Path| match given {
-        Some(Part::None) => Ok(None),
-        Some(Part::File(path)) => read(role, Some(path), ours).map(Some),
-        None => read(role, None, ours).map(Some),
-    };
-    let given = software.kernel.as_ref();
-    let kernel = read(Role::Kernel, given.map(|k| &*k.file), |i| &i.kernel)?;
-    let firmware = part(Role::Firmware, &software.firmware, |i| &i.firmware)?;
-    let mut initramfs = part(Role::Initramfs, &software.initrd, |i| &i.initrd)?;
-    if let Some(command) = &software.run {
-        let Some(initramfs) = &mut initramfs else {
-            bail!("--run puts its command into the initial root file system, and there is none (--initrd none)");
-        };
-        add_script(initramfs, command)?;
-    }
-    let fast = image.map(|i| i.manifest.fast_boot_args.as_str());
-    let before = [Some(CONSOLE), fast].map(|a| a.filter(|_| !software.append_only));
-    let arguments: Vec<&str> = before
-        .into_iter()
-        .chain([software.append.as_deref()])
-        .flatten()
-        .collect();
-    let memory = &description.config.memory;
-    let ram = RamRange {
-        start: memory.base,
-        end: memory.nvmm_base(),
-    };
-    let files = LinuxFiles {
-        firmware,
-        kernel,
-        kernel_at: given.and_then(|k| k.at),
-        initramfs,
-        bootargs: Some(arguments.join(" ")),
-        boot_hart: BOOT_HART,
-        reserved: memory.firmware_reserve.0,
-    };
-    let bus = crate::bare::bus(description)?;
-    let config = &description.config;
-    Ok(loader::plan_linux(&files, ram, |boot| {
-        tree::blob(config, &bus, boot)
-    })?)
-}
-
-/// Appends an archive with a script to an initial root file system.
-fn add_script(initramfs: &mut FileData, command: &str) -> anyhow::Result<()> {
-    if command.trim().is_empty() {
-        bail!("--run: the command is empty");
-    }
-    let script = format!("#!/bin/busybox sh\n{command}\n");
-    let files = [(RUN_SCRIPT, 0o755, script.as_bytes())];
-    let archive = nagori_image::overlay_cpio(&files)?;
-    // Archives that follow one another start at multiples of four bytes.
-    let aligned = initramfs.bytes.len().next_multiple_of(4);
-    initramfs.bytes.resize(aligned, 0);
-    initramfs.bytes.extend(archive);
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_of_kernels_are_read() {
-        let read = |t: &str| KernelArg::parse(t).map(|k| (k.file.display().to_string(), k.at));
-        assert_eq!(read("Image"), Ok(("Image".into(), None)));
-        assert_eq!(
-            read("a@b/u-boot.bin@0x8020_0000"),
-            Ok(("a@b/u-boot.bin".into(), Some(0x8020_0000)))
-        );
-        assert_eq!(read("a@host"), Ok(("a@host".into(), None)));
-        assert!(read("a@0xyz").unwrap_err().contains("no address"));
-        assert!(read("@0x80000000").is_err());
-        assert_eq!(Part::parse("none"), Ok(Part::None));
-        assert_eq!(Part::parse("./none"), Ok(Part::File("./none".into())));
-        assert!(Part::parse("").is_err());
-    }
-
-    #[test]
-    fn a_hart_of_its_own() {
-        assert_eq!(isolation(1), None);
-        assert_eq!(isolation(4).unwrap(), "isolcpus=3 rcu_nocbs=3");
-        let script = on_hart(3, "echo a");
-        assert!(script.starts_with("taskset -p 8 $$") && script.ends_with("\necho a"));
-    }
+    guest::execute(&description, job, attended, messages)
 }

@@ -2,11 +2,12 @@
 
 use crate::output::Messages;
 use anyhow::Context;
+use nagori_session::{Error, Event, Port};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, FileType};
 use rustix::io::Errno;
 use rustix::termios::{isatty, tcgetattr, tcsetattr, OptionalActions, Termios};
-use std::io::{stderr, stdin, stdout, Write};
+use std::io::{self, stderr, stdin, stdout, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
@@ -19,21 +20,6 @@ const KEYS: &str = "Ctrl-A x ends the machine, Ctrl-A s shows statistics, \
 const INTERRUPT_KEYS: &str = "; Ctrl-C ends it, too, Ctrl-A c sends Ctrl-C";
 /// Ctrl-C, as a terminal in raw mode gives it.
 const INTERRUPT: u8 = 3;
-
-/// What came from the user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// For the guest.
-    Bytes(Vec<u8>),
-    /// Ctrl-A x.
-    Quit,
-    /// Ctrl-C, where it is not the guest's.
-    Interrupt,
-    /// Ctrl-A s.
-    Stats,
-    /// Ctrl-A h.
-    Help,
-}
 
 /// Finds commands in what is typed.
 #[derive(Debug, Default)]
@@ -134,24 +120,11 @@ enum Input {
     Closed,
 }
 
-/// The host's side of the guest's console.
-pub trait Port {
-    /// Whether a person sits at it.
-    fn interactive(&self) -> bool;
-    /// Whether input can still come.
-    fn is_open(&self) -> bool;
-    /// What becomes readable when input comes.
-    fn source(&self) -> Option<BorrowedFd<'_>> {
-        None
+fn during(what: &str, source: Error) -> Error {
+    Error::During {
+        what: what.into(),
+        source: Box::new(source),
     }
-    /// Input that there is.
-    fn events(&mut self) -> anyhow::Result<Vec<Event>>;
-    /// Takes what the guest printed.
-    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
-    /// Tells the user something in between.
-    fn message(&mut self, text: &str);
-    /// Tells the keys.
-    fn help(&mut self) {}
 }
 
 fn keys(interrupt: bool) -> String {
@@ -166,8 +139,6 @@ pub struct Options {
     pub interactive: bool,
     /// In raw mode Ctrl-C ends the run, as it does without: nobody sits at a shell in the guest.
     pub interrupt: bool,
-    /// Pass piped input on when the guest listens, and its end as Ctrl-D.
-    pub send_end: bool,
 }
 
 /// The console.
@@ -234,7 +205,7 @@ impl Port for Console {
         (self.input != Input::Closed).then(rustix::stdio::stdin)
     }
 
-    fn events(&mut self) -> anyhow::Result<Vec<Event>> {
+    fn events(&mut self) -> nagori_session::Result<Vec<Event>> {
         if self.input == Input::Closed {
             return Ok(Vec::new());
         }
@@ -242,7 +213,7 @@ impl Port for Console {
         let mut fds = [PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN)];
         match poll(&mut fds, Some(&Timespec::default())) {
             Err(Errno::INTR) | Ok(0) => return Ok(Vec::new()),
-            Err(e) => return Err(e).context("cannot wait for input"),
+            Err(e) => return Err(during("cannot wait for input", e.into())),
             Ok(_) => {}
         }
         let mut buffer = [0; 4096];
@@ -251,7 +222,7 @@ impl Port for Console {
             Err(Errno::INTR | Errno::AGAIN) => return Ok(Vec::new()),
             // A terminal that has gone away.
             Err(Errno::IO) => 0,
-            Err(e) => return Err(e).context("cannot read input"),
+            Err(e) => return Err(during("cannot read input", e.into())),
         };
         if n == 0 {
             self.input = Input::Closed;
@@ -263,7 +234,7 @@ impl Port for Console {
         })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(last) = bytes.last() else {
             return Ok(());
         };
@@ -272,6 +243,11 @@ impl Port for Console {
         out.flush()?;
         self.at_line_start = *last == b'\n';
         Ok(())
+    }
+
+    fn write_error(&mut self, bytes: &[u8]) -> nagori_session::Result<()> {
+        let written = stderr().write_all(bytes);
+        written.map_err(|source| during("cannot write to stderr", source.into()))
     }
 
     fn help(&mut self) {

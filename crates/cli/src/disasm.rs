@@ -1,8 +1,9 @@
 //! `nagori disasm`: blocks with their cycles, and what the translator makes of them.
 
-use crate::args::DisasmArgs;
+use crate::args::MachineArgs;
 use crate::output::{self, Exit, SUCCESS};
 use anyhow::{bail, Context};
+use clap::Args;
 use iced_x86::{
     Decoder, DecoderOptions, Formatter, Instruction, NasmFormatter, OpKind, Register,
     SymbolResolver, SymbolResult,
@@ -19,6 +20,49 @@ use serde_json::{json, Value};
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
+use std::path::PathBuf;
+
+const DISASM_EXAMPLES: &str = "\
+Examples:
+  nagori disasm program.elf
+  nagori disasm --at main --blocks 8 program.elf
+  nagori disasm --at 0x80000040 --functional --host program.elf
+      What the translator makes of the block, beside it
+  echo 00b50533 0000006f | nagori disasm --host -";
+
+/// Show blocks of a program: instructions, their cycles, and the host's code for them.
+///
+/// A block is a run of instructions up to the next jump: what the translator translates at once.
+/// With timing every instruction has the cycle in which it is issued, counted from the block's
+/// start, if all its loads and fetches hit. Nothing is executed.
+#[derive(Debug, Args)]
+#[command(after_long_help = DISASM_EXAMPLES)]
+pub struct DisasmArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// The program: a static riscv64 ELF; or `-`: instructions as hexadecimal words from stdin,
+    /// of 4 digits (compressed) or 8, for the start of memory.
+    #[arg(value_name = "ELF|-")]
+    pub program: PathBuf,
+    /// Where the block starts: a symbol, symbol+offset, or an address [default: the entry].
+    #[arg(long, value_name = "SYMBOL|ADDRESS")]
+    pub at: Option<String>,
+    /// How many blocks, one behind the other in memory.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub blocks: u32,
+    /// With cycles, as in timed mode; this is the default.
+    #[arg(long, conflicts_with = "functional")]
+    pub timed: bool,
+    /// As in functional mode: without cycles.
+    #[arg(long)]
+    pub functional: bool,
+    /// Show the translator's code for this host beside the instructions.
+    #[arg(long)]
+    pub host: bool,
+    /// A list of blocks as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 const PAGE: u64 = 4096;
 

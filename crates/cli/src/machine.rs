@@ -1,9 +1,54 @@
 //! `nagori machine`: descriptions of machines.
 
-use crate::args::{MachineCommand, ShowArgs};
 use crate::output::{self, Exit, SUCCESS};
+use clap::{Args, Subcommand};
 use nagori_platform::config::{self, Library, Machine};
 use serde_json::json;
+
+/// Show and list machine descriptions.
+#[derive(Debug, Subcommand)]
+pub enum MachineCommand {
+    Show(ShowArgs),
+    /// Print the JSON schema of machine descriptions.
+    ///
+    /// Editors with a TOML language server check descriptions against it. Example:
+    /// nagori machine schema > machine.schema.json
+    Schema,
+    /// List the machines that can be named.
+    ///
+    /// They are part of the program, or lie in a directory of NAGORI_MACHINES.
+    /// Example: nagori machine list
+    List {
+        /// A list of objects with name, description, source.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  nagori machine show
+  nagori machine show ./my-board.toml --set memory.controller.delays.tras='\"3000 ns\"'
+  nagori machine show vc707 --json | jq '.values[] | select(.unit == \"ps\")'";
+
+/// Show a machine description, every value resolved.
+///
+/// Every value has its unit and where it comes from: given in the file, the controller preset,
+/// the core description, the default, or set with --set. What follows from others (the reach of
+/// the TLBs) stands behind them.
+#[derive(Debug, Args)]
+#[command(after_long_help = SHOW_EXAMPLES)]
+pub struct ShowArgs {
+    /// A name (see `nagori machine list`) or a path.
+    #[arg(value_name = "NAME|PATH", default_value = nagori_platform::config::DEFAULT_MACHINE)]
+    pub machine: String,
+    /// Change a value.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Runs the command.
 pub fn command(command: &MachineCommand) -> anyhow::Result<Exit> {

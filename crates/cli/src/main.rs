@@ -5,10 +5,9 @@ mod args;
 mod bare;
 mod bench;
 mod boot;
+mod commands;
 mod console;
-mod devices;
 mod disasm;
-mod drive;
 mod guest;
 mod host;
 mod image;
@@ -17,11 +16,8 @@ mod mem;
 mod output;
 mod perfmap;
 mod plot;
-mod power;
-mod problems;
 mod profiling;
 mod remote;
-mod rtc;
 mod run;
 mod sample;
 mod signals;
@@ -29,8 +25,8 @@ mod snapshot;
 mod tables;
 mod trace;
 
-use args::{Cli, Command};
 use clap::Parser;
+use commands::Cli;
 use output::Exit;
 use signals::Signals;
 use std::process::ExitCode;
@@ -49,21 +45,7 @@ fn main() -> ExitCode {
         }
     };
     let out = output::Messages::new(cli.quiet, signals);
-    let result = match &cli.command {
-        Command::Run(a) => run::command(a, &out),
-        Command::Compare(a) => run::compare(a, &out),
-        Command::Boot(a) => boot::command(a, &out),
-        Command::Bare(a) => bare::command(a, &out),
-        Command::Disasm(a) => disasm::command(a),
-        Command::Machine(a) => machine::command(a),
-        Command::Image(a) => image::command(a, &out),
-        Command::Bench(a) => bench::command(a, &out),
-        Command::Resume(a) => snapshot::resume(a, &out),
-        Command::Snapshot(a) => snapshot::command(a, &out),
-        Command::Ctl(a) => remote::ctl::command(a),
-        Command::Mem(a) => mem::command(a, &out),
-    };
-    match result {
+    match cli.command.run(&out) {
         Ok(Exit(code)) => ExitCode::from(code),
         // The reader of our output has gone: nobody is left to tell.
         Err(e) if output::is_broken_pipe(&e) => ExitCode::from(output::BROKEN_PIPE),

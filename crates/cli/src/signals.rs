@@ -1,6 +1,7 @@
 //! Signals that end a command: seen between slices of guest time and other pieces of work.
 
 use anyhow::Context;
+use nagori_session::{Caller, Interrupted};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{kill_process, Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -20,21 +21,14 @@ const ENOUGH: usize = 3;
 /// Between looks at a command that has not noticed a signal yet.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A command that a signal has ended: no failure of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interrupted(pub u8);
-
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ended by signal {}", self.0)
-    }
-}
-
-impl std::error::Error for Interrupted {}
+/// Added to a signal's number in the exit code of a command that it has ended (as shells do it).
+pub const EXIT: u8 = 128;
 
 /// The signal that an error stands for, if it does.
 pub fn interrupted(e: &anyhow::Error) -> Option<u8> {
-    e.downcast_ref().map(|i: &Interrupted| i.0)
+    let own = e.downcast_ref().map(|i: &Interrupted| i.0);
+    let session = |e: &nagori_session::Error| e.interrupted();
+    own.or_else(|| e.downcast_ref().and_then(session))
 }
 
 /// Puts something right before the process ends.
@@ -178,6 +172,21 @@ impl Signals {
     }
 }
 
+/// A run that nobody is told of, and that signals end.
+impl Caller for Signals {
+    fn interrupted(&self) -> Option<u8> {
+        self.caught()
+    }
+
+    fn forget(&self) {
+        Signals::forget(self);
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        Some(Signals::wake(self))
+    }
+}
+
 impl fmt::Debug for Signals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Signals").finish_non_exhaustive()
@@ -242,7 +251,7 @@ fn give_up(shared: &Shared, number: usize) -> ! {
         let _ = kill_process(pid, Signal::KILL);
     }
     let signal = u8::try_from(number).unwrap_or(SIGINT as u8);
-    std::process::exit(i32::from(crate::output::SIGNAL.saturating_add(signal)));
+    std::process::exit(i32::from(EXIT.saturating_add(signal)));
 }
 
 /// The programs that this process has started and that still run. Where the system does not list

@@ -5,6 +5,7 @@ use nagori_hart::world::Observer;
 use nagori_memtime::stats::{Counters, Histogram, Region};
 use nagori_memtime::Ps;
 use nagori_platform::machine::{HartReport, Label, Machine, Report};
+pub use nagori_session::words::{duration, grouped};
 use serde_json::{json, Value};
 use std::fmt::Write;
 
@@ -38,19 +39,6 @@ pub fn text(t: &Table) -> String {
     // The first column has one space before it.
     let line = |l: &str| format!("{}\n", l.strip_prefix(' ').unwrap_or(l).trim_end());
     lines.lines().map(line).collect()
-}
-
-/// Digits in groups of three: 12 345 678.
-pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, d) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(d);
-    }
-    out
 }
 
 fn real(v: Option<f64>, digits: usize) -> String {
@@ -252,16 +240,6 @@ fn one(r: &Report) -> String {
         out.push_str(&latencies(r));
     }
     out
-}
-
-/// A length of time with a fitting unit.
-pub fn duration(ps: u64) -> String {
-    let units = [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns")];
-    let v = ps as f64;
-    match units.iter().find(|u| v >= u.0) {
-        Some((one, unit)) => format!("{:.6} {unit}", v / one),
-        None => format!("{ps} ps"),
-    }
 }
 
 fn harts(r: &Report) -> String {

@@ -1,30 +1,29 @@
 //! `nagori bench`: benchmarks in the guest.
 
-pub mod capture;
+pub mod args;
 mod child;
+mod draw;
 pub mod io;
 pub mod mem;
 mod rows;
 mod speed;
 pub mod start;
 
-pub use rows::{find, Benchmark, Cell, Op, Row, BENCHMARKS, OPS};
-pub use speed::args::SpeedArgs;
-
-use crate::args::{BenchCommand, BoardArgs, RunArgs};
-use crate::boot::{self, Software};
-use crate::guest::{self, End, Job};
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::plot::Picture;
 use crate::sample::Sample;
-use crate::{image, plot, tables};
+use crate::tables;
 use anyhow::{bail, Context};
-use capture::Capture;
+use args::{BenchCommand, BoardArgs};
 use indicatif::{ProgressBar, ProgressStyle};
 use nagori_image::GuestImage;
 use nagori_memtime::Method;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::machine::Report;
+use nagori_session::guest;
+use nagori_session::software::{self, Software};
+use nagori_session::{image, Capture, End, Job};
+pub use rows::{find, Benchmark, Cell, Op, Row, BENCHMARKS, OPS};
 use serde_json::json;
 use std::fmt::Write;
 use std::time::Duration;
@@ -61,7 +60,7 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let harts = description.config.harts;
     let software = Software {
         // The last hart is the benchmark's; a tick there still costs what the kernel's tick costs.
-        append: Some(match boot::isolation(harts) {
+        append: Some(match software::isolation(harts) {
             Some(arguments) => format!("quiet {arguments}"),
             None => "quiet".into(),
         }),
@@ -71,7 +70,7 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
         )),
         ..Software::default()
     };
-    let image = image::build(&image::options(&a.cache)?, messages)?;
+    let image = image::build(&a.cache.options()?, messages)?;
     let cells = rows::cells(&methods);
     let bar = progress(cells.len() * a.repeats as usize, messages);
     let first = description.config.seed;
@@ -110,7 +109,7 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
         false => output::print(&text(&methods, &measured, &published, &report))?,
     }
     if let Some(picture) = picture {
-        let bytes = plot::board(
+        let bytes = draw::board(
             picture.format(),
             &description.config.name,
             &measured,
@@ -158,9 +157,7 @@ fn once(
     bar: &ProgressBar,
     messages: &Messages,
 ) -> anyhow::Result<(Vec<Row>, Report)> {
-    let args = RunArgs::default();
-    let job = Job::unattended(boot::plan(description, software, Some(image))?, &args);
-
+    let job = Job::unattended(software::plan(description, software, Some(image))?);
     let mut capture = Capture::new(|line| progress_line(bar, line));
     let (end, report) = guest::measure(description, &job, &mut capture, messages.signals())?;
     let lines = capture.lines();

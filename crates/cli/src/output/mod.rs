@@ -4,7 +4,12 @@ pub mod file;
 
 use crate::signals::Signals;
 use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
+use nagori_session::{Caller, Error, Step};
 use std::io::{ErrorKind, Write};
+use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Exit code of a command that did what it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +23,7 @@ pub const MEANINGLESS: Exit = Exit(1);
 pub const LIMIT: Exit = Exit(124);
 /// Every hart waits for something that cannot come.
 pub const STUCK: Exit = Exit(125);
-/// What is said where machine time ends.
-pub const END_OF_TIME: &str =
-    "machine time is at its end, 210 days after its start (64 bits of picoseconds)";
-/// Added to a signal's number where one ended the run (as shells do it).
-pub const SIGNAL: u8 = 128;
+pub use crate::signals::EXIT as SIGNAL;
 /// The reader of stdout has gone (128 + SIGPIPE).
 pub const BROKEN_PIPE: u8 = 141;
 /// Exit codes of guests that do not fit into the host's 8 bits.
@@ -30,9 +31,15 @@ pub const TOO_LARGE: u8 = 255;
 
 /// Whether an error is only that nobody reads our output any more.
 pub fn is_broken_pipe(e: &anyhow::Error) -> bool {
+    let broken = |e: &std::io::Error| e.kind() == ErrorKind::BrokenPipe;
     e.chain().any(|c| {
-        c.downcast_ref::<std::io::Error>()
-            .is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+        let io = c.downcast_ref::<std::io::Error>();
+        let boxed = c.downcast_ref::<Box<Error>>().map(|e| &**e);
+        match c.downcast_ref::<Error>().or(boxed) {
+            // It shows what it holds as if it were itself that.
+            Some(Error::Io(e)) => broken(e),
+            _ => io.is_some_and(broken),
+        }
     })
 }
 
@@ -55,12 +62,18 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
 pub struct Messages {
     quiet: bool,
     signals: Signals,
+    /// What is shown while something takes its time.
+    bar: Mutex<Option<ProgressBar>>,
 }
 
 impl Messages {
     /// `quiet` leaves only errors.
     pub fn new(quiet: bool, signals: Signals) -> Messages {
-        Messages { quiet, signals }
+        Messages {
+            quiet,
+            signals,
+            bar: Mutex::new(None),
+        }
     }
 
     /// The signals by which the user ends the command.
@@ -110,6 +123,76 @@ impl Messages {
     }
 }
 
+impl Messages {
+    /// Shows a line that turns, with a text.
+    fn busy(&self, template: &str, text: String) -> bool {
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = bar.get_or_insert_with(|| {
+            let bar = match self.quiet {
+                true => ProgressBar::hidden(),
+                false => ProgressBar::new_spinner(),
+            };
+            // The templates are constants.
+            bar.set_style(ProgressStyle::with_template(template).expect("a template"));
+            bar
+        });
+        bar.set_message(text);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        !bar.is_hidden()
+    }
+}
+
+impl Caller for Messages {
+    fn note(&self, text: &str) {
+        Messages::note(self, text);
+    }
+
+    fn warning(&self, text: &str) {
+        Messages::warning(self, text);
+    }
+
+    /// On a terminal in one line, else as messages.
+    fn progress(&self, step: Step<'_>) {
+        match step {
+            Step::Boot(what) => {
+                let text = format!("booting {what} once; the next runs start from here");
+                self.busy("{spinner} {msg} ({elapsed})", text);
+            }
+            Step::Image(p) => {
+                if !self.busy("{spinner} {msg}", p.to_string()) {
+                    Messages::note(self, &p.to_string());
+                }
+            }
+            Step::Done => {
+                let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(bar) = bar.take() {
+                    bar.finish_and_clear();
+                }
+            }
+        }
+    }
+
+    fn interrupted(&self) -> Option<u8> {
+        self.signals.caught()
+    }
+
+    fn forget(&self) {
+        self.signals.forget();
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.signals.wake())
+    }
+
+    fn outside(&self, work: &mut dyn FnMut()) {
+        // That a signal has come is asked for behind the work.
+        let _ = self.signals.outside(|| {
+            work();
+            Ok(())
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +204,13 @@ mod tests {
         let e = Err::<(), _>(io).context("cannot write").unwrap_err();
         assert!(is_broken_pipe(&e));
         assert!(!is_broken_pipe(&anyhow::anyhow!("broken pipe")));
+        // The same where a run has met it.
+        let of_run = || Error::from(std::io::Error::from(ErrorKind::BrokenPipe));
+        assert!(is_broken_pipe(&of_run().into()));
+        let during = Error::During {
+            what: "cannot write".into(),
+            source: Box::new(of_run()),
+        };
+        assert!(is_broken_pipe(&during.into()));
     }
 }

@@ -1,9 +1,6 @@
 //! The control socket as a service of a run.
 
 use super::parameters;
-use crate::devices;
-use crate::drive::{Restart, Service, Wishes};
-use crate::guest::End;
 use crate::tables;
 use nagori_hart::world::Observer;
 use nagori_hart::Privilege;
@@ -16,6 +13,8 @@ use nagori_remote::api::{
 };
 use nagori_remote::rpc::{Request, RpcError, INVALID_PARAMS};
 use nagori_remote::server::Server;
+use nagori_session::drive::{Restart, Service, Wishes};
+use nagori_session::{devices, End};
 use rustix::event::PollFd;
 use serde::Serialize;
 use serde_json::Value;
@@ -57,7 +56,11 @@ impl<O: Observer> Service<O> for Control {
         self.server.sources(to);
     }
 
-    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> anyhow::Result<()> {
+    fn before(
+        &mut self,
+        machine: &mut Machine<O>,
+        wishes: &mut Wishes,
+    ) -> nagori_session::Result<()> {
         let state = &mut self.state;
         state.held = wishes.hold;
         self.server.poll(|request| state.answer(machine, request));

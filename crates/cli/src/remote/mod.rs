@@ -6,11 +6,11 @@ mod gdb;
 mod parameters;
 
 use crate::args::InspectArgs;
-use crate::drive::BoxedService;
 use crate::output::Messages;
 use control::Control;
 use gdb::Gdb;
 use nagori_hart::world::Observer;
+use nagori_session::drive::BoxedService;
 
 /// What may hold a machine from outside, as the arguments ask for it. `resets`: the machine can be loaded
 /// again.

@@ -1,10 +1,12 @@
 //! Arguments of `nagori run` and `nagori compare`.
 
-use crate::args::{CacheArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs};
-use crate::devices::DeviceArgs;
-use crate::rtc::Rtc;
+use crate::args::{
+    CacheArgs, DeviceArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs, PowerArgs,
+};
 use clap::Args;
 use nagori_memtime::Method;
+use nagori_session::rtc::Rtc;
+use nagori_session::Placement;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -54,7 +56,7 @@ pub struct RunProgramArgs {
     #[command(flatten)]
     pub inspect: InspectArgs,
     #[command(flatten)]
-    pub power: crate::power::PowerArgs,
+    pub power: PowerArgs,
 }
 
 const COMPARE_EXAMPLES: &str = "\
@@ -196,34 +198,6 @@ pub struct CommonArgs {
     pub engine: Option<EngineKind>,
 }
 
-/// Where a program's memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placement {
-    /// All of it in DRAM.
-    Dram,
-    /// All of it in NVMM, as a NUMA node.
-    Nvmm,
-    /// The heap in NVMM.
-    Heap,
-    /// Of the heap, requests of so many bytes and more in NVMM.
-    Size(u64),
-}
-
-impl FromStr for Placement {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Placement, String> {
-        let size = text.strip_prefix("size>").and_then(|n| n.parse().ok());
-        match (text, size) {
-            ("dram", _) => Ok(Placement::Dram),
-            ("nvmm", _) => Ok(Placement::Nvmm),
-            ("heap", _) => Ok(Placement::Heap),
-            (_, Some(n)) if n > 0 => Ok(Placement::Size(n)),
-            _ => Err("expected dram, nvmm, heap, or size>N with a number of bytes".into()),
-        }
-    }
-}
-
 /// A file for the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileArg {
@@ -267,13 +241,6 @@ mod tests {
 
     #[test]
     fn values_are_read_or_refused() {
-        let place = |t: &str| t.parse::<Placement>();
-        assert_eq!(place("size>4096"), Ok(Placement::Size(4096)));
-        assert_eq!(
-            [place("nvmm"), place("heap")],
-            [Ok(Placement::Nvmm), Ok(Placement::Heap)]
-        );
-        assert!(place("size>0").is_err() && place("ssd").is_err() && place("size>x").is_err());
         let f = "in.txt:/root/in".parse::<FileArg>().unwrap();
         assert_eq!((f.file, f.path.as_str()), ("in.txt".into(), "/root/in"));
         assert!("in.txt".parse::<FileArg>().is_err() && "in:x".parse::<FileArg>().is_err());

@@ -1,13 +1,12 @@
 //! `nagori compare`: one program under several methods.
 
 use super::args::CompareArgs;
-use super::ports::Output;
 use super::report::{Figures, Result as RunResult};
+use super::streams::Output;
 use super::{json_file, picture, write_json, Interrupt, Prepared};
-use crate::args::InspectArgs;
+use crate::args::{InspectArgs, PowerArgs};
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
-use crate::power::PowerArgs;
 use crate::sample::Sample;
 use crate::tables::{duration, grouped, row, table, text};
 use anyhow::{bail, Context};

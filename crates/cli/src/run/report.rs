@@ -1,13 +1,11 @@
 //! What a run has cost, for people and as JSON.
 
-use super::ports::Outcome;
-use super::protocol::LABEL_END;
 use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
-use crate::problems::{Problem, NEVER_ENDED};
 use crate::tables::{self, duration, grouped, row, table, text};
-use nagori_hart::world::Observer;
 use nagori_memtime::stats::Region;
-use nagori_platform::machine::{Machine, Report};
+use nagori_platform::machine::Report;
+use nagori_session::problems::{Problem, NEVER_ENDED};
+use nagori_session::program::{Outcome, Why};
 use serde_json::{json, Value};
 
 /// No such program, as shells have it.
@@ -16,91 +14,23 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 const ENOENT: u32 = 2;
 
-/// Why a run was over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
-    /// As the agent, or a limit, has it.
-    Outcome(Outcome),
-    /// The program ended the machine, by a marker or the power switch.
-    Off(u32),
-    /// The limit on instructions.
-    Instructions,
-    /// Nothing could happen any more.
-    Stuck,
-    /// Machine time was at its end.
-    Time,
-    /// A signal to this program.
-    Signal(u8),
-    /// A power cut, as was asked.
-    PowerCut,
-}
-
-impl Why {
-    /// For machines.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Why::Outcome(Outcome::Ended(e)) if e.by_signal => "signal",
-            Why::Outcome(Outcome::Ended(_)) => "exit",
-            Why::Outcome(Outcome::Failed { .. }) => "failed",
-            Why::Outcome(Outcome::Timeout) => "timeout",
-            Why::Outcome(Outcome::HostTimeout) => "host-timeout",
-            Why::Off(_) => "off",
-            Why::Instructions => "instruction-limit",
-            Why::Stuck => "stuck",
-            Why::Time => "end-of-time",
-            Why::Signal(_) => "interrupted",
-            Why::PowerCut => "power-cut",
+/// This command's exit code, by why a run was over.
+fn exit(why: &Why) -> Exit {
+    let low = |n: u32| n.min(255) as u8;
+    match why {
+        Why::Outcome(Outcome::Ended(e)) if e.by_signal => {
+            Exit(SIGNAL.saturating_add(low(e.status)))
         }
-    }
-
-    /// Whether the program came to its own end.
-    pub fn is_end(&self) -> bool {
-        matches!(self, Why::Outcome(Outcome::Ended(_)) | Why::Off(_))
-    }
-
-    /// This command's exit code.
-    pub fn exit(&self) -> Exit {
-        let low = |n: u32| n.min(255) as u8;
-        match self {
-            Why::Outcome(Outcome::Ended(e)) if e.by_signal => {
-                Exit(SIGNAL.saturating_add(low(e.status)))
-            }
-            Why::Outcome(Outcome::Ended(e)) => Exit(low(e.status)),
-            Why::Outcome(Outcome::Failed { errno, .. }) if *errno == ENOENT => Exit(NOT_FOUND),
-            Why::Outcome(Outcome::Failed { .. }) => Exit(NOT_EXECUTABLE),
-            Why::Outcome(Outcome::Timeout | Outcome::HostTimeout) | Why::Instructions => {
-                crate::output::LIMIT
-            }
-            Why::Off(code) => Exit(low(*code)),
-            Why::Stuck | Why::Time => crate::output::STUCK,
-            Why::Signal(n) => Exit(SIGNAL.saturating_add(*n)),
-            Why::PowerCut => SUCCESS,
+        Why::Outcome(Outcome::Ended(e)) => Exit(low(e.status)),
+        Why::Outcome(Outcome::Failed { errno, .. }) if *errno == ENOENT => Exit(NOT_FOUND),
+        Why::Outcome(Outcome::Failed { .. }) => Exit(NOT_EXECUTABLE),
+        Why::Outcome(Outcome::Timeout | Outcome::HostTimeout) | Why::Instructions => {
+            crate::output::LIMIT
         }
-    }
-
-    /// What the user should know, if the exit code does not say it.
-    pub fn message(&self) -> Option<String> {
-        Some(match self {
-            Why::Outcome(Outcome::Ended(e)) if e.by_signal => {
-                format!("the program was ended by signal {}", e.status)
-            }
-            Why::Outcome(Outcome::Ended(_)) | Why::PowerCut => return None,
-            Why::Outcome(Outcome::Failed { errno, text }) => {
-                format!(
-                    "{text}: {}",
-                    std::io::Error::from_raw_os_error(*errno as i32)
-                )
-            }
-            Why::Outcome(Outcome::Timeout) => "the program's guest time is over (--timeout)".into(),
-            Why::Outcome(Outcome::HostTimeout) => {
-                "the program's time on this host is over (--host-timeout)".into()
-            }
-            Why::Off(code) => format!("the program ended the machine with code {code}"),
-            Why::Instructions => "the instruction limit was reached (--max-instructions)".into(),
-            Why::Stuck => "the machine is stuck: every hart waits, and nothing can wake one".into(),
-            Why::Time => crate::output::END_OF_TIME.into(),
-            Why::Signal(n) => format!("ended by signal {n}; the statistics are those so far"),
-        })
+        Why::Off(code) => Exit(low(*code)),
+        Why::Stuck | Why::Time => crate::output::STUCK,
+        Why::Signal(n) => Exit(SIGNAL.saturating_add(*n)),
+        Why::PowerCut => SUCCESS,
     }
 }
 
@@ -122,18 +52,6 @@ pub struct Result {
     pub sums: [u64; 2],
     /// Processor time of the host from the command to the program's start, in seconds.
     pub start_cpu: Option<f64>,
-}
-
-/// The statistics of the program: recorded by the agent, or so far.
-pub fn of_program<O: Observer>(m: &Machine<O>, regions: bool) -> (Report, Option<u64>) {
-    if regions {
-        if let Some(r) = m.regions() {
-            return (r.report, Some(r.count));
-        }
-    }
-    let last = m.marks().iter().rev().find(|(l, _)| *l == LABEL_END);
-    let report = last.map_or_else(|| m.report(), |(_, r)| r.clone());
-    (report, regions.then_some(0))
 }
 
 /// The figures that tell most, of all harts together.
@@ -201,7 +119,7 @@ impl Result {
 
     /// This command's exit code: that of the program, unless it would say that all went well.
     pub fn exit(&self) -> Exit {
-        match self.why.exit() {
+        match exit(&self.why) {
             SUCCESS if !self.is_meaningful() => MEANINGLESS,
             e => e,
         }

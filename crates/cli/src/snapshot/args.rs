@@ -1,43 +1,8 @@
 //! What can be said about snapshots on the command line.
 
-use crate::args::{CacheArgs, MachineArgs, ModulesArgs, RunArgs};
-use crate::output::file;
-use anyhow::{bail, Context};
+use crate::args::{CacheArgs, DeviceArgs, MachineArgs, ModulesArgs, RunArgs};
 use clap::{Args, Subcommand};
-use std::path::{Path, PathBuf};
-
-/// When to save the machine.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Snapshots")]
-pub struct TakeArgs {
-    /// Save the whole machine to this file whenever the guest asks for it, or at --snapshot-at;
-    /// `nagori resume` goes on from there. The file is replaced as a whole.
-    #[arg(long, value_name = "FILE")]
-    pub snapshot: Option<PathBuf>,
-    /// Save once, as soon as this many instructions of all harts have been executed. The run is
-    /// the same as without.
-    #[arg(long, value_name = "N", requires = "snapshot")]
-    pub snapshot_at: Option<u64>,
-    /// End the run behind the first snapshot.
-    #[arg(long, requires = "snapshot")]
-    pub snapshot_exit: bool,
-}
-
-impl TakeArgs {
-    /// Looks whether snapshots can be written to `path`.
-    pub fn check(&self, path: &Path) -> anyhow::Result<()> {
-        if file::is_stdout(path) {
-            bail!("--snapshot -: a snapshot is replaced as a whole, so it cannot go to standard output; `./-` is a file of that name");
-        }
-        if path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
-            bail!(
-                "--snapshot {}: it is no file, and a snapshot is replaced as a whole",
-                path.display()
-            );
-        }
-        file::check(path).context("--snapshot")
-    }
-}
+use std::path::PathBuf;
 
 const RESUME_EXAMPLES: &str = "\
 Examples:
@@ -63,7 +28,7 @@ pub struct ResumeArgs {
     pub set: Vec<String>,
     /// What the snapshot's devices are connected to, given as they were.
     #[command(flatten)]
-    pub devices: crate::devices::DeviceArgs,
+    pub devices: DeviceArgs,
     #[command(flatten)]
     pub run_args: RunArgs,
 }

@@ -1,67 +1,31 @@
 //! `nagori snapshot` and `nagori resume`: machines in files.
 
 mod args;
-pub mod cache;
-mod take;
 
-pub use args::{ResumeArgs, SnapshotCommand, TakeArgs};
-pub use take::Taker;
+pub use args::{ResumeArgs, SnapshotCommand};
 
 use crate::args::{CacheArgs, MachineArgs, ModulesArgs};
-use crate::boot::{self, Software};
 use crate::console;
-use crate::drive::htif::Words;
-use crate::guest::{self, Agreed, Job};
-use crate::image;
+use crate::guest::{self, Attended};
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::rtc;
 use crate::trace::{Tracer, Watch};
-use anyhow::{bail, Context};
-use nagori_hart::world::Observer;
-use nagori_platform::config::Machine as Description;
-use nagori_platform::loader::Plan;
-use nagori_platform::machine::{Machine, Quiet};
+use anyhow::bail;
+use nagori_platform::loader::{Plan, Symbols};
+use nagori_platform::machine::Quiet;
 use nagori_platform::snapshot::{Header, Snapshot};
+use nagori_session::devices::Devices;
+use nagori_session::drive::htif::Words;
+use nagori_session::guest::Agreed;
+use nagori_session::snapshot::{cache, open, restore};
+use nagori_session::software::{self, Software};
+use nagori_session::words::bytes;
+use nagori_session::{image, rtc, Job};
 use serde_json::json;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 /// What a guest runs whose boot is cached: asks for the snapshot, then is a shell.
 const SHELL: &str = "nagori-ctl snapshot && cd /root && setsid cttyhack sh -l";
-
-/// A number of bytes for people.
-pub fn bytes(n: u64) -> String {
-    match n {
-        0..1024 => format!("{n} B"),
-        1024..1_048_576 => format!("{:.1} KiB", n as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", n as f64 / 1_048_576.0),
-        _ => format!("{:.2} GiB", n as f64 / 1_073_741_824.0),
-    }
-}
-
-/// Opens a snapshot, with its name in what goes wrong.
-pub fn open(path: &Path) -> anyhow::Result<Snapshot> {
-    Snapshot::open(path).with_context(|| format!("cannot use the snapshot {}", path.display()))
-}
-
-/// A machine that goes on from a snapshot, with its description changed by settings, and with what it
-/// starts anew with.
-pub fn restore<O: Observer>(
-    path: &Path,
-    settings: &[String],
-    observer: O,
-) -> anyhow::Result<Machine<O>> {
-    let snapshot = open(path)?;
-    let description: Description = snapshot.header().description.with(settings)?;
-    let fails = || format!("cannot go on from {}", path.display());
-    let mut machine = snapshot
-        .machine_as(&description, observer)
-        .with_context(fails)?;
-    let software = snapshot.software().with_context(fails)?;
-    machine.set_software(software.map(Arc::new));
-    Ok(machine)
-}
 
 /// Runs `nagori resume`.
 pub fn resume(a: &ResumeArgs, messages: &Messages) -> anyhow::Result<Exit> {
@@ -77,7 +41,8 @@ pub fn resume(a: &ResumeArgs, messages: &Messages) -> anyhow::Result<Exit> {
 }
 
 fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> anyhow::Result<Exit> {
-    a.devices.check_noted(&open(&a.file)?.header().meta)?;
+    let devices = a.devices.devices();
+    devices.check_noted(&open(&a.file)?.header().meta)?;
     let started = Instant::now();
     let mut settings = a.set.clone();
     settings.extend(a.run_args.settings());
@@ -96,26 +61,29 @@ fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> an
     let software = machine.software();
     // What the run says counts for the machine behind a power cut, too.
     let first = software.is_some_and(|s| s.timed);
+    let words = software.and_then(|s| s.tohost).map(|tohost| Words {
+        tohost,
+        fromhost: None,
+    });
     let job = Job {
-        plan: Plan::default(),
-        symbols: Default::default(),
         htif: Agreed {
-            words: software.and_then(|s| s.tohost).map(|tohost| Words {
-                tohost,
-                fromhost: None,
-            }),
+            words,
             signature: None,
         },
         timed: (first || a.run_args.timed) && !a.run_args.functional,
+        send_end: true,
+        ..guest::job(Plan::default(), &a.run_args)
+    };
+    let attended = Attended {
+        args: &a.run_args,
         console: console::Options {
             interactive: true,
             interrupt: false,
-            send_end: true,
         },
-        args: &a.run_args,
-        devices: Some(&a.devices),
+        symbols: Symbols::default(),
+        devices: &devices,
     };
-    guest::run(machine, job, messages)
+    guest::run(machine, job, attended, messages)
 }
 
 /// Runs `nagori snapshot`.
@@ -137,7 +105,7 @@ pub fn command(command: &SnapshotCommand, messages: &Messages) -> anyhow::Result
             dry_run,
         } => {
             let days = older_than.map(|d| Duration::from_secs(d.saturating_mul(86_400)));
-            let dir = cache::dir(cache)?;
+            let dir = boots(cache)?;
             for e in cache::prune(&dir, *keep, days, *dry_run)? {
                 let verb = if *dry_run { "would remove" } else { "removed" };
                 messages.note(&format!("{verb} {} ({})", e.path.display(), bytes(e.bytes)));
@@ -145,6 +113,11 @@ pub fn command(command: &SnapshotCommand, messages: &Messages) -> anyhow::Result
         }
     }
     Ok(SUCCESS)
+}
+
+/// Where cached boots are.
+fn boots(cache: &CacheArgs) -> anyhow::Result<PathBuf> {
+    Ok(cache::dir(&cache.options()?.cache_dir))
 }
 
 /// Prints where a cached boot to a shell is.
@@ -155,23 +128,23 @@ fn boot_once(
     cache: &CacheArgs,
     messages: &Messages,
 ) -> anyhow::Result<()> {
-    let image = image::build(&image::options_with(cache, modules)?, messages)?;
+    let image = image::build(&cache.options_with(modules)?, messages)?;
     let description = rtc::of_image(machine.resolve(&[])?, Some(&image), None)?;
     let software = Software {
         append: append.clone(),
         run: Some(SHELL.into()),
         ..Software::default()
     };
-    let plan = boot::plan(&description, &software, Some(&image))?;
+    let plan = software::plan(&description, &software, Some(&image))?;
     let what = cache::Boot {
         description: &description,
         plan: &plan,
         label: None,
         depends: &[],
         what: "a shell",
-        connect: &|_| Ok(()),
+        devices: &Devices::default(),
     };
-    let path = cache::boot(&cache::dir(cache)?, &what, messages)?;
+    let path = cache::boot(&boots(cache)?, &what, messages)?;
     output::print(&format!("{}\n", path.display()))
 }
 
@@ -206,10 +179,11 @@ fn show(path: &Path, as_json: bool) -> anyhow::Result<()> {
     output::print(&lines.collect::<String>())
 }
 
-fn verify(files: &[std::path::PathBuf], messages: &Messages) -> anyhow::Result<Exit> {
+fn verify(files: &[PathBuf], messages: &Messages) -> anyhow::Result<Exit> {
     let mut bad = 0;
     for f in files {
-        match open(f).and_then(|s| Ok(s.verify()?)) {
+        let sound = || -> anyhow::Result<()> { Ok(open(f)?.verify()?) };
+        match sound() {
             Ok(()) => output::print(&format!("{}: sound\n", f.display()))?,
             Err(e) => {
                 bad += 1;
@@ -224,7 +198,7 @@ fn verify(files: &[std::path::PathBuf], messages: &Messages) -> anyhow::Result<E
 }
 
 fn list(cache: &CacheArgs, as_json: bool) -> anyhow::Result<()> {
-    let entries = cache::entries(&cache::dir(cache)?)?;
+    let entries = cache::entries(&boots(cache)?)?;
     let headers = entries.iter().map(|e| (e, Snapshot::open(&e.path).ok()));
     let headers = headers.map(|(e, s)| (e, s.map(|s| s.header().clone())));
     let age = |e: &cache::Entry| {

@@ -21,9 +21,10 @@ const WORDS: u64 = 8;
 const LINE: u64 = 8 * WORDS;
 
 /// What DRAM holds after a power cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dram {
     /// Zeros.
+    #[default]
     Zero,
     /// Pseudo-random words from this seed, so that software which relies on zeros shows.
     Random(u64),

@@ -1,13 +1,12 @@
 //! What runs the guest. The only place of the benchmark that knows how an engine is chosen.
 
 use super::host::{self, Probe};
-use crate::args::{EngineKind, RunArgs};
-use crate::guest::{self, End, Job};
 use crate::signals::Signals;
 use anyhow::bail;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::Plan;
-use nagori_platform::machine::{Engine as Best, Report};
+use nagori_platform::machine::{Engine as Best, Report, TranslatorOptions};
+use nagori_session::{guest, End, Job};
 
 /// What runs the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,26 +37,23 @@ impl Engine {
         }
     }
 
-    /// Options of a run with this engine.
-    fn options(self) -> anyhow::Result<RunArgs> {
+    /// The same for a machine.
+    fn of_machine(self) -> anyhow::Result<Best> {
         if !self.is_built() {
             bail!(
                 "the {} is not in this build: leave --engine, or give --engine interpreter",
                 self.name()
             );
         }
-        Ok(RunArgs {
-            engine: Some(match self {
-                Engine::Interpreter => EngineKind::Interpreter,
-                Engine::Translator => EngineKind::Translator,
-            }),
-            ..RunArgs::default()
+        Ok(match self {
+            Engine::Interpreter => Best::Interpreter,
+            Engine::Translator => Best::Translator(TranslatorOptions::default()),
         })
     }
 
     /// An error if it cannot run.
     pub fn check(self) -> anyhow::Result<()> {
-        self.options().map(drop)
+        self.of_machine().map(drop)
     }
 }
 
@@ -81,10 +77,10 @@ pub fn run(
     timed: bool,
     signals: &Signals,
 ) -> anyhow::Result<Run> {
-    let args = engine.options()?;
     let job = Job {
         timed,
-        ..Job::unattended(plan, &args)
+        engine: engine.of_machine()?,
+        ..Job::unattended(plan)
     };
     let mut probe = Probe::new(description.config.memory.size.0);
     let before = host::own_time()?;

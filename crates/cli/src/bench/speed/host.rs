@@ -1,8 +1,7 @@
 //! What runs take on the host: processor time and memory.
 
-use crate::bench::capture::Capture;
-use crate::console::{Event, Port};
 use anyhow::Context;
+use nagori_session::{Capture, Error, Event, Port};
 use nix::sys::resource::{getrusage, UsageWho};
 
 /// The least time that is told apart from none, in seconds.
@@ -99,14 +98,14 @@ impl Port for Probe {
     fn is_open(&self) -> bool {
         self.console.is_open()
     }
-    fn events(&mut self) -> anyhow::Result<Vec<Event>> {
+    fn events(&mut self) -> nagori_session::Result<Vec<Event>> {
         self.calls += 1;
         if self.calls.is_power_of_two() || self.calls.is_multiple_of(Self::APART) {
-            self.look()?;
+            self.look().map_err(Error::service)?;
         }
         self.console.events()
     }
-    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.console.write(bytes)
     }
     fn message(&mut self, text: &str) {

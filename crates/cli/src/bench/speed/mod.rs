@@ -8,8 +8,6 @@ mod programs;
 mod qemu;
 mod row;
 
-use crate::boot::{self, Software};
-use crate::image;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
@@ -18,6 +16,8 @@ use engine::{Engine, Run};
 use nagori_memtime::Method;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::Plan;
+use nagori_session::image;
+use nagori_session::software::{self, Software};
 use programs::{Program, Work, EMPTY, PROGRAMS};
 use row::Row;
 use serde_json::json;
@@ -210,13 +210,13 @@ impl<'a> Session<'a> {
     fn boot(&self) -> anyhow::Result<Vec<Row>> {
         let one = ["harts=1".to_string()];
         let description = self.args.machine.resolve(&one)?;
-        let image = image::build(&image::options(&self.args.cache)?, self.messages)?;
+        let image = image::build(&self.args.cache.options()?, self.messages)?;
         self.messages.note("booting Linux");
         let software = Software {
             append: Some(COMMAND.into()),
             ..Software::default()
         };
-        let plan = |d: &Description| boot::plan(d, &software, Some(&image));
+        let plan = |d: &Description| Ok(software::plan(d, &software, Some(&image))?);
         let mut rows = Vec::new();
         for &engine in &self.engines {
             let (run, times) = self.run(engine, &description, || plan(&description), false)?;

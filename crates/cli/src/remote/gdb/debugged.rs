@@ -1,6 +1,5 @@
 //! A machine as a debugger's session sees it, whatever watches it.
 
-use crate::drive::Restart;
 use crate::tables;
 use gdbstub_arch::riscv::reg::id::RiscvRegId;
 use gdbstub_arch::riscv::reg::RiscvCoreRegs;
@@ -9,6 +8,7 @@ use nagori_hart::Privilege;
 use nagori_memtime::Method;
 use nagori_platform::control::{method_from_number, Fixed};
 use nagori_platform::machine::{Machine, Watch};
+use nagori_session::drive::Restart;
 use std::ops::Range;
 
 const MONITOR_HELP: &str = "\

@@ -8,8 +8,6 @@ mod debugged;
 mod describe;
 mod target;
 
-use crate::drive::{Service, Wishes};
-use crate::guest::End;
 use crate::output::Messages;
 use anyhow::{bail, Context};
 use gdbstub::common::Signal;
@@ -20,6 +18,8 @@ use gdbstub::target::ext::breakpoints::WatchKind as GdbWatch;
 use nagori_hart::world::Observer;
 use nagori_platform::machine::{DebugStop, Machine, Stop, WatchKind, Why};
 use nagori_remote::place::Place;
+use nagori_session::drive::{Service, Wishes};
+use nagori_session::{End, Error};
 use rustix::event::{poll, PollFd, PollFlags};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -275,9 +275,13 @@ impl<O: Observer> Service<O> for Gdb {
         }
     }
 
-    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> anyhow::Result<()> {
+    fn before(
+        &mut self,
+        machine: &mut Machine<O>,
+        wishes: &mut Wishes,
+    ) -> nagori_session::Result<()> {
         if self.talk.is_none() {
-            self.accept()?;
+            self.accept().map_err(Error::service)?;
         }
         if let Some(talk) = &mut self.talk {
             let mut rings = [0; 64];
@@ -311,7 +315,7 @@ impl<O: Observer> Service<O> for Gdb {
         machine: &mut Machine<O>,
         stop: Stop,
         _wishes: &mut Wishes,
-    ) -> anyhow::Result<()> {
+    ) -> nagori_session::Result<()> {
         let Some(talk) = &mut self.talk else {
             return Ok(());
         };

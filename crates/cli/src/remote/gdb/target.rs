@@ -2,7 +2,6 @@
 
 use super::debugged::{Debugged, Monitored};
 use super::describe;
-use crate::drive::Restart;
 use gdbstub::common::{Signal, Tid};
 use gdbstub::target::ext::base::multithread::{
     MultiThreadBase, MultiThreadRangeStepping, MultiThreadRangeSteppingOps, MultiThreadResume,
@@ -27,6 +26,7 @@ use gdbstub_arch::riscv::reg::id::RiscvRegId;
 use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 use gdbstub_arch::riscv::Riscv64;
 use nagori_platform::machine::{Watch, WatchKind};
+use nagori_session::drive::Restart;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Range;

@@ -1,12 +1,10 @@
 //! Comparisons of made-up runs.
 
-use super::super::ports::Outcome;
-use super::super::protocol::Ended;
-use super::super::report::Why;
 use super::*;
-use crate::problems::Problem;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::machine::{Machine, Quiet, Report};
+use nagori_session::problems::Problem;
+use nagori_session::program::{Ended, Outcome, Why};
 
 /// Of a machine that has not run.
 fn empty() -> Report {

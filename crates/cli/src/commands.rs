@@ -1,0 +1,86 @@
+//! The command line: which commands there are. Their options stand beside them.
+
+use crate::args::EXIT_CODES;
+use crate::bare::BareArgs;
+use crate::bench::args::BenchCommand;
+use crate::boot::BootArgs;
+use crate::disasm::DisasmArgs;
+use crate::image::args::ImageCommand;
+use crate::machine::MachineCommand;
+use crate::mem::args::MemCommand;
+use crate::output::{Exit, Messages};
+use crate::remote::ctl::CtlArgs;
+use crate::run::{CompareArgs, RunProgramArgs};
+use crate::snapshot::{ResumeArgs, SnapshotCommand};
+use crate::{bare, bench, boot, disasm, image, machine, mem, remote, run, snapshot};
+use clap::{Parser, Subcommand};
+
+/// A RISC-V computer with DRAM and non-volatile main memory, emulated.
+///
+/// Nagori boots unmodified Linux, or runs bare-metal programs, on a machine whose memory is part
+/// DRAM, part NVMM, and measures what each access costs.
+#[derive(Debug, Parser)]
+#[command(name = "nagori", version, propagate_version = true, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// Show only errors, no messages and no progress.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Run(RunProgramArgs),
+    Compare(CompareArgs),
+    Boot(BootArgs),
+    Resume(ResumeArgs),
+    Bare(BareArgs),
+    Disasm(DisasmArgs),
+    #[command(subcommand)]
+    Machine(MachineCommand),
+    #[command(subcommand)]
+    Image(ImageCommand),
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    Ctl(CtlArgs),
+    #[command(subcommand)]
+    Mem(MemCommand),
+}
+
+impl Command {
+    /// Whether it works for long, and has something to put right when a signal ends it.
+    pub fn is_long(&self) -> bool {
+        match self {
+            Command::Run(_) | Command::Compare(_) | Command::Boot(_) | Command::Resume(_) => true,
+            Command::Bare(_) | Command::Bench(_) | Command::Mem(_) => true,
+            Command::Image(c) => {
+                !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
+            }
+            Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
+            Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) => false,
+        }
+    }
+
+    /// Does it.
+    pub fn run(&self, out: &Messages) -> anyhow::Result<Exit> {
+        match self {
+            Command::Run(a) => run::command(a, out),
+            Command::Compare(a) => run::compare(a, out),
+            Command::Boot(a) => boot::command(a, out),
+            Command::Bare(a) => bare::command(a, out),
+            Command::Disasm(a) => disasm::command(a),
+            Command::Machine(a) => machine::command(a),
+            Command::Image(a) => image::command(a, out),
+            Command::Bench(a) => bench::command(a, out),
+            Command::Resume(a) => snapshot::resume(a, out),
+            Command::Snapshot(a) => snapshot::command(a, out),
+            Command::Ctl(a) => remote::ctl::command(a),
+            Command::Mem(a) => mem::command(a, out),
+        }
+    }
+}

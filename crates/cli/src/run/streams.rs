@@ -1,0 +1,118 @@
+//! A program's output on this command's, and a line that shows how far it is.
+
+use crate::tables;
+use nagori_memtime::stats::Region;
+use nagori_platform::machine::Report;
+use nagori_session::program::{Stream, Streams};
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Between lines of progress, and before the first one.
+const PROGRESS: Duration = Duration::from_millis(500);
+const QUIET: Duration = Duration::from_secs(2);
+
+/// Where a program's output goes.
+pub struct Output {
+    /// Whether it goes to this command's stdout and stderr, or nowhere.
+    shown: bool,
+    progress: Option<Progress>,
+}
+
+impl Output {
+    /// Shown, or not.
+    pub fn new(shown: bool) -> Output {
+        Output {
+            shown,
+            progress: None,
+        }
+    }
+
+    /// Whether it is shown.
+    pub fn shown(&self) -> bool {
+        self.shown
+    }
+
+    /// Shows a line on a terminal while the program runs.
+    pub fn show_progress(&mut self) {
+        self.progress = io::stderr().is_terminal().then(Progress::new);
+    }
+}
+
+fn write(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+impl Streams for Output {
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        if let Some(p) = &self.progress {
+            p.clear();
+        }
+        match stream {
+            _ if !self.shown => Ok(()),
+            Stream::Stdout => write(io::stdout().lock(), bytes),
+            Stream::Stderr => write(io::stderr().lock(), bytes),
+        }
+    }
+
+    fn tick(&mut self, instructions: u64, report: &dyn Fn() -> Report) {
+        if let Some(p) = &mut self.progress {
+            p.tick(instructions, report);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(p) = &self.progress {
+            p.clear();
+        }
+    }
+}
+
+/// A line that shows how far a run is.
+struct Progress {
+    begin: Instant,
+    last: Instant,
+    /// Instructions at the last line.
+    instructions: Option<u64>,
+    shown: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let now = Instant::now();
+        Progress {
+            begin: now,
+            last: now,
+            instructions: None,
+            shown: false,
+        }
+    }
+
+    fn tick(&mut self, now: u64, report: &dyn Fn() -> Report) {
+        if self.begin.elapsed() < QUIET || self.last.elapsed() < PROGRESS {
+            return;
+        }
+        let since = self.last.elapsed();
+        self.last = Instant::now();
+        let Some(before) = self.instructions.replace(now) else {
+            return;
+        };
+        let mips = now.saturating_sub(before) as f64 / 1e6 / since.as_secs_f64();
+        let r = report();
+        let n = r.memory.region(Region::Nvmm).counters;
+        self.shown = true;
+        let _ = write!(
+            std::io::stderr(),
+            "\r\x1b[K{} of guest time, {mips:.0} MIPS, NVMM: {:.1} MB read, {:.1} MB written",
+            tables::duration(r.elapsed_ps),
+            n.read_bytes as f64 / 1e6,
+            n.write_bytes as f64 / 1e6,
+        );
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Disks of the host.
+
+use crate::caller::Caller;
+use crate::drive::{Service, Wishes};
+use crate::error::{Context, Error, Result};
+use nagori_disk::{Disk, Writes};
+use nagori_hart::world::Observer;
+use nagori_platform::devices::virtio::Block;
+use nagori_platform::machine::{Machine, Stop};
+use nagori_platform::snapshot::Meta;
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+
+/// An overlay that is thrown away; a file of this name is `./temp`.
+const TEMPORARY: &str = "temp";
+
+/// A `--disk` option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskSpec {
+    /// The raw file.
+    pub file: PathBuf,
+    /// Where writes go.
+    pub writes: Writes,
+    /// The option that it comes from.
+    pub option: &'static str,
+}
+
+/// The option of disks.
+const OPTION: &str = "--disk";
+/// The option of root file systems, which are disks of their own.
+const ROOTFS: &str = "--rootfs";
+/// Where a snapshot notes which disks its guest had.
+const NOTE: &str = "disks";
+
+impl DiskSpec {
+    /// A root file system, whose file stays as it is: writes are thrown away at the end.
+    pub fn rootfs(file: PathBuf) -> DiskSpec {
+        DiskSpec {
+            file,
+            writes: Writes::Temporary,
+            option: ROOTFS,
+        }
+    }
+
+    /// Reads `FILE[,ro][,overlay=FILE|temp]`.
+    pub fn parse(text: &str) -> Result<DiskSpec, String> {
+        let mut parts = text.split(',');
+        let file = parts.next().filter(|f| !f.is_empty());
+        let file = file.ok_or("the name of a file is missing")?;
+        let mut writes = None;
+        for part in parts {
+            let this = match part.split_once('=') {
+                None if part == "ro" => Writes::Refused,
+                Some(("overlay", TEMPORARY)) => Writes::Temporary,
+                Some(("overlay", file)) if !file.is_empty() => Writes::Overlay(file.into()),
+                _ => {
+                    return Err(format!(
+                        "`{part}` is not known: expected ro, overlay=FILE or overlay={TEMPORARY} (names with commas are not possible)"
+                    ))
+                }
+            };
+            if writes.replace(this).is_some() {
+                return Err("give one of ro and overlay, once".into());
+            }
+        }
+        Ok(DiskSpec {
+            file: file.into(),
+            writes: writes.unwrap_or(Writes::Through),
+            option: OPTION,
+        })
+    }
+}
+
+/// A disk as `--disk` takes it.
+fn written(file: &Path, writes: &Writes) -> String {
+    // Whoever goes on may stand elsewhere.
+    let full = |p: &Path| std::path::absolute(p).unwrap_or_else(|_| p.to_path_buf());
+    let file = full(file).display().to_string();
+    match writes {
+        Writes::Through => file,
+        Writes::Refused => format!("{file},ro"),
+        Writes::Temporary => format!("{file},overlay={TEMPORARY}"),
+        Writes::Overlay(o) => format!("{file},overlay={}", full(o).display()),
+    }
+}
+
+/// Notes for a snapshot which disks a machine has, slot by slot.
+pub fn note<O: Observer>(machine: &mut Machine<O>, slots: &[usize], meta: &mut Meta) {
+    let mut disk = |slot: &usize| -> Option<String> {
+        machine.virtio(*slot, |b: &mut Block, _| {
+            let disk = b.disk()?;
+            let (file, writes) = disk.origin()?;
+            Some(written(file, writes))
+        })?
+    };
+    let disks: Vec<_> = slots.iter().map(|slot| json!(disk(slot))).collect();
+    if disks.iter().any(|d| !d.is_null()) {
+        meta.insert(NOTE.into(), json!(disks));
+    }
+}
+
+/// An error with their names if not all disks are given that a snapshot's guest has.
+pub fn check_noted(disks: &[DiskSpec], meta: &Meta) -> Result<()> {
+    let noted = meta.get(NOTE).and_then(Value::as_array);
+    let missing = noted.into_iter().flatten().skip(disks.len());
+    let missing: Vec<&str> = missing.filter_map(Value::as_str).collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Request(format!(
+            "the saved guest has disks that belong to the host, and are given again as they were: {OPTION} {}",
+            missing.join(&format!(" {OPTION} "))
+        ))),
+    }
+}
+
+/// The disks of a machine: tells what goes wrong on the host.
+pub struct Disks<'a> {
+    slots: Vec<usize>,
+    caller: &'a dyn Caller,
+}
+
+impl<'a> Disks<'a> {
+    /// Opens the files and puts them into slots; `None` if there are none.
+    pub fn connect<O: Observer>(
+        disks: &[DiskSpec],
+        slots: &[usize],
+        machine: &mut Machine<O>,
+        caller: &'a dyn Caller,
+    ) -> Result<Option<Disks<'a>>> {
+        for (arg, slot) in disks.iter().zip(slots) {
+            let name = arg.file.display();
+            let option = arg.option;
+            let disk = Disk::open(&arg.file, &arg.writes).context(option)?;
+            machine
+                .virtio(*slot, |b: &mut Block, port| b.connect(disk, port))
+                .ok_or_else(|| {
+                    Error::Request(format!("{option} {name}: slot {slot} is no block device"))
+                })?
+                .with_context(|| format!("{option} {name}"))?;
+        }
+        for slot in slots.iter().skip(disks.len()) {
+            let wanted = |b: &mut Block| b.expected().map(|e| e.size);
+            if let Some(Some(size)) = machine.virtio(*slot, |b, _| wanted(b)) {
+                return Err(Error::Request(format!("the saved guest has a disk of {size} bytes in slot {slot}: give it again with --disk")));
+            }
+        }
+        let used = disks.len().min(slots.len());
+        Ok((used > 0).then(|| Disks {
+            slots: slots[..used].to_vec(),
+            caller,
+        }))
+    }
+
+    /// Tells each disk's first error.
+    fn tell<O: Observer>(&mut self, machine: &mut Machine<O>) {
+        let caller = self.caller;
+        // Whoever has failed once is known: it is told once.
+        self.slots.retain(|slot| {
+            let error = machine.virtio(*slot, |b: &mut Block, _| b.take_host_error());
+            match error.flatten() {
+                Some((text, _)) => {
+                    caller.warning(&text);
+                    false
+                }
+                None => true,
+            }
+        });
+    }
+}
+
+impl<O: Observer> Service<O> for Disks<'_> {
+    fn after(&mut self, machine: &mut Machine<O>, _: Stop, _: &mut Wishes) -> Result<()> {
+        self.tell(machine);
+        Ok(())
+    }
+
+    fn finish(&mut self, machine: &mut Machine<O>) -> Result<()> {
+        for slot in 0..machine.bus().slots() {
+            let flushed = machine.virtio(slot, |b: &mut Block, _| b.flush());
+            flushed
+                .unwrap_or(Ok(()))
+                .context("the last writes to a disk may be lost")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_or_refused() {
+        let read = |t: &str| DiskSpec::parse(t).map(|d| (d.file.display().to_string(), d.writes));
+        let some = |file: &str, writes| Ok((file.to_string(), writes));
+        assert_eq!(read("a.img"), some("a.img", Writes::Through));
+        assert_eq!(read("d/a,ro"), some("d/a", Writes::Refused));
+        assert_eq!(read("a,overlay=temp"), some("a", Writes::Temporary));
+        let kept = Writes::Overlay("./temp".into());
+        assert_eq!(read("a,overlay=./temp"), some("a", kept));
+        for bad in [
+            "",
+            ",ro",
+            "a,rw",
+            "a,ro,ro",
+            "a,ro,overlay=temp",
+            "a,overlay=",
+            "a,overlay",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Devices with something of the host behind them: options, slots, connections.
+//!
+//! An option takes the next slot of its kind in the machine's description; where there is none,
+//! one is added. So the description (and with it the device tree and snapshots) knows what kinds
+//! of devices there are, and the options alone know what is behind them.
+
+mod disk;
+mod net;
+mod share;
+
+use crate::caller::Caller;
+use crate::choice::MachineChoice;
+use crate::drive::{BoxedService, Outside};
+use crate::error::Result;
+pub use disk::DiskSpec;
+use disk::Disks;
+use nagori_hart::world::Observer;
+use nagori_platform::config::{slot_names, Machine as Description, SlotConfig, SlotKind};
+use nagori_platform::machine::Machine;
+use nagori_platform::snapshot::Meta;
+pub use net::{Cable, NetSpec};
+pub use share::ShareSpec;
+
+/// What of the host is behind the machine's devices.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Devices {
+    /// Disks: the guest sees /dev/vda, then /dev/vdb, ...
+    pub disks: Vec<DiskSpec>,
+    /// Folders, as 9p file systems.
+    pub shares: Vec<ShareSpec>,
+    /// Network interfaces.
+    pub nets: Vec<NetSpec>,
+}
+
+impl Devices {
+    /// The slots that the options take, kind by kind.
+    fn wanted(&self) -> [(SlotKind, usize); 2] {
+        [
+            (SlotKind::Block, self.disks.len()),
+            (SlotKind::Net, self.nets.len()),
+        ]
+    }
+
+    /// The machine's description with a slot for every option;
+    /// `more` are settings of other options.
+    pub fn resolve(&self, machine: &MachineChoice, more: &[String]) -> Result<Description> {
+        let description = machine.resolve(more)?;
+        let mut slots = description.config.devices.clone();
+        for (kind, wanted) in self.wanted() {
+            let there = slots.iter().filter(|s| s.kind == kind).count();
+            slots.extend((there..wanted).map(|_| SlotConfig::new(kind)));
+        }
+        share::assign(&self.shares, &mut slots)?;
+        if slots == description.config.devices {
+            return Ok(description);
+        }
+        let list: Vec<String> = slots.iter().map(|s| format!("\"{s}\"")).collect();
+        let mut settings = more.to_vec();
+        settings.push(format!("devices=[{}]", list.join(", ")));
+        machine.resolve(&settings)
+    }
+
+    /// Tags of the shares in a description that [`Devices::resolve`] has made, and whether they may
+    /// be written.
+    pub fn tags(&self, description: &Description) -> Result<Vec<(String, bool)>> {
+        let mut slots = description.config.devices.clone();
+        let taken = share::assign(&self.shares, &mut slots)?;
+        let names = slot_names(&slots);
+        let pairs = self.shares.iter().zip(taken);
+        Ok(pairs.map(|(s, n)| (names[n].clone(), s.writable)).collect())
+    }
+
+    /// An error if a disk is missing that a snapshot's guest has; it tells which.
+    pub fn check_noted(&self, meta: &Meta) -> Result<()> {
+        disk::check_noted(&self.disks, meta)
+    }
+
+    /// Connects what the options name, to a machine that was just built or restored. The services
+    /// take part in its run.
+    pub fn connect<'a, O: Observer>(
+        &self,
+        machine: &mut Machine<O>,
+        caller: &'a dyn Caller,
+    ) -> Result<Vec<BoxedService<'a, O>>> {
+        let mut services: Vec<BoxedService<'a, O>> = Vec::new();
+        let slots = slots_of(machine, SlotKind::Block);
+        if let Some(disks) = Disks::connect(&self.disks, &slots, machine, caller)? {
+            services.push(Box::new(disks));
+        }
+        share::connect(&self.shares, machine, caller)?;
+        if !self.nets.is_empty() {
+            let mut outside = Outside::default();
+            for (arg, slot) in self.nets.iter().zip(slots_of(machine, SlotKind::Net)) {
+                net::connect(machine, slot, arg, &mut outside, caller)?;
+            }
+            services.push(Box::new(outside));
+        }
+        Ok(services)
+    }
+}
+
+/// Notes for a snapshot what of the host a machine has.
+pub fn note<O: Observer>(machine: &mut Machine<O>, meta: &mut Meta) {
+    let slots = slots_of(machine, SlotKind::Block);
+    disk::note(machine, &slots, meta);
+}
+
+/// The slots of a kind, in order.
+fn slots_of<O: Observer>(machine: &Machine<O>, kind: SlotKind) -> Vec<usize> {
+    let slots = machine.config().devices.iter().enumerate();
+    slots
+        .filter(|(_, s)| s.kind == kind)
+        .map(|(n, _)| n)
+        .collect()
+}

@@ -1,0 +1,277 @@
+//! The loop around a machine's slices, and the services of the host that take part in it.
+
+pub mod htif;
+mod loops;
+mod outside;
+mod signature;
+mod terminal;
+
+pub use loops::Loops;
+pub use outside::Outside;
+pub use signature::{Signature, SignatureFile};
+pub use terminal::Terminal;
+
+use crate::caller::Caller;
+use crate::end::End;
+use crate::error::{Context, Result};
+use crate::guest;
+use nagori_hart::world::Observer;
+use nagori_platform::clock::Ps;
+use nagori_platform::machine::{Machine, Stop};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use std::time::{Duration, Instant};
+
+/// Core cycles between looks at the host: fixed, so that runs are the same.
+const SLICE: u64 = 1_000_000;
+/// What a slice may take on the host while somebody waits.
+const PATIENCE: Duration = Duration::from_millis(8);
+
+/// How a machine starts anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// Harts and devices are reset and the software is loaded again; memory is kept.
+    Reset,
+    /// Behind a power cut: the software is loaded again, and runs in the mode in which the run began.
+    PowerCut,
+}
+
+/// What services want of the run; they add to one another's wishes.
+#[derive(Debug, Default)]
+pub struct Wishes {
+    /// The run is over.
+    pub end: Option<End>,
+    /// The machine starts anew before it runs on.
+    pub restart: Option<Restart>,
+    /// The machine stays as it is for now: no slice is run.
+    pub hold: bool,
+    /// Somebody waits for answers: slices are kept short on the host.
+    pub prompt: bool,
+    /// Idle guest time passes like the host's, not at once.
+    pub paced: bool,
+    /// The host sleeps no longer than this before services are asked again.
+    pub within: Option<Duration>,
+    /// The next slice has at most this many core cycles.
+    pub slice: Option<u64>,
+}
+
+impl Wishes {
+    /// Asks to be called again after a time at the latest.
+    pub fn wake_within(&mut self, time: Duration) {
+        self.within = Some(self.within.map_or(time, |t| t.min(time)));
+    }
+
+    /// Bounds the next slice.
+    pub fn slice_of(&mut self, cycles: u64) {
+        self.slice = Some(self.slice.map_or(cycles, |s| s.min(cycles)));
+    }
+
+    /// Ends the run, unless another service did.
+    pub fn end(&mut self, end: End) {
+        self.end.get_or_insert(end);
+    }
+}
+
+/// A part of the host that looks at a machine between slices: a console, a control socket, a
+/// debugger, a network. Services are asked in the order of their list.
+///
+/// What happens in the guest does not depend on where slices end, so a service that only looks
+/// changes nothing.
+pub trait Service<O: Observer> {
+    /// Adds what ends the host's sleep when it becomes ready.
+    fn sources<'a>(&'a self, _to: &mut Vec<PollFd<'a>>) {}
+
+    /// Called before each slice, also while the machine is held.
+    fn before(&mut self, _machine: &mut Machine<O>, _wishes: &mut Wishes) -> Result<()> {
+        Ok(())
+    }
+
+    /// Called after each slice with why it ended.
+    fn after(
+        &mut self,
+        _machine: &mut Machine<O>,
+        _stop: Stop,
+        _wishes: &mut Wishes,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Called once when the run is over, however it ended.
+    fn finish(&mut self, _machine: &mut Machine<O>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether something can still come from here while every hart waits without a timer.
+    fn may_wake(&self, _machine: &Machine<O>) -> bool {
+        false
+    }
+}
+
+impl<O: Observer, S: Service<O> + ?Sized> Service<O> for &mut S {
+    fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
+        (**self).sources(to);
+    }
+
+    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+        (**self).before(machine, wishes)
+    }
+
+    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+        (**self).after(machine, stop, wishes)
+    }
+
+    fn finish(&mut self, machine: &mut Machine<O>) -> Result<()> {
+        (**self).finish(machine)
+    }
+
+    fn may_wake(&self, machine: &Machine<O>) -> bool {
+        (**self).may_wake(machine)
+    }
+}
+
+/// A service in a list.
+pub type BoxedService<'a, O> = Box<dyn Service<O> + 'a>;
+
+/// What the loop itself has to know of a run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Course {
+    /// The run ends when all harts together have executed this many instructions since the machine began.
+    pub max_instructions: Option<u64>,
+    /// Whether the timing model is on when the machine starts anew behind a power cut.
+    pub timed: bool,
+}
+
+/// Runs a machine until a service, the caller, the guest or a limit ends it.
+///
+/// What the caller wants is [`End::Signal`]; an error is that of a service, or of a restart.
+pub fn drive<O: Observer + Send>(
+    machine: &mut Machine<O>,
+    services: &mut [BoxedService<'_, O>],
+    caller: &dyn Caller,
+    course: Course,
+) -> Result<End> {
+    let limit = course.max_instructions;
+    let mut slice = SLICE;
+    let mut wait = Some(Duration::ZERO);
+    loop {
+        if let Some(n) = caller.interrupted() {
+            return Ok(End::Signal(n));
+        }
+        sleep(services, caller, wait)?;
+        let mut wishes = Wishes::default();
+        for s in services.iter_mut() {
+            s.before(machine, &mut wishes)?;
+        }
+        if let Some(end) = wishes.end {
+            return Ok(end);
+        }
+        if let Some(how) = wishes.restart.take() {
+            if !restart(machine, course, how)? {
+                return Ok(End::Restart);
+            }
+        }
+        if wishes.hold {
+            wait = wishes.within;
+            continue;
+        }
+        machine.poll_devices();
+        let started = Instant::now();
+        let stop = machine.run(slice.min(wishes.slice.unwrap_or(u64::MAX)), limit);
+        slice = match (machine.is_parallel(), wishes.prompt) {
+            // Nothing is the same anyhow, and threads are started for each.
+            (true, _) => paced(slice, started.elapsed(), 64 * SLICE),
+            (_, true) => paced(slice, started.elapsed(), 4 * SLICE),
+            _ => SLICE,
+        };
+        for s in services.iter_mut() {
+            s.after(machine, stop, &mut wishes)?;
+        }
+        if let Some(end) = wishes.end {
+            return Ok(end);
+        }
+        wait = Some(Duration::ZERO);
+        if let Some(how) = wishes.restart {
+            if !restart(machine, course, how)? {
+                return Ok(End::Restart);
+            }
+            continue;
+        }
+        match stop {
+            // Who makes snapshots has seen it; so has a debugger, and who cuts the power.
+            Stop::Slice | Stop::Snapshot(_) | Stop::Debug | Stop::Reached => {}
+            Stop::PowerOff(code) => return Ok(End::Off(code)),
+            Stop::Instructions => return Ok(End::Limit),
+            Stop::EndOfTime => return Ok(End::Time),
+            Stop::Reset => {
+                if !restart(machine, course, Restart::Reset)? {
+                    return Ok(End::Restart);
+                }
+            }
+            Stop::Idle(at) => {
+                let hopeless = || !services.iter().any(|s| s.may_wake(machine));
+                if at == Ps::NEVER && hopeless() {
+                    return Ok(End::Stuck);
+                }
+                wait = match at {
+                    Ps::NEVER => None,
+                    _ if !wishes.paced => Some(Duration::ZERO),
+                    _ => Some(Duration::from_nanos(
+                        at.saturating_sub(machine.now()).0 / 1000,
+                    )),
+                };
+                if let Some(t) = wishes.within {
+                    wait = Some(wait.map_or(t, |w| w.min(t)));
+                }
+            }
+        }
+    }
+}
+
+/// Starts the machine anew; whether it is known with what.
+fn restart<O: Observer>(machine: &mut Machine<O>, course: Course, how: Restart) -> Result<bool> {
+    let Some(software) = machine.software().cloned() else {
+        return Ok(false);
+    };
+    machine.reset();
+    if how == Restart::PowerCut {
+        machine.set_timed(course.timed);
+    }
+    guest::load(machine, &software.plan, true)?;
+    Ok(true)
+}
+
+/// Waits until a source is ready, the caller has a wish, or a time (`None`: any time) has passed.
+fn sleep<O: Observer>(
+    services: &[BoxedService<'_, O>],
+    caller: &dyn Caller,
+    wait: Option<Duration>,
+) -> Result<()> {
+    if wait == Some(Duration::ZERO) {
+        // Whoever has input finds it without being woken.
+        return Ok(());
+    }
+    let wake = caller.wake();
+    let mut fds: Vec<PollFd<'_>> = wake
+        .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+        .into_iter()
+        .collect();
+    for s in services {
+        s.sources(&mut fds);
+    }
+    let timeout = wait.and_then(|w| Timespec::try_from(w).ok());
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(e) => Err(e).context("cannot wait for input"),
+    }
+}
+
+/// The next slice, so that whoever waits is seen in time.
+fn paced(slice: u64, took: Duration, most: u64) -> u64 {
+    if took > PATIENCE {
+        (slice / 2).max(1000)
+    } else if took < PATIENCE / 4 {
+        (slice * 2).min(most)
+    } else {
+        slice.min(most)
+    }
+}

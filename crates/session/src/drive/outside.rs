@@ -1,0 +1,102 @@
+//! Networks, and the guest's idle time while something may come from there.
+
+use super::{Service, Wishes};
+use crate::error::{Context, Result};
+use nagori_hart::world::Observer;
+use nagori_platform::clock::Ps;
+use nagori_platform::devices::virtio::{Net, VirtioBackend};
+use nagori_platform::machine::{Machine, Stop};
+use rustix::event::{PollFd, PollFlags};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Watches networks while the guest waits. While one of them expects something, an idle
+/// guest's time passes like the host's: otherwise its timers would run out at once. Should be
+/// last in the list of services, so that it sees whether another one has woken the guest.
+#[derive(Default)]
+pub struct Outside {
+    networks: Vec<Network>,
+    idle: Option<Idle>,
+}
+
+struct Network {
+    slot: usize,
+    /// Readable when the network should look outside.
+    source: OwnedFd,
+}
+
+/// A guest that waits.
+struct Idle {
+    since: Instant,
+    from: Ps,
+    until: Ps,
+}
+
+impl Outside {
+    /// Adds the network in a slot, and what becomes readable when it should look outside.
+    pub fn watch(&mut self, slot: usize, source: OwnedFd) {
+        self.networks.push(Network { slot, source });
+    }
+
+    /// Whether something may come; an error if a network has failed.
+    fn expects<O: Observer>(&self, machine: &mut Machine<O>) -> Result<bool> {
+        let mut any = false;
+        for n in &self.networks {
+            let found = machine.virtio::<Net, _>(n.slot, |d, _| (d.expects_host(), d.take_fault()));
+            let (expects, fault) = found.unwrap_or_default();
+            if let Some(e) = fault {
+                return Err(e).with_context(|| format!("the network in slot {}", n.slot));
+            }
+            any |= expects;
+        }
+        Ok(any)
+    }
+}
+
+impl<O: Observer> Service<O> for Outside {
+    fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
+        let all = self.networks.iter();
+        to.extend(all.map(|n| PollFd::from_borrowed_fd(n.source.as_fd(), PollFlags::IN)));
+    }
+
+    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+        // A machine that is held is left alone; one that does not wait is let look by the loop.
+        let Some(idle) = self.idle.as_ref().filter(|_| !wishes.hold) else {
+            return Ok(());
+        };
+        let passed = u64::try_from(idle.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now = Ps(idle.from.0.saturating_add(passed.saturating_mul(1000)));
+        machine.poll_devices_at(now.min(idle.until));
+        // What a device has found out may want to be looked at earlier.
+        let until = idle.until.min(machine.bus().next_event());
+        let left = until.saturating_sub(now);
+        if machine.is_waiting() && left > Ps::ZERO && self.expects(machine)? {
+            wishes.hold = true;
+            if until != Ps::NEVER {
+                wishes.wake_within(Duration::from_nanos(left.0 / 1000 + 1));
+            }
+        } else {
+            self.idle = None;
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+        let Stop::Idle(until) = stop else {
+            return Ok(());
+        };
+        if self.expects(machine)? {
+            wishes.paced = true;
+            self.idle = Some(Idle {
+                since: Instant::now(),
+                from: machine.now(),
+                until,
+            });
+        }
+        Ok(())
+    }
+
+    fn may_wake(&self, machine: &Machine<O>) -> bool {
+        machine.expects_host()
+    }
+}

@@ -1,0 +1,221 @@
+//! What can go wrong in a run.
+
+use nagori_platform::bus::MapError;
+use nagori_platform::config::ConfigError;
+use nagori_platform::devices::virtio::{MediumError, QueueError};
+use nagori_platform::fdt::FdtError;
+use nagori_platform::loader::LoadError;
+use nagori_platform::machine::MachineError;
+use nagori_platform::snapshot::SnapshotError;
+use nagori_ram::RamError;
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+
+/// What this crate's functions give back.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of a service that is not of this crate.
+pub type Foreign = Box<dyn StdError + Send + Sync>;
+
+/// Work that its caller has ended before its time: no failure of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("ended by signal {0}")]
+pub struct Interrupted(
+    /// Number of the signal that stands for the wish.
+    pub u8,
+);
+
+/// Every failure of this crate. What caused it is its source.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller wants the work to end ([`Caller::interrupted`](crate::Caller::interrupted)).
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+
+    /// Something was being done when the source went wrong.
+    #[error("{what}")]
+    During {
+        /// What was being done, and what can be done about it.
+        what: String,
+        /// What went wrong.
+        source: Box<Error>,
+    },
+
+    /// What is asked for is not possible, or contradicts itself.
+    #[error("{0}")]
+    Request(String),
+
+    /// The program cannot be run in the guest: of another architecture, cut off, static where libraries are needed.
+    #[error("{0}")]
+    Program(String),
+
+    /// The guest did what no run can go on with: it broke a protocol, restarted, switched itself off.
+    #[error("{0}")]
+    Guest(String),
+
+    /// The host refuses something: a file, a terminal, a socket.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+
+    /// A cache directory that cannot be written.
+    #[error("the cache directory {} cannot be written: name another one with --cache DIR or NAGORI_CACHE=DIR", dir.display())]
+    Unwritable {
+        /// The directory.
+        dir: PathBuf,
+        /// What could not be done there.
+        source: Box<Error>,
+    },
+
+    /// The machine's description is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+
+    /// The machine cannot be built, or changed as asked.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+
+    /// Two devices want the same addresses or interrupt.
+    #[error(transparent)]
+    Map(#[from] MapError),
+
+    /// A kernel, an ELF or another file cannot be placed in memory.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+
+    /// Memory of the guest is not where it should be.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+
+    /// The device tree cannot be made.
+    #[error(transparent)]
+    Tree(#[from] FdtError),
+
+    /// A snapshot cannot be written, read or used.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+
+    /// An image of the guest cannot be built or found.
+    #[error(transparent)]
+    Image(#[from] nagori_image::Error),
+
+    /// A disk's file.
+    #[error(transparent)]
+    Disk(#[from] nagori_disk::Error),
+
+    /// A disk does not fit what the guest has.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+
+    /// A shared folder.
+    #[error(transparent)]
+    Share(#[from] nagori_ninep::Error),
+
+    /// A network.
+    #[error(transparent)]
+    Network(#[from] nagori_usernet::Error),
+
+    /// The guest's driver of a device broke the rules.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+
+    /// A service that the caller has added to the run has failed.
+    #[error(transparent)]
+    Service(Foreign),
+}
+
+impl Error {
+    /// The failure of a service that is not of this crate.
+    pub fn service(e: impl Into<Foreign>) -> Error {
+        Error::Service(e.into())
+    }
+
+    /// The signal, if this stands for the wish of the caller to end, whatever was being done.
+    pub fn interrupted(&self) -> Option<u8> {
+        match self {
+            Error::Interrupted(i) => Some(i.0),
+            Error::During { source, .. } | Error::Unwritable { source, .. } => source.interrupted(),
+            _ => None,
+        }
+    }
+
+    /// The error and all that has caused it, in one line.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut next = self.source();
+        while let Some(e) = next {
+            let cause = e.to_string();
+            // Transparent errors repeat their source.
+            if !text.ends_with(&cause) {
+                text.push_str(": ");
+                text.push_str(&cause);
+            }
+            next = e.source();
+        }
+        text
+    }
+}
+
+impl From<nagori_ninep::FolderError> for Error {
+    fn from(e: nagori_ninep::FolderError) -> Error {
+        Error::Share(e.into())
+    }
+}
+
+impl From<rustix::io::Errno> for Error {
+    fn from(e: rustix::io::Errno) -> Error {
+        Error::Io(e.into())
+    }
+}
+
+/// Says what was being done when something went wrong.
+pub(crate) trait Context<T> {
+    /// In words that are there.
+    fn context(self, what: impl Into<String>) -> Result<T>;
+    /// In words that are only made if they are needed.
+    fn with_context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: impl Into<String>) -> Result<T> {
+        self.with_context(|| what)
+    }
+
+    fn with_context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T> {
+        self.map_err(|e| Error::During {
+            what: what().into(),
+            source: Box::new(e.into()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_stand_once_in_their_order() {
+        let io = io::Error::from_raw_os_error(2);
+        let e = Err::<(), _>(io).context("cannot read a").unwrap_err();
+        let e = Err::<(), _>(e).context("the boot").unwrap_err();
+        let text = "the boot: cannot read a: No such file or directory (os error 2)";
+        assert_eq!(e.chain(), text);
+        assert_eq!(e.interrupted(), None);
+        // What a caller looks for in the chain, such as a broken pipe, is found.
+        let mut source: Option<&dyn StdError> = Some(&e);
+        let mut found = false;
+        while let Some(s) = source {
+            let io = |e: &Error| matches!(e, Error::Io(io) if io.raw_os_error() == Some(2));
+            found |= s.downcast_ref().is_some_and(io);
+            source = s.source();
+        }
+        assert!(found);
+    }
+
+    #[test]
+    fn an_interruption_is_found_behind_what_was_being_done() {
+        let e = Err::<(), _>(Interrupted(15)).context("the boot failed");
+        assert_eq!(e.unwrap_err().interrupted(), Some(15));
+    }
+}

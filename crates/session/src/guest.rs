@@ -1,0 +1,170 @@
+//! Software on a machine, with its console and what of the host takes part, to the end of its run.
+
+use crate::caller::Caller;
+use crate::drive::{self, htif, BoxedService, Course, Loops, Signature, SignatureFile, Terminal};
+use crate::end::End;
+use crate::error::{Context, Error, Interrupted, Result};
+use crate::port::Port;
+use crate::power::{Cutter, PowerCuts};
+use crate::snapshot::{Saving, Taker};
+use nagori_hart::world::Observer;
+use nagori_platform::config::Machine as Description;
+use nagori_platform::loader::{Plan, Software};
+use nagori_platform::machine::{Engine, Machine, Quiet, Report};
+use std::sync::Arc;
+
+/// What a bare-metal program and the host have agreed on by names of symbols.
+#[derive(Debug, Clone, Default)]
+pub struct Agreed {
+    /// The words of the host-target interface.
+    pub words: Option<htif::Words>,
+    /// The memory that is written to a file when the program has ended.
+    pub signature: Option<SignatureFile>,
+}
+
+/// A machine's software, and how it is to be run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// What goes where; nothing, if the machine has it already.
+    pub plan: Plan,
+    /// What a bare-metal program and the host have agreed on.
+    pub htif: Agreed,
+    /// Whether the timing model is on at first, and again behind a power cut.
+    pub timed: bool,
+    /// Whether piped input is passed on when the guest listens, and its end as Ctrl-D.
+    pub send_end: bool,
+    /// What runs the guest's code.
+    pub engine: Engine,
+    /// Instructions of all harts that warm caches, TLBs and predictors before statistics start; 0 for none.
+    pub warm_up: u64,
+    /// The run ends behind so many instructions of all harts together.
+    pub max_instructions: Option<u64>,
+    /// Snapshots of the run.
+    pub saving: Option<Saving>,
+    /// Power cuts in the run.
+    pub power: PowerCuts,
+}
+
+impl Job {
+    /// Software for a machine that nobody sits in front of: functional, with no limit.
+    pub fn unattended(plan: Plan) -> Job {
+        Job {
+            plan,
+            htif: Agreed::default(),
+            timed: false,
+            send_end: false,
+            engine: Engine::best(),
+            warm_up: 0,
+            max_instructions: None,
+            saving: None,
+            power: PowerCuts::default(),
+        }
+    }
+
+    /// What the loop has to know of it.
+    pub fn course(&self) -> Course {
+        Course {
+            max_instructions: self.max_instructions,
+            timed: self.timed,
+        }
+    }
+
+    /// A machine with the software in its memory, which a restart loads again.
+    pub fn machine<O: Observer>(
+        &mut self,
+        description: &Description,
+        observer: O,
+    ) -> Result<Machine<O>> {
+        let mut machine =
+            Machine::new(description, observer).context("the machine cannot be built")?;
+        machine.set_timed(self.timed);
+        machine.set_warm_up(self.warm_up);
+        let software = Arc::new(Software {
+            plan: std::mem::take(&mut self.plan),
+            timed: self.timed,
+            tohost: self.htif.words.as_ref().map(|w| w.tohost),
+        });
+        load(&mut machine, &software.plan, false)?;
+        machine.set_software(Some(software));
+        Ok(machine)
+    }
+}
+
+/// What of the host takes part in a run, beside the console.
+pub struct Company<'a, O: Observer> {
+    /// Whoever may hold the machine: asked before the console, which then waits, too.
+    pub holders: Vec<BoxedService<'a, O>>,
+    /// Disks and networks, as [`Devices::connect`](crate::devices::Devices::connect) gives them: asked last, since
+    /// whether the outside may let time pass depends on who has woken the guest.
+    pub devices: Vec<BoxedService<'a, O>>,
+}
+
+/// Runs a machine that is loaded or restored to its end. All services have been told of it then; what failed in
+/// them is given beside the result, in order.
+pub fn run<'a, O: Observer + Send>(
+    machine: &mut Machine<O>,
+    job: &'a Job,
+    terminal: Terminal<'a, O>,
+    company: Company<'a, O>,
+    caller: &'a dyn Caller,
+) -> (Result<End>, Vec<Error>) {
+    let mut services = company.holders;
+    services.push(Box::new(terminal));
+    services.push(Box::new(Loops::new(caller)));
+    if let Some(file) = &job.htif.signature {
+        services.push(Box::new(Signature::new(file, caller)));
+    }
+    if let Some(saving) = &job.saving {
+        services.push(Box::new(Taker::new(saving, caller)));
+    }
+    if let Some(cutter) = Cutter::new(&job.power, caller) {
+        services.push(Box::new(cutter));
+    }
+    services.extend(company.devices);
+    let end = drive::drive(machine, &mut services, caller, job.course());
+    let failed = services
+        .iter_mut()
+        .filter_map(|s| s.finish(machine).err())
+        .collect();
+    (end, failed)
+}
+
+/// Runs a job for its statistics, with a console of the caller's. An interruption is an error: there is no result.
+pub fn measure(
+    description: &Description,
+    job: &Job,
+    port: &mut dyn Port,
+    caller: &dyn Caller,
+) -> Result<(End, Report)> {
+    let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
+    machine.set_timed(job.timed);
+    machine.set_warm_up(job.warm_up);
+    machine.set_engine(job.engine)?;
+    load(&mut machine, &job.plan, false)?;
+    let mut services: [BoxedService<'_, Quiet>; 1] =
+        [Box::new(Terminal::new(port, job, None, None))];
+    let end = drive::drive(&mut machine, &mut services, caller, job.course())?;
+    drop(services);
+    if let End::Signal(n) = end {
+        return Err(Interrupted(n).into());
+    }
+    Ok((end, machine.report()))
+}
+
+/// Puts the software into memory and the harts at its start; `again`: over what a guest left.
+pub fn load<O: Observer>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> Result<()> {
+    let base = machine.config().memory.base;
+    plan.apply(machine.ram(), base)?;
+    for s in &plan.segments {
+        let filled = s.bytes.len() as u64;
+        // New memory is zero; after a restart it holds what the guest left.
+        if again && s.memory_size > filled {
+            let from = s.addr - base + filled;
+            machine.ram().fill(from, s.memory_size - filled, 0)?;
+        }
+        machine.memory_written(s.addr, s.memory_size);
+    }
+    let e = plan.entry;
+    machine.start_at(e.pc, e.a1, e.a2);
+    Ok(())
+}

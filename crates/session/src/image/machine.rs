@@ -1,0 +1,130 @@
+//! The machine in which dpkg and provisioning scripts finish a root file system: one hart, functional mode.
+
+use crate::caller::Caller;
+use crate::choice::MachineChoice;
+use crate::devices::{Devices, DiskSpec};
+use crate::drive::{self, BoxedService, Service, Terminal, Wishes};
+use crate::end::End;
+use crate::error::Result;
+use crate::guest::{self, Job};
+use crate::port::Capture;
+use crate::software::{self, Software};
+use nagori_disk::Writes;
+use nagori_image::{GuestImage, Installer, Options, Work};
+use nagori_platform::clock::Ps;
+use nagori_platform::config::{Machine as Description, DEFAULT_MACHINE};
+use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
+use nagori_platform::snapshot::Header;
+
+/// Kernel arguments: where the root file system and the packages are.
+const ARGUMENTS: &str = "quiet nagori.root=/dev/vda nagori.input=/dev/vdb";
+/// Guest time after which a script that does not end is given up: a day.
+const LIMIT: Ps = Ps(86_400_000_000_000_000);
+
+/// A machine with a guest image.
+pub struct Installing<'a> {
+    image: GuestImage,
+    caller: &'a dyn Caller,
+}
+
+impl<'a> Installing<'a> {
+    /// With the cached guest image, or a new one.
+    pub fn new(options: &Options, caller: &'a dyn Caller) -> Result<Self> {
+        let options = Options {
+            refresh: false,
+            ..options.clone()
+        };
+        Ok(Installing {
+            image: super::build(&options, caller)?,
+            caller,
+        })
+    }
+
+    fn description(&self, devices: &Devices, more: &[String]) -> Result<Description> {
+        let machine = MachineChoice {
+            machine: DEFAULT_MACHINE.into(),
+            set: vec!["harts=1".into()],
+        };
+        devices.resolve(&machine, more)
+    }
+
+    fn install(&self, work: &Work<'_>, line: &mut dyn FnMut(&str)) -> Result<End> {
+        let devices = Devices {
+            disks: vec![
+                DiskSpec {
+                    file: work.root.into(),
+                    writes: Writes::Through,
+                    option: "image build",
+                },
+                DiskSpec {
+                    file: work.input.into(),
+                    writes: Writes::Refused,
+                    option: "image build",
+                },
+            ],
+            ..Devices::default()
+        };
+        let more = [
+            format!("seed={}", work.seed),
+            format!("rtc_epoch={}", work.date),
+        ];
+        let description = self.description(&devices, &more)?;
+        let software = Software {
+            append: Some(ARGUMENTS.into()),
+            run: Some(work.script.into()),
+            ..Software::default()
+        };
+        let plan = software::plan(&description, &software, Some(&self.image))?;
+        let job = Job::unattended(plan);
+        let mut machine = Machine::new(&description, Quiet)?;
+        machine.set_timed(false);
+        machine.set_engine(Engine::best())?;
+        guest::load(&mut machine, &job.plan, false)?;
+        let connected = devices.connect(&mut machine, self.caller)?;
+        let mut port = Capture::new(line);
+        let mut services: Vec<BoxedService<'_, Quiet>> = vec![
+            Box::new(Terminal::new(&mut port, &job, None, None)),
+            Box::new(Deadline),
+        ];
+        services.extend(connected);
+        let end = drive::drive(&mut machine, &mut services, self.caller, job.course());
+        for s in &mut services {
+            s.finish(&mut machine)?;
+        }
+        end
+    }
+}
+
+impl Installer for Installing<'_> {
+    fn identity(&self) -> Result<String, String> {
+        let description = self
+            .description(
+                &Devices::default(),
+                &["seed=0".into(), "rtc_epoch=0".into()],
+            )
+            .map_err(|e| e.chain())?;
+        let machine = Header::hash(&description);
+        Ok(format!("{} {machine}", self.image.manifest.key))
+    }
+
+    fn run(&mut self, work: &Work<'_>, line: &mut dyn FnMut(&str)) -> Result<u32, String> {
+        match self.install(work, line) {
+            Ok(End::Off(status)) => Ok(status),
+            Ok(End::Limit) => Err("it was not ready after a day of its time".into()),
+            Ok(end) => Err(end.describe()),
+            Err(e) => Err(e.chain()),
+        }
+    }
+}
+
+/// Ends a machine that goes on for ever.
+struct Deadline;
+
+impl Service<Quiet> for Deadline {
+    fn after(&mut self, machine: &mut Machine, _: Stop, wishes: &mut Wishes) -> Result<()> {
+        if machine.now() > LIMIT {
+            wishes.end(End::Limit);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! The guest's images: where they are, and how they are made on first use.
+
+mod machine;
+pub mod rootfs;
+
+use crate::caller::{outside, Caller, Step};
+use crate::error::{Context, Error, Result};
+use nagori_image::{GuestImage, Options, Progress};
+use std::path::Path;
+
+/// Where images are kept: in a directory, or where the environment says (`NAGORI_CACHE`, else ~/.cache/nagori).
+pub fn options(cache: Option<&Path>) -> Result<Options> {
+    let mut options = match cache {
+        Some(dir) => {
+            let mut o = Options::new(dir);
+            o.mirror = std::env::var("NAGORI_MIRROR")
+                .ok()
+                .filter(|m| !m.is_empty());
+            o
+        }
+        None => Options::from_env()?,
+    };
+    // A relative directory must not depend on where a later step is.
+    options.cache_dir = std::path::absolute(&options.cache_dir)
+        .with_context(|| format!("cannot use the cache directory {:?}", options.cache_dir))?;
+    Ok(options)
+}
+
+/// The cached image, or a new one.
+pub fn build(options: &Options, caller: &dyn Caller) -> Result<GuestImage> {
+    with_progress(caller, |progress| {
+        nagori_image::build(options, progress).map_err(|e| hint(options, e)).context(
+            "the guest image cannot be built (`nagori boot` takes --kernel, --firmware and --initrd instead)",
+        )
+    })
+}
+
+/// Says what can be done where the cache cannot be written.
+fn hint(options: &Options, e: nagori_image::Error) -> Error {
+    let unwritable = match &e {
+        nagori_image::Error::Io { source, .. } => cannot_write(source),
+        _ => false,
+    };
+    match unwritable {
+        true => Error::Unwritable {
+            dir: options.cache_dir.clone(),
+            source: Box::new(e.into()),
+        },
+        false => e.into(),
+    }
+}
+
+/// Whether a failure means that nothing can be written at a place.
+pub(crate) fn cannot_write(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
+
+/// Tells the caller what `work` says of itself.
+///
+/// The work is that of other programs, for the most part: a signal ends it.
+fn with_progress<T>(
+    caller: &dyn Caller,
+    work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T>,
+) -> Result<T> {
+    let mut say = |p: Progress| caller.progress(Step::Image(&p));
+    let result = outside(caller, || work(&mut say));
+    caller.progress(Step::Done);
+    result
+}

@@ -1,0 +1,52 @@
+//! Runs of the machine: build it, connect disks, folders, networks and consoles, boot or restore it, run it with
+//! services of the host around it, run programs in it, and collect what they cost.
+//!
+//! The `nagori` command is one user of this crate; docs/library.md is for others. A program under a delay method:
+//!
+//! ```no_run
+//! use nagori_session::program::Program;
+//! use nagori_session::{Method, Session};
+//!
+//! let session = Session::builder("vc707").boot()?;
+//! let run = session.run(Program::new("./sort").arg("1000000").method(Method::Extended))?;
+//! println!("{}, exit code {:?}", run.guest_time(), run.exit_code());
+//! # Ok::<(), nagori_session::Error>(())
+//! ```
+//!
+//! | level | what it is |
+//! |---|---|
+//! | [`Session`] | Debian, booted once; every program runs on a machine of its own from there |
+//! | [`Job`] and [`guest`] | any software on a machine, with a console |
+//! | [`drive`] | the loop around a machine's slices, and the services that take part in it |
+//!
+//! Nothing here prints, and no signal is caught: whoever calls is told by a [`Caller`], and ends a run through it. What
+//! happens in the guest does not depend on any of this.
+#![forbid(unsafe_code)]
+
+mod caller;
+mod choice;
+pub mod devices;
+pub mod drive;
+mod end;
+mod error;
+pub mod guest;
+pub mod image;
+mod port;
+pub mod power;
+pub mod problems;
+pub mod program;
+pub mod rtc;
+mod session;
+pub mod snapshot;
+pub mod software;
+pub mod words;
+
+pub use caller::{Caller, Step};
+pub use choice::MachineChoice;
+pub use end::{End, END_OF_TIME};
+pub use error::{Error, Foreign, Interrupted, Result};
+pub use guest::Job;
+pub use nagori_memtime::Method;
+pub use nagori_platform::machine::{Engine, Machine, Report};
+pub use port::{Capture, Event, Port};
+pub use session::{Builder, Options, Placement, Rootfs, Session};

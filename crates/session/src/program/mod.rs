@@ -1,0 +1,198 @@
+//! A program in the guest: what is run, with what input and under which conditions, and what it has cost.
+
+mod executable;
+mod outcome;
+mod ports;
+mod protocol;
+mod running;
+mod stdin;
+mod streams;
+
+pub use executable::{is_dynamic, Executable, Kind};
+pub use outcome::{Outcome, Run, Why};
+pub use ports::Limits;
+pub use protocol::{Ended, LABEL_END};
+pub use running::Running;
+pub use stdin::Stdin;
+pub use streams::{Captured, Stream, Streams};
+
+pub(crate) use protocol::{Mount, LABEL_READY};
+
+use crate::error::{Context, Error, Result};
+use nagori_memtime::Method;
+use protocol::Placed;
+use std::path::PathBuf;
+
+/// When the timing model is on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// From the program's start to its end.
+    #[default]
+    Whole,
+    /// In the program's regions of interest only; statistics are of that time.
+    Regions,
+    /// Never: only instructions are counted, fast.
+    Off,
+}
+
+/// A program to be run, with its arguments and conditions.
+///
+/// ```no_run
+/// use nagori_session::program::{Program, Timing};
+/// use nagori_session::Method;
+/// let program = Program::new("./sort").arg("1000000").method(Method::Fine).timing(Timing::Regions);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// The program, then its arguments. A name with a `/` is a file of the host, or, if there is no such file and
+    /// it is absolute, one of the guest; a bare name is looked up in the guest's PATH.
+    pub args: Vec<String>,
+    /// Variables, each as `NAME=VALUE`.
+    pub env: Vec<String>,
+    /// Working directory in the guest; otherwise the first share, or /root.
+    pub cwd: Option<String>,
+    /// More files of the host, with their absolute paths in the guest.
+    pub files: Vec<(PathBuf, String)>,
+    /// Its input.
+    pub stdin: Stdin,
+    /// Delay method of NVMM; otherwise that of the machine's description.
+    pub method: Option<Method>,
+    /// What everything random in the run follows from; nothing is random without.
+    pub seed: Option<u64>,
+    /// When the timing model is on.
+    pub timing: Timing,
+    /// Instructions that warm caches, TLBs and predictors before statistics start.
+    pub warm_up: Option<u64>,
+    /// Limits in guest and host time.
+    pub limits: Limits,
+    /// The run ends when all harts together have executed so many instructions.
+    pub max_instructions: Option<u64>,
+}
+
+impl Program {
+    /// A program by its name or path. Nothing is looked at before it is run.
+    pub fn new(name: impl Into<String>) -> Program {
+        Program {
+            args: vec![name.into()],
+            ..Program::default()
+        }
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, arg: impl Into<String>) -> Program {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// More arguments.
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Program {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// An environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Program {
+        self.env.push(format!("{name}={value}"));
+        self
+    }
+
+    /// The working directory in the guest.
+    pub fn cwd(mut self, path: impl Into<String>) -> Program {
+        self.cwd = Some(path.into());
+        self
+    }
+
+    /// One more file of the host, at an absolute path in the guest.
+    pub fn file(mut self, host: impl Into<PathBuf>, guest: impl Into<String>) -> Program {
+        self.files.push((host.into(), guest.into()));
+        self
+    }
+
+    /// The input.
+    pub fn stdin(mut self, stdin: Stdin) -> Program {
+        self.stdin = stdin;
+        self
+    }
+
+    /// The delay method of NVMM.
+    pub fn method(mut self, method: Method) -> Program {
+        self.method = Some(method);
+        self
+    }
+
+    /// What is random in the run follows from this number.
+    pub fn seed(mut self, seed: u64) -> Program {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// When the timing model is on.
+    pub fn timing(mut self, timing: Timing) -> Program {
+        self.timing = timing;
+        self
+    }
+
+    /// Ends it after so many seconds of guest time.
+    pub fn timeout(mut self, seconds: f64) -> Program {
+        self.limits.guest = Some(seconds);
+        self
+    }
+
+    /// Reads everything of the host that the program needs, and checks what can be checked without a machine.
+    pub fn load(self) -> Result<Loaded> {
+        let name = self.args.first();
+        let name = name.ok_or_else(|| Error::Request("no program is given".into()))?;
+        let executable = Executable::find(name)?;
+        let (file, exec) = executable.place()?;
+        let mut files: Vec<Placed> = file.into_iter().collect();
+        for (file, path) in &self.files {
+            let bytes = std::fs::read(file)
+                .with_context(|| format!("--file: cannot read {}", file.display()))?;
+            files.push(Placed {
+                path: path.clone(),
+                mode: 0o755,
+                bytes: bytes.into(),
+            });
+        }
+        let loaded = Loaded {
+            program: self,
+            executable,
+            exec,
+            files,
+        };
+        loaded.job().check()?;
+        Ok(loaded)
+    }
+}
+
+/// A program whose files have been read. A copy shares them, so it serves many runs under other conditions.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// As it was asked for; what of it is no file may still be changed.
+    pub program: Program,
+    executable: Executable,
+    exec: Option<String>,
+    files: Vec<Placed>,
+}
+
+impl Loaded {
+    /// What the program is.
+    pub fn executable(&self) -> &Executable {
+        &self.executable
+    }
+
+    /// What the agent is told, as far as it follows from the program.
+    fn job(&self) -> protocol::Job {
+        let p = &self.program;
+        protocol::Job {
+            files: self.files.clone(),
+            args: p.args.clone(),
+            exec: self.exec.clone(),
+            env: p.env.clone(),
+            cwd: p.cwd.clone(),
+            timed: p.timing == Timing::Whole,
+            stdin: p.stdin.is_some(),
+            ..protocol::Job::default()
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A program on a machine of its own, from its start to its end.
+
+use super::outcome::{of_program, Outcome, Run, Why};
+use super::ports::Ports;
+use super::protocol;
+use super::streams::{Captured, Streams};
+use super::{Loaded, Timing};
+use crate::drive::{self, BoxedService, Course, Loops, Service};
+use crate::end::End;
+use crate::error::{Interrupted, Result};
+use crate::power::{Cutter, PowerCuts};
+use crate::problems::{self, Asked};
+use crate::session::Session;
+use nagori_platform::machine::{Machine, Quiet};
+
+const SIGINT: u8 = 2;
+/// Where a program without a share works.
+const HOME: &str = "/root";
+
+/// A machine whose agent waits for a program that has not begun: the moment to look into the machine, and to add
+/// what takes part in the run. [`Session::run`] does without.
+pub struct Running<'s, 'a> {
+    session: &'s Session<'a>,
+    loaded: Loaded,
+    /// The machine.
+    pub machine: Machine,
+    /// Whoever may hold the machine, such as a debugger: asked before anything else.
+    pub holders: Vec<BoxedService<'a, Quiet>>,
+    /// Power cuts; the machine boots again and the program starts again, unless the run ends there.
+    pub power: PowerCuts,
+    /// Whether the caller's first SIGINT goes to the program, once that runs, instead of ending the run.
+    pub pass_interrupt: bool,
+    devices: Vec<BoxedService<'a, Quiet>>,
+}
+
+impl<'s, 'a> Running<'s, 'a> {
+    pub(crate) fn new(
+        session: &'s Session<'a>,
+        loaded: Loaded,
+        (mut machine, devices): (Machine, Vec<BoxedService<'a, Quiet>>),
+    ) -> Self {
+        machine.set_warm_up(loaded.program.warm_up.unwrap_or(0));
+        machine.set_timed_regions(loaded.program.timing == Timing::Regions);
+        Running {
+            session,
+            loaded,
+            machine,
+            holders: Vec::new(),
+            power: PowerCuts::default(),
+            pass_interrupt: false,
+            devices,
+        }
+    }
+
+    /// What the agent is told.
+    fn job(&self) -> Result<Vec<u8>> {
+        let s = self.session;
+        let mut job = self.loaded.job();
+        let first = s.mounts().first().map(|m| m.path.clone());
+        job.cwd = job.cwd.or(first).or(Some(HOME.into()));
+        // A variable that is given counts for more than one of ours.
+        job.env.splice(0..0, s.env().iter().cloned());
+        job.mounts = s.mounts().to_vec();
+        job.network = s.has_network();
+        job.node = s.node();
+        job.clock = s.clock();
+        job.encode()
+    }
+
+    /// Runs the program to its end, once; its output goes to `streams`.
+    pub fn wait(&mut self, streams: &mut dyn Streams) -> Result<Run> {
+        let caller = self.session.caller();
+        let job = self.job()?;
+        let program = &self.loaded.program;
+        let mut messages = program.seed.map_or(Vec::new(), protocol::seed);
+        messages.extend(&job);
+        let stdin = &program.stdin;
+        let slot = self.session.console();
+        let mut ports = Ports::new(slot, messages, stdin.open()?, streams, program.limits);
+        let m = &mut self.machine;
+        let limit = program.max_instructions;
+        let course = Course {
+            max_instructions: limit.map(|n| n.saturating_add(m.steps())),
+            timed: false,
+        };
+        // Whoever holds the machine comes first, and devices are asked last, as elsewhere.
+        let mut cutter = Cutter::new(&self.power, caller).map(|c| c.starting_at(m));
+        let mut asked = false;
+        let mut loops = Loops::new(caller);
+        let end = loop {
+            let mut services: Vec<BoxedService<'_, Quiet>> = Vec::new();
+            services.extend(self.holders.iter_mut().map(borrowed));
+            services.push(Box::new(&mut ports));
+            services.push(Box::new(&mut loops));
+            services.extend(
+                cutter
+                    .as_mut()
+                    .map(|c| Box::new(c) as BoxedService<'_, Quiet>),
+            );
+            services.extend(self.devices.iter_mut().map(borrowed));
+            let end = drive::drive(m, &mut services, caller, course)?;
+            drop(services);
+            // The first Ctrl-C is the program's.
+            let passes = self.pass_interrupt && ports.started();
+            if end == End::Signal(SIGINT) && !asked && passes {
+                asked = true;
+                caller.forget();
+                ports.signal(SIGINT.into());
+                continue;
+            }
+            if end == End::PowerCut && cutter.as_ref().is_some_and(|c| !c.is_over()) {
+                self.session.start_anew(m)?;
+                ports = ports.again(job.clone(), stdin.open_again()?);
+                continue;
+            }
+            break end;
+        };
+        for s in &mut self.holders {
+            s.finish(m)?;
+        }
+        if let Some(c) = &mut cutter {
+            Service::<Quiet>::finish(c, m)?;
+        }
+        let (begun, start_cpu) = (ports.started(), ports.start_cpu());
+        let (outcome, sums) = ports.finish();
+        let why = match (outcome, end) {
+            (Some(o), _) => Why::Outcome(o),
+            (None, End::Off(code)) => Why::Off(code),
+            (None, End::Limit) => Why::Instructions,
+            // Of a program that has not begun there is nothing to tell.
+            (None, End::Signal(n)) if !begun => return Err(Interrupted(n).into()),
+            (None, End::Signal(n)) => Why::Signal(n),
+            (None, End::Time) => Why::Time,
+            (None, End::PowerCut) => Why::PowerCut,
+            (None, _) => Why::Stuck,
+        };
+        let regions = program.timing == Timing::Regions;
+        let (report, regions_ended) = of_program(m, regions);
+        let asked = Asked {
+            regions,
+            warm_up: program.warm_up,
+        };
+        let problems = match why {
+            // It never began.
+            Why::Outcome(Outcome::Failed { .. }) => Vec::new(),
+            _ => problems::of(m, asked),
+        };
+        Ok(Run {
+            why,
+            report,
+            regions: regions_ended,
+            problems,
+            output: Captured::default(),
+            sums,
+            start_cpu,
+        })
+    }
+}
+
+fn borrowed<'b>(service: &'b mut BoxedService<'_, Quiet>) -> BoxedService<'b, Quiet> {
+    Box::new(&mut **service)
+}

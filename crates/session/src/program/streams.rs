@@ -1,0 +1,45 @@
+//! Where a program's output goes.
+
+use nagori_platform::machine::Report;
+use std::io;
+
+/// One of a program's outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Takes a program's output.
+pub trait Streams {
+    /// Takes bytes of a stream, in their order.
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()>;
+
+    /// Called between slices of guest time while the program runs: instructions of all harts so far, and the
+    /// statistics, which take some time to collect.
+    fn tick(&mut self, _instructions: u64, _report: &dyn Fn() -> Report) {}
+
+    /// The run is over, however it has ended.
+    fn end(&mut self) {}
+}
+
+/// Keeps what a program writes.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Captured {
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Streams for Captured {
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        match stream {
+            Stream::Stdout => self.stdout.extend_from_slice(bytes),
+            Stream::Stderr => self.stderr.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+}

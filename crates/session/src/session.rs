@@ -1,0 +1,479 @@
+//! A machine that programs are run on: booted once, up to where its agent waits for a program.
+
+use crate::caller::Caller;
+use crate::choice::MachineChoice;
+use crate::devices::{Devices, DiskSpec, NetSpec, ShareSpec};
+use crate::error::{Context, Error, Result};
+use crate::guest;
+use crate::image;
+use crate::program::{Captured, Executable, Loaded, Mount, Program, Run, Running, LABEL_READY};
+use crate::rtc::{self, Rtc};
+use crate::snapshot::{self, cache};
+use crate::software::{self, Software, ROOT_DISK};
+use nagori_platform::config::{slot_names, Machine as Description, SlotKind, DEFAULT_MACHINE};
+use nagori_platform::loader::Plan;
+use nagori_platform::machine::{Engine, Machine, Quiet};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// NUMA node of NVMM, where it is one.
+const NVMM_NODE: u32 = 1;
+/// Name of the slot that a run adds.
+const CONSOLE_SLOT: &str = "agent";
+/// The root file system of programs that need one.
+const DEFAULT_ROOT: &str = "run";
+/// The guest's allocator on NVMM.
+const MALLOC: &str = "LD_PRELOAD=/usr/local/lib/libnagori-malloc.so";
+
+/// Where a program's memory is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// All of it in DRAM.
+    #[default]
+    Dram,
+    /// All of it in NVMM, as a NUMA node.
+    Nvmm,
+    /// The heap in NVMM.
+    Heap,
+    /// Of the heap, requests of so many bytes and more in NVMM.
+    Size(u64),
+}
+
+impl FromStr for Placement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Placement, String> {
+        let size = text.strip_prefix("size>").and_then(|n| n.parse().ok());
+        match (text, size) {
+            ("dram", _) => Ok(Placement::Dram),
+            ("nvmm", _) => Ok(Placement::Nvmm),
+            ("heap", _) => Ok(Placement::Heap),
+            (_, Some(n)) if n > 0 => Ok(Placement::Size(n)),
+            _ => Err("expected dram, nvmm, heap, or size>N with a number of bytes".into()),
+        }
+    }
+}
+
+/// What of Debian is in the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rootfs {
+    /// The smallest: busybox, no libraries. Enough for static programs.
+    Smallest,
+    /// `run`, `system`, the start of an image's key, or the file of an ext4 image.
+    Named(String),
+}
+
+impl Default for Rootfs {
+    fn default() -> Rootfs {
+        Rootfs::Named(DEFAULT_ROOT.into())
+    }
+}
+
+impl Rootfs {
+    /// The least that a program needs.
+    pub fn least(program: &Executable) -> Rootfs {
+        match program.needs_image() {
+            true => Rootfs::default(),
+            false => Rootfs::Smallest,
+        }
+    }
+}
+
+/// What a session's machine is, and what of the host it is connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The machine's description.
+    pub machine: MachineChoice,
+    /// Disks, folders and networks. Each run connects them for itself.
+    pub devices: Devices,
+    /// Where the memory of programs is.
+    pub memory: Placement,
+    /// The root file system; what programs write to it is thrown away.
+    pub rootfs: Rootfs,
+    /// More modules of Debian's kernel.
+    pub modules: Vec<String>,
+    /// Where images and boots are kept; otherwise where the environment says.
+    pub cache: Option<PathBuf>,
+    /// Whether the boot is kept for the next session.
+    pub keep_boot: bool,
+    /// What runs the guest's code; results are the same.
+    pub engine: Engine,
+    /// What the clock shows when a program starts; otherwise the date of the image.
+    pub rtc: Option<Rtc>,
+    /// Whether markers of programs in the guest do something.
+    pub markers: bool,
+}
+
+impl Options {
+    /// A machine by the name or path of its description, with Debian and nothing of the host.
+    pub fn new(machine: impl Into<String>) -> Options {
+        Options {
+            machine: MachineChoice {
+                machine: machine.into(),
+                set: Vec::new(),
+            },
+            devices: Devices::default(),
+            memory: Placement::default(),
+            rootfs: Rootfs::default(),
+            modules: Vec::new(),
+            cache: None,
+            keep_boot: true,
+            engine: Engine::best(),
+            rtc: None,
+            markers: true,
+        }
+    }
+
+    /// An error if a program cannot run on such a machine.
+    pub fn suits(&self, program: &Executable) -> Result<()> {
+        if matches!(self.memory, Placement::Heap | Placement::Size(_)) && !program.has_libraries() {
+            return Err(Error::Program("--memory heap and size>N put a library into the program, and it is static: use --memory nvmm".into()));
+        }
+        if self.rootfs == Rootfs::Smallest && program.needs_files() {
+            return Err(Error::Program("the program needs a root file system: with --rootfs none there are no libraries and no interpreters".into()));
+        }
+        Ok(())
+    }
+
+    /// What the placement of memory means: settings, NUMA node, variables.
+    fn placed(&self) -> (Vec<String>, Option<u32>, Vec<String>) {
+        let preload = |how: String| {
+            let env = vec![MALLOC.into(), format!("NAGORI_MALLOC={how}")];
+            (Vec::new(), None, env)
+        };
+        match self.memory {
+            Placement::Dram => Default::default(),
+            Placement::Nvmm => {
+                let node = vec!["memory.expose=numa-node".into()];
+                (node, Some(NVMM_NODE), Vec::new())
+            }
+            Placement::Heap => preload("nvmm".into()),
+            Placement::Size(n) => preload(format!("size:{n}")),
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new(DEFAULT_MACHINE)
+    }
+}
+
+/// Says what a session is to be.
+#[derive(Clone)]
+pub struct Builder<'a> {
+    options: Options,
+    caller: &'a dyn Caller,
+}
+
+impl<'a> Builder<'a> {
+    /// Changes a value of the machine's description: `key=value`.
+    pub fn set(mut self, setting: impl Into<String>) -> Self {
+        self.options.machine.set.push(setting.into());
+        self
+    }
+
+    /// Puts a disk in.
+    pub fn disk(mut self, disk: DiskSpec) -> Self {
+        self.options.devices.disks.push(disk);
+        self
+    }
+
+    /// Shares a folder, which the guest mounts at /mnt/TAG; the first one is where programs work.
+    pub fn share(mut self, share: ShareSpec) -> Self {
+        self.options.devices.shares.push(share);
+        self
+    }
+
+    /// Adds a network interface.
+    pub fn net(mut self, net: NetSpec) -> Self {
+        self.options.devices.nets.push(net);
+        self
+    }
+
+    /// Where the memory of programs is.
+    pub fn memory(mut self, memory: Placement) -> Self {
+        self.options.memory = memory;
+        self
+    }
+
+    /// The root file system.
+    pub fn rootfs(mut self, rootfs: Rootfs) -> Self {
+        self.options.rootfs = rootfs;
+        self
+    }
+
+    /// Where images and boots are kept.
+    pub fn cache(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.options.cache = Some(dir.into());
+        self
+    }
+
+    /// What runs the guest's code.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.options.engine = engine;
+        self
+    }
+
+    /// Who is told of what goes on, and may end it.
+    pub fn caller<'b>(self, caller: &'b dyn Caller) -> Builder<'b> {
+        Builder {
+            options: self.options,
+            caller,
+        }
+    }
+
+    /// The options so far.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Boots, or finds a boot that was kept. On the very first use this builds the guest's image from Debian's
+    /// packages, which takes the network, some tools and minutes.
+    pub fn boot(self) -> Result<Session<'a>> {
+        Session::boot(self.options, self.caller)
+    }
+}
+
+/// A machine that is booted. Every program runs on a copy of its own, which starts where the boot has ended: runs know
+/// nothing of one another, and may be at the same time.
+pub struct Session<'a> {
+    options: Options,
+    caller: &'a dyn Caller,
+    /// With the devices of the run.
+    description: Description,
+    /// Slot of the agent's console.
+    console: usize,
+    mounts: Vec<Mount>,
+    node: Option<u32>,
+    env: Vec<String>,
+    plan: Plan,
+    /// The kept boot.
+    booted: PathBuf,
+    /// Holds it, where it is not to be kept.
+    _own: Option<tempfile::TempDir>,
+}
+
+impl Session<'static> {
+    /// Begins to describe a session on a machine, by the name or path of its description.
+    pub fn builder(machine: impl Into<String>) -> Builder<'static> {
+        Builder {
+            options: Options::new(machine),
+            caller: &(),
+        }
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Boots, if there is no such boot yet.
+    pub fn boot(mut options: Options, caller: &'a dyn Caller) -> Result<Session<'a>> {
+        let (mut settings, node, env) = options.placed();
+        if !options.markers {
+            settings.push("markers=false".into());
+        }
+        let mut images = image::options(options.cache.as_deref())?;
+        images.add_modules(&options.modules);
+        let root = match &options.rootfs {
+            Rootfs::Smallest => None,
+            Rootfs::Named(name) => Some(image::rootfs::find(&images, name, caller)?),
+        };
+        let disk = root.as_ref().map(|file| DiskSpec::rootfs(file.clone()));
+        options.devices.disks.splice(0..0, disk.clone());
+        // The machine's own devices stay where they are.
+        let own = options.machine.resolve(&settings)?.config.devices;
+        let mut list: Vec<String> = own.iter().map(ToString::to_string).collect();
+        list.push(format!("console:{CONSOLE_SLOT}"));
+        settings.push(format!("devices={list:?}"));
+        let image = image::build(&images, caller)?;
+        let description = options.devices.resolve(&options.machine, &settings)?;
+        let description = rtc::of_image(description, Some(&image), root.as_deref())?;
+        let console = slot(&description, SlotKind::Console, CONSOLE_SLOT)?;
+        let mount = |(tag, write): (String, bool)| Mount {
+            path: format!("/mnt/{tag}"),
+            tag,
+            write,
+        };
+        let tags = options.devices.tags(&description)?;
+        let mounts = tags.into_iter().map(mount).collect();
+
+        let mut append = "quiet nagori.agent=1".to_string();
+        if root.is_some() {
+            append.push_str(&format!(" nagori.root={ROOT_DISK}"));
+        }
+        let software = Software {
+            append: Some(append),
+            ..Software::default()
+        };
+        let plan = software::plan(&description, &software, Some(&image))?;
+        let depends: Vec<String> = root
+            .as_deref()
+            .map(identity)
+            .transpose()?
+            .into_iter()
+            .collect();
+        // While it boots, only the root file system is there: the rest belongs to a run.
+        let at_boot = Devices {
+            disks: disk.into_iter().collect(),
+            ..Devices::default()
+        };
+        let what = cache::Boot {
+            description: &description,
+            plan: &plan,
+            label: Some(LABEL_READY),
+            depends: &depends,
+            what: "Debian, up to where programs start",
+            devices: &at_boot,
+        };
+        let kept = match options.keep_boot {
+            false => None,
+            true => match cache::boot(&cache::dir(&images.cache_dir), &what, caller) {
+                Err(e @ Error::Unwritable { .. }) => {
+                    caller.warning(&format!("{}; this run boots for itself", e.chain()));
+                    None
+                }
+                booted => Some(booted?),
+            },
+        };
+        let (booted, own) = match kept {
+            Some(booted) => (booted, None),
+            None => {
+                let own = tempfile::tempdir().context("cannot make a temporary directory")?;
+                (cache::boot(own.path(), &what, caller)?, Some(own))
+            }
+        };
+        Ok(Session {
+            options,
+            caller,
+            description,
+            console,
+            mounts,
+            node,
+            env,
+            plan,
+            booted,
+            _own: own,
+        })
+    }
+
+    /// The machine's description, with the devices of the session.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Runs a program to its end, and keeps its output.
+    pub fn run(&self, program: Program) -> Result<Run> {
+        let mut captured = Captured::default();
+        let run = self.start(&program.load()?)?.wait(&mut captured)?;
+        Ok(Run {
+            output: captured,
+            ..run
+        })
+    }
+
+    /// A machine whose agent waits for a program, in functional mode, with its connections to the host.
+    pub fn start(&self, program: &Loaded) -> Result<Running<'_, 'a>> {
+        self.options.suits(program.executable())?;
+        let mut m: Machine = snapshot::open(&self.booted)?
+            .machine_as(&self.description, Quiet)
+            .with_context(|| format!("cannot go on from {}", self.booted.display()))?;
+        m.set_engine(self.options.engine)?;
+        if let Some(method) = program.program.method {
+            m.set_method(method)?;
+        }
+        if let Some(clock) = self.clock() {
+            m.set_rtc(clock);
+        }
+        let services = self.options.devices.connect(&mut m, self.caller)?;
+        Ok(Running::new(self, program.clone(), (m, services)))
+    }
+
+    /// Has a machine boot again behind a power cut.
+    pub(crate) fn start_anew(&self, m: &mut Machine) -> Result<()> {
+        m.set_timed(false);
+        guest::load(m, &self.plan, true)
+    }
+
+    pub(crate) fn caller(&self) -> &'a dyn Caller {
+        self.caller
+    }
+
+    /// Slot of the agent's console.
+    pub(crate) fn console(&self) -> usize {
+        self.console
+    }
+
+    /// Shares, to be mounted.
+    pub(crate) fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+
+    /// NUMA node for the program's memory.
+    pub(crate) fn node(&self) -> Option<u32> {
+        self.node
+    }
+
+    /// Variables that put the program's memory where it is wanted.
+    pub(crate) fn env(&self) -> &[String] {
+        &self.env
+    }
+
+    pub(crate) fn has_network(&self) -> bool {
+        !self.options.devices.nets.is_empty()
+    }
+
+    /// What the clock shows when a program starts, if that is not what it showed at the boot.
+    pub(crate) fn clock(&self) -> Option<u64> {
+        self.options.rtc.map(Rtc::seconds)
+    }
+}
+
+/// Number of a slot.
+fn slot(d: &Description, kind: SlotKind, name: &str) -> Result<usize> {
+    let slots = &d.config.devices;
+    let names = slot_names(slots);
+    let mut found = slots.iter().zip(&names);
+    found
+        .position(|(s, n)| s.kind == kind && n == name)
+        .ok_or_else(|| Error::Request(format!("the machine has no {} {name}", kind.name())))
+}
+
+/// What tells an image from another one in its place.
+fn identity(path: &Path) -> Result<String> {
+    let tell = || format!("cannot look at {}", path.display());
+    let m = path.metadata().with_context(tell)?;
+    let full = path.canonicalize().with_context(tell)?;
+    let changed = m.modified().with_context(tell)?;
+    Ok(format!("{} {} {changed:?}", full.display(), m.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placements_are_read_or_refused() {
+        let place = |t: &str| t.parse::<Placement>();
+        assert_eq!(place("size>4096"), Ok(Placement::Size(4096)));
+        assert_eq!(
+            [place("nvmm"), place("heap")],
+            [Ok(Placement::Nvmm), Ok(Placement::Heap)]
+        );
+        assert!(place("size>0").is_err() && place("ssd").is_err() && place("size>x").is_err());
+    }
+
+    #[test]
+    fn what_a_program_lacks_is_told_before_the_boot() {
+        let image = Executable::find("xz").unwrap();
+        let mut options = Options::default();
+        assert!(options.suits(&image).is_ok());
+        options.memory = Placement::Heap;
+        assert!(options.suits(&image).is_ok());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "#!/bin/sh\n").unwrap();
+        let script = Executable::find(file.path().to_str().unwrap()).unwrap();
+        assert_eq!(Rootfs::least(&script), Rootfs::default());
+        options.rootfs = Rootfs::Smallest;
+        let e = options.suits(&script).unwrap_err().to_string();
+        assert!(e.contains("needs a root file system"), "{e}");
+    }
+}

@@ -1,0 +1,290 @@
+//! Boots that are kept: made on demand, found by a hash of everything that they depend on.
+
+use crate::caller::{check, Caller, Step};
+use crate::devices::{self, Devices};
+use crate::drive::{self, BoxedService, Course, Service, Wishes};
+use crate::end::End;
+use crate::error::{Context, Error, Result};
+use crate::guest;
+use crate::image;
+use nagori_platform::clock::Ps;
+use nagori_platform::config::Machine as Description;
+use nagori_platform::loader::{Plan, Software};
+use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
+use nagori_platform::snapshot::{Header, Meta, Snapshot, FORMAT};
+use rustix::fs::{flock, FlockOperation};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use xxhash_rust::xxh3::Xxh3;
+
+/// Cached boots that are kept without being asked; each takes some tens of MB.
+const KEEP: usize = 24;
+/// How long the host sleeps at most while it works for a guest that waits.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// Lines of the console that an error shows.
+const TAIL: usize = 15;
+/// End of a cached boot's file name.
+const SUFFIX: &str = ".snap";
+
+/// What to boot, up to the point where the guest asks for a snapshot.
+pub struct Boot<'a> {
+    /// The machine. Of the values that can be changed while a machine runs none matters.
+    pub description: &'a Description,
+    /// What goes where in memory: firmware, kernel, initial root file system, device tree.
+    pub plan: &'a Plan,
+    /// The guest's label of the point; any, if there is none.
+    pub label: Option<u64>,
+    /// What else the boot depends on, such as the identity of a disk.
+    pub depends: &'a [String],
+    /// For people: what is booted.
+    pub what: &'a str,
+    /// What belongs to the host and the boot needs, such as a disk.
+    pub devices: &'a Devices,
+}
+
+/// Where cached boots are, in a directory of guest images.
+pub fn dir(images: &Path) -> PathBuf {
+    images.join("boots")
+}
+
+/// A cached boot, newly made if there is none. The same file serves any number of runs.
+///
+/// Several processes may ask at once: one boots, the others wait. An interrupted boot leaves
+/// nothing behind that looks like one.
+pub fn boot(dir: &Path, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
+    let at = |what: &'static str| {
+        move |e: std::io::Error| match image::cannot_write(&e) {
+            true => Error::Unwritable {
+                dir: dir.to_owned(),
+                source: Box::new(e.into()),
+            },
+            false => Error::During {
+                what: format!("cannot {what} the cache of boots {}", dir.display()),
+                source: Box::new(e.into()),
+            },
+        }
+    };
+    let key = key(boot)?;
+    let path = dir.join(format!("{key}{SUFFIX}"));
+    if usable(&path) {
+        return Ok(path);
+    }
+    fs::create_dir_all(dir).map_err(at("make"))?;
+    let lock = File::create(dir.join(format!("{key}.lock"))).map_err(at("lock"))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        caller.note("waiting for the same boot in another process");
+        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            check(caller)?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if usable(&path) {
+            return Ok(path);
+        }
+    }
+    // Somebody may have finished it between the look and the lock.
+    if !usable(&path) {
+        if path.exists() {
+            caller.warning(&format!("{} cannot be used; booting anew", path.display()));
+        }
+        make(&path, boot, caller)?;
+    }
+    // Who waits for the lock holds it by its file, not by its name.
+    let _ = fs::remove_file(dir.join(format!("{key}.lock")));
+    prune(dir, KEEP, None, false)?;
+    Ok(path)
+}
+
+/// Whether a boot is there and sound as far as a look at its ends tells; notes its use.
+fn usable(path: &Path) -> bool {
+    let sound = Snapshot::open(path).is_ok();
+    if sound {
+        // Only matters for what is removed first.
+        let _ = File::open(path).and_then(|f| f.set_modified(SystemTime::now()));
+    }
+    sound
+}
+
+/// Hash of everything that a boot depends on. Any change of this program counts.
+fn key(b: &Boot) -> Result<String> {
+    let mut h = Xxh3::new();
+    let mut part = |bytes: &[u8]| {
+        h.update(&(bytes.len() as u64).to_le_bytes());
+        h.update(bytes);
+    };
+    part(&FORMAT.to_le_bytes());
+    part(env!("CARGO_PKG_VERSION").as_bytes());
+    part(
+        &program()
+            .context("cannot read this program's own file")?
+            .to_le_bytes(),
+    );
+    part(Header::hash(b.description).as_bytes());
+    for s in &b.plan.segments {
+        part(&s.addr.to_le_bytes());
+        part(&s.memory_size.to_le_bytes());
+        part(&s.bytes);
+    }
+    let e = b.plan.entry;
+    for n in [e.pc, e.a1, e.a2, b.label.map_or(0, |l| l.wrapping_add(1))] {
+        part(&n.to_le_bytes());
+    }
+    for d in b.depends {
+        part(d.as_bytes());
+    }
+    Ok(format!("{:032x}", h.digest128()))
+}
+
+/// Hash of this program.
+fn program() -> std::io::Result<u128> {
+    let mut file = File::open(std::env::current_exe()?)?;
+    let mut h = Xxh3::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(h.digest128()),
+            n => h.update(&buffer[..n]),
+        }
+    }
+}
+
+/// Boots and saves, with a message for whoever waits.
+fn make(path: &Path, b: &Boot, caller: &dyn Caller) -> Result<()> {
+    let mut console = Vec::new();
+    caller.progress(Step::Boot(b.what));
+    let result = until_asked(b, &mut console, caller);
+    caller.progress(Step::Done);
+    // Whoever ends the boot need not be told how far it was.
+    check(caller)?;
+    let mut machine = result.with_context(|| {
+        let text = String::from_utf8_lossy(&console);
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
+        format!(
+            "the boot of {} failed; the console's last lines:\n  {tail}",
+            b.what
+        )
+    })?;
+    let mut meta = Meta::new();
+    meta.insert("what".into(), b.what.into());
+    devices::note(&mut machine, &mut meta);
+    machine
+        .save_file(path, &meta)
+        .with_context(|| format!("cannot save the boot to {}", path.display()))?;
+    check(caller)
+}
+
+/// Ends a boot where the guest asks for a snapshot, and keeps what it has printed.
+struct Booting<'a> {
+    label: Option<u64>,
+    console: &'a mut Vec<u8>,
+}
+
+impl Service<Quiet> for Booting<'_> {
+    fn after(&mut self, machine: &mut Machine, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+        self.console.extend(machine.console_output());
+        match stop {
+            Stop::Snapshot(label) if self.label.is_none_or(|l| l == label) => {
+                wishes.end(End::Saved);
+            }
+            // A guest that starts over would do so for ever.
+            Stop::Reset => wishes.end(End::Restart),
+            // Something on the host works for the guest.
+            Stop::Idle(Ps::NEVER) => wishes.wake_within(PATIENCE),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn may_wake(&self, machine: &Machine) -> bool {
+        machine.expects_host()
+    }
+}
+
+/// Runs without the timing model until the guest asks for a snapshot.
+fn until_asked(b: &Boot, console: &mut Vec<u8>, caller: &dyn Caller) -> Result<Machine> {
+    let mut machine = Machine::new(b.description, Quiet).context("the machine cannot be built")?;
+    machine.set_timed(false);
+    machine.set_engine(Engine::best())?;
+    guest::load(&mut machine, b.plan, false)?;
+    machine.set_software(Some(Arc::new(Software {
+        plan: b.plan.clone(),
+        timed: false,
+        tohost: None,
+    })));
+    let mut services: Vec<BoxedService<'_, Quiet>> = vec![Box::new(Booting {
+        label: b.label,
+        console,
+    })];
+    services.extend(b.devices.connect(&mut machine, caller)?);
+    let end = drive::drive(&mut machine, &mut services, caller, Course::default())?;
+    drop(services);
+    let why = match end {
+        End::Saved => return Ok(machine),
+        End::Off(code) => format!("the guest switched itself off (code {code})"),
+        End::Restart => "the guest restarted".into(),
+        End::Stuck => "every hart waits, and nothing can wake one".into(),
+        end => end.describe(),
+    };
+    Err(Error::Guest(why))
+}
+
+/// A cached boot.
+pub struct Entry {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was made or used last.
+    pub used: SystemTime,
+}
+
+/// All cached boots, those used last first.
+pub fn entries(dir: &Path) -> Result<Vec<Entry>> {
+    let context = || format!("cannot list {}", dir.display());
+    let list = match fs::read_dir(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        list => list.with_context(context)?,
+    };
+    let mut all = Vec::new();
+    for e in list {
+        let e = e.with_context(context)?;
+        let path = e.path();
+        if !path.to_string_lossy().ends_with(SUFFIX) {
+            continue;
+        }
+        // One that another process removes meanwhile is none.
+        let Ok(meta) = e.metadata() else { continue };
+        all.push(Entry {
+            path,
+            bytes: meta.len(),
+            used: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+        });
+    }
+    all.sort_by(|a, b| b.used.cmp(&a.used).then_with(|| a.path.cmp(&b.path)));
+    Ok(all)
+}
+
+/// Removes all but the `keep` used last, but none that was used within `age`; what was removed.
+pub fn prune(dir: &Path, keep: usize, age: Option<Duration>, dry_run: bool) -> Result<Vec<Entry>> {
+    let now = SystemTime::now();
+    let mut gone = Vec::new();
+    for e in entries(dir)?.into_iter().skip(keep) {
+        let unused = now.duration_since(e.used).unwrap_or_default();
+        if age.is_some_and(|a| unused < a) {
+            continue;
+        }
+        if !dry_run {
+            match fs::remove_file(&e.path) {
+                Err(x) if x.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(x).with_context(|| format!("cannot remove {}", e.path.display()))
+                }
+                _ => {}
+            }
+        }
+        gone.push(e);
+    }
+    Ok(gone)
+}

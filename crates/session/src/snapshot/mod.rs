@@ -1,0 +1,33 @@
+//! Machines in files.
+
+pub mod cache;
+mod take;
+
+pub use take::{save, Saving, Taker};
+
+use crate::error::{Context, Result};
+use nagori_hart::world::Observer;
+use nagori_platform::config::Machine as Description;
+use nagori_platform::machine::Machine;
+use nagori_platform::snapshot::Snapshot;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens a snapshot, with its name in what goes wrong.
+pub fn open(path: &Path) -> Result<Snapshot> {
+    Snapshot::open(path).with_context(|| format!("cannot use the snapshot {}", path.display()))
+}
+
+/// A machine that goes on from a snapshot, with its description changed by settings, and with what it
+/// starts anew with.
+pub fn restore<O: Observer>(path: &Path, settings: &[String], observer: O) -> Result<Machine<O>> {
+    let snapshot = open(path)?;
+    let description: Description = snapshot.header().description.with(settings)?;
+    let fails = || format!("cannot go on from {}", path.display());
+    let mut machine = snapshot
+        .machine_as(&description, observer)
+        .with_context(fails)?;
+    let software = snapshot.software().with_context(fails)?;
+    machine.set_software(software.map(Arc::new));
+    Ok(machine)
+}

@@ -1,0 +1,136 @@
+//! Saving a machine on the way: when the guest asks, or at a count of instructions.
+
+use crate::caller::Caller;
+use crate::devices;
+use crate::drive::{Service, Wishes};
+use crate::end::End;
+use crate::error::{Context, Error, Result};
+use crate::words::bytes;
+use nagori_hart::world::Observer;
+use nagori_platform::machine::{Machine, Stop};
+use nagori_platform::snapshot::Meta;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Instructions in a core cycle, at most: slices are cut to come close to a count.
+const PER_CYCLE: u64 = 1;
+
+/// When a run is saved, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saving {
+    /// The file, which is replaced as a whole whenever the guest asks for a snapshot.
+    pub path: PathBuf,
+    /// Once, as soon as this many instructions of all harts have been executed.
+    pub at: Option<u64>,
+    /// Whether the run ends behind the first snapshot.
+    pub exit: bool,
+}
+
+/// Takes snapshots of a run.
+pub struct Taker<'a> {
+    path: &'a Path,
+    at: Option<u64>,
+    exit: bool,
+    caller: &'a dyn Caller,
+    /// How many there were to be, and how many of them could not be saved.
+    wanted: u64,
+    failed: u64,
+}
+
+impl<'a> Taker<'a> {
+    /// As is asked.
+    pub fn new(saving: &'a Saving, caller: &'a dyn Caller) -> Self {
+        Taker {
+            path: &saving.path,
+            at: saving.at,
+            exit: saving.exit,
+            caller,
+            wanted: 0,
+            failed: 0,
+        }
+    }
+
+    fn take<O: Observer>(
+        &mut self,
+        machine: &mut Machine<O>,
+        label: Option<u64>,
+        wishes: &mut Wishes,
+    ) -> Result<()> {
+        self.wanted += 1;
+        let saved = save(machine, self.path, label, self.caller);
+        match saved {
+            Ok(()) if self.exit => wishes.end(End::Saved),
+            Ok(()) => {}
+            // Without it such a run is for nothing.
+            Err(e) if self.exit => return Err(e),
+            Err(e) => {
+                self.failed += 1;
+                self.caller
+                    .warning(&format!("{}; the run goes on", e.chain()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Saves a machine to a file, with a message.
+pub fn save<O: Observer>(
+    machine: &mut Machine<O>,
+    path: &Path,
+    label: Option<u64>,
+    caller: &dyn Caller,
+) -> Result<()> {
+    let mut meta = Meta::new();
+    if let Some(label) = label {
+        meta.insert("label".into(), json!(label));
+        if let Some(text) = machine.label_text(label) {
+            meta.insert("label_text".into(), json!(text));
+        }
+    }
+    devices::note(machine, &mut meta);
+    let started = Instant::now();
+    let written = machine
+        .save_file(path, &meta)
+        .with_context(|| format!("cannot save the machine to {}", path.display()))?;
+    caller.note(&format!(
+        "saved the machine to {}: {} of memory in {}, {:.2} s",
+        path.display(),
+        bytes(written.memory_bytes),
+        bytes(written.file_bytes),
+        started.elapsed().as_secs_f64()
+    ));
+    Ok(())
+}
+
+impl<O: Observer> Service<O> for Taker<'_> {
+    fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
+        if let Some(at) = self.at {
+            match at.saturating_sub(machine.instructions()) {
+                0 => {
+                    self.at = None;
+                    self.take(machine, None, wishes)?;
+                }
+                left => wishes.slice_of(left / PER_CYCLE),
+            }
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
+        match stop {
+            Stop::Snapshot(label) => self.take(machine, Some(label), wishes),
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, _: &mut Machine<O>) -> Result<()> {
+        let (failed, wanted, path) = (self.failed, self.wanted, self.path.display());
+        match failed {
+            0 => Ok(()),
+            _ => Err(Error::Request(format!(
+                "{failed} of {wanted} snapshots could not be saved to {path}"
+            ))),
+        }
+    }
+}

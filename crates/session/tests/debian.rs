@@ -1,0 +1,208 @@
+//! Programs in Debian by this crate alone, and its example.
+//!
+//! Needs what `nagori image build` needs; skipped where a tool is missing, unless NAGORI_REQUIRE_TOOLS=1.
+
+use nagori_session::devices::ShareSpec;
+use nagori_session::program::{Program, Stdin, Timing, Why};
+use nagori_session::{Caller, Error, Method, Placement, Rootfs, Session};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tempfile::TempDir;
+
+fn tools_required() -> bool {
+    std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1")
+}
+
+/// The static program that the tests of `nagori run` use, compiled.
+fn probe(dir: &Path) -> Option<PathBuf> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let path = dir.join("probe");
+    let compiled = Command::new("riscv64-linux-gnu-gcc")
+        .args(["-O2", "-static", "-o"])
+        .arg(&path)
+        .arg(format!("-I{root}/guest/include"))
+        .arg(format!("{root}/crates/cli/tests/programs/probe.c"))
+        .status();
+    match compiled {
+        Ok(s) => assert!(s.success(), "the probe does not compile"),
+        Err(_) if !tools_required() => {
+            eprintln!("skipped: riscv64-linux-gnu-gcc is not installed");
+            return None;
+        }
+        Err(e) => panic!("riscv64-linux-gnu-gcc: {e}"),
+    }
+    Some(path)
+}
+
+/// What was made, or nothing where the host lacks a tool for the guest's image.
+fn made<T>(what: Result<T, Error>) -> Option<T> {
+    let e = match what {
+        Ok(made) => return Some(made),
+        Err(e) => e.chain(),
+    };
+    assert!(e.contains("is not installed") && !tools_required(), "{e}");
+    eprintln!("skipped: {e}");
+    None
+}
+
+#[test]
+fn programs_run_from_one_boot_and_know_nothing_of_one_another() {
+    let dir = TempDir::new().unwrap();
+    let Some(probe) = probe(dir.path()) else {
+        return;
+    };
+    std::fs::write(dir.path().join("shared"), "of the host\n").unwrap();
+    let share = ShareSpec::parse(&format!("{}:here", dir.path().display())).unwrap();
+    let builder = Session::builder("vc707")
+        .rootfs(Rootfs::Smallest)
+        .memory(Placement::Nvmm)
+        .share(share);
+    let Some(session) = made(builder.boot()) else {
+        return;
+    };
+    let name = probe.to_str().unwrap();
+
+    let input = b"one\ntwo\n";
+    let cat = Program::new(name)
+        .arg("cat")
+        .stdin(Stdin::Bytes(input[..].into()))
+        .timing(Timing::Off);
+    let run = session.run(cat).unwrap();
+    assert_eq!(
+        (run.exit_code(), &run.output.stdout[..]),
+        (Some(0), &input[..])
+    );
+
+    let run = session
+        .run(Program::new(name).args(["exit", "42"]).timing(Timing::Off))
+        .unwrap();
+    assert_eq!(run.exit_code(), Some(42));
+    let run = session
+        .run(Program::new(name).args(["kill", "6"]).timing(Timing::Off))
+        .unwrap();
+    assert_eq!((run.exit_code(), run.why.name()), (None, "signal"));
+
+    // The share is where programs work, and mounted.
+    let run = session
+        .run(Program::new("cat").arg("shared").timing(Timing::Off))
+        .unwrap();
+    assert_eq!(run.output.stdout, b"of the host\n");
+
+    // The same conditions cost the same, to the cycle; another method costs something else.
+    let touch = || {
+        Program::new(name)
+            .args(["touch", "1"])
+            .timing(Timing::Regions)
+    };
+    let once = |method| session.run(touch().method(method)).unwrap();
+    let (first, again) = (once(Method::Extended), once(Method::Extended));
+    assert!(first.is_whole() && first.regions == Some(1));
+    assert_eq!(first.report, again.report);
+    assert_eq!(first.sums, again.sums);
+    let dram = once(Method::Dram);
+    assert_eq!(first.sums, dram.sums, "the program does the same");
+    assert!(dram.guest_time() < first.guest_time());
+
+    // A limit is no error, and there are figures so far.
+    let endless = Program::new(name).arg("loop").timeout(0.01);
+    let run = session.run(endless).unwrap();
+    assert!(
+        matches!(&run.why, w if w.name() == "timeout"),
+        "{:?}",
+        run.why
+    );
+    assert!(!run.is_whole() && run.guest_time().0 > 0);
+
+    // What cannot run is told by what it is.
+    let e = session.run(Program::new("./no-such-file")).unwrap_err();
+    assert!(e.to_string().contains("cannot run ./no-such-file"), "{e}");
+    let run = session.run(Program::new("no-such-program")).unwrap();
+    assert_eq!(run.why.name(), "failed");
+}
+
+/// Wants an end when it has been asked so often.
+struct Impatient {
+    left: AtomicUsize,
+}
+
+impl Caller for Impatient {
+    fn interrupted(&self) -> Option<u8> {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        (left == 0).then_some(15)
+    }
+}
+
+#[test]
+fn a_caller_ends_a_run_and_a_boot() {
+    let dir = TempDir::new().unwrap();
+    let Some(probe) = probe(dir.path()) else {
+        return;
+    };
+    let never = Impatient {
+        left: usize::MAX.into(),
+    };
+    let builder = Session::builder("vc707").rootfs(Rootfs::Smallest);
+    let Some(session) = made(builder.clone().caller(&never).boot()) else {
+        return;
+    };
+    let endless = Program::new(probe.to_str().unwrap()).arg("loop");
+    let loaded = endless.load().unwrap();
+    let mut running = session.start(&loaded).unwrap();
+    // Long enough for the program to begin.
+    never.left.store(2000, Ordering::Relaxed);
+    let mut out = nagori_session::program::Captured::default();
+    let run = running.wait(&mut out).unwrap();
+    assert_eq!(run.why, Why::Signal(15));
+
+    let at_once = Impatient { left: 0.into() };
+    let e = builder.caller(&at_once).boot().err().unwrap();
+    assert_eq!(e.interrupted(), Some(15), "{e:?}");
+}
+
+#[test]
+fn the_example_prints_two_run_times() {
+    let dir = TempDir::new().unwrap();
+    let Some(probe) = probe(dir.path()) else {
+        return;
+    };
+    let example = |args: &[&str]| {
+        Command::new(env!("CARGO"))
+            .args([
+                "run",
+                "--quiet",
+                "-p",
+                "nagori-session",
+                "--example",
+                "two_methods",
+                "--",
+            ])
+            .args(args)
+            .output()
+            .expect("cargo runs")
+    };
+    let out = example(&[probe.to_str().unwrap(), "touch", "1"]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&out.stderr).into_owned();
+    if complaint.contains("is not installed") && !tools_required() {
+        eprintln!("skipped: {complaint}");
+        return;
+    }
+    assert!(out.status.success(), "{text}{complaint}");
+    let time = |method: &str| -> u64 {
+        let line = text
+            .lines()
+            .find_map(|l| l.strip_prefix(method)?.strip_prefix(": "));
+        let line = line.unwrap_or_else(|| panic!("no time of {method}:\n{text}"));
+        let (number, rest) = line.split_once(' ').unwrap();
+        assert!(rest.ends_with("of guest time"), "{line}");
+        let unit = if rest.starts_with("ns") { 1000 } else { 1 };
+        number.parse::<u64>().unwrap() * unit
+    };
+    assert!(
+        0 < time("dram") && time("dram") < time("extended"),
+        "{text}"
+    );
+    assert_eq!(example(&[]).status.code(), Some(2));
+}
