@@ -17,7 +17,7 @@ pub use levels::{LevelStats, SavedLevel};
 pub use replacement::Lfsr;
 pub use tags::{LineState, Tags, NO_SLOT};
 
-use crate::filter::{EMPTY, NEVER};
+use crate::filter::NEVER;
 use crate::hart::Hart;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
@@ -164,11 +164,11 @@ impl Hart {
             w.write_line(&req);
         }
         while let Some((side, slot)) = w.coherence().next_dropped() {
-            let filter = match side {
-                Side::Data => &mut self.data,
-                Side::Inst => &mut self.fetch,
-            };
-            *filter.at_mut(slot as usize) = EMPTY;
+            let (id, c) = (self.id, w.coherence());
+            match side {
+                Side::Data => self.data.drop_slot(&mut c.l1d[id], slot as usize),
+                Side::Inst => self.fetch.drop_slot(&mut c.l1i[id], slot as usize),
+            }
         }
     }
 
@@ -201,7 +201,9 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        let present = w.coherence().l1d[self.id].find(line);
+        let cache = &mut w.coherence().l1d[self.id];
+        self.data.settle(cache, line);
+        let present = cache.find(line);
         if let Some(i) = present {
             if self.contended(w, line, at) {
                 self.bus_free(at)?;
@@ -383,6 +385,7 @@ impl Hart {
         let line = pa & !63;
         let id = self.id;
         let c = &mut w.coherence().l1i[id];
+        self.fetch.settle(c, line);
         if let Some(i) = c.find(line) {
             c.touch(i);
             return Ok(i);

@@ -49,12 +49,6 @@ impl Tags {
         }
     }
 
-    /// Whether hits leave no trace, so that a filter may answer them.
-    #[inline]
-    pub fn filtered(&self) -> bool {
-        self.victims.ignores_hits()
-    }
-
     /// Notes that an entry was hit.
     #[inline]
     pub fn touch(&mut self, i: usize) {
@@ -67,8 +61,9 @@ impl Tags {
         self.victims.filled(i, self.ways);
     }
 
+    /// First entry of the set that a line belongs to.
     #[inline]
-    fn set_start(&self, line: u64) -> usize {
+    pub(crate) fn set_start(&self, line: u64) -> usize {
         (((line >> 6) as u32 & (self.sets - 1)) * self.ways) as usize
     }
 
@@ -137,6 +132,17 @@ impl Tags {
         valid.map(|t| t & LINE)
     }
 
+    /// Associativity.
+    pub(crate) fn ways(&self) -> usize {
+        self.ways as usize
+    }
+
+    /// The state of the policy, to compare.
+    #[cfg(test)]
+    pub(crate) fn policy(&self) -> &(impl PartialEq + std::fmt::Debug) {
+        &self.victims
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.tags.len()
@@ -157,7 +163,7 @@ impl Tags {
         let same = (self.sets, self.ways) == (other.sets, other.ways);
         let lengths = |c: &Tags| [c.tags.len(), c.slots.len()];
         same && lengths(self) == lengths(other)
-            && self.victims.fits(&other.victims)
+            && self.victims.fits(&other.victims, self.ways)
             && self.slots.iter().all(slot)
             && self.tags.iter().enumerate().all(placed)
     }
@@ -166,6 +172,6 @@ impl Tags {
     pub fn clear(&mut self) {
         self.tags.fill(0);
         self.slots.fill(NO_SLOT);
-        self.victims.clear();
+        self.victims.clear(self.ways);
     }
 }

@@ -150,7 +150,7 @@ impl<O: Observer> Machine<O> {
         MachineState {
             timed: *timed,
             harts: harts.iter().zip(code).map(|(h, c)| h.save(c)).collect(),
-            coherence: coherence.save(),
+            coherence: coherence.save(harts),
             memory: memory.save(),
             bus: bus.save(),
             control: control.block.clone(),
