@@ -161,7 +161,10 @@ impl Uses {
     pub fn drop_slot(&mut self, entries: &[FilterEntry; SLOTS], cache: &mut Tags, slot: usize) {
         let i = entries[slot].l1 as usize;
         if self.slots.get(i) == Some(&(slot as u16)) {
-            self.settle(entries, cache, i - i % cache.ways());
+            // Without a hit of its own it takes nothing with it.
+            if entries[slot].used != self.settled[slot] {
+                self.settle(entries, cache, i - i % cache.ways());
+            }
             self.slots[i] = NO_SLOT;
         }
     }
