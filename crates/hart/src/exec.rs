@@ -672,7 +672,7 @@ impl Hart {
 
     /// fence.i empties L1I; the refetch is an ordinary miss.
     fn fence_i<W: World>(&mut self, w: &mut W) {
-        w.coherence().l1i[self.id].clear();
+        w.coherence().l1i.clear(self.id);
         self.fetch.restart(self.cycle);
     }
 

@@ -11,7 +11,7 @@ use crate::config::HartConfig;
 use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
-use crate::lines::{Coherence, Moves, Notice, SavedLevel, Tags};
+use crate::lines::{Caches, Coherence, Moves, Notice, SavedLevel, Tags};
 use crate::mem::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
@@ -281,7 +281,7 @@ impl Coherence {
     /// The caches of these harts as data.
     pub fn save(&self, harts: &[Hart]) -> SavedCoherence {
         let code = self.code_marks().iter().enumerate();
-        let (mut l1d, mut l1i) = (self.l1d.clone(), self.l1i.clone());
+        let (mut l1d, mut l1i) = (self.l1d.to_vec(), self.l1i.to_vec());
         for (h, (d, i)) in harts.iter().zip(l1d.iter_mut().zip(&mut l1i)) {
             h.settle_copies(d, i);
         }
@@ -318,8 +318,8 @@ impl Coherence {
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
-        self.l1d = s.l1d;
-        self.l1i = s.l1i;
+        self.l1d = Caches::new(s.l1d);
+        self.l1i = Caches::new(s.l1i);
         self.reservations = s.reservations;
         self.set_saved(s.notices, &s.code);
         Ok(())

@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn times_that_lie_apart_keep_their_order() {
         let mut p = Pair::new(Replacement::Lru, 0);
-        let mut access = |p: &mut Pair, line, cycles| {
+        let access = |p: &mut Pair, line, cycles| {
             p.step(&Step::Use {
                 line,
                 alias: 0,

@@ -5,12 +5,14 @@
 //! others can see happens only while no other hart is behind ([`Hart::bus_free`]); if one is, the
 //! answer is [`NotNow`], and the instruction is executed again later.
 
+mod caches;
 mod coherence;
 mod contention;
 mod levels;
 mod replacement;
 mod tags;
 
+pub use caches::Caches;
 pub use coherence::{Coherence, Notice};
 pub(crate) use contention::Moves;
 pub use levels::{LevelStats, SavedLevel};
@@ -311,7 +313,7 @@ impl Hart {
             (false, true) => LineState::Shared,
             (false, false) => LineState::Exclusive,
         };
-        c.l1d[id].set(index, line, state);
+        c.l1d.put(id, index, line, state);
         match present {
             Some(_) => c.l1d[id].touch(index),
             None => c.l1d[id].filled(index),
@@ -351,9 +353,9 @@ impl Hart {
 
     /// Takes a line out of L1D. The filter entry goes with it.
     fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
-        let c = &mut w.coherence().l1d[self.id];
-        self.data.release(c, index);
-        c.set(index, 0, LineState::Invalid);
+        let l1d = &mut w.coherence().l1d;
+        self.data.release(&mut l1d[self.id], index);
+        l1d.take(self.id, index);
     }
 
     #[inline(always)]
@@ -420,11 +422,11 @@ impl Hart {
         let t = self.config.timing;
         let penalty = t.l1i_miss + t.hub;
         self.bring(w, (line, LineKind::Fetch, Side::Inst), (penalty, 0), at);
-        let c = &mut w.coherence().l1i[id];
-        let i = c.victim(line);
-        self.fetch.release(c, i);
-        c.set(i, line, LineState::Shared);
-        c.filled(i);
+        let l1i = &mut w.coherence().l1i;
+        let i = l1i[id].victim(line);
+        self.fetch.release(&mut l1i[id], i);
+        l1i.put(id, i, line, LineState::Shared);
+        l1i[id].filled(i);
         Ok(i)
     }
 

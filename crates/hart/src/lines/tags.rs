@@ -108,9 +108,9 @@ impl Tags {
         (t & LINE, s)
     }
 
-    /// Puts a line into an entry, or changes its state.
+    /// Changes the state of a line in its entry; which line that is, [`Caches`](super::Caches) changes.
     #[inline]
-    pub fn set(&mut self, i: usize, line: u64, state: LineState) {
+    pub(crate) fn set(&mut self, i: usize, line: u64, state: LineState) {
         self.tags[i] = line | state as u64;
     }
 
@@ -169,7 +169,7 @@ impl Tags {
     }
 
     /// Drops every line without writing back.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.tags.fill(0);
         self.slots.fill(NO_SLOT);
         self.victims.clear(self.ways);
