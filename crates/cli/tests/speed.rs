@@ -96,6 +96,35 @@ fn four_harts_do_four_times_the_work() {
 }
 
 #[test]
+fn timed_rows_of_another_machine() {
+    if !has("riscv64-linux-gnu-gcc") {
+        return;
+    }
+    let rows = rows(&[
+        "--length",
+        "2",
+        "--only",
+        "sort,smp4",
+        "--methods",
+        "dram",
+        "--also",
+        "small",
+    ]);
+    let of =
+        |r: &Value| ["workload", "mode", "machine"].map(|k| r[k].as_str().unwrap().to_string());
+    let found: Vec<[String; 3]> = rows.iter().map(of).collect();
+    // The other one has one hart.
+    let expected = [
+        ["sort", "functional", "vc707"],
+        ["sort", "timed", "vc707"],
+        ["sort", "timed", "small"],
+        ["smp4", "functional", "vc707"],
+        ["smp4", "timed", "vc707"],
+    ];
+    assert_eq!(found, expected.map(|r| r.map(String::from)));
+}
+
+#[test]
 fn a_report_with_goals() {
     if !has("riscv64-linux-gnu-gcc") || !has("qemu-system-riscv64") {
         return;

@@ -642,8 +642,14 @@ impl Hart {
     /// Applies a notice that concerns the data filter.
     pub(crate) fn apply_notice<W: World>(&mut self, w: &mut W, n: Notice) {
         match n {
-            Notice::DropSlot(s) => *self.data.at_mut(s as usize) = crate::filter::EMPTY,
-            Notice::DropFetch(s) => *self.fetch.at_mut(s as usize) = crate::filter::EMPTY,
+            Notice::DropSlot(s) => {
+                let cache = &mut w.coherence().l1d[self.id];
+                self.data.drop_slot(cache, s as usize);
+            }
+            Notice::DropFetch(s) => {
+                let cache = &mut w.coherence().l1i[self.id];
+                self.fetch.drop_slot(cache, s as usize);
+            }
             Notice::DropWrite(s) => self.data.at_mut(s as usize).write = crate::filter::NEVER,
             Notice::GuardPage(p) => {
                 if self.guard_page(p, w.ram_base()) && W::PARALLEL {

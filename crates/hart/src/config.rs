@@ -7,14 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// Any, by a linear-feedback shift register. Hits leave no trace, so that the filters
-    /// in front of the cache are exact.
+    /// Any, by a linear-feedback shift register. Hits leave no trace.
     #[default]
     Lfsr,
     /// An empty one, else any, by a generator of random numbers. Hits leave no trace.
     Random,
-    /// An empty one, else the one used least recently. The cache has to see every hit:
-    /// there is no filter in front of it. So it is with the others below.
+    /// An empty one, else the one used least recently. For this one and those below, the filter in
+    /// front of a first-level cache notes when each line was used.
     Lru,
     /// An empty one, else the one that a tree of bits points to, each of which points away from
     /// the half used last.
@@ -22,6 +21,18 @@ pub enum Replacement {
     /// An empty one, else one that is not expected again for long: static re-reference interval
     /// prediction with two bits, hit priority (Jaleel et al., ISCA 2010).
     Srrip,
+}
+
+impl Replacement {
+    /// Whether victims depend on hits.
+    pub fn notes_hits(self) -> bool {
+        !matches!(self, Replacement::Lfsr | Replacement::Random)
+    }
+
+    /// Whether it makes a difference that a line is used again when no other one was used since.
+    pub fn notes_repeats(self) -> bool {
+        self == Replacement::Srrip
+    }
 }
 
 /// Geometry of a first-level cache.

@@ -172,6 +172,8 @@ pub mod layout {
     pub const ENTRY_DELTA: usize = offset_of!(FilterEntry, delta);
     /// In a filter entry: entry of the DTLB, a byte.
     pub const ENTRY_WAY: usize = offset_of!(FilterEntry, way);
+    /// In a filter entry: cycle of the last access, 32 bits.
+    pub const ENTRY_USED: usize = offset_of!(FilterEntry, used);
     /// Bytes of a filter entry.
     pub const ENTRY: usize = size_of::<FilterEntry>();
     /// Data context.

@@ -66,6 +66,13 @@ impl Hart {
         }
     }
 
+    /// An access of the timed mode has passed the filter.
+    #[inline(always)]
+    fn note_use(&mut self, va: u64, p: &PreOp) {
+        let now = self.cycle + p.cost as u64;
+        self.data.at_mut((va >> block_shift(true)) as usize).used = now as u32;
+    }
+
     /// Executes a block from its start.
     #[inline(always)]
     pub(crate) fn block<W: World, const TIMED: bool>(
@@ -194,6 +201,7 @@ impl Hart {
                     if e.read == key {
                         let (delta, way) = (e.delta, e.way);
                         if TIMED {
+                            self.note_use(va, p);
                             self.touch_way(way);
                             self.hazard(p, va);
                         }
@@ -220,6 +228,7 @@ impl Hart {
                     if e.write == key {
                         let (delta, way) = (e.delta, e.way);
                         if TIMED {
+                            self.note_use(va, p);
                             self.touch_way(way);
                         }
                         let _ = w.ram().$write(va.wrapping_add(delta), v as $t);
@@ -663,8 +672,8 @@ impl Hart {
 
     /// fence.i empties L1I; the refetch is an ordinary miss.
     fn fence_i<W: World>(&mut self, w: &mut W) {
-        w.coherence().l1i[self.id].clear();
-        self.fetch.clear();
+        w.coherence().l1i.clear(self.id);
+        self.fetch.restart(self.cycle);
     }
 
     /// A cache-block operation; `None` if it is illegal in the current mode.

@@ -2,7 +2,9 @@
 //! neither. In functional mode an entry covers a page; in timed mode a line
 //! that is certainly in L1D and whose page is certainly in the DTLB.
 
+use crate::config::CacheGeometry;
 use crate::lines::{Tags, NO_SLOT};
+use crate::uses::Uses;
 use serde::{Deserialize, Serialize};
 
 /// Entries of a data filter.
@@ -25,6 +27,9 @@ pub struct FilterEntry {
     pub l1: u16,
     /// DTLB entry of the page (timed mode).
     pub way: u8,
+    /// Low bits of the core cycle of the last access that has passed (timed mode): see `uses`.
+    #[serde(skip)]
+    pub used: u32,
 }
 
 impl FilterEntry {
@@ -53,6 +58,7 @@ pub const EMPTY: FilterEntry = FilterEntry {
     delta: 0,
     l1: 0,
     way: 0xff,
+    used: 0,
 };
 
 /// Pages of the table behind the filter in functional mode.
@@ -175,6 +181,8 @@ pub struct Filter {
     /// For each TLB entry the slots that were filled by it, a bit each; some may have
     /// been emptied or filled by another one since.
     ways: [[u64; SLOTS / 64]; WAYS],
+    /// If the cache's policy depends on hits, what it has to learn of those that have passed.
+    uses: Option<Box<Uses>>,
 }
 
 /// A filter as data: entries that match something, with their slots.
@@ -187,16 +195,19 @@ pub(crate) struct SavedFilter {
 /// TLB entries, rounded up.
 const WAYS: usize = 16;
 
-impl Default for Filter {
-    fn default() -> Self {
+impl Filter {
+    /// An empty filter in front of such a cache.
+    pub(crate) fn new(cache: CacheGeometry) -> Self {
         Self {
             entries: [EMPTY; SLOTS],
             ways: [[0; SLOTS / 64]; WAYS],
+            uses: cache
+                .replacement
+                .notes_hits()
+                .then(|| Box::new(Uses::new(cache))),
         }
     }
-}
 
-impl Filter {
     /// The filter as data.
     pub(crate) fn save(&self) -> SavedFilter {
         let all = self.entries.iter().enumerate();
@@ -209,13 +220,14 @@ impl Filter {
         }
     }
 
-    /// Takes over a saved filter; false if it is none, or `sound` denies an entry.
+    /// Takes over a saved filter of a hart at a cycle; false if it is none, or `sound` denies an entry.
     pub(crate) fn load(
         &mut self,
         saved: &SavedFilter,
+        (timed, cycle): (bool, u64),
         sound: impl Fn(usize, &FilterEntry) -> bool,
     ) -> bool {
-        self.clear();
+        self.restart(cycle);
         let Ok(ways) = saved.ways.as_slice().try_into() else {
             return false;
         };
@@ -226,6 +238,12 @@ impl Filter {
                 return false;
             }
             self.entries[slot] = *e;
+        }
+        if let Some(u) = self.uses.as_mut().filter(|_| timed) {
+            for (slot, e) in &saved.entries {
+                u.adopt(*slot, e.l1);
+            }
+            u.restart(&mut self.entries, cycle);
         }
         true
     }
@@ -242,12 +260,15 @@ impl Filter {
         &mut self.entries[slot & (SLOTS - 1)]
     }
 
-    /// Ties a slot to a line of the cache: the line's former slot is emptied, and the
-    /// slot's former line forgets it. At most one slot covers a line, and the line knows it.
-    pub(crate) fn claim(&mut self, slot: usize, cache: &mut Tags, index: usize) {
+    /// Ties a slot to a line of the cache, which was used at a cycle: the line's former slot is emptied,
+    /// and the slot's former line forgets it. At most one slot covers a line, and the line knows it.
+    pub(crate) fn claim(&mut self, slot: usize, cache: &mut Tags, index: usize, cycle: u64) {
+        if let Some(u) = &mut self.uses {
+            u.claim(&mut self.entries, slot, cache, index, cycle);
+        }
         let former = cache.slot(index);
         if former != NO_SLOT && former as usize != slot {
-            *self.at_mut(former as usize) = EMPTY;
+            self.drop_slot(cache, former as usize);
         }
         let old = *self.at(slot);
         if (old.read != NEVER || old.write != NEVER) && old.l1 as usize != index {
@@ -256,13 +277,68 @@ impl Filter {
         cache.set_slot(index, slot as u16);
     }
 
+    /// Empties a slot. Whatever the line's set has to learn of hits, it learns before.
+    pub(crate) fn drop_slot(&mut self, cache: &mut Tags, slot: usize) {
+        if let Some(u) = &mut self.uses {
+            u.drop_slot(&self.entries, cache, slot & (SLOTS - 1));
+        }
+        *self.at_mut(slot) = EMPTY;
+    }
+
     /// Empties the slot that covers a line of the cache, if there is one.
     pub(crate) fn release(&mut self, cache: &mut Tags, index: usize) {
         let slot = cache.slot(index);
         if slot != NO_SLOT {
             cache.set_slot(index, NO_SLOT);
-            *self.at_mut(slot as usize) = EMPTY;
+            self.drop_slot(cache, slot as usize);
         }
+    }
+
+    /// The cache's policy learns of all hits in the set of a line; before the cache is used there.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, cache: &mut Tags, line: u64) {
+        if let Some(u) = &mut self.uses {
+            u.settle(&self.entries, cache, cache.set_start(line));
+        }
+    }
+
+    /// An access that may take no time has passed: the cache's policy learns of it at once.
+    #[inline(always)]
+    pub(crate) fn hit(&mut self, cache: &mut Tags, index: usize) {
+        if let Some(u) = &mut self.uses {
+            u.settle(&self.entries, cache, index - index % cache.ways());
+            cache.touch(index);
+        }
+    }
+
+    /// Whether the cache's policy learns of hits.
+    pub(crate) fn notes_uses(&self) -> bool {
+        self.uses.is_some()
+    }
+
+    /// The cache's policy learns of all hits before a cycle, from which on times of uses are counted.
+    pub(crate) fn settle_all(&mut self, cache: &mut Tags, cycle: u64) {
+        if let Some(u) = &mut self.uses {
+            u.lose(&self.entries);
+            u.learn(cache);
+            u.restart(&mut self.entries, cycle);
+        }
+    }
+
+    /// A copy of the cache learns of all hits.
+    pub(crate) fn settle_copy(&self, copy: &mut Tags) {
+        if let Some(u) = &self.uses {
+            u.settle_copy(&self.entries, copy);
+        }
+    }
+
+    /// Empties every slot, for a cache that is emptied, too; the hart is at a cycle.
+    pub(crate) fn restart(&mut self, cycle: u64) {
+        if let Some(u) = &mut self.uses {
+            u.forget();
+            u.restart(&mut self.entries, cycle);
+        }
+        self.clear();
     }
 
     /// Notes that a TLB entry stands behind a slot.
@@ -280,10 +356,10 @@ impl Filter {
             while slots != 0 {
                 let slot = k * 64 + slots.trailing_zeros() as usize;
                 slots &= slots - 1;
-                let e = self.at_mut(slot);
+                let e = self.at(slot);
                 let (held, l1) = (e.read != NEVER || e.write != NEVER, e.l1 as usize);
                 if held && e.way == way {
-                    *e = EMPTY;
+                    self.drop_slot(cache, slot);
                     cache.set_slot(l1, NO_SLOT);
                 }
             }
@@ -292,6 +368,10 @@ impl Filter {
 
     /// Empties every slot.
     pub fn clear(&mut self) {
+        if let Some(u) = &mut self.uses {
+            u.lose(&self.entries);
+            u.release_all();
+        }
         self.entries.fill(EMPTY);
         self.ways = [[0; SLOTS / 64]; WAYS];
     }

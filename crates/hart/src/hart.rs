@@ -4,7 +4,7 @@ use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
 use crate::engine::Area;
 use crate::filter::{Filter, Pages};
-use crate::lines::Awaited;
+use crate::lines::{Awaited, Tags};
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
@@ -190,6 +190,8 @@ pub struct Hart {
     pub(crate) pending_from: u64,
     pub(crate) data: Filter,
     pub(crate) fetch: Filter,
+    /// Cycle at which the caches have to learn of all hits that have passed the filters.
+    pub(crate) settle_at: u64,
     /// Behind the data filter in functional mode.
     pub(crate) pages: Pages,
     pub(crate) last_way: u8,
@@ -260,8 +262,9 @@ impl Hart {
             predictor: Predictor::new(config.predictor),
             pending: 0,
             pending_from: 0,
-            data: Filter::default(),
-            fetch: Filter::default(),
+            data: Filter::new(config.l1d),
+            fetch: Filter::new(config.l1i),
+            settle_at: u64::MAX,
             pages: Pages::default(),
             last_way: crate::tlb::NO_WAY,
             last_store: 0,
@@ -286,11 +289,12 @@ impl Hart {
             trap_loop: TrapLoop::default(),
             config,
         };
+        h.restart_filters();
         h.context_changed();
         Ok(h)
     }
 
-    /// Returns to the reset state; cycle and counters go on.
+    /// Returns to the reset state; cycle and counters go on. The caller empties the caches.
     pub fn reset(&mut self, pc: u64) {
         self.x = [0; 64];
         self.f = [0; 32];
@@ -307,6 +311,7 @@ impl Hart {
         self.give_up();
         self.stopped = None;
         self.trap_loop = TrapLoop::default();
+        self.restart_filters();
         self.flush_translations();
         self.context_changed();
     }
@@ -366,6 +371,7 @@ impl Hart {
         if timed != self.timed {
             self.timed = timed;
             self.give_up();
+            self.restart_filters();
             self.flush_translations();
             self.pending = 0;
         }
@@ -437,6 +443,27 @@ impl Hart {
         self.fetch.clear();
         self.pages.clear();
         self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Empties the filters in front of caches that are emptied, too.
+    pub(crate) fn restart_filters(&mut self) {
+        self.data.restart(self.cycle);
+        self.fetch.restart(self.cycle);
+        self.settle_at = self.next_settling();
+    }
+
+    /// When the caches have to learn of hits again that learn of all of them now.
+    pub(crate) fn next_settling(&self) -> u64 {
+        match self.data.notes_uses() || self.fetch.notes_uses() {
+            true => self.cycle.saturating_add(crate::uses::PERIOD),
+            false => u64::MAX,
+        }
+    }
+
+    /// Copies of the hart's first-level caches learn of all hits that have passed its filters.
+    pub(crate) fn settle_copies(&self, l1d: &mut Tags, l1i: &mut Tags) {
+        self.data.settle_copy(l1d);
+        self.fetch.settle_copy(l1i);
     }
 
     /// Forgets TLBs and all derived state.

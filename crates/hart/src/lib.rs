@@ -32,6 +32,7 @@ mod saved;
 pub mod tlb;
 pub mod trap;
 mod trigger;
+mod uses;
 pub mod world;
 
 pub use block::{Block, CodeCache, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};

@@ -132,7 +132,7 @@ impl Hart {
             return;
         }
         let id = self.id;
-        if TIMED && (!w.coherence().l1d[id].filtered() || self.contended(w, pa & !63, at)) {
+        if TIMED && self.contended(w, pa & !63, at) {
             return;
         }
         let slot = (va >> shift) as usize & (SLOTS - 1);
@@ -150,7 +150,8 @@ impl Hart {
             !code && !c.page_reserved(id, pa)
         };
         if TIMED {
-            self.data.claim(slot, &mut c.l1d[id], index);
+            let now = self.cycle + at.offset;
+            self.data.claim(slot, &mut c.l1d[id], index, now);
             self.data.rely(slot, way);
         }
         let e = self.data.at_mut(slot);
@@ -162,6 +163,7 @@ impl Hart {
                 delta,
                 l1: index as u16,
                 way,
+                used: e.used,
             };
         }
         e.l1 = index as u16;
@@ -335,7 +337,11 @@ impl Hart {
         let e = self.data.at((va >> shift) as usize);
         let key = va & (!((1u64 << shift) - 1) | (size as u64 - 1)) | self.dctx;
         let o = if e.write == key && e.read == key {
-            va.wrapping_add(e.delta)
+            let (o, index) = (va.wrapping_add(e.delta), e.l1 as usize);
+            if TIMED && self.data.notes_uses() {
+                self.data.hit(&mut w.coherence().l1d[self.id], index);
+            }
+            o
         } else {
             match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
                 Place::Ram(o) => o,

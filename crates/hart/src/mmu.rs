@@ -3,7 +3,6 @@
 //! Two-stage translation (the hypervisor extension) would put a second walk
 //! behind `read_pte` and the leaf address; nothing else depends on it.
 
-use crate::filter::EMPTY;
 use crate::hart::{Hart, Privilege};
 use crate::lines::{Side, NO_SLOT};
 use crate::pmp::Access;
@@ -273,7 +272,7 @@ impl Hart {
         for i in 0..cache.len() {
             let slot = cache.slot(i);
             if slot != NO_SLOT && filter.at(slot as usize).way == way {
-                *filter.at_mut(slot as usize) = EMPTY;
+                filter.drop_slot(cache, slot as usize);
                 cache.set_slot(i, NO_SLOT);
             }
         }

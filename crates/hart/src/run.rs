@@ -193,7 +193,13 @@ impl Hart {
             }
         }
         loop {
+            if TIMED && self.cycle >= self.settle_at {
+                self.settle_uses(w);
+            }
             let mut stop = limit;
+            if TIMED {
+                stop = stop.min(self.settle_at);
+            }
             if self.timer_cycle > self.cycle {
                 stop = stop.min(self.timer_cycle);
             }
@@ -265,6 +271,15 @@ impl Hart {
                 }
             }
         }
+    }
+
+    /// The first-level caches learn of all hits that have passed the filters.
+    #[cold]
+    fn settle_uses<W: World>(&mut self, w: &mut W) {
+        let (id, c) = (self.id, w.coherence());
+        self.data.settle_all(&mut c.l1d[id], self.cycle);
+        self.fetch.settle_all(&mut c.l1i[id], self.cycle);
+        self.settle_at = self.next_settling();
     }
 
     /// Runs a block from its start, or from an instruction on, to its end or to an instruction for
@@ -449,7 +464,10 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let key = va & !63 | (self.privilege as u64) << 3;
-        if self.fetch.at((va >> 6) as usize).read == key {
+        let now = self.cycle + at.offset;
+        let e = self.fetch.at_mut((va >> 6) as usize);
+        if e.read == key {
+            e.used = now as u32;
             return Ok(());
         }
         self.fetch_line_slow(w, va, key, at)
@@ -475,16 +493,16 @@ impl Hart {
         let index = self.l1i_touch(w, pa, at)?;
         let slot = (va >> 6) as usize & (SLOTS - 1);
         let cache = &mut w.coherence().l1i[self.id];
-        if !cache.filtered() {
-            return Ok(());
-        }
-        self.fetch.claim(slot, cache, index);
-        *self.fetch.at_mut(slot) = FilterEntry {
+        let now = self.cycle + at.offset;
+        self.fetch.claim(slot, cache, index, now);
+        let e = self.fetch.at_mut(slot);
+        *e = FilterEntry {
             read: key,
             write: NEVER,
             delta: 0,
             l1: index as u16,
             way,
+            used: e.used,
         };
         Ok(())
     }

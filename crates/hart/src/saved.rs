@@ -11,7 +11,7 @@ use crate::config::HartConfig;
 use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
-use crate::lines::{Awaited, Coherence, Moves, Notice, SavedLevel, Tags};
+use crate::lines::{Awaited, Caches, Coherence, Moves, Notice, SavedLevel, Tags};
 use crate::mem::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
@@ -103,6 +103,8 @@ impl Hart {
             pending_from,
             data,
             fetch,
+            // Its caches learn of all hits when they are saved.
+            settle_at: _,
             pages,
             last_way,
             // Counts within a block; `resume` has it.
@@ -221,9 +223,10 @@ impl Hart {
             let placed = (va >> shift) as usize & (SLOTS - 1) == slot;
             aligned && placed && line && offset < ram_bytes && way(e.way)
         };
-        fail(!h.data.load(&s.data, inside), "data filter")?;
+        let at = (s.timed, s.cycle);
+        fail(!h.data.load(&s.data, at, inside), "data filter")?;
         let fetched = |_: usize, e: &FilterEntry| (e.l1 as usize) < l1i.len() && way(e.way);
-        fail(!h.fetch.load(&s.fetch, fetched), "fetch filter")?;
+        fail(!h.fetch.load(&s.fetch, at, fetched), "fetch filter")?;
         fail(!h.pages.load(&s.pages, ram_bytes >> 12), "table of pages")?;
         let mut code = CodeCache::default();
         fail(!code.load(&s.code), "table of fetched pages")?;
@@ -242,6 +245,7 @@ impl Hart {
         h.lines = s.lines;
         h.timer_cycle = s.timer_cycle;
         h.timed = s.timed;
+        h.settle_at = h.next_settling();
         h.dtlb = s.dtlb.clone();
         h.itlb = s.itlb.clone();
         h.walks = s.walks.clone();
@@ -300,12 +304,16 @@ pub struct SavedCoherence {
 }
 
 impl Coherence {
-    /// The caches as data.
-    pub fn save(&self) -> SavedCoherence {
+    /// The caches of these harts as data.
+    pub fn save(&self, harts: &[Hart]) -> SavedCoherence {
         let code = self.code_marks().iter().enumerate();
+        let (mut l1d, mut l1i) = (self.l1d.to_vec(), self.l1i.to_vec());
+        for (h, (d, i)) in harts.iter().zip(l1d.iter_mut().zip(&mut l1i)) {
+            h.settle_copies(d, i);
+        }
         SavedCoherence {
-            l1d: self.l1d.clone(),
-            l1i: self.l1i.clone(),
+            l1d,
+            l1i,
             levels: self.save_levels(),
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
@@ -336,8 +344,8 @@ impl Coherence {
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
-        self.l1d = s.l1d;
-        self.l1i = s.l1i;
+        self.l1d = Caches::new(s.l1d);
+        self.l1i = Caches::new(s.l1i);
         self.reservations = s.reservations;
         self.set_saved(s.notices, &s.code);
         Ok(())

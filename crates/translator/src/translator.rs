@@ -320,7 +320,9 @@ impl<W: World> Translator<W> {
         let mut target = to.body as usize;
         if hart.timed() {
             let last_line = (from.offset + from.bytes - 1) >> 6;
-            let entry = if b.offset >> 6 == last_line {
+            // A line that is used again when no other was used since: few policies want to know.
+            let repeats = hart.config().l1i.replacement.notes_repeats();
+            let entry = if b.offset >> 6 == last_line && !repeats {
                 to.body
             } else {
                 to.fetch

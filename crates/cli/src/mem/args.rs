@@ -32,6 +32,7 @@ Formats, told from the first bytes unless --format is given:
   dramsim3          addr READ|WRITE cycle
   nvmain            cycle R|W addr [data [old data] [thread]]
   gem5, gem5-text   packet traces, as gem5 writes them and as its decoder prints them
+  bus               what a machine's bus has carried (nagori run --trace bus)
   nagori            our binary format
 All may be compressed with gzip or zstd. See docs/memory.md for details.";
 
@@ -140,6 +141,10 @@ pub struct PlayArgs {
     /// Leave out packets of gem5 that are neither reads nor writes; they are counted.
     #[arg(long)]
     pub skip_other: bool,
+    /// Of a machine's bus (`nagori run --trace bus`), play only what went to this region; `board`
+    /// is what went to the board's controller.
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
 }
 
 const SHOW_EXAMPLES: &str = "\

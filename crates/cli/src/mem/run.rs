@@ -38,6 +38,9 @@ impl Trace {
             if a.format.is_some() {
                 bail!("--format: a generated trace has none");
             }
+            if a.region.is_some() {
+                bail!("--region: a generated trace has none");
+            }
             let spec = gen::spec(text)?;
             let count = spec.count;
             return Ok(Trace {
@@ -50,7 +53,9 @@ impl Trace {
             format: a.format,
             skip_other: a.skip_other,
             compose: memory.compose(),
+            region: a.region.clone(),
         };
+        let region = a.region.is_some();
         let (reader, size) = if name == "-" {
             (
                 Reader::new("standard input".into(), std::io::stdin(), options)?,
@@ -65,6 +70,9 @@ impl Trace {
                 .map(|m| m.len());
             (input::open(path, options)?, size)
         };
+        if region && reader.format() != nagori_memtrace::Format::Bus {
+            bail!("--region: only traces of a machine's bus (--trace bus) know regions");
+        }
         Ok(Trace {
             format: reader.format().to_string(),
             length: match (size, a.limit) {

@@ -1,5 +1,6 @@
 //! The caches of all harts, and the state through which harts observe one another.
 
+use super::caches::Caches;
 use super::contention::Contention;
 use super::levels::Levels;
 use super::tags::{LineState, Tags, NO_SLOT};
@@ -25,9 +26,9 @@ pub enum Notice {
 #[derive(Clone, Debug)]
 pub struct Coherence {
     /// L1 data caches, by hart.
-    pub l1d: Vec<Tags>,
+    pub l1d: Caches,
     /// L1 instruction caches, by hart.
-    pub l1i: Vec<Tags>,
+    pub l1i: Caches,
     /// Reserved line of each hart that was stopped between lr and sc.
     pub reservations: Vec<Option<u64>>,
     /// Lines that harts take from one another.
@@ -52,8 +53,8 @@ impl Coherence {
         ram_bytes: u64,
     ) -> Self {
         Self {
-            l1d: vec![Tags::new(l1d); harts],
-            l1i: vec![Tags::new(l1i); harts],
+            l1d: Caches::new(vec![Tags::new(l1d); harts]),
+            l1i: Caches::new(vec![Tags::new(l1i); harts]),
             reservations: vec![None; harts],
             contention: Contention::default(),
             levels: Levels::default(),
@@ -217,13 +218,11 @@ impl Coherence {
 
     /// Takes a line that is contended off the filters of all harts but one, so that every access to it asks.
     pub(crate) fn keep_off_filters(&mut self, hart: usize, line: u64) {
-        for (h, c) in self.l1d.iter_mut().enumerate() {
-            let Some(i) = c.find(line).filter(|_| h != hart) else {
-                continue;
-            };
-            let slot = c.slot(i);
+        let mut mask = self.l1d.mask(line, Some(hart));
+        while let Some((h, i)) = self.l1d.next(line, &mut mask) {
+            let slot = self.l1d[h].slot(i);
             if slot != NO_SLOT {
-                c.set_slot(i, NO_SLOT);
+                self.l1d[h].set_slot(i, NO_SLOT);
                 self.notices[h].push(Notice::DropSlot(slot));
             }
         }
@@ -231,9 +230,8 @@ impl Coherence {
 
     /// Every cache is empty, and no line has a history. For changes of mode and resets.
     pub fn clear_caches(&mut self) {
-        for l1 in self.l1d.iter_mut().chain(&mut self.l1i) {
-            l1.clear();
-        }
+        self.l1d.clear_all();
+        self.l1i.clear_all();
         self.levels.clear();
         self.contention.clear();
     }
@@ -243,15 +241,11 @@ impl Coherence {
     #[inline]
     pub fn holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
         let mut any = false;
-        for (h, c) in self.l1d.iter().enumerate() {
-            if h == hart {
-                continue;
-            }
-            if let Some(i) = c.find(line) {
-                any = true;
-                if c.entry(i).1 == LineState::Dirty {
-                    return (true, Some(h));
-                }
+        let mut mask = self.l1d.mask(line, Some(hart));
+        while let Some((h, i)) = self.l1d.next(line, &mut mask) {
+            any = true;
+            if self.l1d[h].entry(i).1 == LineState::Dirty {
+                return (true, Some(h));
             }
         }
         if self.has_levels() {
@@ -264,23 +258,19 @@ impl Coherence {
     /// Takes a line away from every other hart (`exclusive`) or makes it shared there.
     pub fn probe(&mut self, hart: usize, line: u64, exclusive: bool) {
         self.probe_levels(hart, line, exclusive);
-        for h in 0..self.l1d.len() {
-            if h == hart {
-                continue;
-            }
-            if let Some(i) = self.l1d[h].find(line) {
-                let slot = self.l1d[h].slot(i);
-                if exclusive {
-                    self.l1d[h].set(i, 0, LineState::Invalid);
-                    self.l1d[h].set_slot(i, NO_SLOT);
-                    if slot != NO_SLOT {
-                        self.notices[h].push(Notice::DropSlot(slot));
-                    }
-                } else {
-                    self.l1d[h].set(i, line, LineState::Shared);
-                    if slot != NO_SLOT {
-                        self.notices[h].push(Notice::DropWrite(slot));
-                    }
+        let mut mask = self.l1d.mask(line, Some(hart));
+        while let Some((h, i)) = self.l1d.next(line, &mut mask) {
+            let slot = self.l1d[h].slot(i);
+            if exclusive {
+                self.l1d.take(h, i);
+                self.l1d[h].set_slot(i, NO_SLOT);
+                if slot != NO_SLOT {
+                    self.notices[h].push(Notice::DropSlot(slot));
+                }
+            } else {
+                self.l1d[h].set(i, line, LineState::Shared);
+                if slot != NO_SLOT {
+                    self.notices[h].push(Notice::DropWrite(slot));
                 }
             }
         }
@@ -302,7 +292,7 @@ mod tests {
         };
         let mut c = Coherence::new(2, g, g, 0, 1 << 20);
         let i = c.l1d[0].victim(0x1040);
-        c.l1d[0].set(i, 0x1040, LineState::Dirty);
+        c.l1d.put(0, i, 0x1040, LineState::Dirty);
         c.l1d[0].set_slot(i, 7);
         assert_eq!(c.holders(1, 0x1040), (true, Some(0)));
         c.probe(1, 0x1040, false);

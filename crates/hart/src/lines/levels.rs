@@ -4,6 +4,7 @@
 //! the last level gives up goes there. All of this takes place at one moment, while no other hart
 //! is behind, so nobody sees a line on its way between levels.
 
+use super::caches::{bits, Caches};
 use super::coherence::{Coherence, Notice};
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::Side;
@@ -47,7 +48,7 @@ impl LevelStats {
 pub(super) struct Level {
     config: LevelConfig,
     /// Its caches, by their harts.
-    caches: Vec<Tags>,
+    caches: Caches,
     stats: LevelStats,
 }
 
@@ -96,7 +97,10 @@ impl Levels {
     pub fn new(harts: usize, config: &[LevelConfig]) -> Self {
         let level = |c: &LevelConfig| Level {
             config: *c,
-            caches: vec![Tags::new(c.geometry); harts.div_ceil(c.shared_by as usize)],
+            caches: Caches::new(vec![
+                Tags::new(c.geometry);
+                harts.div_ceil(c.shared_by as usize)
+            ]),
             stats: LevelStats::default(),
         };
         Levels {
@@ -106,14 +110,14 @@ impl Levels {
     }
 
     pub fn clear(&mut self) {
-        for c in self.levels.iter_mut().flat_map(|l| &mut l.caches) {
-            c.clear();
+        for l in &mut self.levels {
+            l.caches.clear_all();
         }
     }
 
     pub fn save(&self) -> Vec<SavedLevel> {
         let saved = |l: &Level| SavedLevel {
-            caches: l.caches.clone(),
+            caches: l.caches.to_vec(),
             stats: l.stats,
         };
         self.levels.iter().map(saved).collect()
@@ -122,14 +126,14 @@ impl Levels {
     /// Takes over what was saved; false if it is not of such levels.
     pub fn load(&mut self, saved: Vec<SavedLevel>, inside: impl Fn(u64) -> bool) -> bool {
         let fits = |(old, new): (&Level, &SavedLevel)| {
-            let pairs = || new.caches.iter().zip(&old.caches);
+            let pairs = || new.caches.iter().zip(old.caches.iter());
             new.caches.len() == old.caches.len() && pairs().all(|(n, o)| n.fits(o, &inside))
         };
         if saved.len() != self.levels.len() || !self.levels.iter().zip(&saved).all(fits) {
             return false;
         }
         for (level, s) in self.levels.iter_mut().zip(saved) {
-            (level.caches, level.stats) = (s.caches, s.stats);
+            (level.caches, level.stats) = (Caches::new(s.caches), s.stats);
         }
         true
     }
@@ -219,12 +223,12 @@ impl Coherence {
         let moves = self.wants_clean_at(k) && side == Side::Data && !self.elsewhere(hart, line);
         let level = &mut self.levels.levels[k];
         let latency = level.config.latency;
-        let cache = level.cache(hart);
-        let modified = moves && cache.entry(i).1 == LineState::Dirty;
+        let of = level.of(hart);
+        let modified = moves && level.caches[of].entry(i).1 == LineState::Dirty;
         if moves {
-            cache.set(i, 0, LineState::Invalid);
+            level.caches.take(of, i);
         } else {
-            cache.touch(i);
+            level.caches[of].touch(i);
         }
         self.take_up(k, hart, line, modified);
         Found {
@@ -278,16 +282,17 @@ impl Coherence {
 
     /// Puts a line into a level, in the place of another one.
     fn allocate(&mut self, k: usize, of: usize, by: usize, line: u64, modified: bool) {
-        let cache = self.levels.levels[k].cache(of);
-        let i = cache.victim(line);
-        let (old, state) = cache.entry(i);
+        let level = &mut self.levels.levels[k];
+        let c = level.of(of);
+        let i = level.caches[c].victim(line);
+        let (old, state) = level.caches[c].entry(i);
         let new = if modified {
             LineState::Dirty
         } else {
             LineState::Shared
         };
-        cache.set(i, line, new);
-        cache.filled(i);
+        level.caches.put(c, i, line, new);
+        level.caches[c].filled(i);
         if state != LineState::Invalid {
             self.evicted(k, of, by, old, state == LineState::Dirty);
         }
@@ -313,37 +318,41 @@ impl Coherence {
         let shared_by = self.levels.levels[k].config.shared_by as usize;
         let first = of / shared_by * shared_by;
         let (mut copies, mut modified) = (0, false);
-        for h in first..(first + shared_by).min(self.l1d.len()) {
-            for side in [Side::Data, Side::Inst] {
-                let state = self.drop_copy(h, by, line, side);
-                copies += u64::from(state != LineState::Invalid);
-                modified |= state == LineState::Dirty;
+        let group = first..(first + shared_by).min(self.l1d.len());
+        for side in [Side::Data, Side::Inst] {
+            let caches = self.first_level(side);
+            let mut mask = caches.mask(line, None) & bits(&group);
+            while let Some((h, i)) = self.first_level(side).next(line, &mut mask) {
+                modified |= self.drop_copy((h, i), by, side) == LineState::Dirty;
+                copies += 1;
             }
-            for level in &mut self.levels.levels[..k] {
-                let cache = level.cache(h);
-                if let Some(i) = cache.find(line) {
-                    modified |= cache.entry(i).1 == LineState::Dirty;
-                    cache.set(i, 0, LineState::Invalid);
-                    copies += 1;
-                }
+        }
+        for level in &mut self.levels.levels[..k] {
+            let group = level.of(group.start)..level.of(group.end - 1) + 1;
+            let mut mask = level.caches.mask(line, None) & bits(&group);
+            while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                modified |= level.caches[c].entry(i).1 == LineState::Dirty;
+                level.caches.take(c, i);
+                copies += 1;
             }
         }
         (copies, modified)
     }
 
-    /// Takes a line away from a first-level cache; in which state it was.
-    fn drop_copy(&mut self, hart: usize, by: usize, line: u64, side: Side) -> LineState {
-        let cache = match side {
-            Side::Data => &mut self.l1d[hart],
-            Side::Inst => &mut self.l1i[hart],
-        };
-        let Some(i) = cache.find(line) else {
-            return LineState::Invalid;
-        };
-        let state = cache.entry(i).1;
-        let slot = cache.slot(i);
-        cache.set(i, 0, LineState::Invalid);
-        cache.set_slot(i, NO_SLOT);
+    fn first_level(&mut self, side: Side) -> &mut Caches {
+        match side {
+            Side::Data => &mut self.l1d,
+            Side::Inst => &mut self.l1i,
+        }
+    }
+
+    /// Takes a line out of an entry of a hart's first-level cache; in which state it was.
+    fn drop_copy(&mut self, (hart, i): (usize, usize), by: usize, side: Side) -> LineState {
+        let caches = self.first_level(side);
+        let state = caches[hart].entry(i).1;
+        let slot = caches[hart].slot(i);
+        caches.take(hart, i);
+        caches[hart].set_slot(i, NO_SLOT);
         if slot != NO_SLOT {
             match side {
                 _ if hart == by => self.levels.dropped.push((side, slot)),
@@ -356,8 +365,8 @@ impl Coherence {
 
     /// Whether a cache of other harts has a line: a first-level one, or one that a hart does not share.
     fn elsewhere(&self, hart: usize, line: u64) -> bool {
-        let mut l1 = self.l1d.iter().enumerate();
-        l1.any(|(h, c)| h != hart && c.find(line).is_some()) || self.level_holders(hart, line).0
+        let mut mask = self.l1d.mask(line, Some(hart));
+        self.l1d.next(line, &mut mask).is_some() || self.level_holders(hart, line).0
     }
 
     /// Whether a level that a hart does not share has a line, and whether it is modified there;
@@ -365,15 +374,11 @@ impl Coherence {
     pub(super) fn level_holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
         let mut any = false;
         for level in &self.levels.levels {
-            for (i, c) in level.caches.iter().enumerate() {
-                if i == level.of(hart) {
-                    continue;
-                }
-                if let Some(e) = c.find(line) {
-                    any = true;
-                    if c.entry(e).1 == LineState::Dirty {
-                        return (true, Some(i * level.config.shared_by as usize));
-                    }
+            let mut mask = level.caches.mask(line, Some(level.of(hart)));
+            while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                any = true;
+                if level.caches[c].entry(i).1 == LineState::Dirty {
+                    return (true, Some(c * level.config.shared_by as usize));
                 }
             }
         }
@@ -383,15 +388,11 @@ impl Coherence {
     /// Takes a line away from every cache that a hart does not share (`exclusive`), or cleans it there.
     pub(super) fn probe_levels(&mut self, hart: usize, line: u64, exclusive: bool) {
         for level in &mut self.levels.levels {
-            let own = level.of(hart);
-            for (i, c) in level.caches.iter_mut().enumerate() {
-                if i == own {
-                    continue;
-                }
-                match c.find(line) {
-                    Some(e) if exclusive => c.set(e, 0, LineState::Invalid),
-                    Some(e) => c.set(e, line, LineState::Shared),
-                    None => {}
+            let mut mask = level.caches.mask(line, Some(level.of(hart)));
+            while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                match exclusive {
+                    true => level.caches.take(c, i),
+                    false => level.caches[c].set(i, line, LineState::Shared),
                 }
             }
         }
@@ -423,16 +424,18 @@ impl Coherence {
     pub(crate) fn clean_levels(&mut self, by: usize, line: u64, keep: bool) -> bool {
         let mut modified = false;
         if !keep {
-            for hart in 0..self.l1i.len() {
-                self.drop_copy(hart, by, line, Side::Inst);
+            let mut mask = self.l1i.mask(line, None);
+            while let Some(found) = self.l1i.next(line, &mut mask) {
+                self.drop_copy(found, by, Side::Inst);
             }
         }
-        for c in self.levels.levels.iter_mut().flat_map(|l| &mut l.caches) {
-            if let Some(i) = c.find(line) {
-                modified |= c.entry(i).1 == LineState::Dirty;
+        for level in &mut self.levels.levels {
+            let mut mask = level.caches.mask(line, None);
+            while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                modified |= level.caches[c].entry(i).1 == LineState::Dirty;
                 match keep {
-                    true => c.set(i, line, LineState::Shared),
-                    false => c.set(i, 0, LineState::Invalid),
+                    true => level.caches[c].set(i, line, LineState::Shared),
+                    false => level.caches.take(c, i),
                 }
             }
         }
@@ -441,7 +444,7 @@ impl Coherence {
 
     /// Whether a cache has of a line what memory does not have.
     pub fn is_modified(&self, line: u64) -> bool {
-        let levels = self.levels.levels.iter().flat_map(|l| &l.caches);
+        let levels = self.levels.levels.iter().flat_map(|l| l.caches.iter());
         let mut holding = self.l1d.iter().chain(levels);
         holding.any(|c| {
             c.find(line)
@@ -449,8 +452,14 @@ impl Coherence {
         })
     }
 
-    /// Checks that inclusive levels hold what is nearer to the cores. The first violation is the error.
+    /// Checks that inclusive levels hold what is nearer to the cores, and that it is noted who has
+    /// which line. The first violation is the error.
     pub(crate) fn check_levels(&self) -> Result<(), String> {
+        let levels = self.levels.levels.iter().map(|l| &l.caches);
+        let all = [&self.l1d, &self.l1i].into_iter().chain(levels);
+        if let Some(k) = { all }.position(|c| !c.check()) {
+            return Err(format!("caches {k}: it is noted otherwise who has a line"));
+        }
         for (k, level) in self.levels.levels.iter().enumerate() {
             if level.config.inclusion != Inclusion::Inclusive {
                 continue;
@@ -563,7 +572,7 @@ mod tests {
             let i = present.unwrap_or_else(|| {
                 let i = self.c.l1d[hart].victim(line);
                 let (old, state) = self.c.l1d[hart].entry(i);
-                self.c.l1d[hart].set(i, 0, LineState::Invalid);
+                self.c.l1d.take(hart, i);
                 let modified = state == LineState::Dirty;
                 if modified || self.c.wants_clean() && state != LineState::Invalid {
                     self.c.give(hart, old, modified);
@@ -592,7 +601,7 @@ mod tests {
                 (false, true) => LineState::Shared,
                 (false, false) => LineState::Exclusive,
             };
-            self.c.l1d[hart].set(i, line, state);
+            self.c.l1d.put(hart, i, line, state);
         }
 
         fn clean(&mut self, hart: usize, line: u64, keep: bool) {
@@ -600,13 +609,11 @@ mod tests {
             self.c.probe(hart, line, !keep);
             if let Some(i) = self.c.l1d[hart].find(line) {
                 let state = self.c.l1d[hart].entry(i).1;
-                let new = match (keep, state) {
-                    (false, _) => LineState::Invalid,
-                    (true, LineState::Dirty) => LineState::Exclusive,
-                    (true, s) => s,
-                };
-                let line = if keep { line } else { 0 };
-                self.c.l1d[hart].set(i, line, new);
+                match (keep, state) {
+                    (false, _) => self.c.l1d.take(hart, i),
+                    (true, LineState::Dirty) => self.c.l1d[hart].set(i, line, LineState::Exclusive),
+                    (true, _) => {}
+                }
             }
             self.c.clean_levels(hart, line, keep);
             self.settle();

@@ -7,19 +7,21 @@
 //! answer at once: the hart is blocked, and executes the instruction again when the line has come
 //! ([`Hart::arrive`]). What was done before stays done.
 
+mod caches;
 mod coherence;
 mod contention;
 mod levels;
 mod replacement;
 mod tags;
 
+pub use caches::Caches;
 pub use coherence::{Coherence, Notice};
 pub(crate) use contention::Moves;
 pub use levels::{LevelStats, SavedLevel};
 pub use replacement::Lfsr;
 pub use tags::{LineState, Tags, NO_SLOT};
 
-use crate::filter::{EMPTY, NEVER};
+use crate::filter::NEVER;
 use crate::hart::Hart;
 use crate::pipeline::pending_after;
 use crate::run::RunPoint;
@@ -276,11 +278,11 @@ impl Hart {
             w.post_line(&req);
         }
         while let Some((side, slot)) = w.coherence().next_dropped() {
-            let filter = match side {
-                Side::Data => &mut self.data,
-                Side::Inst => &mut self.fetch,
-            };
-            *filter.at_mut(slot as usize) = EMPTY;
+            let (id, c) = (self.id, w.coherence());
+            match side {
+                Side::Data => self.data.drop_slot(&mut c.l1d[id], slot as usize),
+                Side::Inst => self.fetch.drop_slot(&mut c.l1i[id], slot as usize),
+            }
         }
     }
 
@@ -313,7 +315,9 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        let present = w.coherence().l1d[self.id].find(line);
+        let cache = &mut w.coherence().l1d[self.id];
+        self.data.settle(cache, line);
+        let present = cache.find(line);
         if let Some(i) = present {
             if self.take_arrived(line) {
                 return Ok(i);
@@ -459,7 +463,7 @@ impl Hart {
             (false, true) => LineState::Shared,
             (false, false) => LineState::Exclusive,
         };
-        c.l1d[id].set(index, line, state);
+        c.l1d.put(id, index, line, state);
         match present {
             Some(_) => c.l1d[id].touch(index),
             None => c.l1d[id].filled(index),
@@ -520,9 +524,9 @@ impl Hart {
 
     /// Takes a line out of L1D. The filter entry goes with it.
     fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
-        let c = &mut w.coherence().l1d[self.id];
-        self.data.release(c, index);
-        c.set(index, 0, LineState::Invalid);
+        let l1d = &mut w.coherence().l1d;
+        self.data.release(&mut l1d[self.id], index);
+        l1d.take(self.id, index);
     }
 
     #[inline(always)]
@@ -554,6 +558,7 @@ impl Hart {
         let line = pa & !63;
         let id = self.id;
         let c = &mut w.coherence().l1i[id];
+        self.fetch.settle(c, line);
         if let Some(i) = c.find(line) {
             c.touch(i);
             return Ok(i);
@@ -588,11 +593,11 @@ impl Hart {
         let penalty = t.l1i_miss + t.hub;
         self.bring(w, (line, LineKind::Fetch, Side::Inst), (penalty, 0), at)?;
         self.stats.l1i_misses += 1;
-        let c = &mut w.coherence().l1i[id];
-        let i = c.victim(line);
-        self.fetch.release(c, i);
-        c.set(i, line, LineState::Shared);
-        c.filled(i);
+        let l1i = &mut w.coherence().l1i;
+        let i = l1i[id].victim(line);
+        self.fetch.release(&mut l1i[id], i);
+        l1i.put(id, i, line, LineState::Shared);
+        l1i[id].filled(i);
         Ok(i)
     }
 

@@ -30,11 +30,8 @@ pub(super) enum Victims {
     Lfsr(Lfsr),
     /// State of a xorshift generator.
     Random(u64),
-    Lru {
-        /// When each entry was used last, in uses of the cache.
-        used: Vec<u64>,
-        uses: u64,
-    },
+    /// For each entry its place in the order of its set: 0 is the one used longest ago.
+    Lru(Vec<u8>),
     /// For each set a tree of bits, the root in bit 1; a set bit points to the upper half.
     TreePlru(Vec<u64>),
     /// For each entry how soon it is expected again: 0 soon, 3 not for long.
@@ -53,18 +50,10 @@ impl Victims {
         match r {
             Replacement::Lfsr => Victims::Lfsr(Lfsr::default()),
             Replacement::Random => Victims::Random(SEED),
-            Replacement::Lru => Victims::Lru {
-                used: vec![0; n],
-                uses: 0,
-            },
+            Replacement::Lru => Victims::Lru((0..n).map(|i| (i as u32 % ways) as u8).collect()),
             Replacement::TreePlru => Victims::TreePlru(vec![0; sets as usize]),
             Replacement::Srrip => Victims::Srrip(vec![DISTANT; n]),
         }
-    }
-
-    #[inline]
-    pub fn ignores_hits(&self) -> bool {
-        matches!(self, Victims::Lfsr(_) | Victims::Random(_))
     }
 
     /// Entry `i` of the cache was hit.
@@ -89,9 +78,14 @@ impl Victims {
 
     fn used(&mut self, i: usize, ways: u32) {
         match self {
-            Victims::Lru { used, uses } => {
-                *uses += 1;
-                used[i] = *uses;
+            Victims::Lru(order) => {
+                let n = ways as usize;
+                let set = &mut order[i - i % n..][..n];
+                let old = set[i % n];
+                for o in set.iter_mut() {
+                    *o -= u8::from(*o > old);
+                }
+                set[i % n] = (n - 1) as u8;
             }
             Victims::TreePlru(trees) => {
                 let (set, way) = (i / ways as usize, i as u32 % ways);
@@ -126,9 +120,9 @@ impl Victims {
                 *state ^= *state << 17;
                 (*state % u64::from(ways)) as usize
             }
-            Victims::Lru { used, .. } => {
-                let set = &used[start..start + n];
-                (0..n).min_by_key(|i| set[*i]).unwrap_or(0)
+            Victims::Lru(order) => {
+                let set = &order[start..start + n];
+                set.iter().position(|o| *o == 0).unwrap_or(0)
             }
             Victims::TreePlru(trees) => {
                 let (tree, mut node) = (trees[start / n], 1);
@@ -149,13 +143,14 @@ impl Victims {
         }
     }
 
-    /// Whether this is a possible state of a policy like `other`.
-    pub fn fits(&self, other: &Victims) -> bool {
+    /// Whether this is a possible state of a policy like `other` of a cache of so many ways.
+    pub fn fits(&self, other: &Victims, ways: u32) -> bool {
         match (self, other) {
             (Victims::Lfsr(_), Victims::Lfsr(_)) => true,
             (Victims::Random(state), Victims::Random(_)) => *state != 0,
-            (Victims::Lru { used, uses }, Victims::Lru { used: o, .. }) => {
-                used.len() == o.len() && *uses < 1 << 62 && used.iter().all(|u| u <= uses)
+            (Victims::Lru(a), Victims::Lru(b)) => {
+                let each_once = |set: &[u8]| (0..set.len()).all(|o| set.contains(&(o as u8)));
+                a.len() == b.len() && a.chunks(ways as usize).all(each_once)
             }
             (Victims::TreePlru(a), Victims::TreePlru(b)) => a.len() == b.len(),
             (Victims::Srrip(a), Victims::Srrip(b)) => {
@@ -166,10 +161,14 @@ impl Victims {
     }
 
     /// Every entry is empty. Generators of numbers go on.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self, ways: u32) {
         match self {
             Victims::Lfsr(_) | Victims::Random(_) => {}
-            Victims::Lru { used, .. } => used.fill(0),
+            Victims::Lru(order) => {
+                for (o, i) in order.iter_mut().zip(0u32..) {
+                    *o = (i % ways) as u8;
+                }
+            }
             Victims::TreePlru(trees) => trees.fill(0),
             Victims::Srrip(expected) => expected.fill(DISTANT),
         }
@@ -230,11 +229,14 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_checked() {
-        let lru = |used: Vec<u64>, uses| Victims::Lru { used, uses };
-        assert!(lru(vec![1, 2], 2).fits(&lru(vec![0, 0], 0)));
-        assert!(!lru(vec![1, 3], 2).fits(&lru(vec![0, 0], 0)));
-        assert!(!Victims::Srrip(vec![4]).fits(&Victims::Srrip(vec![0])));
-        assert!(!Victims::Random(0).fits(&Victims::Random(1)));
-        assert!(!Victims::TreePlru(vec![0]).fits(&Victims::Srrip(vec![0])));
+        let fits = |a: Victims, b: Victims| a.fits(&b, 2);
+        let lru = |order: &[u8]| Victims::Lru(order.to_vec());
+        assert!(fits(lru(&[1, 0, 0, 1]), lru(&[0, 1, 0, 1])));
+        assert!(!fits(lru(&[1, 1]), lru(&[0, 1])), "two of the same age");
+        assert!(!fits(lru(&[0, 2]), lru(&[0, 1])));
+        assert!(!fits(lru(&[0, 1, 0, 1]), lru(&[0, 1])));
+        assert!(!fits(Victims::Srrip(vec![4]), Victims::Srrip(vec![0])));
+        assert!(!fits(Victims::Random(0), Victims::Random(1)));
+        assert!(!fits(Victims::TreePlru(vec![0]), Victims::Srrip(vec![0])));
     }
 }

@@ -49,12 +49,6 @@ impl Tags {
         }
     }
 
-    /// Whether hits leave no trace, so that a filter may answer them.
-    #[inline]
-    pub fn filtered(&self) -> bool {
-        self.victims.ignores_hits()
-    }
-
     /// Notes that an entry was hit.
     #[inline]
     pub fn touch(&mut self, i: usize) {
@@ -67,8 +61,9 @@ impl Tags {
         self.victims.filled(i, self.ways);
     }
 
+    /// First entry of the set that a line belongs to.
     #[inline]
-    fn set_start(&self, line: u64) -> usize {
+    pub(crate) fn set_start(&self, line: u64) -> usize {
         (((line >> 6) as u32 & (self.sets - 1)) * self.ways) as usize
     }
 
@@ -113,9 +108,9 @@ impl Tags {
         (t & LINE, s)
     }
 
-    /// Puts a line into an entry, or changes its state.
+    /// Changes the state of a line in its entry; which line that is, [`Caches`](super::Caches) changes.
     #[inline]
-    pub fn set(&mut self, i: usize, line: u64, state: LineState) {
+    pub(crate) fn set(&mut self, i: usize, line: u64, state: LineState) {
         self.tags[i] = line | state as u64;
     }
 
@@ -135,6 +130,17 @@ impl Tags {
     pub(super) fn lines(&self) -> impl Iterator<Item = u64> + '_ {
         let valid = self.tags.iter().filter(|t| **t & STATE != 0);
         valid.map(|t| t & LINE)
+    }
+
+    /// Associativity.
+    pub(crate) fn ways(&self) -> usize {
+        self.ways as usize
+    }
+
+    /// The state of the policy, to compare.
+    #[cfg(test)]
+    pub(crate) fn policy(&self) -> &(impl PartialEq + std::fmt::Debug) {
+        &self.victims
     }
 
     /// Number of entries.
@@ -157,15 +163,15 @@ impl Tags {
         let same = (self.sets, self.ways) == (other.sets, other.ways);
         let lengths = |c: &Tags| [c.tags.len(), c.slots.len()];
         same && lengths(self) == lengths(other)
-            && self.victims.fits(&other.victims)
+            && self.victims.fits(&other.victims, self.ways)
             && self.slots.iter().all(slot)
             && self.tags.iter().enumerate().all(placed)
     }
 
     /// Drops every line without writing back.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.tags.fill(0);
         self.slots.fill(NO_SLOT);
-        self.victims.clear();
+        self.victims.clear(self.ways);
     }
 }

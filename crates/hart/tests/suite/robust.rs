@@ -234,7 +234,8 @@ fn run_some(rng: &mut Rng, timed: bool, harts: usize) -> (u64, usize) {
                 h.set_timed(!h.timed());
             }
             let c = w.coherence();
-            c.l1d.iter_mut().chain(&mut c.l1i).for_each(|l| l.clear());
+            c.l1d.clear_all();
+            c.l1i.clear_all();
         }
     }
     (w.steps, w.traps.len())

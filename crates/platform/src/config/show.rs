@@ -220,15 +220,6 @@ impl Machine {
         for d in self.derived() {
             let _ = writeln!(out, "# {}: {} ({})", d.key, Size(d.value), d.what);
         }
-        let c = &self.config;
-        for (key, cache) in [("l1d", &c.l1d), ("l1i", &c.l1i)] {
-            if !cache.replacement.ignores_hits() {
-                let _ = writeln!(
-                    out,
-                    "# {key}.replacement: the cache sees every access, so timed runs are slower"
-                );
-            }
-        }
         out
     }
 

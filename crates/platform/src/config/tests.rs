@@ -343,15 +343,3 @@ fn the_core_description_has_the_names_and_values_of_the_core_model() {
         .values()
         .all(|v| !v.source.is_empty() && !v.note.is_empty()));
 }
-
-#[test]
-fn a_policy_that_sees_every_hit_is_named() {
-    let load = |settings: &[String]| {
-        let m = Machine::load(&Library::default(), "vc707", settings).expect("a machine");
-        m.show()
-    };
-    assert!(!load(&[]).contains("sees every access"));
-    let shown = load(&["l1d.replacement=\"lru\"".into()]);
-    assert!(shown.contains("# l1d.replacement: the cache sees every access"));
-    assert!(!shown.contains("# l1i.replacement"));
-}

@@ -340,13 +340,6 @@ impl CacheConfig {
     }
 }
 
-impl Replacement {
-    /// Whether hits leave no trace.
-    pub fn ignores_hits(self) -> bool {
-        matches!(self, Replacement::Lfsr | Replacement::Random)
-    }
-}
-
 impl Default for TlbConfig {
     fn default() -> Self {
         TlbConfig {

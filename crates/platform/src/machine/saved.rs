@@ -154,7 +154,7 @@ impl<O: Observer> Machine<O> {
         MachineState {
             timed: *timed,
             harts: harts.iter().zip(code).map(|(h, c)| h.save(c)).collect(),
-            coherence: coherence.save(),
+            coherence: coherence.save(harts),
             memory: memory.save(),
             fills: fills.clone(),
             bus: bus.save(),

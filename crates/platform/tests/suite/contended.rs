@@ -94,6 +94,49 @@ fn nor_with_caches_behind_the_first_level() {
     }
 }
 
+/// L1s whose victims depend on hits, so small that much is replaced, alone and in front of others.
+const POLICIES: [[&str; 4]; 3] = [
+    [
+        "l1d.replacement=\"lru\"",
+        "l1i.replacement=\"lru\"",
+        "l1d.size=1024",
+        "l1i.size=1024",
+    ],
+    [
+        "l1d.replacement=\"tree-plru\"",
+        "l1i.replacement=\"srrip\"",
+        "l1d.size=2048",
+        "l1i.size=1024",
+    ],
+    [
+        "l1d.replacement=\"srrip\"",
+        "l1i.replacement=\"tree-plru\"",
+        "l1d.size=1024",
+        "l1i.size=512",
+    ],
+];
+
+#[test]
+fn nor_with_policies_that_depend_on_hits() {
+    let Some(elf) = contend("policies") else {
+        return;
+    };
+    for (policies, levels) in POLICIES.iter().zip([&[][..], &LEVELS, &LEVELS]) {
+        let settings: Vec<&str> = policies.iter().chain(levels).copied().collect();
+        let first = run_with(&elf, &settings, Engine::Interpreter, u64::MAX);
+        assert_eq!(first.stop, Stop::PowerOff(0), "{}", first.console);
+        for (k, ahead) in ["run_ahead_cycles=1", "run_ahead_cycles=1000000"]
+            .into_iter()
+            .enumerate()
+        {
+            let engine = Engine::Translator(Default::default());
+            let settings: Vec<&str> = settings.iter().copied().chain([ahead]).collect();
+            let again = run_with(&elf, &settings, engine, [777, 1_000_000][k]);
+            assert_eq!(first, again, "{settings:?}");
+        }
+    }
+}
+
 #[test]
 fn every_hart_gets_its_line_in_the_end() {
     let Some(elf) = contend("fair") else { return };
@@ -130,7 +173,7 @@ fn every_hart_gets_its_line_in_the_end() {
 #[test]
 fn a_snapshot_in_the_middle_of_a_fight_changes_nothing() {
     let Some(elf) = contend("saved") else { return };
-    for settings in [&[][..], &LEVELS] {
+    for settings in [&[][..], &LEVELS, &POLICIES[0], &POLICIES[2]] {
         interrupted(&elf, settings);
     }
 }

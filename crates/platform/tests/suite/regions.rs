@@ -31,14 +31,10 @@ fn program() -> Vec<u32> {
     words
 }
 
-const SMALL: [&str; 3] = [
-    "memory.size=\"512 MiB\"",
-    "memory.nvmm_boundary=\"256 MiB\"",
-    "memory.controller.mapping.bank.low=26",
-];
+const SMALL: [&str; 1] = ["harts=4"];
 
 fn machine(settings: &[&str], engine: Engine) -> Machine {
-    let mut m = build(&describe("vc707", settings), true);
+    let mut m = build(&describe("small", settings), true);
     m.set_engine(engine).expect("an engine");
     load_words(&mut m, &program());
     let memory = m.config().memory.clone();
@@ -73,9 +69,9 @@ fn every_memory_can_be_behind_a_region() {
             outcome_of(&mut m, 20_000, u64::MAX)
         };
         let r = &first.report;
-        assert_eq!(r.regions.len(), 1, "{name}");
-        let region = &r.regions[0];
-        assert_eq!((region.name.as_str(), region.base), ("nvmm", 256 << 20));
+        assert_eq!(r.memories.len(), 1, "{name}");
+        let region = &r.memories[0];
+        assert_eq!((region.name.as_str(), region.base), ("nvmm", 128 << 20));
         let moved = region.stats.total();
         assert!(
             moved.reads > 1000 && moved.writes > 500,
@@ -99,7 +95,7 @@ fn every_memory_can_be_behind_a_region() {
             let again = outcome_of(&mut m, 20_000, slice);
             assert_eq!(first.cycles.len(), again.cycles.len());
             assert_eq!(
-                first.report.regions, again.report.regions,
+                first.report.memories, again.report.memories,
                 "{name}, {ahead}"
             );
             assert_eq!(first, again, "{name}, {ahead}");
@@ -139,7 +135,7 @@ fn a_snapshot_holds_every_model() {
 /// What a program has stored of the first lines that it touches.
 fn copy_memory(from: &Machine, to: &Machine) {
     let mut page = vec![0; 1 << 16];
-    for start in [0u64, 16 << 20, 256 << 20] {
+    for start in [0u64, 16 << 20, 128 << 20] {
         for at in (start..start + (8 << 20)).step_by(page.len()) {
             from.ram().read_bytes(at, &mut page).expect("in memory");
             to.ram().write_bytes(at, &page).expect("in memory");
@@ -238,7 +234,7 @@ fn what_cannot_be_is_refused_with_its_place() {
     ] {
         let all = SMALL.iter().chain(settings).map(|s| s.to_string());
         let all: Vec<String> = all.collect();
-        let e = Description::load(&Library::default(), "vc707", &all).unwrap_err();
+        let e = Description::load(&Library::default(), "small", &all).unwrap_err();
         assert!(e.to_string().contains(what), "{settings:?}: {e}");
     }
 }
@@ -277,7 +273,7 @@ fn the_bus_is_seen_as_it_is() {
                 .filter(|t| t.3.as_deref() == region && t.2 == kind);
             matching.count() as u64
         };
-        let nvmm = plain.report.regions[0].stats.total();
+        let nvmm = plain.report.memories[0].stats.total();
         let close = |a: u64, b: u64| a.abs_diff(b) <= 8;
         assert!(close(of(Some("nvmm"), Kind::Read), nvmm.reads), "{harts}");
         assert!(close(of(Some("nvmm"), Kind::Write), nvmm.writes), "{harts}");

@@ -67,6 +67,14 @@ impl Emitter<'_> {
         );
     }
 
+    /// Notes when the line was used, for a policy that asks.
+    fn note_use(&mut self, p: &PreOp) {
+        if self.s.config.l1d.replacement.notes_hits() {
+            self.cycle_of(p.cost);
+            dynasm!(self.a; .arch x64; mov [rbp + rcx + DATA + layout::ENTRY_USED as i32], edx);
+        }
+    }
+
     /// The DTLB entry of the access becomes the one used last.
     fn touch(&mut self) {
         let (from, back) = (self.label(), self.label());
@@ -85,6 +93,7 @@ impl Emitter<'_> {
         let (miss, back) = (self.label(), self.label());
         self.filter(p, size, layout::ENTRY_READ as i32, miss);
         if self.timed {
+            self.note_use(p);
             self.touch();
             if p.flags & nagori_hart::HAZARD != 0 {
                 let wait = self.s.config.timing.store_load_hazard as i32;
@@ -133,6 +142,7 @@ impl Emitter<'_> {
             if self.hazard_follows(i) {
                 dynasm!(self.a; .arch x64; mov [rbp + LAST_STORE], rax);
             }
+            self.note_use(p);
             self.touch();
         }
         dynasm!(self.a; .arch x64; add rax, [rbp + rcx + DATA + layout::ENTRY_DELTA as i32]);

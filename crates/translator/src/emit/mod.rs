@@ -233,7 +233,7 @@ impl Emitter<'_> {
         let info = info(self.id, START);
         self.cold_call(self.s.stubs.pending, from, back, info);
         let fetch = self.here();
-        self.check_line(self.b.offset as i32 >> 6, info);
+        self.check_line(self.b.offset as i32 >> 6, 0, info);
         (fetch, self.here())
     }
 
@@ -248,11 +248,17 @@ impl Emitter<'_> {
             );
             self.fp_started = false;
         } else {
-            self.check_line(last >> 6, info);
+            self.check_line(last >> 6, p.cost, info);
         }
     }
 
-    fn check_line(&mut self, line: i32, info: i32) {
+    /// Leaves `edx` = the low bits of the cycle, `cost` behind the block's start.
+    fn cycle_of(&mut self, cost: u16) {
+        dynasm!(self.a; .arch x64; mov edx, [rbp + STOP]; lea edx, [rdx + r15 + cost as i32]);
+    }
+
+    /// Makes sure that a line of the page is fetched, `cost` cycles behind the block's start.
+    fn check_line(&mut self, line: i32, cost: u16, info: i32) {
         let (from, back) = (self.label(), self.label());
         let entry = FETCH + layout::ENTRY_READ as i32 + line * layout::ENTRY as i32;
         dynasm!(self.a; .arch x64
@@ -261,8 +267,13 @@ impl Emitter<'_> {
             ; add rax, line * 64
             ; cmp rax, [rbp + rcx + entry]
             ; jne =>from
-            ; =>back
         );
+        if self.s.config.l1i.replacement.notes_hits() {
+            let used = FETCH + layout::ENTRY_USED as i32 + line * layout::ENTRY as i32;
+            self.cycle_of(cost);
+            dynasm!(self.a; .arch x64; mov [rbp + rcx + used], edx);
+        }
+        dynasm!(self.a; .arch x64; =>back);
         self.cold_call(self.s.stubs.line, from, back, info);
     }
 

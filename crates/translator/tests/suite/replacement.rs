@@ -1,5 +1,6 @@
-//! Least-recently-used replacement, by what programs do: loads, stores and jumps of a
-//! guest, against the simplest model of a cache, with the interpreter and translated.
+//! Replacement that depends on hits, by what programs do: loads, stores and jumps of a
+//! guest, against the simplest models of caches, which see every access, with the interpreter and
+//! translated.
 
 use crate::common::bare::{Bare, BASE, TRAP};
 use crate::common::gen::{block_address, Image, Program};
@@ -8,7 +9,7 @@ use crate::common::{i, n, s, Rng};
 use nagori_hart::config::Replacement;
 use nagori_hart::engine::{Engine, NoEngine};
 use nagori_hart::flat::Flat;
-use nagori_hart::world::Bus;
+use nagori_hart::world::{Bus, World};
 use nagori_hart::{CodeCache, Hart, HartConfig, HartStats};
 use nagori_isa::Op::*;
 use nagori_translator::{Options, Translator};
@@ -20,28 +21,85 @@ const LIST: u64 = BASE + 0x10_0000;
 const PLACES: u64 = BASE + 0x20_0000;
 const COUNT: u64 = 3000;
 
-/// A cache as a textbook has it: each set a list, the line used last at its end.
+const POLICIES: [Replacement; 3] = [Replacement::Lru, Replacement::TreePlru, Replacement::Srrip];
+
+/// A set as textbooks have it.
 #[derive(Default)]
+struct Set {
+    /// Line, and whether it is dirty.
+    ways: [Option<(u64, bool)>; WAYS],
+    /// When each way was used last.
+    used: [u64; WAYS],
+    /// Whether the half used last is the upper one: of the set, of its halves.
+    upper: [bool; 3],
+    /// How far away the next use of each way is expected.
+    expected: [u8; WAYS],
+}
+
+impl Set {
+    fn victim(&mut self, policy: Replacement) -> usize {
+        if let Some(empty) = self.ways.iter().position(Option::is_none) {
+            return empty;
+        }
+        match policy {
+            Replacement::Lru => (0..WAYS).min_by_key(|w| self.used[*w]).expect("ways"),
+            Replacement::TreePlru if self.upper[0] => usize::from(!self.upper[1]),
+            Replacement::TreePlru => 2 + usize::from(!self.upper[2]),
+            _ => loop {
+                if let Some(w) = self.expected.iter().position(|e| *e == 3) {
+                    return w;
+                }
+                self.expected.iter_mut().for_each(|e| *e += 1);
+            },
+        }
+    }
+}
+
+/// A cache of such sets.
 struct Naive {
-    sets: std::collections::BTreeMap<u64, Vec<(u64, bool)>>,
+    policy: Replacement,
+    sets: std::collections::BTreeMap<u64, Set>,
+    uses: u64,
     misses: u64,
     writebacks: u64,
 }
 
 impl Naive {
+    fn new(policy: Replacement) -> Self {
+        Naive {
+            policy,
+            sets: Default::default(),
+            uses: 0,
+            misses: 0,
+            writebacks: 0,
+        }
+    }
+
     fn access(&mut self, address: u64, write: bool) {
         let line = address >> 6;
         let set = self.sets.entry(line % SETS).or_default();
-        let mut dirty = write;
-        if let Some(k) = set.iter().position(|l| l.0 == line) {
-            dirty |= set.remove(k).1;
-        } else {
-            self.misses += 1;
-            if set.len() == WAYS {
-                self.writebacks += u64::from(set.remove(0).1);
+        let holds = |w: &Option<(u64, bool)>| w.is_some_and(|w| w.0 == line);
+        let way = match set.ways.iter().position(holds) {
+            Some(way) => {
+                set.expected[way] = 0;
+                way
             }
+            None => {
+                self.misses += 1;
+                let way = set.victim(self.policy);
+                let old = set.ways[way].replace((line, false));
+                self.writebacks += u64::from(old.is_some_and(|o| o.1));
+                set.expected[way] = 2;
+                way
+            }
+        };
+        if let Some(w) = &mut set.ways[way] {
+            w.1 |= write;
         }
-        set.push((line, dirty));
+        self.uses += 1;
+        set.used[way] = self.uses;
+        set.upper[0] = way >= 2;
+        set.upper[1 + way / 2] = way % 2 == 1;
     }
 }
 
@@ -104,11 +162,11 @@ fn run<E: Engine<Flat>>(
     }
 }
 
-/// With either engine, for least recently used; the counters are the same, and are those.
-fn both(words: &[u32], list: &[u64], code: bool) -> Ran {
-    let a = run(words, list, Replacement::Lru, code, &mut NoEngine);
+/// With either engine; the counters are the same, and are those.
+fn both(words: &[u32], list: &[u64], policy: Replacement, code: bool) -> Ran {
+    let a = run(words, list, policy, code, &mut NoEngine);
     let mut t = translated();
-    let b = run(words, list, Replacement::Lru, code, &mut t);
+    let b = run(words, list, policy, code, &mut t);
     assert!(t.stats().entries > 0, "nothing was translated");
     assert_eq!((a.stats, a.cycle), (b.stats, b.cycle));
     a
@@ -116,7 +174,7 @@ fn both(words: &[u32], list: &[u64], code: bool) -> Ran {
 
 #[test]
 fn loads_and_stores() {
-    for seed in 0..4 {
+    for (seed, policy) in (0..12).zip(POLICIES.into_iter().cycle()) {
         let list = places(seed);
         // Every second place is stored to.
         let words = [
@@ -128,17 +186,17 @@ fn loads_and_stores() {
             s(Bltu, 12, 11, -20),
             n(Ecall),
         ];
-        let mut naive = Naive::default();
+        let mut naive = Naive::new(policy);
         for (k, a) in list.iter().enumerate() {
             naive.access(LIST + 8 * k as u64, false);
             naive.access(*a, k % 2 == 1);
         }
-        let found = both(&words, &list, false).stats;
+        let found = both(&words, &list, policy, false).stats;
         let misses = found.l1d_load_misses + found.l1d_store_misses;
         assert_eq!(
             (misses, found.l1d_writebacks),
             (naive.misses, naive.writebacks),
-            "seed {seed}"
+            "seed {seed}, {policy:?}"
         );
         assert!(
             naive.misses > 500 && naive.misses < COUNT,
@@ -153,7 +211,7 @@ fn loads_and_stores() {
 
 #[test]
 fn instruction_fetches() {
-    for seed in 0..4 {
+    for (seed, policy) in (0..12).zip(POLICIES.into_iter().cycle()) {
         let list = places(seed);
         let words = [
             i(Ld, 5, 11, 0),
@@ -162,20 +220,22 @@ fn instruction_fetches() {
             s(Bltu, 12, 11, -12),
             n(Ecall),
         ];
-        let mut naive = Naive::default();
+        let mut naive = Naive::new(policy);
         naive.access(BASE, false);
         for a in &list {
             naive.access(*a, false);
+            // Two blocks: the branch, and what it leads to.
+            naive.access(BASE, false);
             naive.access(BASE, false);
         }
         // The loop at the end of the run.
         naive.access(TRAP, false);
-        let found = both(&words, &list, true).stats;
+        let found = both(&words, &list, policy, true).stats;
         // The trap vector may not have been fetched yet.
         let misses = found.l1i_misses;
         assert!(
             misses == naive.misses || misses + 1 == naive.misses,
-            "seed {seed}: {misses}, expected {}",
+            "seed {seed}, {policy:?}: {misses}, expected {}",
             naive.misses
         );
         let other = run(&words, &list, Replacement::Lfsr, true, &mut NoEngine).stats;
@@ -187,10 +247,10 @@ fn instruction_fetches() {
     }
 }
 
-/// Random user programs behind page tables: table walks and the TLB take the exact path, too.
+/// Random user programs behind page tables.
 #[test]
 fn programs_behind_page_tables() {
-    for seed in 0..20 {
+    for (seed, policy) in (0..36).zip(POLICIES.into_iter().cycle()) {
         let p = Program::random(&mut Rng::new(seed), 200, block_address(0));
         let image = Image::new(&[p]);
         let way = Way {
@@ -199,8 +259,11 @@ fn programs_behind_page_tables() {
             slice: 200,
         };
         let mut config = HartConfig::rocket();
-        config.l1d.replacement = Replacement::Lru;
-        config.l1i.replacement = Replacement::Lru;
+        for cache in [&mut config.l1d, &mut config.l1i] {
+            cache.replacement = policy;
+            // Small, so that much is replaced.
+            cache.sets = 4;
+        }
         let run = |go: &mut dyn FnMut(&mut Hart, &mut CodeCache, &mut Flat, u64)| {
             let (mut w, mut h, trap) = set_up_with(&image, way, config.clone());
             let mut code = CodeCache::default();
@@ -210,7 +273,18 @@ fn programs_behind_page_tables() {
                 go(&mut h, &mut code, &mut w, limit);
             }
             let x: Vec<u64> = (0..32).map(|k| h.reg(k)).collect();
-            (h.cycle, h.instret, h.stats, h.csr.clone(), x, w.traffic)
+            h.check_invariants(&mut w).expect("filters in step");
+            let caches = w.coherence().save(std::slice::from_ref(&h));
+            let caches = format!("{caches:?}");
+            (
+                h.cycle,
+                h.instret,
+                h.stats,
+                h.csr.clone(),
+                x,
+                w.traffic,
+                caches,
+            )
         };
         let a = run(&mut |h, code, w, limit| {
             h.run(code, w, limit);

@@ -12,6 +12,9 @@ Examples:
   nagori bench speed --qemu --only integer,matrix
   nagori bench speed --qemu --report speed.json
   nagori bench speed --only linux-boot --json
+  nagori bench speed --also big.toml --methods dram
+      Timed rows for two machines
+  nagori bench speed --set l1d.replacement=lru --set l1i.replacement=lru
 
 Workloads: integer, mix (lists, matrices of integers, a state machine, CRC), sort, chase32k,
 chase64m, random (64 MiB under Sv39 with pages of 4 KiB), stream (64 MiB), matrix (doubles),
@@ -38,6 +41,10 @@ pub struct SpeedArgs {
     /// What runs the guest.
     #[arg(long, value_name = "ENGINE", default_value = "all")]
     pub engine: EngineArg,
+    /// Do the timed runs on this machine, too: a name or a path, like --machine, and with the same --set.
+    /// May be given several times.
+    #[arg(long, value_name = "NAME|PATH")]
+    pub also: Vec<String>,
     /// Delay methods of timed runs, separated by commas [default: dram,extended].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = method)]
     pub methods: Vec<Method>,
@@ -72,6 +79,15 @@ impl SpeedArgs {
             true => vec![Method::Dram, Method::Extended],
             false => self.methods.clone(),
         }
+    }
+
+    /// The machines of timed runs, the one of the other runs first.
+    pub fn machines(&self) -> Vec<MachineArgs> {
+        let also = self.also.iter().map(|name| MachineArgs {
+            machine: name.clone(),
+            set: self.machine.set.clone(),
+        });
+        [self.machine.clone()].into_iter().chain(also).collect()
     }
 
     /// Length of the programs, in percent.

@@ -8,6 +8,7 @@ mod programs;
 mod qemu;
 mod row;
 
+use crate::args::MachineArgs;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use anyhow::{bail, Context};
@@ -50,7 +51,11 @@ pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if wanted(BOOT) && (!a.quick || !a.only.is_empty()) {
         rows.extend(session.boot()?);
     }
-    let goals = goals::goals(&rows);
+    // Those of other machines are beside them.
+    let main = Some(&session.description.config.name);
+    let own = |r: &&Row| r.machine.is_none() || r.machine.as_ref() == main;
+    let own: Vec<Row> = rows.iter().filter(own).cloned().collect();
+    let goals = goals::goals(&own);
     if let Some(file) = to {
         let report = json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -61,7 +66,7 @@ pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
             "repeats": a.repeats,
             "rule": "least processor time of the repeats; timed boots once",
             "rows": rows,
-            "ratios": goals::ratios(&rows),
+            "ratios": goals::ratios(&own),
             "goals": goals,
         });
         let written = file.put(format!("{report:#}\n").as_bytes());
@@ -102,8 +107,8 @@ impl<'a> Session<'a> {
         engines.iter().try_for_each(|e| e.check())?;
         let description = args.machine.resolve(&[])?;
         let timed = methods(args, &[])?;
-        for (m, _) in &timed {
-            programs::data_base(&description.config.memory, *m)?;
+        for (m, d) in &timed {
+            programs::data_base(&d.config.memory, *m)?;
         }
         let work = Work::new()?;
         let mut session = Session {
@@ -179,9 +184,16 @@ impl<'a> Session<'a> {
             let (run, times) = self.run(engine, &self.description, plan, false)?;
             results.add(engine.name(), run.lines.clone())?;
             let row = Row::new(name, engine, None, &run).with_accesses(accesses);
+            let row = row.with_machine(&self.description.config.name);
             rows.push(row.with_times(&times));
         }
         for (method, description) in &self.timed {
+            let (memory, machine) = (&description.config.memory, &description.config.name);
+            if description.config.harts < p.harts {
+                self.messages
+                    .note(&format!("{machine} has too few harts for {name}"));
+                continue;
+            }
             let elf = match programs::data_base(memory, *method)? {
                 None => elf.clone(),
                 data => self.work.compile(p, scale, data)?,
@@ -191,6 +203,7 @@ impl<'a> Session<'a> {
                 let (run, times) = self.run(engine, description, plan, true)?;
                 results.add(method.name(), run.lines.clone())?;
                 let row = Row::new(name, engine, Some(*method), &run).with_accesses(accesses);
+                let row = row.with_machine(machine);
                 rows.push(row.with_times(&times));
             }
         }
@@ -220,13 +233,15 @@ impl<'a> Session<'a> {
         let mut rows = Vec::new();
         for &engine in &self.engines {
             let (run, times) = self.run(engine, &description, || plan(&description), false)?;
-            rows.push(Row::new(BOOT, engine, None, &run).with_times(&times));
+            let row = Row::new(BOOT, engine, None, &run).with_times(&times);
+            rows.push(row.with_machine(&description.config.name));
         }
         for (method, description) in methods(self.args, &one)? {
             for &engine in &self.engines {
                 let signals = self.messages.signals();
                 let run = engine::run(engine, &description, plan(&description)?, true, signals)?;
-                rows.push(Row::new(BOOT, engine, Some(method), &run));
+                let row = Row::new(BOOT, engine, Some(method), &run);
+                rows.push(row.with_machine(&description.config.name));
             }
         }
         if self.qemu.is_some() {
@@ -239,14 +254,18 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The machine under every method of timed runs, with more settings.
+/// The machines under every method of timed runs, with more settings.
 fn methods(a: &SpeedArgs, more: &[String]) -> anyhow::Result<Vec<(Method, Description)>> {
-    let one = |m: Method| {
+    let machines = a.machines();
+    let one = |(machine, m): (&MachineArgs, Method)| {
         let mut settings = more.to_vec();
         settings.push(format!("method={}", m.name()));
-        Ok((m, a.machine.resolve(&settings)?))
+        Ok((m, machine.resolve(&settings)?))
     };
-    a.timed().into_iter().map(one).collect()
+    let all = machines
+        .iter()
+        .flat_map(|machine| a.timed().into_iter().map(move |m| (machine, m)));
+    all.map(one).collect()
 }
 
 /// What a program printed, which must be the same wherever it ran.

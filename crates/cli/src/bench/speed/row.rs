@@ -18,6 +18,9 @@ pub const QEMU: &str = "qemu";
 pub struct Row {
     /// Which program.
     pub workload: String,
+    /// Name of the machine's description; QEMU's is its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// [`FUNCTIONAL`] or [`TIMED`].
     pub mode: &'static str,
     /// An [`Engine`]'s name, or [`QEMU`].
@@ -76,6 +79,7 @@ impl Row {
     pub fn of(workload: &str, engine: &'static str, n: Option<u64>, cpu: f64) -> Row {
         Row {
             workload: workload.into(),
+            machine: None,
             mode: FUNCTIONAL,
             engine,
             method: None,
@@ -89,6 +93,12 @@ impl Row {
             million_accesses_per_second: None,
             own_memory_bytes: None,
         }
+    }
+
+    /// Adds which machine it was.
+    pub fn with_machine(mut self, name: &str) -> Row {
+        self.machine = Some(name.into());
+        self
     }
 
     /// Adds the times of all runs.
@@ -110,6 +120,10 @@ pub fn table(rows: &[Row]) -> String {
         let same = |q: &&Row| q.engine == QEMU && q.workload == r.workload;
         rows.iter().find(same)
     };
+    let machine = |r: &Row| r.machine.clone();
+    let mut machines: Vec<String> = rows.iter().filter_map(machine).collect();
+    machines.dedup();
+    let several = machines.iter().any(|m| *m != machines[0]);
     let compared = rows.iter().any(|r| r.engine == QEMU);
     let mut head = vec![
         "workload",
@@ -125,6 +139,9 @@ pub fn table(rows: &[Row]) -> String {
     ];
     if compared {
         head.push("of QEMU");
+    }
+    if several {
+        head.push("machine");
     }
     let real = |v: Option<f64>, digits: usize| v.map_or("-".into(), |v| format!("{v:.digits$}"));
     let mut t = tables::table(head);
@@ -150,6 +167,9 @@ pub fn table(rows: &[Row]) -> String {
         if compared {
             // The same work, so that times compare also where QEMU does not count instructions.
             cells.push(real(qemu(r).map(|q| q.cpu_seconds / r.cpu_seconds), 3));
+        }
+        if several {
+            cells.push(machine(r).unwrap_or_default());
         }
         tables::row(&mut t, cells);
     }
@@ -184,6 +204,13 @@ mod tests {
             assert!(plain.contains(part), "{part}: {plain}");
         }
         assert!(!plain.contains("QEMU"), "{plain}");
+        assert!(!plain.contains("machine"), "{plain}");
+        rows.push(Row::of("sort", "interpreter", None, 1.0).with_machine("board"));
+        assert!(!table(&rows).contains("board"), "one machine");
+        rows.push(Row::of("sort", "interpreter", None, 1.0).with_machine("server"));
+        for part in ["machine", "board", "server"] {
+            assert!(table(&rows).contains(part), "{part}");
+        }
         rows.push(Row::of("sort", QEMU, None, 0.25));
         let both = table(&rows);
         for part in ["0.250", "0.083", "1.000"] {

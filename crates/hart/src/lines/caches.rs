@@ -1,0 +1,271 @@
+//! The caches of one level, one for each hart or group of harts, and which of them have a line.
+
+use super::tags::{LineState, Tags};
+use std::ops::{Deref, DerefMut};
+
+/// Caches of a level from which on it is noted which of them have a line; it takes less to look
+/// into fewer.
+const NOTED_FROM: usize = 4;
+
+/// A mask with the bits of a range set.
+pub(super) fn bits(of: &std::ops::Range<usize>) -> u32 {
+    ((1u64 << of.end) - (1u64 << of.start)) as u32
+}
+
+/// For each line that some cache has, which ones, a bit each. An open table, in which each line stands
+/// behind its place without a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sharers {
+    /// Line and mask; a mask of 0 is a free place.
+    table: Vec<(u64, u32)>,
+    /// Bits of a line's hash that are not its place.
+    shift: u32,
+}
+
+impl Sharers {
+    /// For that many lines at most.
+    fn new(lines: usize) -> Self {
+        let bits = (2 * lines.max(1)).next_power_of_two().trailing_zeros();
+        Self {
+            table: vec![(0, 0); 1 << bits],
+            shift: 64 - bits,
+        }
+    }
+
+    fn home(&self, line: u64) -> usize {
+        ((line >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    /// Place of a line, or the free one where it would stand.
+    #[inline]
+    fn find(&self, line: u64) -> usize {
+        let last = self.table.len() - 1;
+        let mut i = self.home(line);
+        while self.table[i].1 != 0 && self.table[i].0 != line {
+            i = (i + 1) & last;
+        }
+        i
+    }
+
+    #[inline]
+    fn get(&self, line: u64) -> u32 {
+        self.table[self.find(line)].1
+    }
+
+    fn add(&mut self, line: u64, cache: usize) {
+        let i = self.find(line);
+        self.table[i].0 = line;
+        self.table[i].1 |= 1 << cache;
+    }
+
+    fn remove(&mut self, line: u64, cache: usize) {
+        let mut free = self.find(line);
+        self.table[free].1 &= !(1 << cache);
+        if self.table[free].1 != 0 {
+            return;
+        }
+        // Lines behind the gap close it, as far as they may stand there.
+        let last = self.table.len() - 1;
+        let mut i = free;
+        loop {
+            i = (i + 1) & last;
+            let (other, mask) = self.table[i];
+            if mask == 0 {
+                break;
+            }
+            let from_home = |to: usize| to.wrapping_sub(self.home(other)) & last;
+            if from_home(free) < from_home(i) {
+                self.table[free] = (other, mask);
+                free = i;
+            }
+        }
+        self.table[free] = (0, 0);
+    }
+}
+
+/// See the module. Single caches are reached as in a slice; which lines they have is changed by the
+/// methods here only.
+#[derive(Clone, Debug)]
+pub struct Caches {
+    tags: Vec<Tags>,
+    /// Follows from the tags; `None` where there are few caches.
+    sharers: Option<Sharers>,
+}
+
+impl Deref for Caches {
+    type Target = [Tags];
+    fn deref(&self) -> &[Tags] {
+        &self.tags
+    }
+}
+
+impl DerefMut for Caches {
+    fn deref_mut(&mut self) -> &mut [Tags] {
+        &mut self.tags
+    }
+}
+
+impl Caches {
+    pub(crate) fn new(tags: Vec<Tags>) -> Self {
+        let mut all = Caches {
+            tags,
+            sharers: None,
+        };
+        all.sharers = all.count();
+        all
+    }
+
+    /// Who has which line, by the tags.
+    fn count(&self) -> Option<Sharers> {
+        if self.tags.len() < NOTED_FROM {
+            return None;
+        }
+        let mut sharers = Sharers::new(self.tags.iter().map(Tags::len).sum());
+        for (k, cache) in self.tags.iter().enumerate() {
+            cache.lines().for_each(|line| sharers.add(line, k));
+        }
+        Some(sharers)
+    }
+
+    /// Caches other than `but` that may have a line, a bit each, for [`Caches::next`]: those that have
+    /// it, or all.
+    #[inline]
+    pub(crate) fn mask(&self, line: u64, but: Option<usize>) -> u32 {
+        let mask = match &self.sharers {
+            Some(s) => s.get(line),
+            None => bits(&(0..self.tags.len())),
+        };
+        mask & !but.map_or(0, |k| 1 << k)
+    }
+
+    /// The first cache of a mask that has a line, with the line's entry there; the mask goes on
+    /// behind it.
+    #[inline]
+    pub(crate) fn next(&self, line: u64, mask: &mut u32) -> Option<(usize, usize)> {
+        while *mask != 0 {
+            let k = mask.trailing_zeros() as usize;
+            *mask &= *mask - 1;
+            if let Some(i) = self.tags[k].find(line) {
+                return Some((k, i));
+            }
+        }
+        None
+    }
+
+    /// Puts a line into an entry of a cache, in the place of what is there.
+    #[inline]
+    pub(crate) fn put(&mut self, cache: usize, entry: usize, line: u64, state: LineState) {
+        if let Some(s) = &mut self.sharers {
+            let (old, was) = self.tags[cache].entry(entry);
+            if was != LineState::Invalid && old != line {
+                s.remove(old, cache);
+            }
+            s.add(line, cache);
+        }
+        self.tags[cache].set(entry, line, state);
+    }
+
+    /// Takes the line out of an entry of a cache.
+    #[inline]
+    pub(crate) fn take(&mut self, cache: usize, entry: usize) {
+        if let Some(s) = &mut self.sharers {
+            let (old, was) = self.tags[cache].entry(entry);
+            if was != LineState::Invalid {
+                s.remove(old, cache);
+            }
+        }
+        self.tags[cache].set(entry, 0, LineState::Invalid);
+    }
+
+    /// Drops every line of a cache without writing back.
+    pub fn clear(&mut self, cache: usize) {
+        if let Some(s) = &mut self.sharers {
+            self.tags[cache].lines().for_each(|l| s.remove(l, cache));
+        }
+        self.tags[cache].clear();
+    }
+
+    /// The same of all caches.
+    pub fn clear_all(&mut self) {
+        self.tags.iter_mut().for_each(Tags::clear);
+        if let Some(s) = &mut self.sharers {
+            s.table.fill((0, 0));
+        }
+    }
+
+    /// Whether it is noted for each line who has it.
+    pub(crate) fn check(&self) -> bool {
+        let (Some(noted), Some(true_ones)) = (&self.sharers, self.count()) else {
+            return true;
+        };
+        let held = |s: &Sharers| s.table.iter().filter(|e| e.1 != 0).count();
+        let known = |e: &&(u64, u32)| e.1 == 0 || noted.get(e.0) == e.1;
+        held(noted) == held(&true_ones) && true_ones.table.iter().all(|e| known(&e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{CacheGeometry, Replacement};
+    use proptest::prelude::*;
+
+    #[test]
+    fn few_caches_are_looked_into() {
+        let caches = |n| Caches::new(vec![Tags::new(geometry()); n]);
+        assert!(caches(NOTED_FROM - 1).sharers.is_none());
+        assert!(caches(NOTED_FROM).sharers.is_some());
+        assert_eq!(caches(3).mask(0x1000, None), 0b111);
+        assert_eq!(caches(NOTED_FROM).mask(0x1000, None), 0);
+    }
+
+    fn geometry() -> CacheGeometry {
+        CacheGeometry {
+            sets: 2,
+            ways: 4,
+            line: 64,
+            replacement: Replacement::Lru,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_noted_is_what_the_tags_say(
+            caches in 1usize..18,
+            steps in prop::collection::vec((0u8..20, 0usize..18, 0u64..40), 1..400),
+        ) {
+            let mut c = Caches::new(vec![Tags::new(geometry()); caches]);
+            for (what, k, line) in steps {
+                let (k, line) = (k % caches, 0x4_0000_1000 + 64 * line);
+                match (what, c[k].find(line)) {
+                    (0, _) => c.clear(k),
+                    (1, _) if line % 0x400 == 0 => c.clear_all(),
+                    (2..=6, Some(i)) => c.take(k, i),
+                    (_, Some(i)) => c.put(k, i, line, LineState::Dirty),
+                    (_, None) => {
+                        let i = c[k].victim(line);
+                        c.put(k, i, line, LineState::Shared);
+                        c[k].filled(i);
+                    }
+                }
+                prop_assert!(c.check());
+                let but = caches - 1;
+                let mut mask = c.mask(line, Some(but));
+                let found: Vec<_> = std::iter::from_fn(|| c.next(line, &mut mask)).collect();
+                let expected: Vec<_> = (0..but)
+                    .filter_map(|k| Some((k, c[k].find(line)?)))
+                    .collect();
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_noted_is_found() {
+        let mut c = Caches::new(vec![Tags::new(geometry()); NOTED_FROM]);
+        c.put(1, 0, 0x1000, LineState::Shared);
+        assert!(c.check());
+        c[2].set(0, 0x1000, LineState::Shared);
+        assert!(!c.check());
+    }
+}
