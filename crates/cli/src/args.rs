@@ -162,6 +162,11 @@ impl RunArgs {
         self.rtc.map(|r| format!("rtc_epoch={}", r.seconds()))
     }
 
+    /// Whether the bus is traced.
+    pub fn traces_bus(&self) -> bool {
+        self.trace.contains(&TraceKind::Bus)
+    }
+
     /// Whether statistics are to be shown at the end.
     pub fn wants_stats(&self) -> bool {
         self.stats.is_some() || self.stats_file.is_some()
@@ -225,6 +230,9 @@ pub enum TraceKind {
     Mem,
     /// Every exception and interrupt.
     Irq,
+    /// Every line that moves over the bus, in a form of its own that `nagori mem run` plays. Not together
+    /// with the others.
+    Bus,
 }
 
 /// Where guest images are.

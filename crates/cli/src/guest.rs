@@ -9,8 +9,8 @@ use crate::perfmap;
 use crate::profiling::Profiling;
 use crate::remote;
 use crate::tables;
-use crate::trace::{Tracer, Watch};
-use anyhow::Context;
+use crate::trace::{BusTrace, Tracer, Watch};
+use anyhow::{bail, Context};
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Symbols};
 use nagori_platform::machine::{Machine, Quiet, Stop, DEFAULT_SKEW};
@@ -66,7 +66,7 @@ pub fn execute(
     messages: &Messages,
 ) -> anyhow::Result<Exit> {
     let args = attended.args;
-    if let Some(path) = &args.trace_file {
+    if let Some(path) = args.trace_file.as_ref().filter(|_| !args.traces_bus()) {
         let tracer = Tracer::create(
             path,
             &args.trace,
@@ -118,6 +118,14 @@ pub fn run<O: Watch>(
     }
     let mut devices = attended.devices.connect(&mut machine, messages)?;
     devices.push(Box::new(Traced));
+    if let Some(path) = args.trace_file.as_ref().filter(|_| args.traces_bus()) {
+        if args.trace.len() > 1 {
+            bail!(
+                "--trace: a trace of the bus is a file of its own; trace the rest in another run"
+            );
+        }
+        devices.push(Box::new(BusTrace::create(path)?));
+    }
     let inspect = &args.inspect;
     let profiling = Profiling::start(&mut machine, inspect, &attended.symbols)?;
     let host = Host::start(&mut machine, args.wants_stats());

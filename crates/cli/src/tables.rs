@@ -4,7 +4,7 @@ use comfy_table::{presets, Cell, CellAlignment, Table};
 use nagori_hart::world::Observer;
 use nagori_memtime::stats::{Counters, Histogram, Region};
 use nagori_memtime::Ps;
-use nagori_platform::machine::{HartReport, Label, Machine, Report};
+use nagori_platform::machine::{HartReport, Label, Machine, RegionReport, Report};
 pub use nagori_session::words::{duration, grouped};
 use serde_json::{json, Value};
 use std::fmt::Write;
@@ -233,6 +233,10 @@ fn one(r: &Report) -> String {
         out.push('\n');
     }
     out.push_str(&memory(r));
+    if !r.memories.is_empty() {
+        out.push('\n');
+        out.push_str(&memories(r));
+    }
     if r.memory.total().requests() > 0 {
         out.push('\n');
         out.push_str(&banks(r));
@@ -252,9 +256,122 @@ fn harts(r: &Report) -> String {
     text(&t)
 }
 
+/// Figures of DRAM or NVMM, be it behind the board's controller or a memory of its own.
+pub struct PartFigures {
+    pub reads: u64,
+    pub writes: u64,
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    /// Mean latency at the controller, in ns.
+    pub read_ns: Option<f64>,
+    pub write_ns: Option<f64>,
+    /// Activations per request.
+    pub act_per_req: Option<f64>,
+    /// Requests per change of bank; only the board's controller counts them.
+    pub bank_para: Option<f64>,
+    /// All of its energy in picojoules, where its memory says what that is.
+    pub energy_pj: Option<f64>,
+}
+
+/// The figures of a part of memory.
+pub fn part(r: &Report, which: Region) -> PartFigures {
+    let name = match which {
+        Region::Dram => "dram",
+        Region::Nvmm => "nvmm",
+    };
+    let Some(own) = r.memories.iter().find(|m| m.name == name) else {
+        let s = r.memory.region(which);
+        let c = &s.counters;
+        return PartFigures {
+            reads: c.reads,
+            writes: c.writes,
+            read_bytes: c.read_bytes,
+            write_bytes: c.write_bytes,
+            read_ns: s.read_latency.mean_ns(),
+            write_ns: s.write_latency.mean_ns(),
+            act_per_req: c.act_per_req(),
+            bank_para: c.bank_para(),
+            energy_pj: None,
+        };
+    };
+    let c = own.stats.total();
+    let energy = own.stats.regions.iter().filter_map(|r| r.energy.as_ref());
+    PartFigures {
+        reads: c.reads,
+        writes: c.writes,
+        read_bytes: c.read_bytes,
+        write_bytes: c.write_bytes,
+        read_ns: own.stats.read_latency().mean_ns(),
+        write_ns: own.stats.write_latency().mean_ns(),
+        act_per_req: (c.requests() > 0).then(|| c.activations as f64 / c.requests() as f64),
+        bank_para: None,
+        energy_pj: energy.map(|e| e.total()).reduce(|a, b| a + b),
+    }
+}
+
+/// Regions with a memory of their own: counters, latencies, energy, wear.
+pub fn memories(r: &Report) -> String {
+    let head = r
+        .memories
+        .iter()
+        .map(|m| format!("{}: {}", m.name, m.model));
+    let mut t = table(std::iter::once("memory of its own".to_string()).chain(head));
+    type Value = fn(&RegionReport) -> Option<String>;
+    let rows: [(&str, Value); 12] = [
+        ("reads", |m| Some(grouped(m.stats.total().reads))),
+        ("writes", |m| Some(grouped(m.stats.total().writes))),
+        ("read latency, mean ns", |m| {
+            m.stats.read_latency().mean_ns().map(|v| format!("{v:.1}"))
+        }),
+        ("write latency, mean ns", |m| {
+            m.stats.write_latency().mean_ns().map(|v| format!("{v:.1}"))
+        }),
+        ("activations", |m| {
+            Some(grouped(m.stats.total().activations))
+        }),
+        ("row hit rate", |m| {
+            let rate = m.stats.total().row_hit_rate();
+            rate.map(|r| format!("{:.1} %", 100.0 * r))
+        }),
+        ("refreshes", |m| Some(grouped(m.stats.total().refreshes))),
+        ("bandwidth, MB/s", |m| {
+            m.stats.bandwidth().map(|b| format!("{:.2}", b / 1e6))
+        }),
+        ("energy, uJ", |m| {
+            let all = m.stats.regions.iter().filter_map(|r| r.energy.as_ref());
+            let sum = all.map(|e| e.total()).reduce(|a, b| a + b);
+            sum.map(|e| format!("{:.3}", e / 1e6))
+        }),
+        ("writes of cells", |m| {
+            let wear = m.stats.regions.iter().filter_map(|r| r.wear.as_ref());
+            wear.map(|w| w.writes).reduce(|a, b| a + b).map(grouped)
+        }),
+        ("most writes of a unit", |m| {
+            let wear = m.stats.regions.iter().filter_map(|r| r.wear.as_ref());
+            wear.map(|w| w.max_writes).max().map(grouped)
+        }),
+        ("lifetime at this rate, years", |m| {
+            let wear = m.stats.regions.iter().filter_map(|r| r.wear.as_ref());
+            let least = wear.filter_map(|w| w.lifetime_s).reduce(f64::min);
+            least.map(|s| format!("{:.3}", s / (365.25 * 86_400.0)))
+        }),
+    ];
+    for (name, value) in rows {
+        let cells: Vec<Option<String>> = r.memories.iter().map(value).collect();
+        if cells.iter().any(Option::is_some) {
+            let cells = cells.into_iter().map(|c| c.unwrap_or("-".into()));
+            row(&mut t, std::iter::once(name.to_string()).chain(cells));
+        }
+    }
+    text(&t)
+}
+
 /// The counters of the memory bus by region.
 pub fn memory(r: &Report) -> String {
     let m = &r.memory;
+    if m.total().requests() == 0 && !r.memories.is_empty() {
+        return "memory bus: no requests to the board's controller\n".into();
+    }
     if m.total().requests() == 0 {
         return "memory bus: no requests (without the timing model there are none)\n".into();
     }

@@ -4,10 +4,13 @@ use crate::args::TraceKind;
 use crate::output::file::Stream;
 use anyhow::Context;
 use nagori_hart::trap::cause;
-use nagori_hart::world::{AccessEvent, AccessKind, Observer, TrapEvent};
+use nagori_hart::world::{AccessEvent, AccessKind, LineKind, Observer, TrapEvent};
 use nagori_isa::{decode_with, disassemble, Extensions};
+use nagori_memtrace::bus;
 use nagori_platform::loader::Symbols;
-use nagori_platform::machine::Quiet;
+use nagori_platform::machine::{BusTransfer, BusWatch, Machine, Quiet, Stop};
+use nagori_session::drive::{Service, Wishes};
+use nagori_session::Error;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -224,5 +227,102 @@ impl<W: Write + Send> Watch for Tracer<W> {
         self.check()?;
         self.failure = self.out.flush().err();
         self.check()
+    }
+}
+
+/// Writes the lines that move over the bus, as `nagori mem run` reads them.
+struct BusWriter {
+    out: BufWriter<Stream>,
+    failure: Option<io::Error>,
+}
+
+impl BusWatch for BusWriter {
+    fn moved(&mut self, t: &BusTransfer<'_>) {
+        if self.failure.is_some() {
+            return;
+        }
+        let line = bus::Transfer {
+            time: t.at.0,
+            hart: t.by.hart as u32,
+            pc: t.by.pc,
+            reason: reason(t.by.kind).as_bytes(),
+            kind: t.kind,
+            offset: t.offset,
+            region: t.region.unwrap_or("board").as_bytes(),
+            latency: t.done.map(|d| d.0.saturating_sub(t.at.0)),
+        };
+        self.failure = line.write(&mut self.out).err();
+    }
+
+    fn check(&mut self) -> io::Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.check()?;
+        self.out.flush()
+    }
+}
+
+/// Name of a reason for a transfer.
+fn reason(kind: LineKind) -> &'static str {
+    match kind {
+        LineKind::Load => "load",
+        LineKind::Store => "store",
+        LineKind::Fetch => "fetch",
+        LineKind::PageWalk => "page-walk",
+        LineKind::Evict => "evict",
+        LineKind::Flush => "flush",
+        LineKind::Probe => "probe",
+    }
+}
+
+/// Has a machine's bus written to a file from the first slice on.
+pub struct BusTrace {
+    path: PathBuf,
+    writer: Option<BusWriter>,
+}
+
+impl BusTrace {
+    /// A trace to a new file.
+    pub fn create(path: &Path) -> anyhow::Result<BusTrace> {
+        let file = Stream::create(path).context("--trace-file")?;
+        let writer = BusWriter {
+            out: BufWriter::new(file),
+            failure: None,
+        };
+        Ok(BusTrace {
+            path: path.into(),
+            writer: Some(writer),
+        })
+    }
+
+    fn failed(&self, e: io::Error) -> Error {
+        let e = anyhow::Error::new(e);
+        Error::service(e.context(format!("cannot write the trace to {}", self.path.display())))
+    }
+}
+
+impl<O: Observer> Service<O> for BusTrace {
+    fn before(&mut self, machine: &mut Machine<O>, _: &mut Wishes) -> nagori_session::Result<()> {
+        match self.writer.take() {
+            Some(w) => machine
+                .watch_bus(Some(Box::new(w)))
+                .map_err(|e| self.failed(e)),
+            None => Ok(()),
+        }
+    }
+
+    fn after(
+        &mut self,
+        machine: &mut Machine<O>,
+        _: Stop,
+        _: &mut Wishes,
+    ) -> nagori_session::Result<()> {
+        machine.check_bus_watch().map_err(|e| self.failed(e))
+    }
+
+    fn finish(&mut self, machine: &mut Machine<O>) -> nagori_session::Result<()> {
+        machine.watch_bus(None).map_err(|e| self.failed(e))
     }
 }

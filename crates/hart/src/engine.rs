@@ -374,7 +374,9 @@ impl Hart {
         pc: u64,
     ) -> Result<(), NotNow> {
         if first {
-            return self.fetch_line(w, pc, RunPoint { offset: 0, pc });
+            let fetched = self.fetch_line(w, pc, RunPoint { offset: 0, pc });
+            self.start_waits |= fetched.is_err();
+            return fetched;
         }
         let at = pc.wrapping_add(op.off as u64);
         debug_assert!(op.flags & NEW_LINE != 0);

@@ -87,6 +87,7 @@ impl Hart {
                 self.await_pending(ops);
             }
             if let Err(NotNow) = self.fetch_line(w, pc0, RunPoint { offset: 0, pc: pc0 }) {
+                self.start_waits = true;
                 return End::NotNow(0);
             }
         }
@@ -280,7 +281,7 @@ impl Hart {
             if W::STOPS && w.stops(self.id, pc!()) {
                 return End::Stopped(i);
             }
-            if TIMED && p.flags & NEW_LINE != 0 {
+            if TIMED && p.flags & NEW_LINE != 0 && !std::mem::take(&mut self.line_fetched) {
                 let last = pc!().wrapping_add(p.len.max(2) as u64 - 1);
                 check!(self.fetch_line(w, last, at!()));
             }

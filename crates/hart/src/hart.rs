@@ -215,6 +215,12 @@ pub struct Hart {
     pub(crate) cleaned: Option<u64>,
     /// Where the instruction to be executed again stands in its block.
     pub(crate) resume: Option<Resume>,
+    /// What has to wait is the fetch of an instruction's line.
+    pub(crate) fetch_waits: bool,
+    /// And that of a block's start.
+    pub(crate) start_waits: bool,
+    /// The line of the next instruction is there: it was fetched before the instruction had to wait.
+    pub(crate) line_fetched: bool,
     /// Data context: see `filter`.
     pub(crate) dctx: u64,
     /// Bumped when translations or permissions of fetches change.
@@ -277,6 +283,9 @@ impl Hart {
             arrived: None,
             cleaned: None,
             resume: None,
+            fetch_waits: false,
+            start_waits: false,
+            line_fetched: false,
             dctx: 0,
             generation: 0,
             leave: false,

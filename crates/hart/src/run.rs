@@ -1,6 +1,6 @@
 //! The loop around blocks: limits, interrupts, notices of others, fetch timing.
 
-use crate::block::{Block, CodeCache, PreOp, HAZARD};
+use crate::block::{Block, CodeCache, PreOp, HAZARD, NEW_LINE};
 use crate::engine::{Engine, NoEngine, Ran};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
@@ -58,8 +58,10 @@ pub(crate) struct Stopped {
 pub(crate) struct Resume {
     /// Address of the block.
     pc: u64,
-    /// The instruction's number in it, not 0.
+    /// The instruction's number in it.
     next: u32,
+    /// Whether its line was fetched before it had to wait.
+    fetched: bool,
     /// Cycles from the start of the block to its issue.
     cost: u32,
     /// Address of the last store.
@@ -69,7 +71,7 @@ pub(crate) struct Resume {
 impl Resume {
     /// Whether a hart with these counts may stand there.
     pub fn fits(&self, cycle: u64, instret: u64) -> bool {
-        self.next > 0 && u64::from(self.next) <= instret && u64::from(self.cost) <= cycle
+        u64::from(self.next) <= instret && u64::from(self.cost) <= cycle
     }
 }
 
@@ -365,19 +367,21 @@ impl Hart {
                 if W::STOPS {
                     w.tried_again(self.id, self.pc);
                 }
-                match i {
-                    0 => self.pending = self.still_pending(0),
-                    _ => {
-                        let ops = &code.ops(b)[..=i];
-                        // Those of other blocks mean nothing.
-                        let stores = ops.iter().any(|p| is_store(p.op));
-                        self.resume = Some(Resume {
-                            pc,
-                            next: i as u32,
-                            cost: ops[i].cost.into(),
-                            last_store: if stores { self.last_store } else { 0 },
-                        })
-                    }
+                let fetched = !std::mem::take(&mut self.fetch_waits);
+                if std::mem::take(&mut self.start_waits) {
+                    // The block has not begun.
+                    self.pending = self.still_pending(0);
+                } else {
+                    let ops = &code.ops(b)[..=i];
+                    // Those of other blocks mean nothing.
+                    let stores = ops.iter().any(|p| is_store(p.op));
+                    self.resume = Some(Resume {
+                        pc,
+                        next: i as u32,
+                        fetched,
+                        cost: ops[i].cost.into(),
+                        last_store: if stores { self.last_store } else { 0 },
+                    })
                 }
                 Some(Exit::Bus)
             }
@@ -418,6 +422,7 @@ impl Hart {
         let n = r.next as usize;
         let b = code.block(id);
         let op = &code.ops(b)[n];
+        self.line_fetched = r.fetched && op.flags & NEW_LINE != 0;
         let end = if op.flags & HAZARD == 0 {
             self.interpret::<W, TIMED>(code, w, id, r.pc, Some(n))
         } else {
@@ -487,10 +492,15 @@ impl Hart {
         // come from a table that changed without sfence, and costs no more than a walk.
         let (pa, way) = match self.translate_timed(w, va, Access::Fetch, p, at) {
             Ok(found) => found,
-            Err(Undone::NotNow) => return Err(NotNow),
+            Err(Undone::NotNow) => {
+                self.fetch_waits = true;
+                return Err(NotNow);
+            }
             Err(Undone::Trap(_)) => return Ok(()),
         };
-        let index = self.l1i_touch(w, pa, at)?;
+        let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {
+            self.fetch_waits = true;
+        })?;
         let slot = (va >> 6) as usize & (SLOTS - 1);
         let cache = &mut w.coherence().l1i[self.id];
         let now = self.cycle + at.offset;

@@ -119,6 +119,10 @@ impl Hart {
             arrived,
             cleaned,
             resume,
+            // Only while a block runs.
+            fetch_waits: _,
+            start_waits: _,
+            line_fetched: _,
             // Follows from the registers.
             dctx: _,
             generation,

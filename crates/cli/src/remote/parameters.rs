@@ -57,10 +57,47 @@ fn describe<O: Observer>(machine: &mut Machine<O>, row: &FixedRow) -> Parameter 
     }
 }
 
+/// What names of values of a region's own memory begin with, as in a machine's description.
+const REGIONS: &str = "memory.regions.";
+
+/// Values of regions' own memories that can change.
+fn of_regions<O: Observer>(machine: &Machine<O>) -> impl Iterator<Item = (String, Parameter)> {
+    let all = machine.region_parameters().into_iter();
+    all.map(|(region, key, value)| {
+        let parameter = Parameter {
+            value: value.parse().unwrap_or(0),
+            name: Some(value),
+            unit: String::new(),
+            ps: None,
+            doc: format!("Value of the memory of region {region}, as its description has it"),
+        };
+        (format!("{REGIONS}{region}.{key}"), parameter)
+    })
+}
+
 /// All parameters.
 pub fn all<O: Observer>(machine: &mut Machine<O>) -> Parameters {
-    let parameters = rows().map(|r| (name(r), describe(machine, r))).collect();
+    let board: Vec<_> = rows().map(|r| (name(r), describe(machine, r))).collect();
+    let parameters = board.into_iter().chain(of_regions(machine)).collect();
     Parameters { parameters }
+}
+
+/// Sets a value of a region's own memory; how it was before.
+fn set_region<O: Observer>(
+    machine: &mut Machine<O>,
+    key: &str,
+    value: &str,
+) -> Result<String, RpcError> {
+    let (region, inner) = key
+        .strip_prefix(REGIONS)
+        .and_then(|k| k.split_once('.'))
+        .ok_or_else(|| wrong(format!("`{key}`: expected {REGIONS}NAME.KEY")))?;
+    let all = machine.region_parameters();
+    let found = all.into_iter().find(|(r, k, _)| r == region && k == inner);
+    machine
+        .set_region_parameter(region, inner, value)
+        .map_err(|e| wrong(format!("{e}; nothing was set")))?;
+    Ok(found.map(|f| f.2).unwrap_or_default())
 }
 
 /// Sets parameters, all or none; answers those set.
@@ -70,9 +107,29 @@ pub fn set<O: Observer>(
 ) -> Result<Parameters, RpcError> {
     let clock = machine.config().memory.controller.clock;
     let mut wanted = Vec::new();
+    let mut regions = Vec::new();
     for (key, value) in values {
+        if key.starts_with(REGIONS) {
+            let text = match value {
+                SetValue::Text(t) => t.clone(),
+                SetValue::Number(n) => n.to_string(),
+                SetValue::Switch(on) => on.to_string(),
+            };
+            regions.push((key, text));
+            continue;
+        }
         let row = row(key)?;
         wanted.push((row, number(row, value, clock)?));
+    }
+    let mut changed: Vec<(&String, String)> = Vec::new();
+    for (key, value) in &regions {
+        match set_region(machine, key, value) {
+            Ok(old) => changed.push((key, old)),
+            Err(e) => {
+                undo(machine, changed);
+                return Err(e);
+            }
+        }
     }
     let mut before = Vec::new();
     for (row, value) in &wanted {
@@ -82,15 +139,25 @@ pub fn set<O: Observer>(
             for (reg, old) in before.into_iter().rev() {
                 let _ = machine.set_parameter(reg, old);
             }
+            undo(machine, changed);
             return Err(refusal(row, *value, e));
         }
         before.push((row.reg, old));
     }
-    let parameters = wanted
+    let mut parameters: BTreeMap<_, _> = wanted
         .iter()
         .map(|(r, _)| (name(r), describe(machine, r)))
         .collect();
+    let mine = |(key, _): &(String, Parameter)| regions.iter().any(|(k, _)| *k == key);
+    parameters.extend(of_regions(machine).filter(mine));
     Ok(Parameters { parameters })
+}
+
+/// Sets values of regions' memories back, the last one first: they were in force a moment ago.
+fn undo<O: Observer>(machine: &mut Machine<O>, changed: Vec<(&String, String)>) {
+    for (key, old) in changed.into_iter().rev() {
+        let _ = set_region(machine, key, &old);
+    }
 }
 
 fn refusal(row: &FixedRow, value: u64, e: ControlError) -> RpcError {

@@ -53,6 +53,10 @@ pub struct RunProgramArgs {
     /// Write everything that was counted, by hart and bank, to stderr.
     #[arg(long, conflicts_with = "json")]
     pub full: bool,
+    /// Write every line that moves over the bus while the program runs to a file that
+    /// `nagori mem run --mode timestamped` plays.
+    #[arg(long, value_name = "FILE")]
+    pub trace_bus: Option<PathBuf>,
     #[command(flatten)]
     pub inspect: InspectArgs,
     #[command(flatten)]
@@ -83,10 +87,14 @@ was asked for (--region-of-interest, --warm-up), is marked and not compared; the
 #[derive(Debug, Args)]
 #[command(after_long_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
-    /// Delay methods, the first of which is what the others are compared with.
-    #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = crate::args::method,
-          default_values_t = Method::ALL)]
+    /// Delay methods, the first of which is what the others are compared with [default: all, unless there
+    /// is --memory-model].
+    #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = crate::args::method)]
     pub methods: Vec<Method>,
+    /// Memories that NVMM is to be: names or files as `nagori mem` takes them (ddr4,pcm,xpoint). Each is a
+    /// row, behind those of --methods.
+    #[arg(long, value_name = "MEMORIES", value_delimiter = ',')]
+    pub memory_model: Vec<String>,
     #[command(flatten)]
     pub common: CommonArgs,
     /// Runs of each method, each with the next seed (--seed, from 1 on if it is not given).

@@ -8,7 +8,7 @@ use crate::args::{InspectArgs, PowerArgs};
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
 use crate::sample::Sample;
-use crate::tables::{duration, grouped, row, table, text};
+use crate::tables::{duration, grouped, part, row, table, text};
 use anyhow::{bail, Context};
 use nagori_memtime::stats::Region;
 use nagori_memtime::Method;
@@ -24,10 +24,38 @@ pub struct Run {
     pub result: RunResult,
 }
 
-/// The runs under a method, one for each seed.
+/// What is compared: the machine's own controller under a method, or another memory for NVMM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Variant {
+    /// A delay method.
+    Method(Method),
+    /// A memory of NVMM.
+    Model(String),
+}
+
+impl Variant {
+    /// The method, if it is one.
+    pub fn method(&self) -> Option<Method> {
+        match self {
+            Variant::Method(m) => Some(*m),
+            Variant::Model(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Variant::Method(m) => f.pad(m.name()),
+            Variant::Model(name) => f.pad(name),
+        }
+    }
+}
+
+/// The runs of a variant, one for each seed.
 pub struct Row {
-    /// The method.
-    pub method: Method,
+    /// The variant.
+    pub variant: Variant,
     /// At least one; all rows have the same seeds.
     pub runs: Vec<Run>,
 }
@@ -48,11 +76,11 @@ impl Row {
         })
     }
 
-    /// The method's name, with what is wrong with its runs.
+    /// The variant's name, with what is wrong with its runs.
     fn name(&self) -> String {
         match self.flaw() {
-            Some(why) => format!("{} ({why})", self.method),
-            None => self.method.to_string(),
+            Some(why) => format!("{} ({why})", self.variant),
+            None => self.variant.to_string(),
         }
     }
 
@@ -73,14 +101,7 @@ impl Row {
 pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let picture = a.plot.as_deref().map(Picture::create).transpose()?;
     let json = json_file(a.json.as_deref())?;
-    let mut methods = a.methods.clone();
-    let mut seen = Vec::new();
-    methods.retain(|m| {
-        !seen.contains(m) && {
-            seen.push(*m);
-            true
-        }
-    });
+    let variants = variants(a);
     if a.common.functional {
         bail!("--functional: without the timing model there is nothing to compare");
     }
@@ -88,8 +109,34 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to /tmp");
     }
     let seeds = seeds(a)?;
-    let prepared = Prepared::new(&a.common, messages)?;
-    let rows = run_all(&prepared, &methods, &seeds, a.jobs, messages)?;
+    // Machines with another memory have a boot of their own.
+    let mut machines = Vec::new();
+    for v in &variants {
+        let model = match v {
+            Variant::Method(_) => None,
+            Variant::Model(name) => Some(name.as_str()),
+        };
+        let known = machines.iter().position(|(m, _)| *m == model);
+        if known.is_none() {
+            let set = model.map(|m| format!("memory.regions.nvmm.model={m}"));
+            let prepared = Prepared::new(&a.common, set.as_slice(), messages);
+            let prepared = match model {
+                Some(m) => prepared.with_context(|| format!("--memory-model {m}"))?,
+                None => prepared?,
+            };
+            machines.push((model, prepared));
+        }
+    }
+    let prepared_of = |v: &Variant| {
+        let model = match v {
+            Variant::Method(_) => None,
+            Variant::Model(name) => Some(name.as_str()),
+        };
+        let found = machines.iter().find(|(m, _)| *m == model);
+        &found.expect("one for each variant").1
+    };
+    let prepared = prepared_of(&variants[0]);
+    let rows = run_all(&prepared_of, &variants, &seeds, a.jobs, messages)?;
     let first = &rows[0].runs[0].result;
     prepared.tell(&first.why, messages);
     first.warn(messages);
@@ -97,7 +144,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         if let Some(why) = r.flaw() {
             messages.warning(&format!(
                 "{}: not every run was whole ({why}); its run time is not compared",
-                r.method
+                r.variant
             ));
         }
     }
@@ -109,7 +156,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         if pairs.any(|p| differ(&p)) {
             messages.warning(&format!(
                 "the program did something else under {} than under {}: another output or exit code; what the runs cost is not comparable",
-                r.method, rows[0].method
+                r.variant, rows[0].variant
             ));
             break;
         }
@@ -139,6 +186,24 @@ fn exit(rows: &[Row]) -> Exit {
     }
 }
 
+/// What is compared, each once: the methods that are given, and the memories. Without any it is all
+/// methods.
+fn variants(a: &CompareArgs) -> Vec<Variant> {
+    let methods = match (&a.methods, &a.memory_model) {
+        (m, _) if !m.is_empty() => m.clone(),
+        (_, models) if models.is_empty() => Method::ALL.to_vec(),
+        _ => Vec::new(),
+    };
+    let mut all: Vec<Variant> = Vec::new();
+    let models = a.memory_model.iter().cloned().map(Variant::Model);
+    for v in methods.into_iter().map(Variant::Method).chain(models) {
+        if !all.contains(&v) {
+            all.push(v);
+        }
+    }
+    all
+}
+
 /// What the randomness of each repetition follows from; `None`: a run as without seeds.
 fn seeds(a: &CompareArgs) -> anyhow::Result<Vec<Option<u64>>> {
     let n = u64::from(a.repeats);
@@ -154,47 +219,48 @@ fn seeds(a: &CompareArgs) -> anyhow::Result<Vec<Option<u64>>> {
     }
 }
 
-/// The runs, several at a time, in the order of the methods.
-fn run_all(
-    prepared: &Prepared,
-    methods: &[Method],
+/// The runs, several at a time, in the order of the variants.
+fn run_all<'p, 'a: 'p>(
+    prepared: &(dyn Fn(&Variant) -> &'p Prepared<'a> + Sync),
+    variants: &[Variant],
     seeds: &[Option<u64>],
     jobs: Option<u32>,
     messages: &Messages,
 ) -> anyhow::Result<Vec<Row>> {
     let signals = messages.signals();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let all: Vec<(Method, Option<u64>)> = methods
+    let all: Vec<(&Variant, Option<u64>)> = variants
         .iter()
-        .flat_map(|m| seeds.iter().map(|s| (*m, *s)))
+        .flat_map(|v| seeds.iter().map(move |s| (v, *s)))
         .collect();
     let jobs = jobs.map_or(cores, |n| n as usize).min(all.len());
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<anyhow::Result<RunResult>>>> =
         Mutex::new(all.iter().map(|_| None).collect());
-    let name = |(method, seed): (Method, Option<u64>)| match seed {
-        Some(seed) => format!("{method}, seed {seed}"),
-        None => method.to_string(),
+    let name = |(variant, seed): (&Variant, Option<u64>)| match seed {
+        Some(seed) => format!("{variant}, seed {seed}"),
+        None => variant.to_string(),
     };
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| loop {
                 let n = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&(method, seed)) = all.get(n).filter(|_| signals.caught().is_none())
+                let Some(&(variant, seed)) = all.get(n).filter(|_| signals.caught().is_none())
                 else {
                     break;
                 };
                 let output = Output::new(n == 0);
-                let result = prepared.run(
+                let result = prepared(variant).run(
                     &PowerArgs::default(),
-                    (Some(method), seed),
+                    (variant.method(), seed),
                     &InspectArgs::default(),
+                    None,
                     Interrupt::Ends,
                     output,
                     messages,
                 );
                 if result.as_ref().is_ok_and(|r| r.why.is_end()) {
-                    messages.note(&format!("{}: done", name((method, seed))));
+                    messages.note(&format!("{}: done", name((variant, seed))));
                 }
                 if let Ok(mut all) = results.lock() {
                     all[n] = Some(result);
@@ -210,24 +276,23 @@ fn run_all(
     }
     let mut results = results.into_iter();
     let mut rows = Vec::new();
-    for method in methods {
+    for variant in variants {
         let mut runs = Vec::new();
         for seed in seeds {
             let result = results.next().flatten().context("a run was given up")?;
-            let result =
-                result.with_context(|| format!("with method {}", name((*method, *seed))))?;
+            let result = result.with_context(|| format!("with {}", name((variant, *seed))))?;
             runs.push(Run {
                 seed: *seed,
                 result,
             });
         }
         rows.push(Row {
-            method: *method,
+            variant: variant.clone(),
             runs,
         });
     }
     if rows.is_empty() {
-        bail!("no method is given");
+        bail!("neither a method nor a memory is given");
     }
     Ok(rows)
 }
@@ -296,34 +361,45 @@ const COLUMNS: &[Cell] = &[
         Figures::of(&r.report).stalled()
     }),
     ("NVMM reads", Form::Count, |r| {
-        Some(r.report.memory.region(Region::Nvmm).counters.reads as f64)
+        Some(part(&r.report, Region::Nvmm).reads as f64)
     }),
     ("writes", Form::Count, |r| {
-        Some(r.report.memory.region(Region::Nvmm).counters.writes as f64)
+        Some(part(&r.report, Region::Nvmm).writes as f64)
     }),
     ("read ns", Form::Real(1), |r| {
-        r.report.memory.region(Region::Nvmm).read_latency.mean_ns()
+        part(&r.report, Region::Nvmm).read_ns
     }),
     ("write ns", Form::Real(1), |r| {
-        r.report.memory.region(Region::Nvmm).write_latency.mean_ns()
+        part(&r.report, Region::Nvmm).write_ns
     }),
     ("ACT/REQ", Form::Real(3), |r| {
-        r.report.memory.region(Region::Nvmm).counters.act_per_req()
+        part(&r.report, Region::Nvmm).act_per_req
     }),
     ("BANK_PARA", Form::Real(3), |r| {
-        r.report.memory.region(Region::Nvmm).counters.bank_para()
+        part(&r.report, Region::Nvmm).bank_para
     }),
     ("DRAM requests", Form::Count, |r| {
-        Some(r.report.memory.region(Region::Dram).counters.requests() as f64)
+        let d = part(&r.report, Region::Dram);
+        Some((d.reads + d.writes) as f64)
     }),
 ];
+
+/// What the rows are.
+fn heading(rows: &[Row]) -> &'static str {
+    let methods = rows.iter().filter(|r| r.variant.method().is_some()).count();
+    match methods {
+        n if n == rows.len() => "method",
+        0 => "memory",
+        _ => "method or memory",
+    }
+}
 
 fn as_table(rows: &[Row]) -> String {
     let repeats = rows.first().map_or(1, |r| r.runs.len());
     if repeats > 1 {
         return repeated(rows, repeats);
     }
-    let head = ["method", "guest time", "run time"].into_iter();
+    let head = [heading(rows), "guest time", "run time"].into_iter();
     let mut t = table(head.chain(COLUMNS.iter().map(|c| c.0)));
     for r in rows {
         let ratio = normalised(rows, r).and_then(|v| v.first().copied());
@@ -342,12 +418,13 @@ fn figures(r: &Row) -> impl Iterator<Item = String> + '_ {
 /// Tables of several runs each.
 fn repeated(rows: &[Row], repeats: usize) -> String {
     let mut out = format!(
-        "{repeats} runs of each method; means with their 95 % intervals (Student's t), run times compared seed by seed\n\n"
+        "{repeats} runs of each {}; means with their 95 % intervals (Student's t), run times compared seed by seed\n\n",
+        heading(rows)
     );
     let longest = rows.iter().flat_map(Row::times).fold(0.0, f64::max);
     let (unit, name) = unit(longest);
     let mut t = table([
-        "method".to_string(),
+        heading(rows).to_string(),
         format!("guest time, {name}"),
         "median".into(),
         "min".into(),
@@ -389,26 +466,42 @@ fn unit(ps: f64) -> (f64, &'static str) {
 }
 
 fn as_json(program: &[String], seeds: &[Option<u64>], rows: &[Row]) -> Value {
-    let (mut runs, mut methods) = (Vec::new(), Vec::new());
+    let (mut runs, mut methods, mut memories) = (Vec::new(), Vec::new(), Vec::new());
     for r in rows {
         let ratios = normalised(rows, r);
         for (i, run) in r.runs.iter().enumerate() {
             let mut v = run.result.json();
             v["seed"] = json!(run.seed);
             v["complete"] = json!(run.result.is_whole());
+            if let Variant::Model(m) = &r.variant {
+                v["memory_model"] = json!(m);
+            }
             v["run_time"] = json!(ratios.as_ref().map(|v| v[i]));
             runs.push(v);
         }
         let sample = |values: &[f64]| Sample::of(values).map(|s| s.json(values));
-        methods.push(json!({
-            "method": r.method,
+        let mut row = json!({
             "complete": r.is_whole(),
             "guest_time_ps": sample(&r.times()),
             "run_time": ratios.as_deref().and_then(sample),
-        }));
+        });
+        match &r.variant {
+            Variant::Method(m) => {
+                row["method"] = json!(m);
+                methods.push(row);
+            }
+            Variant::Model(m) => {
+                row["memory_model"] = json!(m);
+                memories.push(row);
+            }
+        }
     }
     let seeds: Vec<u64> = seeds.iter().flatten().copied().collect();
-    json!({"program": program, "seeds": seeds, "runs": runs, "methods": methods})
+    let mut value = json!({"program": program, "seeds": seeds, "runs": runs, "methods": methods});
+    if !memories.is_empty() {
+        value["memory_models"] = json!(memories);
+    }
+    value
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::output::{Exit, Messages};
 use crate::profiling::Profiling;
 use crate::remote;
 use crate::tables;
+use crate::trace::BusTrace;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use nagori_memtime::Method;
@@ -34,7 +35,7 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     if let Some(path) = &a.inspect.profile {
         file::check(path).context("--profile")?;
     }
-    let prepared = Prepared::new(&a.common, messages)?;
+    let prepared = Prepared::new(&a.common, &[], messages)?;
     // A debugger has a Ctrl-C of its own for the program.
     let interrupt = match a.inspect.gdb {
         Some(_) => Interrupt::Ends,
@@ -42,7 +43,9 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     };
     let output = Output::new(true);
     let how = (a.method, a.common.seed);
-    let result = prepared.run(&a.power, how, &a.inspect, interrupt, output, messages)?;
+    let bus = a.trace_bus.as_deref().map(BusTrace::create);
+    let bus = bus.transpose().context("--trace-bus")?;
+    let result = prepared.run(&a.power, how, &a.inspect, bus, interrupt, output, messages)?;
     prepared.tell(&result.why, messages);
     result.warn(messages);
     let shown = || {
@@ -98,8 +101,8 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Checks everything that can be wrong before a machine is made.
-    fn new(a: &'a CommonArgs, messages: &'a Messages) -> anyhow::Result<Self> {
+    /// Checks everything that can be wrong before a machine is made; `set` are more settings of it.
+    fn new(a: &'a CommonArgs, set: &[String], messages: &'a Messages) -> anyhow::Result<Self> {
         let program = Program {
             args: a.program.clone(),
             env: a.env.clone(),
@@ -125,8 +128,10 @@ impl<'a> Prepared<'a> {
             max_instructions: a.max_instructions,
         };
         let program = program.load()?;
+        let mut machine = a.machine.choice();
+        machine.set.extend_from_slice(set);
         let options = Options {
-            machine: a.machine.choice(),
+            machine,
             devices: a.devices.devices(),
             memory: a.memory,
             rootfs: match a.rootfs.as_deref() {
@@ -171,6 +176,7 @@ impl<'a> Prepared<'a> {
         power: &PowerArgs,
         (method, seed): (Option<Method>, Option<u64>),
         inspect: &InspectArgs,
+        bus: Option<BusTrace>,
         interrupt: Interrupt,
         mut output: Output,
         messages: &Messages,
@@ -187,6 +193,9 @@ impl<'a> Prepared<'a> {
         inspect.profile_symbols.extend(symbols);
         let profiling = Profiling::start(&mut running.machine, &inspect, &Default::default())?;
         running.holders = remote::services(&inspect, false, messages)?;
+        if let Some(trace) = bus {
+            running.holders.push(Box::new(trace));
+        }
         running.power = power.cuts();
         running.pass_interrupt = interrupt == Interrupt::Passes;
         let run = running.wait(&mut output)?;

@@ -1,11 +1,10 @@
 //! The picture of a comparison: run times as bars, with the part that is waiting for memory.
 
-use super::compare::{normalised, Row};
+use super::compare::{normalised, Row, Variant};
 use super::report::Figures;
 use crate::plot::{self, colour, Format, FONT, INK};
 use crate::sample::Sample;
 use anyhow::Context;
-use nagori_memtime::Method;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -13,6 +12,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 const SIZE: (u32, u32) = (900, 560);
 /// Edges of the room for bars: left, right, top, bottom.
 const EDGES: [i32; 4] = [90, 860, 96, 490];
+/// Colour of a memory's bar.
+const MODEL: RGBColor = RGBColor(0, 158, 115);
 /// Width of a bar, where 1 is the distance of bars.
 const BAR: f64 = 0.6;
 /// The part of a bar's colour where the machine does not wait for memory.
@@ -21,7 +22,7 @@ const PALE: f64 = 0.45;
 const TITLE: usize = 70;
 
 struct Bar {
-    method: Method,
+    variant: Variant,
     /// The run time, or why there is none.
     time: Result<f64, &'static str>,
     /// Ends of its interval, where there are several runs.
@@ -38,7 +39,7 @@ pub fn draw(format: Format, program: &str, rows: &[Row]) -> anyhow::Result<Vec<u
             let sample = normalised(rows, r).and_then(|v| Sample::of(&v));
             let stalled = r.mean(|r| Figures::of(&r.report).stalled());
             Bar {
-                method: r.method,
+                variant: r.variant.clone(),
                 time: match &sample {
                     Some(s) => Ok(s.mean),
                     None => Err(r.flaw().unwrap_or("nothing to compare with")),
@@ -89,7 +90,9 @@ where
     }
     let bold = (FONT, 22, FontStyle::Bold).into_font().color(&INK);
     root.draw(&Text::new(format!("Run time of {title}"), (left, 18), bold))?;
-    let first = bars.first().map_or("", |b| b.method.name());
+    let first = bars
+        .first()
+        .map_or(String::new(), |b| b.variant.to_string());
     let mut below = format!("{first} is 1; the dark part is waiting for memory");
     if bars.iter().any(|b| b.interval.is_some()) {
         below.push_str("; whiskers: 95 % interval of the mean");
@@ -114,7 +117,10 @@ where
         let middle = f64::from(left) + step * (i as f64 + 0.5);
         let half = step * BAR / 2.0;
         let (x0, x1) = ((middle - half) as i32, (middle + half) as i32);
-        let ink = colour(b.method);
+        let ink = match &b.variant {
+            Variant::Method(m) => colour(*m),
+            Variant::Model(_) => MODEL,
+        };
         let value = at(HPos::Center, VPos::Bottom);
         let (text, mut above) = match b.time {
             Err(why) => (format!("unfinished: {why}"), floor),
@@ -138,7 +144,7 @@ where
         root.draw(&Text::new(text, (middle as i32, above - 6), value))?;
         let name = at(HPos::Center, VPos::Top);
         root.draw(&Text::new(
-            b.method.name(),
+            b.variant.to_string(),
             (middle as i32, floor + 12),
             name,
         ))?;
@@ -150,11 +156,12 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nagori_memtime::Method;
 
     #[test]
     fn a_picture_has_a_bar_for_each_method() {
         let bar = |method, time, interval| Bar {
-            method,
+            variant: Variant::Method(method),
             time,
             interval,
             waiting: 0.5,

@@ -175,6 +175,10 @@ impl Result {
         let mut out = text(&t);
         out.push('\n');
         out.push_str(&tables::memory(r));
+        if !r.memories.is_empty() {
+            out.push('\n');
+            out.push_str(&tables::memories(r));
+        }
         out
     }
 
@@ -187,16 +191,21 @@ impl Result {
         };
         let memory = &self.report.memory;
         let region = |r: Region| {
-            let c = memory.region(r).counters;
-            json!({
-                "reads": c.reads,
-                "writes": c.writes,
-                "read_bytes": c.read_bytes,
-                "write_bytes": c.write_bytes,
-                "act_per_req": c.act_per_req(),
-                "bank_para": c.bank_para(),
-                "reads_per_write": c.reads_per_write(),
-            })
+            let f = tables::part(&self.report, r);
+            let per_write = (f.writes > 0).then(|| f.reads as f64 / f.writes as f64);
+            let mut value = json!({
+                "reads": f.reads,
+                "writes": f.writes,
+                "read_bytes": f.read_bytes,
+                "write_bytes": f.write_bytes,
+                "act_per_req": f.act_per_req,
+                "bank_para": f.bank_para,
+                "reads_per_write": per_write,
+            });
+            if let Some(e) = f.energy_pj {
+                value["energy_pj"] = json!(e);
+            }
+            value
         };
         let summary = json!({
             "guest_time_ps": f.time_ps,

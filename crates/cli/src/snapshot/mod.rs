@@ -29,7 +29,8 @@ const SHELL: &str = "nagori-ctl snapshot && cd /root && setsid cttyhack sh -l";
 
 /// Runs `nagori resume`.
 pub fn resume(a: &ResumeArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    match &a.run_args.trace_file {
+    let trace = a.run_args.trace_file.as_ref();
+    match trace.filter(|_| !a.run_args.traces_bus()) {
         Some(path) => {
             // What is no snapshot leaves no trace.
             let isa = open(&a.file)?.header().description.config.extensions();

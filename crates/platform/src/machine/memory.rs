@@ -56,6 +56,10 @@ pub trait BusWatch: Send {
     fn check(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+    /// Nothing more is told.
+    fn finish(&mut self) -> std::io::Result<()> {
+        self.check()
+    }
 }
 
 /// The transfers that have not been told, since an earlier one is not done.
@@ -268,7 +272,7 @@ impl Memory {
             while !log.under_way.is_empty() {
                 log.tell(&self.regions);
             }
-            checked = log.to.check();
+            checked = log.to.finish();
         }
         self.log = to.map(|to| {
             Box::new(BusLog {

@@ -44,7 +44,10 @@ fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
 }
 
 fn row(method: Method, runs: Vec<Run>) -> Row {
-    Row { method, runs }
+    Row {
+        variant: Variant::Method(method),
+        runs,
+    }
 }
 
 #[test]
