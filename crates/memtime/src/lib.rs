@@ -22,6 +22,7 @@ pub mod cxl;
 pub mod dram;
 pub mod error;
 pub mod hybrid;
+pub mod interleaved;
 pub mod mapping;
 pub mod model;
 pub mod params;
