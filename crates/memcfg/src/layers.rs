@@ -5,6 +5,7 @@ use std::path::Path;
 use nagori_memtime::cache::{Cache, CacheParams};
 use nagori_memtime::cxl::{Cxl, CxlParams};
 use nagori_memtime::hybrid::{Hybrid, Part};
+use nagori_memtime::interleaved::{Interleave, Interleaved};
 use nagori_memtime::worn::Worn;
 use nagori_memtime::xpoint::Xpoint;
 use nagori_memtime::{dram, MemoryModel};
@@ -105,7 +106,7 @@ fn need<'a>(root: &'a Node, key: &str) -> Result<&'a Node, Error> {
 pub(crate) fn prefixes(root: &Node) -> Vec<String> {
     let kind = need(root, "kind").ok().map(plain);
     match kind.as_ref().and_then(|k| k.as_str()) {
-        Some("cxl") => vec!["memory".into()],
+        Some("cxl" | "interleaved") => vec!["memory".into()],
         Some("cache") => vec!["front".into(), "back".into()],
         Some("flat") => match need(root, "part").map(plain) {
             Ok(serde_json::Value::Array(parts)) => parts
@@ -143,6 +144,39 @@ pub(crate) fn cache(root: &Node, cx: &Context) -> Result<Kind, Error> {
         front: Box::new(front),
         back: Box::new(back),
     })
+}
+
+/// `[interleave]` of a description.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    ways: u32,
+    granularity: u64,
+}
+
+pub(crate) fn interleaved(root: &Node, cx: &Context) -> Result<Kind, Error> {
+    let node = need(root, "interleave")?;
+    let mut numbers = node.clone();
+    to_number("interleave", &mut numbers, "granularity", BYTES, true)?;
+    let table: Table = decode("interleave", &numbers)?;
+    let wrong = |e: nagori_memtime::Error| node.wrong_together("interleave", e.to_string());
+    Interleave::new(table.ways, table.granularity).map_err(wrong)?;
+    let memory = cx.inner("memory", "memory", need(root, "memory")?)?;
+    let kind = Kind::Interleaved {
+        ways: table.ways,
+        granularity: table.granularity,
+        memory: Box::new(memory),
+    };
+    if let Kind::Interleaved { memory, .. } = &kind {
+        let capacity = memory.build()?.capacity();
+        if !capacity.is_multiple_of(table.granularity) {
+            let whole = format!(
+                "the memory has {capacity} bytes: whole blocks of the granularity are needed"
+            );
+            return Err(node.wrong_together("interleave", whole));
+        }
+    }
+    Ok(kind)
 }
 
 pub(crate) fn flat(root: &Node, cx: &Context) -> Result<Kind, Error> {
@@ -219,6 +253,15 @@ impl Memory {
                 Box::new(Cxl::new((**link).clone(), memory.build()?).map_err(wrong)?)
             }
             Kind::Flat(parts) => Box::new(build_flat(parts)?),
+            Kind::Interleaved {
+                ways,
+                granularity,
+                memory,
+            } => {
+                let ways = (0..*ways).map(|_| memory.build());
+                let ways = ways.collect::<Result<_, Error>>()?;
+                Box::new(Interleaved::new(*granularity, ways).map_err(wrong)?)
+            }
             Kind::Cache { cache, front, back } => Box::new(
                 Cache::new((**cache).clone(), front.build()?, back.build()?).map_err(wrong)?,
             ),

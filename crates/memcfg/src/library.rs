@@ -23,6 +23,7 @@ pub const EMBEDDED: &[(&str, &str)] = shipped![
     "reram",
     "stt-mram",
     "xpoint",
+    "xpoint-x6",
 ];
 
 /// Name of their file.
@@ -58,7 +59,9 @@ pub fn find(name: &str, dir: Option<&Path>) -> Result<Source, Error> {
     if name.contains('/') || name.ends_with(".toml") {
         return read(&dir.unwrap_or(Path::new("")).join(name));
     }
-    for &(known, text) in EMBEDDED {
+    // A name as a whole goes before one with a variant.
+    let whole = EMBEDDED.iter().filter(|e| e.0 == name);
+    for &(known, text) in whole.chain(EMBEDDED) {
         let variant = match name.strip_prefix(known) {
             Some("") => None,
             Some(rest) if rest.starts_with('-') => Some(rest[1..].to_owned()),

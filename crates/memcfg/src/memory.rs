@@ -12,7 +12,7 @@ use nagori_memtime::BoardParams;
 use crate::decode::decode;
 use crate::device::{device, TABLES};
 use crate::error::Error;
-use crate::layers::{cache, cxl, flat, prefixes, Context, FlatPart};
+use crate::layers::{cache, cxl, flat, interleaved, prefixes, Context, FlatPart};
 use crate::library::{find, policies, Source};
 use crate::rows::{rows, Row};
 use crate::tree::{dotted, join, overlay, parse, set, Node, Origin, Value};
@@ -41,6 +41,15 @@ pub enum Kind {
     },
     /// Memories side by side in one range of addresses.
     Flat(Vec<FlatPart>),
+    /// Equal memories with interleaved addresses.
+    Interleaved {
+        /// Number of memories, 2 to 16.
+        ways: u32,
+        /// Bytes of a block, a power of two from 64 to 2^30.
+        granularity: u64,
+        /// Each of them.
+        memory: Box<Memory>,
+    },
     /// One memory as the cache of another.
     Cache {
         /// The cache.
@@ -161,11 +170,16 @@ impl Memory {
                 only(&root, &["kind", "description", "sources", "part"])?;
                 flat(&root, &cx)?
             }
+            "interleaved" => {
+                let known = ["kind", "description", "sources", "interleave", "memory"];
+                only(&root, &known)?;
+                interleaved(&root, &cx)?
+            }
             other => {
                 let node = get(&root, "kind").unwrap_or(&root);
                 return Err(node.wrong(
                     "kind",
-                    format!("`{other}` is not possible: expected device, board, xpoint, cxl, cache or flat"),
+                    format!("`{other}` is not possible: expected device, board, xpoint, cxl, cache, flat or interleaved"),
                 ));
             }
         };

@@ -82,7 +82,7 @@ pub(crate) fn rows(root: &Node, kind: &Kind) -> Result<Vec<Row>, Error> {
         }));
     };
     match kind {
-        Kind::Cxl { memory, .. } => inner("memory", memory),
+        Kind::Cxl { memory, .. } | Kind::Interleaved { memory, .. } => inner("memory", memory),
         Kind::Cache { front, back, .. } => {
             inner("front", front);
             inner("back", back);

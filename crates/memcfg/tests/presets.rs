@@ -20,6 +20,7 @@ const ALL: &[&str] = &[
     "dram-cache",
     "hybrid",
     "xpoint",
+    "xpoint-x6",
     "ddr3-1866m",
     "ddr3-1600k",
     "ddr3-1333h",

@@ -104,6 +104,22 @@ impl Hybrid {
         &self.parts
     }
 
+    /// See [`MemoryModel::lookahead`].
+    pub(crate) fn copy(&self) -> Option<Hybrid> {
+        let parts = self.parts.iter().map(|p| {
+            Some(Part {
+                name: p.name.clone(),
+                base: p.base,
+                model: p.model.lookahead()?,
+            })
+        });
+        Some(Hybrid {
+            parts: parts.collect::<Option<_>>()?,
+            scratch: Vec::new(),
+            ..*self
+        })
+    }
+
     fn part(&self, addr: u64) -> Option<usize> {
         let i = self
             .parts
@@ -209,18 +225,7 @@ impl MemoryModel for Hybrid {
     }
 
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
-        let parts = self.parts.iter().map(|p| {
-            Some(Part {
-                name: p.name.clone(),
-                base: p.base,
-                model: p.model.lookahead()?,
-            })
-        });
-        Some(Box::new(Hybrid {
-            parts: parts.collect::<Option<_>>()?,
-            scratch: Vec::new(),
-            ..*self
-        }))
+        Some(Box::new(self.copy()?))
     }
 
     fn parameters(&self) -> Vec<(String, String)> {

@@ -22,6 +22,7 @@ pub mod cxl;
 pub mod dram;
 pub mod error;
 pub mod hybrid;
+pub mod interleaved;
 mod intervals;
 pub mod mapping;
 pub mod model;

@@ -11,7 +11,7 @@ use crate::model::{Counters, Latency, LATENCY_BUCKETS};
 use crate::request::{Completion, Kind, Request};
 use crate::stats::Change;
 use crate::units::Ps;
-use crate::{board, cache, cxl, dram, hybrid, worn, xpoint};
+use crate::{board, cache, cxl, dram, hybrid, interleaved, worn, xpoint};
 
 /// Everything a [`MemoryModel`](crate::MemoryModel) is, but for its log of
 /// commands. See [`MemoryModel::save`](crate::MemoryModel::save).
@@ -31,6 +31,8 @@ pub enum SavedModel {
     Cache(Box<cache::Saved>),
     /// Memories side by side.
     Hybrid(Box<hybrid::Saved>),
+    /// Equal memories with interleaved addresses.
+    Interleaved(Box<interleaved::Saved>),
     /// A memory with its wear.
     Worn(Box<worn::Saved>),
 }
@@ -45,6 +47,7 @@ impl SavedModel {
             SavedModel::Cxl(_) => "cxl link",
             SavedModel::Cache(_) => "cache",
             SavedModel::Hybrid(_) => "flat hybrid",
+            SavedModel::Interleaved(_) => "interleaved memory",
             SavedModel::Worn(_) => "memory with wear",
         }
     }
@@ -70,6 +73,7 @@ impl SavedModel {
             SavedModel::Cxl(s) => s.add_owed(ids),
             SavedModel::Cache(s) => s.add_owed(ids),
             SavedModel::Hybrid(s) => s.add_owed(ids),
+            SavedModel::Interleaved(s) => s.add_owed(ids),
             SavedModel::Worn(s) => s.add_owed(ids),
         }
     }

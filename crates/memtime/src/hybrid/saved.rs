@@ -25,7 +25,7 @@ impl Saved {
 }
 
 impl Hybrid {
-    pub(super) fn saved(&self) -> Saved {
+    pub(crate) fn saved(&self) -> Saved {
         let part = |p: &Part| (p.name.clone(), p.base, p.model.save());
         Saved {
             version: VERSION,
@@ -35,7 +35,7 @@ impl Hybrid {
         }
     }
 
-    pub(super) fn resume(&mut self, s: Saved) -> Result<(), Error> {
+    pub(crate) fn resume(&mut self, s: Saved) -> Result<(), Error> {
         version(s.version, VERSION, "flat hybrid")?;
         now(s.latest, s.from)?;
         let own = self.parts.iter().map(|p| (p.name.as_str(), p.base));

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Regions that are there without being named: what lies below the NVMM boundary, and the rest.
 pub const DRAM: &str = "dram";
@@ -98,8 +98,12 @@ impl RegionConfig {
     /// The memory that it is.
     pub fn load(&self) -> Result<Memory, nagori_memcfg::Error> {
         let settings = self.settings();
-        let memory = match &self.file {
-            None => Memory::load(&self.model, &settings)?,
+        if self.controllers > 1 {
+            let inner = settings.iter().map(|s| format!("memory.{s}"));
+            return Memory::from_source(&self.interleaved(), &inner.collect::<Vec<_>>());
+        }
+        match &self.file {
+            None => Memory::load(&self.model, &settings),
             Some(f) => {
                 let source = nagori_memcfg::Source {
                     name: self.model.clone(),
@@ -107,10 +111,38 @@ impl RegionConfig {
                     text: f.text.clone(),
                     variant: None,
                 };
-                Memory::from_source(&source, &settings)?
+                Memory::from_source(&source, &settings)
+            }
+        }
+    }
+
+    /// The description of several such memories side by side.
+    fn interleaved(&self) -> nagori_memcfg::Source {
+        let (n, granularity) = (self.controllers, self.interleave.0);
+        // A file is found from its own directory.
+        let model = match &self.file {
+            None => self.model.clone(),
+            Some(_) => {
+                let name = Path::new(&self.model).file_name().unwrap_or_default();
+                format!("./{}", name.to_string_lossy())
             }
         };
-        Ok(memory)
+        let model = Value::String(model);
+        nagori_memcfg::Source {
+            name: format!("{n} x {}", self.model),
+            dir: self.file.as_ref().map(|f| f.dir.clone()),
+            text: format!(
+                "kind = \"interleaved\"\n\
+                 description = \"{n} controllers\"\n\
+                 memory = {model}\n\
+                 [sources]\n\
+                 machine = \"the machine's description\"\n\
+                 [interleave]\n\
+                 ways = {{ value = {n}, source = \"machine\" }}\n\
+                 granularity = {{ value = \"{granularity} B\", source = \"machine\" }}\n"
+            ),
+            variant: None,
+        }
     }
 }
 
