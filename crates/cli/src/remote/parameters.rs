@@ -11,13 +11,14 @@ use nagori_remote::rpc::{RpcError, INVALID_PARAMS};
 use std::collections::BTreeMap;
 
 /// Registers that mean something to a guest only.
-const NOT_PARAMETERS: [Fixed; 6] = [
+const NOT_PARAMETERS: [Fixed; 7] = [
     Fixed::Error,
     Fixed::StatsControl,
     Fixed::Label,
     Fixed::LabelText,
     Fixed::SpaceName,
     Fixed::HostRequest,
+    Fixed::MemorySet,
 ];
 
 fn rows() -> impl Iterator<Item = &'static FixedRow> {

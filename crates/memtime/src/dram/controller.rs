@@ -103,7 +103,7 @@ impl Controller {
         let rules = Rules::new(table, self.rules.params.clone());
         self.change(spec, rules)?;
         self.record(
-            format!("timing.{name}"),
+            format!("timings.{name}"),
             from.to_string(),
             value.to_string(),
         );
@@ -409,10 +409,11 @@ impl MemoryModel for Controller {
         self.spec.clock
     }
 
-    /// Keys: "timing.tRCD" with an expression, or a field of
+    /// Keys: "timings.tRCD" (or "timing.tRCD") with an expression, or a field of
     /// [`ControllerParams`] with its value as JSON or as plain text.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
-        if let Some(name) = key.strip_prefix("timing.") {
+        let timing = key.strip_prefix("timings.");
+        if let Some(name) = timing.or_else(|| key.strip_prefix("timing.")) {
             return self.set_timing(at, name, Expr::parse(value)?);
         }
         let fail = |problem: String| Error::Spec {
@@ -429,7 +430,7 @@ impl MemoryModel for Controller {
             let can = can.iter().map(|k| k.as_str()).collect::<Vec<_>>();
             let timings: Vec<_> = self.spec.timings.iter().map(|t| &*t.name).collect();
             return Err(fail(format!(
-                "{what}: {}, and timing.NAME with one of {} can",
+                "{what}: {}, and timings.NAME with one of {} can",
                 can.join(", "),
                 timings.join(", ")
             )));
@@ -447,7 +448,7 @@ impl MemoryModel for Controller {
         let own = all.iter().filter(|(k, _)| !FIXED.contains(&k.as_str()));
         let own = own.map(|(k, v)| (k.clone(), crate::window::plain(v)));
         let timings = self.spec.timings.iter();
-        let timings = timings.map(|t| (format!("timing.{}", t.name), t.value.to_string()));
+        let timings = timings.map(|t| (format!("timings.{}", t.name), t.value.to_string()));
         own.chain(timings).collect()
     }
 

@@ -486,7 +486,7 @@ fn changes_hold_from_their_edge_and_are_recorded() {
     let s = c.report(Ps::ZERO);
     let changes: Vec<_> = s.changes.iter().map(|c| (c.at, c.what.as_str())).collect();
     let edge = Ps(1_001_250);
-    let expected = [(edge, "timing.tRCD"), (edge, "back_delay"), (edge, "page")];
+    let expected = [(edge, "timings.tRCD"), (edge, "back_delay"), (edge, "page")];
     assert_eq!(changes, expected);
     for (key, value, hint) in [
         ("timing.tXX", "1", "tXX"),
@@ -495,7 +495,7 @@ fn changes_hold_from_their_edge_and_are_recorded() {
         ("read_queue", "8", "cannot change"),
         ("read_queue", "8", "back_delay"),
         ("timing.tXX", "1", "tRCD"),
-        ("queue", "1", "timing.NAME"),
+        ("queue", "1", "timings.NAME"),
         ("page", "shut", "unknown variant"),
         ("hit_cap", "-1", "invalid value"),
         ("write_pause", "true", "cannot pause"),

@@ -134,6 +134,11 @@ pub trait ControlPort {
     fn set(&mut self, reg: Reg, value: u64) -> Result<(), ControlError>;
     /// Acts on the statistics.
     fn stats(&mut self, action: StatsAction);
+    /// Changes a value of a region's own memory: `REGION.KEY=VALUE`.
+    fn set_memory(&mut self, setting: &str) -> Result<(), ControlError> {
+        let _ = setting;
+        Err(ControlError::Value)
+    }
 }
 
 /// Most bytes of a label's text.
@@ -177,7 +182,9 @@ impl ControlBlock {
             Reg::Fixed(Fixed::ErrorValue) => self.error_value,
             Reg::Fixed(Fixed::ErrorCount) => self.errors,
             Reg::Fixed(Fixed::Label) => self.label,
-            Reg::Fixed(Fixed::StatsControl | Fixed::HostRequest | Fixed::LabelText) => 0,
+            Reg::Fixed(
+                Fixed::StatsControl | Fixed::HostRequest | Fixed::LabelText | Fixed::MemorySet,
+            ) => 0,
             Reg::Fixed(Fixed::NvmmSize) => {
                 let base = port.get(Reg::Fixed(Fixed::MemoryBase));
                 let end = base.saturating_add(port.get(Reg::Fixed(Fixed::MemorySize)));
@@ -241,6 +248,13 @@ impl ControlBlock {
                 StatsAction::SNAPSHOT => port.stats(StatsAction::Snapshot { label: self.label }),
                 _ => return Err(ControlError::Value),
             },
+            Reg::Fixed(Fixed::MemorySet) => {
+                let text = std::str::from_utf8(&self.text).map_err(|_| ControlError::Value)?;
+                if value != 1 {
+                    return Err(ControlError::Value);
+                }
+                port.set_memory(text)?;
+            }
             reg => port.set(reg, value)?,
         }
         Ok(())

@@ -77,6 +77,7 @@ pub enum Fixed {
     HostRequest,
     SpaceName,
     LabelText,
+    MemorySet,
 }
 
 /// A register that exists once.
@@ -178,6 +179,7 @@ pub const FIXED: &[FixedRow] = &[
     rw(Fixed::HostRequest, 0x240, "HOST_REQUEST", "", "Writing 1 lets the host take a snapshot of the whole machine, with LABEL, if it wants to; the guest goes on behind the write. Reads as 0"),
     rw(Fixed::SpaceName, 0x248, "SPACE_NAME", "", "Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0"),
     rw(Fixed::LabelText, 0x250, "LABEL_TEXT", "", "Writing up to 8 printable ASCII characters, the first one lowest, adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0"),
+    rw(Fixed::MemorySet, 0x258, "MEMORY_SET", "", "Writing 1 changes a value of a region's own memory: the text of LABEL is REGION.KEY=VALUE, as below memory.regions in the machine's description; reads as 0"),
 ];
 
 /// Statistics of a memory region or bank.

@@ -255,7 +255,8 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 | Fixed::StatsControl
                 | Fixed::HostRequest
                 | Fixed::Label
-                | Fixed::LabelText => 0,
+                | Fixed::LabelText
+                | Fixed::MemorySet => 0,
             },
             Reg::Region(n, s) => self
                 .memory()
@@ -390,6 +391,17 @@ impl<O> ControlPort for Port<'_, '_, O> {
             }
             _ => Err(ControlError::ReadOnly),
         }
+    }
+
+    fn set_memory(&mut self, setting: &str) -> Result<(), ControlError> {
+        let parts = setting.split_once('=');
+        let found = parts.and_then(|(path, value)| Some((path.split_once('.')?, value)));
+        let ((region, key), value) = found.ok_or(ControlError::Value)?;
+        self.cached = None;
+        self.world
+            .memory
+            .set_parameter(self.now, region, key, value)
+            .map_err(|_| ControlError::Value)
     }
 
     fn stats(&mut self, action: StatsAction) {

@@ -5,6 +5,7 @@ use crate::common::*;
 use nagori_isa::Op;
 use nagori_memtime::Kind;
 use nagori_platform::config::{Library, Machine as Description};
+use nagori_platform::control::{Fixed, FIXED};
 use nagori_platform::machine::{BusTransfer, BusWatch, Engine, Machine, Stop};
 use std::sync::{Arc, Mutex};
 
@@ -174,6 +175,50 @@ fn values_change_while_it_runs() {
     assert!(m.set_region_parameter("nvmm", "nothing", "1").is_err());
     let e = m.set_region_parameter("dram", "x", "1").unwrap_err();
     assert!(e.to_string().contains("there is nvmm"), "{e}");
+}
+
+/// Stores of a text to the control block, 8 bytes at a time, and what sets it.
+fn sets(text: &str) -> Vec<u32> {
+    let at = |reg: Fixed| {
+        let row = FIXED.iter().find(|r| r.reg == reg).expect("a register");
+        row.offset as i32
+    };
+    // x12 has the block's address; x13 a text of 64 bytes.
+    let mut words = vec![op(Op::Sd, 0, 12, 0, at(Fixed::Label))];
+    for i in 0..text.len().div_ceil(8) as i32 {
+        words.push(op(Op::Ld, 7, 13, 0, 8 * i));
+        words.push(op(Op::Sd, 0, 12, 7, at(Fixed::LabelText)));
+    }
+    words.push(op(Op::Addi, 7, 0, 0, 1));
+    words.push(op(Op::Sd, 0, 12, 7, at(Fixed::MemorySet)));
+    words.push(op(Op::Jal, 0, 0, 0, 0));
+    words
+}
+
+#[test]
+fn a_guest_changes_values_of_memories() {
+    for (text, done) in [
+        ("nvmm.timings.tRCD=40 ns", true),
+        ("nvmm.timings.tRCD=x", false),
+    ] {
+        let d = describe("small", &["memory.regions.nvmm.model=ddr3"]);
+        let mut m = build(&d, false);
+        load_words(&mut m, &sets(text));
+        let base = m.config().memory.base;
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(64, 0);
+        m.ram().write_bytes(1 << 20, &bytes).expect("in memory");
+        let h = m.hart_mut(0).expect("a hart");
+        h.set_reg(12, nagori_platform::map::CONTROL);
+        h.set_reg(13, base + (1 << 20));
+        m.run(10_000, Some(100));
+        let refused = m.parameter(Fixed::ErrorCount);
+        let changed = m.region_parameters();
+        let changed = changed
+            .iter()
+            .any(|(_, k, v)| k == "timings.tRCD" && v.contains("40"));
+        assert_eq!(changed, done, "{text}: {refused}");
+    }
 }
 
 #[test]
