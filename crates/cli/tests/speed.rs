@@ -101,9 +101,17 @@ fn timed_rows_of_another_machine() {
         return;
     }
     let rows = rows(&[
-        "--length", "2", "--only", "sort,smp4", "--methods", "dram", "--also", "small",
+        "--length",
+        "2",
+        "--only",
+        "sort,smp4",
+        "--methods",
+        "dram",
+        "--also",
+        "small",
     ]);
-    let of = |r: &Value| ["workload", "mode", "machine"].map(|k| r[k].as_str().unwrap().to_string());
+    let of =
+        |r: &Value| ["workload", "mode", "machine"].map(|k| r[k].as_str().unwrap().to_string());
     let found: Vec<[String; 3]> = rows.iter().map(of).collect();
     // The other one has one hart.
     let expected = [

@@ -21,11 +21,7 @@ const LIST: u64 = BASE + 0x10_0000;
 const PLACES: u64 = BASE + 0x20_0000;
 const COUNT: u64 = 3000;
 
-const POLICIES: [Replacement; 3] = [
-    Replacement::Lru,
-    Replacement::TreePlru,
-    Replacement::Srrip,
-];
+const POLICIES: [Replacement; 3] = [Replacement::Lru, Replacement::TreePlru, Replacement::Srrip];
 
 /// A set as textbooks have it.
 #[derive(Default)]
@@ -280,7 +276,15 @@ fn programs_behind_page_tables() {
             h.check_invariants(&mut w).expect("filters in step");
             let caches = w.coherence().save(std::slice::from_ref(&h));
             let caches = format!("{caches:?}");
-            (h.cycle, h.instret, h.stats, h.csr.clone(), x, w.traffic, caches)
+            (
+                h.cycle,
+                h.instret,
+                h.stats,
+                h.csr.clone(),
+                x,
+                w.traffic,
+                caches,
+            )
         };
         let a = run(&mut |h, code, w, limit| {
             h.run(code, w, limit);
