@@ -355,16 +355,18 @@ void secondary_main(void)
         __atomic_store_n(&h->state, 1, __ATOMIC_SEQ_CST);
     }
 }
-int wait_harts(void)
+int wait_harts(int most)
 {
-    /* the board has four; on a machine with fewer they get time enough to come up */
+    /* how many there are is not known everywhere; where there are fewer they get time enough to come up */
+    if (!on_qemu && rd64(CONTROL_HARTS) < (u64)most)
+        most = (int)rd64(CONTROL_HARTS);
     u64 end = rd64(MTIME) + 2000000;
     int n;
     do {
         n = 1;
         for (int i = 1; i < MAX_HARTS; i++)
             n += __atomic_load_n(&harts[i].state, __ATOMIC_SEQ_CST) == 1;
-    } while (n < 4 && rd64(MTIME) < end);
+    } while (n < most && rd64(MTIME) < end);
     return n;
 }
 void start_hart(int n, void (*fn)(u64), u64 arg)

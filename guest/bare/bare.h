@@ -11,7 +11,7 @@ typedef int32_t i32;
 typedef uint16_t u16;
 typedef uint8_t u8;
 
-#define MAX_HARTS 8
+#define MAX_HARTS 16
 #define NONE (~0ull)            /* "no trap" as a cause */
 #define ANY 0xa5a5000000005a5aull /* "do not compare" */
 enum { U = 0, S = 1, M = 3 };
@@ -138,7 +138,7 @@ u64 run(int mode, u64 fn, u64 a0, u64 a1);
 #define run_(mode, fn, a, b, ...) run(mode, fn, (u64)(a), (u64)(b))
 void end_run(void) __attribute__((noreturn)); /* from inside */
 void clean(void);                       /* back to the state at the start of tests() */
-int wait_harts(void);                   /* number of harts that are up (gives them time) */
+int wait_harts(int most);               /* number of harts that are up (gives them time), if there are not more */
 void start_hart(int n, void (*fn)(u64), u64 arg);
 void join_hart(int n);
 
@@ -169,6 +169,7 @@ static inline void wr64(u64 a, u64 v) { asm volatile("fence rw, io" ::: "memory"
 #define UART 0x10000000ull
 #define CLINT 0x2000000ull
 #define PLIC 0xc000000ull
+#define CONTROL_HARTS 0x4000030 /* of the control block; not in QEMU */
 #define MSIP(h) (CLINT + 4 * (h))
 #define MTIMECMP(h) (CLINT + 0x4000 + 8 * (h))
 #define MTIME (CLINT + 0xbff8)

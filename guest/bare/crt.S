@@ -8,7 +8,7 @@
 #define H_CTX    536      /* ra sp gp s0..s11 */
 #define H_STACK  656
 #define HART_SHIFT 11     /* sizeof(struct hart) == 2048 */
-#define MAX_HARTS 8
+#define MAX_HARTS 16
 
     .section .text.init
     .globl _start

@@ -267,7 +267,7 @@ static void reset(void)
 
 void tests(void)
 {
-    n = wait_harts();
+    n = wait_harts(4);
     put("# harts ");
     puthex(n);
     put("\n");

@@ -108,7 +108,7 @@ static void storm(u64 i)
 
 void tests(void)
 {
-    n = wait_harts();
+    n = wait_harts(4);
     if (n < 2) {
         skip("storm", "one hart");
         return;

@@ -71,7 +71,7 @@
 /* Arrays of read-only registers */
 #define NAGORI_CTL_REGION(n)              (0x1000 + (n) * 0x100) /* Statistics of a region: 0 DRAM, 1 NVMM; n from 0 to 1 */
 #define NAGORI_CTL_BANK(n)                (0x2000 + (n) * 0x100) /* Statistics of a bank; n from 0 to 15 */
-#define NAGORI_CTL_HART(n)                (0x4000 + (n) * 0x100) /* Statistics of a hart; n from 0 to 7 */
+#define NAGORI_CTL_HART(n)                (0x4000 + (n) * 0x100) /* Statistics of a hart; n from 0 to 15 */
 #define NAGORI_CTL_LATENCY(n)             (0x8000 + (n) * 0x200) /* Latency histograms: DRAM reads, DRAM writes, NVMM reads, NVMM writes; n from 0 to 3 */
 
 /* In REGION(n) and BANK(n) */

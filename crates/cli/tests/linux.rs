@@ -67,6 +67,23 @@ exit 41"#;
 }
 
 #[test]
+fn sixteen_harts_come_up() {
+    if image().is_none() {
+        return;
+    }
+    let script = r#"
+echo "harts=$(nproc)"
+for i in 0 7 8 15; do
+  taskset -c $i sh -c 'echo "on=$(cut -d" " -f39 /proc/self/stat)"'
+done
+exit 16"#;
+    let lines = boot(&["--set", "harts=16"], script, 16);
+    assert_eq!(number(&lines, "harts"), 16);
+    let on: Vec<&str> = lines.iter().filter_map(|l| l.strip_prefix("on=")).collect();
+    assert_eq!(on, ["0", "7", "8", "15"]);
+}
+
+#[test]
 fn four_harts_at_the_same_time() {
     let Some(image) = image() else {
         return;

@@ -51,7 +51,7 @@ fn unknown_keys_are_errors_with_their_place() {
 fn wrong_types_and_values_are_errors_with_their_place() {
     for (text, expected) in [
         ("name = \"x\"\nharts = \"four\"", "test.toml:2:1: `harts`: invalid type: string \"four\", expected u32"),
-        ("name = \"x\"\nharts = 9", "test.toml:2:1: `harts`: 9 is outside 1 to 8"),
+        ("name = \"x\"\nharts = 17", "test.toml:2:1: `harts`: 17 is outside 1 to 16"),
         ("name = \"x\"\ntriggers = 17", "test.toml:2:1: `triggers`: 17 is outside 0 to 16"),
         ("name = \"x\"\nharts = -1", "test.toml:2:1: `harts`: invalid value: integer `-1`, expected u32"),
         ("name = \"x\"\nclock_hz = 0", "test.toml:2:1: `clock_hz`: 0 Hz is not possible: expected 1 Hz to 1 THz"),

@@ -24,7 +24,7 @@ pub struct MachineConfig {
     pub description: String,
     /// Where its numbers come from.
     pub source: String,
-    /// Number of harts, 1 to 8.
+    /// Number of harts, 1 to 16.
     pub harts: u32,
     /// Core clock in Hz, 1 Hz to 1 THz, or text such as "3 GHz" or "200/3 MHz".
     pub clock_hz: Frequency,

@@ -84,7 +84,7 @@ impl State {
 }
 
 impl Plic {
-    /// A PLIC for `harts` harts (at most 8 by the length of its range).
+    /// A PLIC for `harts` harts (at most 512 by the length of its range).
     pub fn new(harts: u32) -> Plic {
         Plic {
             state: State::power_on(2 * harts as usize),

@@ -5,13 +5,12 @@ use nagori_platform::machine::{Engine, Machine, Stop};
 
 /// The program that is about contended lines.
 fn contend(of: &str) -> Option<Vec<u8>> {
-    let list = programs(of)?;
-    Some(
-        list.into_iter()
-            .find(|(n, _)| n == "contend")
-            .expect("contend")
-            .1,
-    )
+    program(of, "contend")
+}
+
+fn program(of: &str, name: &str) -> Option<Vec<u8>> {
+    let mut list = programs(of)?.into_iter();
+    Some(list.find(|(n, _)| n == name).expect(name).1)
 }
 
 fn run_with(elf: &[u8], settings: &[&str], engine: Engine, slice: u64) -> Outcome {
@@ -51,6 +50,28 @@ fn no_setting_for_the_host_changes_a_cycle() {
             );
         }
     }
+}
+
+#[test]
+fn sixteen_harts_fight_in_one_order() {
+    let Some(elf) = program("crowd", "crowd") else {
+        return;
+    };
+    let harts = ["harts=16"];
+    let first = run_with(&elf, &harts, Engine::Interpreter, u64::MAX);
+    assert_eq!(first.stop, Stop::PowerOff(0), "{}", first.console);
+    assert_eq!(first.report.harts.len(), 16);
+    for h in &first.report.harts {
+        assert!(h.events.probes > 100, "{:?}", h.events);
+    }
+    let settings = ["harts=16", "run_ahead_cycles=77", "quantum_cycles=3"];
+    let engine = Engine::Translator(Default::default());
+    assert_eq!(first, run_with(&elf, &settings, engine, 5000));
+    // Levels of which some are shared: the same results in other time.
+    let all: Vec<&str> = harts.into_iter().chain(LEVELS).collect();
+    let engine = Engine::Translator(Default::default());
+    let levels = run_with(&elf, &all, engine, u64::MAX);
+    assert_eq!(levels.stop, Stop::PowerOff(0), "{}", levels.console);
 }
 
 /// Caches behind the first level, so small that they give lines up all the time.
