@@ -248,6 +248,8 @@ fn goes_on(
     pa.play(&mut a, first);
     pb.play(&mut b, first);
     prop_assert_eq!(a.parameters(), b.parameters(), "{}", d.0);
+    let unfinished = [&a, &b].map(|m| m.unfinished_writes(pa.at + Ps(20_000)));
+    prop_assert_eq!(&unfinished[0], &unfinished[1], "{}", d.0);
     let which = after.len() * 5 + before.len();
     let changed = [change(&mut a, pa.at, which), change(&mut b, pb.at, which)];
     prop_assert_eq!(&changed[0], &changed[1], "{}", d.0);

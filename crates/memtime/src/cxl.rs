@@ -17,7 +17,7 @@ mod tests;
 pub use saved::Saved;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -93,13 +93,15 @@ impl CxlParams {
     }
 }
 
-/// A request between requester and answer; its index is the inner id.
+/// A request between requester and answer.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     request: Request,
     arrival: Ps,
     accepted: Ps,
     hit: bool,
+    /// Its id at the inner memory: a number of its own over its index.
+    inner_id: u64,
 }
 
 /// The link with its memory. See the [module](self) for the rules.
@@ -124,7 +126,19 @@ pub struct Cxl {
     write_latency: Latency,
     from: Ps,
     changes: Vec<Change>,
+    /// Requests taken, of which 31 bits are used.
+    taken: u64,
+    /// Writes that the inner memory has taken and may not have finished: their
+    /// ids there and here.
+    posted: BTreeMap<u64, u64>,
+    /// So many of them are looked through.
+    most_posted: usize,
 }
+
+/// Fewest posted writes that are looked through.
+const FEW: usize = 1024;
+/// Numbers that are told apart: the ids stay below 2^63.
+const NUMBERS: u64 = (1 << 31) - 1;
 
 /// Keys of the link that can change while it runs.
 const CHANGEABLE: [&str; 4] = ["latency_down", "latency_up", "ps_per_byte", "header_bytes"];
@@ -144,6 +158,7 @@ impl Cxl {
             arrival: Ps::ZERO,
             accepted: Ps::ZERO,
             hit: false,
+            inner_id: 0,
         };
         Ok(Cxl {
             inner,
@@ -162,6 +177,9 @@ impl Cxl {
             write_latency: Latency::default(),
             from: Ps::ZERO,
             changes: Vec::new(),
+            taken: 0,
+            posted: BTreeMap::new(),
+            most_posted: FEW,
             params,
         })
     }
@@ -186,9 +204,20 @@ impl Cxl {
     fn collect(&mut self) {
         self.inner.drain(&mut self.scratch);
         for c in self.scratch.drain(..) {
-            self.open[c.id as usize].hit = c.row_hit;
-            self.ready.push(Reverse((c.done_at, c.id as u32)));
+            let index = c.id as u32;
+            self.open[index as usize].hit = c.row_hit;
+            self.ready.push(Reverse((c.done_at, index)));
         }
+    }
+
+    /// Forgets posted writes that are finished, if there are many.
+    fn look_through(&mut self) -> Result<(), Error> {
+        if self.posted.len() > self.most_posted {
+            let left = self.inner.unfinished_writes(self.latest)?;
+            self.posted.retain(|id, _| left.binary_search(id).is_ok());
+            self.most_posted = FEW.max(2 * self.posted.len());
+        }
+        Ok(())
     }
 
     /// Everything inside that happens before `t`.
@@ -197,12 +226,16 @@ impl Cxl {
             // The inner memory is never ahead of what can still be submitted to it.
             self.inner.advance_to(e)?;
             if let Some((index, at)) = self.down.front_mut().filter(|d| d.1 <= e) {
+                let o = &self.open[*index as usize];
                 let r = Request {
-                    id: u64::from(*index),
-                    ..self.open[*index as usize].request
+                    id: o.inner_id,
+                    ..o.request
                 };
                 match self.inner.submit(*at, r)? {
                     Submit::Accepted => {
+                        if r.kind == Kind::Write {
+                            self.posted.insert(r.id, o.request.id);
+                        }
                         self.down.pop_front();
                     }
                     Submit::Busy(until) => *at = until.max(*at + Ps(1)),
@@ -255,6 +288,7 @@ impl MemoryModel for Cxl {
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
         crate::window::check(&r, self.capacity())?;
         self.advance_to(at)?;
+        self.look_through()?;
         let at = self.latest;
         let Some(index) = self.unused.pop() else {
             let next = self.next_inner().unwrap_or(at).max(at);
@@ -262,7 +296,9 @@ impl MemoryModel for Cxl {
         };
         let start = at.max(self.down_free);
         self.down_free = start + self.on_link(r.kind, Kind::Write, r.bytes);
+        self.taken += 1;
         self.open[index as usize] = Open {
+            inner_id: (self.taken & NUMBERS) << 32 | u64::from(index),
             request: r,
             arrival: at,
             accepted: start,
@@ -299,6 +335,18 @@ impl MemoryModel for Cxl {
         let end = self.inner.flush(self.latest)?;
         self.advance_to(end)?;
         Ok(end)
+    }
+
+    /// Those on the link and those that the memory behind it has not finished.
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        if let Some(copy) = crate::window::later(self, self.latest, at)? {
+            return copy.unfinished_writes(at);
+        }
+        let inside = self.inner.unfinished_writes(self.latest)?;
+        let inside = inside.iter().filter_map(|id| self.posted.get(id).copied());
+        let down = self.down.iter().map(|d| &self.open[d.0 as usize].request);
+        let down = down.filter(|r| r.kind == Kind::Write).map(|r| r.id);
+        Ok(crate::window::distinct(inside.chain(down).collect()))
     }
 
     fn drain(&mut self, into: &mut Vec<Completion>) {
@@ -348,6 +396,7 @@ impl MemoryModel for Cxl {
             read_latency: self.read_latency.clone(),
             write_latency: self.write_latency.clone(),
             changes: self.changes.clone(),
+            posted: self.posted.clone(),
             ..*self
         }))
     }

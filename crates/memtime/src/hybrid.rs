@@ -11,7 +11,7 @@ use crate::period::Period;
 use crate::request::{Completion, Request, Submit};
 use crate::saved::SavedModel;
 use crate::units::Ps;
-use crate::window::{of_part, set_logs, take_logs};
+use crate::window::{distinct, of_part, set_logs, take_logs};
 
 /// A model at its place.
 pub struct Part {
@@ -176,6 +176,14 @@ impl MemoryModel for Hybrid {
         }
         self.latest = self.latest.max(end);
         Ok(end)
+    }
+
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        let mut ids = Vec::new();
+        for p in &self.parts {
+            ids.append(&mut p.model.unfinished_writes(self.latest.max(at))?);
+        }
+        Ok(distinct(ids))
     }
 
     /// By end of the requests found since the last call; equal ends by id.

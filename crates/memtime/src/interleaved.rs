@@ -156,6 +156,10 @@ impl MemoryModel for Interleaved {
         self.ways.flush(at)
     }
 
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        self.ways.unfinished_writes(at)
+    }
+
     /// By end of the requests found since the last call; equal ends by id.
     fn drain(&mut self, into: &mut Vec<Completion>) {
         self.ways.drain(into);

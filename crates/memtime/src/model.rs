@@ -49,6 +49,15 @@ pub trait MemoryModel {
     /// that is later), without advancing the model.
     fn report(&self, at: Ps) -> ModelStats;
 
+    /// Ids of the writes that were accepted up to `at` (or to the latest time
+    /// given, if that is later) and that the medium has not been given then,
+    /// in ascending order, without advancing the model: what a power cut takes
+    /// with it where nothing but the medium keeps its contents. With its column
+    /// command a device has a write, also one that writes its cells when the
+    /// row is closed; models say what else belongs to the medium. Ids must be
+    /// unique among these writes.
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error>;
+
     /// Statistics start anew at `at` (or at the latest time given, if that is later).
     fn reset_stats(&mut self, at: Ps) -> Result<(), Error>;
 

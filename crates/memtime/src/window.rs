@@ -85,6 +85,29 @@ pub(crate) fn ahead(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Option<ModelStat
     Some(copy.report(at))
 }
 
+/// A copy of `m`, which stands at `latest`, at the later time `at`; `None` if
+/// that is no later.
+pub(crate) fn later(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Result<Option<Boxed>, Error> {
+    if at <= latest {
+        return Ok(None);
+    }
+    let Some(mut copy) = m.lookahead() else {
+        return Err(Error::Unsupported {
+            model: "this model".to_owned(),
+            what: "writes to name for a time to come".to_owned(),
+        });
+    };
+    copy.advance_to(at)?;
+    Ok(Some(copy))
+}
+
+/// Sorted, each once.
+pub(crate) fn distinct(mut ids: Vec<u64>) -> Vec<u64> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
 /// Checks a request against a memory of `capacity` bytes.
 pub(crate) fn check(r: &Request, capacity: u64) -> Result<(), Error> {
     let (addr, bytes) = (r.addr, r.bytes);

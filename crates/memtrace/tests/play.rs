@@ -115,6 +115,9 @@ impl MemoryModel for Pipe {
     fn parameters(&self) -> Vec<(String, String)> {
         Vec::new()
     }
+    fn unfinished_writes(&self, _: Ps) -> Result<Vec<u64>, ModelError> {
+        unimplemented!("nobody asks for them")
+    }
     fn save(&self) -> SavedModel {
         unimplemented!("nobody saves this one")
     }

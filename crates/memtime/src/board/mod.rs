@@ -481,6 +481,16 @@ impl Controller {
         Ok(saved::Saved::new(&state, &tags).unfinished_writes())
     }
 
+    /// The same by id, without advancing the controller. Those of `access` have
+    /// their number as id.
+    fn unfinished_ids(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        let mut copy = self.clone();
+        copy.set_logging(false);
+        copy.advance_to(at)?;
+        let (state, tags) = copy.committed();
+        Ok(saved::Saved::new(&state, &tags).unfinished_ids())
+    }
+
     /// Moves the completions found so far to the end of `into`, in the order
     /// in which they were determined.
     pub fn drain(&mut self, into: &mut Vec<Completion>) {

@@ -53,6 +53,10 @@ impl MemoryModel for Controller {
         Controller::drain(self, into);
     }
 
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        Ok(crate::window::distinct(self.unfinished_ids(at)?))
+    }
+
     /// The controller counts latencies by powers of two only: each stands in
     /// the first bucket of its octave, and `min` and `max` are ends of octaves.
     fn report(&self, at: Ps) -> ModelStats {

@@ -88,6 +88,18 @@ impl Saved {
         ids
     }
 
+    /// Ids of the writes without their column command.
+    pub fn unfinished_ids(&self) -> Vec<u64> {
+        let machines = Bits(self.busy).map(|i| &self.machines[i]);
+        let accepted = machines
+            .filter(|m| matches!(m.phase, Phase::Wait | Phase::Column))
+            .map(|m| &m.tag);
+        let waiting = self.channels.iter();
+        let waiting = waiting.flat_map(|c| c.queue.iter().take(c.len.into()));
+        let writes = accepted.chain(waiting).filter(|t| t.kind == Kind::Write);
+        writes.map(|t| t.id).collect()
+    }
+
     /// Ids of the completions to come: of reads without their column command
     /// and of what waits at the port. Nobody waits for those of `access`.
     pub fn add_owed(&self, ids: &mut Vec<u64>) {

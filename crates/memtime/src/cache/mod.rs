@@ -22,6 +22,7 @@ mod saved;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod unwritten;
 
 pub use params::{CacheParams, Tags};
 pub use saved::Saved;
@@ -38,6 +39,7 @@ use crate::saved::SavedModel;
 use crate::units::Ps;
 use crate::window::{check, count, set_logs, take_inner, take_logs};
 use tags::{Found, TagArray};
+use unwritten::Unwritten;
 
 const PIECE: u64 = 64;
 const NONE: u16 = u16::MAX;
@@ -68,14 +70,17 @@ const STEPS: [Step; 6] = [
     Step::Fill,
 ];
 
-/// Id of an access: transaction, step, piece.
-fn pack(txn: usize, step: Step, piece: u64) -> u64 {
-    (txn as u64) << 16 | (step as u64) << 8 | piece
+/// Id of an access: number of the request, transaction, step, piece.
+fn pack(number: u64, txn: usize, step: Step, piece: u64) -> u64 {
+    (number & NUMBERS) << 32 | (txn as u64) << 16 | (step as u64) << 8 | piece
 }
+
+/// Numbers that are told apart: the ids stay below 2^63.
+const NUMBERS: u64 = (1 << 31) - 1;
 
 fn unpack(id: u64) -> (usize, Step, u64) {
     (
-        (id >> 16) as usize,
+        (id >> 16 & 0xffff) as usize,
         STEPS[(id >> 8 & 0xff) as usize],
         id & 0xff,
     )
@@ -95,6 +100,8 @@ struct Txn {
     next: u16,
     /// Its completion is known.
     answered: bool,
+    /// Counted from the first request on.
+    number: u64,
 }
 
 /// One of the two memories with what waits for it.
@@ -102,6 +109,8 @@ struct Side {
     model: Box<dyn MemoryModel + Send>,
     /// Reads and writes: earliest time, access.
     waiting: [VecDeque<(Ps, Request)>; 2],
+    /// Ids of the writes that it has taken since they were last asked for.
+    taken: Vec<u64>,
 }
 
 impl Side {
@@ -109,6 +118,7 @@ impl Side {
         Side {
             model,
             waiting: Default::default(),
+            taken: Vec::new(),
         }
     }
 
@@ -125,6 +135,9 @@ impl Side {
                 any = true;
                 match self.model.submit(t, *r)? {
                     Submit::Accepted => {
+                        if r.kind == Kind::Write {
+                            self.taken.push(r.id);
+                        }
                         w.pop_front();
                     }
                     Submit::Busy(until) => *at = until.max(t + Ps(1)),
@@ -162,6 +175,9 @@ pub struct Cache {
     write_latency: Latency,
     from: Ps,
     changes: Vec<Change>,
+    /// Requests taken.
+    taken: u64,
+    unwritten: Unwritten,
 }
 
 /// Keys of the cache that can change while it runs.
@@ -208,6 +224,7 @@ impl Cache {
             open: 0,
             next: NONE,
             answered: false,
+            number: 0,
         };
         Ok(Cache {
             sides: [Side::new(front), Side::new(back)],
@@ -230,6 +247,8 @@ impl Cache {
             write_latency: Latency::default(),
             from: Ps::ZERO,
             changes: Vec::new(),
+            taken: 0,
+            unwritten: Unwritten::default(),
             params,
         })
     }
@@ -269,7 +288,7 @@ impl Cache {
         let own = step == Step::Demand;
         let addr = base + piece * PIECE + if own { x.request.addr % PIECE } else { 0 };
         let r = Request {
-            id: pack(txn, step, piece),
+            id: pack(x.number, txn, step, piece),
             addr,
             kind,
             bytes: if own { x.request.bytes } else { PIECE as u32 },
@@ -402,7 +421,13 @@ impl Cache {
             s.model.drain(&mut self.scratch);
         }
         for c in self.scratch.drain(..) {
-            self.ends.push(Reverse((c.done_at, c.id)));
+            // The order of equal times is that of transactions.
+            let id = c.id & u64::from(u32::MAX);
+            self.ends.push(Reverse((c.done_at, id)));
+        }
+        self.sides[FRONT].taken.clear();
+        for id in self.sides[BACK].taken.drain(..) {
+            self.unwritten.sent(id);
         }
     }
 
@@ -429,6 +454,10 @@ impl MemoryModel for Cache {
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
         check(&r, self.capacity())?;
         self.advance_to(at)?;
+        if self.unwritten.is_long() {
+            let back = self.sides[BACK].model.unfinished_writes(self.latest)?;
+            self.unwritten.keep(&back);
+        }
         let at = self.latest;
         let Some(i) = self.unused.pop() else {
             let next = self.next_inner().unwrap_or(at).max(at);
@@ -453,7 +482,17 @@ impl MemoryModel for Cache {
             open: 0,
             next: NONE,
             answered: false,
+            number: self.taken,
         };
+        self.taken += 1;
+        if let Some(v) = found.victim.filter(|v| v.dirty) {
+            let n = self.pieces();
+            let id = |piece| pack(self.txns[i].number, i, Step::WriteBack, piece);
+            self.unwritten.evicted(v.block * n..(v.block + 1) * n, id);
+        }
+        if r.kind == Kind::Write {
+            self.unwritten.absorbed(r.addr / PIECE, r.id);
+        }
         match before {
             Some(b) => self.txns[b].next = i as u16,
             None => self.start(at, i),
@@ -490,6 +529,22 @@ impl MemoryModel for Cache {
         }
         self.advance_to(end)?;
         Ok(end)
+    }
+
+    /// The medium is that of the back memory: what a block of the cache holds
+    /// that has not been written back is lost. Of the writes of 64 bytes that
+    /// are not written back yet the first and the last are named, since those
+    /// between would never have gone there by themselves.
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        let mut ids = match crate::window::later(self, self.latest, at)? {
+            Some(copy) => copy.unfinished_writes(at)?,
+            None => {
+                let back = self.sides[BACK].model.unfinished_writes(self.latest)?;
+                self.unwritten.on_their_way(&back)
+            }
+        };
+        ids.extend(self.unwritten.in_cache());
+        Ok(crate::window::distinct(ids))
     }
 
     fn drain(&mut self, into: &mut Vec<Completion>) {
@@ -542,6 +597,7 @@ impl MemoryModel for Cache {
             Some(Side {
                 model: s.model.lookahead()?,
                 waiting: s.waiting.clone(),
+                taken: Vec::new(),
             })
         };
         Some(Box::new(Cache {
@@ -558,6 +614,8 @@ impl MemoryModel for Cache {
             read_latency: self.read_latency.clone(),
             write_latency: self.write_latency.clone(),
             changes: self.changes.clone(),
+            // What the cache holds stays there without new requests.
+            unwritten: self.unwritten.leaving_only(),
             ..*self
         }))
     }

@@ -37,6 +37,7 @@ struct SavedTxn {
     victim: Option<(u64, bool)>,
     answered: bool,
     next: Option<u16>,
+    number: u64,
 }
 
 /// Everything a [`Cache`] is; see there for what the fields mean.
@@ -63,6 +64,8 @@ pub struct Saved {
     write_latency: Latency,
     from: Ps,
     changes: Vec<Change>,
+    taken: u64,
+    unwritten: Unwritten,
 }
 
 impl Saved {
@@ -115,8 +118,11 @@ impl Cache {
             dirtied: x.found.dirtied,
             victim: x.found.victim.map(|v| (v.block, v.dirty)),
             answered: x.answered,
+            number: x.number,
             next: (x.next != NONE).then_some(x.next),
         };
+        // No error: the time has been possible before.
+        let back = self.sides[BACK].model.unfinished_writes(self.latest);
         let mut ends: Vec<_> = self.ends.iter().map(|e| e.0).collect();
         ends.sort_unstable();
         Saved {
@@ -140,6 +146,8 @@ impl Cache {
             write_latency: self.write_latency.clone(),
             from: self.from,
             changes: self.changes.clone(),
+            taken: self.taken,
+            unwritten: self.unwritten.save(&back.unwrap_or_default()),
         }
     }
 
@@ -197,6 +205,9 @@ impl Cache {
         self.write_latency = s.write_latency;
         self.from = s.from;
         self.changes = s.changes;
+        ensure(s.taken <= 1 << 62, "number of requests")?;
+        self.taken = s.taken;
+        self.unwritten = s.unwritten;
         Ok(())
     }
 
@@ -235,6 +246,7 @@ impl Cache {
                 open: 0,
                 next,
                 answered: x.answered,
+                number: x.number,
             };
         }
         // From those that wait for nobody every other one is reached.
@@ -260,8 +272,9 @@ impl Cache {
         let mut seen = BTreeSet::new();
         let mut due: BTreeMap<usize, u32> = BTreeMap::new();
         for &(side, id) in all {
-            ensure(seen.insert(id), part)?;
-            let (i, step) = ((id >> 16) as usize, (id >> 8 & 0xff) as usize);
+            ensure(seen.insert(id & u64::from(u32::MAX)), part)?;
+            let (i, step) = (id >> 16 & 0xffff, id >> 8 & 0xff);
+            let (i, step) = (i as usize, step as usize);
             let (Some(x), Some(&step)) = (self.txns.get_mut(i), STEPS.get(step)) else {
                 return ensure(false, part);
             };
@@ -283,7 +296,14 @@ impl Cache {
                 Step::Fetch => (BACK, !x.found.hit && !whole, own),
                 Step::Fill => (FRONT, !x.found.hit && !whole, own && write),
             };
+            // Ends are known by transaction.
+            let number = if side.is_some() {
+                x.number & NUMBERS
+            } else {
+                0
+            };
             let fits = x.used
+                && id >> 32 == number
                 && possible
                 && piece < self.params.block_bytes / PIECE
                 && side.is_none_or(|s| s == at);

@@ -19,6 +19,7 @@ struct SavedOpen {
     arrival: Ps,
     accepted: Ps,
     hit: bool,
+    inner_id: u64,
 }
 
 /// Everything a [`Cxl`] is; see there for what the fields mean.
@@ -42,6 +43,9 @@ pub struct Saved {
     write_latency: Latency,
     from: Ps,
     changes: Vec<Change>,
+    taken: u64,
+    /// Those of the posted writes that are not finished.
+    posted: Vec<(u64, u64)>,
 }
 
 impl Saved {
@@ -64,8 +68,17 @@ impl Cxl {
             arrival: o.arrival,
             accepted: o.accepted,
             // Not known before the answer.
+            inner_id: o.inner_id,
             hit: o.hit && self.ready.iter().any(|r| r.0 .1 == index),
         };
+        // No error: the time has been possible before.
+        let left = self
+            .inner
+            .unfinished_writes(self.latest)
+            .unwrap_or_default();
+        let posted = left
+            .iter()
+            .filter_map(|id| Some((*id, *self.posted.get(id)?)));
         let mut ready: Vec<_> = self.ready.iter().map(|r| r.0).collect();
         ready.sort_unstable();
         Saved {
@@ -86,6 +99,8 @@ impl Cxl {
             write_latency: self.write_latency.clone(),
             from: self.from,
             changes: self.changes.clone(),
+            taken: self.taken,
+            posted: posted.collect(),
         }
     }
 
@@ -107,8 +122,15 @@ impl Cxl {
         let waiting: Vec<u64> = s.down.iter().map(|d| u64::from(d.0)).collect();
         let answered: Vec<u64> = s.ready.iter().map(|r| u64::from(r.1)).collect();
         let open: Vec<u64> = s.open.iter().map(|o| u64::from(o.index)).collect();
-        let under_way = [&inside[..], &waiting, &answered].concat();
+        let indices: Vec<u64> = inside.iter().map(|id| id & u64::from(u32::MAX)).collect();
+        let under_way = [indices, waiting, answered].concat();
         ensure(same_members(under_way, open.clone()), "requests under way")?;
+        let own = |o: &SavedOpen| o.inner_id as u32 == o.index && o.inner_id >> 63 == 0;
+        let known = |id: &u64| s.open.iter().any(|o| o.inner_id == *id);
+        ensure(
+            s.open.iter().all(own) && inside.iter().all(known) && s.taken <= 1 << 62,
+            "ids of requests under way",
+        )?;
         let unused: Vec<u64> = s.unused.iter().map(|i| u64::from(*i)).collect();
         let all = [open, unused].concat();
         let numbers = (0..u64::from(s.params.credits)).collect();
@@ -121,6 +143,7 @@ impl Cxl {
                 arrival: o.arrival,
                 accepted: o.accepted,
                 hit: o.hit,
+                inner_id: o.inner_id,
             };
         }
         self.inner.load(s.inner)?;
@@ -138,6 +161,9 @@ impl Cxl {
         self.write_latency = s.write_latency;
         self.from = s.from;
         self.changes = s.changes;
+        self.taken = s.taken;
+        self.posted = s.posted.into_iter().collect();
+        self.most_posted = FEW.max(2 * self.posted.len());
         Ok(())
     }
 }

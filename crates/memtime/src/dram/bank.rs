@@ -37,6 +37,8 @@ pub(crate) struct Slot {
     pub mask: u64,
     /// First of the requests that wait for it, or [`NONE`].
     pub waiter: u32,
+    /// First of the ids of the writes that are in it, or [`NONE`].
+    pub writer: u32,
     pub write: bool,
     /// An activation was issued for it.
     pub activated: bool,
@@ -121,6 +123,7 @@ impl Queues {
             visible: 0,
             mask: 0,
             waiter: NONE,
+            writer: NONE,
             write: false,
             activated: false,
             precharged: false,

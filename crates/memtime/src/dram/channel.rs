@@ -141,6 +141,9 @@ pub(crate) struct Channel {
     free_waiters: Vec<u32>,
     links: Vec<Link>,
     free_links: Vec<u32>,
+    /// Ids of the writes in the bursts, with the next of the same burst.
+    writers: Vec<(u64, u32)>,
+    free_writers: Vec<u32>,
     plan: Option<Plan>,
     pub count: ChannelCount,
     pub done: Vec<Completion>,
@@ -229,6 +232,8 @@ impl Channel {
             free_waiters: Vec::new(),
             links: Vec::new(),
             free_links: Vec::new(),
+            writers: Vec::new(),
+            free_writers: Vec::new(),
             plan: None,
             count: ChannelCount {
                 banks: vec![Counters::default(); t.banks],
@@ -403,6 +408,7 @@ impl Channel {
                     }
                     self.queues.slots[i as usize].mask |= mask;
                     self.link(i, w);
+                    self.write_in(i, id);
                     continue;
                 }
             }
@@ -415,11 +421,13 @@ impl Channel {
                 visible,
                 mask,
                 waiter: NONE,
+                writer: NONE,
                 write,
                 activated: false,
                 precharged: false,
             });
             self.link(i, w);
+            self.write_in(i, id);
             if visible == self.now {
                 self.queues.push(i, &self.banks[bank as usize]);
             } else {

@@ -376,6 +376,17 @@ impl MemoryModel for Controller {
         Ok(end)
     }
 
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        let mut copy = self.clone();
+        copy.channels.iter_mut().for_each(|c| c.log = None);
+        copy.advance_to(at)?;
+        let mut ids = Vec::new();
+        for c in &copy.channels {
+            c.unfinished_writes(&mut ids);
+        }
+        Ok(crate::window::distinct(ids))
+    }
+
     fn drain(&mut self, into: &mut Vec<Completion>) {
         for c in &mut self.channels {
             into.append(&mut c.done);

@@ -420,6 +420,19 @@ impl MemoryModel for Worn {
         Ok(end)
     }
 
+    /// Those of the inner model. A line that is moved stays where it was
+    /// until it has been written at its new place, so moves lose nothing.
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        if let Some(copy) = crate::window::later(self, self.latest, at)? {
+            return copy.unfinished_writes(at);
+        }
+        let mut ids = self.inner.unfinished_writes(self.latest)?;
+        if self.levelling.is_some() {
+            ids.retain(|id| id & OWN == 0);
+        }
+        Ok(ids)
+    }
+
     fn drain(&mut self, into: &mut Vec<Completion>) {
         self.collect();
         match &mut self.levelling {

@@ -96,6 +96,7 @@ impl XpointCounters {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Queued {
+    id: u64,
     line: u64,
     mask: u64,
     ready: Ps,
@@ -421,6 +422,7 @@ impl MemoryModel for Xpoint {
                 let start = at.max(self.channel);
                 self.channel = start + self.params.beat;
                 self.queue.push_back(Queued {
+                    id: r.id,
                     line,
                     mask,
                     ready: self.channel,
@@ -470,6 +472,19 @@ impl MemoryModel for Xpoint {
         }
         self.advance_to(self.written)?;
         Ok(self.written)
+    }
+
+    /// The DIMM's queue and buffers are in the persistence domain (ADR gives
+    /// them the power to reach the medium): a write is unfinished only on the
+    /// channel to the DIMM.
+    fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
+        if at > Ps::MAX_TIME {
+            return Err(Error::TooLate(at));
+        }
+        // The channel goes on by itself: nothing inside has to be played.
+        let at = at.max(self.latest);
+        let outside = self.queue.iter().filter(|q| q.ready > at);
+        Ok(crate::window::distinct(outside.map(|q| q.id).collect()))
     }
 
     fn drain(&mut self, into: &mut Vec<Completion>) {

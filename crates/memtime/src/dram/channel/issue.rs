@@ -106,6 +106,7 @@ impl Channel {
         let (dirty, rank) = (b.dirty, b.rank);
         self.times.issue(t, RD + q, bank, c, dirty);
         self.queues.remove(i, rank);
+        self.written(s.writer);
         let n = &mut self.count.banks[bank];
         let bytes = u64::from(s.mask.count_ones());
         if s.write {

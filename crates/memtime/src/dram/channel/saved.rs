@@ -45,6 +45,9 @@ struct SavedBurst {
     precharged: bool,
     /// Requests that wait for it, in the order in which they will be told.
     waiters: Vec<u32>,
+    /// Ids of the writes in it, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    writers: Vec<u64>,
 }
 
 /// A [`Channel`]; see there for what the fields mean.
@@ -127,6 +130,7 @@ impl Channel {
                 activated: s.activated,
                 precharged: s.precharged,
                 waiters,
+                writers: self.writers(i),
             }
         };
         let mut queued = Vec::new();
@@ -316,11 +320,16 @@ impl Channel {
             visible: b.visible,
             mask: b.mask,
             waiter: NONE,
+            writer: NONE,
             write: b.write,
             activated: b.activated,
             precharged: b.precharged,
         });
         self.queues.slots[i as usize].seq = b.seq;
+        ensure(b.write || b.writers.is_empty(), "writes of a burst")?;
+        for &id in b.writers.iter().rev() {
+            self.write_in(i, id);
+        }
         // Links come out in the opposite order.
         for &w in b.waiters.iter().rev() {
             let Some(waiter) = self.waiters.get_mut(w as usize) else {

@@ -41,6 +41,59 @@ impl Channel {
         };
     }
 
+    /// A write goes into a burst; reads leave no trace.
+    #[inline]
+    pub(super) fn write_in(&mut self, slot: u32, id: u64) {
+        let s = &mut self.queues.slots[slot as usize];
+        if !s.write {
+            return;
+        }
+        let writer = (id, s.writer);
+        s.writer = if let Some(i) = self.free_writers.pop() {
+            self.writers[i as usize] = writer;
+            i
+        } else {
+            self.writers.push(writer);
+            self.writers.len() as u32 - 1
+        };
+    }
+
+    /// The device has the burst whose first writer this was.
+    #[inline]
+    pub(super) fn written(&mut self, mut writer: u32) {
+        while writer != NONE {
+            self.free_writers.push(writer);
+            writer = self.writers[writer as usize].1;
+        }
+    }
+
+    /// Ids of the writes in a burst, the newest first.
+    pub(super) fn writers(&self, slot: u32) -> Vec<u64> {
+        let mut ids = Vec::new();
+        let mut i = self.queues.slots[slot as usize].writer;
+        while i != NONE {
+            let (id, next) = self.writers[i as usize];
+            ids.push(id);
+            i = next;
+        }
+        ids
+    }
+
+    /// Ids of the writes in bursts that wait for their column command; those
+    /// of several bursts more than once.
+    pub fn unfinished_writes(&self, ids: &mut Vec<u64>) {
+        for list in &self.queues.lists[1] {
+            let mut i = list.head;
+            while i != NONE {
+                ids.append(&mut self.writers(i));
+                i = self.queues.slots[i as usize].next;
+            }
+        }
+        for &i in &self.inbox {
+            ids.append(&mut self.writers(i));
+        }
+    }
+
     pub(super) fn burst_done(&mut self, waiter: u32, clock: u64, hit: bool, back: u32) {
         let w = &mut self.waiters[waiter as usize];
         w.done = w.done.max(clock);
