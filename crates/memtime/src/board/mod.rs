@@ -81,6 +81,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod until;
 
 pub use divide::Divider;
 pub use event::{Command, Op};
@@ -322,21 +323,6 @@ impl Sink for Watch<'_> {
     }
 }
 
-/// Commits what happens, up to the first completion.
-struct UpToFirst<'a>(&'a mut Out);
-
-impl Sink for UpToFirst<'_> {
-    #[inline]
-    fn event(&mut self, e: Event, tags: &Tags) {
-        self.0.event(e, tags);
-    }
-
-    #[inline]
-    fn done(&self) -> bool {
-        !self.0.done.is_empty()
-    }
-}
-
 /// Ignores everything.
 struct Nothing;
 impl Sink for Nothing {
@@ -452,24 +438,6 @@ impl Controller {
         }
         self.arrive(t);
         Ok(())
-    }
-
-    /// Processes all clocks before `t`, but none behind the first one in which a completion is
-    /// determined, and not the next one while completions are there to be drained. Whether one is.
-    pub fn advance_to_completion(&mut self, t: Ps) -> Result<bool, Error> {
-        if t > Ps::MAX_TIME {
-            return Err(Error::TooLate(t));
-        }
-        self.go_back();
-        if self.out.done.is_empty() {
-            let clock = self.period.edge_from(t.max(self.latest));
-            let (timing, tags) = (&self.timing, &mut self.tags);
-            self.state
-                .run(clock, timing, tags, &mut UpToFirst(&mut self.out));
-            let reached = Ps::of_clock(self.state.now, self.period).min(t);
-            self.latest = self.latest.max(reached);
-        }
-        Ok(!self.out.done.is_empty())
     }
 
     /// Ids of the writes that the memory has not been given at a time: those that wait for

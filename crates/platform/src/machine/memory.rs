@@ -518,6 +518,24 @@ impl Memory {
         r.model.set_parameter(at, key, value).map_err(wrong)
     }
 
+    /// Values of regions' memories are those of the description again.
+    pub fn restore_parameters(
+        &mut self,
+        at: Ps,
+        config: &MachineConfig,
+    ) -> Result<(), super::MachineError> {
+        let fresh = Memory::new(config)?;
+        for (r, described) in self.regions.iter_mut().zip(&fresh.regions) {
+            let now = r.model.parameters();
+            for (key, value) in described.model.parameters() {
+                if !now.contains(&(key.clone(), value.clone())) {
+                    r.model.set_parameter(at, &key, &value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Values of regions' memories that can change while they run: region, key, value.
     pub fn parameters(&self) -> Vec<(String, String, String)> {
         let of = |r: &Region| {
@@ -542,8 +560,8 @@ impl Memory {
             .map(|c| c.id)
             .collect();
         ids.extend(self.board.unfinished_writes(at)?);
-        for r in &mut self.regions {
-            let _ = r;
+        for r in &self.regions {
+            ids.extend(r.model.unfinished_writes(at)?);
         }
         ids.sort_unstable();
         Ok(ids)

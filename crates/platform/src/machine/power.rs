@@ -198,6 +198,8 @@ impl<O: Observer> Machine<O> {
         }
         let params = self.config.controller_params();
         self.change_memory(|p| *p = params)?;
+        let at = nagori_memtime::Ps(now.0);
+        self.world.memory.restore_parameters(at, &self.config)?;
         for h in &mut self.harts {
             h.forget_predictions();
         }

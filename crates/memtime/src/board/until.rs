@@ -1,0 +1,41 @@
+//! Time that moves on to the next completion only: for whoever has to act on each before the next one.
+
+use super::event::{Event, Sink};
+use super::{Controller, Out, Tags};
+use crate::error::Error;
+use crate::units::Ps;
+
+/// Commits what happens, up to the first completion.
+struct UpToFirst<'a>(&'a mut Out);
+
+impl Sink for UpToFirst<'_> {
+    #[inline]
+    fn event(&mut self, e: Event, tags: &Tags) {
+        self.0.event(e, tags);
+    }
+
+    #[inline]
+    fn done(&self) -> bool {
+        !self.0.done.is_empty()
+    }
+}
+
+impl Controller {
+    /// Processes all clocks before `t`, but none behind the first one in which a completion is
+    /// determined, and not the next one while completions are there to be drained. Whether one is.
+    pub fn advance_to_completion(&mut self, t: Ps) -> Result<bool, Error> {
+        if t > Ps::MAX_TIME {
+            return Err(Error::TooLate(t));
+        }
+        self.go_back();
+        if self.out.done.is_empty() {
+            let clock = self.period.edge_from(t.max(self.latest));
+            let (timing, tags) = (&self.timing, &mut self.tags);
+            self.state
+                .run(clock, timing, tags, &mut UpToFirst(&mut self.out));
+            let reached = Ps::of_clock(self.state.now, self.period).min(t);
+            self.latest = self.latest.max(reached);
+        }
+        Ok(!self.out.done.is_empty())
+    }
+}
