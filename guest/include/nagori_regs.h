@@ -50,6 +50,7 @@
 #define NAGORI_CTL_HOST_REQUEST           0x240        /* Writing 1 lets the host take a snapshot of the whole machine, with LABEL, if it wants to; the guest goes on behind the write. Reads as 0 */
 #define NAGORI_CTL_SPACE_NAME             0x248        /* Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0 */
 #define NAGORI_CTL_LABEL_TEXT             0x250        /* Writing up to 8 printable ASCII characters, the first one lowest, adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0 */
+#define NAGORI_CTL_MEMORY_SET             0x258        /* Writing 1 changes a value of a region's own memory: the text of LABEL is REGION.KEY=VALUE, as below memory.regions in the machine's description; reads as 0 */
 
 /* Values */
 #define NAGORI_METHOD_DRAM                0            /* METHOD: dram */

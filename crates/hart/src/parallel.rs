@@ -2,7 +2,7 @@
 //! ([`World::PARALLEL`]): atomics, and other harts' wishes while blocks run.
 //!
 //! Only code that passes the filters runs without the lock on what harts share. All else begins
-//! with [`Hart::heed`] and ends with [`World::release`], so a filter is only changed by its hart,
+//! with [`Hart::poll_notices`] and ends with [`World::release`], so a filter is only changed by its hart,
 //! under the lock, when no wish of another is open.
 
 use crate::hart::Hart;
@@ -42,7 +42,7 @@ impl Hart {
     /// To be called before anything but code that passes the filters. Nothing to do where harts
     /// run one after the other.
     #[inline(always)]
-    pub fn heed<W: World>(&mut self, w: &mut W) {
+    pub fn poll_notices<W: World>(&mut self, w: &mut W) {
         if W::PARALLEL {
             w.acquire();
             if w.coherence().has_notices(self.id) {

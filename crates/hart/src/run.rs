@@ -163,7 +163,7 @@ impl Hart {
     /// While another hart runs, its stores to the reserved line have to be seen.
     fn suspend_reservation<W: World>(&mut self, w: &mut W) {
         if W::PARALLEL {
-            self.heed(w);
+            self.poll_notices(w);
             w.coherence().set_running(self.id, false);
             return;
         }
@@ -254,12 +254,12 @@ impl Hart {
                 let (id, pc, end) = match ran {
                     Ran::Blocks => continue,
                     Ran::Cold => {
-                        self.heed(w);
+                        self.poll_notices(w);
                         let end = self.interpret::<W, TIMED>(code, w, id, pc, None);
                         (id, pc, end)
                     }
                     Ran::Rest { block, pc, first } => {
-                        self.heed(w);
+                        self.poll_notices(w);
                         let end = self.interpret::<W, TIMED>(code, w, block, pc, Some(first));
                         (block, pc, end)
                     }
@@ -415,7 +415,7 @@ impl Hart {
             return None;
         };
         self.resume = None;
-        self.heed(w);
+        self.poll_notices(w);
         self.cycle -= r.cost as u64;
         self.instret -= r.next as u64;
         self.last_store = r.last_store;

@@ -256,7 +256,7 @@ mod tests {
             }
         }
 
-        fn heed(&mut self) {
+        fn poll_notices(&mut self) {
             for slot in std::mem::take(&mut self.notices) {
                 self.filter.drop_slot(&mut self.cache, slot as usize);
             }
@@ -314,7 +314,7 @@ mod tests {
         }
 
         fn step(&mut self, s: &Step) {
-            self.heed();
+            self.poll_notices();
             match *s {
                 Step::Use {
                     line,

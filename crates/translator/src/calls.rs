@@ -159,7 +159,7 @@ unsafe extern "sysv64" fn op<W: World, const TIMED: bool>(
     // SAFETY: this is such a call.
     let s = unsafe { site::<W>(hart, info) };
     sync::<TIMED>(s.h);
-    s.h.heed(s.w);
+    s.h.poll_notices(s.w);
     let end = s.h.exec_op::<W, TIMED>(s.w, s.code, s.b, s.i, s.pc);
     s.w.release();
     finish(s.h, end, info)
@@ -174,7 +174,7 @@ unsafe extern "sysv64" fn miss<W: World, const TIMED: bool>(
     // SAFETY: this is such a call.
     let s = unsafe { site::<W>(hart, info) };
     sync::<TIMED>(s.h);
-    s.h.heed(s.w);
+    s.h.poll_notices(s.w);
     let p = &s.code.ops(s.b)[s.i];
     let end = s.h.exec_miss::<W, TIMED>(s.w, p, s.i, s.pc);
     s.w.release();
@@ -211,7 +211,7 @@ unsafe extern "sysv64" fn line<W: World>(hart: *mut Hart, info: u64, _: u64) -> 
 fn fetch<W: World>(s: &mut Site<'_, W>) -> u64 {
     let first = s.i == START;
     let i = if first { 0 } else { s.i };
-    s.h.heed(s.w);
+    s.h.poll_notices(s.w);
     let fetched = s.h.fetch_op(s.w, &s.code.ops(s.b)[i], first, s.pc);
     s.w.release();
     after(s.h);

@@ -71,12 +71,12 @@ mod divide;
 mod engine;
 mod event;
 mod foresee;
-mod lane;
 mod model;
 #[cfg(test)]
 mod reference;
 mod saved;
 mod serial;
+mod serial_path;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -89,8 +89,8 @@ pub use snapshot::Snapshot;
 
 use engine::{State, Tags, NO_TAGS};
 use event::{Event, Sink, Tag};
-use lane::Lane;
-use serial::{Serial, Tally};
+use serial::{EventCounts, Serial};
+use serial_path::SerialPath;
 use timing::Timing;
 
 use crate::error::Error;
@@ -106,14 +106,15 @@ use crate::units::Ps;
 pub struct Controller {
     params: BoardParams,
     timing: Timing,
-    /// As of the clock advanced to, unless `lane` is that, or `ahead` has a state to go back to.
+    /// The state of the clock advanced to. While `serial.on`, that is in `serial` instead; while `ahead.valid`, it is
+    /// in `ahead.from`, and this is the state foreseen.
     state: State,
     tags: Tags,
     period: Period,
     /// Latest arrival or advance; earlier times are treated as this.
     latest: Ps,
     next_seq: u64,
-    lane: Lane,
+    serial: SerialPath,
     ahead: Ahead,
     out: Out,
 }
@@ -239,7 +240,7 @@ impl Out {
 
     /// A synchronous request, as far as it is waited for.
     #[inline]
-    fn lived(&mut self, tag: &Tag, hit: bool, done_at: Ps) {
+    fn finished(&mut self, tag: &Tag, hit: bool, done_at: Ps) {
         self.accept(tag);
         self.counters(tag.bank).row_hits += u64::from(hit);
         self.latency(tag, done_at);
@@ -251,7 +252,7 @@ impl Out {
     }
 
     #[inline]
-    fn tally(&mut self, t: &Tally) {
+    fn counts(&mut self, t: &EventCounts) {
         self.refreshes += t.refreshes;
         self.stats.refresh_ticks_lost += t.lost;
         for &bank in t.opened() {
@@ -358,7 +359,7 @@ impl Controller {
                 from: state,
                 events: Vec::new(),
             },
-            lane: Lane::new(Serial::of(&state).expect("a new state is idle")),
+            serial: SerialPath::new(Serial::of(&state).expect("a new state is idle")),
             tags: NO_TAGS,
             period: params.clock,
             params,
@@ -494,9 +495,9 @@ impl Controller {
         self.check(at, addr, bytes)?;
         let at = self.arrive(at);
         let tag = self.tag(at, r, true);
-        if self.enter_lane() {
+        if self.enter_serial() {
             let (t, tags) = (&self.timing, &mut self.tags);
-            if let Some(done) = self.lane.foresee(&tag, t, tags, self.params.clock) {
+            if let Some(done) = self.serial.foresee(&tag, t, tags, self.params.clock) {
                 return Ok(done);
             }
         }
@@ -653,9 +654,9 @@ impl Controller {
     /// Processes all clocks before `clock`; uses what is known of them.
     #[inline]
     fn commit(&mut self, clock: u64) {
-        if self.lane.on {
+        if self.serial.on {
             if self
-                .lane
+                .serial
                 .commit(clock, &self.timing, &mut self.tags, &mut self.out)
             {
                 return;
@@ -683,8 +684,8 @@ impl Controller {
     /// with all requests in it.
     #[inline]
     fn go_back(&mut self) {
-        if std::mem::take(&mut self.lane.on) {
-            let (base, under_way) = self.lane.parts();
+        if std::mem::take(&mut self.serial.on) {
+            let (base, under_way) = self.serial.parts();
             base.store(&mut self.state);
             if let Some(tag) = under_way {
                 self.state.push(tag, &self.timing, &mut self.tags);
@@ -695,18 +696,18 @@ impl Controller {
         }
     }
 
-    /// Whether requests come one after the other, so that `lane` is the state.
+    /// Whether requests come one after the other, so that `serial` is the state.
     #[inline]
-    fn enter_lane(&mut self) -> bool {
-        if self.lane.on {
-            return self.lane.is_free();
+    fn enter_serial(&mut self) -> bool {
+        if self.serial.on {
+            return self.serial.is_free();
         }
         if self.ahead.valid || self.out.log.is_some() {
             return false;
         }
         match Serial::of(&self.state) {
             Some(base) => {
-                self.lane.enter(base);
+                self.serial.enter(base);
                 true
             }
             None => false,
@@ -721,8 +722,8 @@ impl Controller {
             self.state
         };
         let mut tags = self.tags;
-        if self.lane.on {
-            let (base, under_way) = self.lane.parts();
+        if self.serial.on {
+            let (base, under_way) = self.serial.parts();
             base.store(&mut state);
             if let Some(tag) = under_way {
                 state.push(tag, &self.timing, &mut tags);

@@ -14,9 +14,9 @@ const NO_PLACE: u8 = u8::MAX - 1;
 /// Machines that may be busy.
 const FEW: usize = 4;
 
-/// The life of a request that meets no other and no refresh, in clocks.
+/// The lifetime of a request that meets no other and no refresh, in clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Alone {
+pub(crate) struct Undisturbed {
     pub accept: u64,
     pub column: u64,
     /// The machine is idle again.
@@ -25,7 +25,7 @@ pub(crate) struct Alone {
 
 /// What becomes of a newcomer, in clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Life {
+pub(crate) struct Lifetime {
     pub accept: u64,
     pub column: u64,
     pub hit: bool,
@@ -87,7 +87,7 @@ impl Machine {
 
 /// What the state reports while it moves on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct EventCounts {
     pub refreshes: u64,
     /// Ticks of refresh that found one pending.
     pub lost: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Tally {
     openings: u8,
 }
 
-impl Tally {
+impl EventCounts {
     #[inline]
     pub fn clear(&mut self) {
         self.refreshes = 0;
@@ -152,7 +152,7 @@ pub(crate) struct Serial {
     refreshing: bool,
 }
 
-/// The request whose life is asked for.
+/// The request whose lifetime is asked for.
 struct Target<'a> {
     tag: &'a Tag,
     place: u8,
@@ -300,10 +300,10 @@ impl Serial {
         (!used).trailing_zeros() as u8
     }
 
-    /// The life of a request that comes in clock `now`, if nothing is under
+    /// The lifetime of a request that comes in clock `now`, if nothing is under
     /// way and it ends before anything else can begin.
     #[inline]
-    pub fn alone(&self, kind: Kind, bank: u8, t: &Timing) -> Option<Alone> {
+    pub fn undisturbed(&self, kind: Kind, bank: u8, t: &Timing) -> Option<Undisturbed> {
         if !self.is_idle() || self.now < self.pulse_end {
             return None;
         }
@@ -318,16 +318,16 @@ impl Serial {
         let slow = kind == Kind::Write && t.is_nvmm(bank);
         let end = precharge + t.rp + if slow { t.add_rp } else { 0 };
         let free = !t.refresh || end < self.tick_at;
-        free.then_some(Alone {
+        free.then_some(Undisturbed {
             accept,
             column,
             end,
         })
     }
 
-    /// What the life of a request [alone](Self::alone) leaves behind.
+    /// What the lifetime of a request [alone](Self::alone) leaves behind.
     #[inline]
-    pub fn after_alone(&mut self, kind: Kind, bank: u8, end: u64) {
+    pub fn after_undisturbed(&mut self, kind: Kind, bank: u8, end: u64) {
         self.now = end + 1;
         self.next_order += 1;
         self.newest_bank = bank;
@@ -335,11 +335,17 @@ impl Serial {
         self.dirty = self.dirty & !(1 << bank) | dirty;
     }
 
-    /// The life of a request that comes in clock `now` up to its column (read) or its
+    /// The lifetime of a request that comes in clock `now` up to its column (read) or its
     /// acceptance (write), if nothing else comes. This becomes the state behind that clock.
     /// Where the answer is `None`, it is of no use any more.
     #[inline]
-    pub fn plan(&mut self, tag: &Tag, place: u8, t: &Timing, tally: &mut Tally) -> Option<Life> {
+    pub fn plan(
+        &mut self,
+        tag: &Tag,
+        place: u8,
+        t: &Timing,
+        counts: &mut EventCounts,
+    ) -> Option<Lifetime> {
         if self.len >= FEW || t.machines.count_ones() as usize <= self.len {
             return None;
         }
@@ -350,8 +356,8 @@ impl Serial {
             accepted: None,
             hit: false,
         };
-        self.run::<true>(NEVER, &mut target, t, tally);
-        target.accepted.map(|accept| Life {
+        self.run::<true>(NEVER, &mut target, t, counts);
+        target.accepted.map(|accept| Lifetime {
             accept,
             column: self.now - 1,
             hit: target.hit,
@@ -360,29 +366,29 @@ impl Serial {
 
     /// Processes all clocks before `until`.
     #[inline]
-    pub fn advance(&mut self, until: u64, t: &Timing, tally: &mut Tally) {
+    pub fn advance(&mut self, until: u64, t: &Timing, counts: &mut EventCounts) {
         while self.now < until {
             if self.is_idle() {
-                self.skip_idle(until, t, tally);
+                self.skip_idle(until, t, counts);
                 if !t.refresh || self.tick_at >= until {
                     self.now = until.max(self.now);
                     return;
                 }
             }
-            self.run::<false>(until, &mut Target::none(), t, tally);
+            self.run::<false>(until, &mut Target::none(), t, counts);
         }
     }
 
     /// Refreshes that begin and end before `until` while nothing is at work, all at once.
     #[inline]
-    fn skip_idle(&mut self, until: u64, t: &Timing, tally: &mut Tally) {
+    fn skip_idle(&mut self, until: u64, t: &Timing, counts: &mut EventCounts) {
         if !t.refresh || self.tick_at < self.now {
             return;
         }
         let Some((last, count)) = t.idle_refreshes(self.tick_at, until) else {
             return;
         };
-        tally.refreshes += count;
+        counts.refreshes += count;
         self.tick_at = last - t.begin_delay + t.interval;
         self.pulse_end = last + t.pulse;
         self.now = last + t.duration.max(t.pulse) + 1;
@@ -391,7 +397,13 @@ impl Serial {
     /// Runs until a clock, until everything is idle, or (`NEW`) behind the clock that the
     /// target waits for.
     #[inline(always)]
-    fn run<const NEW: bool>(&mut self, until: u64, x: &mut Target, t: &Timing, tally: &mut Tally) {
+    fn run<const NEW: bool>(
+        &mut self,
+        until: u64,
+        x: &mut Target,
+        t: &Timing,
+        counts: &mut EventCounts,
+    ) {
         loop {
             // What comes first, and when the next but one.
             let tick = if t.refresh { self.tick_at } else { NEVER };
@@ -424,10 +436,10 @@ impl Serial {
             let mut accepted = false;
             if second >> 3 <= c {
                 self.timers(c);
-                self.maintain(c, t, tally);
+                self.maintain(c, t, counts);
                 had = self.column(c, t);
-                self.precharge(c, t, tally);
-                self.activate(c, t, tally);
+                self.precharge(c, t, counts);
+                self.activate(c, t, counts);
                 if NEW && x.accepted.is_none() && x.ready <= c {
                     self.accept(c, x, t);
                     accepted = true;
@@ -437,21 +449,21 @@ impl Serial {
                 self.accept(c, x, t);
                 accepted = true;
             } else if source == REFRESH {
-                let released = self.maintain(c, t, tally);
+                let released = self.maintain(c, t, counts);
                 self.update_all();
                 // Those that were held may go on in the same clock.
                 self.now = c + u64::from(!released);
             } else {
                 let i = source as usize;
                 match self.machines[i % FEW].phase {
-                    Phase::Wait => self.activate_machine(i, c, t, tally),
+                    Phase::Wait => self.activate_machine(i, c, t, counts),
                     Phase::Column => had = self.column_machine(i, c, t),
                     Phase::Rtp if !self.machines[i % FEW].passing => {
-                        self.precharge_machine(i, c, t, tally);
+                        self.precharge_machine(i, c, t, counts);
                     }
                     _ => {
                         self.timers(c);
-                        self.maintain(c, t, tally);
+                        self.maintain(c, t, counts);
                         // The next of the bank may go on in the same clock.
                         self.now = c;
                     }
@@ -509,7 +521,7 @@ impl Serial {
     /// End of a refresh, tick, beginning of maintenance, issue of a refresh. Returns whether
     /// holds have been released.
     #[inline]
-    fn maintain(&mut self, c: u64, t: &Timing, tally: &mut Tally) -> bool {
+    fn maintain(&mut self, c: u64, t: &Timing, counts: &mut EventCounts) -> bool {
         let len = self.len.min(FEW);
         let released = self.refreshing && c >= self.refresh_end;
         if released {
@@ -521,7 +533,7 @@ impl Serial {
         }
         if t.refresh && c >= self.tick_at {
             self.tick_at += t.interval;
-            tally.lost += u64::from(self.requested);
+            counts.lost += u64::from(self.requested);
             self.requested = true;
         }
         if self.requested && !self.maintenance && self.begin_at == NEVER {
@@ -544,7 +556,7 @@ impl Serial {
             self.requested = false;
             self.refreshing = true;
             self.refresh_end = c + t.duration;
-            tally.refreshes += 1;
+            counts.refreshes += 1;
         }
         released
     }
@@ -590,34 +602,34 @@ impl Serial {
     }
 
     #[inline]
-    fn precharge(&mut self, c: u64, t: &Timing, tally: &mut Tally) {
+    fn precharge(&mut self, c: u64, t: &Timing, counts: &mut EventCounts) {
         let over = |m: &Machine| m.phase == Phase::Rtp && !m.passing && m.ready.max(m.ras_end) <= c;
         if let Some(i) = self.machines().iter().position(over) {
-            self.precharge_machine(i, c, t, tally);
+            self.precharge_machine(i, c, t, counts);
         }
     }
 
     #[inline]
-    fn precharge_machine(&mut self, i: usize, c: u64, t: &Timing, tally: &mut Tally) {
+    fn precharge_machine(&mut self, i: usize, c: u64, t: &Timing, counts: &mut EventCounts) {
         let m = &mut self.machines[i % FEW];
         let tested = if t.own_bank { m.bank } else { self.newest_bank };
         let slow = t.is_nvmm(tested) && self.dirty >> tested & 1 != 0;
         m.phase = Phase::Rp;
         m.ready = c + t.rp + if slow { t.add_rp } else { 0 };
         m.at = m.ready;
-        tally.close(m.bank, self.dirty >> m.bank & 1 != 0);
+        counts.close(m.bank, self.dirty >> m.bank & 1 != 0);
     }
 
     #[inline]
-    fn activate(&mut self, c: u64, t: &Timing, tally: &mut Tally) {
+    fn activate(&mut self, c: u64, t: &Timing, counts: &mut EventCounts) {
         let may = |m: &Machine| m.phase == Phase::Wait && !(m.queued || m.held) && m.ready <= c;
         if let Some(i) = self.machines().iter().position(may) {
-            self.activate_machine(i, c, t, tally);
+            self.activate_machine(i, c, t, counts);
         }
     }
 
     #[inline]
-    fn activate_machine(&mut self, i: usize, c: u64, t: &Timing, tally: &mut Tally) {
+    fn activate_machine(&mut self, i: usize, c: u64, t: &Timing, counts: &mut EventCounts) {
         let m = &mut self.machines[i % FEW];
         let (rcd, ras) = t.activation(m.bank);
         m.phase = Phase::Column;
@@ -627,7 +639,7 @@ impl Serial {
             m.ras_end = m.ras_end.min(c + 1 + t.ras_limit);
         }
         self.dirty &= !(1 << m.bank);
-        tally.open(m.bank);
+        counts.open(m.bank);
         if m.write {
             self.update(i);
         } else {

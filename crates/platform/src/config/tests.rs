@@ -274,7 +274,7 @@ fn levels_of_caches() {
             "`cache.llc.latency`: 11 is outside 12 to 10000",
         ),
         (
-            "cache.l2.shared_by=9",
+            "cache.l2.shared_by=17",
             "`cache.l2.shared_by`: 9 is outside 1 to 8",
         ),
         ("cache.l2.shared_by=some", "`cache.l2.shared_by`"),

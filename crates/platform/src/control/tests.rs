@@ -70,7 +70,6 @@ fn arrays_are_found() {
     assert_eq!(Reg::at(0x4308), Some(Reg::Hart(3, HartStat::Cycles)));
     assert_eq!(Reg::at(0x4f08), Some(Reg::Hart(15, HartStat::Cycles)));
     assert_eq!(Reg::at(0x5008), None, "there are sixteen");
-    assert_eq!(Reg::at(0x4800), None);
     assert_eq!(
         Reg::at(0x8200),
         Some(Reg::LatencyCount {

@@ -1,8 +1,8 @@
 //! The controller as long as its requests come one after the other: few machines at
-//! work, and at most one request that is waited for, whose life is known.
+//! work, and at most one request that is waited for, whose lifetime is known.
 
 use super::event::Tag;
-use super::serial::{Alone, Life, Serial, Tally};
+use super::serial::{EventCounts, Lifetime, Serial, Undisturbed};
 use super::timing::Timing;
 use super::{Out, Tags};
 use crate::period::Period;
@@ -14,14 +14,14 @@ use crate::units::Ps;
 enum Next {
     None,
     /// It meets nothing.
-    Alone(Alone),
-    /// `Lane::after` is the state behind its column (read) or acceptance (write).
-    Planned(Life),
+    Undisturbed(Undisturbed),
+    /// `SerialPath::after` is the state behind its column (read) or acceptance (write).
+    Planned(Lifetime),
 }
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct SerialPath {
     /// Whether this is the controller's state, and not [`super::State`].
     pub on: bool,
     base: Serial,
@@ -29,19 +29,19 @@ pub(crate) struct Lane {
     tag: Tag,
     done_at: Ps,
     after: Serial,
-    tally: Tally,
+    counts: EventCounts,
 }
 
-impl Lane {
-    pub fn new(base: Serial) -> Lane {
-        Lane {
+impl SerialPath {
+    pub fn new(base: Serial) -> SerialPath {
+        SerialPath {
             on: false,
             base,
             next: Next::None,
             tag: Tag::EMPTY,
             done_at: Ps::ZERO,
             after: base,
-            tally: Tally::default(),
+            counts: EventCounts::default(),
         }
     }
 
@@ -58,7 +58,7 @@ impl Lane {
         (&self.base, under_way.then_some(self.tag))
     }
 
-    /// Whether no request is under way whose life may still change.
+    /// Whether no request is under way whose lifetime may still change.
     #[inline]
     pub fn is_free(&self) -> bool {
         matches!(self.next, Next::None)
@@ -77,32 +77,32 @@ impl Lane {
             Kind::Read => Ps::of_clock(column + t.read_data, period),
             Kind::Write => Ps::of_clock(accept + t.response, period),
         };
-        if let Some(life) = self.base.alone(tag.kind, tag.bank, t) {
+        if let Some(lifetime) = self.base.undisturbed(tag.kind, tag.bank, t) {
             self.tag = *tag;
-            self.done_at = done(life.accept, life.column);
-            self.next = Next::Alone(life);
+            self.done_at = done(lifetime.accept, lifetime.column);
+            self.next = Next::Undisturbed(lifetime);
             return Some(self.done_at);
         }
-        self.plan(tag, t, tags).map(|life| {
-            self.done_at = done(life.accept, life.column);
+        self.plan(tag, t, tags).map(|lifetime| {
+            self.done_at = done(lifetime.accept, lifetime.column);
             self.done_at
         })
     }
 
     #[inline]
-    fn plan(&mut self, tag: &Tag, t: &Timing, tags: &mut Tags) -> Option<Life> {
+    fn plan(&mut self, tag: &Tag, t: &Timing, tags: &mut Tags) -> Option<Lifetime> {
         let place = self.base.free_place();
         self.after = self.base;
-        self.tally.clear();
-        let life = self.after.plan(tag, place, t, &mut self.tally)?;
+        self.counts.clear();
+        let lifetime = self.after.plan(tag, place, t, &mut self.counts)?;
         tags[usize::from(place) % tags.len()] = Tag {
-            accepted: life.accept,
-            hit: life.hit,
+            accepted: lifetime.accept,
+            hit: lifetime.hit,
             ..*tag
         };
         self.tag = *tag;
-        self.next = Next::Planned(life);
-        Some(life)
+        self.next = Next::Planned(lifetime);
+        Some(lifetime)
     }
 
     /// Processes all clocks before `clock`; false: the general engine has to go on from here.
@@ -111,11 +111,11 @@ impl Lane {
         if clock <= self.base.now {
             return true;
         }
-        if let Next::Alone(life) = &self.next {
-            if clock > life.end {
+        if let Next::Undisturbed(lifetime) = &self.next {
+            if clock > lifetime.end {
                 let (kind, bank) = (self.tag.kind, self.tag.bank);
-                self.base.after_alone(kind, bank, life.end);
-                out.lived(&self.tag, false, self.done_at);
+                self.base.after_undisturbed(kind, bank, lifetime.end);
+                out.finished(&self.tag, false, self.done_at);
                 out.opened(bank);
                 out.precharge(bank, kind == Kind::Write);
                 self.next = Next::None;
@@ -123,19 +123,19 @@ impl Lane {
                 return false;
             }
         }
-        if let Next::Planned(life) = &self.next {
+        if let Next::Planned(lifetime) = &self.next {
             if clock < self.after.now {
                 return false;
             }
             self.base = self.after;
-            out.lived(&self.tag, life.hit, self.done_at);
-            out.tally(&self.tally);
+            out.finished(&self.tag, lifetime.hit, self.done_at);
+            out.counts(&self.counts);
             self.next = Next::None;
         }
         if clock > self.base.now {
-            self.tally.clear();
-            self.base.advance(clock, t, &mut self.tally);
-            out.tally(&self.tally);
+            self.counts.clear();
+            self.base.advance(clock, t, &mut self.counts);
+            out.counts(&self.counts);
         }
         true
     }
