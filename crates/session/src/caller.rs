@@ -37,7 +37,8 @@ pub trait Caller: Sync {
     /// Goes on as if no signal had come: it was passed on to the program in the guest.
     fn forget(&self) {}
 
-    /// What becomes readable when [`Caller::interrupted`] changes, so that a run that waits is woken.
+    /// What becomes readable when [`Caller::interrupted`] changes, so that a run that waits is woken. Without it
+    /// such a run wakes by itself now and then, and asks.
     fn wake(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -39,7 +39,7 @@ pub enum Error {
     During {
         /// What was being done, and what can be done about it.
         what: String,
-        /// What went wrong.
+        /// What went wrong. Whoever goes through sources meets it as a `Box<Error>`.
         source: Box<Error>,
     },
 
@@ -207,7 +207,7 @@ mod tests {
         let mut found = false;
         while let Some(s) = source {
             let io = |e: &Error| matches!(e, Error::Io(io) if io.raw_os_error() == Some(2));
-            found |= s.downcast_ref().is_some_and(io);
+            found |= s.downcast_ref().is_some_and(|e: &Box<Error>| io(e));
             source = s.source();
         }
         assert!(found);

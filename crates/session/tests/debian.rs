@@ -3,11 +3,11 @@
 //! Needs what `nagori image build` needs; skipped where a tool is missing, unless NAGORI_REQUIRE_TOOLS=1.
 
 use nagori_session::devices::ShareSpec;
-use nagori_session::program::{Program, Stdin, Timing, Why};
-use nagori_session::{Caller, Error, Method, Placement, Rootfs, Session};
+use nagori_session::program::{Program, Stdin, Stream, Streams, Timing, Why};
+use nagori_session::{Caller, Error, Method, Placement, Report, Rootfs, Session};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 fn tools_required() -> bool {
@@ -121,16 +121,25 @@ fn programs_run_from_one_boot_and_know_nothing_of_one_another() {
     assert_eq!(run.why.name(), "failed");
 }
 
-/// Wants an end when it has been asked so often.
-struct Impatient {
-    left: AtomicUsize,
+/// Wants an end as soon as it is switched.
+#[derive(Default)]
+struct Switch(AtomicBool);
+
+impl Caller for Switch {
+    fn interrupted(&self) -> Option<u8> {
+        self.0.load(Ordering::Relaxed).then_some(15)
+    }
 }
 
-impl Caller for Impatient {
-    fn interrupted(&self) -> Option<u8> {
-        let left = self.left.load(Ordering::Relaxed);
-        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
-        (left == 0).then_some(15)
+/// Switches as soon as the program runs.
+struct Begun<'a>(&'a Switch);
+
+impl Streams for Begun<'_> {
+    fn write(&mut self, _: Stream, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn tick(&mut self, _: u64, _: &dyn Fn() -> Report) {
+        self.0 .0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -140,24 +149,20 @@ fn a_caller_ends_a_run_and_a_boot() {
     let Some(probe) = probe(dir.path()) else {
         return;
     };
-    let never = Impatient {
-        left: usize::MAX.into(),
-    };
+    let switch = Switch::default();
     let builder = Session::builder("vc707").rootfs(Rootfs::Smallest);
-    let Some(session) = made(builder.clone().caller(&never).boot()) else {
+    let builder = builder.caller(&switch);
+    let Some(session) = made(builder.clone().boot()) else {
         return;
     };
     let endless = Program::new(probe.to_str().unwrap()).arg("loop");
     let loaded = endless.load().unwrap();
-    let mut running = session.start(&loaded).unwrap();
-    // Long enough for the program to begin.
-    never.left.store(2000, Ordering::Relaxed);
-    let mut out = nagori_session::program::Captured::default();
-    let run = running.wait(&mut out).unwrap();
-    assert_eq!(run.why, Why::Signal(15));
-
-    let at_once = Impatient { left: 0.into() };
-    let e = builder.caller(&at_once).boot().err().unwrap();
+    let run = session.start(&loaded).unwrap().wait(&mut Begun(&switch));
+    assert_eq!(run.unwrap().why, Why::Signal(15));
+    // Before the program has begun there is nothing to tell, and a boot that was given up is none.
+    let run = session.start(&loaded).unwrap().wait(&mut Begun(&switch));
+    assert_eq!(run.unwrap_err().interrupted(), Some(15));
+    let e = builder.boot().err().unwrap();
     assert_eq!(e.interrupted(), Some(15), "{e:?}");
 }
 

@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 /// An overlay that is thrown away; a file of this name is `./temp`.
 const TEMPORARY: &str = "temp";
 
-/// A `--disk` option.
+/// A disk of the host for the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskSpec {
     /// The raw file.
     pub file: PathBuf,
     /// Where writes go.
     pub writes: Writes,
-    /// The option that it comes from.
+    /// The option of the command line that it comes from: errors begin with it.
     pub option: &'static str,
 }
 
@@ -33,6 +33,15 @@ const ROOTFS: &str = "--rootfs";
 const NOTE: &str = "disks";
 
 impl DiskSpec {
+    /// A raw file, and where writes go.
+    pub fn new(file: impl Into<PathBuf>, writes: Writes) -> DiskSpec {
+        DiskSpec {
+            file: file.into(),
+            writes,
+            option: OPTION,
+        }
+    }
+
     /// A root file system, whose file stays as it is: writes are thrown away at the end.
     pub fn rootfs(file: PathBuf) -> DiskSpec {
         DiskSpec {

@@ -1,8 +1,8 @@
-//! Devices with something of the host behind them: options, slots, connections.
+//! Devices with something of the host behind them: what is wanted, slots, connections.
 //!
-//! An option takes the next slot of its kind in the machine's description; where there is none,
+//! What is wanted takes the next slot of its kind in the machine's description; where there is none,
 //! one is added. So the description (and with it the device tree and snapshots) knows what kinds
-//! of devices there are, and the options alone know what is behind them.
+//! of devices there are, and [`Devices`] alone knows what is behind them.
 
 mod disk;
 mod net;
@@ -14,6 +14,7 @@ use crate::drive::{BoxedService, Outside};
 use crate::error::Result;
 pub use disk::DiskSpec;
 use disk::Disks;
+pub use nagori_disk::Writes;
 use nagori_hart::world::Observer;
 use nagori_platform::config::{slot_names, Machine as Description, SlotConfig, SlotKind};
 use nagori_platform::machine::Machine;
@@ -33,7 +34,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// The slots that the options take, kind by kind.
+    /// How many slots are taken, kind by kind.
     fn wanted(&self) -> [(SlotKind, usize); 2] {
         [
             (SlotKind::Block, self.disks.len()),
@@ -41,8 +42,8 @@ impl Devices {
         ]
     }
 
-    /// The machine's description with a slot for every option;
-    /// `more` are settings of other options.
+    /// The machine's description with a slot for everything that is wanted; `more` are further
+    /// settings.
     pub fn resolve(&self, machine: &MachineChoice, more: &[String]) -> Result<Description> {
         let description = machine.resolve(more)?;
         let mut slots = description.config.devices.clone();
@@ -75,7 +76,7 @@ impl Devices {
         disk::check_noted(&self.disks, meta)
     }
 
-    /// Connects what the options name, to a machine that was just built or restored. The services
+    /// Connects what is wanted to a machine that was just built or restored. The services
     /// take part in its run.
     pub fn connect<'a, O: Observer>(
         &self,

@@ -28,7 +28,8 @@ pub enum Cable {
     Connect(PathBuf),
 }
 
-/// The value of `--net`.
+/// A network interface for the guest: read from `user[,hostfwd=FORWARD][,restrict]`, `tap=NAME`, `listen=PATH` or
+/// `connect=PATH`, each with `,mac=ADDRESS` if wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetSpec {
     cable: Cable,

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// At most so many names of what is gone are told one by one.
 const TOLD: usize = 5;
 
-/// A `--share` option.
+/// A folder of the host for the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareSpec {
     /// The folder.
@@ -25,6 +25,15 @@ pub struct ShareSpec {
 }
 
 impl ShareSpec {
+    /// A folder that the guest may read, with a tag by its number.
+    pub fn new(folder: impl Into<PathBuf>) -> ShareSpec {
+        ShareSpec {
+            folder: folder.into(),
+            tag: None,
+            writable: false,
+        }
+    }
+
     /// Reads `DIR[:TAG][,rw]`.
     pub fn parse(text: &str) -> Result<ShareSpec, String> {
         let (rest, writable) = match text.strip_suffix(",rw") {

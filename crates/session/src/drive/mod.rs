@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Core cycles between looks at the host: fixed, so that runs are the same.
 const SLICE: u64 = 1_000_000;
+/// How long the host sleeps at most where nothing tells that the caller has a wish.
+const LOOK: Duration = Duration::from_millis(50);
 /// What a slice may take on the host while somebody waits.
 const PATIENCE: Duration = Duration::from_millis(8);
 
@@ -251,6 +253,10 @@ fn sleep<O: Observer>(
         return Ok(());
     }
     let wake = caller.wake();
+    let wait = match wake {
+        Some(_) => wait,
+        None => Some(wait.map_or(LOOK, |w| w.min(LOOK))),
+    };
     let mut fds: Vec<PollFd<'_>> = wake
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .into_iter()
