@@ -275,7 +275,7 @@ fn levels_of_caches() {
         ),
         (
             "cache.l2.shared_by=17",
-            "`cache.l2.shared_by`: 9 is outside 1 to 8",
+            "`cache.l2.shared_by`: 17 is outside 1 to 16",
         ),
         ("cache.l2.shared_by=some", "`cache.l2.shared_by`"),
         ("cache.l2.mshr=3", "`cache.l2.mshr`: unknown field"),
