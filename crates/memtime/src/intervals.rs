@@ -17,6 +17,7 @@ impl Counters {
             row_misses: f(self.row_misses, o.row_misses),
             row_conflicts: f(self.row_conflicts, o.row_conflicts),
             activations: f(self.activations, o.activations),
+            activations_unused: f(self.activations_unused, o.activations_unused),
             precharges_clean: f(self.precharges_clean, o.precharges_clean),
             precharges_dirty: f(self.precharges_dirty, o.precharges_dirty),
             refreshes: f(self.refreshes, o.refreshes),

@@ -146,6 +146,9 @@ pub struct Counters {
     pub row_conflicts: u64,
     /// Activations.
     pub activations: u64,
+    /// Of these, activations of rows that were closed without a read or write.
+    #[serde(default)]
+    pub activations_unused: u64,
     /// Precharges of rows not written since their activation, those by
     /// auto-precharge included.
     pub precharges_clean: u64,
@@ -193,6 +196,7 @@ impl Counters {
         self.row_misses += o.row_misses;
         self.row_conflicts += o.row_conflicts;
         self.activations += o.activations;
+        self.activations_unused += o.activations_unused;
         self.precharges_clean += o.precharges_clean;
         self.precharges_dirty += o.precharges_dirty;
         self.refreshes += o.refreshes;

@@ -283,6 +283,7 @@ const COUNTERS: &[Counter] = &[
     ("row misses", |c| c.row_misses),
     ("row conflicts", |c| c.row_conflicts),
     ("activations", |c| c.activations),
+    ("activations, unused", |c| c.activations_unused),
     ("precharges, clean", |c| c.precharges_clean),
     ("precharges, dirty", |c| c.precharges_dirty),
     ("refreshes", |c| c.refreshes),

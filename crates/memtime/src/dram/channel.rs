@@ -3,6 +3,7 @@
 
 mod issue;
 mod pause;
+mod promise;
 pub(crate) mod saved;
 mod waiters;
 
@@ -553,6 +554,11 @@ impl Channel {
         if let Some(&i) = self.inbox.front() {
             plan.wake = self.queues.slots[i as usize].visible;
         }
+        let limit = r.starvation();
+        let oldest = match limit {
+            NEVER => None,
+            limit => self.overdue(&mut plan, limit),
+        };
         // Bits of ranks whose refresh is to come.
         let mut ranks = 0u32;
         if let Some(kind) = r.refresh {
@@ -560,7 +566,11 @@ impl Channel {
                 plan.wake = plan.wake.min(self.due[k]);
                 if self.refreshing(k, r) {
                     ranks |= 1 << k;
-                    self.offer_refresh(&mut plan, k, kind, t);
+                    let must = self.owed[k] > u64::from(r.params.refresh_postpone) + 1;
+                    let keeps = !must && oldest.is_none();
+                    if !(keeps && self.offer_promised(&mut plan, k, kind, t)) {
+                        self.offer_refresh(&mut plan, k, kind, t);
+                    }
                 }
             }
             if ranks != 0 && r.params.refresh_blocks == Blocks::Channel {
@@ -572,21 +582,18 @@ impl Channel {
             ranks >> b.rank & 1 != 0
                 && (r.refresh == Some(0) || self.refresh_bank(b.rank as usize, t) == bank)
         };
-        let limit = r.starvation();
-        if limit != NEVER {
-            if let Some(oldest) = self.overdue(&mut plan, limit) {
-                let active = self.queues.active[0].union(&self.queues.active[1]);
-                active.for_each(|i| {
-                    let b = &self.banks[i];
-                    let q = self.older_queue(i);
-                    let head = &self.queues.slots[self.queues.lists[q][i].head as usize];
-                    if head.visible + limit > self.now || (ranks != 0 && blocked(i, b)) {
-                        return;
-                    }
-                    self.offer_overdue(&mut plan, i, b, q, head.seq == oldest, r);
-                });
-                return plan;
-            }
+        if let Some(oldest) = oldest {
+            let active = self.queues.active[0].union(&self.queues.active[1]);
+            active.for_each(|i| {
+                let b = &self.banks[i];
+                let q = self.older_queue(i);
+                let head = &self.queues.slots[self.queues.lists[q][i].head as usize];
+                if head.visible + limit > self.now || (ranks != 0 && blocked(i, b)) {
+                    return;
+                }
+                self.offer_overdue(&mut plan, i, b, q, head.seq == oldest, r);
+            });
+            return plan;
         }
         let active = self.queues.active[q];
         active.for_each(|i| {
@@ -613,7 +620,8 @@ impl Channel {
             self.open.for_each(|i| {
                 let b = &self.banks[i];
                 let idle = self.queues.lists[q][i].head == NONE;
-                if idle && !(ranks != 0 && blocked(i, b)) && !self.is_paused(i) {
+                let free = self.promised(i, b, q).is_none() && !self.is_paused(i);
+                if idle && !(ranks != 0 && blocked(i, b)) && free {
                     let legal = self.times.bank_command(t, i, PRE);
                     let clock = legal.max(b.last + b.timeout).max(self.now);
                     plan.offer(clock, 4, i as u64, What::Close(i as u32));
@@ -634,6 +642,9 @@ impl Channel {
         };
         if b.row == NONE {
             return self.offer_closed(plan, i, b, q, other, r);
+        }
+        if let Some(slot) = self.promised(i, b, q) {
+            return self.offer_column(plan, i, b, slot);
         }
         if q == 1 && self.is_paused(i) {
             let clock = self.legal(i, b, PRE);

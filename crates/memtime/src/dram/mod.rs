@@ -8,7 +8,9 @@
 //!    is *refreshing* when it owes more than may be put off, or owes one and
 //!    has no requests. Its banks (or the bank whose turn it is) get no
 //!    commands for requests or by the page policy then; what is open is
-//!    precharged, then the refresh is issued.
+//!    precharged, then the refresh is issued. Promised rows (see below) get
+//!    their read or write before, unless the rank owes two more than may be
+//!    put off.
 //! 3. **Queue.** Writes begin to be served at the high mark, or without reads;
 //!    reads at the low mark if there are any, or without writes.
 //! 4. **One command**, the first of the following that all rules of the device
@@ -27,6 +29,14 @@
 //!      cell write whose bank no request wants.
 //!
 //! Only requests of the queue being served count in 4, overdue ones apart.
+//!
+//! A row that a queued request of either queue wants, and that has had no read
+//! or write since its activation, is **promised**: it is not closed. If the bank
+//! has requests of the queue being served but none for that row, or waits for a
+//! refresh, the oldest one of the other queue for it is served like one of
+//! the queue being served. So no row is activated for nothing, but for
+//! a refresh that cannot wait and for overdue requests, which go before promises.
+//!
 //! A closed bank whose cells are being written is paused for a read where
 //! that is possible ([`spec::WritePause`]), as part of its activation; a write
 //! to a bank with a paused cell write first closes its row and resumes it.

@@ -2,6 +2,8 @@
 //! possible: no lists by bank, no next-legal times. Rules are looked up in the
 //! device's own table against the history of commands.
 
+mod cells;
+
 use super::mapping::Place;
 use super::params::{Blocks, ControllerParams, Order, Page, RefreshMode, WriteDone};
 use super::spec::{Command, DeviceSpec, RowState, Scope};
@@ -409,6 +411,9 @@ impl Reference {
         let mut blocked = vec![false; self.banks.len()];
         let per_rank = self.banks.len() / self.ranks as usize;
         let mut any = false;
+        let overdue = |x: &Burst| p.starvation > 0 && c >= x.visible + u64::from(p.starvation);
+        let eldest = self.queue.iter().filter(|x| overdue(x));
+        let eldest = eldest.map(|x| x.seq).min();
         for rank in 0..self.ranks {
             let owed = self.owed[rank as usize];
             let here = |b: &&Burst| b.visible <= c && b.place.rank == rank;
@@ -419,9 +424,23 @@ impl Reference {
             any = true;
             let first = rank as usize * per_rank;
             let age = u64::from(rank);
+            let banks = match p.refresh {
+                RefreshMode::AllBank => first..first + per_rank,
+                _ => {
+                    let b = first + self.turn[rank as usize] as usize;
+                    b..b + 1
+                }
+            };
+            blocked[banks.clone()].fill(true);
+            let promised: Vec<usize> = banks.clone().filter_map(|b| self.promised(b)).collect();
+            let must = owed > u64::from(p.refresh_postpone) + 1 || eldest.is_some();
+            if !must && !promised.is_empty() {
+                promised
+                    .iter()
+                    .for_each(|&i| self.offer_column(&mut all, i));
+                continue;
+            }
             if p.refresh == RefreshMode::AllBank {
-                let banks = first..first + per_rank;
-                blocked[banks.clone()].fill(true);
                 let open: Vec<usize> = banks.filter(|&b| self.banks[b].open.is_some()).collect();
                 if open.is_empty() {
                     if self.legal(Command::RefAll, rank, None) {
@@ -433,8 +452,7 @@ impl Reference {
                     all.push((0, age, Do::PreAll(rank)));
                 }
             } else {
-                let b = first + self.turn[rank as usize] as usize;
-                blocked[b] = true;
+                let b = banks.start;
                 if self.banks[b].open.is_none() {
                     if self.legal_bank(Command::RefBank, b) {
                         all.push((0, age, Do::RefBank(b)));
@@ -447,14 +465,7 @@ impl Reference {
         if any && p.refresh_blocks == Blocks::Channel {
             return all;
         }
-        let overdue = |x: &Burst| p.starvation > 0 && c >= x.visible + u64::from(p.starvation);
-        if let Some(eldest) = self
-            .queue
-            .iter()
-            .filter(|x| overdue(x))
-            .map(|x| x.seq)
-            .min()
-        {
+        if let Some(eldest) = eldest {
             for (i, x) in self.queue.iter().enumerate().filter(|x| overdue(x.1)) {
                 let b = self.number(&x.place);
                 let same = |y: &&Burst| overdue(y) && self.number(&y.place) == b;
@@ -480,6 +491,12 @@ impl Reference {
             let first = oldest.seq == x.seq;
             let other = if p.order == Order::HitFirst { 3 } else { 2 };
             let held = x.write && self.cells[b].stands;
+            if let Some(j) = self.promised(b) {
+                if first {
+                    self.offer_column(&mut all, j);
+                }
+                continue;
+            }
             match &self.banks[b].open {
                 _ if held => {
                     if first {
@@ -517,7 +534,8 @@ impl Reference {
         }
         for b in 0..self.banks.len() {
             let wanted = |y: &Burst| served(y) && self.number(&y.place) == b;
-            if !self.cells[b].stands || self.queue.iter().any(wanted) {
+            let free = self.cells[b].stands && self.promised(b).is_none();
+            if !free || self.queue.iter().any(wanted) {
                 continue;
             }
             if self.banks[b].open.is_some() {
@@ -538,6 +556,7 @@ impl Reference {
                 if !blocked[b]
                     && !wanted
                     && !self.cells[b].stands
+                    && self.promised(b).is_none()
                     && c >= open.last + bank.timeout
                     && self.legal_bank(Command::Pre, b)
                 {
@@ -546,6 +565,28 @@ impl Reference {
             }
         }
         all
+    }
+
+    /// The oldest request for a row that has served none yet: one of the
+    /// queue being served goes before others, and none writes while the cells stand.
+    fn promised(&self, b: usize) -> Option<usize> {
+        let open = self.banks[b].open.as_ref().filter(|o| o.columns == 0)?;
+        let stands = self.cells[b].stands;
+        let wants = |x: &Burst| {
+            let here = self.number(&x.place) == b && x.place.row == open.row;
+            here && x.visible <= self.now && !(x.write && stands)
+        };
+        let all = self.queue.iter().enumerate().filter(|x| wants(x.1));
+        let first = all.min_by_key(|(_, x)| (x.write != self.writing, x.seq));
+        first.map(|x| x.0)
+    }
+
+    fn offer_column(&self, all: &mut Vec<(u8, u64, Do)>, i: usize) {
+        let x = &self.queue[i];
+        let op = if x.write { Command::Wr } else { Command::Rd };
+        if self.legal_bank(op, self.number(&x.place)) {
+            all.push((2, x.seq, Do::Column(i)));
+        }
     }
 
     /// The step for burst `i`, the oldest of those of its bank that count.
@@ -578,61 +619,6 @@ impl Reference {
                 if data && self.legal_bank(op, b) {
                     all.push((class, x.seq, Do::Column(i)));
                 }
-            }
-        }
-    }
-
-    /// Clocks of the write after which it stands if it is paused now.
-    fn next_stop(&self, b: usize) -> Option<u64> {
-        let (cell, [_, _, step, _]) = (&self.cells[b], self.pausing?);
-        let mut stop = step;
-        while stop < cell.done {
-            stop += step;
-        }
-        (stop < cell.done + cell.left).then_some(stop)
-    }
-
-    fn may_pause(&self, b: usize) -> bool {
-        let cell = &self.cells[b];
-        let limit = self.p.write_pause_limit;
-        self.p.write_pause
-            && self.now >= cell.from
-            && !cell.stands
-            && cell.stop.is_none()
-            && (limit == 0 || cell.pauses < limit)
-            && self.next_stop(b).is_some()
-    }
-
-    /// The write stands still, and the row has been given up.
-    fn may_resume(&self, b: usize) -> bool {
-        let cell = &self.cells[b];
-        cell.stands && self.closed_for(b)
-    }
-
-    fn closed_for(&self, b: usize) -> bool {
-        let [close, ..] = self.pausing.unwrap();
-        let (rank, group, number) = self.place(b);
-        let mine =
-            |e: &&Past| e.op == Command::Pre && (e.rank, e.group, e.bank) == (rank, group, number);
-        let mut last = self.past.iter().filter(mine).map(|e| e.clock + close);
-        last.all(|until| until <= self.now)
-    }
-
-    /// Cell writes go on by a clock.
-    fn write_cells(&mut self) {
-        let now = self.now;
-        for cell in &mut self.cells {
-            if cell.stands || cell.left == 0 || now < cell.from {
-                continue;
-            }
-            if cell.lead > 0 {
-                cell.lead -= 1;
-            } else {
-                cell.left -= 1;
-                cell.done += 1;
-            }
-            if cell.lead == 0 && cell.stop == Some(cell.done) {
-                cell.stands = true;
             }
         }
     }

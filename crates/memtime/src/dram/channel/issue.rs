@@ -162,6 +162,7 @@ impl Channel {
         b.row = NONE;
         let rank = b.rank as usize;
         let n = &mut self.count.banks[bank as usize];
+        n.activations_unused += u64::from(b.columns == 0);
         if b.dirty {
             n.precharges_dirty += 1;
         } else {

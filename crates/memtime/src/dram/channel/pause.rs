@@ -67,6 +67,9 @@ impl Channel {
                 return;
             }
             let b = &self.banks[i];
+            if self.promised(i, b, q).is_some() {
+                return;
+            }
             if b.row == NONE {
                 let clock = self.cells[i].resumable(w).max(self.now);
                 plan.offer(clock, 4, i as u64, What::Resume(i as u32));

@@ -1,0 +1,56 @@
+//! Rows that were activated for a request and have not served it yet.
+
+use super::*;
+
+impl Channel {
+    /// The request that a bank's row is promised to: the oldest one for it, of
+    /// the queue `q` if it has any, else of the other one.
+    #[inline]
+    pub(super) fn promised(&self, i: usize, b: &Bank, q: usize) -> Option<u32> {
+        if b.row == NONE || b.columns > 0 {
+            return None;
+        }
+        let hit = |q: usize| Some(self.queues.lists[q][i].hit).filter(|h| *h != NONE);
+        // Nothing is written while a cell write is paused.
+        match self.is_paused(i) {
+            true => hit(0),
+            false => hit(q).or_else(|| hit(1 - q)),
+        }
+    }
+
+    /// The read or write of a request whose row is open.
+    pub(super) fn offer_column(&self, plan: &mut Plan, i: usize, b: &Bank, slot: u32) {
+        let s = &self.queues.slots[slot as usize];
+        let clock = self.legal(i, b, RD + usize::from(s.write));
+        plan.offer(clock, 2, s.seq, What::Column(slot));
+    }
+
+    /// Reads and writes of promised rows that a refresh of a rank would close;
+    /// whether there are any.
+    pub(super) fn offer_promised(
+        &self,
+        plan: &mut Plan,
+        rank: usize,
+        kind: usize,
+        t: &Table,
+    ) -> bool {
+        let per_rank = t.banks / t.ranks;
+        let banks = match kind {
+            0 => rank * per_rank..(rank + 1) * per_rank,
+            _ => {
+                let b = self.refresh_bank(rank, t);
+                b..b + 1
+            }
+        };
+        let q = usize::from(plan.writing);
+        let mut any = false;
+        for i in banks {
+            let b = &self.banks[i];
+            if let Some(slot) = self.promised(i, b, q) {
+                self.offer_column(plan, i, b, slot);
+                any = true;
+            }
+        }
+        any
+    }
+}
