@@ -113,7 +113,10 @@ fn so_it_is_with_the_boards_controller() {
             let alone = &alone["model"]["regions"][n]["counters"];
             for count in ["reads", "writes", "row_hits"] {
                 assert!(own["counters"][count].is_u64(), "{own}");
-                assert_eq!(own["counters"][count], alone[count], "{harts}, {region}: {count}");
+                assert_eq!(
+                    own["counters"][count], alone[count],
+                    "{harts}, {region}: {count}"
+                );
             }
         }
     }

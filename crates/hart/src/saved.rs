@@ -209,7 +209,7 @@ impl Hart {
         fail(entry, "entry being filled")?;
         let entry = s.flushed.is_some_and(|(_, i)| i >= l1d.len() as u64);
         fail(entry, "entry being flushed")?;
-        let line = |l: u64| caches.inside(l) && l % 64 == 0;
+        let line = |l: u64| caches.inside(l) && l.is_multiple_of(64);
         fail(s.fill.is_some_and(|(l, _)| !line(l)), "line being filled")?;
         let within = |r: &Resume| r.fits(s.cycle, s.instret);
         fail(!s.resume.as_ref().is_none_or(within), "place in a block")?;

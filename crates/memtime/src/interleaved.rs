@@ -92,9 +92,8 @@ impl Interleaved {
         let map = Interleave::new(ways.len().try_into().unwrap_or(u32::MAX), granularity)?;
         let way = ways.first().map_or(0, |w| w.capacity());
         let clock = ways.first().map(|w| w.clock());
-        let equal =
-            |w: &Box<dyn MemoryModel + Send>| w.capacity() == way && Some(w.clock()) == clock;
-        if !ways.iter().all(equal) {
+        let mut all = ways.iter();
+        if !all.all(|w| w.capacity() == way && Some(w.clock()) == clock) {
             return Err(Error::Param {
                 field: "interleave",
                 value: "ways that differ".to_owned(),

@@ -253,8 +253,7 @@ fn run_all<'p, 'a: 'p>(
                 let result = prepared(variant).run(
                     &PowerArgs::default(),
                     (variant.method(), seed),
-                    &InspectArgs::default(),
-                    None,
+                    (&InspectArgs::default(), None),
                     Interrupt::Ends,
                     output,
                     messages,

@@ -45,7 +45,14 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     let how = (a.method, a.common.seed);
     let bus = a.trace_bus.as_deref().map(BusTrace::create);
     let bus = bus.transpose().context("--trace-bus")?;
-    let result = prepared.run(&a.power, how, &a.inspect, bus, interrupt, output, messages)?;
+    let result = prepared.run(
+        &a.power,
+        how,
+        (&a.inspect, bus),
+        interrupt,
+        output,
+        messages,
+    )?;
     prepared.tell(&result.why, messages);
     result.warn(messages);
     let shown = || {
@@ -175,8 +182,7 @@ impl<'a> Prepared<'a> {
         &self,
         power: &PowerArgs,
         (method, seed): (Option<Method>, Option<u64>),
-        inspect: &InspectArgs,
-        bus: Option<BusTrace>,
+        (inspect, bus): (&InspectArgs, Option<BusTrace>),
         interrupt: Interrupt,
         mut output: Output,
         messages: &Messages,

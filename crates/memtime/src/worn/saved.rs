@@ -147,7 +147,7 @@ impl Levelling {
             same_members(numbers, distinct.clone())
                 && distinct.iter().all(|n| *n < size / PIECE)
                 && pieces.iter().all(|id| id & OWN != 0)
-                && (left > 0) == !s.moves.is_empty(),
+                && (left == 0) == s.moves.is_empty(),
             part,
         )?;
         let mut waiting = VecDeque::with_capacity((size / PIECE) as usize);

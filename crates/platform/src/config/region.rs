@@ -217,7 +217,7 @@ pub(super) fn check(config: &MachineConfig) -> Result<(), Problem> {
             let problem = format!("`{}` is no name: expected letters, digits, - and _", r.name);
             return fail("model", problem);
         }
-        if r.size == 0 || r.size % 4096 != 0 || r.base % 4096 != 0 {
+        if r.size == 0 || !r.size.is_multiple_of(4096) || !r.base.is_multiple_of(4096) {
             let problem = match (r.config.size, r.name) {
                 (None, DRAM | NVMM) => {
                     "the machine has no such memory: memory.nvmm_boundary leaves nothing for it"
