@@ -203,11 +203,13 @@ fn without_software_there_is_no_restart() {
 fn a_run_goes_on_from_where_it_was_saved() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("saved");
-    let (mut m, job) = machine(&X);
+    // li t2, 1000; addi t2, t2, -1; bnez t2, -4
+    let counts: [u32; 3] = [0x3e80_0393, 0xfff3_8393, 0xfe03_9ee3];
+    let (mut m, job) = machine(&[&counts[..], &X].concat());
     let job = Job {
         saving: Some(Saving {
             path: path.clone(),
-            at: Some(1),
+            at: Some(500),
             exit: true,
         }),
         ..job
@@ -220,7 +222,8 @@ fn a_run_goes_on_from_where_it_was_saved() {
     let terminal = Terminal::new(&mut port, &job, None, None);
     let (end, failed) = run(&mut m, &job, terminal, none(), &());
     assert_eq!((end.unwrap(), failed.len()), (End::Saved, 0));
-    assert!(m.instructions() >= 1 && port.lines().is_empty());
+    assert!((500..2000).contains(&m.instructions()));
+    assert_eq!(port.lines(), [""; 0], "it still counts");
 
     let mut m = restore(&path, &[], Quiet).unwrap();
     let rest = Job::unattended(Plan::default());
@@ -228,6 +231,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
     let terminal = Terminal::new(&mut port, &rest, None, None);
     let (end, _) = run(&mut m, &rest, terminal, none(), &());
     assert_eq!(end.unwrap(), End::Off(0));
+    assert_eq!(m.instructions(), 2001 + 7, "as without the snapshot");
     assert_eq!(port.lines(), ["x"]);
     let e = restore(&dir.path().join("none"), &[], Quiet).err().unwrap();
     assert!(e.to_string().contains("cannot use the snapshot"), "{e}");
