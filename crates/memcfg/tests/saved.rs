@@ -137,7 +137,7 @@ impl Player {
     /// `false` if the model gives up.
     fn play(&mut self, m: &mut Model, steps: &[Step]) -> bool {
         for &(line, write, bytes, gap) in steps {
-            self.at = self.at + Ps(gap);
+            self.at += Ps(gap);
             let capacity = m.capacity();
             let mut addr = line % (capacity / 64) * 64 + u64::from(64 - bytes);
             if write {
@@ -306,7 +306,7 @@ fn damage(v: &mut Value, how: u64) {
         Value::Bool(b) => *b = !*b,
         Value::Null => *v = (how % 3).into(),
         Value::String(s) => {
-            *v = if how % 2 == 0 {
+            *v = if how.is_multiple_of(2) {
                 "write".into()
             } else {
                 format!("{s}1").into()

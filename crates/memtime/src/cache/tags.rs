@@ -105,7 +105,8 @@ impl TagArray {
         for run in s.0 {
             let n = run.places.len() as u64;
             let end = run.set.checked_add(n / ways);
-            let fits = run.set >= next && n.is_multiple_of(ways) && end.is_some_and(|e| e <= self.sets);
+            let fits =
+                run.set >= next && n.is_multiple_of(ways) && end.is_some_and(|e| e <= self.sets);
             let ranked = if ways > 1 { n } else { 0 };
             ensure(fits && run.ranks.len() as u64 == ranked, "tags")?;
             next = run.set + n / ways;

@@ -614,7 +614,10 @@ impl Memory {
         fail(!fixed, "fixed parameters of the memory controller")?;
         let capacity = new.capacity;
         let inside = |c: &Coming| {
-            c.offset < capacity && c.offset.is_multiple_of(64) && c.at <= Ps::MAX_TIME && c.id < s.next_id
+            c.offset < capacity
+                && c.offset.is_multiple_of(64)
+                && c.at <= Ps::MAX_TIME
+                && c.id < s.next_id
         };
         fail(!s.coming.iter().all(inside), "requests to memory")?;
         fail(s.next_id > 1 << 62, "number of requests")?;
