@@ -207,7 +207,7 @@ mod tests {
         let mut found = false;
         while let Some(s) = source {
             let io = |e: &Error| matches!(e, Error::Io(io) if io.raw_os_error() == Some(2));
-            found |= s.downcast_ref().is_some_and(|e: &Box<Error>| io(e));
+            found |= s.downcast_ref::<Box<Error>>().is_some_and(|e| io(e));
             source = s.source();
         }
         assert!(found);

@@ -284,8 +284,11 @@ fn what_cannot_be_is_refused_with_its_place() {
     }
 }
 
+/// Time, offset, direction, region and end of a transfer.
+type Moved = (u64, u64, Kind, Option<String>, Option<u64>);
+
 /// Keeps what it is told.
-struct Keep(Arc<Mutex<Vec<(u64, u64, Kind, Option<String>, Option<u64>)>>>);
+struct Keep(Arc<Mutex<Vec<Moved>>>);
 
 impl BusWatch for Keep {
     fn moved(&mut self, t: &BusTransfer<'_>) {
