@@ -92,7 +92,10 @@ use predicates::prelude::PredicateBooleanExt;
 #[test]
 fn cuts_are_where_they_were_asked_for() {
     let files = Files::new();
-    let path = files.write("endless.elf", &counter(true).elf());
+    let endless = Program::new()
+        .op(Op::Addi, T0, T0, ZERO, 1)
+        .op(Op::Jal, ZERO, ZERO, ZERO, -4);
+    let path = files.write("endless.elf", &endless.elf());
     let start = ["bare", "--set", "harts=4"];
     let exit = ["--power-cut-exit", "--stats", "json"];
     for at in ["insn:5000", "5000"] {

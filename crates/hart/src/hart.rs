@@ -207,6 +207,8 @@ pub struct Hart {
     pub(crate) flushed: Option<(u64, usize)>,
     /// What the hart is blocked for.
     pub(crate) awaited: Option<Awaited>,
+    /// Cycles of waiting for another hart's work on a line, for whoever attributes them.
+    pub(crate) waited: u64,
     /// The line of a fill of L1D that had to wait, and what it is for.
     pub(crate) fill: Option<(u64, LineKind)>,
     /// The line that it was blocked for, until the instruction that wants it is executed again.
@@ -279,6 +281,7 @@ impl Hart {
             refill: None,
             flushed: None,
             awaited: None,
+            waited: 0,
             fill: None,
             arrived: None,
             cleaned: None,

@@ -115,6 +115,8 @@ impl Hart {
             refill,
             flushed,
             awaited,
+            // For a profile, which is the host's.
+            waited: _,
             fill,
             arrived,
             cleaned,

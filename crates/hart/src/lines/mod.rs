@@ -161,7 +161,13 @@ impl Hart {
         if !a.write && !a.other {
             self.arrived = Some(a.line);
         }
-        if w.attributes() && !a.other {
+        if !w.attributes() {
+            return;
+        }
+        if a.other {
+            // It belongs to the transfer that follows.
+            self.waited += waited;
+        } else {
             let at = RunPoint {
                 offset: 0,
                 pc: self.pc,
@@ -192,9 +198,9 @@ impl Hart {
     /// Tells who has waited since `start`.
     #[cold]
     #[inline(never)]
-    fn attribute<Wd: World>(&self, w: &mut Wd, req: &LineRequest, start: u64, write: bool) {
+    fn attribute<Wd: World>(&mut self, w: &mut Wd, req: &LineRequest, start: u64, write: bool) {
         w.stalled(&Stall {
-            cycles: self.cycle - start,
+            cycles: self.cycle - start + std::mem::take(&mut self.waited),
             write,
             line: req.line,
             kind: req.kind,

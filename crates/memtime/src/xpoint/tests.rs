@@ -413,9 +413,13 @@ fn parameters_change_while_it_runs() {
         (
             "line_bytes",
             "64",
-            "cannot change while it runs: path, beat",
+            "cannot change while it runs: read_queue, write_queue, path",
         ),
-        ("nothing", "64", "is no parameter: path, beat"),
+        (
+            "nothing",
+            "64",
+            "is no parameter: read_queue, write_queue, path",
+        ),
         ("media_write_interval", "1 ns", "at least media_write_slot"),
         ("path", "80", "80"),
     ] {

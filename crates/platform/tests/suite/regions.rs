@@ -198,7 +198,7 @@ fn sets(text: &str) -> Vec<u32> {
 #[test]
 fn a_guest_changes_values_of_memories() {
     for (text, done) in [
-        ("nvmm.timings.tRCD=40 ns", true),
+        ("nvmm.timings.tRCD=15 ns", true),
         ("nvmm.timings.tRCD=x", false),
     ] {
         let d = describe("small", &["memory.regions.nvmm.model=ddr3"]);
@@ -212,12 +212,11 @@ fn a_guest_changes_values_of_memories() {
         h.set_reg(12, nagori_platform::map::CONTROL);
         h.set_reg(13, base + (1 << 20));
         m.run(10_000, Some(100));
-        let refused = m.parameter(Fixed::ErrorCount);
         let changed = m.region_parameters();
         let changed = changed
             .iter()
-            .any(|(_, k, v)| k == "timings.tRCD" && v.contains("40"));
-        assert_eq!(changed, done, "{text}: {refused}");
+            .any(|(_, k, v)| k == "timings.tRCD" && v == "15 ns");
+        assert_eq!(changed, done, "{text}");
     }
 }
 
