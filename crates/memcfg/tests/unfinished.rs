@@ -164,7 +164,7 @@ proptest! {
             m.set_command_log(true).unwrap();
             let (mut at, mut taken) = (Ps::ZERO, Vec::new());
             for (id, &(line, write, gap)) in (0..).zip(&steps) {
-                at = at + Ps(gap);
+                at += Ps(gap);
                 // No two writes of one line: none is merged.
                 let line = line * 1000 + id;
                 let kind = if write { Kind::Write } else { Kind::Read };

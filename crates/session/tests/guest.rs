@@ -232,7 +232,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
     let terminal = Terminal::new(&mut port, &rest, None, None);
     let (end, _) = run(&mut m, &rest, terminal, none(), &());
     assert_eq!(end.unwrap(), End::Off(0));
-    assert_eq!(m.instructions(), 2001 + 7, "as without the snapshot");
+    assert_eq!(m.instructions(), (1 << 25) + 8, "as without the snapshot");
     assert_eq!(port.lines(), ["x"]);
     let e = restore(&dir.path().join("none"), &[], Quiet).err().unwrap();
     assert!(e.to_string().contains("cannot use the snapshot"), "{e}");
