@@ -41,6 +41,14 @@ impl Variant {
             Variant::Model(_) => None,
         }
     }
+
+    /// The memory, if it is one.
+    fn model(&self) -> Option<&str> {
+        match self {
+            Variant::Method(_) => None,
+            Variant::Model(name) => Some(name),
+        }
+    }
 }
 
 impl std::fmt::Display for Variant {
@@ -112,10 +120,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     // Machines with another memory have a boot of their own.
     let mut machines = Vec::new();
     for v in &variants {
-        let model = match v {
-            Variant::Method(_) => None,
-            Variant::Model(name) => Some(name.as_str()),
-        };
+        let model = v.model();
         let known = machines.iter().position(|(m, _)| *m == model);
         if known.is_none() {
             let set = model.map(|m| format!("memory.regions.nvmm.model={m}"));
@@ -128,11 +133,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
     }
     let prepared_of = |v: &Variant| {
-        let model = match v {
-            Variant::Method(_) => None,
-            Variant::Model(name) => Some(name.as_str()),
-        };
-        let found = machines.iter().find(|(m, _)| *m == model);
+        let found = machines.iter().find(|(m, _)| *m == v.model());
         &found.expect("one for each variant").1
     };
     let prepared = prepared_of(&variants[0]);
@@ -472,7 +473,7 @@ fn as_json(program: &[String], seeds: &[Option<u64>], rows: &[Row]) -> Value {
             let mut v = run.result.json();
             v["seed"] = json!(run.seed);
             v["complete"] = json!(run.result.is_whole());
-            if let Variant::Model(m) = &r.variant {
+            if let Some(m) = r.variant.model() {
                 v["memory_model"] = json!(m);
             }
             v["run_time"] = json!(ratios.as_ref().map(|v| v[i]));

@@ -441,17 +441,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Ids of the writes that the memory has not been given at a time: those that wait for
-    /// acceptance, and those that were accepted whose column command is still to come. An `at`
-    /// before the latest arrival is treated as that.
-    pub fn unfinished_writes(&mut self, at: Ps) -> Result<Vec<u64>, Error> {
-        self.advance_to(at)?;
-        let (state, tags) = self.committed();
-        Ok(saved::Saved::new(&state, &tags).unfinished_writes())
-    }
-
-    /// The same by id, without advancing the controller. Those of `access` have
-    /// their number as id.
+    /// Ids of the writes that the memory has not been given at a time: those that wait for acceptance, and those
+    /// that were accepted whose column command is still to come. Those of `access` have their number as id.
     fn unfinished_ids(&self, at: Ps) -> Result<Vec<u64>, Error> {
         let mut copy = self.clone();
         copy.set_logging(false);
@@ -487,7 +478,7 @@ impl Controller {
     }
 
     /// The same for a request with an id of the caller's, by which
-    /// [`Controller::unfinished_writes`] knows it. No completion is kept for it.
+    /// [`MemoryModel::unfinished_writes`](crate::MemoryModel::unfinished_writes) knows it. No completion is kept for it.
     pub fn access_as(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
         let Request {
             addr, kind, bytes, ..

@@ -74,20 +74,6 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// Ids of the writes without their column command, in ascending order.
-    pub fn unfinished_writes(&self) -> Vec<u64> {
-        let machines = Bits(self.busy).map(|i| &self.machines[i]);
-        let accepted = machines
-            .filter(|m| matches!(m.phase, Phase::Wait | Phase::Column))
-            .map(|m| &m.tag);
-        let waiting = self.channels.iter();
-        let waiting = waiting.flat_map(|c| c.queue.iter().take(c.len.into()));
-        let writes = accepted.chain(waiting).filter(|t| t.kind == Kind::Write);
-        let mut ids: Vec<u64> = writes.map(|t| t.id).collect();
-        ids.sort_unstable();
-        ids
-    }
-
     /// Ids of the writes without their column command.
     pub fn unfinished_ids(&self) -> Vec<u64> {
         let machines = Bits(self.busy).map(|i| &self.machines[i]);
