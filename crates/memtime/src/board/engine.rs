@@ -217,6 +217,13 @@ impl State {
             || Bits(self.busy).any(dirty)
     }
 
+    /// Whether somebody waits for the column of a read in a machine.
+    #[inline]
+    pub fn owes_reads(&self, tags: &Tags) -> bool {
+        let waits = |i: usize| !tags[self.place[i] as usize % PLACES].sync;
+        Bits((self.wait | self.column) & !self.writes).any(waits)
+    }
+
     #[inline]
     pub fn has_room(&self, kind: Kind) -> bool {
         (self.channels[kind as usize].len as usize) < PORT_DEPTH

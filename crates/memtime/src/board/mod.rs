@@ -67,6 +67,7 @@
 //! [`Controller::drain`] are the asynchronous form, [`Controller::access`] is
 //! the synchronous one for blocking cores. Both may be mixed.
 
+mod certain;
 mod divide;
 mod engine;
 mod event;
@@ -83,6 +84,7 @@ mod tests;
 mod timing;
 mod until;
 
+pub use certain::Arrived;
 pub use divide::Divider;
 pub use event::{Command, Op};
 pub use snapshot::Snapshot;
@@ -252,7 +254,11 @@ impl Out {
     }
 
     #[inline]
-    fn counts(&mut self, t: &EventCounts) {
+    fn counts(&mut self, t: &EventCounts, tags: &Tags) {
+        for &(place, clock) in t.read() {
+            let tag = tags[usize::from(place) % tags.len()];
+            self.complete(&tag, clock + self.read_data);
+        }
         self.refreshes += t.refreshes;
         self.stats.refresh_ticks_lost += t.lost;
         for &bank in t.opened() {
@@ -693,7 +699,7 @@ impl Controller {
         if self.serial.on {
             return self.serial.is_free();
         }
-        if self.ahead.valid || self.out.log.is_some() {
+        if self.ahead.valid || self.out.log.is_some() || self.state.owes_reads(&self.tags) {
             return false;
         }
         match Serial::of(&self.state) {

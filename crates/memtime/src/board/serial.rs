@@ -11,8 +11,8 @@ use crate::request::Kind;
 
 /// No request's place.
 const NO_PLACE: u8 = u8::MAX - 1;
-/// Machines that may be busy.
-const FEW: usize = 4;
+/// Machines that may be busy: as many as have a source number of their own in [`Serial::run`].
+const FEW: usize = 6;
 
 /// The lifetime of a request that meets no other and no refresh, in clocks.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +95,15 @@ pub(crate) struct EventCounts {
     closed: [(u8, bool); 2 * FEW],
     /// Banks activated.
     opened: [u8; 2 * FEW],
+    /// Reads that had their column: places of their tags, and clocks.
+    read: [(u8, u64); FEW],
     closings: u8,
     openings: u8,
+    reads: u8,
+    /// Whether a request that comes later could have changed something that others wait for.
+    pub open: bool,
+    /// Clock in which the newcomer was accepted.
+    accepted: u64,
 }
 
 impl EventCounts {
@@ -106,6 +113,13 @@ impl EventCounts {
         self.lost = 0;
         self.closings = 0;
         self.openings = 0;
+        self.reads = 0;
+        self.open = false;
+    }
+
+    #[inline]
+    pub fn read(&self) -> &[(u8, u64)] {
+        &self.read[..usize::from(self.reads).min(FEW)]
     }
 
     #[inline]
@@ -123,6 +137,12 @@ impl EventCounts {
     fn close(&mut self, bank: u8, dirty: bool) {
         self.closed[usize::from(self.closings) % (2 * FEW)] = (bank, dirty);
         self.closings += 1;
+    }
+
+    #[inline]
+    fn had_column(&mut self, place: u8, clock: u64) {
+        self.read[usize::from(self.reads) % FEW] = (place, clock);
+        self.reads += 1;
     }
 
     #[inline]
@@ -182,9 +202,8 @@ impl Serial {
     /// The form of a state, if it is of this kind.
     #[inline]
     pub fn of(s: &State) -> Option<Serial> {
-        let waiting = s.wait | s.column | s.held | s.passing;
         let few = (s.busy.count_ones() as usize) < FEW;
-        if waiting != 0 || !few || s.now < s.pulse_end || !s.port_is_empty() {
+        if !few || s.now < s.pulse_end || !s.port_is_empty() {
             return None;
         }
         let mut machines = [Machine::EMPTY; FEW];
@@ -200,12 +219,18 @@ impl Serial {
                 row: s.row[i],
                 bank: s.bank[i],
                 place: s.place[i],
-                phase: if s.rp & b != 0 { Phase::Rp } else { Phase::Rtp },
+                phase: match () {
+                    () if s.rp & b != 0 => Phase::Rp,
+                    () if s.rtp & b != 0 => Phase::Rtp,
+                    () if s.column & b != 0 => Phase::Column,
+                    () if s.hit & b != 0 => Phase::Passed,
+                    () => Phase::Wait,
+                },
                 write: s.writes & b != 0,
-                queued: false,
-                held: false,
+                queued: s.queued & b != 0,
+                held: s.held & b != 0,
                 marked: s.marked & b != 0,
-                passing: false,
+                passing: s.passing & b != 0,
             };
             len += 1;
         }
@@ -364,6 +389,27 @@ impl Serial {
         })
     }
 
+    /// Processes all clocks before `until`, in which a request that came in clock `now` is
+    /// accepted; its column is not among them.
+    #[inline]
+    pub fn take_in(
+        &mut self,
+        tag: &Tag,
+        place: u8,
+        until: u64,
+        t: &Timing,
+        counts: &mut EventCounts,
+    ) {
+        let mut target = Target {
+            tag,
+            place,
+            ready: self.now,
+            accepted: None,
+            hit: false,
+        };
+        self.run::<true>(until, &mut target, t, counts);
+    }
+
     /// Processes all clocks before `until`.
     #[inline]
     pub fn advance(&mut self, until: u64, t: &Timing, counts: &mut EventCounts) {
@@ -437,7 +483,7 @@ impl Serial {
             if second >> 3 <= c {
                 self.timers(c);
                 self.maintain(c, t, counts);
-                had = self.column(c, t);
+                had = self.column(c, t, counts);
                 self.precharge(c, t, counts);
                 self.activate(c, t, counts);
                 if NEW && x.accepted.is_none() && x.ready <= c {
@@ -457,7 +503,7 @@ impl Serial {
                 let i = source as usize;
                 match self.machines[i % FEW].phase {
                     Phase::Wait => self.activate_machine(i, c, t, counts),
-                    Phase::Column => had = self.column_machine(i, c, t),
+                    Phase::Column => had = self.column_machine(i, c, t, counts),
                     Phase::Rtp if !self.machines[i % FEW].passing => {
                         self.precharge_machine(i, c, t, counts);
                     }
@@ -471,8 +517,18 @@ impl Serial {
             }
             if NEW {
                 let write = x.tag.kind == Kind::Write;
-                if (accepted && write) || had == x.place {
+                if had == x.place {
+                    // Whoever waits for it counts it.
+                    counts.reads -= 1;
                     return;
+                }
+                if accepted {
+                    // What has happened by now, nobody can change.
+                    counts.open = false;
+                    counts.accepted = c;
+                    if write {
+                        return;
+                    }
                 }
             } else if self.is_idle() {
                 return;
@@ -563,7 +619,7 @@ impl Serial {
 
     /// The place of the request that has its column, or `NO_PLACE`.
     #[inline]
-    fn column(&mut self, c: u64, t: &Timing) -> u8 {
+    fn column(&mut self, c: u64, t: &Timing, counts: &mut EventCounts) -> u8 {
         let mut writing = false;
         let may = |m: &Machine| {
             let after = writing;
@@ -571,17 +627,19 @@ impl Serial {
             m.phase == Phase::Column && m.ready <= c && !(m.write && after)
         };
         match self.machines().iter().position(may) {
-            Some(i) => self.column_machine(i, c, t),
+            Some(i) => self.column_machine(i, c, t, counts),
             None => NO_PLACE,
         }
     }
 
     #[inline]
-    fn column_machine(&mut self, i: usize, c: u64, t: &Timing) -> u8 {
+    fn column_machine(&mut self, i: usize, c: u64, t: &Timing, counts: &mut EventCounts) -> u8 {
         let m = &mut self.machines[i % FEW];
         let (place, write) = (m.place, m.write);
         if write {
             self.dirty |= 1 << m.bank;
+        } else {
+            counts.had_column(place, c);
         }
         if m.passing {
             self.hand_over(i, c + 1);
@@ -606,11 +664,39 @@ impl Serial {
         let over = |m: &Machine| m.phase == Phase::Rtp && !m.passing && m.ready.max(m.ras_end) <= c;
         if let Some(i) = self.machines().iter().position(over) {
             self.precharge_machine(i, c, t, counts);
+            // Those behind it would have gone on, if its row had been passed to a newcomer.
+            let len = self.len.min(FEW);
+            let delayed = |k: usize| over(&self.machines[k]) && self.is_awaited(k);
+            counts.open |= (i + 1..len).any(delayed);
         }
+    }
+
+    /// Whether the bank of a newcomer could be one with a dirty row in clock `c`, if newcomers are
+    /// accepted behind a clock.
+    #[inline]
+    fn newcomer_is_tested(&self, c: u64, t: &Timing, accepted: u64) -> bool {
+        let written = c > accepted + t.wait + t.rcd + t.add_rcd;
+        // A write to a row that is there could have its column at once.
+        let there = |m: &Machine| t.is_nvmm(m.bank) && m.phase != Phase::Rp;
+        let newest = |(k, m): (usize, &Machine)| {
+            there(m) && !self.machines()[k + 1..].iter().any(|b| b.bank == m.bank)
+        };
+        written || self.dirty & t.nvmm != 0 || self.machines().iter().enumerate().any(newest)
+    }
+
+    /// Whether a request, or a refresh, waits for the end of a machine.
+    #[inline]
+    fn is_awaited(&self, i: usize) -> bool {
+        let m = &self.machines[i % FEW];
+        let behind = &self.machines[(i + 1).min(self.len)..self.len.min(FEW)];
+        m.marked || behind.iter().any(|b| b.bank == m.bank)
     }
 
     #[inline]
     fn precharge_machine(&mut self, i: usize, c: u64, t: &Timing, counts: &mut EventCounts) {
+        if t.add_rp != 0 && !t.own_bank && self.is_awaited(i) {
+            counts.open |= self.newcomer_is_tested(c, t, counts.accepted);
+        }
         let m = &mut self.machines[i % FEW];
         let tested = if t.own_bank { m.bank } else { self.newest_bank };
         let slow = t.is_nvmm(tested) && self.dirty >> tested & 1 != 0;

@@ -1,5 +1,5 @@
-//! The controller as long as its requests come one after the other: few machines at
-//! work, and at most one request that is waited for, whose lifetime is known.
+//! The controller as long as few machines are at work, and at most one request is at its port,
+//! whose lifetime is known.
 
 use super::event::Tag;
 use super::serial::{EventCounts, Lifetime, Serial, Undisturbed};
@@ -27,6 +27,7 @@ pub(crate) struct SerialPath {
     base: Serial,
     next: Next,
     tag: Tag,
+    place: u8,
     done_at: Ps,
     after: Serial,
     counts: EventCounts,
@@ -39,6 +40,7 @@ impl SerialPath {
             base,
             next: Next::None,
             tag: Tag::EMPTY,
+            place: 0,
             done_at: Ps::ZERO,
             after: base,
             counts: EventCounts::default(),
@@ -52,10 +54,21 @@ impl SerialPath {
         self.next = Next::None;
     }
 
+    /// Forgets the request that was foreseen last.
+    pub fn withdraw(&mut self) {
+        self.next = Next::None;
+    }
+
     /// The state without the request under way, and that one.
     pub fn parts(&self) -> (&Serial, Option<Tag>) {
         let under_way = !matches!(self.next, Next::None);
         (&self.base, under_way.then_some(self.tag))
+    }
+
+    /// Whether a request that comes later can change the end of the one that was foreseen last.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.tag.kind == Kind::Read && matches!(self.next, Next::Planned(_)) && self.counts.open
     }
 
     /// Whether no request is under way whose lifetime may still change.
@@ -101,6 +114,7 @@ impl SerialPath {
             ..*tag
         };
         self.tag = *tag;
+        self.place = place;
         self.next = Next::Planned(lifetime);
         Some(lifetime)
     }
@@ -129,14 +143,57 @@ impl SerialPath {
             }
             self.base = self.after;
             out.finished(&self.tag, lifetime.hit, self.done_at);
-            out.counts(&self.counts);
+            out.counts(&self.counts, tags);
             self.next = Next::None;
         }
         if clock > self.base.now {
             self.counts.clear();
             self.base.advance(clock, t, &mut self.counts);
-            out.counts(&self.counts);
+            out.counts(&self.counts, tags);
         }
+        true
+    }
+
+    /// Processes all clocks before `clock`, in which a request arrives, also where the one before
+    /// has not had its column: it is accepted first, before the newcomer is looked at. For
+    /// methods that hold nothing at the port. False: the general engine has to go on from here.
+    #[inline]
+    pub fn commit_before(
+        &mut self,
+        clock: u64,
+        t: &Timing,
+        tags: &mut Tags,
+        out: &mut Out,
+    ) -> bool {
+        let under_way = match self.next {
+            Next::None => false,
+            Next::Undisturbed(lifetime) => clock <= lifetime.end,
+            Next::Planned(_) => clock < self.after.now,
+        };
+        if !under_way {
+            return self.commit(clock, t, tags, out);
+        }
+        if let Next::Undisturbed(_) = &self.next {
+            if self.plan(&self.tag.clone(), t, tags).is_none() {
+                return false;
+            }
+        }
+        let Next::Planned(lifetime) = self.next else {
+            return false;
+        };
+        let accepted = lifetime.accept + 1;
+        if clock >= self.after.now || self.after.now == accepted {
+            // A write, which is done as it is accepted; or it has had its column.
+            return self.commit(clock.max(accepted), t, tags, out);
+        }
+        let place = self.place;
+        let tag = tags[usize::from(place) % tags.len()];
+        self.counts.clear();
+        self.base
+            .take_in(&tag, place, clock.max(accepted), t, &mut self.counts);
+        out.accept(&tag);
+        out.counts(&self.counts, tags);
+        self.next = Next::None;
         true
     }
 }

@@ -286,6 +286,68 @@ proptest! {
         );
     }
 
+    /// What is said of a request as it arrives is what becomes of it, whatever comes later.
+    #[test]
+    fn certain_answers_hold(
+        p in params(),
+        steps in prop::collection::vec(step(), 1..80),
+        most in prop::sample::select(vec![20_000u64, 100_000, 400_000, 9_000_000]),
+        save in prop::option::of(0..80usize),
+        peek in any::<bool>(),
+    ) {
+        let mut a = Controller::new(p.clone()).unwrap();
+        a.set_logging(true);
+        let mut b = Controller::new(p.clone()).unwrap();
+        let mut at = Ps::ZERO;
+        let mut certain = Vec::new();
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for (i, s) in steps.iter().enumerate() {
+            at += Ps(s.gap % most);
+            let r = request(s, i as u64);
+            loop {
+                let told = a.submit(at, r).unwrap();
+                match b.submit_foreseen(at, r).unwrap() {
+                    Arrived::Done(t) => {
+                        prop_assert_eq!(told, Submit::Accepted);
+                        certain.push((i as u64, t));
+                    }
+                    Arrived::Submitted(other) => prop_assert_eq!(told, other),
+                }
+                match told {
+                    Submit::Busy(t) => at = t,
+                    Submit::Accepted => break,
+                }
+            }
+            if save == Some(i) {
+                let text = serde_json::to_string(&b.save()).unwrap();
+                b = Controller::restore(serde_json::from_str(&text).unwrap()).unwrap();
+            }
+            if peek {
+                // Requests that came in one clock have been accepted one after the other.
+                let then = at + Ps(s.gap + 500_000);
+                prop_assert_eq!(a.stats(then), b.stats(then));
+            }
+            if s.gap % 11 == 10 {
+                prop_assert_eq!(a.advance_to(at), b.advance_to(at));
+            }
+            if s.gap % 5 == 4 {
+                b.advance_to_completion(at).unwrap();
+            }
+        }
+        prop_assert_eq!(a.finish(at), b.finish(at));
+        a.drain(&mut x);
+        b.drain(&mut y);
+        for (id, t) in certain {
+            let done = x.iter().position(|c| c.id == id).unwrap();
+            prop_assert_eq!(x.remove(done).done_at, t, "request {}", id);
+        }
+        let key = |c: &Completion| (c.done_at, c.id);
+        x.sort_by_key(key);
+        y.sort_by_key(key);
+        prop_assert_eq!(x, y);
+        prop_assert_eq!(a.stats(Ps::ZERO), b.stats(Ps::ZERO));
+    }
+
     /// Saved as text and restored between any two requests: nothing changes.
     #[test]
     fn snapshots_go_on_unchanged(
