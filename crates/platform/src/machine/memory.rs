@@ -8,7 +8,7 @@
 
 use crate::config::MachineConfig;
 use nagori_hart::world::LineKind;
-use nagori_memtime::board::Snapshot;
+use nagori_memtime::board::{Arrived, Snapshot};
 use nagori_memtime::{
     Completion, Controller, Error, Kind, MemoryModel, ModelStats, Ps, Request, SavedModel, Submit,
 };
@@ -386,7 +386,9 @@ impl Memory {
         self.coming.push(Reverse(coming));
     }
 
-    fn submit(&mut self, c: Coming) -> Result<(), Error> {
+    /// A request comes to its controller; when it is done, if that is certain already.
+    #[inline]
+    fn submit(&mut self, c: Coming) -> Result<Option<Ps>, Error> {
         let r = Request {
             id: c.id,
             addr: c.offset,
@@ -394,9 +396,13 @@ impl Memory {
             bytes: LINE,
         };
         let region = self.region(c.offset);
-        let submitted = match region {
-            None => self.board.submit(c.at, r)?,
-            Some(i) => self.regions[i].submit(c.at, r)?,
+        let arrived = match region {
+            None => self.board.submit_foreseen(c.at, r)?,
+            Some(i) => Arrived::Submitted(self.regions[i].submit(c.at, r)?),
+        };
+        let (submitted, done) = match arrived {
+            Arrived::Done(t) => (Submit::Accepted, Some(t)),
+            Arrived::Submitted(s) => (s, None),
         };
         match (submitted, &mut self.log) {
             // It stands in front of those that come later.
@@ -407,10 +413,22 @@ impl Memory {
             (Submit::Accepted, Some(log)) => {
                 let base = region.map_or(0, |i| self.regions[i].base);
                 log.submitted(&c, region, c.offset - base);
+                if let Some(t) = done {
+                    log.done(c.id, t, &self.regions);
+                }
             }
             (Submit::Accepted, None) => {}
         }
-        Ok(())
+        Ok(done)
+    }
+
+    /// The hart that was blocked for a request that is done.
+    #[inline]
+    fn release(&mut self, id: u64, done: Ps, kind: Kind) -> Option<Answer> {
+        let hart = self.blocked.iter().position(|b| *b == Some(id))?;
+        self.blocked[hart] = None;
+        self.waiting -= 1;
+        Some(Answer { hart, done, kind })
     }
 
     /// Lets the controllers go on until a hart is answered, but only up to a time before which no
@@ -421,15 +439,9 @@ impl Memory {
                 if let Some(log) = &mut self.log {
                     log.done(c.id, c.done_at, &self.regions);
                 }
-                let waits = |b: &Option<u64>| *b == Some(c.id);
-                if let Some(hart) = self.blocked.iter().position(waits) {
-                    self.blocked[hart] = None;
-                    self.waiting -= 1;
-                    return Ok(Some(Answer {
-                        hart,
-                        done: c.done_at,
-                        kind: c.kind,
-                    }));
+                let answer = self.release(c.id, c.done_at, c.kind);
+                if answer.is_some() {
+                    return Ok(answer);
                 }
             }
             if self.is_quiet() {
@@ -444,8 +456,41 @@ impl Memory {
             }
             let Some(c) = next else { return Ok(None) };
             self.coming.pop();
-            self.submit(c)?;
+            if let Some(done) = self.submit(c)? {
+                let answer = self.release(c.id, done, c.kind);
+                if answer.is_some() {
+                    return Ok(answer);
+                }
+            }
         }
+    }
+
+    /// Lets the controllers go on up to a time before which no request can come any more, also
+    /// beyond answers: whoever waits for these learns of them from [`Memory::advance`].
+    pub fn catch_up(&mut self, until: Ps) -> Result<(), Error> {
+        let mut found = std::mem::take(&mut self.done);
+        loop {
+            let next = self.coming.peek().map(|c| c.0).filter(|c| c.at <= until);
+            let to = next.map_or(until, |c| c.at);
+            if self.advance_to_completion(to)? {
+                found.append(&mut self.done);
+                continue;
+            }
+            let Some(c) = next else { break };
+            self.coming.pop();
+            if let Some(done_at) = self.submit(c)? {
+                found.push(Completion {
+                    id: c.id,
+                    kind: c.kind,
+                    accepted_at: c.at,
+                    done_at,
+                    row_hit: false,
+                });
+            }
+        }
+        found.sort_by_key(|c| Reverse((c.done_at, c.id)));
+        self.done = found;
+        Ok(())
     }
 
     /// Lets all controllers go on up to a time, but none beyond the first completion of any. Whether

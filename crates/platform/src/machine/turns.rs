@@ -100,6 +100,18 @@ struct LineUp {
     wake: u64,
 }
 
+impl LineUp {
+    /// A hart that is not blocked.
+    #[inline(always)]
+    fn add(&mut self, at: Place) {
+        if at < self.first {
+            (self.first, self.second) = (at, self.first);
+        } else if at < self.second {
+            self.second = at;
+        }
+    }
+}
+
 /// What may still happen in a run.
 #[derive(Clone, Copy)]
 pub(super) struct Left {
@@ -168,12 +180,7 @@ impl<O: Observer> Machine<O> {
             if h.is_blocked() {
                 continue;
             }
-            let at = (h.cycle, i);
-            if at < l.first {
-                (l.first, l.second) = (at, l.first);
-            } else if at < l.second {
-                l.second = at;
-            }
+            l.add((h.cycle, i));
         }
         l
     }
@@ -206,10 +213,11 @@ impl<O: Observer> Machine<O> {
     /// With the timing model: see the description of this module.
     #[inline(always)]
     fn timed_turn(&mut self, event: u64) -> Result<HartTurn, Turn> {
+        let mut line_up = self.line_up();
         // No blocked hart goes on before this cycle.
         let blocked = match self.world.memory.is_quiet() {
             true => u64::MAX,
-            false => self.serve_memory(event),
+            false => self.serve_memory(event, &mut line_up),
         };
         let LineUp {
             first,
@@ -217,7 +225,7 @@ impl<O: Observer> Machine<O> {
             running,
             modes,
             wake,
-        } = self.line_up();
+        } = line_up;
         let next = event.min(wake);
         if running == 0 {
             return Err(Turn::Event {
@@ -286,37 +294,31 @@ impl<O: Observer> Machine<O> {
     /// Lets memory go on up to where harts that are not blocked, devices and sleepers can send it
     /// something; harts whose lines have come are blocked no longer. The first cycle at which one of
     /// the others can go on.
-    fn serve_memory(&mut self, event: u64) -> u64 {
+    fn serve_memory(&mut self, event: u64, line_up: &mut LineUp) -> u64 {
+        let due = event.min(line_up.wake);
         loop {
-            let mut first = event;
-            for h in &self.harts {
-                if sleeps(h) {
-                    first = first.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
-                } else if !h.is_blocked() {
-                    first = first.min(h.cycle);
-                }
-            }
+            let first = due.min(line_up.first.0);
             let until = self.world.first_arrival(self.world.ps(first));
-            if !self.answer(until) {
-                return self.world.cycle_at(self.world.first_answer(until));
+            match self.answer(until) {
+                Some(hart) => line_up.add((self.harts[hart].cycle, hart)),
+                None if self.world.memory.is_quiet() => return u64::MAX,
+                None => return self.world.cycle_at(self.world.first_answer(until)),
             }
         }
     }
 
-    /// Lets memory go on to its next answer, but only up to a time; whether there was one.
-    fn answer(&mut self, until: nagori_memtime::Ps) -> bool {
+    /// Lets memory go on to its next answer, but only up to a time; the hart that has it.
+    fn answer(&mut self, until: nagori_memtime::Ps) -> Option<usize> {
         let w = &mut *self.world;
-        let answer = w.memory.advance(until).unwrap_or_else(|e| refused(e));
-        if let Some(a) = answer {
-            let cycle = w.cycle_at(w.answered(a.done, a.kind));
-            self.harts[a.hart].arrive(w, cycle);
-        }
-        answer.is_some()
+        let a = w.memory.advance(until).unwrap_or_else(|e| refused(e))?;
+        let cycle = w.cycle_at(w.answered(a.done, a.kind));
+        self.harts[a.hart].arrive(w, cycle);
+        Some(a.hart)
     }
 
     /// No hart is blocked any more, for harts that do not wait for one another.
     pub(super) fn end_waits(&mut self) {
-        while self.answer(nagori_memtime::Ps::MAX_TIME) {}
+        while self.answer(nagori_memtime::Ps::MAX_TIME).is_some() {}
         for h in self.harts.iter_mut().filter(|h| h.is_blocked()) {
             let cycle = h.cycle;
             h.arrive(&mut *self.world, cycle);

@@ -184,6 +184,15 @@ impl<O> Surroundings<O> {
         self.memory.post(at, offset, kind, hart, || cause_of(req));
     }
 
+    /// Memory has been given what harts have asked of it before a cycle at which one of them looks
+    /// at it or changes it, wherever that hart's turn began.
+    fn catch_up(&mut self, cycle: u64) {
+        if !self.memory.is_quiet() {
+            let until = self.first_arrival(self.ps(cycle));
+            self.memory.catch_up(until).unwrap_or_else(|e| refused(e));
+        }
+    }
+
     /// A line is written back, if that is of interest for power cuts.
     fn note_write(&mut self, req: &LineRequest) {
         if let Some(b) = &mut self.behind {
@@ -303,7 +312,10 @@ impl<O: Observer> world::Bus for Surroundings<O> {
         let now = self.ps(by.cycle);
         match self.bus.read(paddr, size, now, by.hart as u32) {
             Ok(BusRead::Value(v)) => Ok(v),
-            Ok(BusRead::Control(access)) => Ok(self.control_read(by, access)),
+            Ok(BusRead::Control(access)) => {
+                self.catch_up(by.cycle);
+                Ok(self.control_read(by, access))
+            }
             Err(_) => Err(BusFault),
         }
     }
@@ -318,6 +330,7 @@ impl<O: Observer> world::Bus for Surroundings<O> {
         match self.bus.write(paddr, size, value, now, by.hart as u32) {
             Ok(BusWrite::Done) => Ok(()),
             Ok(BusWrite::Control(access)) => {
+                self.catch_up(by.cycle);
                 self.control_write(by, access, value);
                 Ok(())
             }
