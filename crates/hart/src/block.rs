@@ -621,7 +621,7 @@ impl Hart {
     }
 
     pub(crate) fn guard_page(&mut self, page: u64, ram_base: u64) -> bool {
-        let mask = !((1u64 << crate::mem::block_shift(self.timed)) - 1);
+        let mask = !((1u64 << crate::mode::block_shift(self.timed)) - 1);
         self.data
             .guard_page(page.wrapping_sub(ram_base >> 12), mask)
     }

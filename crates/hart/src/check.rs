@@ -4,7 +4,7 @@
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Hart, Privilege};
 use crate::lines::{LineState, Notice, NO_SLOT};
-use crate::mem::block_shift;
+use crate::mode::block_shift;
 use crate::tlb::NO_WAY;
 use crate::world::World;
 

@@ -10,7 +10,8 @@ pub use crate::block::{ends_block, stall};
 use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
 pub use crate::exec::is_link;
 use crate::hart::Hart;
-pub use crate::mem::block_shift;
+use crate::mode::Mode;
+
 use crate::pipeline::{pending_pairs, Pending};
 pub use crate::predict::bucket;
 use crate::run::End;
@@ -50,7 +51,7 @@ pub trait Engine<W: World> {
     /// Goes on at `hart.pc` where it left by itself, if nothing has changed that the
     /// way to a block depends on; only a shorter way than [`Engine::run`].
     #[inline(always)]
-    fn resume<const TIMED: bool>(
+    fn resume<M: Mode>(
         &mut self,
         _hart: &mut Hart,
         _code: &mut CodeCache,
@@ -61,7 +62,7 @@ pub trait Engine<W: World> {
     }
 
     /// Runs from the start of a block on, at `hart.pc`.
-    fn run<const TIMED: bool>(
+    fn run<M: Mode>(
         &mut self,
         hart: &mut Hart,
         code: &mut CodeCache,
@@ -77,14 +78,7 @@ pub struct NoEngine;
 
 impl<W: World> Engine<W> for NoEngine {
     #[inline(always)]
-    fn run<const TIMED: bool>(
-        &mut self,
-        _: &mut Hart,
-        _: &mut CodeCache,
-        _: &mut W,
-        _: u32,
-        _: u64,
-    ) -> Ran {
+    fn run<M: Mode>(&mut self, _: &mut Hart, _: &mut CodeCache, _: &mut W, _: u32, _: u64) -> Ran {
         Ran::Cold
     }
 }
@@ -287,7 +281,7 @@ impl Hart {
 
     /// Executes instruction `i` of the block at `pc`, but for the fetch of its line.
     #[inline(always)]
-    pub fn exec_op<W: World, const TIMED: bool>(
+    pub fn exec_op<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         code: &CodeCache,
@@ -297,18 +291,12 @@ impl Hart {
     ) -> End {
         let ops = &code.ops(b)[i..=i];
         let end = pc.wrapping_add(b.bytes as u64);
-        self.ops::<W, TIMED>(w, ops, i, pc, end)
+        self.ops::<W, M>(w, ops, i, pc, end)
     }
 
     /// Executes a load or store at index `i` of the block at `pc` that the filter did not
     /// let pass, the shortest way. Floating point must be on.
-    pub fn exec_miss<W: World, const TIMED: bool>(
-        &mut self,
-        w: &mut W,
-        p: &PreOp,
-        i: usize,
-        pc: u64,
-    ) -> End {
+    pub fn exec_miss<W: World, M: Mode>(&mut self, w: &mut W, p: &PreOp, i: usize, pc: u64) -> End {
         use nagori_isa::Op::*;
         let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
         let at = RunPoint {
@@ -323,20 +311,16 @@ impl Hart {
         };
         let done = match p.op {
             Sb | Sh | Sw | Sd | Fsw | Fsd => {
-                if TIMED {
-                    self.last_store = va;
-                }
+                M::store_begins(self, va);
                 let v = match p.op {
                     Fsw | Fsd => self.f[(p.rs2 & 31) as usize],
                     _ => self.x[(p.rs2 & 31) as usize],
                 };
-                self.store_slow::<W, TIMED>(w, va, size, v, at)
+                self.store_slow::<W, M>(w, va, size, v, at)
             }
             _ => {
-                if TIMED {
-                    self.hazard(p, va);
-                }
-                self.load_slow::<W, TIMED>(w, va, size, at).map(|v| {
+                M::load_missed(self, va, p);
+                self.load_slow::<W, M>(w, va, size, at).map(|v| {
                     let v = match p.op {
                         Lb => v as i8 as i64 as u64,
                         Lh => v as i16 as i64 as u64,

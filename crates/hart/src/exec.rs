@@ -1,10 +1,10 @@
 //! The interpreter: runs predecoded blocks.
 
 use crate::bitmanip;
-use crate::block::{PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, TARGET};
+use crate::block::{PreOp, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::csr::{CsrWrite, Moment};
 use crate::hart::{Hart, Privilege};
-use crate::mem::block_shift;
+use crate::mode::{Detailed, Mode};
 use crate::muldiv::divide;
 use crate::pmp::Access;
 use crate::predict::Outcome;
@@ -59,45 +59,41 @@ impl Hart {
     }
 
     #[inline(always)]
-    fn touch_way(&mut self, way: u8) {
+    pub(crate) fn touch_way(&mut self, way: u8) {
         if way != self.last_way {
             self.last_way = way;
             self.dtlb.touch(way);
         }
     }
 
-    /// An access of the timed mode has passed the filter.
+    /// An access to a line has passed the filter.
     #[inline(always)]
-    fn note_use(&mut self, va: u64, p: &PreOp) {
+    pub(crate) fn note_use(&mut self, va: u64, p: &PreOp) {
         let now = self.cycle + p.cost as u64;
-        self.data.at_mut((va >> block_shift(true)) as usize).used = now as u32;
+        self.data
+            .at_mut((va >> Detailed::BLOCK_SHIFT) as usize)
+            .used = now as u32;
     }
 
     /// Executes a block from its start.
     #[inline(always)]
-    pub(crate) fn block<W: World, const TIMED: bool>(
+    pub(crate) fn block<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         ops: &[PreOp],
         pc0: u64,
         end: u64,
     ) -> End {
-        if TIMED {
-            if self.pending != 0 {
-                self.await_pending(ops);
-            }
-            if let Err(NotNow) = self.fetch_line(w, pc0, RunPoint { offset: 0, pc: pc0 }) {
-                self.start_waits = true;
-                return End::NotNow(0);
-            }
+        if let Err(NotNow) = M::block_begins(self, w, ops, pc0) {
+            return End::NotNow(0);
         }
-        self.ops::<W, TIMED>(w, ops, 0, pc0, end)
+        self.ops::<W, M>(w, ops, 0, pc0, end)
     }
 
     /// Executes instructions of a block: `ops`, the first of which is the block's
     /// `first`. `end` is where the program goes on if none of them jumps.
     #[inline]
-    pub(crate) fn ops<W: World, const TIMED: bool>(
+    pub(crate) fn ops<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         ops: &[PreOp],
@@ -105,12 +101,12 @@ impl Hart {
         pc0: u64,
         end: u64,
     ) -> End {
-        let end = self.execute::<W, TIMED>(w, ops, first, pc0, end);
+        let end = self.execute::<W, M>(w, ops, first, pc0, end);
         self.record_end(w, &end);
         end
     }
 
-    fn execute<W: World, const TIMED: bool>(
+    fn execute<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         ops: &[PreOp],
@@ -119,7 +115,7 @@ impl Hart {
         end: u64,
     ) -> End {
         let mut next = end;
-        let shift = block_shift(TIMED);
+        let shift = M::BLOCK_SHIFT;
         let block_mask = !((1u64 << shift) - 1);
 
         for (i, p) in (first..).zip(ops) {
@@ -201,17 +197,11 @@ impl Hart {
                     let key = va & (block_mask | ($size - 1)) | self.dctx;
                     if e.read == key {
                         let (delta, way) = (e.delta, e.way);
-                        if TIMED {
-                            self.note_use(va, p);
-                            self.touch_way(way);
-                            self.hazard(p, va);
-                        }
+                        M::load_passed(self, va, way, p);
                         w.ram().$read(va.wrapping_add(delta)).unwrap_or(0) as $t
                     } else {
-                        if TIMED {
-                            self.hazard(p, va);
-                        }
-                        let v = check!(self.load_slow::<W, TIMED>(w, va, $size, at!()));
+                        M::load_missed(self, va, p);
+                        let v = check!(self.load_slow::<W, M>(w, va, $size, at!()));
                         v as $t
                     }
                 }};
@@ -221,20 +211,15 @@ impl Hart {
                     let va = a!().wrapping_add(imm!());
                     let v: u64 = $v;
                     self.record_access::<W>(va, $size, AccessKind::Write);
+                    M::store_begins(self, va);
                     let e = self.data.at((va >> shift) as usize);
                     let key = va & (block_mask | ($size - 1)) | self.dctx;
-                    if TIMED {
-                        self.last_store = va;
-                    }
                     if e.write == key {
                         let (delta, way) = (e.delta, e.way);
-                        if TIMED {
-                            self.note_use(va, p);
-                            self.touch_way(way);
-                        }
+                        M::store_passed(self, va, way, p);
                         let _ = w.ram().$write(va.wrapping_add(delta), v as $t);
                     } else {
-                        check!(self.store_slow::<W, TIMED>(w, va, $size, v, at!()));
+                        check!(self.store_slow::<W, M>(w, va, $size, v, at!()));
                         left!();
                     }
                 }};
@@ -246,10 +231,7 @@ impl Hart {
                     if taken && p.flags & TARGET != 0 {
                         misaligned!(target);
                     }
-                    if TIMED {
-                        let o = self.predictor.branch(pc!(), target, taken);
-                        self.predicted(o);
-                    }
+                    M::branch(self, pc!(), target, taken);
                     if taken {
                         next = target;
                     }
@@ -264,7 +246,7 @@ impl Hart {
                         let r: u32 = $f(v);
                         r as u64
                     };
-                    let old = check!(self.amo_traced::<W, TIMED>(w, va, 4, at!(), f));
+                    let old = check!(self.amo_traced::<W, M>(w, va, 4, at!(), f));
                     set!(old);
                 }};
             }
@@ -273,7 +255,7 @@ impl Hart {
                     let va = a!();
                     let v = b!();
                     let f = |$o: u64| -> u64 { $f(v) };
-                    let old = check!(self.amo_traced::<W, TIMED>(w, va, 8, at!(), f));
+                    let old = check!(self.amo_traced::<W, M>(w, va, 8, at!(), f));
                     set!(old);
                 }};
             }
@@ -281,10 +263,7 @@ impl Hart {
             if W::STOPS && w.stops(self.id, pc!()) {
                 return End::Stopped(i);
             }
-            if TIMED && p.flags & NEW_LINE != 0 && !std::mem::take(&mut self.line_fetched) {
-                let last = pc!().wrapping_add(p.len.max(2) as u64 - 1);
-                check!(self.fetch_line(w, last, at!()));
-            }
+            check!(M::fetch(self, w, p, at!()));
             self.record_begin(w, at!(), p.len);
             use Op::*;
             match p.op {
@@ -332,10 +311,7 @@ impl Hart {
                     if p.flags & TARGET != 0 {
                         misaligned!(pc!().wrapping_add(imm!()));
                     }
-                    if TIMED {
-                        let o = self.predict_jump(pc!(), p);
-                        self.predicted(o);
-                    }
+                    M::jump(self, pc!(), p);
                     set!(pc!().wrapping_add(p.len as u64));
                     next = pc!().wrapping_add(imm!());
                 }
@@ -344,10 +320,7 @@ impl Hart {
                     if p.flags & TARGET != 0 && target & 2 != 0 {
                         misaligned!(target);
                     }
-                    if TIMED {
-                        let o = self.predict_indirect(pc!(), target, p);
-                        self.predicted(o);
-                    }
+                    M::indirect(self, pc!(), target, p);
                     set!(pc!().wrapping_add(p.len as u64));
                     next = target;
                 }
@@ -380,40 +353,28 @@ impl Hart {
                 Srlw => setw!(a!() as u32 >> (b!() & 31)),
                 Sraw => setw!((a!() as i32 >> (b!() & 31)) as u32),
                 Mul => {
-                    if TIMED {
-                        self.mul_time(b!());
-                    }
+                    M::multiply(self, b!());
                     set!(a!().wrapping_mul(b!()))
                 }
                 Mulw => {
-                    if TIMED {
-                        self.mul_time(b!() as i32 as i64 as u64);
-                    }
+                    M::multiply(self, b!() as i32 as i64 as u64);
                     setw!((a!() as u32).wrapping_mul(b!() as u32))
                 }
                 Mulh => {
-                    if TIMED {
-                        self.mul_time(b!());
-                    }
+                    M::multiply(self, b!());
                     set!(((a!() as i64 as i128 * b!() as i64 as i128) >> 64) as u64)
                 }
                 Mulhu => {
-                    if TIMED {
-                        self.mul_time(b!());
-                    }
+                    M::multiply(self, b!());
                     set!(((a!() as u128 * b!() as u128) >> 64) as u64)
                 }
                 Mulhsu => {
-                    if TIMED {
-                        self.mul_time(b!());
-                    }
+                    M::multiply(self, b!());
                     set!(((a!() as i64 as i128 * b!() as i128) >> 64) as u64)
                 }
                 Div | Divu | Rem | Remu | Divw | Divuw | Remw | Remuw => {
                     let (va, vb) = (a!(), b!());
-                    if TIMED {
-                        self.div_time(p.op, va, vb);
-                    }
+                    M::divide(self, p.op, va, vb);
                     set!(divide(p.op, va, vb));
                 }
                 Fld => {
@@ -449,18 +410,18 @@ impl Hart {
                 LrW => {
                     let va = a!();
                     self.record_access::<W>(va, 4, AccessKind::Read);
-                    let v = check!(self.load_reserved::<W, TIMED>(w, va, 4, at!()));
+                    let v = check!(self.load_reserved::<W, M>(w, va, 4, at!()));
                     setw!(v as u32);
                 }
                 LrD => {
                     let va = a!();
                     self.record_access::<W>(va, 8, AccessKind::Read);
-                    set!(check!(self.load_reserved::<W, TIMED>(w, va, 8, at!())));
+                    set!(check!(self.load_reserved::<W, M>(w, va, 8, at!())));
                 }
                 ScW | ScD => {
                     let (va, v) = (a!(), b!());
                     let size = if p.op == ScW { 4 } else { 8 };
-                    let ok = check!(self.store_conditional::<W, TIMED>(w, va, size, v, at!()));
+                    let ok = check!(self.store_conditional::<W, M>(w, va, size, v, at!()));
                     if ok {
                         self.record_access::<W>(va, size, AccessKind::Write);
                     }
@@ -496,13 +457,7 @@ impl Hart {
                         0 => new,
                         _ => old,
                     };
-                    set!(check!(self.amo_traced::<W, TIMED>(
-                        w,
-                        va,
-                        size,
-                        at!(),
-                        swap
-                    )));
+                    set!(check!(self.amo_traced::<W, M>(w, va, size, at!(), swap)));
                 }
                 AmocasQ => {
                     let pair = |h: &Self, r: u8| match r {
@@ -513,7 +468,7 @@ impl Hart {
                     let va = a!();
                     self.record_access::<W>(va, 16, AccessKind::Read);
                     self.record_access::<W>(va, 16, AccessKind::Write);
-                    let old = check!(self.swap_pair::<W, TIMED>(w, va, expected, new, at!()));
+                    let old = check!(self.swap_pair::<W, M>(w, va, expected, new, at!()));
                     if p.rd < 32 {
                         [x!(p.rd), x!(p.rd + 1)] = old;
                     }
@@ -527,25 +482,21 @@ impl Hart {
                 Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
                 | PrefetchW => {}
                 FenceI => {
-                    if TIMED {
-                        self.fence_i(w);
-                    }
+                    M::fetch_anew(self, w);
                     if W::PARALLEL {
                         self.drop_unguarded(w);
                     }
                 }
                 CboClean | CboFlush | CboInval | CboZero | CflushDL1 | CflushDL1U => {
                     let va = a!();
-                    match self.cache_op::<W, TIMED>(w, p, va, at!()) {
+                    match self.cache_op::<W, M>(w, p, va, at!()) {
                         Some(r) => check!(r),
                         None => illegal!(),
                     }
                 }
                 MarkRoiBegin | MarkRoiEnd | MarkStatsReset | MarkStatsDump | MarkMethod
                 | MarkLabel | MarkSnapshot | MarkStop => {
-                    if TIMED && !W::PARALLEL {
-                        check!(self.bus_free(at!()));
-                    }
+                    check!(M::visible::<W>(self, at!()));
                     let (cycle, value) = (self.cycle + p.cost as u64, a!());
                     let heard =
                         Marker::of(p.op).is_some_and(|m| w.marker(self.id, cycle, m, value));
@@ -658,7 +609,7 @@ impl Hart {
     }
 
     #[inline(always)]
-    fn amo_traced<W: World, const TIMED: bool>(
+    fn amo_traced<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -668,17 +619,17 @@ impl Hart {
     ) -> Result<u64, Undone> {
         self.record_access::<W>(va, size, AccessKind::Read);
         self.record_access::<W>(va, size, AccessKind::Write);
-        self.amo::<W, TIMED>(w, va, size, at, f)
+        self.amo::<W, M>(w, va, size, at, f)
     }
 
     /// fence.i empties L1I; the refetch is an ordinary miss.
-    fn fence_i<W: World>(&mut self, w: &mut W) {
+    pub(crate) fn empty_l1i<W: World>(&mut self, w: &mut W) {
         w.coherence().l1i.clear(self.id);
         self.fetch.restart(self.cycle);
     }
 
     /// A cache-block operation; `None` if it is illegal in the current mode.
-    fn cache_op<W: World, const TIMED: bool>(
+    fn cache_op<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         p: &PreOp,
@@ -704,13 +655,13 @@ impl Hart {
         match p.op {
             Op::CflushDL1 if self.privilege != Privilege::Machine => None,
             Op::CflushDL1 | Op::CflushDL1U => {
-                Some(self.cflush::<W, TIMED>(w, (p.rs1 != 0).then_some(va), at))
+                Some(self.cflush::<W, M>(w, (p.rs1 != 0).then_some(va), at))
             }
-            Op::CboZero => gate(CBZE).then(|| self.cbo_zero::<W, TIMED>(w, va, at)),
-            Op::CboClean => gate(CBCFE).then(|| self.cbo_writeback::<W, TIMED>(w, va, true, at)),
-            Op::CboFlush => gate(CBCFE).then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at)),
+            Op::CboZero => gate(CBZE).then(|| self.cbo_zero::<W, M>(w, va, at)),
+            Op::CboClean => gate(CBCFE).then(|| self.cbo_writeback::<W, M>(w, va, true, at)),
+            Op::CboFlush => gate(CBCFE).then(|| self.cbo_writeback::<W, M>(w, va, false, at)),
             // An invalidation that loses no data is a flush, which the specification permits.
-            Op::CboInval => gate(CBIE).then(|| self.cbo_writeback::<W, TIMED>(w, va, false, at)),
+            Op::CboInval => gate(CBIE).then(|| self.cbo_writeback::<W, M>(w, va, false, at)),
             _ => None,
         }
     }

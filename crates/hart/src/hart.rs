@@ -234,6 +234,8 @@ pub struct Hart {
     /// How often protection or execute triggers were written.
     pub(crate) pmp_writes: u64,
     pub(crate) triggers: Triggers,
+    /// Cycle and retired instructions when the turn began, for modes that ask.
+    pub(crate) turn_from: (u64, u64),
     pub(crate) area: Area,
     /// Where an observer has stopped the hart within a block.
     pub(crate) stopped: Option<Stopped>,
@@ -295,6 +297,7 @@ impl Hart {
             recheck: true,
             pmp_writes: 0,
             triggers: Triggers::new(config.triggers),
+            turn_from: (0, 0),
             area: Area::default(),
             stopped: None,
             record: Record::default(),

@@ -21,6 +21,7 @@ mod hart;
 pub mod lines;
 mod mem;
 mod mmu;
+pub mod mode;
 mod muldiv;
 mod parallel;
 pub mod pipeline;

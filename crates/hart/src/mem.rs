@@ -2,26 +2,17 @@
 //! protection, caches, devices; atomics; cache-block operations.
 
 use crate::filter::{FilterEntry, NEVER, SLOTS};
-use crate::hart::Hart;
+use crate::hart::{Hart, Privilege};
 use crate::mmu::Fault;
+use crate::mode::{Mode, Wanted};
 use crate::pmp::Access;
 use crate::run::RunPoint;
-use crate::tlb::NO_WAY;
-use crate::trap::{cause, NotNow, Trap, Undone};
-use crate::world::{LineKind, Requester, World};
-
-/// Bits of an address inside a filter block: a line in timed mode, a page otherwise.
-#[inline(always)]
-pub const fn block_shift(timed: bool) -> u32 {
-    if timed {
-        6
-    } else {
-        12
-    }
-}
+use crate::trap::{cause, Trap, Undone};
+use crate::world::{Requester, World};
 
 /// A physical place that an access resolved to.
-enum Place {
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
     /// Offset in guest memory.
     Ram(u64),
     /// Physical address of a device register.
@@ -41,9 +32,9 @@ impl Hart {
         Err(Trap::new(c, va))
     }
 
-    /// Resolves an aligned data access; in timed mode charges TLB and cache.
+    /// The place of an aligned data access, which may happen from then on.
     #[inline(always)]
-    fn resolve<W: World, const TIMED: bool>(
+    fn resolve<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -51,57 +42,29 @@ impl Hart {
         access: Access,
         at: RunPoint,
     ) -> Result<Place, Undone> {
-        let write = access == Access::Write;
-        if !TIMED {
-            // Whoever may flush a translation may flush this: see `flush_filters`.
-            if let Some(offset) = self.pages.get(va, self.dctx, write) {
-                let pa = w.ram_base() + offset;
-                if write {
-                    self.store_side_effects(w, pa);
-                }
-                self.install::<W, TIMED>(w, va, pa, offset, 0, NO_WAY, write, at);
-                return Ok(Place::Ram(offset));
-            }
-        }
-        let p = self.data_privilege();
-        let (pa, way) = if TIMED {
-            self.translate_timed(w, va, access, p, at)?
-        } else {
-            (self.translate(w, va, access, p)?, NO_WAY)
-        };
+        M::resolve(self, w, Wanted { va, size, access }, at)
+    }
+
+    /// Offset in guest memory of an access that has been translated, if it is one to memory.
+    #[inline(always)]
+    pub(crate) fn memory_at<W: World>(
+        &mut self,
+        w: &W,
+        want: Wanted,
+        pa: u64,
+        p: Privilege,
+    ) -> Result<Option<u64>, Trap> {
+        let Wanted { va, size, access } = want;
         if !self.pmp.permits(pa, size as u64, access, p as u8) {
-            return Err(Fault::Access.trap(access, va).into());
+            return Err(Fault::Access.trap(access, va));
         }
         let offset = pa.wrapping_sub(w.ram_base());
-        if offset >= w.ram().len() {
-            return Ok(Place::Device(pa));
-        }
-        if !TIMED && self.pmp.is_uniform(pa & !0xfff, 0x1000) {
-            self.pages.set(va, self.dctx, write, offset);
-        }
-        let mut index = 0;
-        if TIMED {
-            index = self.l1d_touch(
-                w,
-                pa,
-                if write {
-                    LineKind::Store
-                } else {
-                    LineKind::Load
-                },
-                at,
-            )?;
-        }
-        if write {
-            self.store_side_effects(w, pa);
-        }
-        self.install::<W, TIMED>(w, va, pa, offset, index, way, write, at);
-        Ok(Place::Ram(offset))
+        Ok((offset < w.ram().len()).then_some(offset))
     }
 
     /// What other structures learn of a store: code marks and reservations.
     #[inline(always)]
-    fn store_side_effects<W: World>(&mut self, w: &mut W, pa: u64) {
+    pub(crate) fn store_side_effects<W: World>(&mut self, w: &mut W, pa: u64) {
         let c = w.coherence();
         if c.code_lines(pa) >> (pa >> 6 & 63) & 1 != 0 {
             c.invalidate_code(pa);
@@ -110,21 +73,20 @@ impl Hart {
         c.break_reservations(self.id, pa & !63);
     }
 
-    /// Lets later accesses of the same block pass the filter, as far as that is exact.
-    #[allow(clippy::too_many_arguments)]
+    /// Lets later accesses of the same block pass the filter, as far as that is exact; the block is in
+    /// an entry of L1D and one of the DTLB.
     #[inline(always)]
-    fn install<W: World, const TIMED: bool>(
+    pub(crate) fn install<W: World, M: Mode>(
         &mut self,
         w: &mut W,
-        va: u64,
+        want: Wanted,
         pa: u64,
-        offset: u64,
-        index: usize,
-        way: u8,
-        write: bool,
+        (index, way): (usize, u8),
         at: RunPoint,
     ) {
-        let shift = block_shift(TIMED);
+        let va = want.va;
+        let write = want.access == Access::Write;
+        let shift = M::BLOCK_SHIFT;
         let block = 1u64 << shift;
         let base = pa & !(block - 1);
         let watched = self.triggers.watches(va & !(block - 1), block);
@@ -132,28 +94,15 @@ impl Hart {
             return;
         }
         let id = self.id;
-        if TIMED && self.contended(w, pa & !63, at) {
+        let slot = (va >> shift) as usize & (SLOTS - 1);
+        if !M::claim(self, w, pa, (slot, index, way), at) {
             return;
         }
-        let slot = (va >> shift) as usize & (SLOTS - 1);
         let key = va & !(block - 1) | self.dctx;
-        let delta = offset.wrapping_sub(va);
+        let delta = pa.wrapping_sub(w.ram_base()).wrapping_sub(va);
         let c = w.coherence();
         // Marks and reservations are looked at when the right to write is given.
-        let may_write = write && {
-            let lines = c.code_lines(pa);
-            let code = if TIMED {
-                lines >> (pa >> 6 & 63) & 1 != 0
-            } else {
-                lines != 0
-            };
-            !code && !c.page_reserved(id, pa)
-        };
-        if TIMED {
-            let now = self.cycle + at.offset;
-            self.data.claim(slot, &mut c.l1d[id], index, now);
-            self.data.rely(slot, way);
-        }
+        let may_write = write && !M::marked(c.code_lines(pa), pa) && !c.page_reserved(id, pa);
         let e = self.data.at_mut(slot);
         let same = e.read == key || e.write == key;
         if !same || e.delta != delta {
@@ -174,13 +123,12 @@ impl Hart {
         } else {
             e.read = key;
         }
-        debug_assert!(!TIMED || w.coherence().l1d[id].entry(index).0 == pa & !63);
     }
 
     /// A load that the filter did not pass.
     #[cold]
     #[inline(never)]
-    pub(crate) fn load_slow<W: World, const TIMED: bool>(
+    pub(crate) fn load_slow<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -189,10 +137,10 @@ impl Hart {
     ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
-        match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
+        match self.resolve::<W, M>(w, va, size, Access::Read, at)? {
             Place::Ram(o) => Ok(read_ram(w, o, size)),
             Place::Device(pa) => {
-                self.device_time::<W, TIMED>(at)?;
+                M::device::<W>(self, at)?;
                 self.leave = true;
                 w.mmio_read(&self.requester(at), pa, size)
                     .map_err(|_| Trap::new(cause::LOAD_ACCESS, va).into())
@@ -203,7 +151,7 @@ impl Hart {
     /// A store that the filter did not pass.
     #[cold]
     #[inline(never)]
-    pub(crate) fn store_slow<W: World, const TIMED: bool>(
+    pub(crate) fn store_slow<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -213,13 +161,13 @@ impl Hart {
     ) -> Result<(), Undone> {
         self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
-        match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
+        match self.resolve::<W, M>(w, va, size, Access::Write, at)? {
             Place::Ram(o) => {
                 write_ram(w, o, size, value);
                 Ok(())
             }
             Place::Device(pa) => {
-                self.device_time::<W, TIMED>(at)?;
+                M::device::<W>(self, at)?;
                 self.leave = true;
                 w.mmio_write(&self.requester(at), pa, size, value)
                     .map_err(|_| Trap::new(cause::STORE_ACCESS, va).into())
@@ -237,22 +185,8 @@ impl Hart {
         }
     }
 
-    /// The hart's time moves on by what a device access costs. Others see such an access, so it
-    /// waits for its turn.
-    fn device_time<W: World, const TIMED: bool>(&mut self, at: RunPoint) -> Result<(), NotNow> {
-        if TIMED {
-            if !W::PARALLEL {
-                self.bus_free(at)?;
-            }
-            let t = &self.config.timing;
-            // The load and its use are in the schedule with the latency of a hit.
-            self.cycle += (t.mmio + t.mmio_latency).saturating_sub(t.load_latency) as u64;
-        }
-        Ok(())
-    }
-
     /// Load reserved.
-    pub(crate) fn load_reserved<W: World, const TIMED: bool>(
+    pub(crate) fn load_reserved<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -261,7 +195,7 @@ impl Hart {
     ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
-        match self.resolve::<W, TIMED>(w, va, size, Access::Read, at)? {
+        match self.resolve::<W, M>(w, va, size, Access::Read, at)? {
             Place::Ram(o) => {
                 self.reservation = Some((w.ram_base() + o) & !63);
                 let value = read_ram(w, o, size);
@@ -275,7 +209,7 @@ impl Hart {
     }
 
     /// Store conditional: true if it stored.
-    pub(crate) fn store_conditional<W: World, const TIMED: bool>(
+    pub(crate) fn store_conditional<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -293,7 +227,7 @@ impl Hart {
             self.check_store(w, va, size)?;
             return Ok(false);
         };
-        let place = match self.resolve::<W, TIMED>(w, va, size, Access::Write, at) {
+        let place = match self.resolve::<W, M>(w, va, size, Access::Write, at) {
             Err(Undone::NotNow) => {
                 self.reservation = reserved;
                 return Err(Undone::NotNow);
@@ -323,7 +257,7 @@ impl Hart {
     }
 
     /// Atomic read-modify-write; the old value, sign-extended for words.
-    pub(crate) fn amo<W: World, const TIMED: bool>(
+    pub(crate) fn amo<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -333,17 +267,15 @@ impl Hart {
     ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, true)?;
         Self::misaligned(va, size, Access::Write)?;
-        let shift = block_shift(TIMED);
+        let shift = M::BLOCK_SHIFT;
         let e = self.data.at((va >> shift) as usize);
         let key = va & (!((1u64 << shift) - 1) | (size as u64 - 1)) | self.dctx;
         let o = if e.write == key && e.read == key {
             let (o, index) = (va.wrapping_add(e.delta), e.l1 as usize);
-            if TIMED && self.data.notes_uses() {
-                self.data.hit(&mut w.coherence().l1d[self.id], index);
-            }
+            M::atomic_passed(self, w, index);
             o
         } else {
-            match self.resolve::<W, TIMED>(w, va, size, Access::Write, at)? {
+            match self.resolve::<W, M>(w, va, size, Access::Write, at)? {
                 Place::Ram(o) => o,
                 Place::Device(_) => return Err(Trap::new(cause::STORE_ACCESS, va).into()),
             }
@@ -363,7 +295,7 @@ impl Hart {
 
     /// Compare and swap of a pair of double words; what memory held. Harts in threads of the host
     /// see it as one only among themselves: no atomic of the host is as wide.
-    pub(crate) fn swap_pair<W: World, const TIMED: bool>(
+    pub(crate) fn swap_pair<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -373,7 +305,7 @@ impl Hart {
     ) -> Result<[u64; 2], Undone> {
         self.data_trigger(va, 16, true, true)?;
         Self::misaligned(va, 16, Access::Write)?;
-        let Place::Ram(o) = self.resolve::<W, TIMED>(w, va, 16, Access::Write, at)? else {
+        let Place::Ram(o) = self.resolve::<W, M>(w, va, 16, Access::Write, at)? else {
             return Err(Trap::new(cause::STORE_ACCESS, va).into());
         };
         w.acquire();
@@ -386,7 +318,7 @@ impl Hart {
     }
 
     /// Resolves the address of a cache-block operation; an access fault where no memory is behind it.
-    fn resolve_block<W: World, const TIMED: bool>(
+    fn resolve_block<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -396,11 +328,7 @@ impl Hart {
     ) -> Result<u64, Undone> {
         let p = self.data_privilege();
         let mut go = |h: &mut Self, a: Access| -> Result<u64, Undone> {
-            let pa = if TIMED {
-                h.translate_timed(w, va, a, p, at)?.0
-            } else {
-                h.translate(w, va, a, p)?
-            };
+            let pa = M::translate(h, w, va, a, p, at)?;
             if !h.pmp.allows(pa & !63, 64, a, p as u8) {
                 return Err(Fault::Access.trap(a, va).into());
             }
@@ -423,46 +351,26 @@ impl Hart {
 
     /// CFLUSH.D.L1: one line, or the whole cache for `None`. Timed like a dirty
     /// eviction for each dirty line: the release is waited for.
-    pub(crate) fn cflush<W: World, const TIMED: bool>(
+    pub(crate) fn cflush<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: Option<u64>,
         at: RunPoint,
     ) -> Result<(), Undone> {
-        let id = self.id;
         match va {
             Some(va) => {
                 self.data_trigger(va & !63, 64, false, true)?;
-                let line = self.resolve_block::<W, TIMED>(w, va, Access::Read, false, at)?;
-                if TIMED {
-                    if let Some(i) = w.coherence().l1d[id].find(line) {
-                        self.flush_index(w, i, false, at)?;
-                    }
-                }
+                let line = self.resolve_block::<W, M>(w, va, Access::Read, false, at)?;
+                M::flush_line(self, w, line, at)?;
             }
-            None if TIMED => {
-                let n = w.coherence().l1d[id].len();
-                // Entries that were looked at before the instruction had to be tried again.
-                let done = self.flushed.take().filter(|(pc, _)| *pc == at.pc);
-                let first = done.map_or(0, |(_, i)| i);
-                for i in first..n {
-                    if done != Some((at.pc, i)) {
-                        self.cycle += self.config.timing.flush_scan as u64;
-                    }
-                    if let Err(NotNow) = self.flush_index(w, i, false, at) {
-                        self.flushed = Some((at.pc, i));
-                        return Err(Undone::NotNow);
-                    }
-                }
-            }
-            None => {}
+            None => M::flush_all(self, w, at)?,
         }
         Ok(())
     }
 
     /// cbo.clean (`keep`) and cbo.flush: in all caches of the coherence domain.
     /// A store fault is raised only where neither load nor store is permitted.
-    pub(crate) fn cbo_writeback<W: World, const TIMED: bool>(
+    pub(crate) fn cbo_writeback<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -470,15 +378,12 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), Undone> {
         self.data_trigger(va & !63, 64, false, true)?;
-        let line = self.resolve_block::<W, TIMED>(w, va, Access::Write, true, at)?;
-        if !TIMED {
-            return Ok(());
-        }
-        Ok(self.clean_line(w, line, keep, at)?)
+        let line = self.resolve_block::<W, M>(w, va, Access::Write, true, at)?;
+        Ok(M::clean_line(self, w, line, keep, at)?)
     }
 
     /// cbo.zero: sets a block of 64 bytes to zero, as a store does.
-    pub(crate) fn cbo_zero<W: World, const TIMED: bool>(
+    pub(crate) fn cbo_zero<W: World, M: Mode>(
         &mut self,
         w: &mut W,
         va: u64,
@@ -486,18 +391,12 @@ impl Hart {
     ) -> Result<(), Undone> {
         self.data_trigger(va & !63, 64, false, true)?;
         let p = self.data_privilege();
-        let pa = if TIMED {
-            self.translate_timed(w, va, Access::Write, p, at)?.0
-        } else {
-            self.translate(w, va, Access::Write, p)?
-        } & !63;
+        let pa = M::translate(self, w, va, Access::Write, p, at)? & !63;
         let offset = pa.wrapping_sub(w.ram_base());
         if !self.pmp.allows(pa, 64, Access::Write, p as u8) || offset >= w.ram().len() {
             return Err(Trap::new(cause::STORE_ACCESS, va).into());
         }
-        if TIMED {
-            self.l1d_touch(w, pa, LineKind::Store, at)?;
-        }
+        M::own_line(self, w, pa, at)?;
         self.store_side_effects(w, pa);
         for k in 0..8 {
             write_ram(w, offset + 8 * k, 8, 0);

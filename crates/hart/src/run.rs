@@ -5,6 +5,7 @@ use crate::engine::{Engine, NoEngine, Ran};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
 use crate::lines::Notice;
+use crate::mode::{Detailed, Functional, Mode};
 use crate::pmp::Access;
 use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::World;
@@ -132,21 +133,39 @@ impl Hart {
         bus_limit: u64,
         engine: &mut E,
     ) -> Exit {
+        match self.timed {
+            true => self.run_as::<Detailed, W, E>(code, w, limit, bus_limit, engine),
+            false => self.run_as::<Functional, W, E>(code, w, limit, bus_limit, engine),
+        }
+    }
+
+    /// As [`Hart::run_ahead`], in a mode whose [`Mode::LINES`] is what [`Hart::timed`] says.
+    pub fn run_as<M: Mode, W: World, E: Engine<W>>(
+        &mut self,
+        code: &mut CodeCache,
+        w: &mut W,
+        limit: u64,
+        bus_limit: u64,
+        engine: &mut E,
+    ) -> Exit {
+        debug_assert_eq!(M::LINES, self.timed, "the filter holds blocks of one size");
         self.yield_at = bus_limit;
         let stopped = self.stopped.take();
         let limit = stopped.and_then(|s| s.limit).unwrap_or(limit);
         if stopped.is_none() {
             self.resume_reservation(w);
         }
-        let exit = if self.timed {
-            self.run_mode::<W, E, true>(code, w, limit, engine, stopped)
-        } else {
-            self.run_mode::<W, E, false>(code, w, limit, engine, stopped)
-        };
+        if stopped.is_none() {
+            M::turn_begins(self);
+        }
+        let exit = self.run_mode::<W, E, M>(code, w, limit, engine, stopped);
         match &mut self.stopped {
             // The run is not over: nothing that others can see has happened to it.
             Some(s) => s.limit = Some(limit),
-            None => self.suspend_reservation(w),
+            None => {
+                M::turn_ends(self, w);
+                self.suspend_reservation(w);
+            }
         }
         exit
     }
@@ -174,7 +193,7 @@ impl Hart {
         }
     }
 
-    fn run_mode<W: World, E: Engine<W>, const TIMED: bool>(
+    fn run_mode<W: World, E: Engine<W>, M: Mode>(
         &mut self,
         code: &mut CodeCache,
         w: &mut W,
@@ -184,24 +203,18 @@ impl Hart {
     ) -> Exit {
         if let Some(s) = stopped {
             self.pc = s.pc;
-            let end = self.interpret::<W, TIMED>(code, w, s.block, s.pc, Some(s.next));
-            if let Some(exit) = self.end_block::<W, TIMED>(code, w, s.block, s.pc, end) {
+            let end = self.interpret::<W, M>(code, w, s.block, s.pc, Some(s.next));
+            if let Some(exit) = self.end_block::<W, M>(code, w, s.block, s.pc, end) {
                 return exit;
             }
         } else if let Some(r) = self.resume {
             self.apply_notices(code, w);
-            if let Some(exit) = self.go_on::<W, TIMED>(code, w, r) {
+            if let Some(exit) = self.go_on::<W, M>(code, w, r) {
                 return exit;
             }
         }
         loop {
-            if TIMED && self.cycle >= self.settle_at {
-                self.settle_uses(w);
-            }
-            let mut stop = limit;
-            if TIMED {
-                stop = stop.min(self.settle_at);
-            }
+            let mut stop = M::stop(self, w, limit);
             if self.timer_cycle > self.cycle {
                 stop = stop.min(self.timer_cycle);
             }
@@ -230,7 +243,7 @@ impl Hart {
             while self.cycle < stop && !self.recheck {
                 w.release();
                 let pc = self.pc;
-                let resumed = engine.resume::<TIMED>(self, code, w, stop);
+                let resumed = engine.resume::<M>(self, code, w, stop);
                 let (id, ran) = match resumed {
                     Some(ran) => (0, ran),
                     None => {
@@ -246,7 +259,7 @@ impl Hart {
                             && self.holds_trigger(code.ops(code.block(id)), pc);
                         let ran = match watched {
                             true => Ran::Cold,
-                            false => engine.run::<TIMED>(self, code, w, id, stop),
+                            false => engine.run::<M>(self, code, w, id, stop),
                         };
                         (id, ran)
                     }
@@ -255,17 +268,17 @@ impl Hart {
                     Ran::Blocks => continue,
                     Ran::Cold => {
                         self.poll_notices(w);
-                        let end = self.interpret::<W, TIMED>(code, w, id, pc, None);
+                        let end = self.interpret::<W, M>(code, w, id, pc, None);
                         (id, pc, end)
                     }
                     Ran::Rest { block, pc, first } => {
                         self.poll_notices(w);
-                        let end = self.interpret::<W, TIMED>(code, w, block, pc, Some(first));
+                        let end = self.interpret::<W, M>(code, w, block, pc, Some(first));
                         (block, pc, end)
                     }
                     Ran::Ended { block, pc, end } => (block, pc, end),
                 };
-                if let Some(exit) = self.end_block::<W, TIMED>(code, w, id, pc, end) {
+                if let Some(exit) = self.end_block::<W, M>(code, w, id, pc, end) {
                     return exit;
                 }
                 if self.waiting {
@@ -277,7 +290,7 @@ impl Hart {
 
     /// The first-level caches learn of all hits that have passed the filters.
     #[cold]
-    fn settle_uses<W: World>(&mut self, w: &mut W) {
+    pub(crate) fn settle_uses<W: World>(&mut self, w: &mut W) {
         let (id, c) = (self.id, w.coherence());
         self.data.settle_all(&mut c.l1d[id], self.cycle);
         self.fetch.settle_all(&mut c.l1i[id], self.cycle);
@@ -287,7 +300,7 @@ impl Hart {
     /// Runs a block from its start, or from an instruction on, to its end or to an instruction for
     /// which a trigger fires.
     #[inline(always)]
-    fn interpret<W: World, const TIMED: bool>(
+    fn interpret<W: World, M: Mode>(
         &mut self,
         code: &CodeCache,
         w: &mut W,
@@ -305,8 +318,8 @@ impl Hart {
         }
         let end = match first {
             _ if from == until => End::Done,
-            None => self.block::<W, TIMED>(w, &ops[..until], pc, behind),
-            Some(n) => self.ops::<W, TIMED>(w, &ops[n..until], n, pc, behind),
+            None => self.block::<W, M>(w, &ops[..until], pc, behind),
+            Some(n) => self.ops::<W, M>(w, &ops[n..until], n, pc, behind),
         };
         match (end, ops.get(until)) {
             (End::Done, Some(p)) => match self.fetch_breakpoint(p, pc) {
@@ -319,7 +332,7 @@ impl Hart {
 
     /// Brings time, counters and program counter up to the end of a block.
     #[inline(always)]
-    fn end_block<W: World, const TIMED: bool>(
+    fn end_block<W: World, M: Mode>(
         &mut self,
         code: &CodeCache,
         w: &mut W,
@@ -332,13 +345,7 @@ impl Hart {
             End::Done => {
                 self.cycle += b.cost as u64;
                 self.instret += b.count as u64;
-                if TIMED {
-                    self.pending = if self.pending == 0 {
-                        b.pending
-                    } else {
-                        self.still_pending(b.pending)
-                    };
-                }
+                M::block_ends(self, b.pending);
                 None
             }
             End::Stopped(next) => {
@@ -395,7 +402,7 @@ impl Hart {
     }
 
     /// Goes on within a block at an instruction that had to wait.
-    fn go_on<W: World, const TIMED: bool>(
+    fn go_on<W: World, M: Mode>(
         &mut self,
         code: &mut CodeCache,
         w: &mut W,
@@ -424,23 +431,23 @@ impl Hart {
         let op = &code.ops(b)[n];
         self.line_fetched = r.fetched && op.flags & NEW_LINE != 0;
         let end = if op.flags & HAZARD == 0 {
-            self.interpret::<W, TIMED>(code, w, id, r.pc, Some(n))
+            self.interpret::<W, M>(code, w, id, r.pc, Some(n))
         } else {
             // A load that has waited for the store before it does not do so again.
             let va = self.x[(op.rs1 & 31) as usize].wrapping_add(op.imm as i64 as u64);
             self.last_store = !va;
             let behind = r.pc.wrapping_add(b.bytes as u64);
             let one = &code.ops(b)[n..=n];
-            let end = self.ops::<W, TIMED>(w, one, n, r.pc, behind);
+            let end = self.ops::<W, M>(w, one, n, r.pc, behind);
             self.last_store = r.last_store;
             match end {
                 End::Done if n + 1 < code.ops(b).len() => {
-                    self.interpret::<W, TIMED>(code, w, id, r.pc, Some(n + 1))
+                    self.interpret::<W, M>(code, w, id, r.pc, Some(n + 1))
                 }
                 other => other,
             }
         };
-        self.end_block::<W, TIMED>(code, w, id, r.pc, end)
+        self.end_block::<W, M>(code, w, id, r.pc, end)
     }
 
     /// Gives up the place in a block where an instruction is to be executed again: the instruction
@@ -526,8 +533,8 @@ fn is_store(op: Op) -> bool {
 
 /// Where in a run of instructions something happens: cycles since the hart's
 /// `cycle` was last brought up to date, and the program counter.
-#[derive(Clone, Copy)]
-pub(crate) struct RunPoint {
-    pub offset: u64,
-    pub pc: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct RunPoint {
+    pub(crate) offset: u64,
+    pub(crate) pc: u64,
 }

@@ -12,7 +12,7 @@ use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
 use crate::lines::{Awaited, Caches, Coherence, Moves, Notice, SavedLevel, Tags};
-use crate::mem::block_shift;
+use crate::mode::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
@@ -125,6 +125,8 @@ impl Hart {
             fetch_waits: _,
             start_waits: _,
             line_fetched: _,
+            // Only while a hart runs.
+            turn_from: _,
             // Follows from the registers.
             dctx: _,
             generation,

@@ -122,6 +122,21 @@ pub enum Transfer {
     UnderWay,
 }
 
+/// What a hart has done in a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// Hart index.
+    pub hart: usize,
+    /// Core cycle at its end.
+    pub cycle: u64,
+    /// Core cycles since it began.
+    pub cycles: u64,
+    /// Instructions retired in it.
+    pub instructions: u64,
+    /// Event counters of the hart.
+    pub stats: &'a HartStats,
+}
+
 /// Timing side: what a line transfer costs.
 pub trait MemPort {
     /// Whether `stalled` is to be called.
@@ -159,6 +174,11 @@ pub trait MemPort {
     #[inline(always)]
     fn end_fill(&mut self, _hart: usize, _cycle: u64) -> Option<usize> {
         None
+    }
+    /// Core cycles that a turn costs beyond its instructions, for modes that ask: see
+    /// [`Light`](crate::mode::Light).
+    fn turn_cost(&mut self, _turn: &Turn<'_>) -> u64 {
+        0
     }
     /// A line of L1D turns dirty, before anything is stored to it. What memory holds of it
     /// now is what it keeps until [`MemPort::write_line`].

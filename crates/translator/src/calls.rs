@@ -5,6 +5,7 @@
 //! [`Translator::enter`](crate::translator::Translator::enter) put them. The code calls them only
 //! while that call is active.
 
+use nagori_hart::mode::{Detailed, Mode};
 use nagori_hart::trap::NotNow;
 use nagori_hart::world::World;
 use nagori_hart::{Block, CodeCache, End, Hart};
@@ -56,11 +57,11 @@ pub(crate) struct Calls {
 type Call = unsafe extern "sysv64" fn(*mut Hart, u64, u64) -> u64;
 
 impl Calls {
-    pub fn of<W: World, const TIMED: bool>() -> Self {
+    pub fn of<W: World, M: Mode>() -> Self {
         let address = |f: Call| f as usize;
         Self {
-            op: address(op::<W, TIMED>),
-            miss: address(miss::<W, TIMED>),
+            op: address(op::<W, M>),
+            miss: address(miss::<W, M>),
             line: address(line::<W>),
             pending: address(pending::<W>),
             branch: address(branch::<W>),
@@ -120,12 +121,12 @@ pub(crate) fn host_flags(mxcsr: u64) -> u8 {
 }
 
 /// Brings what translated code keeps elsewhere into the hart.
-fn sync<const TIMED: bool>(h: &mut Hart) {
+fn sync<M: Mode>(h: &mut Hart) {
     if h.area().fp_live != 0 {
         h.raise_fflags(host_flags(h.area().mxcsr));
         h.area_mut().fp_live = 0;
     }
-    if !TIMED {
+    if !M::LINES {
         sync_instret(h);
     }
 }
@@ -151,32 +152,24 @@ fn leave(h: &mut Hart, exit: u64, info: u64) -> u64 {
 }
 
 /// Executes one instruction. Not 0: leave.
-unsafe extern "sysv64" fn op<W: World, const TIMED: bool>(
-    hart: *mut Hart,
-    info: u64,
-    _: u64,
-) -> u64 {
+unsafe extern "sysv64" fn op<W: World, M: Mode>(hart: *mut Hart, info: u64, _: u64) -> u64 {
     // SAFETY: this is such a call.
     let s = unsafe { site::<W>(hart, info) };
-    sync::<TIMED>(s.h);
+    sync::<M>(s.h);
     s.h.poll_notices(s.w);
-    let end = s.h.exec_op::<W, TIMED>(s.w, s.code, s.b, s.i, s.pc);
+    let end = s.h.exec_op::<W, M>(s.w, s.code, s.b, s.i, s.pc);
     s.w.release();
     finish(s.h, end, info)
 }
 
 /// Executes a load or store that the filter did not let pass. Not 0: leave.
-unsafe extern "sysv64" fn miss<W: World, const TIMED: bool>(
-    hart: *mut Hart,
-    info: u64,
-    _: u64,
-) -> u64 {
+unsafe extern "sysv64" fn miss<W: World, M: Mode>(hart: *mut Hart, info: u64, _: u64) -> u64 {
     // SAFETY: this is such a call.
     let s = unsafe { site::<W>(hart, info) };
-    sync::<TIMED>(s.h);
+    sync::<M>(s.h);
     s.h.poll_notices(s.w);
     let p = &s.code.ops(s.b)[s.i];
-    let end = s.h.exec_miss::<W, TIMED>(s.w, p, s.i, s.pc);
+    let end = s.h.exec_miss::<W, M>(s.w, p, s.i, s.pc);
     s.w.release();
     finish(s.h, end, info)
 }
@@ -202,7 +195,7 @@ fn finish(h: &mut Hart, end: End, info: u64) -> u64 {
 unsafe extern "sysv64" fn line<W: World>(hart: *mut Hart, info: u64, _: u64) -> u64 {
     // SAFETY: this is such a call.
     let mut s = unsafe { site::<W>(hart, info) };
-    sync::<true>(s.h);
+    sync::<Detailed>(s.h);
     fetch(&mut s)
 }
 
@@ -225,7 +218,7 @@ fn fetch<W: World>(s: &mut Site<'_, W>) -> u64 {
 unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) -> u64 {
     // SAFETY: this is such a call.
     let mut s = unsafe { site::<W>(hart, info) };
-    sync::<true>(s.h);
+    sync::<Detailed>(s.h);
     if s.h.await_results(s.code, s.b) {
         return 0;
     }

@@ -2,6 +2,7 @@
 //! Nothing is executed.
 
 use nagori_hart::engine::{Engine, Ran};
+use nagori_hart::mode::Mode;
 use nagori_hart::world::World;
 use nagori_hart::{Block, CodeCache, Hart, PreOp};
 
@@ -71,7 +72,7 @@ struct Capture {
 }
 
 impl<W: World> Engine<W> for Capture {
-    fn run<const TIMED: bool>(
+    fn run<M: Mode>(
         &mut self,
         hart: &mut Hart,
         _: &mut CodeCache,
@@ -137,12 +138,13 @@ fn host_code<W: World>(
     use crate::arena::Arena;
     use crate::calls::Calls;
     use crate::emit::{self, Host, Setting};
+    use nagori_hart::mode::{Detailed, Functional};
     let config = hart.config();
     let (sectors, supers) = (config.dtlb.sectors, config.dtlb.superpages);
     let mut arena = Arena::new(crate::Options::LEAST_BYTES)?;
     let calls = match hart.timed() {
-        true => Calls::of::<W, true>(),
-        false => Calls::of::<W, false>(),
+        true => Calls::of::<W, Detailed>(),
+        false => Calls::of::<W, Functional>(),
     };
     let stubs = crate::stubs::write(&mut arena, &calls, sectors, supers)?;
     let start = arena.used();

@@ -2,6 +2,7 @@
 
 use crate::{Error, Options, Piece, Stats};
 use nagori_hart::engine::{Engine, Ran};
+use nagori_hart::mode::Mode;
 use nagori_hart::world::World;
 use nagori_hart::{CodeCache, Hart};
 use std::marker::PhantomData;
@@ -46,14 +47,7 @@ impl<W> Translator<W> {
 }
 
 impl<W: World> Engine<W> for Translator<W> {
-    fn run<const TIMED: bool>(
-        &mut self,
-        _: &mut Hart,
-        _: &mut CodeCache,
-        _: &mut W,
-        _: u32,
-        _: u64,
-    ) -> Ran {
+    fn run<M: Mode>(&mut self, _: &mut Hart, _: &mut CodeCache, _: &mut W, _: u32, _: u64) -> Ran {
         Ran::Cold
     }
 }

@@ -7,6 +7,7 @@ use crate::stats::{Meter, Reason};
 use crate::stubs::{self, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
 use crate::{Error, Options, Piece, Stats};
 use nagori_hart::engine::{Engine, Ran};
+use nagori_hart::mode::{Detailed, Functional, Mode};
 use nagori_hart::trap::Trap;
 use nagori_hart::world::World;
 use nagori_hart::{CodeCache, End, Hart, HartConfig};
@@ -144,9 +145,18 @@ impl<W: World> Translator<W> {
     fn prepare(&mut self, config: &HartConfig) -> Option<[Stubs; 2]> {
         if self.stubs.is_none() {
             let (sectors, supers) = (config.dtlb.sectors, config.dtlb.superpages);
-            let functional =
-                stubs::write(&mut self.arena, &Calls::of::<W, false>(), sectors, supers);
-            let timed = stubs::write(&mut self.arena, &Calls::of::<W, true>(), sectors, supers);
+            let functional = stubs::write(
+                &mut self.arena,
+                &Calls::of::<W, Functional>(),
+                sectors,
+                supers,
+            );
+            let timed = stubs::write(
+                &mut self.arena,
+                &Calls::of::<W, Detailed>(),
+                sectors,
+                supers,
+            );
             self.stubs = Some([functional.ok()?, timed.ok()?]);
         }
         self.stubs
@@ -411,7 +421,7 @@ impl<W: World> Translator<W> {
 
 impl<W: World> Engine<W> for Translator<W> {
     #[inline(always)]
-    fn resume<const TIMED: bool>(
+    fn resume<M: Mode>(
         &mut self,
         hart: &mut Hart,
         code: &mut CodeCache,
@@ -428,11 +438,11 @@ impl<W: World> Engine<W> for Translator<W> {
             return None;
         }
         self.enter(hart, code, w, full, stop);
-        Some(self.left::<TIMED>(hart, code))
+        Some(self.left::<M>(hart, code))
     }
 
     #[inline]
-    fn run<const TIMED: bool>(
+    fn run<M: Mode>(
         &mut self,
         hart: &mut Hart,
         code: &mut CodeCache,
@@ -465,14 +475,14 @@ impl<W: World> Engine<W> for Translator<W> {
         hart.prepare_area(pc);
         hart.area_mut().context = hart.context();
         self.enter(hart, code, w, to.full, stop);
-        self.left::<TIMED>(hart, code)
+        self.left::<M>(hart, code)
     }
 }
 
 impl<W: World> Translator<W> {
     /// Takes over what code left in the hart's area.
     #[inline(always)]
-    fn left<const TIMED: bool>(&mut self, hart: &mut Hart, code: &CodeCache) -> Ran {
+    fn left<M: Mode>(&mut self, hart: &mut Hart, code: &CodeCache) -> Ran {
         self.stats.entries += 1;
         let a = hart.area();
         let (why, place) = (a.exit, calls::place(a.info));
@@ -481,7 +491,7 @@ impl<W: World> Translator<W> {
             let flags = calls::host_flags(a.mxcsr);
             hart.raise_fflags(flags);
         }
-        if !TIMED {
+        if !M::LINES {
             calls::sync_instret(hart);
         }
         if self.meter.is_some() {

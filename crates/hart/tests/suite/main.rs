@@ -6,6 +6,7 @@ mod edges;
 mod extensions;
 mod harts;
 mod levels;
+mod light;
 mod modes;
 mod observe;
 mod robust;

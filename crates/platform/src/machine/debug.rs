@@ -10,7 +10,7 @@ use nagori_hart::debug::lookup;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessEvent, AccessKind, BusFault, LineRequest, Marker, MemPort, Observer, Requester,
-    Stall, Transfer, TrapEvent, World,
+    Stall, Transfer, TrapEvent, Turn, World,
 };
 use nagori_hart::{Hart, Privilege};
 use nagori_ram::GuestRam;
@@ -229,6 +229,9 @@ impl<W: World> MemPort for Watched<'_, W> {
     }
     fn stalled(&mut self, stall: &Stall) {
         self.inner.stalled(stall);
+    }
+    fn turn_cost(&mut self, turn: &Turn<'_>) -> u64 {
+        self.inner.turn_cost(turn)
     }
     fn line_dirtied(&mut self, line: u64) {
         self.inner.line_dirtied(line);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::stubs::SLOT_MASK;
-use nagori_hart::engine::block_shift;
+use nagori_hart::mode::block_shift;
 
 impl Emitter<'_> {
     /// Emits a load or store; false if it is none.

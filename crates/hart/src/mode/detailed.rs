@@ -1,0 +1,245 @@
+//! Pipeline, branch prediction, TLBs and caches are simulated cycle by cycle; a block of the data filter
+//! is a line.
+
+use super::{Mode, Wanted};
+use crate::block::{PreOp, NEW_LINE};
+use crate::hart::{Hart, Privilege};
+use crate::mem::Place;
+use crate::pipeline::Pending;
+use crate::pmp::Access;
+use crate::run::RunPoint;
+use crate::trap::{NotNow, Undone};
+use crate::world::{LineKind, World};
+use nagori_isa::Op;
+
+/// The detailed mode: see [`Hart::timed`].
+#[derive(Clone, Copy, Debug)]
+pub struct Detailed;
+
+impl Mode for Detailed {
+    const LINES: bool = true;
+
+    #[inline(always)]
+    fn stop<W: World>(h: &mut Hart, w: &mut W, limit: u64) -> u64 {
+        if h.cycle >= h.settle_at {
+            h.settle_uses(w);
+        }
+        limit.min(h.settle_at)
+    }
+
+    #[inline(always)]
+    fn block_begins<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        ops: &[PreOp],
+        pc: u64,
+    ) -> Result<(), NotNow> {
+        if h.pending != 0 {
+            h.await_pending(ops);
+        }
+        let fetched = h.fetch_line(w, pc, RunPoint { offset: 0, pc });
+        h.start_waits |= fetched.is_err();
+        fetched
+    }
+
+    #[inline(always)]
+    fn block_ends(h: &mut Hart, own: Pending) {
+        h.pending = if h.pending == 0 {
+            own
+        } else {
+            h.still_pending(own)
+        };
+    }
+
+    #[inline(always)]
+    fn fetch<W: World>(h: &mut Hart, w: &mut W, p: &PreOp, at: RunPoint) -> Result<(), NotNow> {
+        if p.flags & NEW_LINE != 0 && !std::mem::take(&mut h.line_fetched) {
+            let last = at.pc.wrapping_add(p.len.max(2) as u64 - 1);
+            h.fetch_line(w, last, at)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn fetch_anew<W: World>(h: &mut Hart, w: &mut W) {
+        h.empty_l1i(w);
+    }
+
+    #[inline(always)]
+    fn load_passed(h: &mut Hart, va: u64, way: u8, p: &PreOp) {
+        h.note_use(va, p);
+        h.touch_way(way);
+        h.hazard(p, va);
+    }
+
+    #[inline(always)]
+    fn load_missed(h: &mut Hart, va: u64, p: &PreOp) {
+        h.hazard(p, va);
+    }
+
+    #[inline(always)]
+    fn store_begins(h: &mut Hart, va: u64) {
+        h.last_store = va;
+    }
+
+    #[inline(always)]
+    fn store_passed(h: &mut Hart, va: u64, way: u8, p: &PreOp) {
+        h.note_use(va, p);
+        h.touch_way(way);
+    }
+
+    #[inline(always)]
+    fn atomic_passed<W: World>(h: &mut Hart, w: &mut W, index: usize) {
+        if h.data.notes_uses() {
+            h.data.hit(&mut w.coherence().l1d[h.id], index);
+        }
+    }
+
+    #[inline(always)]
+    fn branch(h: &mut Hart, pc: u64, target: u64, taken: bool) {
+        let o = h.predictor.branch(pc, target, taken);
+        h.predicted(o);
+    }
+
+    #[inline(always)]
+    fn jump(h: &mut Hart, pc: u64, p: &PreOp) {
+        let o = h.predict_jump(pc, p);
+        h.predicted(o);
+    }
+
+    #[inline(always)]
+    fn indirect(h: &mut Hart, pc: u64, target: u64, p: &PreOp) {
+        let o = h.predict_indirect(pc, target, p);
+        h.predicted(o);
+    }
+
+    #[inline(always)]
+    fn multiply(h: &mut Hart, multiplier: u64) {
+        h.mul_time(multiplier);
+    }
+
+    #[inline(always)]
+    fn divide(h: &mut Hart, op: Op, a: u64, b: u64) {
+        h.div_time(op, a, b);
+    }
+
+    #[inline(always)]
+    fn visible<W: World>(h: &mut Hart, at: RunPoint) -> Result<(), NotNow> {
+        match W::PARALLEL {
+            true => Ok(()),
+            false => h.bus_free(at),
+        }
+    }
+
+    #[inline(always)]
+    fn device<W: World>(h: &mut Hart, at: RunPoint) -> Result<(), NotNow> {
+        Self::visible::<W>(h, at)?;
+        let t = &h.config.timing;
+        // The load and its use are in the schedule with the latency of a hit.
+        h.cycle += (t.mmio + t.mmio_latency).saturating_sub(t.load_latency) as u64;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn resolve<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        want: Wanted,
+        at: RunPoint,
+    ) -> Result<Place, Undone> {
+        let write = want.access == Access::Write;
+        let p = h.data_privilege();
+        let (pa, way) = h.translate_timed(w, want.va, want.access, p, at)?;
+        let Some(offset) = h.memory_at(w, want, pa, p)? else {
+            return Ok(Place::Device(pa));
+        };
+        let kind = match write {
+            true => LineKind::Store,
+            false => LineKind::Load,
+        };
+        let index = h.l1d_touch(w, pa, kind, at)?;
+        if write {
+            h.store_side_effects(w, pa);
+        }
+        h.install::<W, Self>(w, want, pa, (index, way), at);
+        debug_assert!(w.coherence().l1d[h.id].entry(index).0 == pa & !63);
+        Ok(Place::Ram(offset))
+    }
+
+    #[inline(always)]
+    fn translate<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        va: u64,
+        access: Access,
+        p: Privilege,
+        at: RunPoint,
+    ) -> Result<u64, Undone> {
+        Ok(h.translate_timed(w, va, access, p, at)?.0)
+    }
+
+    #[inline(always)]
+    fn marked(lines: u64, pa: u64) -> bool {
+        lines >> (pa >> 6 & 63) & 1 != 0
+    }
+
+    #[inline(always)]
+    fn claim<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        pa: u64,
+        (slot, index, way): (usize, usize, u8),
+        at: RunPoint,
+    ) -> bool {
+        if h.contended(w, pa & !63, at) {
+            return false;
+        }
+        let now = h.cycle + at.offset;
+        h.data.claim(slot, &mut w.coherence().l1d[h.id], index, now);
+        h.data.rely(slot, way);
+        true
+    }
+
+    #[inline(always)]
+    fn own_line<W: World>(h: &mut Hart, w: &mut W, pa: u64, at: RunPoint) -> Result<(), NotNow> {
+        h.l1d_touch(w, pa, LineKind::Store, at).map(|_| ())
+    }
+
+    fn flush_line<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        match w.coherence().l1d[h.id].find(line) {
+            Some(i) => h.flush_index(w, i, false, at),
+            None => Ok(()),
+        }
+    }
+
+    fn flush_all<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        let n = w.coherence().l1d[h.id].len();
+        // Entries that were looked at before the instruction had to be tried again.
+        let done = h.flushed.take().filter(|(pc, _)| *pc == at.pc);
+        let first = done.map_or(0, |(_, i)| i);
+        for i in first..n {
+            if done != Some((at.pc, i)) {
+                h.cycle += h.config.timing.flush_scan as u64;
+            }
+            h.flush_index(w, i, false, at).inspect_err(|NotNow| {
+                h.flushed = Some((at.pc, i));
+            })?;
+        }
+        Ok(())
+    }
+
+    fn clean_line<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        line: u64,
+        keep: bool,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        h.clean_line(w, line, keep, at)
+    }
+}

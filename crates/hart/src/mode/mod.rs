@@ -1,0 +1,200 @@
+//! Modes of time: what a hart does beside executing instructions. Each mode is a type without data and
+//! stands in a file of its own; interpreter and engines are compiled once for each.
+//!
+//! The defaults of [`Mode`] are those of a mode that costs nothing.
+
+mod detailed;
+mod functional;
+mod light;
+
+pub use detailed::Detailed;
+pub use functional::Functional;
+pub use light::Light;
+
+use crate::block::PreOp;
+use crate::hart::{Hart, Privilege};
+use crate::mem::Place;
+use crate::pipeline::Pending;
+use crate::pmp::Access;
+use crate::run::RunPoint;
+use crate::trap::{NotNow, Undone};
+use crate::world::World;
+use nagori_isa::Op;
+
+/// Bits of an address inside a block of the data filter where it holds lines.
+const LINE_SHIFT: u32 = 6;
+/// And where it holds pages.
+const PAGE_SHIFT: u32 = 12;
+
+/// Bits of an address inside a block of the data filter, by [`Mode::LINES`].
+#[inline(always)]
+pub const fn block_shift(lines: bool) -> u32 {
+    match lines {
+        true => LINE_SHIFT,
+        false => PAGE_SHIFT,
+    }
+}
+
+/// A data access that the filter did not let pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    pub(crate) va: u64,
+    pub(crate) size: u8,
+    pub(crate) access: Access,
+}
+
+/// What a hart does beside executing instructions.
+pub trait Mode: Copy + 'static {
+    /// Whether first-level caches, TLBs and the pipeline are simulated: a block of the data filter is
+    /// then a line that is in L1D, and otherwise a page. It is what [`Hart::timed`] says.
+    const LINES: bool;
+    /// Bits of an address inside a block of the data filter.
+    const BLOCK_SHIFT: u32 = block_shift(Self::LINES);
+
+    /// A turn of the hart begins ([`Hart::run_ahead`]).
+    #[inline(always)]
+    fn turn_begins(_h: &mut Hart) {}
+    /// A turn of the hart has ended at the end of a block. The hook may add cycles to the hart. How
+    /// often it is called is not part of the model, so what it adds must follow from what the hart
+    /// has done since.
+    #[inline(always)]
+    fn turn_ends<W: World>(_h: &mut Hart, _w: &mut W) {}
+    /// The cycle up to which blocks may begin before this is asked again.
+    #[inline(always)]
+    fn stop<W: World>(_h: &mut Hart, _w: &mut W, limit: u64) -> u64 {
+        limit
+    }
+
+    /// A block begins at `pc`.
+    #[inline(always)]
+    fn block_begins<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _ops: &[PreOp],
+        _pc: u64,
+    ) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// A block has ended, with results of its own under way.
+    #[inline(always)]
+    fn block_ends(_h: &mut Hart, _own: Pending) {}
+    /// An instruction is going to be executed.
+    #[inline(always)]
+    fn fetch<W: World>(_h: &mut Hart, _w: &mut W, _p: &PreOp, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// `fence.i`.
+    #[inline(always)]
+    fn fetch_anew<W: World>(_h: &mut Hart, _w: &mut W) {}
+
+    /// A load has passed the filter, by an entry of the DTLB.
+    #[inline(always)]
+    fn load_passed(_h: &mut Hart, _va: u64, _way: u8, _p: &PreOp) {}
+    /// The filter did not let a load pass.
+    #[inline(always)]
+    fn load_missed(_h: &mut Hart, _va: u64, _p: &PreOp) {}
+    /// A store is going to be executed.
+    #[inline(always)]
+    fn store_begins(_h: &mut Hart, _va: u64) {}
+    /// A store has passed the filter, by an entry of the DTLB.
+    #[inline(always)]
+    fn store_passed(_h: &mut Hart, _va: u64, _way: u8, _p: &PreOp) {}
+    /// An atomic has passed the filter, to a line of L1D.
+    #[inline(always)]
+    fn atomic_passed<W: World>(_h: &mut Hart, _w: &mut W, _index: usize) {}
+
+    /// A conditional branch is resolved.
+    #[inline(always)]
+    fn branch(_h: &mut Hart, _pc: u64, _target: u64, _taken: bool) {}
+    /// A direct jump is resolved.
+    #[inline(always)]
+    fn jump(_h: &mut Hart, _pc: u64, _p: &PreOp) {}
+    /// An indirect jump is resolved.
+    #[inline(always)]
+    fn indirect(_h: &mut Hart, _pc: u64, _target: u64, _p: &PreOp) {}
+    /// A multiplication.
+    #[inline(always)]
+    fn multiply(_h: &mut Hart, _multiplier: u64) {}
+    /// A division.
+    #[inline(always)]
+    fn divide(_h: &mut Hart, _op: Op, _a: u64, _b: u64) {}
+
+    /// What all harts can see is going to happen.
+    #[inline(always)]
+    fn visible<W: World>(_h: &mut Hart, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// A device is going to be accessed.
+    #[inline(always)]
+    fn device<W: World>(_h: &mut Hart, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+
+    /// The place of an aligned data access, which may happen from then on.
+    fn resolve<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        want: Wanted,
+        at: RunPoint,
+    ) -> Result<Place, Undone>;
+    /// Physical address of a virtual one.
+    fn translate<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        va: u64,
+        access: Access,
+        p: Privilege,
+        at: RunPoint,
+    ) -> Result<u64, Undone>;
+    /// Whether a block of the filter holds decoded code; `lines` are the marked lines of its page.
+    fn marked(lines: u64, pa: u64) -> bool;
+    /// The block of the filter at a slot is going to be the one of a line of L1D and a way of the DTLB;
+    /// false if it may not be.
+    #[inline(always)]
+    fn claim<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _pa: u64,
+        _block: (usize, usize, u8),
+        _at: RunPoint,
+    ) -> bool {
+        true
+    }
+
+    /// A line is stored to whole.
+    #[inline(always)]
+    fn own_line<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _pa: u64,
+        _at: RunPoint,
+    ) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// A line leaves L1D.
+    #[inline(always)]
+    fn flush_line<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _line: u64,
+        _at: RunPoint,
+    ) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// All lines leave L1D.
+    #[inline(always)]
+    fn flush_all<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// A line is written back from wherever it is modified and, unless `keep`, leaves all caches.
+    #[inline(always)]
+    fn clean_line<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _line: u64,
+        _keep: bool,
+        _at: RunPoint,
+    ) -> Result<(), NotNow> {
+        Ok(())
+    }
+}
