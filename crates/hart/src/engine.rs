@@ -61,6 +61,20 @@ pub trait Engine<W: World> {
         None
     }
 
+    /// Goes on within a block, whose first cycle and instruction the hart counts from. `None`: the
+    /// interpreter has to.
+    #[inline(always)]
+    fn go_on<M: Mode>(
+        &mut self,
+        _hart: &mut Hart,
+        _code: &mut CodeCache,
+        _w: &mut W,
+        _at: Within,
+        _stop: u64,
+    ) -> Option<Ran> {
+        None
+    }
+
     /// Runs from the start of a block on, at `hart.pc`.
     fn run<M: Mode>(
         &mut self,
@@ -70,6 +84,19 @@ pub trait Engine<W: World> {
         block: u32,
         stop: u64,
     ) -> Ran;
+}
+
+/// A place in a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Within {
+    /// The block.
+    pub block: u32,
+    /// Virtual address of its first instruction.
+    pub pc: u64,
+    /// Index of the instruction that is next.
+    pub next: usize,
+    /// Whether that instruction's line has been fetched.
+    pub fetched: bool,
 }
 
 /// Leaves everything to the interpreter.

@@ -1,7 +1,7 @@
 //! The loop around blocks: limits, interrupts, notices of others, fetch timing.
 
 use crate::block::{Block, CodeCache, PreOp, HAZARD, NEW_LINE};
-use crate::engine::{Engine, NoEngine, Ran};
+use crate::engine::{Engine, NoEngine, Ran, Within};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
 use crate::lines::Notice;
@@ -208,16 +208,19 @@ impl Hart {
                 return exit;
             }
         } else if let Some(r) = self.resume {
+            self.recheck = false;
             self.apply_notices(code, w);
-            if let Some(exit) = self.go_on::<W, M>(code, w, r) {
+            let stop = match self.recheck || self.pending_interrupt().is_some() {
+                // Behind the block there is something else to do.
+                true => 0,
+                false => self.next_stop::<W, M>(w, limit),
+            };
+            if let Some(exit) = self.go_on::<W, E, M>(code, w, engine, r, stop) {
                 return exit;
             }
         }
         loop {
-            let mut stop = M::stop(self, w, limit);
-            if self.timer_cycle > self.cycle {
-                stop = stop.min(self.timer_cycle);
-            }
+            let mut stop = self.next_stop::<W, M>(w, limit);
             self.recheck = false;
             self.apply_notices(code, w);
             // A marker, for which the hart stops behind its block as it would have anyhow.
@@ -285,6 +288,16 @@ impl Hart {
                     break;
                 }
             }
+        }
+    }
+
+    /// The cycle up to which blocks run one behind the other.
+    #[inline(always)]
+    fn next_stop<W: World, M: Mode>(&mut self, w: &mut W, limit: u64) -> u64 {
+        let stop = M::stop(self, w, limit);
+        match self.timer_cycle > self.cycle {
+            true => stop.min(self.timer_cycle),
+            false => stop,
         }
     }
 
@@ -402,11 +415,13 @@ impl Hart {
     }
 
     /// Goes on within a block at an instruction that had to wait.
-    fn go_on<W: World, M: Mode>(
+    fn go_on<W: World, E: Engine<W>, M: Mode>(
         &mut self,
         code: &mut CodeCache,
         w: &mut W,
+        engine: &mut E,
         r: Resume,
+        stop: u64,
     ) -> Option<Exit> {
         w.release();
         let found = self.find_block(code, w, r.pc).ok().filter(|id| {
@@ -429,8 +444,31 @@ impl Hart {
         let n = r.next as usize;
         let b = code.block(id);
         let op = &code.ops(b)[n];
+        let simple = op.flags & HAZARD == 0;
+        if simple && self.pending == 0 && !self.triggers.executes() {
+            let at = Within {
+                block: id,
+                pc: r.pc,
+                next: n,
+                fetched: r.fetched,
+            };
+            match engine.go_on::<M>(self, code, w, at, stop) {
+                None => {}
+                Some(Ran::Ended { block, pc, end }) => {
+                    return self.end_block::<W, M>(code, w, block, pc, end);
+                }
+                Some(Ran::Rest { block, pc, first }) => {
+                    self.poll_notices(w);
+                    let end = self.interpret::<W, M>(code, w, block, pc, Some(first));
+                    return self.end_block::<W, M>(code, w, block, pc, end);
+                }
+                Some(Ran::Blocks | Ran::Cold) => return None,
+            }
+        }
+        let b = code.block(id);
+        let op = &code.ops(b)[n];
         self.line_fetched = r.fetched && op.flags & NEW_LINE != 0;
-        let end = if op.flags & HAZARD == 0 {
+        let end = if simple {
             self.interpret::<W, M>(code, w, id, r.pc, Some(n))
         } else {
             // A load that has waited for the store before it does not do so again.

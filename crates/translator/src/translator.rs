@@ -6,7 +6,7 @@ use crate::emit::{self, Host, Setting};
 use crate::stats::{Meter, Reason};
 use crate::stubs::{self, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
 use crate::{Error, Options, Piece, Stats};
-use nagori_hart::engine::{Engine, Ran};
+use nagori_hart::engine::{Engine, Ran, Within};
 use nagori_hart::mode::{Detailed, Functional, Mode};
 use nagori_hart::trap::Trap;
 use nagori_hart::world::World;
@@ -23,6 +23,8 @@ struct Code {
     fetch: u32,
     /// And the line is fetched.
     body: u32,
+    /// Its entries in front of instructions: the first of them, and how many.
+    entries: (u32, u32),
 }
 
 /// A jump from one block to another of its page.
@@ -54,6 +56,8 @@ pub struct Translator<W> {
     arena: Arena,
     stubs: Option<[Stubs; 2]>,
     code: Vec<Code>,
+    /// Entries in front of instructions, of all blocks.
+    entries: Vec<emit::Entry>,
     heat: Vec<u8>,
     links: Vec<Link>,
     jumps: Box<[Jump; JUMP_ENTRIES]>,
@@ -85,6 +89,7 @@ impl<W: World> Translator<W> {
             arena: Arena::new(options.code_bytes)?,
             stubs: None,
             code: Vec::new(),
+            entries: Vec::new(),
             heat: Vec::new(),
             links: Vec::new(),
             jumps: Box::new([NO_JUMP; JUMP_ENTRIES]),
@@ -167,6 +172,7 @@ impl<W: World> Translator<W> {
         self.stats.emptied += !self.code.is_empty() as u64;
         self.arena.empty();
         self.code.clear();
+        self.entries.clear();
         self.links.clear();
         self.jumps.fill(NO_JUMP);
         self.last = None;
@@ -278,7 +284,9 @@ impl<W: World> Translator<W> {
                 full: at as u32,
                 fetch: (at + out.fetch) as u32,
                 body: (at + out.body) as u32,
+                entries: (self.entries.len() as u32, out.entries.len() as u32),
             };
+            self.entries.extend_from_slice(&out.entries);
             let i = block as usize;
             if self.code.len() <= i {
                 self.code.resize(i + 1, Code::default());
@@ -438,6 +446,36 @@ impl<W: World> Engine<W> for Translator<W> {
             return None;
         }
         self.enter(hart, code, w, full, stop);
+        Some(self.left::<M>(hart, code))
+    }
+
+    #[inline]
+    fn go_on<M: Mode>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        at: Within,
+        stop: u64,
+    ) -> Option<Ran> {
+        if W::RETIRE || W::ACCESS || W::STOPS {
+            return None;
+        }
+        self.follow(hart, code);
+        let made = *self.code.get(at.block as usize)?;
+        let (first, count) = (made.entries.0 as usize, made.entries.1 as usize);
+        let entries = self.entries.get(first..first + count)?;
+        let entry = entries.iter().find(|e| usize::from(e.op) == at.next)?;
+        let place = made.full
+            + if at.fetched {
+                entry.fetched
+            } else {
+                entry.line
+            };
+        self.last = None;
+        hart.prepare_area(at.pc);
+        hart.area_mut().context = hart.context();
+        self.enter(hart, code, w, place, stop);
         Some(self.left::<M>(hart, code))
     }
 

@@ -8,6 +8,7 @@
 //! where those of the other channel go first. Where one of these may matter, the answer is that
 //! nobody knows yet.
 
+use super::engine::NO_TAGS;
 use super::Controller;
 use crate::error::Error;
 use crate::request::{Request, Submit};
@@ -37,7 +38,7 @@ impl Controller {
             self.commit(clock);
         }
         if !self.enter_serial() {
-            return self.submit(at, r).map(Arrived::Submitted);
+            return Ok(self.foresee_in_engine(r));
         }
         let tag = self.tag(self.latest, r, true);
         let (t, tags) = (&self.timing, &mut self.tags);
@@ -47,6 +48,26 @@ impl Controller {
         }
         self.serial.withdraw();
         self.next_seq = tag.seq;
-        self.submit(at, r).map(Arrived::Submitted)
+        Ok(self.foresee_in_engine(r))
+    }
+
+    /// The same where many machines are at work, or somebody waits for what was not certain.
+    fn foresee_in_engine(&mut self, r: Request) -> Arrived {
+        self.go_back();
+        if !self.state.has_room(r.kind) {
+            return Arrived::Submitted(Submit::Busy(self.room_at(r.kind)));
+        }
+        let tag = self.tag(self.latest, r, false);
+        let place = self.state.push(tag, &self.timing, &mut self.tags);
+        match self.state.foresee(&tag, &self.timing, true) {
+            None => Arrived::Submitted(Submit::Accepted),
+            Some(clock) => {
+                self.tags[usize::from(place) % NO_TAGS.len()].sync = true;
+                Arrived::Done(Ps::of_clock(
+                    clock + self.timing.answer(r.kind),
+                    self.period,
+                ))
+            }
+        }
     }
 }

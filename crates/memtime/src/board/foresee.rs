@@ -34,9 +34,10 @@ impl State {
     }
 
     /// When the only request at the port is accepted (write) or has its column
-    /// (read), where that follows without simulation.
+    /// (read), where that follows without simulation; `certain`: and nothing that comes later can
+    /// change it.
     #[inline]
-    pub fn foresee(&self, tag: &Tag, t: &Timing) -> Option<u64> {
+    pub fn foresee(&self, tag: &Tag, t: &Timing, certain: bool) -> Option<u64> {
         let mine = &self.channels[tag.kind as usize];
         let alone = self.channels[0].len + self.channels[1].len == 1;
         if !alone || self.busy & t.machines == t.machines {
@@ -68,7 +69,9 @@ impl State {
             let o = older as usize % MAX_MACHINES;
             let open = self.rtp & bit(o) != 0 && self.ready[o] > accept;
             if !open || self.row[o] != tag.row || self.marked & bit(o) != 0 {
-                return self.behind(o, accept, t);
+                // A newcomer would be what the precharge tests.
+                let open = certain && t.add_rp != 0 && !t.own_bank;
+                return self.behind(o, accept, t).filter(|_| !open);
             }
             accept + 1
         };

@@ -504,14 +504,11 @@ impl Controller {
             self.arrive(room);
         }
         let place = self.state.push(tag, &self.timing, &mut self.tags);
-        let clock = match self.state.foresee(&tag, &self.timing) {
+        let clock = match self.state.foresee(&tag, &self.timing, false) {
             Some(clock) => clock,
             None => self.look_ahead(place, kind),
         };
-        let more = match kind {
-            Kind::Read => self.timing.read_data,
-            Kind::Write => self.timing.response,
-        };
+        let more = self.timing.answer(kind);
         Ok(Ps::of_clock(clock + more, self.params.clock))
     }
 

@@ -86,9 +86,12 @@ impl SerialPath {
         tags: &mut Tags,
         period: Period,
     ) -> Option<Ps> {
-        let done = |accept, column| match tag.kind {
-            Kind::Read => Ps::of_clock(column + t.read_data, period),
-            Kind::Write => Ps::of_clock(accept + t.response, period),
+        let done = |accept, column| {
+            let clock = match tag.kind {
+                Kind::Read => column,
+                Kind::Write => accept,
+            };
+            Ps::of_clock(clock + t.answer(tag.kind), period)
         };
         if let Some(lifetime) = self.base.undisturbed(tag.kind, tag.bank, t) {
             self.tag = *tag;

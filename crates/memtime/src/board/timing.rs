@@ -86,6 +86,15 @@ impl Timing {
         }
     }
 
+    /// Clocks from the column of a read, or the acceptance of a write, to its answer.
+    #[inline]
+    pub fn answer(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Read => self.read_data,
+            Kind::Write => self.response,
+        }
+    }
+
     /// Refreshes, the first by a tick at `tick_at`, that begin and end before `until` in an
     /// idle controller: clock of the last one, and how many.
     #[inline]

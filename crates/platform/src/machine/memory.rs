@@ -14,7 +14,7 @@ use nagori_memtime::{
 };
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of a line.
 const LINE: u32 = 64;
@@ -204,7 +204,8 @@ pub(crate) struct Memory {
     pub board: Controller,
     /// By address.
     regions: Vec<Region>,
-    coming: BinaryHeap<Reverse<Coming>>,
+    /// In order. There are few, and most that are added are the last.
+    coming: VecDeque<Coming>,
     next_id: u64,
     /// By hart: the request that it is blocked for.
     blocked: Vec<Option<u64>>,
@@ -248,7 +249,7 @@ impl Memory {
         Ok(Memory {
             board: Controller::new(config.controller_params())?,
             regions: regions.collect::<Result<_, _>>()?,
-            coming: BinaryHeap::new(),
+            coming: VecDeque::new(),
             next_id: 0,
             blocked: vec![None; harts],
             waiting: 0,
@@ -316,8 +317,8 @@ impl Memory {
         kind: Kind,
         by: impl FnOnce() -> BusCause,
     ) -> Result<Ps, Error> {
-        while let Some(Reverse(c)) = self.coming.peek().filter(|c| c.0.at <= at).copied() {
-            self.coming.pop();
+        while let Some(c) = self.next_coming(at) {
+            self.coming.pop_front();
             self.submit(c)?;
         }
         let r = Request {
@@ -383,7 +384,20 @@ impl Memory {
             offset,
             kind,
         };
-        self.coming.push(Reverse(coming));
+        self.expect(coming);
+    }
+
+    /// The first request on its way, if it arrives by a time.
+    #[inline]
+    fn next_coming(&self, until: Ps) -> Option<Coming> {
+        self.coming.front().filter(|c| c.at <= until).copied()
+    }
+
+    /// Puts a request among those on their way.
+    #[inline]
+    fn expect(&mut self, c: Coming) {
+        let earlier = self.coming.iter().rposition(|e| *e < c);
+        self.coming.insert(earlier.map_or(0, |i| i + 1), c);
     }
 
     /// A request comes to its controller; when it is done, if that is certain already.
@@ -408,7 +422,7 @@ impl Memory {
             // It stands in front of those that come later.
             (Submit::Busy(t), _) => {
                 let at = t.max(Ps(c.at.0 + 1));
-                self.coming.push(Reverse(Coming { at, ..c }));
+                self.expect(Coming { at, ..c });
             }
             (Submit::Accepted, Some(log)) => {
                 let base = region.map_or(0, |i| self.regions[i].base);
@@ -447,7 +461,7 @@ impl Memory {
             if self.is_quiet() {
                 return Ok(None);
             }
-            let next = self.coming.peek().map(|c| c.0).filter(|c| c.at <= until);
+            let next = self.next_coming(until);
             let to = next.map_or(until, |c| c.at);
             if self.advance_to_completion(to)? {
                 // The earliest is looked at first.
@@ -455,7 +469,7 @@ impl Memory {
                 continue;
             }
             let Some(c) = next else { return Ok(None) };
-            self.coming.pop();
+            self.coming.pop_front();
             if let Some(done) = self.submit(c)? {
                 let answer = self.release(c.id, done, c.kind);
                 if answer.is_some() {
@@ -470,14 +484,14 @@ impl Memory {
     pub fn catch_up(&mut self, until: Ps) -> Result<(), Error> {
         let mut found = std::mem::take(&mut self.done);
         loop {
-            let next = self.coming.peek().map(|c| c.0).filter(|c| c.at <= until);
+            let next = self.next_coming(until);
             let to = next.map_or(until, |c| c.at);
             if self.advance_to_completion(to)? {
                 found.append(&mut self.done);
                 continue;
             }
             let Some(c) = next else { break };
-            self.coming.pop();
+            self.coming.pop_front();
             if let Some(done_at) = self.submit(c)? {
                 found.push(Completion {
                     id: c.id,
@@ -599,7 +613,7 @@ impl Memory {
 
     /// Ids of writes that memory has not been given by now.
     pub fn unfinished_writes(&mut self, at: Ps) -> Result<Vec<u64>, Error> {
-        let coming = self.coming.iter().map(|c| c.0);
+        let coming = self.coming.iter();
         let mut ids: Vec<u64> = coming
             .filter(|c| c.kind == Kind::Write)
             .map(|c| c.id)
@@ -618,12 +632,10 @@ impl Memory {
     }
 
     pub fn save(&self) -> SavedMemory {
-        let mut coming: Vec<Coming> = self.coming.iter().map(|c| c.0).collect();
-        coming.sort_unstable();
         SavedMemory {
             board: self.board.save(),
             regions: self.regions.iter().map(|r| r.model.save()).collect(),
-            coming,
+            coming: self.coming.iter().copied().collect(),
             next_id: self.next_id,
             blocked: self.blocked.clone(),
             done: self.done.clone(),
@@ -664,7 +676,11 @@ impl Memory {
                 && c.at <= Ps::MAX_TIME
                 && c.id < s.next_id
         };
-        fail(!s.coming.iter().all(inside), "requests to memory")?;
+        let ordered = s.coming.is_sorted();
+        fail(
+            !ordered || !s.coming.iter().all(inside),
+            "requests to memory",
+        )?;
         fail(s.next_id > 1 << 62, "number of requests")?;
         let late = |c: &Completion| c.done_at > Ps::MAX_TIME;
         fail(s.done.iter().any(late), "answers of memory")?;
@@ -673,7 +689,7 @@ impl Memory {
         Ok(Memory {
             board,
             regions: fresh.regions,
-            coming: s.coming.into_iter().map(Reverse).collect(),
+            coming: s.coming.into(),
             next_id: s.next_id,
             waiting: s.blocked.iter().flatten().count(),
             blocked: s.blocked,

@@ -13,6 +13,7 @@ mod parallel;
 mod parts;
 mod point;
 mod power;
+mod roster;
 mod saved;
 mod shared;
 mod stats;
@@ -49,6 +50,7 @@ use nagori_hart::{CodeCache, Exit, Hart, HartError};
 use nagori_ram::{GuestRam, RamError};
 use nagori_translator::Translator;
 use parking_lot::Mutex;
+use roster::Roster;
 use shared::{Held, Shared};
 use std::sync::Arc;
 use turns::{HartTurn, Left, Window};
@@ -182,6 +184,8 @@ pub struct Machine<O: Observer = Quiet> {
     held: Option<HartTurn>,
     /// How far harts go before they wait for one another, with the timing model on.
     window: Window,
+    /// Room for what the scheduler knows of harts while they take turns.
+    roster: Roster,
     /// Where the run is to stop.
     point: Option<Point>,
     power_cuts: Vec<PowerCut>,
@@ -246,6 +250,7 @@ impl<O: Observer> Machine<O> {
             debug: None,
             held: None,
             window: Window::default(),
+            roster: Roster::default(),
             point: None,
             power_cuts: Vec::new(),
             software: None,
@@ -656,6 +661,21 @@ impl<O: Observer + Send> Machine<O> {
         cycles: u64,
         instructions: Option<u64>,
     ) -> Turn {
+        let mut roster = std::mem::take(&mut self.roster);
+        roster.look(&self.harts);
+        let end = self.take_turns(&mut roster, event, spent, cycles, instructions);
+        self.roster = roster;
+        end
+    }
+
+    fn take_turns(
+        &mut self,
+        roster: &mut Roster,
+        event: u64,
+        spent: &mut u64,
+        cycles: u64,
+        instructions: Option<u64>,
+    ) -> Turn {
         loop {
             let resumed = self.held.is_some();
             let left = Left {
@@ -664,7 +684,7 @@ impl<O: Observer + Send> Machine<O> {
                 cycles,
                 instructions,
             };
-            let turn = match self.next_turn(left) {
+            let turn = match self.next_turn(left, roster) {
                 Ok(turn) => turn,
                 Err(other) => return other,
             };
@@ -683,6 +703,7 @@ impl<O: Observer + Send> Machine<O> {
             if h.fills() && !resumed {
                 if !h.go_on_filling(&mut *self.world, bus_limit) {
                     *spent += 1;
+                    roster.look_at(i, h);
                     self.window.end_turn();
                     continue;
                 }
@@ -712,7 +733,8 @@ impl<O: Observer + Send> Machine<O> {
                 instret: h.instret,
                 stats: h.stats,
             };
-            self.release_waiting();
+            roster.look_at(i, &self.harts[i]);
+            self.release_waiting(roster);
             if !matches!(exit, Exit::Limit | Exit::Stopped) {
                 self.window.end_turn();
             }

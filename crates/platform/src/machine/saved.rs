@@ -119,6 +119,7 @@ impl<O: Observer> Machine<O> {
             held: _,
             window,
             // The host's.
+            roster: _,
             point: _,
             power_cuts,
             // A part of its own.

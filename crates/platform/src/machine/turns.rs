@@ -7,8 +7,9 @@
 //! is furthest behind is next. So what others see happens in the order of time, and in how many
 //! pieces the host runs a turn changes nothing.
 
+use super::roster::{Roster, NOBODY};
 use super::world::refused;
-use super::{sleeps, Machine, Stop, Turn};
+use super::{Machine, Stop, Turn};
 use nagori_hart::world::Observer;
 use nagori_hart::{Hart, Privilege};
 use serde::{Deserialize, Serialize};
@@ -83,35 +84,6 @@ pub(super) struct HartTurn {
     pub bus_limit: u64,
 }
 
-/// A hart's cycle and number. Of two at the same time the one with the lower number is first.
-type Place = (u64, usize);
-const NOBODY: Place = (u64::MAX, usize::MAX);
-
-/// Who runs, and how far they are.
-struct LineUp {
-    /// The two that are furthest behind.
-    first: Place,
-    second: Place,
-    /// Harts that do not sleep, a bit each; blocked ones are among them.
-    running: u64,
-    /// What they run, a bit for each kind.
-    modes: u8,
-    /// When the first of the others wakes.
-    wake: u64,
-}
-
-impl LineUp {
-    /// A hart that is not blocked.
-    #[inline(always)]
-    fn add(&mut self, at: Place) {
-        if at < self.first {
-            (self.first, self.second) = (at, self.first);
-        } else if at < self.second {
-            self.second = at;
-        }
-    }
-}
-
 /// What may still happen in a run.
 #[derive(Clone, Copy)]
 pub(super) struct Left {
@@ -125,7 +97,7 @@ pub(super) struct Left {
 impl<O: Observer> Machine<O> {
     /// The next hart's turn, or what else is due.
     #[inline(always)]
-    pub(super) fn next_turn(&mut self, left: Left) -> Result<HartTurn, Turn> {
+    pub(super) fn next_turn(&mut self, left: Left, roster: &mut Roster) -> Result<HartTurn, Turn> {
         if let Some(t) = self.held.take() {
             return Ok(t);
         }
@@ -147,8 +119,8 @@ impl<O: Observer> Machine<O> {
         let end = self.point_cycle();
         let event = left.event.min(end.unwrap_or(u64::MAX));
         let turn = match self.world.timed {
-            true => self.timed_turn(event),
-            false => self.functional_turn(event),
+            true => self.timed_turn(event, roster),
+            false => self.functional_turn(event, roster),
         };
         let mut turn = match turn {
             Err(Turn::Event { cycle, .. }) if end.is_some_and(|e| cycle >= e) => {
@@ -160,44 +132,18 @@ impl<O: Observer> Machine<O> {
         Ok(turn)
     }
 
-    /// The harts that run, and when the others wake.
-    #[inline(always)]
-    fn line_up(&self) -> LineUp {
-        let mut l = LineUp {
-            first: NOBODY,
-            second: NOBODY,
-            running: 0,
-            modes: 0,
-            wake: u64::MAX,
-        };
-        for (i, h) in self.harts.iter().enumerate() {
-            if sleeps(h) {
-                l.wake = l.wake.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
-                continue;
-            }
-            l.running |= 1 << i;
-            l.modes |= mode(h);
-            if h.is_blocked() {
-                continue;
-            }
-            l.add((h.cycle, i));
-        }
-        l
-    }
-
     /// Without the timing model the hart that is furthest behind is next.
-    fn functional_turn(&self, event: u64) -> Result<HartTurn, Turn> {
-        let l = self.line_up();
-        let (now, hart) = l.first;
-        let next = event.min(l.wake);
-        if l.running == 0 || next <= now {
+    fn functional_turn(&self, event: u64, roster: &Roster) -> Result<HartTurn, Turn> {
+        let (first, second) = roster.first_two();
+        let (now, hart) = first;
+        let next = event.min(roster.wake);
+        if roster.running == 0 || next <= now {
             return Err(Turn::Event {
                 cycle: next,
-                asleep: l.running == 0,
+                asleep: roster.running == 0,
             });
         }
-        let limit = l
-            .second
+        let limit = second
             .0
             .saturating_add(self.config.functional_quantum_cycles.into())
             .min(next)
@@ -212,20 +158,14 @@ impl<O: Observer> Machine<O> {
 
     /// With the timing model: see the description of this module.
     #[inline(always)]
-    fn timed_turn(&mut self, event: u64) -> Result<HartTurn, Turn> {
-        let mut line_up = self.line_up();
+    fn timed_turn(&mut self, event: u64, roster: &mut Roster) -> Result<HartTurn, Turn> {
         // No blocked hart goes on before this cycle.
         let blocked = match self.world.memory.is_quiet() {
             true => u64::MAX,
-            false => self.serve_memory(event, &mut line_up),
+            false => self.serve_memory(event, roster),
         };
-        let LineUp {
-            first,
-            second,
-            running,
-            modes,
-            wake,
-        } = line_up;
+        let (first, second) = roster.first_two();
+        let (running, modes, wake) = (roster.running, roster.modes, roster.wake);
         let next = event.min(wake);
         if running == 0 {
             return Err(Turn::Event {
@@ -261,7 +201,7 @@ impl<O: Observer> Machine<O> {
 
         let unfinished = window.turn.map(|i| i as usize).filter(|i| {
             let runs = running >> i & 1 != 0;
-            runs && self.harts[*i].cycle < limit
+            runs && roster.cycle(*i) < limit
         });
         let hart = match unfinished {
             Some(i) => i,
@@ -274,7 +214,7 @@ impl<O: Observer> Machine<O> {
             }
         };
         window.turn = Some(hart as u32);
-        let from = self.harts[hart].cycle;
+        let from = roster.cycle(hart);
         let other = if hart == first.1 { second } else { first };
         let before_others = other.0.saturating_add(u64::from(hart < other.1));
         let c = &self.config;
@@ -294,13 +234,19 @@ impl<O: Observer> Machine<O> {
     /// Lets memory go on up to where harts that are not blocked, devices and sleepers can send it
     /// something; harts whose lines have come are blocked no longer. The first cycle at which one of
     /// the others can go on.
-    fn serve_memory(&mut self, event: u64, line_up: &mut LineUp) -> u64 {
-        let due = event.min(line_up.wake);
+    fn serve_memory(&mut self, event: u64, roster: &mut Roster) -> u64 {
+        let mut first = event.min(roster.wake).min(roster.first_two().0 .0);
+        let mut until = self.world.first_arrival(self.world.ps(first));
         loop {
-            let first = due.min(line_up.first.0);
-            let until = self.world.first_arrival(self.world.ps(first));
             match self.answer(until) {
-                Some(hart) => line_up.add((self.harts[hart].cycle, hart)),
+                Some(hart) => {
+                    roster.look_at(hart, &self.harts[hart]);
+                    // It could send another request.
+                    if self.harts[hart].cycle < first {
+                        first = self.harts[hart].cycle;
+                        until = self.world.first_arrival(self.world.ps(first));
+                    }
+                }
                 None if self.world.memory.is_quiet() => return u64::MAX,
                 None => return self.world.cycle_at(self.world.first_answer(until)),
             }
@@ -327,9 +273,10 @@ impl<O: Observer> Machine<O> {
     }
 
     /// Harts that have waited for another one's work on a line go on.
-    pub(super) fn release_waiting(&mut self) {
+    pub(super) fn release_waiting(&mut self, roster: &mut Roster) {
         while let Some((hart, cycle)) = self.world.fills.take_released() {
             self.harts[hart].arrive(&mut *self.world, cycle);
+            roster.look_at(hart, &self.harts[hart]);
         }
     }
 }

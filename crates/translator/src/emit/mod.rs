@@ -60,6 +60,16 @@ pub(crate) struct Exit {
     pub target: u16,
 }
 
+/// Where code goes on with an instruction that had to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Index of the instruction.
+    pub op: u8,
+    /// Place where its line is fetched, and behind that, from the block's first byte.
+    pub line: u32,
+    pub fetched: u32,
+}
+
 /// Code of one block. Places count from its first byte.
 pub(crate) struct Output {
     pub code: Vec<u8>,
@@ -67,6 +77,8 @@ pub(crate) struct Output {
     pub fetch: usize,
     /// Entry for those who fetched the line.
     pub body: usize,
+    /// Entries in front of instructions that may have to wait, ascending by instruction.
+    pub entries: Vec<Entry>,
     /// The jumps to be patched, by number from `first_link` on.
     pub exits: Vec<Exit>,
     /// Which code is whose, ascending by place.
@@ -134,6 +146,7 @@ pub(crate) struct Emitter<'a> {
     ops: &'a [PreOp],
     timed: bool,
     cold: Vec<Cold>,
+    entries: Vec<Entry>,
     exits: Vec<Exit>,
     marks: Vec<Mark>,
     /// To whom the parts of `cold` belong: instruction, and the first part behind its own.
@@ -160,6 +173,7 @@ pub(crate) fn block<'a>(
         ops,
         timed,
         cold: Vec::new(),
+        entries: Vec::new(),
         exits: Vec::new(),
         marks: Vec::new(),
         owners: Vec::new(),
@@ -171,8 +185,12 @@ pub(crate) fn block<'a>(
     e.own(None);
     for (i, p) in ops.iter().enumerate() {
         e.mark(Some(i));
+        let (line, started) = (e.here(), e.fp_started);
         if timed && p.flags & NEW_LINE != 0 {
             e.fetch_line(i, p);
+        }
+        if timed && !started {
+            e.entry(i, p, line);
         }
         e.op(i, p);
         e.own(Some(i));
@@ -204,6 +222,18 @@ impl Emitter<'_> {
     fn own(&mut self, op: Option<usize>) {
         if self.s.marks {
             self.owners.push((op, self.cold.len()));
+        }
+    }
+
+    /// The code of an instruction that may have to wait begins, its line's at `line`. The host's
+    /// flags are not the guest's here, as in front of a block.
+    fn entry(&mut self, i: usize, p: &PreOp, line: usize) {
+        use nagori_isa::Format::{FpLoad, FpStore, Load, Store};
+        let memory = matches!(p.op.info().format, Load | Store | FpLoad | FpStore);
+        if let (true, Ok(op)) = (memory || p.flags & NEW_LINE != 0, u8::try_from(i)) {
+            let fetched = self.here() as u32;
+            let line = line as u32;
+            self.entries.push(Entry { op, line, fetched });
         }
     }
 
@@ -513,6 +543,7 @@ impl Emitter<'_> {
             code,
             fetch,
             body,
+            entries: self.entries,
             exits: self.exits,
             marks: self.marks,
         })

@@ -1,0 +1,98 @@
+//! How far each hart is and what it runs, side by side, so that the next turn is found without a
+//! look at the harts themselves.
+
+use super::sleeps;
+use super::turns::mode;
+use nagori_hart::Hart;
+
+/// A hart's cycle and number. Of two at the same time the one with the lower number is first.
+pub(super) type Place = (u64, usize);
+pub(super) const NOBODY: Place = (u64::MAX, usize::MAX);
+
+/// What the scheduler knows of a hart.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Its cycle if it could run; else the end of time.
+    cycle: u64,
+    /// The cycle at which it wakes by itself, if it sleeps; else the end of time.
+    wake: u64,
+    /// The bit of what it runs; none if it sleeps.
+    mode: u8,
+}
+
+/// All harts as they are between turns; whoever changes one says so.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    harts: Vec<Entry>,
+    /// Harts that do not sleep, a bit each; blocked ones are among them.
+    pub running: u64,
+    /// What they run, a bit for each kind.
+    pub modes: u8,
+    /// When the first of the others wakes.
+    pub wake: u64,
+}
+
+impl Roster {
+    /// Looks at all harts.
+    pub fn look(&mut self, harts: &[Hart]) {
+        self.harts.clear();
+        self.harts.extend(harts.iter().map(entry));
+        self.sum_up();
+    }
+
+    /// Looks at one of them.
+    #[inline(always)]
+    pub fn look_at(&mut self, i: usize, h: &Hart) {
+        let new = entry(h);
+        let old = std::mem::replace(&mut self.harts[i], new);
+        if (old.mode, old.wake) != (new.mode, new.wake) {
+            self.sum_up();
+        }
+    }
+
+    fn sum_up(&mut self) {
+        (self.running, self.modes, self.wake) = (0, 0, u64::MAX);
+        for (i, e) in self.harts.iter().enumerate() {
+            self.running |= u64::from(e.mode != 0) << i;
+            self.modes |= e.mode;
+            self.wake = self.wake.min(e.wake);
+        }
+    }
+
+    /// The two that are furthest behind of those that could run.
+    #[inline(always)]
+    pub fn first_two(&self) -> (Place, Place) {
+        let (mut first, mut second) = (NOBODY, NOBODY);
+        for (i, e) in self.harts.iter().enumerate() {
+            // Of equals the first stays in front.
+            if e.cycle < first.0 {
+                (first, second) = ((e.cycle, i), first);
+            } else if e.cycle < second.0 {
+                second = (e.cycle, i);
+            }
+        }
+        (first, second)
+    }
+
+    /// The cycle of a hart that could run.
+    #[inline(always)]
+    pub fn cycle(&self, i: usize) -> u64 {
+        self.harts[i].cycle
+    }
+}
+
+#[inline(always)]
+fn entry(h: &Hart) -> Entry {
+    if sleeps(h) {
+        return Entry {
+            cycle: u64::MAX,
+            wake: h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle),
+            mode: 0,
+        };
+    }
+    Entry {
+        cycle: if h.is_blocked() { u64::MAX } else { h.cycle },
+        wake: u64::MAX,
+        mode: mode(h),
+    }
+}
