@@ -361,8 +361,12 @@ impl Hart {
             pc: self.pc,
         };
         let start = self.cycle;
-        let present = w.coherence().l1d[self.id].find(line);
-        let done = self.l1d_fill(w, line, kind, present, at).is_ok();
+        let done = if kind == LineKind::Fetch {
+            self.l1i_fill(w, line, at).is_ok()
+        } else {
+            let present = w.coherence().l1d[self.id].find(line);
+            self.l1d_fill(w, line, kind, present, at).is_ok()
+        };
         if self.resume.is_none() {
             self.pending = pending_after(self.pending, self.cycle - start);
         }
@@ -566,10 +570,30 @@ impl Hart {
         let c = &mut w.coherence().l1i[id];
         self.fetch.settle(c, line);
         if let Some(i) = c.find(line) {
-            c.touch(i);
+            if self.take_arrived(line) {
+                return Ok(i);
+            }
+            w.coherence().l1i[id].touch(i);
             return Ok(i);
         }
+        let filled = self.l1i_fill(w, line, at);
+        self.fill = filled.is_err().then_some((line, LineKind::Fetch));
+        filled
+    }
+
+    /// Brings a line into L1I that is not there.
+    #[inline(never)]
+    fn l1i_fill<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<usize, NotNow> {
+        let id = self.id;
         self.bus_free(at)?;
+        if !w.begin_fill(id, line) {
+            return self.await_other(line, LineKind::Fetch);
+        }
         // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
         let c = w.coherence();
         let own = c.l1d[id]
@@ -604,6 +628,7 @@ impl Hart {
         self.fetch.release(&mut l1i[id], i);
         l1i.put(id, i, line, LineState::Shared);
         l1i[id].filled(i);
+        self.end_fill(w, at);
         Ok(i)
     }
 
