@@ -507,28 +507,24 @@ impl Hart {
         at: RunPoint,
     ) -> Result<Others, NotNow> {
         let (there, dirty) = w.coherence().holders(self.id, line);
-        let mut handed_over = false;
-        if let Some(from) = dirty {
-            self.bus_free(at)?;
-            let asked = self.cycle + at.offset;
-            self.stats.probes += 1;
-            match w.coherence().hand_over(self.id, from, line) {
-                Some(cycles) => {
-                    handed_over = true;
-                    self.settle_levels(w, self.cycle, at);
-                    self.await_level(w, cycles, (line, LineKind::Probe, true), at);
-                }
-                None => {
-                    let c = w.coherence();
-                    c.probe(self.id, line, false);
-                    c.moved(line, self.id, asked);
-                    return self
-                        .write_line(w, line, LineKind::Probe, 0, at)
-                        .map(|()| Others { there, handed_over });
-                }
+        let Some(from) = dirty else {
+            let handed_over = false;
+            return Ok(Others { there, handed_over });
+        };
+        self.bus_free(at)?;
+        let asked = self.cycle + at.offset;
+        self.stats.probes += 1;
+        let c = w.coherence();
+        let cycles = c.hand_over(self.id, from, line);
+        c.moved(line, self.id, asked);
+        match cycles {
+            Some(cycles) => {
+                self.settle_levels(w, self.cycle, at);
+                self.await_level(w, cycles, (line, LineKind::Probe, true), at);
             }
-            w.coherence().moved(line, self.id, asked);
+            None => self.write_line(w, line, LineKind::Probe, 0, at)?,
         }
+        let handed_over = cycles.is_some();
         Ok(Others { there, handed_over })
     }
 
