@@ -11,7 +11,7 @@ use crate::config::HartConfig;
 use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
-use crate::lines::{Awaited, Caches, Coherence, Moves, Notice, SavedLevel, Tags};
+use crate::lines::{Awaited, Caches, Coherence, Moves, Notice, SavedAhead, SavedLevel, Tags};
 use crate::mem::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
@@ -301,6 +301,9 @@ pub struct SavedCoherence {
     /// Caches behind the first level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<SavedLevel>,
+    /// Prefetches on their way to them.
+    #[serde(default, skip_serializing_if = "SavedAhead::is_new")]
+    ahead: SavedAhead,
     reservations: Vec<Option<u64>>,
     notices: Vec<Vec<Notice>>,
     /// Lines that have moved lately.
@@ -321,6 +324,7 @@ impl Coherence {
             l1d,
             l1i,
             levels: self.save_levels(),
+            ahead: self.save_ahead(),
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
             moves: self.contention.save(),
@@ -349,6 +353,7 @@ impl Coherence {
         let pages = self.code_marks().len() as u64;
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
+        fail(!self.load_ahead(s.ahead), "prefetches under way")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
         self.l1d = Caches::new(s.l1d);
         self.l1i = Caches::new(s.l1i);

@@ -65,6 +65,8 @@ pub enum LineKind {
     Flush,
     /// Write-back because another hart or an instruction fetch wants the line.
     Probe,
+    /// Read by a prefetcher of a level behind the first; no hart waits for it.
+    Prefetch,
 }
 
 /// One line transfer.
@@ -124,6 +126,9 @@ pub enum Transfer {
 
 /// Timing side: what a line transfer costs.
 pub trait MemPort {
+    /// Whether a hart that has to wait for what others do is blocked until it is told, so that everything happens
+    /// in the order of time. Where it is not, its time moves on at once by what is known.
+    const BLOCKS: bool = false;
     /// Whether `stalled` is to be called.
     #[inline(always)]
     fn attributes(&self) -> bool {
@@ -148,6 +153,16 @@ pub trait MemPort {
     fn post_line(&mut self, req: &LineRequest) {
         self.write_line(req);
     }
+    /// Reads a line that no hart waits for. If it is under way, [`Coherence::line_came`] is told by
+    /// the prefetch's name when it comes.
+    #[inline(always)]
+    fn prefetch_line(&mut self, req: &LineRequest, _token: u64) -> Transfer {
+        Transfer::Done(self.read_line(req))
+    }
+    /// A hart that works on a line waits for something else than its own transfer: others that
+    /// want the line wait for the hart from now on.
+    #[inline(always)]
+    fn claim_line(&mut self, _hart: usize, _line: u64) {}
     /// A hart wants a line that it lacks, or lacks the right to write. False: another hart's request for
     /// it is under way, and this one is blocked until it has come to its end.
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Ranges and relations that the types do not express.
 
-use super::cache::{Inclusion, LevelConfig, SharedBy, WritePolicy, MAX_HARTS};
+use super::cache::{Inclusion, LevelConfig, Prefetcher, SharedBy, WritePolicy, MAX_HARTS};
 use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
 use super::frequency::Frequency;
 use super::types::*;
@@ -257,6 +257,7 @@ fn levels(c: &MachineConfig) -> Result<(), Problem> {
         })?;
         within(&k("latency"), l.latency.into(), latency.max(1), MAX_LATENCY)?;
         within(&k("probe_latency"), l.probe_latency.into(), 0, MAX_LATENCY)?;
+        level_traffic(l, k)?;
         (level, sharers, latency) = (l.level, n, l.latency.into());
     }
     // A line that goes to memory has to take along what caches nearer to the cores have of it.
@@ -274,6 +275,40 @@ fn levels(c: &MachineConfig) -> Result<(), Problem> {
              and that is not tracked: set cache.{name}.inclusion=inclusive and cache.{name}.write=back"
         )
         },
+    )
+}
+
+/// What a level does with several requests at a time.
+fn level_traffic(l: &LevelConfig, key: impl Fn(&str) -> String) -> Result<(), Problem> {
+    if let Some(mshrs) = l.mshrs {
+        within(&key("mshrs"), mshrs.into(), 1, 64)?;
+    }
+    power_of_two(&key("banks"), l.banks, 64)?;
+    within(&key("bank_cycles"), l.bank_cycles.into(), 0, 1000)?;
+    ensure(l.banks == 1 || l.bank_cycles > 0, &key("banks"), || {
+        format!(
+            "{} banks make no difference while bank_cycles is 0: say how long an access keeps one busy",
+            l.banks
+        )
+    })?;
+    within(&key("degree"), l.degree.into(), 1, 16)?;
+    if let Some(distance) = l.distance {
+        within(&key("distance"), distance.into(), l.degree.into(), 63)?;
+    }
+    within(&key("prefetch_entries"), l.prefetch_entries.into(), 1, 1024)?;
+    let table = l.prefetcher == Prefetcher::Stride;
+    let indexed = !table || l.prefetch_entries.is_power_of_two();
+    ensure(indexed, &key("prefetch_entries"), || {
+        format!(
+            "{} is not possible with this prefetcher: expected a power of two",
+            l.prefetch_entries
+        )
+    })?;
+    within(
+        &key("prefetch_confidence"),
+        l.prefetch_confidence.into(),
+        1,
+        15,
     )
 }
 

@@ -139,9 +139,18 @@ struct Coming {
 /// A request that is done, and the hart that was blocked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
-    pub hart: usize,
+    pub to: Asker,
     pub done: Ps,
     pub kind: Kind,
+}
+
+/// Who is told that a request is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A hart that is blocked.
+    Hart(usize),
+    /// A prefetch, by its name among the caches.
+    Prefetch(u64),
 }
 
 /// A region with a memory of its own.
@@ -210,6 +219,8 @@ pub(crate) struct Memory {
     blocked: Vec<Option<u64>>,
     /// Harts that are.
     waiting: usize,
+    /// Requests of prefetches, and their names among the caches.
+    ahead: Vec<(u64, u64)>,
     /// Completions that have been drained and not looked at.
     done: Vec<Completion>,
     log: Option<Box<BusLog>>,
@@ -225,6 +236,8 @@ pub(crate) struct SavedMemory {
     coming: Vec<Coming>,
     next_id: u64,
     blocked: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ahead: Vec<(u64, u64)>,
     done: Vec<Completion>,
 }
 
@@ -252,6 +265,7 @@ impl Memory {
             next_id: 0,
             blocked: vec![None; harts],
             waiting: 0,
+            ahead: Vec::new(),
             done: Vec::new(),
             log: None,
         })
@@ -293,7 +307,7 @@ impl Memory {
     /// Whether nobody waits, and nothing is on its way to a controller.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
-        self.waiting == 0 && self.coming.is_empty()
+        self.waiting == 0 && self.coming.is_empty() && self.ahead.is_empty()
     }
 
     /// The id of the next request.
@@ -386,6 +400,17 @@ impl Memory {
         self.coming.push(Reverse(coming));
     }
 
+    /// The same for a prefetch; who asks for it is told when it is done.
+    pub fn post_ahead(&mut self, at: Ps, offset: u64, token: u64, by: impl FnOnce() -> BusCause) {
+        self.ahead.push((self.next_id, token));
+        self.post(at, offset, Kind::Read, None, by);
+    }
+
+    /// Prefetches that are not done, by their names.
+    pub fn asked_ahead(&self) -> impl Iterator<Item = u64> + '_ {
+        self.ahead.iter().map(|a| a.1)
+    }
+
     fn submit(&mut self, c: Coming) -> Result<(), Error> {
         let r = Request {
             id: c.id,
@@ -422,14 +447,19 @@ impl Memory {
                     log.done(c.id, c.done_at, &self.regions);
                 }
                 let waits = |b: &Option<u64>| *b == Some(c.id);
+                let answer = |to| Answer {
+                    to,
+                    done: c.done_at,
+                    kind: c.kind,
+                };
                 if let Some(hart) = self.blocked.iter().position(waits) {
                     self.blocked[hart] = None;
                     self.waiting -= 1;
-                    return Ok(Some(Answer {
-                        hart,
-                        done: c.done_at,
-                        kind: c.kind,
-                    }));
+                    return Ok(Some(answer(Asker::Hart(hart))));
+                }
+                if let Some(i) = self.ahead.iter().position(|a| a.0 == c.id) {
+                    let (_, token) = self.ahead.remove(i);
+                    return Ok(Some(answer(Asker::Prefetch(token))));
                 }
             }
             if self.is_quiet() {
@@ -550,6 +580,7 @@ impl Memory {
     pub fn release_all(&mut self) {
         self.blocked.fill(None);
         self.waiting = 0;
+        self.ahead.clear();
     }
 
     /// Ids of writes that memory has not been given by now.
@@ -581,6 +612,7 @@ impl Memory {
             coming,
             next_id: self.next_id,
             blocked: self.blocked.clone(),
+            ahead: self.ahead.clone(),
             done: self.done.clone(),
         }
     }
@@ -632,6 +664,7 @@ impl Memory {
             next_id: s.next_id,
             waiting: s.blocked.iter().flatten().count(),
             blocked: s.blocked,
+            ahead: s.ahead,
             done: s.done,
             log: None,
         })

@@ -6,6 +6,7 @@
 
 mod control;
 mod debug;
+mod due;
 mod engine;
 mod marker;
 mod memory;

@@ -7,6 +7,7 @@
 //! is furthest behind is next. So what others see happens in the order of time, and in how many
 //! pieces the host runs a turn changes nothing.
 
+use super::memory::Asker;
 use super::world::refused;
 use super::{sleeps, Machine, Stop, Turn};
 use nagori_hart::world::Observer;
@@ -63,6 +64,11 @@ impl Window {
     pub fn fits(&self, harts: usize) -> bool {
         (harts >= 64 || self.running >> harts == 0)
             && self.turn.is_none_or(|i| (i as usize) < harts)
+    }
+
+    /// The hart whose turn is not over, and where the window ends.
+    pub fn turn(&self) -> Option<(usize, u64)> {
+        self.turn.map(|i| (i as usize, self.end))
     }
 
     /// A hart has met what it may not do before the others have caught up, or a device, or it sleeps:
@@ -206,18 +212,33 @@ impl<O: Observer> Machine<O> {
     /// With the timing model: see the description of this module.
     #[inline(always)]
     fn timed_turn(&mut self, event: u64) -> Result<HartTurn, Turn> {
-        // No blocked hart goes on before this cycle.
-        let blocked = match self.world.memory.is_quiet() {
-            true => u64::MAX,
-            false => self.serve_memory(event),
-        };
+        // No blocked hart goes on before this cycle, and nothing is due in the caches.
+        let mut blocked;
+        let mut line_up;
+        loop {
+            blocked = match self.world.memory.is_quiet() {
+                true => u64::MAX,
+                false => self.serve_memory(event),
+            };
+            line_up = self.line_up();
+            let due = self.world.coherence.next_due();
+            if due == u64::MAX {
+                break;
+            }
+            blocked = blocked.min(due);
+            let next = event.min(line_up.wake);
+            if due > line_up.first.0.min(next) || self.has_turn(next) {
+                break;
+            }
+            self.settle_due(due);
+        }
         let LineUp {
             first,
             second,
             running,
             modes,
             wake,
-        } = self.line_up();
+        } = line_up;
         let next = event.min(wake);
         if running == 0 {
             return Err(Turn::Event {
@@ -225,7 +246,7 @@ impl<O: Observer> Machine<O> {
                 asleep: true,
             });
         }
-        self.world.alone = running.is_power_of_two();
+        self.world.alone = running.is_power_of_two() && !self.world.coherence.keeps_order();
         if first == NOBODY {
             // All wait for memory, and something is due before it answers.
             return Err(Turn::Event {
@@ -288,7 +309,7 @@ impl<O: Observer> Machine<O> {
     /// the others can go on.
     fn serve_memory(&mut self, event: u64) -> u64 {
         loop {
-            let mut first = event;
+            let mut first = event.min(self.world.coherence.next_due());
             for h in &self.harts {
                 if sleeps(h) {
                     first = first.min(h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle));
@@ -309,7 +330,10 @@ impl<O: Observer> Machine<O> {
         let answer = w.memory.advance(until).unwrap_or_else(|e| refused(e));
         if let Some(a) = answer {
             let cycle = w.cycle_at(w.answered(a.done, a.kind));
-            self.harts[a.hart].arrive(w, cycle);
+            match a.to {
+                Asker::Hart(hart) => self.harts[hart].arrive(w, cycle),
+                Asker::Prefetch(token) => w.coherence.line_came(token, cycle),
+            }
         }
         answer.is_some()
     }

@@ -126,6 +126,7 @@ impl<O> Surroundings<O> {
     /// No hart is blocked any more; requests under way go on.
     pub fn nobody_waits(&mut self) {
         self.memory.release_all();
+        self.coherence.nobody_waits();
         self.fills.clear();
     }
 
@@ -333,6 +334,7 @@ impl<O: Observer> world::Bus for Surroundings<O> {
 }
 
 impl<O: Observer> MemPort for Surroundings<O> {
+    const BLOCKS: bool = true;
     fn read_line(&mut self, req: &LineRequest) -> u64 {
         self.answer_at_once(req, Kind::Read)
     }
@@ -372,6 +374,15 @@ impl<O: Observer> MemPort for Surroundings<O> {
         self.note_write(req);
         self.post(req, Kind::Write, None);
         self.look_at_long_writes(req);
+    }
+    fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
+        let at = self.arrival(self.ps(req.cycle), Kind::Read);
+        let offset = req.line - self.ram_base;
+        self.memory.post_ahead(at, offset, token, || cause_of(req));
+        Transfer::UnderWay
+    }
+    fn claim_line(&mut self, hart: usize, line: u64) {
+        self.fills.ask(hart, line);
     }
     #[inline]
     fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
