@@ -86,6 +86,9 @@ pub struct LineRequest {
     pub privilege: u8,
     /// Address-space identifier in force.
     pub asid: u16,
+    /// What is written is an older state of the line, which caches have in a newer one: see
+    /// [`MemPort::line_aged`].
+    pub older: Option<u64>,
 }
 
 /// What a hart waited for a line, for whoever wants to know which code waits.
@@ -179,6 +182,10 @@ pub trait MemPort {
     /// now is what it keeps until [`MemPort::write_line`].
     #[inline(always)]
     fn line_dirtied(&mut self, _line: u64) {}
+    /// What a line holds now is kept by a level behind the first, while a first-level cache is about to get newer
+    /// data; the name by which it may come to memory ([`LineRequest::older`]). Only where
+    /// [`Coherence::track_versions`] was called.
+    fn line_aged(&mut self, _line: u64, _name: u64) {}
 }
 
 /// A trap or interrupt as it is taken.

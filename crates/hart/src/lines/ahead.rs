@@ -263,7 +263,9 @@ impl Coherence {
     pub(super) fn join(&mut self, i: usize, hart: usize, from: u64) -> Option<u64> {
         let p = &mut self.levels.ahead.under_way[i];
         p.wanted = Some((hart as u32, from));
+        let p = *p;
         self.levels.levels[p.level as usize].stats.prefetch_late += 1;
+        self.pass(0, p.source as usize, (hart, hart), p.line);
         p.comes
     }
 
@@ -399,19 +401,28 @@ impl Coherence {
         if others {
             self.probe(hart, line, false);
         }
-        for j in (k..self.levels.levels.len()).rev() {
-            let inclusion = self.levels.levels[j].config.inclusion;
-            let keeps = match inclusion {
-                Inclusion::Inclusive => true,
-                Inclusion::NonInclusive => j < p.source as usize,
-                Inclusion::Exclusive => false,
-            };
-            if (j == k || keeps) && !here(self, j) {
-                self.allocate(j, hart, NOBODY, line, false);
-            }
+        self.pass(k, p.source as usize, (hart, NOBODY), line);
+        if !here(self, k) {
+            self.allocate(k, (hart, NOBODY), line, false, None);
         }
         let cache = self.levels.levels[k].part(hart);
         cache.guesses.unused.insert(line);
+    }
+
+    /// A line passes from a level, which may have given it up since, or from memory (one behind the
+    /// last), to a hart's cache of level `k`; those on its way take it up that keep what passes.
+    fn pass(&mut self, k: usize, source: usize, (of, by): (usize, usize), line: u64) {
+        for j in (k..self.levels.levels.len()).rev() {
+            let level = &self.levels.levels[j];
+            let keeps = match level.config.inclusion {
+                Inclusion::Inclusive => true,
+                Inclusion::NonInclusive => j < source,
+                Inclusion::Exclusive => false,
+            };
+            if keeps && level.caches[level.of(of)].find(line).is_none() {
+                self.allocate(j, (of, by), line, false, None);
+            }
+        }
     }
 
     pub(crate) fn save_ahead(&self) -> SavedAhead {

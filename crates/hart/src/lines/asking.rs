@@ -132,8 +132,9 @@ impl Hart {
     /// What levels behind the first have given up goes to memory at a cycle, behind what the hart
     /// waits for; and its filters follow.
     pub(super) fn settle_levels<Wd: World>(&mut self, w: &mut Wd, cycle: u64, at: RunPoint) {
-        while let Some(line) = w.coherence().next_to_memory() {
+        while let Some((line, older)) = w.coherence().next_to_memory() {
             let mut req = self.line_request(at, 0, line, LineKind::Evict);
+            req.older = older;
             req.cycle = cycle + at.offset;
             w.post_line(&req);
         }

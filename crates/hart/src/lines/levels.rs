@@ -12,6 +12,7 @@ use super::coherence::{Coherence, Notice};
 use super::mshr::Mshrs;
 use super::prefetch::{Access, Guesses};
 use super::tags::{LineState, Tags, NO_SLOT};
+use super::versions::Versions;
 use super::Side;
 use crate::config::{Inclusion, LevelConfig, Prefetcher};
 use crate::trap::NotNow;
@@ -182,8 +183,11 @@ pub struct SavedLevel {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Levels {
     pub levels: Vec<Level>,
-    /// Modified lines that the last level has given up, for the hart at work to send to memory.
-    to_memory: Vec<u64>,
+    /// Modified lines that the last level has given up, for the hart at work to send to memory, and which
+    /// version if it is an older one.
+    to_memory: Vec<(u64, Option<u64>)>,
+    /// Which of the modified lines are older versions.
+    pub versions: Versions,
     /// Filter slots of the hart at work whose lines are gone.
     dropped: Vec<(Side, u16)>,
     /// The cycle at which the hart at work does what it does.
@@ -259,6 +263,7 @@ impl Levels {
             }
         }
         self.ahead.clear();
+        self.versions.clear();
     }
 
     pub fn save(&self) -> Vec<SavedLevel> {
@@ -355,8 +360,8 @@ impl Coherence {
         l.is_some_and(|l| l.config.inclusion == Inclusion::Exclusive)
     }
 
-    /// Lines for memory, one after the other.
-    pub fn next_to_memory(&mut self) -> Option<u64> {
+    /// Lines for memory, one after the other, and which version if it is an older one.
+    pub fn next_to_memory(&mut self) -> Option<(u64, Option<u64>)> {
         self.levels.to_memory.pop()
     }
 
@@ -423,8 +428,9 @@ impl Coherence {
                 // What is in front of where it comes along has looked for it, and no more.
                 found.latency = after(self.level_latency(k));
                 found.from = From::Prefetch(self.join(p, hart, now + found.latency));
+            } else {
+                self.take_up(n, hart, line, false);
             }
-            self.take_up(n, hart, line, false);
             return Ok(found);
         };
         // Instruction caches give nothing back, and others' copies stay where this one is theirs, too.
@@ -437,6 +443,8 @@ impl Coherence {
         found.modified = moves && level.caches[of].entry(i).1 == LineState::Dirty;
         if moves {
             level.caches.take(of, i);
+            // Nobody nearer has it, so it is the newest.
+            self.levels.versions.take(k, of, line);
         } else {
             level.caches[of].touch(i);
         }
@@ -475,7 +483,9 @@ impl Coherence {
     fn take_up(&mut self, k: usize, hart: usize, line: u64, modified: bool) {
         for j in (0..k).rev() {
             if !self.wants_clean_at(j) {
-                self.allocate(j, hart, hart, line, modified);
+                // What is modified goes on to the core so.
+                let stays = modified && !self.levels.levels[j].config.write_through;
+                self.allocate(j, (hart, hart), line, stays, None);
             }
         }
     }
@@ -483,16 +493,24 @@ impl Coherence {
     /// A line that a hart's first level gives up, or cleans.
     pub(crate) fn give(&mut self, hart: usize, line: u64, modified: bool, now: u64) {
         self.levels.now = now;
-        self.put(0, hart, hart, line, modified);
+        self.put(0, (hart, hart), line, modified, None);
     }
 
-    /// A line comes to a level from one nearer to the cores of `of`; `by` is the hart at work.
-    fn put(&mut self, k: usize, of: usize, by: usize, line: u64, modified: bool) {
+    /// A line comes to a level from one nearer to the cores of `of`; `by` is the hart at work. If it is
+    /// modified, it is of that version.
+    fn put(
+        &mut self,
+        k: usize,
+        (of, by): (usize, usize),
+        line: u64,
+        modified: bool,
+        version: Option<u64>,
+    ) {
         let takes_clean = self.wants_clean_at(k);
         let now = self.levels.now;
         let Some(level) = self.levels.levels.get_mut(k) else {
             if modified {
-                self.levels.to_memory.push(line);
+                self.levels.to_memory.push((line, version));
             }
             return;
         };
@@ -507,19 +525,30 @@ impl Coherence {
                 cache.touch(i);
                 if modified && !through {
                     cache.set(i, line, LineState::Dirty);
+                    let of = level.of(of);
+                    self.levels.versions.set(k, of, line, version);
                 }
             }
-            None if modified || takes_clean => self.allocate(k, of, by, line, modified && !through),
+            None if modified || takes_clean => {
+                self.allocate(k, (of, by), line, modified && !through, version)
+            }
             None => {}
         }
         if modified && through {
             self.levels.levels[k].stats.writebacks += 1;
-            self.put(k + 1, of, by, line, true);
+            self.put(k + 1, (of, by), line, true, version);
         }
     }
 
     /// Puts a line into a level, in the place of another one.
-    pub(super) fn allocate(&mut self, k: usize, of: usize, by: usize, line: u64, modified: bool) {
+    pub(super) fn allocate(
+        &mut self,
+        k: usize,
+        (of, by): (usize, usize),
+        line: u64,
+        modified: bool,
+        version: Option<u64>,
+    ) {
         let level = &mut self.levels.levels[k];
         let c = level.of(of);
         let i = level.caches[c].victim(line);
@@ -533,45 +562,70 @@ impl Coherence {
         level.caches[c].filled(i);
         if state != LineState::Invalid {
             level.gone(c, old);
-            self.evicted(k, of, by, old, state == LineState::Dirty);
+            let older = self.levels.versions.take(k, c, old);
+            self.evicted(k, (of, by), old, state == LineState::Dirty, older);
+        }
+        if modified {
+            self.levels.versions.set(k, c, line, version);
         }
     }
 
     /// A level has given a line up.
-    fn evicted(&mut self, k: usize, of: usize, by: usize, line: u64, mut modified: bool) {
+    fn evicted(
+        &mut self,
+        k: usize,
+        (of, by): (usize, usize),
+        line: u64,
+        mut modified: bool,
+        mut version: Option<u64>,
+    ) {
         self.levels.levels[k].stats.evictions += 1;
         if self.levels.levels[k].config.inclusion == Inclusion::Inclusive {
             let (copies, newer) = self.back_invalidate(k, of, by, line);
             self.levels.levels[k].stats.back_invalidations += copies;
-            modified |= newer;
+            if let Some(newer) = newer {
+                (modified, version) = (true, newer);
+            }
         }
         self.levels.levels[k].stats.writebacks += u64::from(modified);
         if modified || self.wants_clean_at(k + 1) {
-            self.put(k + 1, of, by, line, modified);
+            self.put(k + 1, (of, by), line, modified, version);
         }
     }
 
     /// Takes a line away from all that is nearer to the cores; how many copies there were, and
-    /// whether one of them was modified.
-    fn back_invalidate(&mut self, k: usize, of: usize, by: usize, line: u64) -> (u64, bool) {
+    /// the version of the nearest that was modified, if one was.
+    fn back_invalidate(
+        &mut self,
+        k: usize,
+        of: usize,
+        by: usize,
+        line: u64,
+    ) -> (u64, Option<Option<u64>>) {
         let shared_by = self.levels.levels[k].config.shared_by as usize;
         let first = of / shared_by * shared_by;
-        let (mut copies, mut modified) = (0, false);
+        let (mut copies, mut modified) = (0, None);
         let group = first..(first + shared_by).min(self.l1d.len());
         for side in [Side::Data, Side::Inst] {
             let caches = self.first_level(side);
             let mut mask = caches.mask(line, None) & bits(&group);
             while let Some((h, i)) = self.first_level(side).next(line, &mut mask) {
-                modified |= self.drop_copy((h, i), by, side) == LineState::Dirty;
+                if self.drop_copy((h, i), by, side) == LineState::Dirty {
+                    modified = Some(None);
+                }
                 copies += 1;
             }
         }
-        for level in &mut self.levels.levels[..k] {
+        for (j, level) in self.levels.levels[..k].iter_mut().enumerate() {
             let group = level.of(group.start)..level.of(group.end - 1) + 1;
             let mut mask = level.caches.mask(line, None) & bits(&group);
             while let Some((c, i)) = level.caches.next(line, &mut mask) {
-                modified |= level.caches[c].entry(i).1 == LineState::Dirty;
+                let dirty = level.caches[c].entry(i).1 == LineState::Dirty;
                 level.take(c, i);
+                let version = self.levels.versions.take(j, c, line);
+                if dirty {
+                    modified = modified.or(Some(version));
+                }
                 copies += 1;
             }
         }
@@ -626,9 +680,10 @@ impl Coherence {
 
     /// Takes a line away from every cache that a hart does not share (`exclusive`), or cleans it there.
     pub(super) fn probe_levels(&mut self, hart: usize, line: u64, exclusive: bool) {
-        for level in &mut self.levels.levels {
+        for (k, level) in self.levels.levels.iter_mut().enumerate() {
             let mut mask = level.caches.mask(line, Some(level.of(hart)));
             while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                self.levels.versions.take(k, c, line);
                 match exclusive {
                     true => level.take(c, i),
                     false => level.caches[c].set(i, line, LineState::Shared),
@@ -653,11 +708,11 @@ impl Coherence {
         let mut levels = self.levels.levels.iter();
         let shared = levels.position(|l| l.of(hart) == l.of(from));
         match shared {
-            Some(k) => self.put(k, hart, hart, line, true),
+            Some(k) => self.put(k, (hart, hart), line, true, None),
             None => {
-                self.levels.to_memory.push(line);
+                self.levels.to_memory.push((line, None));
                 if self.levels.levels[last].cache(hart).find(line).is_none() {
-                    self.allocate(last, hart, hart, line, false);
+                    self.allocate(last, (hart, hart), line, false, None);
                 }
             }
         }
@@ -675,9 +730,10 @@ impl Coherence {
                 self.drop_copy(found, by, Side::Inst);
             }
         }
-        for level in &mut self.levels.levels {
+        for (k, level) in self.levels.levels.iter_mut().enumerate() {
             let mut mask = level.caches.mask(line, None);
             while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                self.levels.versions.take(k, c, line);
                 modified |= level.caches[c].entry(i).1 == LineState::Dirty;
                 match keep {
                     true => level.caches[c].set(i, line, LineState::Shared),

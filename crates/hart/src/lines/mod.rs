@@ -18,6 +18,7 @@ mod mshr;
 mod prefetch;
 mod replacement;
 mod tags;
+mod versions;
 
 pub use ahead::{SavedAhead, Settled};
 pub use caches::Caches;
@@ -26,6 +27,7 @@ pub(crate) use contention::Moves;
 pub use levels::{LevelStats, SavedLevel};
 pub use replacement::Lfsr;
 pub use tags::{LineState, Tags, NO_SLOT};
+pub use versions::SavedVersions;
 
 use crate::filter::NEVER;
 use crate::hart::Hart;
@@ -288,7 +290,7 @@ impl Hart {
                 LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
                     cache.set(i, line, LineState::Dirty);
-                    w.line_dirtied(line);
+                    self.dirtied(w, line);
                     return Ok(i);
                 }
                 LineState::Shared if write => {}
@@ -407,8 +409,8 @@ impl Hart {
             self.bring(w, (line, kind), (penalty, scheduled), at)?
         };
         self.refill = None;
-        if write {
-            w.line_dirtied(line);
+        if write || modified {
+            self.dirtied(w, line);
         }
         // No other hart runs in between: who had the line before still has it.
         let c = w.coherence();
@@ -479,6 +481,15 @@ impl Hart {
         Ok(Others { there, handed_over })
     }
 
+    /// A line of L1D turns dirty, before anything is stored to it.
+    #[inline(always)]
+    fn dirtied<Wd: World>(&mut self, w: &mut Wd, line: u64) {
+        if let Some(name) = w.coherence().ages(line) {
+            w.line_aged(line, name);
+        }
+        w.line_dirtied(line);
+    }
+
     /// Takes a line out of L1D. The filter entry goes with it.
     fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
         let l1d = &mut w.coherence().l1d;
@@ -502,6 +513,7 @@ impl Hart {
             pc: at.pc,
             privilege: self.privilege as u8,
             asid: self.csr.asid(),
+            older: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Ranges and relations that the types do not express.
 
-use super::cache::{Inclusion, LevelConfig, Prefetcher, SharedBy, WritePolicy, MAX_HARTS};
+use super::cache::{LevelConfig, Prefetcher, SharedBy, MAX_HARTS};
 use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
 use super::frequency::Frequency;
 use super::types::*;
@@ -260,22 +260,7 @@ fn levels(c: &MachineConfig) -> Result<(), Problem> {
         level_traffic(l, k)?;
         (level, sharers, latency) = (l.level, n, l.latency.into());
     }
-    // A line that goes to memory has to take along what caches nearer to the cores have of it.
-    let inclusive = |l: &LevelConfig| l.inclusion == Inclusion::Inclusive;
-    let last = c.levels().pop();
-    let waits = last.is_none_or(|(_, l)| inclusive(l) && l.write == WritePolicy::Back);
-    let sound = waits || c.cache.values().all(inclusive);
-    ensure(
-        sound || !c.memory.track_persistence,
-        "memory.track_persistence",
-        || {
-            let name = last.map_or("", |(n, _)| n);
-            format!(
-            "cache.{name} may write an older state of a line to memory than a first-level cache has, \
-             and that is not tracked: set cache.{name}.inclusion=inclusive and cache.{name}.write=back"
-        )
-        },
-    )
+    Ok(())
 }
 
 /// What a level does with several requests at a time.

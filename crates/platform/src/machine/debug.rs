@@ -240,6 +240,9 @@ impl<W: World> MemPort for Watched<'_, W> {
     fn line_dirtied(&mut self, line: u64) {
         self.inner.line_dirtied(line);
     }
+    fn line_aged(&mut self, line: u64, name: u64) {
+        self.inner.line_aged(line, name);
+    }
 }
 
 impl<W: World> Observer for Watched<'_, W> {

@@ -21,7 +21,7 @@ impl<O: Observer> Machine<O> {
     pub(super) fn settle_due(&mut self, due: u64) {
         let w = &mut *self.world;
         while let Some(settled) = w.coherence.settle_due(due) {
-            while let Some(line) = w.coherence.next_to_memory() {
+            while let Some((line, older)) = w.coherence.next_to_memory() {
                 w.post_line(&LineRequest {
                     cycle: settled.cycle,
                     line,
@@ -30,6 +30,7 @@ impl<O: Observer> Machine<O> {
                     pc: settled.pc,
                     privilege: 0,
                     asid: 0,
+                    older,
                 });
             }
             while let Some((hart, cycle)) = w.coherence.take_woken() {

@@ -251,6 +251,9 @@ impl<O: Observer> Machine<O> {
         };
         let all = harts.iter().enumerate().all(waits);
         fail(!all, "harts that wait for memory")?;
+        let kept = |(l, n)| behind.as_ref().is_none_or(|b| b.has_older(l, n));
+        let kept = { self.world.coherence.versions() }.all(kept);
+        fail(!kept, "older states of lines")?;
         let mut asked: Vec<u64> = memory.asked_ahead().collect();
         asked.sort_unstable();
         let same = asked.into_iter().eq(self.world.coherence.asked_ahead());

@@ -189,7 +189,7 @@ impl<O> Surroundings<O> {
     fn note_write(&mut self, req: &LineRequest) {
         if let Some(b) = &mut self.behind {
             let id = self.keeps_queue.then(|| self.memory.next_id());
-            b.written(req.line, id);
+            b.written(req.line, req.older, id);
         }
     }
 
@@ -396,6 +396,12 @@ impl<O: Observer> MemPort for Surroundings<O> {
     fn line_dirtied(&mut self, line: u64) {
         if let Some(b) = &mut self.behind {
             b.dirtied(&self.ram, self.ram_base, line);
+        }
+    }
+    fn line_aged(&mut self, line: u64, name: u64) {
+        if let Some(b) = &mut self.behind {
+            let is_kept = |n| self.coherence.has_version(line, n);
+            b.aged(&self.ram, self.ram_base, (line, name), is_kept);
         }
     }
     #[inline(always)]
