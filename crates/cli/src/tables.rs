@@ -83,6 +83,41 @@ fn caches(r: &Report) -> String {
     text(&t)
 }
 
+/// What they have done with several requests at a time, where a description has them do so.
+fn requests(r: &Report) -> Option<String> {
+    let mut t = table([
+        "cache",
+        "misses that waited",
+        "cycles",
+        "waits for banks",
+        "cycles",
+        "prefetches",
+        "useful",
+        "late",
+        "useless",
+        "dropped",
+    ]);
+    let mut any = false;
+    for c in &r.caches {
+        let e = &c.events;
+        let counts = [
+            e.mshr_waits,
+            e.mshr_wait_cycles,
+            e.bank_waits,
+            e.bank_wait_cycles,
+            e.prefetches,
+            e.prefetch_useful,
+            e.prefetch_late,
+            e.prefetch_useless,
+            e.prefetch_dropped,
+        ];
+        any |= counts.iter().any(|n| *n > 0);
+        let cells = std::iter::once(c.name.clone()).chain(counts.map(grouped));
+        row(&mut t, cells.collect::<Vec<_>>());
+    }
+    any.then(|| text(&t))
+}
+
 type HartRow = (&'static str, fn(&HartReport) -> String);
 
 const HART_ROWS: &[HartRow] = &[
@@ -231,6 +266,10 @@ fn one(r: &Report) -> String {
     if !r.caches.is_empty() {
         out.push_str(&caches(r));
         out.push('\n');
+        if let Some(table) = requests(r) {
+            out.push_str(&table);
+            out.push('\n');
+        }
     }
     out.push_str(&memory(r));
     if !r.memories.is_empty() {

@@ -274,6 +274,7 @@ fn reason(kind: LineKind) -> &'static str {
         LineKind::Evict => "evict",
         LineKind::Flush => "flush",
         LineKind::Probe => "probe",
+        LineKind::Prefetch => "prefetch",
     }
 }
 

@@ -79,6 +79,78 @@ pub struct LevelConfig {
     pub inclusion: Inclusion,
     /// Modified lines that come here go on at once.
     pub write_through: bool,
+    /// Misses of each of its caches that may be under way at a time; 0 for any number.
+    pub mshrs: u32,
+    /// Banks of each of its caches, a power of two; a line belongs to the one that its lowest bits name.
+    pub banks: u32,
+    /// Core cycles for which an access keeps a bank busy; 0 where banks do not matter.
+    pub bank_cycles: u32,
+    /// What it brings before it is asked for.
+    pub prefetch: PrefetchConfig,
+}
+
+impl Default for LevelConfig {
+    fn default() -> Self {
+        LevelConfig {
+            geometry: CacheGeometry {
+                sets: 64,
+                ways: 4,
+                line: 64,
+                replacement: Replacement::Lru,
+            },
+            shared_by: 1,
+            latency: 10,
+            probe_latency: 0,
+            inclusion: Inclusion::Inclusive,
+            write_through: false,
+            mshrs: 0,
+            banks: 1,
+            bank_cycles: 0,
+            prefetch: PrefetchConfig::default(),
+        }
+    }
+}
+
+/// How a prefetcher guesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefetcher {
+    /// There is none.
+    #[default]
+    None,
+    /// The lines behind the one that was asked for.
+    NextLine,
+    /// What an instruction asks for at equal distances.
+    Stride,
+    /// What is asked for in ascending or descending order within a page of 4 KiB.
+    Stream,
+}
+
+/// A prefetcher of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefetchConfig {
+    /// How it guesses.
+    pub prefetcher: Prefetcher,
+    /// Lines that it asks for at a time, at most.
+    pub degree: u32,
+    /// How far ahead of what was asked for it goes: lines, or strides.
+    pub distance: u32,
+    /// Instructions or pages that it remembers; for `Stride` a power of two.
+    pub entries: u32,
+    /// How often in a row an instruction must have gone by its stride, or a page in its
+    /// direction.
+    pub confidence: u32,
+}
+
+impl Default for PrefetchConfig {
+    fn default() -> Self {
+        PrefetchConfig {
+            prefetcher: Prefetcher::None,
+            degree: 1,
+            distance: 1,
+            entries: 64,
+            confidence: 2,
+        }
+    }
 }
 
 /// Geometry of a TLB: sectored entries of contiguous pages, and superpage entries.

@@ -11,7 +11,9 @@ use crate::config::HartConfig;
 use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
-use crate::lines::{Awaited, Caches, Coherence, Moves, Notice, SavedLevel, Tags};
+use crate::lines::{
+    Awaited, Caches, Coherence, Moves, Notice, SavedAhead, SavedLevel, SavedVersions, Tags,
+};
 use crate::mode::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
@@ -303,6 +305,12 @@ pub struct SavedCoherence {
     /// Caches behind the first level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<SavedLevel>,
+    /// Prefetches on their way to them.
+    #[serde(default, skip_serializing_if = "SavedAhead::is_new")]
+    ahead: SavedAhead,
+    /// Modified lines of theirs that are newer somewhere else.
+    #[serde(default, skip_serializing_if = "SavedVersions::is_new")]
+    versions: SavedVersions,
     reservations: Vec<Option<u64>>,
     notices: Vec<Vec<Notice>>,
     /// Lines that have moved lately.
@@ -323,6 +331,8 @@ impl Coherence {
             l1d,
             l1i,
             levels: self.save_levels(),
+            ahead: self.save_ahead(),
+            versions: self.save_versions(),
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
             moves: self.contention.save(),
@@ -351,6 +361,8 @@ impl Coherence {
         let pages = self.code_marks().len() as u64;
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
+        fail(!self.load_versions(s.versions), "older states of lines")?;
+        fail(!self.load_ahead(s.ahead), "prefetches under way")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
         self.l1d = Caches::new(s.l1d);
         self.l1i = Caches::new(s.l1i);

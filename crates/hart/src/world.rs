@@ -65,6 +65,8 @@ pub enum LineKind {
     Flush,
     /// Write-back because another hart or an instruction fetch wants the line.
     Probe,
+    /// Read by a prefetcher of a level behind the first; no hart waits for it.
+    Prefetch,
 }
 
 /// One line transfer.
@@ -84,6 +86,9 @@ pub struct LineRequest {
     pub privilege: u8,
     /// Address-space identifier in force.
     pub asid: u16,
+    /// What is written is an older state of the line, which caches have in a newer one: see
+    /// [`MemPort::line_aged`].
+    pub older: Option<u64>,
 }
 
 /// What a hart waited for a line, for whoever wants to know which code waits.
@@ -139,6 +144,9 @@ pub struct Turn<'a> {
 
 /// Timing side: what a line transfer costs.
 pub trait MemPort {
+    /// Whether a hart that has to wait for what others do is blocked until it is told, so that everything happens
+    /// in the order of time. Where it is not, its time moves on at once by what is known.
+    const BLOCKS: bool = false;
     /// Whether `stalled` is to be called.
     #[inline(always)]
     fn attributes(&self) -> bool {
@@ -163,6 +171,16 @@ pub trait MemPort {
     fn post_line(&mut self, req: &LineRequest) {
         self.write_line(req);
     }
+    /// Reads a line that no hart waits for. If it is under way, [`Coherence::line_came`] is told by
+    /// the prefetch's name when it comes.
+    #[inline(always)]
+    fn prefetch_line(&mut self, req: &LineRequest, _token: u64) -> Transfer {
+        Transfer::Done(self.read_line(req))
+    }
+    /// A hart that works on a line waits for something else than its own transfer: others that
+    /// want the line wait for the hart from now on.
+    #[inline(always)]
+    fn claim_line(&mut self, _hart: usize, _line: u64) {}
     /// A hart wants a line that it lacks, or lacks the right to write. False: another hart's request for
     /// it is under way, and this one is blocked until it has come to its end.
     #[inline(always)]
@@ -184,6 +202,10 @@ pub trait MemPort {
     /// now is what it keeps until [`MemPort::write_line`].
     #[inline(always)]
     fn line_dirtied(&mut self, _line: u64) {}
+    /// What a line holds now is kept by a level behind the first, while a first-level cache is about to get newer
+    /// data; the name by which it may come to memory ([`LineRequest::older`]). Only where
+    /// [`Coherence::track_versions`] was called.
+    fn line_aged(&mut self, _line: u64, _name: u64) {}
 }
 
 /// A trap or interrupt as it is taken.

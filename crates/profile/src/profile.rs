@@ -52,7 +52,7 @@ pub struct Key {
 }
 
 /// Names of reasons, by the number in a [`Key`].
-const KINDS: [(LineKind, &str); 7] = [
+const KINDS: [(LineKind, &str); 8] = [
     (LineKind::Load, "load"),
     (LineKind::Store, "store"),
     (LineKind::Fetch, "fetch"),
@@ -60,6 +60,7 @@ const KINDS: [(LineKind, &str); 7] = [
     (LineKind::Evict, "evict"),
     (LineKind::Flush, "flush"),
     (LineKind::Probe, "probe"),
+    (LineKind::Prefetch, "prefetch"),
 ];
 
 impl Key {

@@ -2,14 +2,25 @@
 //!
 //! Levels are numbered from the cores on, from 0. A line that no level has comes from memory; what
 //! the last level gives up goes there. All of this takes place at one moment, while no other hart
-//! is behind, so nobody sees a line on its way between levels.
+//! is behind, so nobody sees a line on its way between levels; lines that are prefetched are on
+//! their way for a time ([`super::ahead`]).
 
+use super::ahead::Ahead;
+use super::banks::Banks;
 use super::caches::{bits, Caches};
 use super::coherence::{Coherence, Notice};
+use super::mshr::Mshrs;
+use super::prefetch::{Access, Guesses};
 use super::tags::{LineState, Tags, NO_SLOT};
+use super::versions::Versions;
 use super::Side;
-use crate::config::{Inclusion, LevelConfig};
+use crate::config::{Inclusion, LevelConfig, Prefetcher};
+use crate::trap::NotNow;
+use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
+
+/// Times beyond this could overflow in a run.
+const FAR: u64 = 1 << 62;
 
 /// What a level has done, all of its caches together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,12 +38,52 @@ pub struct LevelStats {
     pub writebacks: u64,
     /// Copies in caches nearer to the cores that were taken away because this one gave the line up.
     pub back_invalidations: u64,
+    /// Misses that have waited for a miss status holding register.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub mshr_waits: u64,
+    /// Core cycles that they have waited.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub mshr_wait_cycles: u64,
+    /// Lines asked for that have waited for another access to their bank.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bank_waits: u64,
+    /// Core cycles that they have waited.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bank_wait_cycles: u64,
+    /// Lines that the prefetcher has asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prefetches: u64,
+    /// Those that were asked for by a hart after they had come.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prefetch_useful: u64,
+    /// Those that were asked for by a hart before they had come; it has waited for the rest.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prefetch_late: u64,
+    /// Those that went again, or were no longer wanted when they came, without a hart asking.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prefetch_useless: u64,
+    /// Those that were not asked for since no miss status holding register was free.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prefetch_dropped: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl LevelStats {
     /// Count by count.
     pub fn zip(&self, o: &LevelStats, f: impl Fn(u64, u64) -> u64) -> LevelStats {
         LevelStats {
+            mshr_waits: f(self.mshr_waits, o.mshr_waits),
+            mshr_wait_cycles: f(self.mshr_wait_cycles, o.mshr_wait_cycles),
+            bank_waits: f(self.bank_waits, o.bank_waits),
+            bank_wait_cycles: f(self.bank_wait_cycles, o.bank_wait_cycles),
+            prefetches: f(self.prefetches, o.prefetches),
+            prefetch_useful: f(self.prefetch_useful, o.prefetch_useful),
+            prefetch_late: f(self.prefetch_late, o.prefetch_late),
+            prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
+            prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
             hits: f(self.hits, o.hits),
             misses: f(self.misses, o.misses),
             writes: f(self.writes, o.writes),
@@ -46,20 +97,74 @@ impl LevelStats {
 /// One level.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    config: LevelConfig,
+    pub config: LevelConfig,
     /// Its caches, by their harts.
-    caches: Caches,
-    stats: LevelStats,
+    pub caches: Caches,
+    pub stats: LevelStats,
+    /// What belongs to each of them.
+    pub parts: Vec<Parts>,
+}
+
+/// What belongs to a cache beside its tags.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parts {
+    pub mshrs: Mshrs,
+    pub banks: Banks,
+    pub guesses: Guesses,
+}
+
+impl Parts {
+    fn new(c: &LevelConfig) -> Self {
+        Parts {
+            mshrs: Mshrs::default(),
+            banks: Banks::new(c.banks, c.bank_cycles),
+            guesses: Guesses::new(&c.prefetch),
+        }
+    }
 }
 
 impl Level {
-    fn of(&self, hart: usize) -> usize {
+    pub fn of(&self, hart: usize) -> usize {
         hart / self.config.shared_by as usize
     }
 
     fn cache(&mut self, hart: usize) -> &mut Tags {
         let i = self.of(hart);
         &mut self.caches[i]
+    }
+
+    pub fn part(&mut self, hart: usize) -> &mut Parts {
+        let i = self.of(hart);
+        &mut self.parts[i]
+    }
+
+    pub fn prefetches(&self) -> bool {
+        self.config.prefetch.prefetcher != Prefetcher::None
+    }
+
+    /// An access to a line's bank; how long it has to wait.
+    fn access_bank(&mut self, hart: usize, line: u64, now: u64) -> u64 {
+        let cycles = self.config.bank_cycles;
+        self.part(hart).banks.access(line, now, cycles)
+    }
+
+    /// A line is gone that may have been prefetched for nothing.
+    fn gone(&mut self, cache: usize, line: u64) {
+        let useless = self.prefetches() && self.parts[cache].guesses.unused.remove(&line);
+        self.stats.prefetch_useless += u64::from(useless);
+    }
+
+    /// Takes the line out of an entry of a cache.
+    fn take(&mut self, cache: usize, entry: usize) {
+        let line = self.caches[cache].entry(entry).0;
+        self.caches.take(cache, entry);
+        self.gone(cache, line);
+    }
+
+    /// Whether any of its caches keeps a miss waiting or brings lines by itself.
+    fn keeps_order(&self) -> bool {
+        self.config.mshrs > 0 || self.prefetches()
     }
 }
 
@@ -69,16 +174,42 @@ impl Level {
 pub struct SavedLevel {
     caches: Vec<Tags>,
     stats: LevelStats,
+    /// Only where there is anything in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Parts>,
 }
 
 /// All levels behind the first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Levels {
-    levels: Vec<Level>,
-    /// Modified lines that the last level has given up, for the hart at work to send to memory.
-    to_memory: Vec<u64>,
+    pub levels: Vec<Level>,
+    /// Modified lines that the last level has given up, for the hart at work to send to memory, and which
+    /// version if it is an older one.
+    to_memory: Vec<(u64, Option<u64>)>,
+    /// Which of the modified lines are older versions.
+    pub versions: Versions,
     /// Filter slots of the hart at work whose lines are gone.
     dropped: Vec<(Side, u16)>,
+    /// The cycle at which the hart at work does what it does.
+    pub now: u64,
+    /// Whether what happens here has to be in the order of time: see [`Coherence::keeps_order`].
+    pub ordered: bool,
+    /// Prefetches under way.
+    pub ahead: Ahead,
+}
+
+/// What a hart asks the levels for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub hart: usize,
+    pub line: u64,
+    pub kind: LineKind,
+    /// Program counter of the instruction.
+    pub pc: u64,
+    /// Core cycle.
+    pub now: u64,
+    /// Whether the hart is blocked when it has to wait: see [`MemPort::BLOCKS`](crate::world::MemPort::BLOCKS).
+    pub blocks: bool,
 }
 
 /// Where a line was found.
@@ -86,11 +217,21 @@ pub(super) struct Levels {
 pub(crate) struct Found {
     /// Cycles from the request until the line is there or, if it comes from memory, until the last
     /// level has asked for it.
-    pub latency: u32,
-    /// No level has it.
-    pub in_memory: bool,
+    pub latency: u64,
+    pub from: From,
     /// It comes with what memory does not have yet.
     pub modified: bool,
+}
+
+/// Where a line comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// A level has it.
+    Level,
+    /// No level has it.
+    Memory,
+    /// A prefetch is under way; the cycle when it comes, if that is known.
+    Prefetch(Option<u64>),
 }
 
 impl Levels {
@@ -102,9 +243,12 @@ impl Levels {
                 harts.div_ceil(c.shared_by as usize)
             ]),
             stats: LevelStats::default(),
+            parts: vec![Parts::new(c); harts.div_ceil(c.shared_by as usize)],
         };
+        let levels: Vec<Level> = config.iter().map(level).collect();
         Levels {
-            levels: config.iter().map(level).collect(),
+            ordered: levels.iter().any(Level::keeps_order),
+            levels,
             ..Levels::default()
         }
     }
@@ -112,28 +256,58 @@ impl Levels {
     pub fn clear(&mut self) {
         for l in &mut self.levels {
             l.caches.clear_all();
+            for p in &mut l.parts {
+                p.mshrs = Mshrs::default();
+                p.banks.clear();
+                p.guesses.clear();
+            }
         }
+        self.ahead.clear();
+        self.versions.clear();
     }
 
     pub fn save(&self) -> Vec<SavedLevel> {
         let saved = |l: &Level| SavedLevel {
             caches: l.caches.to_vec(),
             stats: l.stats,
+            parts: match l.parts.iter().all(|p| *p == Parts::default()) {
+                true => Vec::new(),
+                false => l.parts.clone(),
+            },
         };
         self.levels.iter().map(saved).collect()
     }
 
     /// Takes over what was saved; false if it is not of such levels.
-    pub fn load(&mut self, saved: Vec<SavedLevel>, inside: impl Fn(u64) -> bool) -> bool {
+    pub fn load(
+        &mut self,
+        saved: Vec<SavedLevel>,
+        harts: usize,
+        inside: impl Fn(u64) -> bool,
+    ) -> bool {
         let fits = |(old, new): (&Level, &SavedLevel)| {
             let pairs = || new.caches.iter().zip(old.caches.iter());
-            new.caches.len() == old.caches.len() && pairs().all(|(n, o)| n.fits(o, &inside))
+            let c = &old.config;
+            let part = |p: &Parts| {
+                p.mshrs.fits(harts, FAR)
+                    && p.banks.fits(&Banks::new(c.banks, c.bank_cycles), FAR)
+                    && p.guesses.fits(&c.prefetch, &inside)
+            };
+            new.caches.len() == old.caches.len()
+                && pairs().all(|(n, o)| n.fits(o, &inside))
+                && (new.parts.is_empty() || new.parts.len() == old.parts.len())
+                && new.parts.iter().all(part)
         };
         if saved.len() != self.levels.len() || !self.levels.iter().zip(&saved).all(fits) {
             return false;
         }
         for (level, s) in self.levels.iter_mut().zip(saved) {
             (level.caches, level.stats) = (Caches::new(s.caches), s.stats);
+            let fresh = vec![Parts::new(&level.config); level.parts.len()];
+            level.parts = match s.parts.is_empty() {
+                true => fresh,
+                false => s.parts,
+            };
         }
         true
     }
@@ -146,7 +320,7 @@ impl Coherence {
 
     pub(crate) fn load_levels(&mut self, saved: Vec<SavedLevel>) -> bool {
         let mut levels = std::mem::take(&mut self.levels);
-        let fits = levels.load(saved, |line| self.inside(line));
+        let fits = levels.load(saved, self.l1d.len(), |line| self.inside(line));
         self.levels = levels;
         fits
     }
@@ -181,13 +355,13 @@ impl Coherence {
         self.wants_clean_at(0)
     }
 
-    fn wants_clean_at(&self, level: usize) -> bool {
+    pub(super) fn wants_clean_at(&self, level: usize) -> bool {
         let l = self.levels.levels.get(level);
         l.is_some_and(|l| l.config.inclusion == Inclusion::Exclusive)
     }
 
-    /// Lines for memory, one after the other.
-    pub(crate) fn next_to_memory(&mut self) -> Option<u64> {
+    /// Lines for memory, one after the other, and which version if it is an older one.
+    pub fn next_to_memory(&mut self) -> Option<(u64, Option<u64>)> {
         self.levels.to_memory.pop()
     }
 
@@ -196,72 +370,154 @@ impl Coherence {
         self.levels.dropped.pop()
     }
 
-    /// Looks for a line that a hart's first level lacks; the levels without it take it up.
-    pub(crate) fn fetch(&mut self, hart: usize, line: u64, side: Side) -> Found {
+    /// Whether misses may have to wait for one another, or lines come that no hart waits for: then
+    /// no request may be answered before its time, even if only one hart runs.
+    #[inline]
+    pub fn keeps_order(&self) -> bool {
+        self.levels.ordered
+    }
+
+    /// Looks for a line that a hart's first level lacks; the levels without it take it up. `NotNow`
+    /// if the hart has to wait for a miss status holding register.
+    pub(crate) fn fetch(&mut self, want: &Want) -> Result<Found, NotNow> {
+        let Want {
+            hart, line, now, ..
+        } = *want;
         let n = self.levels.levels.len();
-        let mut found = None;
-        for k in 0..n {
-            let level = &mut self.levels.levels[k];
-            match level.cache(hart).find(line) {
-                Some(i) => {
-                    level.stats.hits += 1;
-                    found = Some((k, i));
-                    break;
-                }
-                None => level.stats.misses += 1,
+        let (mut entry, mut coming) = (None, None);
+        // The first level that has it, or that it is on its way to.
+        let mut k = 0;
+        while k < n {
+            let level = &self.levels.levels[k];
+            entry = level.caches[level.of(hart)].find(line);
+            if entry.is_none() {
+                coming = self.coming(k, hart, line);
+            }
+            if entry.is_some() || coming.is_some() {
+                break;
+            }
+            k += 1;
+        }
+        let (mut waited, mut since) = (0, now);
+        if self.levels.ordered {
+            (waited, since) = self.take_mshrs(k, want)?;
+        }
+        self.levels.now = now;
+        for j in 0..n.min(k + 1) {
+            let hit = j == k && entry.is_some();
+            let level = &mut self.levels.levels[j];
+            level.stats.hits += u64::from(hit);
+            level.stats.misses += u64::from(!hit);
+            let bank = level.access_bank(hart, line, now + waited);
+            level.stats.bank_waits += u64::from(bank > 0);
+            level.stats.bank_wait_cycles += bank;
+            waited += bank;
+            if level.prefetches() {
+                self.learn(j, want, hit);
             }
         }
-        let Some((k, i)) = found else {
-            self.take_up(n, hart, line, false);
-            return Found {
-                latency: self.last_latency(),
-                in_memory: true,
-                modified: false,
-            };
+        // While a miss waits for a register, it is looked for on the way there.
+        let after = |latency: u32| (waited + u64::from(latency)).saturating_sub(now - since);
+        let mut found = Found {
+            latency: after(self.last_latency()),
+            from: From::Memory,
+            modified: false,
+        };
+        let Some(i) = entry else {
+            if let Some(p) = coming {
+                // What is in front of where it comes along has looked for it, and no more.
+                found.latency = after(self.level_latency(k));
+                found.from = From::Prefetch(self.join(p, hart, now + found.latency));
+            } else {
+                self.take_up(n, hart, line, false);
+            }
+            return Ok(found);
         };
         // Instruction caches give nothing back, and others' copies stay where this one is theirs, too.
-        let moves = self.wants_clean_at(k) && side == Side::Data && !self.elsewhere(hart, line);
+        let data = want.kind != LineKind::Fetch;
+        let moves = self.wants_clean_at(k) && data && !self.elsewhere(hart, line);
         let level = &mut self.levels.levels[k];
-        let latency = level.config.latency;
+        found.latency = after(level.config.latency);
+        found.from = From::Level;
         let of = level.of(hart);
-        let modified = moves && level.caches[of].entry(i).1 == LineState::Dirty;
+        found.modified = moves && level.caches[of].entry(i).1 == LineState::Dirty;
         if moves {
             level.caches.take(of, i);
+            // Nobody nearer has it, so it is the newest.
+            self.levels.versions.take(k, of, line);
         } else {
             level.caches[of].touch(i);
         }
-        self.take_up(k, hart, line, modified);
-        Found {
-            latency,
-            in_memory: false,
-            modified,
+        self.take_up(k, hart, line, found.modified);
+        self.miss_ends(hart, now + found.latency);
+        Ok(found)
+    }
+
+    /// The prefetcher of a level learns of an access there, and guesses.
+    fn learn(&mut self, k: usize, want: &Want, hit: bool) {
+        let level = &mut self.levels.levels[k];
+        let c = level.config.prefetch;
+        let cache = level.of(want.hart);
+        let guesses = &mut level.parts[cache].guesses;
+        if hit {
+            // Other hits say nothing of what is missing.
+            if !guesses.unused.remove(&want.line) {
+                return;
+            }
+            level.stats.prefetch_useful += 1;
         }
+        let access = Access {
+            hart: want.hart,
+            pc: want.pc,
+            line: want.line,
+            kind: want.kind,
+        };
+        let likely: Vec<u64> = guesses.learn(&c, &access).collect();
+        let missing = |l: &u64| self.lacks(k, want.hart, *l);
+        let missing = likely.into_iter().filter(missing);
+        let missing: Vec<u64> = missing.take(c.degree as usize).collect();
+        self.levels.ahead.guess(k, missing);
     }
 
     /// Levels nearer than `k` that keep what passes take a line up.
     fn take_up(&mut self, k: usize, hart: usize, line: u64, modified: bool) {
         for j in (0..k).rev() {
             if !self.wants_clean_at(j) {
-                self.allocate(j, hart, hart, line, modified);
+                // What is modified goes on to the core so.
+                let stays = modified && !self.levels.levels[j].config.write_through;
+                self.allocate(j, (hart, hart), line, stays, None);
             }
         }
     }
 
     /// A line that a hart's first level gives up, or cleans.
-    pub(crate) fn give(&mut self, hart: usize, line: u64, modified: bool) {
-        self.put(0, hart, hart, line, modified);
+    pub(crate) fn give(&mut self, hart: usize, line: u64, modified: bool, now: u64) {
+        self.levels.now = now;
+        self.put(0, (hart, hart), line, modified, None);
     }
 
-    /// A line comes to a level from one nearer to the cores of `of`; `by` is the hart at work.
-    fn put(&mut self, k: usize, of: usize, by: usize, line: u64, modified: bool) {
+    /// A line comes to a level from one nearer to the cores of `of`; `by` is the hart at work. If it is
+    /// modified, it is of that version.
+    fn put(
+        &mut self,
+        k: usize,
+        (of, by): (usize, usize),
+        line: u64,
+        modified: bool,
+        version: Option<u64>,
+    ) {
         let takes_clean = self.wants_clean_at(k);
+        let now = self.levels.now;
         let Some(level) = self.levels.levels.get_mut(k) else {
             if modified {
-                self.levels.to_memory.push(line);
+                self.levels.to_memory.push((line, version));
             }
             return;
         };
         level.stats.writes += u64::from(modified);
+        if modified {
+            level.access_bank(of, line, now);
+        }
         let through = level.config.write_through;
         let cache = level.cache(of);
         match cache.find(line) {
@@ -269,19 +525,30 @@ impl Coherence {
                 cache.touch(i);
                 if modified && !through {
                     cache.set(i, line, LineState::Dirty);
+                    let of = level.of(of);
+                    self.levels.versions.set(k, of, line, version);
                 }
             }
-            None if modified || takes_clean => self.allocate(k, of, by, line, modified && !through),
+            None if modified || takes_clean => {
+                self.allocate(k, (of, by), line, modified && !through, version)
+            }
             None => {}
         }
         if modified && through {
             self.levels.levels[k].stats.writebacks += 1;
-            self.put(k + 1, of, by, line, true);
+            self.put(k + 1, (of, by), line, true, version);
         }
     }
 
     /// Puts a line into a level, in the place of another one.
-    fn allocate(&mut self, k: usize, of: usize, by: usize, line: u64, modified: bool) {
+    pub(super) fn allocate(
+        &mut self,
+        k: usize,
+        (of, by): (usize, usize),
+        line: u64,
+        modified: bool,
+        version: Option<u64>,
+    ) {
         let level = &mut self.levels.levels[k];
         let c = level.of(of);
         let i = level.caches[c].victim(line);
@@ -294,45 +561,71 @@ impl Coherence {
         level.caches.put(c, i, line, new);
         level.caches[c].filled(i);
         if state != LineState::Invalid {
-            self.evicted(k, of, by, old, state == LineState::Dirty);
+            level.gone(c, old);
+            let older = self.levels.versions.take(k, c, old);
+            self.evicted(k, (of, by), old, state == LineState::Dirty, older);
+        }
+        if modified {
+            self.levels.versions.set(k, c, line, version);
         }
     }
 
     /// A level has given a line up.
-    fn evicted(&mut self, k: usize, of: usize, by: usize, line: u64, mut modified: bool) {
+    fn evicted(
+        &mut self,
+        k: usize,
+        (of, by): (usize, usize),
+        line: u64,
+        mut modified: bool,
+        mut version: Option<u64>,
+    ) {
         self.levels.levels[k].stats.evictions += 1;
         if self.levels.levels[k].config.inclusion == Inclusion::Inclusive {
             let (copies, newer) = self.back_invalidate(k, of, by, line);
             self.levels.levels[k].stats.back_invalidations += copies;
-            modified |= newer;
+            if let Some(newer) = newer {
+                (modified, version) = (true, newer);
+            }
         }
         self.levels.levels[k].stats.writebacks += u64::from(modified);
         if modified || self.wants_clean_at(k + 1) {
-            self.put(k + 1, of, by, line, modified);
+            self.put(k + 1, (of, by), line, modified, version);
         }
     }
 
     /// Takes a line away from all that is nearer to the cores; how many copies there were, and
-    /// whether one of them was modified.
-    fn back_invalidate(&mut self, k: usize, of: usize, by: usize, line: u64) -> (u64, bool) {
+    /// the version of the nearest that was modified, if one was.
+    fn back_invalidate(
+        &mut self,
+        k: usize,
+        of: usize,
+        by: usize,
+        line: u64,
+    ) -> (u64, Option<Option<u64>>) {
         let shared_by = self.levels.levels[k].config.shared_by as usize;
         let first = of / shared_by * shared_by;
-        let (mut copies, mut modified) = (0, false);
+        let (mut copies, mut modified) = (0, None);
         let group = first..(first + shared_by).min(self.l1d.len());
         for side in [Side::Data, Side::Inst] {
             let caches = self.first_level(side);
             let mut mask = caches.mask(line, None) & bits(&group);
             while let Some((h, i)) = self.first_level(side).next(line, &mut mask) {
-                modified |= self.drop_copy((h, i), by, side) == LineState::Dirty;
+                if self.drop_copy((h, i), by, side) == LineState::Dirty {
+                    modified = Some(None);
+                }
                 copies += 1;
             }
         }
-        for level in &mut self.levels.levels[..k] {
+        for (j, level) in self.levels.levels[..k].iter_mut().enumerate() {
             let group = level.of(group.start)..level.of(group.end - 1) + 1;
             let mut mask = level.caches.mask(line, None) & bits(&group);
             while let Some((c, i)) = level.caches.next(line, &mut mask) {
-                modified |= level.caches[c].entry(i).1 == LineState::Dirty;
-                level.caches.take(c, i);
+                let dirty = level.caches[c].entry(i).1 == LineState::Dirty;
+                level.take(c, i);
+                let version = self.levels.versions.take(j, c, line);
+                if dirty {
+                    modified = modified.or(Some(version));
+                }
                 copies += 1;
             }
         }
@@ -387,11 +680,12 @@ impl Coherence {
 
     /// Takes a line away from every cache that a hart does not share (`exclusive`), or cleans it there.
     pub(super) fn probe_levels(&mut self, hart: usize, line: u64, exclusive: bool) {
-        for level in &mut self.levels.levels {
+        for (k, level) in self.levels.levels.iter_mut().enumerate() {
             let mut mask = level.caches.mask(line, Some(level.of(hart)));
             while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                self.levels.versions.take(k, c, line);
                 match exclusive {
-                    true => level.caches.take(c, i),
+                    true => level.take(c, i),
                     false => level.caches[c].set(i, line, LineState::Shared),
                 }
             }
@@ -401,17 +695,24 @@ impl Coherence {
     /// A modified line of another hart is cleaned there and comes to the first level that both
     /// share. If they share none, it comes to the last one of the hart that asks, and goes to memory
     /// as well. The cycles that asking for it takes; nothing without levels behind the first.
-    pub(crate) fn hand_over(&mut self, hart: usize, from: usize, line: u64) -> Option<u32> {
+    pub(crate) fn hand_over(
+        &mut self,
+        hart: usize,
+        from: usize,
+        line: u64,
+        now: u64,
+    ) -> Option<u32> {
+        self.levels.now = now;
         self.probe(hart, line, false);
         let last = self.levels.levels.len().checked_sub(1)?;
         let mut levels = self.levels.levels.iter();
         let shared = levels.position(|l| l.of(hart) == l.of(from));
         match shared {
-            Some(k) => self.put(k, hart, hart, line, true),
+            Some(k) => self.put(k, (hart, hart), line, true, None),
             None => {
-                self.levels.to_memory.push(line);
+                self.levels.to_memory.push((line, None));
                 if self.levels.levels[last].cache(hart).find(line).is_none() {
-                    self.allocate(last, hart, hart, line, false);
+                    self.allocate(last, (hart, hart), line, false, None);
                 }
             }
         }
@@ -429,13 +730,14 @@ impl Coherence {
                 self.drop_copy(found, by, Side::Inst);
             }
         }
-        for level in &mut self.levels.levels {
+        for (k, level) in self.levels.levels.iter_mut().enumerate() {
             let mut mask = level.caches.mask(line, None);
             while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                self.levels.versions.take(k, c, line);
                 modified |= level.caches[c].entry(i).1 == LineState::Dirty;
                 match keep {
                     true => level.caches[c].set(i, line, LineState::Shared),
-                    false => level.caches.take(c, i),
+                    false => level.take(c, i),
                 }
             }
         }
@@ -480,254 +782,5 @@ impl Coherence {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{CacheGeometry, Replacement};
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
-
-    const HARTS: usize = 4;
-    const L1: CacheGeometry = CacheGeometry {
-        sets: 2,
-        ways: 2,
-        line: 64,
-        replacement: Replacement::Lfsr,
-    };
-
-    fn level(sets: u32, ways: u32, shared_by: u32, inclusion: Inclusion) -> LevelConfig {
-        LevelConfig {
-            geometry: CacheGeometry {
-                sets,
-                ways,
-                line: 64,
-                replacement: Replacement::Lru,
-            },
-            shared_by,
-            latency: 10,
-            probe_latency: 5,
-            inclusion,
-            write_through: false,
-        }
-    }
-
-    /// Four harts whose accesses go through the caches as those of real ones.
-    struct Harts {
-        c: Coherence,
-        /// Lines that were stored to since memory had them last.
-        newer: BTreeSet<u64>,
-        /// Whether a line goes to memory as it is in the caches nearest to the cores.
-        sound: bool,
-    }
-
-    impl Harts {
-        fn new(levels: &[LevelConfig]) -> Self {
-            let c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(levels);
-            let inclusive = |l: &LevelConfig| l.inclusion == Inclusion::Inclusive;
-            let last = levels
-                .last()
-                .is_none_or(|l| inclusive(l) && !l.write_through);
-            Harts {
-                c,
-                newer: BTreeSet::new(),
-                sound: last || levels.iter().all(inclusive),
-            }
-        }
-
-        fn arrives(&mut self, line: u64) {
-            assert!(self.newer.contains(&line), "{line:#x} was not modified");
-            let stays = self.c.is_modified(line);
-            assert!(!stays || !self.sound, "{line:#x} is newer in a cache");
-            if !stays {
-                self.newer.remove(&line);
-            }
-        }
-
-        fn settle(&mut self) {
-            while let Some(line) = self.c.next_to_memory() {
-                self.arrives(line);
-            }
-            while self.c.next_dropped().is_some() {}
-        }
-
-        fn access(&mut self, hart: usize, line: u64, write: bool) {
-            let present = self.c.l1d[hart].find(line);
-            let state = present.map_or(LineState::Invalid, |i| self.c.l1d[hart].entry(i).1);
-            let enough = match state {
-                LineState::Invalid => false,
-                LineState::Shared => !write,
-                _ => true,
-            };
-            if !enough {
-                self.fill(hart, line, write, present);
-            } else if write {
-                self.c.l1d[hart].set(present.unwrap(), line, LineState::Dirty);
-            }
-            if write {
-                self.newer.insert(line);
-            }
-            self.check();
-        }
-
-        fn fill(&mut self, hart: usize, line: u64, write: bool, present: Option<usize>) {
-            let i = present.unwrap_or_else(|| {
-                let i = self.c.l1d[hart].victim(line);
-                let (old, state) = self.c.l1d[hart].entry(i);
-                self.c.l1d.take(hart, i);
-                let modified = state == LineState::Dirty;
-                if modified || self.c.wants_clean() && state != LineState::Invalid {
-                    self.c.give(hart, old, modified);
-                }
-                self.settle();
-                i
-            });
-            let (others, from) = self.c.holders(hart, line);
-            if let Some(from) = from {
-                let shared = self.c.hand_over(hart, from, line).is_some();
-                self.settle();
-                if !shared {
-                    self.arrives(line);
-                }
-            }
-            let modified = match present {
-                Some(_) => false,
-                None => self.c.fetch(hart, line, Side::Data).modified,
-            };
-            self.settle();
-            if others {
-                self.c.probe(hart, line, write);
-            }
-            let state = match (write || modified, others) {
-                (true, _) => LineState::Dirty,
-                (false, true) => LineState::Shared,
-                (false, false) => LineState::Exclusive,
-            };
-            self.c.l1d.put(hart, i, line, state);
-        }
-
-        fn clean(&mut self, hart: usize, line: u64, keep: bool) {
-            let modified = self.c.is_modified(line);
-            self.c.probe(hart, line, !keep);
-            if let Some(i) = self.c.l1d[hart].find(line) {
-                let state = self.c.l1d[hart].entry(i).1;
-                match (keep, state) {
-                    (false, _) => self.c.l1d.take(hart, i),
-                    (true, LineState::Dirty) => self.c.l1d[hart].set(i, line, LineState::Exclusive),
-                    (true, _) => {}
-                }
-            }
-            self.c.clean_levels(hart, line, keep);
-            self.settle();
-            assert!(!self.c.is_modified(line));
-            if modified {
-                self.arrives(line);
-            }
-            self.check();
-        }
-
-        fn check(&self) {
-            self.c.check_levels().unwrap();
-            for line in lines() {
-                let newer = self.newer.contains(&line);
-                assert_eq!(self.c.is_modified(line), newer, "{line:#x}");
-            }
-            for (hart, l1) in self.c.l1d.iter().enumerate() {
-                for (line, state) in (0..l1.len()).map(|i| l1.entry(i)) {
-                    if matches!(state, LineState::Exclusive | LineState::Dirty) {
-                        assert!(!self.c.holders(hart, line).0, "{line:#x} of hart {hart}");
-                    }
-                }
-            }
-        }
-    }
-
-    fn lines() -> impl Iterator<Item = u64> {
-        (0..24).map(|k| 0x1000 + 64 * k)
-    }
-
-    fn inclusion() -> impl Strategy<Value = Inclusion> {
-        prop::sample::select(vec![
-            Inclusion::Inclusive,
-            Inclusion::NonInclusive,
-            Inclusion::Exclusive,
-        ])
-    }
-
-    prop_compose! {
-        fn levels()(
-            first in (inclusion(), any::<bool>(), 0u32..3),
-            last in (inclusion(), any::<bool>(), prop::sample::select(vec![4, 8])),
-            two in any::<bool>(),
-        ) -> Vec<LevelConfig> {
-            let through = |l: LevelConfig, write_through| LevelConfig { write_through, ..l };
-            let near = through(level(2, 4, 1 << first.2, first.0), first.1);
-            // One that holds all that nearer ones can, or not by far.
-            let far = through(level(4, last.2, 4, last.0), last.1);
-            if two { vec![near, far] } else { vec![far] }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_modified_line_is_lost_or_made_up(
-            levels in levels(),
-            steps in prop::collection::vec((0..HARTS, 0u64..24, 0u8..8), 1..200),
-        ) {
-            let mut h = Harts::new(&levels);
-            for (hart, line, what) in steps {
-                let line = 0x1000 + 64 * line;
-                match what {
-                    0 => h.clean(hart, line, true),
-                    1 => h.clean(hart, line, false),
-                    2..=4 => h.access(hart, line, true),
-                    _ => h.access(hart, line, false),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn an_inclusive_level_takes_back_what_it_gives_up() {
-        let mut h = Harts::new(&[level(1, 2, 4, Inclusion::Inclusive)]);
-        let [a, b, c] = [0x1000, 0x1040, 0x1080];
-        h.access(0, a, true);
-        h.access(1, b, false);
-        h.access(2, c, false);
-        assert!(h.c.l1d[0].find(a).is_none() && h.newer.is_empty());
-        let s = h.c.level_stats()[0];
-        let expected = LevelStats {
-            hits: 0,
-            misses: 3,
-            writes: 0,
-            evictions: 1,
-            writebacks: 1,
-            back_invalidations: 1,
-        };
-        assert_eq!(s, expected);
-    }
-
-    #[test]
-    fn an_exclusive_level_has_what_others_gave_up() {
-        let mut h = Harts::new(&[level(4, 4, 4, Inclusion::Exclusive)]);
-        // Five lines of one set of two ways.
-        for k in 0..5 {
-            h.access(0, 0x1000 + 128 * k, k == 0);
-        }
-        let l1: Vec<u64> = h.c.l1d[0].lines().collect();
-        let level: Vec<u64> = h.c.levels.levels[0].caches[0].lines().collect();
-        assert_eq!((l1.len() + level.len(), l1.len()), (5, 2));
-        assert!(h.newer.contains(&0x1000));
-        let gone = level[0];
-        h.access(0, gone, false);
-        assert!(!h.c.levels.levels[0].caches[0].lines().any(|l| l == gone));
-    }
-
-    #[test]
-    fn other_levels_are_refused() {
-        let small = Levels::new(HARTS, &[level(1, 2, 4, Inclusion::Inclusive)]);
-        let mut large = Levels::new(HARTS, &[level(2, 2, 4, Inclusion::Inclusive)]);
-        assert!(!large.load(small.save(), |_| true));
-        assert!(!large.load(Vec::new(), |_| true));
-        let own = large.save();
-        assert!(large.load(own, |_| true));
-    }
-}
+#[path = "levels_tests.rs"]
+mod tests;

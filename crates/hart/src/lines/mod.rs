@@ -7,19 +7,27 @@
 //! answer at once: the hart is blocked, and executes the instruction again when the line has come
 //! ([`Hart::arrive`]). What was done before stays done.
 
+mod ahead;
+mod asking;
+mod banks;
 mod caches;
 mod coherence;
 mod contention;
 mod levels;
+mod mshr;
+mod prefetch;
 mod replacement;
 mod tags;
+mod versions;
 
+pub use ahead::{SavedAhead, Settled};
 pub use caches::Caches;
 pub use coherence::{Coherence, Notice};
 pub(crate) use contention::Moves;
 pub use levels::{LevelStats, SavedLevel};
 pub use replacement::Lfsr;
 pub use tags::{LineState, Tags, NO_SLOT};
+pub use versions::SavedVersions;
 
 use crate::filter::NEVER;
 use crate::hart::Hart;
@@ -108,16 +116,9 @@ impl Hart {
         penalty: u32,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let start = self.cycle;
         match w.transfer(req, write) {
             Transfer::Done(first) => {
-                self.cycle = (first + penalty as u64)
-                    .saturating_sub(at.offset)
-                    .max(start);
-                self.stats.memory_stall_cycles += self.cycle - start;
-                if w.attributes() {
-                    self.attribute(w, req, start, write);
-                }
+                self.came(w, req, (first, write), penalty, at);
                 Ok(())
             }
             Transfer::UnderWay => {
@@ -130,6 +131,26 @@ impl Hart {
                 });
                 Err(NotNow)
             }
+        }
+    }
+
+    /// What the hart has waited for has come at a cycle, and its time moves on.
+    #[inline(always)]
+    fn came<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        req: &LineRequest,
+        (first, write): (u64, bool),
+        penalty: u32,
+        at: RunPoint,
+    ) {
+        let start = self.cycle;
+        self.cycle = (first + penalty as u64)
+            .saturating_sub(at.offset)
+            .max(start);
+        self.stats.memory_stall_cycles += self.cycle - start;
+        if w.attributes() {
+            self.attribute(w, req, start, write);
         }
     }
 
@@ -160,6 +181,7 @@ impl Hart {
         self.stats.memory_stall_cycles += waited;
         if !a.write && !a.other {
             self.arrived = Some(a.line);
+            w.coherence().miss_ends(self.id, cycle);
         }
         if !w.attributes() {
             return;
@@ -182,6 +204,8 @@ impl Hart {
         self.arrived = None;
         self.cleaned = None;
         self.fill = None;
+        let now = self.cycle + at.offset;
+        w.coherence().miss_ends(self.id, now);
         self.end_fill(w, at);
     }
 
@@ -227,77 +251,6 @@ impl Hart {
         self.transfer(w, &req, true, 0, at)
     }
 
-    /// Waits for a level behind the first.
-    fn await_level<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        cycles: u32,
-        (line, kind, write): (u64, LineKind, bool),
-        at: RunPoint,
-    ) {
-        let start = self.cycle;
-        self.cycle += cycles as u64;
-        self.stats.memory_stall_cycles += cycles as u64;
-        if w.attributes() {
-            let req = self.line_request(at, 0, line, kind);
-            self.attribute(w, &req, start, write);
-        }
-    }
-
-    /// Brings a line to a first-level cache, from the levels behind it or from memory; whether it
-    /// comes with what memory does not have yet. `penalty` is added to a line from memory; of a
-    /// level's latency, `scheduled` cycles are in the instruction's cost already.
-    #[inline(always)]
-    fn bring<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        (line, kind, side): (u64, LineKind, Side),
-        (penalty, scheduled): (u32, u32),
-        at: RunPoint,
-    ) -> Result<bool, NotNow> {
-        if !w.coherence().has_levels() {
-            self.read_line(w, line, kind, (0, penalty), at)?;
-            return Ok(false);
-        }
-        if self.take_arrived(line) {
-            return Ok(false);
-        }
-        let found = w.coherence().fetch(self.id, line, side);
-        let later = found.latency.saturating_sub(scheduled);
-        let asked = self.cycle + later as u64;
-        let brought = if found.in_memory {
-            self.read_line(w, line, kind, (later, penalty), at)
-        } else {
-            self.await_level(w, later, (line, kind, false), at);
-            Ok(())
-        };
-        self.settle_levels(w, asked, at);
-        brought.map(|()| found.modified)
-    }
-
-    /// What levels behind the first have given up goes to memory at a cycle, behind what the hart
-    /// waits for; and its filters follow.
-    fn settle_levels<Wd: World>(&mut self, w: &mut Wd, cycle: u64, at: RunPoint) {
-        while let Some(line) = w.coherence().next_to_memory() {
-            let mut req = self.line_request(at, 0, line, LineKind::Evict);
-            req.cycle = cycle + at.offset;
-            w.post_line(&req);
-        }
-        while let Some((side, slot)) = w.coherence().next_dropped() {
-            let (id, c) = (self.id, w.coherence());
-            match side {
-                Side::Data => self.data.drop_slot(&mut c.l1d[id], slot as usize),
-                Side::Inst => self.fetch.drop_slot(&mut c.l1i[id], slot as usize),
-            }
-        }
-    }
-
-    /// L1D gives a line up, or has it cleaned.
-    fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
-        w.coherence().give(self.id, line, modified);
-        self.settle_levels(w, self.cycle, at);
-    }
-
     /// Whether a line is one that harts take from one another, so that every access to it
     /// happens in the order of time.
     #[inline(always)]
@@ -337,7 +290,7 @@ impl Hart {
                 LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
                     cache.set(i, line, LineState::Dirty);
-                    w.line_dirtied(line);
+                    self.dirtied(w, line);
                     return Ok(i);
                 }
                 LineState::Shared if write => {}
@@ -361,8 +314,12 @@ impl Hart {
             pc: self.pc,
         };
         let start = self.cycle;
-        let present = w.coherence().l1d[self.id].find(line);
-        let done = self.l1d_fill(w, line, kind, present, at).is_ok();
+        let done = if kind == LineKind::Fetch {
+            self.l1i_fill(w, line, at).is_ok()
+        } else {
+            let present = w.coherence().l1d[self.id].find(line);
+            self.l1d_fill(w, line, kind, present, at).is_ok()
+        };
         if self.resume.is_none() {
             self.pending = pending_after(self.pending, self.cycle - start);
         }
@@ -445,15 +402,15 @@ impl Hart {
         let others = others.there;
         let modified = if cache_levels && present.is_some() {
             // The line is there; what is asked for is that nobody else has it.
-            let last = w.coherence().last_latency();
-            self.await_level(w, last.saturating_sub(scheduled), (line, kind, false), at);
+            let last = w.coherence().last_latency().saturating_sub(scheduled);
+            self.await_level(w, last.into(), (line, kind, false), at);
             false
         } else {
-            self.bring(w, (line, kind, Side::Data), (penalty, scheduled), at)?
+            self.bring(w, (line, kind), (penalty, scheduled), at)?
         };
         self.refill = None;
-        if write {
-            w.line_dirtied(line);
+        if write || modified {
+            self.dirtied(w, line);
         }
         // No other hart runs in between: who had the line before still has it.
         let c = w.coherence();
@@ -482,9 +439,9 @@ impl Hart {
         Ok(index)
     }
 
-    /// Blocks the hart until another one's work on a line is done.
+    /// Blocks the hart until another one's work on a line is done, or it is given a register for its miss.
     #[cold]
-    fn await_other(&mut self, line: u64, kind: LineKind) -> Result<usize, NotNow> {
+    fn await_other<T>(&mut self, line: u64, kind: LineKind) -> Result<T, NotNow> {
         self.awaited = Some(Awaited {
             line,
             kind,
@@ -503,29 +460,34 @@ impl Hart {
         at: RunPoint,
     ) -> Result<Others, NotNow> {
         let (there, dirty) = w.coherence().holders(self.id, line);
-        let mut handed_over = false;
-        if let Some(from) = dirty {
-            self.bus_free(at)?;
-            let asked = self.cycle + at.offset;
-            self.stats.probes += 1;
-            match w.coherence().hand_over(self.id, from, line) {
-                Some(cycles) => {
-                    handed_over = true;
-                    self.settle_levels(w, self.cycle, at);
-                    self.await_level(w, cycles, (line, LineKind::Probe, true), at);
-                }
-                None => {
-                    let c = w.coherence();
-                    c.probe(self.id, line, false);
-                    c.moved(line, self.id, asked);
-                    return self
-                        .write_line(w, line, LineKind::Probe, 0, at)
-                        .map(|()| Others { there, handed_over });
-                }
+        let Some(from) = dirty else {
+            let handed_over = false;
+            return Ok(Others { there, handed_over });
+        };
+        self.bus_free(at)?;
+        let asked = self.cycle + at.offset;
+        self.stats.probes += 1;
+        let c = w.coherence();
+        let cycles = c.hand_over(self.id, from, line, asked);
+        c.moved(line, self.id, asked);
+        match cycles {
+            Some(cycles) => {
+                self.settle_levels(w, self.cycle, at);
+                self.await_level(w, cycles.into(), (line, LineKind::Probe, true), at);
             }
-            w.coherence().moved(line, self.id, asked);
+            None => self.write_line(w, line, LineKind::Probe, 0, at)?,
         }
+        let handed_over = cycles.is_some();
         Ok(Others { there, handed_over })
+    }
+
+    /// A line of L1D turns dirty, before anything is stored to it.
+    #[inline(always)]
+    fn dirtied<Wd: World>(&mut self, w: &mut Wd, line: u64) {
+        if let Some(name) = w.coherence().ages(line) {
+            w.line_aged(line, name);
+        }
+        w.line_dirtied(line);
     }
 
     /// Takes a line out of L1D. The filter entry goes with it.
@@ -551,60 +513,8 @@ impl Hart {
             pc: at.pc,
             privilege: self.privilege as u8,
             asid: self.csr.asid(),
+            older: None,
         }
-    }
-
-    /// Brings a line into L1I; the hart's time moves on by the cost. Index of the line.
-    pub(crate) fn l1i_touch<Wd: World>(
-        &mut self,
-        w: &mut Wd,
-        pa: u64,
-        at: RunPoint,
-    ) -> Result<usize, NotNow> {
-        let line = pa & !63;
-        let id = self.id;
-        let c = &mut w.coherence().l1i[id];
-        self.fetch.settle(c, line);
-        if let Some(i) = c.find(line) {
-            c.touch(i);
-            return Ok(i);
-        }
-        self.bus_free(at)?;
-        // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
-        let c = w.coherence();
-        let own = c.l1d[id]
-            .find(line)
-            .filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
-        let mut handed_over = false;
-        if let Some(i) = own {
-            c.l1d[id].set(i, line, LineState::Shared);
-            let slot = c.l1d[id].slot(i);
-            if slot != NO_SLOT {
-                self.data.at_mut(slot as usize).write = NEVER;
-            }
-            self.stats.probes += 1;
-            if w.coherence().has_levels() {
-                self.give(w, line, true, at);
-            } else {
-                self.write_line(w, line, LineKind::Probe, 0, at)?;
-            }
-        } else {
-            let others = self.collect_dirty(w, line, at)?;
-            handed_over = others.handed_over;
-        }
-        if !handed_over {
-            self.bus_free(at)?;
-        }
-        let t = self.config.timing;
-        let penalty = t.l1i_miss + t.hub;
-        self.bring(w, (line, LineKind::Fetch, Side::Inst), (penalty, 0), at)?;
-        self.stats.l1i_misses += 1;
-        let l1i = &mut w.coherence().l1i;
-        let i = l1i[id].victim(line);
-        self.fetch.release(&mut l1i[id], i);
-        l1i.put(id, i, line, LineState::Shared);
-        l1i[id].filled(i);
-        Ok(i)
     }
 
     /// Writes one line back if it is dirty and, unless `keep`, takes it out of L1D. The write-back
@@ -639,7 +549,7 @@ impl Hart {
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
                 let wait = later + w.coherence().level_latency(0);
-                self.await_level(w, wait, (line, LineKind::Flush, true), at);
+                self.await_level(w, wait.into(), (line, LineKind::Flush, true), at);
             } else {
                 self.write_line(w, line, LineKind::Flush, later, at)?;
             }
@@ -728,7 +638,7 @@ impl Hart {
             self.write_line(w, line, LineKind::Flush, later, at)?;
             self.cleaned = None;
         } else {
-            self.await_level(w, later, (line, LineKind::Flush, false), at);
+            self.await_level(w, later.into(), (line, LineKind::Flush, false), at);
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ fn level(kib: u32, ways: u32, shared_by: u32, latency: u32, inclusion: Inclusion
         latency,
         probe_latency: 7,
         inclusion,
-        write_through: false,
+        ..LevelConfig::default()
     }
 }
 

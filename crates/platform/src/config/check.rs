@@ -1,6 +1,6 @@
 //! Ranges and relations that the types do not express.
 
-use super::cache::{Inclusion, LevelConfig, SharedBy, WritePolicy, MAX_HARTS};
+use super::cache::{LevelConfig, Prefetcher, SharedBy, MAX_HARTS};
 use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
 use super::frequency::Frequency;
 use super::types::*;
@@ -257,23 +257,43 @@ fn levels(c: &MachineConfig) -> Result<(), Problem> {
         })?;
         within(&k("latency"), l.latency.into(), latency.max(1), MAX_LATENCY)?;
         within(&k("probe_latency"), l.probe_latency.into(), 0, MAX_LATENCY)?;
+        level_traffic(l, k)?;
         (level, sharers, latency) = (l.level, n, l.latency.into());
     }
-    // A line that goes to memory has to take along what caches nearer to the cores have of it.
-    let inclusive = |l: &LevelConfig| l.inclusion == Inclusion::Inclusive;
-    let last = c.levels().pop();
-    let waits = last.is_none_or(|(_, l)| inclusive(l) && l.write == WritePolicy::Back);
-    let sound = waits || c.cache.values().all(inclusive);
-    ensure(
-        sound || !c.memory.track_persistence,
-        "memory.track_persistence",
-        || {
-            let name = last.map_or("", |(n, _)| n);
-            format!(
-            "cache.{name} may write an older state of a line to memory than a first-level cache has, \
-             and that is not tracked: set cache.{name}.inclusion=inclusive and cache.{name}.write=back"
+    Ok(())
+}
+
+/// What a level does with several requests at a time.
+fn level_traffic(l: &LevelConfig, key: impl Fn(&str) -> String) -> Result<(), Problem> {
+    if let Some(mshrs) = l.mshrs {
+        within(&key("mshrs"), mshrs.into(), 1, 64)?;
+    }
+    power_of_two(&key("banks"), l.banks, 64)?;
+    within(&key("bank_cycles"), l.bank_cycles.into(), 0, 1000)?;
+    ensure(l.banks == 1 || l.bank_cycles > 0, &key("banks"), || {
+        format!(
+            "{} banks make no difference while bank_cycles is 0: say how long an access keeps one busy",
+            l.banks
         )
-        },
+    })?;
+    within(&key("degree"), l.degree.into(), 1, 16)?;
+    if let Some(distance) = l.distance {
+        within(&key("distance"), distance.into(), l.degree.into(), 63)?;
+    }
+    within(&key("prefetch_entries"), l.prefetch_entries.into(), 1, 1024)?;
+    let table = l.prefetcher == Prefetcher::Stride;
+    let indexed = !table || l.prefetch_entries.is_power_of_two();
+    ensure(indexed, &key("prefetch_entries"), || {
+        format!(
+            "{} is not possible with this prefetcher: expected a power of two",
+            l.prefetch_entries
+        )
+    })?;
+    within(
+        &key("prefetch_confidence"),
+        l.prefetch_confidence.into(),
+        1,
+        15,
     )
 }
 

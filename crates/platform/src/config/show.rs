@@ -73,6 +73,7 @@ fn unit(key: &str) -> Unit {
     match ends.iter().find(|(end, _)| key.ends_with(end)) {
         Some((_, unit)) => *unit,
         None if key.starts_with("cache.") && key.ends_with("latency") => Unit::CoreCycles,
+        None if key.starts_with("cache.") && key.ends_with("_cycles") => Unit::CoreCycles,
         None if key.starts_with("cache.") && key.ends_with(".size") => Unit::Bytes,
         None if key.starts_with("core.timing.") => Unit::CoreCycles,
         None if key.starts_with("memory.controller.timing.") => Unit::Clocks,

@@ -279,21 +279,58 @@ fn levels_of_caches() {
         ),
         ("cache.l2.shared_by=some", "`cache.l2.shared_by`"),
         ("cache.l2.mshr=3", "`cache.l2.mshr`: unknown field"),
+        ("cache.l2.mshrs=0", "`cache.l2.mshrs`: 0 is outside 1 to 64"),
+        (
+            "cache.l2.banks=3",
+            "`cache.l2.banks`: 3 is not possible: expected a power of two from 1 to 64",
+        ),
+        (
+            "cache.l2.banks=2",
+            "2 banks make no difference while bank_cycles is 0",
+        ),
+        (
+            "cache.l2.bank_cycles=1001",
+            "`cache.l2.bank_cycles`: 1001 is outside 0 to 1000",
+        ),
+        ("cache.l2.prefetcher=often", "`cache.l2.prefetcher`"),
+        (
+            "cache.l2.degree=17",
+            "`cache.l2.degree`: 17 is outside 1 to 16",
+        ),
+        (
+            "cache.l2.distance=64",
+            "`cache.l2.distance`: 64 is outside 1 to 63",
+        ),
+        (
+            "cache.l2.prefetch_entries=0",
+            "`cache.l2.prefetch_entries`: 0 is outside 1 to 1024",
+        ),
+        (
+            "cache.l2.prefetch_confidence=16",
+            "`cache.l2.prefetch_confidence`: 16 is outside 1 to 15",
+        ),
         ("cache.l4.level=4", "missing field"),
     ] {
         let e = with(&[setting]).unwrap_err().to_string();
         assert!(e.contains(problem), "{setting}: {e}");
     }
+    let table = ["cache.l2.prefetcher=stride", "cache.l2.prefetch_entries=24"];
+    let e = with(&table).unwrap_err().to_string();
+    assert!(e.contains("24 is not possible with this prefetcher"), "{e}");
+    let short = ["cache.l2.degree=4", "cache.l2.distance=3"];
+    let e = with(&short).unwrap_err().to_string();
+    assert!(e.contains("3 is outside 4 to 63"), "{e}");
+    let ahead = [
+        "cache.l2.degree=4",
+        "cache.l2.banks=4",
+        "cache.l2.bank_cycles=3",
+    ];
+    let ahead = with(&ahead).unwrap();
+    assert_eq!(ahead.config.cache["l2"].distance(), 4);
+    assert!(ahead.show().contains("3 core cycles (60 ns)"));
     let two = ["cache.l2.shared_by=2", "cache.llc.shared_by=3"];
     let e = with(&two).unwrap_err().to_string();
     assert!(e.contains("3 is no multiple of 2"), "{e}");
-    with(&["memory.track_persistence=true"]).unwrap();
-    let e = with(&[
-        "memory.track_persistence=true",
-        "cache.llc.inclusion=exclusive",
-    ]);
-    let e = e.unwrap_err().to_string();
-    assert!(e.contains("set cache.llc.inclusion=inclusive"), "{e}");
     for (text, problem) in [
         (
             "name = \"x\"\n[[cache]]\nlevel = 2",

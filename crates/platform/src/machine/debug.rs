@@ -206,6 +206,7 @@ impl<W: World> world::Bus for Watched<'_, W> {
 }
 
 impl<W: World> MemPort for Watched<'_, W> {
+    const BLOCKS: bool = W::BLOCKS;
     fn read_line(&mut self, req: &LineRequest) -> u64 {
         self.inner.read_line(req)
     }
@@ -217,6 +218,12 @@ impl<W: World> MemPort for Watched<'_, W> {
     }
     fn post_line(&mut self, req: &LineRequest) {
         self.inner.post_line(req);
+    }
+    fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
+        self.inner.prefetch_line(req, token)
+    }
+    fn claim_line(&mut self, hart: usize, line: u64) {
+        self.inner.claim_line(hart, line);
     }
     fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
         self.inner.begin_fill(hart, line)
@@ -235,6 +242,9 @@ impl<W: World> MemPort for Watched<'_, W> {
     }
     fn line_dirtied(&mut self, line: u64) {
         self.inner.line_dirtied(line);
+    }
+    fn line_aged(&mut self, line: u64, name: u64) {
+        self.inner.line_aged(line, name);
     }
 }
 

@@ -139,9 +139,18 @@ struct Coming {
 /// A request that is done, and the hart that was blocked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
-    pub hart: usize,
+    pub to: Asker,
     pub done: Ps,
     pub kind: Kind,
+}
+
+/// Who is told that a request is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A hart that is blocked.
+    Hart(usize),
+    /// A prefetch, by its name among the caches.
+    Prefetch(u64),
 }
 
 /// A region with a memory of its own.
@@ -211,6 +220,8 @@ pub(crate) struct Memory {
     blocked: Vec<Option<u64>>,
     /// Harts that are.
     waiting: usize,
+    /// Requests of prefetches, and their names among the caches.
+    ahead: Vec<(u64, u64)>,
     /// Completions that have been drained and not looked at.
     done: Vec<Completion>,
     log: Option<Box<BusLog>>,
@@ -226,6 +237,8 @@ pub(crate) struct SavedMemory {
     coming: Vec<Coming>,
     next_id: u64,
     blocked: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ahead: Vec<(u64, u64)>,
     done: Vec<Completion>,
 }
 
@@ -253,6 +266,7 @@ impl Memory {
             next_id: 0,
             blocked: vec![None; harts],
             waiting: 0,
+            ahead: Vec::new(),
             done: Vec::new(),
             log: None,
         })
@@ -294,7 +308,7 @@ impl Memory {
     /// Whether nobody waits, and nothing is on its way to a controller.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
-        self.waiting == 0 && self.coming.is_empty()
+        self.waiting == 0 && self.coming.is_empty() && self.ahead.is_empty()
     }
 
     /// The id of the next request.
@@ -400,6 +414,17 @@ impl Memory {
         self.coming.insert(earlier.map_or(0, |i| i + 1), c);
     }
 
+    /// The same for a prefetch; who asks for it is told when it is done.
+    pub fn post_ahead(&mut self, at: Ps, offset: u64, token: u64, by: impl FnOnce() -> BusCause) {
+        self.ahead.push((self.next_id, token));
+        self.post(at, offset, Kind::Read, None, by);
+    }
+
+    /// Prefetches that are not done, by their names.
+    pub fn asked_ahead(&self) -> impl Iterator<Item = u64> + '_ {
+        self.ahead.iter().map(|a| a.1)
+    }
+
     /// A request comes to its controller; when it is done, if that is certain already.
     #[inline]
     fn submit(&mut self, c: Coming) -> Result<Option<Ps>, Error> {
@@ -436,13 +461,18 @@ impl Memory {
         Ok(done)
     }
 
-    /// The hart that was blocked for a request that is done.
+    /// Who waits for a request that is done.
     #[inline]
     fn release(&mut self, id: u64, done: Ps, kind: Kind) -> Option<Answer> {
-        let hart = self.blocked.iter().position(|b| *b == Some(id))?;
-        self.blocked[hart] = None;
-        self.waiting -= 1;
-        Some(Answer { hart, done, kind })
+        let to = if let Some(hart) = self.blocked.iter().position(|b| *b == Some(id)) {
+            self.blocked[hart] = None;
+            self.waiting -= 1;
+            Asker::Hart(hart)
+        } else {
+            let i = self.ahead.iter().position(|a| a.0 == id)?;
+            Asker::Prefetch(self.ahead.remove(i).1)
+        };
+        Some(Answer { to, done, kind })
     }
 
     /// Lets the controllers go on until a hart is answered, but only up to a time before which no
@@ -609,6 +639,7 @@ impl Memory {
     pub fn release_all(&mut self) {
         self.blocked.fill(None);
         self.waiting = 0;
+        self.ahead.clear();
     }
 
     /// Ids of writes that memory has not been given by now.
@@ -638,6 +669,7 @@ impl Memory {
             coming: self.coming.iter().copied().collect(),
             next_id: self.next_id,
             blocked: self.blocked.clone(),
+            ahead: self.ahead.clone(),
             done: self.done.clone(),
         }
     }
@@ -693,6 +725,7 @@ impl Memory {
             next_id: s.next_id,
             waiting: s.blocked.iter().flatten().count(),
             blocked: s.blocked,
+            ahead: s.ahead,
             done: s.done,
             log: None,
         })

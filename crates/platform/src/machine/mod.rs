@@ -6,6 +6,7 @@
 
 mod control;
 mod debug;
+mod due;
 mod engine;
 mod marker;
 mod memory;
@@ -229,6 +230,10 @@ impl<O: Observer> Machine<O> {
             control: control::ControlState::default(),
             profile: None,
         };
+        let mut world = world;
+        if m.track_persistence {
+            world.coherence.track_versions();
+        }
         let started = stats::Baseline::new(n);
         Ok(Self {
             code: (0..n).map(|_| CodeCache::default()).collect(),

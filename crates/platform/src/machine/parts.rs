@@ -3,8 +3,8 @@
 use super::MachineError;
 use crate::config::{self, Machine as Resolved, TlbConfig};
 use nagori_hart::config::{
-    CacheGeometry, CoreTiming, HartConfig, Inclusion, LevelConfig, PredictorGeometry, Replacement,
-    TlbGeometry,
+    CacheGeometry, CoreTiming, HartConfig, Inclusion, LevelConfig, PredictorGeometry,
+    PrefetchConfig, Prefetcher, Replacement, TlbGeometry,
 };
 
 fn cache(c: &crate::config::CacheConfig) -> CacheGeometry {
@@ -34,6 +34,21 @@ pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
             config::Inclusion::Exclusive => Inclusion::Exclusive,
         },
         write_through: l.write == config::WritePolicy::Through,
+        mshrs: l.mshrs.unwrap_or(0),
+        banks: l.banks,
+        bank_cycles: l.bank_cycles,
+        prefetch: PrefetchConfig {
+            prefetcher: match l.prefetcher {
+                config::Prefetcher::None => Prefetcher::None,
+                config::Prefetcher::NextLine => Prefetcher::NextLine,
+                config::Prefetcher::Stride => Prefetcher::Stride,
+                config::Prefetcher::Stream => Prefetcher::Stream,
+            },
+            degree: l.degree,
+            distance: l.distance(),
+            entries: l.prefetch_entries,
+            confidence: l.prefetch_confidence,
+        },
     };
     c.levels().into_iter().map(|(_, l)| level(l)).collect()
 }

@@ -69,6 +69,9 @@ pub(crate) struct Behind {
     /// Writes that may be in the controller still, in order; none if it is in the persistence domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     writes: Vec<Write>,
+    /// Older states that levels of caches still have, by line and name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    older: BTreeMap<u64, Vec<(u64, Words)>>,
 }
 
 impl Behind {
@@ -84,9 +87,35 @@ impl Behind {
             .or_insert_with(|| Self::read(ram, line.wrapping_sub(ram_base)));
     }
 
-    /// A line is written back by a request of the controller; `number`, where it may be lost there.
-    pub fn written(&mut self, line: u64, number: Option<u64>) {
-        let before = self.lines.remove(&line);
+    /// What a line holds is an older state of it from now on, under a name; others of the line are kept
+    /// if some cache still has them.
+    pub fn aged(
+        &mut self,
+        ram: &GuestRam,
+        ram_base: u64,
+        (line, name): (u64, u64),
+        is_kept: impl Fn(u64) -> bool,
+    ) {
+        let all = self.older.entry(line).or_default();
+        all.retain(|o| is_kept(o.0));
+        all.push((name, Self::read(ram, line.wrapping_sub(ram_base))));
+    }
+
+    /// A line is written back by a request of the controller, in its newest state or in an older one;
+    /// `number`, where it may be lost there.
+    pub fn written(&mut self, line: u64, older: Option<u64>, number: Option<u64>) {
+        let before = match older {
+            None => {
+                self.older.remove(&line);
+                self.lines.remove(&line)
+            }
+            Some(name) => {
+                let all = self.older.get(&line);
+                let state = all.and_then(|all| all.iter().find(|o| o.0 == name));
+                // Each older state was told of before.
+                state.and_then(|s| self.lines.insert(line, s.1))
+            }
+        };
         if let (Some(number), Some(before)) = (number, before) {
             self.writes.push(Write {
                 number,
@@ -116,6 +145,10 @@ impl Behind {
         for (line, held) in self.lines.range_mut(addr & !(LINE - 1)..=last) {
             *held = Self::read(ram, line.wrapping_sub(ram_base));
         }
+        for (line, all) in self.older.range_mut(addr & !(LINE - 1)..=last) {
+            let now = Self::read(ram, line.wrapping_sub(ram_base));
+            all.iter_mut().for_each(|o| o.1 = now);
+        }
         let touched = |w: &&mut Write| (addr & !(LINE - 1)..=last).contains(&w.line);
         for w in self.writes.iter_mut().filter(touched) {
             w.before = Self::read(ram, w.line.wrapping_sub(ram_base));
@@ -126,12 +159,20 @@ impl Behind {
     pub fn clear(&mut self) {
         self.lines.clear();
         self.writes.clear();
+        self.older.clear();
+    }
+
+    /// Whether an older state of a line is kept.
+    pub fn has_older(&self, line: u64, name: u64) -> bool {
+        let all = self.older.get(&line);
+        all.is_some_and(|all| all.iter().any(|o| o.0 == name))
     }
 
     /// Whether all lines lie in memory.
     pub fn inside(&self, ram_base: u64, ram_bytes: u64) -> bool {
         let ok = |l: &u64| l.is_multiple_of(LINE) && l.wrapping_sub(ram_base) < ram_bytes;
-        self.lines.keys().all(ok) && self.writes.iter().all(|w| ok(&w.line))
+        let keys = self.lines.keys().chain(self.older.keys());
+        { keys }.all(ok) && self.writes.iter().all(|w| ok(&w.line))
     }
 }
 

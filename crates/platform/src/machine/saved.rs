@@ -245,11 +245,20 @@ impl<O: Observer> Machine<O> {
             codes.push(code);
         }
         let waits = |(i, h): (usize, &Hart)| {
-            let for_what = memory.blocks(i) as u8 + s.fills.blocks(i) as u8;
+            let caches = &self.world.coherence;
+            let for_what =
+                memory.blocks(i) as u8 + s.fills.blocks(i) as u8 + caches.blocks(i) as u8;
             for_what == h.is_blocked() as u8
         };
         let all = harts.iter().enumerate().all(waits);
         fail(!all, "harts that wait for memory")?;
+        let kept = |(l, n)| behind.as_ref().is_none_or(|b| b.has_older(l, n));
+        let kept = { self.world.coherence.versions() }.all(kept);
+        fail(!kept, "older states of lines")?;
+        let mut asked: Vec<u64> = memory.asked_ahead().collect();
+        asked.sort_unstable();
+        let same = asked.into_iter().eq(self.world.coherence.asked_ahead());
+        fail(!same, "prefetches that memory has been asked for")?;
         self.world.bus.load(&s.bus)?;
         self.harts = harts;
         self.code = codes;

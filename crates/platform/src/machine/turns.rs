@@ -7,6 +7,7 @@
 //! is furthest behind is next. So what others see happens in the order of time, and in how many
 //! pieces the host runs a turn changes nothing.
 
+use super::memory::Asker;
 use super::roster::{Roster, NOBODY};
 use super::world::refused;
 use super::{Machine, Stop, Turn};
@@ -64,6 +65,11 @@ impl Window {
     pub fn fits(&self, harts: usize) -> bool {
         (harts >= 64 || self.running >> harts == 0)
             && self.turn.is_none_or(|i| (i as usize) < harts)
+    }
+
+    /// The hart whose turn is not over, and where the window ends.
+    pub fn turn(&self) -> Option<(usize, u64)> {
+        self.turn.map(|i| (i as usize, self.end))
     }
 
     /// A hart has met what it may not do before the others have caught up, or a device, or it sleeps:
@@ -159,12 +165,26 @@ impl<O: Observer> Machine<O> {
     /// With the timing model: see the description of this module.
     #[inline(always)]
     fn timed_turn(&mut self, event: u64, roster: &mut Roster) -> Result<HartTurn, Turn> {
-        // No blocked hart goes on before this cycle.
-        let blocked = match self.world.memory.is_quiet() {
-            true => u64::MAX,
-            false => self.serve_memory(event, roster),
-        };
-        let (first, second) = roster.first_two();
+        // No blocked hart goes on before this cycle, and nothing is due in the caches.
+        let mut blocked;
+        let (mut first, mut second);
+        loop {
+            blocked = match self.world.memory.is_quiet() {
+                true => u64::MAX,
+                false => self.serve_memory(event, roster),
+            };
+            (first, second) = roster.first_two();
+            let due = self.world.coherence.next_due();
+            if due == u64::MAX {
+                break;
+            }
+            blocked = blocked.min(due);
+            let next = event.min(roster.wake);
+            if due > first.0.min(next) || self.has_turn(next) {
+                break;
+            }
+            self.settle_due(due, roster);
+        }
         let (running, modes, wake) = (roster.running, roster.modes, roster.wake);
         let next = event.min(wake);
         if running == 0 {
@@ -173,7 +193,7 @@ impl<O: Observer> Machine<O> {
                 asleep: true,
             });
         }
-        self.world.alone = running.is_power_of_two();
+        self.world.alone = running.is_power_of_two() && !self.world.coherence.keeps_order();
         if first == NOBODY {
             // All wait for memory, and something is due before it answers.
             return Err(Turn::Event {
@@ -235,17 +255,19 @@ impl<O: Observer> Machine<O> {
     /// something; harts whose lines have come are blocked no longer. The first cycle at which one of
     /// the others can go on.
     fn serve_memory(&mut self, event: u64, roster: &mut Roster) -> u64 {
-        let mut first = event.min(roster.wake).min(roster.first_two().0 .0);
+        let due = self.world.coherence.next_due();
+        let mut first = event.min(roster.wake).min(roster.first_two().0 .0).min(due);
         let mut until = self.world.first_arrival(self.world.ps(first));
         loop {
             match self.answer(until) {
-                Some(hart) => {
-                    roster.look_at(hart, &self.harts[hart]);
-                    // It could send another request.
-                    if self.harts[hart].cycle < first {
-                        first = self.harts[hart].cycle;
-                        until = self.world.first_arrival(self.world.ps(first));
+                Some(to) => {
+                    if let Asker::Hart(hart) = to {
+                        roster.look_at(hart, &self.harts[hart]);
+                        first = first.min(self.harts[hart].cycle);
                     }
+                    // It could be followed by another request.
+                    first = first.min(self.world.coherence.next_due());
+                    until = self.world.first_arrival(self.world.ps(first));
                 }
                 None if self.world.memory.is_quiet() => return u64::MAX,
                 None => return self.world.cycle_at(self.world.first_answer(until)),
@@ -253,13 +275,16 @@ impl<O: Observer> Machine<O> {
         }
     }
 
-    /// Lets memory go on to its next answer, but only up to a time; the hart that has it.
-    fn answer(&mut self, until: nagori_memtime::Ps) -> Option<usize> {
+    /// Lets memory go on to its next answer, but only up to a time; who has it.
+    fn answer(&mut self, until: nagori_memtime::Ps) -> Option<Asker> {
         let w = &mut *self.world;
         let a = w.memory.advance(until).unwrap_or_else(|e| refused(e))?;
         let cycle = w.cycle_at(w.answered(a.done, a.kind));
-        self.harts[a.hart].arrive(w, cycle);
-        Some(a.hart)
+        match a.to {
+            Asker::Hart(hart) => self.harts[hart].arrive(w, cycle),
+            Asker::Prefetch(token) => w.coherence.line_came(token, cycle),
+        }
+        Some(a.to)
     }
 
     /// No hart is blocked any more, for harts that do not wait for one another.

@@ -126,6 +126,7 @@ impl<O> Surroundings<O> {
     /// No hart is blocked any more; requests under way go on.
     pub fn nobody_waits(&mut self) {
         self.memory.release_all();
+        self.coherence.nobody_waits();
         self.fills.clear();
     }
 
@@ -197,7 +198,7 @@ impl<O> Surroundings<O> {
     fn note_write(&mut self, req: &LineRequest) {
         if let Some(b) = &mut self.behind {
             let id = self.keeps_queue.then(|| self.memory.next_id());
-            b.written(req.line, id);
+            b.written(req.line, req.older, id);
         }
     }
 
@@ -346,6 +347,7 @@ impl<O: Observer> world::Bus for Surroundings<O> {
 }
 
 impl<O: Observer> MemPort for Surroundings<O> {
+    const BLOCKS: bool = true;
     fn read_line(&mut self, req: &LineRequest) -> u64 {
         self.answer_at_once(req, Kind::Read)
     }
@@ -386,6 +388,15 @@ impl<O: Observer> MemPort for Surroundings<O> {
         self.post(req, Kind::Write, None);
         self.look_at_long_writes(req);
     }
+    fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
+        let at = self.arrival(self.ps(req.cycle), Kind::Read);
+        let offset = req.line - self.ram_base;
+        self.memory.post_ahead(at, offset, token, || cause_of(req));
+        Transfer::UnderWay
+    }
+    fn claim_line(&mut self, hart: usize, line: u64) {
+        self.fills.ask(hart, line);
+    }
     #[inline]
     fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
         self.alone || self.fills.begin(hart, line)
@@ -398,6 +409,12 @@ impl<O: Observer> MemPort for Surroundings<O> {
     fn line_dirtied(&mut self, line: u64) {
         if let Some(b) = &mut self.behind {
             b.dirtied(&self.ram, self.ram_base, line);
+        }
+    }
+    fn line_aged(&mut self, line: u64, name: u64) {
+        if let Some(b) = &mut self.behind {
+            let is_kept = |n| self.coherence.has_version(line, n);
+            b.aged(&self.ram, self.ram_base, (line, name), is_kept);
         }
     }
     #[inline(always)]

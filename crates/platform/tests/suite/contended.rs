@@ -158,6 +158,44 @@ fn nor_with_policies_that_depend_on_hits() {
     }
 }
 
+/// The same with misses and banks that wait for one another, and lines that come before they are asked for.
+const AHEAD: [&str; 2] = [
+    "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", \
+     mshrs = 1, banks = 2, bank_cycles = 2, prefetcher = \"stride\", degree = 2 }",
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20, \
+     replacement = \"srrip\", mshrs = 3, banks = 4, bank_cycles = 5, prefetcher = \"next-line\", degree = 2, distance = 4 }",
+];
+
+#[test]
+fn nor_with_prefetches_and_misses_that_wait() {
+    let Some(elf) = contend("ahead") else { return };
+    let [l2, llc] = AHEAD;
+    let first = run_with(&elf, &[l2, llc], Engine::Interpreter, u64::MAX);
+    assert_eq!(first.stop, Stop::PowerOff(0), "{}", first.console);
+    let [near, far] = [first.report.caches[0].events, first.report.caches[1].events];
+    assert!(far.prefetches > 1000 && far.prefetch_late > 0 && far.prefetch_useless > 0);
+    assert!(
+        near.mshr_waits > 100 && far.bank_waits > 100,
+        "{near:?} {far:?}"
+    );
+    for (k, [ahead, quantum]) in [
+        ["run_ahead_cycles=1", "quantum_cycles=1"],
+        ["run_ahead_cycles=77", "quantum_cycles=3"],
+        ["run_ahead_cycles=1000000", "quantum_cycles=1000000"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let engine = match k % 2 {
+            0 => Engine::Translator(Default::default()),
+            _ => Engine::Interpreter,
+        };
+        let settings = [l2, llc, ahead, quantum];
+        let again = run_with(&elf, &settings, engine, [1_000_000, 777, 1][k]);
+        assert_eq!(first, again, "{ahead}");
+    }
+}
+
 #[test]
 fn every_hart_gets_its_line_in_the_end() {
     let Some(elf) = contend("fair") else { return };
@@ -171,6 +209,7 @@ fn every_hart_gets_its_line_in_the_end() {
                 None,
                 Some(LEVELS[1]),
                 Some(&LEVELS[1].replace("srrip", "random")[..]),
+                Some(AHEAD[1]),
             ] {
                 let settings: Vec<&str> = [&l2[..]].into_iter().chain(llc).collect();
                 let mut m = build(&describe("vc707", &settings), true);
@@ -194,7 +233,7 @@ fn every_hart_gets_its_line_in_the_end() {
 #[test]
 fn a_snapshot_in_the_middle_of_a_fight_changes_nothing() {
     let Some(elf) = contend("saved") else { return };
-    for settings in [&[][..], &LEVELS, &POLICIES[0], &POLICIES[2]] {
+    for settings in [&[][..], &LEVELS, &AHEAD, &POLICIES[0], &POLICIES[2]] {
         interrupted(&elf, settings);
     }
 }

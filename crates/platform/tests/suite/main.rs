@@ -1,5 +1,6 @@
 //! Whole machines. One program for all files, since each one would compile the engines again.
 
+mod ahead;
 mod common;
 mod contended;
 mod debug;

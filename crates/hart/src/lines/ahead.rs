@@ -1,0 +1,458 @@
+//! Prefetches under way, and harts that wait for miss status holding registers: what happens in the
+//! levels behind the first at a time of its own.
+//!
+//! Nothing of this happens before its time: whoever runs the harts looks at [`Coherence::next_due`]
+//! before a turn, and lets [`Coherence::settle_due`] do what is due before any hart does what others
+//! can see at that cycle or later. So a prefetch may be answered at any moment of the host.
+
+use super::caches::{bits, Caches};
+use super::coherence::Coherence;
+use super::levels::Want;
+use crate::config::Inclusion;
+use crate::trap::NotNow;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Prefetches of a cache that may be under way where its misses are not limited.
+const MOST: usize = 32;
+/// No hart is at work.
+const NOBODY: usize = usize::MAX;
+
+/// A prefetch under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnderWay {
+    /// Its name for whoever reads memory.
+    token: u64,
+    /// The level that it is for.
+    level: u32,
+    /// The level that has the line, or one behind the last: memory.
+    source: u32,
+    /// The hart whose access has caused it, and the instruction.
+    hart: u32,
+    pc: u64,
+    line: u64,
+    /// The cycle when it comes, if that is known.
+    comes: Option<u64>,
+    /// A hart that waits for it, and the first cycle at which it can have it.
+    wanted: Option<(u32, u64)>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Ahead {
+    /// In the order in which they were begun.
+    under_way: Vec<UnderWay>,
+    next: u64,
+    /// Lines worth prefetching, with their levels, for the hart at work to ask for.
+    guesses: Vec<(usize, u64)>,
+    /// Harts that wait no longer, and since which cycle.
+    woken: Vec<(usize, u64)>,
+    /// When something is due next.
+    due: u64,
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead {
+            under_way: Vec::new(),
+            next: 0,
+            guesses: Vec::new(),
+            woken: Vec::new(),
+            due: u64::MAX,
+        }
+    }
+}
+
+impl Ahead {
+    /// Nothing is under way. Names are not used twice.
+    pub fn clear(&mut self) {
+        let next = self.next;
+        *self = Ahead {
+            next,
+            ..Ahead::default()
+        };
+    }
+
+    /// Lines worth prefetching for a level.
+    pub fn guess(&mut self, level: usize, lines: Vec<u64>) {
+        self.guesses.extend(lines.into_iter().map(|l| (level, l)));
+    }
+}
+
+/// Prefetches under way as data.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedAhead {
+    under_way: Vec<UnderWay>,
+    next: u64,
+}
+
+impl SavedAhead {
+    pub(crate) fn is_new(&self) -> bool {
+        self.next == 0
+    }
+}
+
+/// Something in the levels was due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// When.
+    pub cycle: u64,
+    /// The hart that has caused it.
+    pub hart: usize,
+    /// Its instruction, as far as it is known.
+    pub pc: u64,
+}
+
+impl Coherence {
+    /// The first cycle at which something is due in the levels behind the first.
+    #[inline(always)]
+    pub fn next_due(&self) -> u64 {
+        self.levels.ahead.due
+    }
+
+    fn find_due(&mut self) {
+        let comes = self.levels.ahead.under_way.iter().filter_map(|p| p.comes);
+        let limited = self.levels.levels.iter().filter(|l| l.config.mshrs > 0);
+        let free = limited.flat_map(|l| l.parts.iter().filter_map(|p| p.mshrs.due()));
+        self.levels.ahead.due = comes.chain(free).min().unwrap_or(u64::MAX);
+    }
+
+    /// Does the first thing that is due at a cycle or before. Harts that wait no longer are
+    /// [`Coherence::take_woken`], lines that are written back [`Coherence::next_to_memory`].
+    pub fn settle_due(&mut self, until: u64) -> Option<Settled> {
+        let due = self.next_due();
+        if due > until {
+            return None;
+        }
+        let ahead = &mut self.levels.ahead;
+        let settled = match ahead.under_way.iter().position(|p| p.comes == Some(due)) {
+            Some(i) => {
+                let p = ahead.under_way.remove(i);
+                match p.wanted {
+                    Some((hart, from)) => ahead.woken.push((hart as usize, due.max(from))),
+                    None => self.put_ahead(&p, due),
+                }
+                Settled {
+                    cycle: due,
+                    hart: p.hart as usize,
+                    pc: p.pc,
+                }
+            }
+            None => Settled {
+                cycle: due,
+                hart: self.grant(due),
+                pc: 0,
+            },
+        };
+        self.find_due();
+        Some(settled)
+    }
+
+    /// Gives a register that is free now to the hart that waits for it.
+    fn grant(&mut self, now: u64) -> usize {
+        for level in &mut self.levels.levels {
+            let mut parts = level.parts.iter_mut();
+            let Some(part) = parts.find(|p| p.mshrs.due() == Some(now)) else {
+                continue;
+            };
+            if let Some((hart, since)) = part.mshrs.grant() {
+                level.stats.mshr_waits += 1;
+                level.stats.mshr_wait_cycles += now - since;
+                self.levels.ahead.woken.push((hart, now));
+                return hart;
+            }
+        }
+        0
+    }
+
+    /// A hart that waits no longer, and since which cycle.
+    pub fn take_woken(&mut self) -> Option<(usize, u64)> {
+        self.levels.ahead.woken.pop()
+    }
+
+    /// Does all that is due, for harts that are not blocked.
+    pub(crate) fn catch_up(&mut self, now: u64) {
+        while self.settle_due(now).is_some() {}
+        self.levels.ahead.woken.clear();
+    }
+
+    /// Miss status holding registers for a miss of all levels before `k`. How long the hart has to
+    /// wait for them if it is not blocked, and since when it has wanted the first of them.
+    pub(super) fn take_mshrs(&mut self, k: usize, want: &Want) -> Result<(u64, u64), NotNow> {
+        let Want { hart, now, .. } = *want;
+        let (mut waited, mut since) = (0, now);
+        for j in 0..self.levels.levels.len() {
+            let level = &mut self.levels.levels[j];
+            let limit = level.config.mshrs;
+            if limit == 0 {
+                continue;
+            }
+            let mshrs = &mut level.part(hart).mshrs;
+            if j >= k {
+                // It has waited for one, and the line has come nearer meanwhile.
+                mshrs.end(hart, now);
+            } else if !want.blocks {
+                let free = mshrs.take_when_free(limit, hart, now + waited);
+                let wait = free - (now + waited);
+                level.stats.mshr_waits += u64::from(wait > 0);
+                level.stats.mshr_wait_cycles += wait;
+                waited += wait;
+            } else if let Some(wanted) = mshrs.take(limit, hart, now) {
+                since = since.min(wanted);
+            } else {
+                self.find_due();
+                return Err(NotNow);
+            }
+        }
+        self.find_due();
+        Ok((waited, since))
+    }
+
+    /// It is known when the line comes that a hart has missed.
+    pub(crate) fn miss_ends(&mut self, hart: usize, at: u64) {
+        if !self.keeps_order() {
+            return;
+        }
+        for level in &mut self.levels.levels {
+            if level.config.mshrs > 0 {
+                level.part(hart).mshrs.end(hart, at);
+            }
+        }
+        self.find_due();
+    }
+
+    /// No hart waits for anything any more.
+    pub fn nobody_waits(&mut self) {
+        for level in &mut self.levels.levels {
+            level.parts.iter_mut().for_each(|p| p.mshrs.forget_harts());
+        }
+        let ahead = &mut self.levels.ahead;
+        ahead.under_way.retain(|p| p.wanted.is_none());
+        ahead.woken.clear();
+        self.find_due();
+    }
+
+    /// Whether a hart waits for a register or a prefetch.
+    pub fn blocks(&self, hart: usize) -> bool {
+        let mut parts = self.levels.levels.iter().flat_map(|l| &l.parts);
+        let wanted = |p: &UnderWay| p.wanted.is_some_and(|w| w.0 as usize == hart);
+        parts.any(|p| p.mshrs.blocks(hart)) || self.levels.ahead.under_way.iter().any(wanted)
+    }
+
+    /// Prefetches that memory has not answered, by their names.
+    pub fn asked_ahead(&self) -> impl Iterator<Item = u64> + '_ {
+        let asked = self.levels.ahead.under_way.iter();
+        asked.filter(|p| p.comes.is_none()).map(|p| p.token)
+    }
+
+    /// A prefetch that brings a line to a level for a hart, unless somebody waits for it already.
+    pub(super) fn coming(&self, k: usize, hart: usize, line: u64) -> Option<usize> {
+        let level = &self.levels.levels[k];
+        let mut all = self.levels.ahead.under_way.iter();
+        all.position(|p| {
+            let passes = (p.level..p.source).contains(&(k as u32));
+            let here = level.of(p.hart as usize) == level.of(hart);
+            p.line == line && p.wanted.is_none() && passes && here
+        })
+    }
+
+    /// A hart waits for a prefetch, and can have the line from a cycle on; when it comes, if that is
+    /// known.
+    pub(super) fn join(&mut self, i: usize, hart: usize, from: u64) -> Option<u64> {
+        let p = &mut self.levels.ahead.under_way[i];
+        p.wanted = Some((hart as u32, from));
+        let p = *p;
+        self.levels.levels[p.level as usize].stats.prefetch_late += 1;
+        self.pass(0, p.source as usize, (hart, hart), p.line);
+        p.comes
+    }
+
+    /// Whether a line is worth prefetching for a hart's cache of a level: neither that one nor one between it and
+    /// its cores has it, nobody has it modified, and it is not on its way.
+    pub(super) fn lacks(&self, k: usize, hart: usize, line: u64) -> bool {
+        let level = &self.levels.levels[k];
+        self.inside(line)
+            && level.caches[level.of(hart)].find(line).is_none()
+            && !self.is_near(k, hart, line)
+            && self.holders(hart, line).1.is_none()
+            && !self.levels.ahead.under_way.iter().any(|p| {
+                let common = &self.levels.levels[k.max(p.level as usize)];
+                p.line == line && common.of(p.hart as usize) == common.of(hart)
+            })
+    }
+
+    /// Whether a cache between a hart's cache of a level and its cores has a line.
+    fn is_near(&self, k: usize, hart: usize, line: u64) -> bool {
+        let shared_by = self.levels.levels[k].config.shared_by as usize;
+        let first = hart / shared_by * shared_by;
+        let group = first..(first + shared_by).min(self.l1d.len());
+        let has = |caches: &Caches, of: Range<usize>| {
+            let mut mask = caches.mask(line, None) & bits(&of);
+            caches.next(line, &mut mask).is_some()
+        };
+        let before = &self.levels.levels[..k];
+        has(&self.l1d, group.clone())
+            || before.iter().any(|l| {
+                let of = l.of(group.start)..l.of(group.end - 1) + 1;
+                has(&l.caches, of)
+            })
+    }
+
+    /// The next line that a hart at work is to ask memory for on behalf of a prefetcher, and the
+    /// prefetch's name. What a level further behind has comes by itself.
+    pub(crate) fn next_prefetch(&mut self, hart: usize, pc: u64, now: u64) -> Option<(u64, u64)> {
+        while !self.levels.ahead.guesses.is_empty() {
+            let (k, line) = self.levels.ahead.guesses.remove(0);
+            // Another level may have guessed the same.
+            if self.lacks(k, hart, line) {
+                let begun = self.begin_prefetch(k, (hart, pc), line, now);
+                if begun.is_some() {
+                    return begun.map(|token| (token, line));
+                }
+            }
+        }
+        None
+    }
+
+    fn begin_prefetch(
+        &mut self,
+        k: usize,
+        (hart, pc): (usize, u64),
+        line: u64,
+        now: u64,
+    ) -> Option<u64> {
+        let n = self.levels.levels.len();
+        let has = |j: &usize| {
+            let level = &self.levels.levels[*j];
+            level.caches[level.of(hart)].find(line).is_some()
+        };
+        let source = (k + 1..n).find(has).unwrap_or(n);
+        let levels = &mut self.levels.levels;
+        let free = levels[k..source].iter_mut().all(|l| {
+            let limit = l.config.mshrs;
+            limit == 0 || l.part(hart).mshrs.is_free(limit, now)
+        });
+        let of = levels[k].of(hart);
+        let mine = |p: &&UnderWay| {
+            p.level as usize == k && levels[k].of(p.hart as usize) == of && p.wanted.is_none()
+        };
+        let under_way = self.levels.ahead.under_way.iter().filter(mine).count();
+        if !free || levels[k].config.mshrs == 0 && under_way >= MOST {
+            levels[k].stats.prefetch_dropped += 1;
+            return None;
+        }
+        for level in &mut levels[k..source] {
+            if level.config.mshrs > 0 {
+                level.part(hart).mshrs.take_ahead();
+            }
+        }
+        levels[k].stats.prefetches += 1;
+        let token = self.levels.ahead.next;
+        self.levels.ahead.next += 1;
+        self.levels.ahead.under_way.push(UnderWay {
+            token,
+            level: k as u32,
+            source: source as u32,
+            hart: hart as u32,
+            pc,
+            line,
+            comes: None,
+            wanted: None,
+        });
+        if source == n {
+            return Some(token);
+        }
+        self.line_came(token, now + u64::from(self.level_latency(source)));
+        None
+    }
+
+    /// It is known at which cycle the line of a prefetch comes. A name that is not known any more is
+    /// that of one that was given up.
+    pub fn line_came(&mut self, token: u64, cycle: u64) {
+        let mut all = self.levels.ahead.under_way.iter_mut();
+        let Some(p) = all.find(|p| p.token == token) else {
+            return;
+        };
+        p.comes = Some(cycle);
+        let (from, to, hart) = (p.level as usize, p.source as usize, p.hart as usize);
+        for level in &mut self.levels.levels[from..to] {
+            if level.config.mshrs > 0 {
+                level.part(hart).mshrs.end_ahead(cycle);
+            }
+        }
+        self.find_due();
+    }
+
+    /// The line of a prefetch is put into its level, and into those behind it that it has passed.
+    fn put_ahead(&mut self, p: &UnderWay, now: u64) {
+        let (k, hart, line) = (p.level as usize, p.hart as usize, p.line);
+        self.levels.now = now;
+        let here = |c: &Coherence, j: usize| {
+            let level = &c.levels.levels[j];
+            level.caches[level.of(hart)].find(line).is_some()
+        };
+        let (others, modified) = self.holders(hart, line);
+        if here(self, k) || self.is_near(k, hart, line) || modified.is_some() {
+            self.levels.levels[k].stats.prefetch_useless += 1;
+            return;
+        }
+        if others {
+            self.probe(hart, line, false);
+        }
+        self.pass(k, p.source as usize, (hart, NOBODY), line);
+        if !here(self, k) {
+            self.allocate(k, (hart, NOBODY), line, false, None);
+        }
+        let cache = self.levels.levels[k].part(hart);
+        cache.guesses.unused.insert(line);
+    }
+
+    /// A line passes from a level, which may have given it up since, or from memory (one behind the
+    /// last), to a hart's cache of level `k`; those on its way take it up that keep what passes.
+    fn pass(&mut self, k: usize, source: usize, (of, by): (usize, usize), line: u64) {
+        for j in (k..self.levels.levels.len()).rev() {
+            let level = &self.levels.levels[j];
+            let keeps = match level.config.inclusion {
+                Inclusion::Inclusive => true,
+                Inclusion::NonInclusive => j < source,
+                Inclusion::Exclusive => false,
+            };
+            if keeps && level.caches[level.of(of)].find(line).is_none() {
+                self.allocate(j, (of, by), line, false, None);
+            }
+        }
+    }
+
+    pub(crate) fn save_ahead(&self) -> SavedAhead {
+        SavedAhead {
+            under_way: self.levels.ahead.under_way.clone(),
+            next: self.levels.ahead.next,
+        }
+    }
+
+    /// Takes over what was saved, behind the levels; false if it is not of such levels.
+    pub(crate) fn load_ahead(&mut self, saved: SavedAhead) -> bool {
+        let (n, harts) = (self.levels.levels.len() as u32, self.l1d.len() as u32);
+        let cycle = |t: u64| t < 1 << 62;
+        let fits = |p: &UnderWay| {
+            p.token < saved.next
+                && p.level < p.source
+                && p.source <= n
+                && p.hart < harts
+                && self.inside(p.line)
+                && p.line.is_multiple_of(64)
+                && p.comes.is_none_or(cycle)
+                && p.wanted.is_none_or(|(h, from)| h < harts && cycle(from))
+        };
+        if !cycle(saved.next) || !saved.under_way.iter().all(fits) {
+            return false;
+        }
+        self.levels.ahead.clear();
+        self.levels.ahead.under_way = saved.under_way;
+        self.levels.ahead.next = saved.next;
+        self.find_due();
+        true
+    }
+}

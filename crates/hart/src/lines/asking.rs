@@ -1,0 +1,230 @@
+//! What a hart asks the levels behind the first for, and what follows from that; lines of code.
+
+use super::levels::{From, Want};
+use super::tags::{LineState, NO_SLOT};
+use super::{Awaited, Side};
+use crate::filter::NEVER;
+use crate::hart::Hart;
+use crate::run::RunPoint;
+use crate::trap::NotNow;
+use crate::world::{LineKind, Transfer, World};
+
+impl Hart {
+    /// Waits for a level behind the first.
+    pub(super) fn await_level<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        cycles: u64,
+        (line, kind, write): (u64, LineKind, bool),
+        at: RunPoint,
+    ) {
+        let start = self.cycle;
+        self.cycle += cycles;
+        self.stats.memory_stall_cycles += cycles;
+        if w.attributes() {
+            let req = self.line_request(at, 0, line, kind);
+            self.attribute(w, &req, start, write);
+        }
+    }
+
+    /// Brings a line to a first-level cache, from the levels behind it or from memory; whether it
+    /// comes with what memory does not have yet. `penalty` is added to a line from memory; of a
+    /// level's latency, `scheduled` cycles are in the instruction's cost already.
+    #[inline(always)]
+    pub(super) fn bring<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        (line, kind): (u64, LineKind),
+        (penalty, scheduled): (u32, u32),
+        at: RunPoint,
+    ) -> Result<bool, NotNow> {
+        if !w.coherence().has_levels() {
+            self.read_line(w, line, kind, (0, penalty), at)?;
+            return Ok(false);
+        }
+        if self.take_arrived(line) {
+            return Ok(false);
+        }
+        self.ask_levels(w, (line, kind), (penalty, scheduled), at)
+    }
+
+    fn ask_levels<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        (line, kind): (u64, LineKind),
+        (penalty, scheduled): (u32, u32),
+        at: RunPoint,
+    ) -> Result<bool, NotNow> {
+        let want = Want {
+            hart: self.id,
+            line,
+            kind,
+            pc: at.pc,
+            now: self.cycle + at.offset,
+            blocks: Wd::BLOCKS,
+        };
+        if !Wd::BLOCKS {
+            w.coherence().catch_up(want.now);
+        }
+        let Ok(found) = w.coherence().fetch(&want) else {
+            w.claim_line(self.id, line);
+            self.leave_for_due(w);
+            return self.await_other(line, kind);
+        };
+        let later = found.latency.saturating_sub(scheduled.into());
+        let asked = self.cycle + later;
+        let req = self.line_request(at, later, line, kind);
+        let brought = match found.from {
+            From::Level => {
+                self.await_level(w, later, (line, kind, false), at);
+                Ok(())
+            }
+            From::Memory => self.transfer(w, &req, false, penalty, at),
+            From::Prefetch(Some(comes)) if !Wd::BLOCKS => {
+                self.came(w, &req, (comes.max(req.cycle), false), penalty, at);
+                Ok(())
+            }
+            From::Prefetch(_) => {
+                w.claim_line(self.id, line);
+                self.awaited = Some(Awaited {
+                    line,
+                    kind,
+                    write: false,
+                    other: false,
+                    penalty,
+                });
+                Err(NotNow)
+            }
+        };
+        if w.coherence().keeps_order() {
+            if brought.is_ok() && found.from != From::Level {
+                let came = self.cycle + at.offset;
+                w.coherence()
+                    .miss_ends(self.id, came.saturating_sub(penalty.into()));
+            }
+            self.prefetch(w, (want.now, asked), at);
+        }
+        self.settle_levels(w, asked, at);
+        brought.map(|()| found.modified)
+    }
+
+    /// What prefetchers have guessed is asked for behind what the hart waits for.
+    fn prefetch<Wd: World>(&mut self, w: &mut Wd, (now, asked): (u64, u64), at: RunPoint) {
+        while let Some((token, line)) = w.coherence().next_prefetch(self.id, at.pc, now) {
+            let mut req = self.line_request(at, 0, line, LineKind::Prefetch);
+            req.cycle = asked + at.offset;
+            match w.prefetch_line(&req, token) {
+                Transfer::Done(first) => w.coherence().line_came(token, first),
+                // It may come before any other hart goes on.
+                Transfer::UnderWay => self.yield_at = self.yield_at.min(now + 1),
+            }
+        }
+        self.leave_for_due(w);
+    }
+
+    /// What is due in the levels comes before what the hart does then.
+    fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
+        if Wd::BLOCKS {
+            self.yield_at = self.yield_at.min(w.coherence().next_due());
+        }
+    }
+
+    /// What levels behind the first have given up goes to memory at a cycle, behind what the hart
+    /// waits for; and its filters follow.
+    pub(super) fn settle_levels<Wd: World>(&mut self, w: &mut Wd, cycle: u64, at: RunPoint) {
+        while let Some((line, older)) = w.coherence().next_to_memory() {
+            let mut req = self.line_request(at, 0, line, LineKind::Evict);
+            req.older = older;
+            req.cycle = cycle + at.offset;
+            w.post_line(&req);
+        }
+        while let Some((side, slot)) = w.coherence().next_dropped() {
+            let (id, c) = (self.id, w.coherence());
+            match side {
+                Side::Data => self.data.drop_slot(&mut c.l1d[id], slot as usize),
+                Side::Inst => self.fetch.drop_slot(&mut c.l1i[id], slot as usize),
+            }
+        }
+    }
+
+    /// L1D gives a line up, or has it cleaned.
+    pub(super) fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
+        let now = self.cycle + at.offset;
+        w.coherence().give(self.id, line, modified, now);
+        self.settle_levels(w, self.cycle, at);
+    }
+
+    /// Brings a line into L1I; the hart's time moves on by the cost. Index of the line.
+    pub(crate) fn l1i_touch<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        pa: u64,
+        at: RunPoint,
+    ) -> Result<usize, NotNow> {
+        let line = pa & !63;
+        let id = self.id;
+        let c = &mut w.coherence().l1i[id];
+        self.fetch.settle(c, line);
+        if let Some(i) = c.find(line) {
+            if self.take_arrived(line) {
+                return Ok(i);
+            }
+            w.coherence().l1i[id].touch(i);
+            return Ok(i);
+        }
+        let filled = self.l1i_fill(w, line, at);
+        self.fill = filled.is_err().then_some((line, LineKind::Fetch));
+        filled
+    }
+
+    /// Brings a line into L1I that is not there.
+    #[inline(never)]
+    pub(super) fn l1i_fill<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<usize, NotNow> {
+        let id = self.id;
+        self.bus_free(at)?;
+        if !w.begin_fill(id, line) {
+            return self.await_other(line, LineKind::Fetch);
+        }
+        // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
+        let c = w.coherence();
+        let own = c.l1d[id]
+            .find(line)
+            .filter(|&i| c.l1d[id].entry(i).1 == LineState::Dirty);
+        let mut handed_over = false;
+        if let Some(i) = own {
+            c.l1d[id].set(i, line, LineState::Shared);
+            let slot = c.l1d[id].slot(i);
+            if slot != NO_SLOT {
+                self.data.at_mut(slot as usize).write = NEVER;
+            }
+            self.stats.probes += 1;
+            if w.coherence().has_levels() {
+                self.give(w, line, true, at);
+            } else {
+                self.write_line(w, line, LineKind::Probe, 0, at)?;
+            }
+        } else {
+            let others = self.collect_dirty(w, line, at)?;
+            handed_over = others.handed_over;
+        }
+        if !handed_over {
+            self.bus_free(at)?;
+        }
+        let t = self.config.timing;
+        let penalty = t.l1i_miss + t.hub;
+        self.bring(w, (line, LineKind::Fetch), (penalty, 0), at)?;
+        self.stats.l1i_misses += 1;
+        let l1i = &mut w.coherence().l1i;
+        let i = l1i[id].victim(line);
+        self.fetch.release(&mut l1i[id], i);
+        l1i.put(id, i, line, LineState::Shared);
+        l1i[id].filled(i);
+        self.end_fill(w, at);
+        Ok(i)
+    }
+}

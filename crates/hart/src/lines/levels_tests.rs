@@ -1,0 +1,430 @@
+use super::*;
+use crate::config::{CacheGeometry, PrefetchConfig, Prefetcher, Replacement};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const HARTS: usize = 4;
+const L1: CacheGeometry = CacheGeometry {
+    sets: 2,
+    ways: 2,
+    line: 64,
+    replacement: Replacement::Lfsr,
+};
+
+fn level(sets: u32, ways: u32, shared_by: u32, inclusion: Inclusion) -> LevelConfig {
+    LevelConfig {
+        geometry: CacheGeometry {
+            sets,
+            ways,
+            line: 64,
+            replacement: Replacement::Lru,
+        },
+        shared_by,
+        latency: 10,
+        probe_latency: 5,
+        inclusion,
+        ..LevelConfig::default()
+    }
+}
+
+/// Four harts whose accesses go through the caches as those of real ones.
+struct Harts {
+    c: Coherence,
+    /// Lines that were stored to since memory had them last.
+    newer: BTreeSet<u64>,
+    /// Accesses so far; a cycle is one.
+    now: u64,
+}
+
+impl Harts {
+    fn new(levels: &[LevelConfig]) -> Self {
+        let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(levels);
+        c.track_versions();
+        Harts {
+            c,
+            newer: BTreeSet::new(),
+            now: 0,
+        }
+    }
+
+    /// Memory gets a line, which caches have in a newer state if it is an older one.
+    fn arrives(&mut self, line: u64, older: Option<u64>) {
+        assert!(self.newer.contains(&line), "{line:#x} was not modified");
+        let stays = self.c.is_modified(line);
+        assert_eq!(older.is_some(), stays, "{line:#x} is newer in a cache");
+        if !stays {
+            self.newer.remove(&line);
+        }
+    }
+
+    fn settle(&mut self) {
+        while let Some((line, older)) = self.c.next_to_memory() {
+            self.arrives(line, older);
+        }
+        while self.c.next_dropped().is_some() {}
+    }
+
+    fn access(&mut self, hart: usize, line: u64, write: bool) {
+        self.now += 1;
+        self.c.catch_up(self.now);
+        self.settle();
+        let present = self.c.l1d[hart].find(line);
+        let state = present.map_or(LineState::Invalid, |i| self.c.l1d[hart].entry(i).1);
+        let enough = match state {
+            LineState::Invalid => false,
+            LineState::Shared => !write,
+            _ => true,
+        };
+        if !enough {
+            self.fill(hart, line, write, present);
+        } else if write {
+            if state == LineState::Exclusive {
+                self.c.ages(line);
+            }
+            self.c.l1d[hart].set(present.unwrap(), line, LineState::Dirty);
+        }
+        if write {
+            self.newer.insert(line);
+        }
+        self.check();
+    }
+
+    fn fill(&mut self, hart: usize, line: u64, write: bool, present: Option<usize>) {
+        let i = present.unwrap_or_else(|| {
+            let i = self.c.l1d[hart].victim(line);
+            let (old, state) = self.c.l1d[hart].entry(i);
+            self.c.l1d.take(hart, i);
+            let modified = state == LineState::Dirty;
+            if modified || self.c.wants_clean() && state != LineState::Invalid {
+                self.c.give(hart, old, modified, 0);
+            }
+            self.settle();
+            i
+        });
+        let (others, from) = self.c.holders(hart, line);
+        if let Some(from) = from {
+            let shared = self.c.hand_over(hart, from, line, 0).is_some();
+            self.settle();
+            if !shared {
+                self.arrives(line, None);
+            }
+        }
+        let modified = match present {
+            Some(_) => false,
+            None => self.c.fetch(&self.want(hart, line)).unwrap().modified,
+        };
+        while let Some((token, ahead)) = self.c.next_prefetch(hart, 0, self.now) {
+            // Some come soon, some not for a while.
+            self.c.line_came(token, self.now + 1 + ahead / 64 % 7);
+        }
+        self.settle();
+        if write || modified {
+            self.c.ages(line);
+        }
+        if others {
+            self.c.probe(hart, line, write);
+        }
+        let state = match (write || modified, others) {
+            (true, _) => LineState::Dirty,
+            (false, true) => LineState::Shared,
+            (false, false) => LineState::Exclusive,
+        };
+        self.c.l1d.put(hart, i, line, state);
+    }
+
+    fn want(&self, hart: usize, line: u64) -> Want {
+        Want {
+            hart,
+            line,
+            kind: LineKind::Load,
+            pc: 0,
+            now: self.now,
+            blocks: false,
+        }
+    }
+
+    fn clean(&mut self, hart: usize, line: u64, keep: bool) {
+        let modified = self.c.is_modified(line);
+        self.c.probe(hart, line, !keep);
+        if let Some(i) = self.c.l1d[hart].find(line) {
+            let state = self.c.l1d[hart].entry(i).1;
+            match (keep, state) {
+                (false, _) => self.c.l1d.take(hart, i),
+                (true, LineState::Dirty) => self.c.l1d[hart].set(i, line, LineState::Exclusive),
+                (true, _) => {}
+            }
+        }
+        self.c.clean_levels(hart, line, keep);
+        self.settle();
+        assert!(!self.c.is_modified(line));
+        if modified {
+            self.arrives(line, None);
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        self.c.check_levels().unwrap();
+        for line in lines() {
+            let newer = self.newer.contains(&line);
+            assert_eq!(self.c.is_modified(line), newer, "{line:#x}");
+        }
+        for (hart, l1) in self.c.l1d.iter().enumerate() {
+            for (line, state) in (0..l1.len()).map(|i| l1.entry(i)) {
+                if matches!(state, LineState::Exclusive | LineState::Dirty) {
+                    assert!(!self.c.holders(hart, line).0, "{line:#x} of hart {hart}");
+                }
+            }
+        }
+    }
+}
+
+fn lines() -> impl Iterator<Item = u64> {
+    (0..24).map(|k| 0x1000 + 64 * k)
+}
+
+fn inclusion() -> impl Strategy<Value = Inclusion> {
+    prop::sample::select(vec![
+        Inclusion::Inclusive,
+        Inclusion::NonInclusive,
+        Inclusion::Exclusive,
+    ])
+}
+
+fn prefetcher() -> impl Strategy<Value = Prefetcher> {
+    prop::sample::select(vec![
+        Prefetcher::None,
+        Prefetcher::NextLine,
+        Prefetcher::Stream,
+    ])
+}
+
+prop_compose! {
+    fn levels()(
+        first in (inclusion(), any::<bool>(), 0u32..3),
+        last in (inclusion(), any::<bool>(), prop::sample::select(vec![4, 8])),
+        two in any::<bool>(),
+        ahead in (prefetcher(), prefetcher(), 1u32..4),
+    ) -> Vec<LevelConfig> {
+        let through = |l: LevelConfig, write_through| LevelConfig { write_through, ..l };
+        let with = |l: LevelConfig, prefetcher| LevelConfig {
+            prefetch: PrefetchConfig {
+                prefetcher,
+                degree: ahead.2,
+                distance: 4,
+                ..PrefetchConfig::default()
+            },
+            mshrs: 2,
+            ..l
+        };
+        let near = through(level(2, 4, 1 << first.2, first.0), first.1);
+        // One that holds all that nearer ones can, or not by far.
+        let far = through(level(4, last.2, 4, last.0), last.1);
+        let (near, far) = (with(near, ahead.0), with(far, ahead.1));
+        if two { vec![near, far] } else { vec![far] }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_modified_line_is_lost_or_made_up(
+        levels in levels(),
+        steps in prop::collection::vec((0..HARTS, 0u64..24, 0u8..8), 1..200),
+    ) {
+        let mut h = Harts::new(&levels);
+        for (hart, line, what) in steps {
+            let line = 0x1000 + 64 * line;
+            match what {
+                0 => h.clean(hart, line, true),
+                1 => h.clean(hart, line, false),
+                2..=4 => h.access(hart, line, true),
+                _ => h.access(hart, line, false),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_inclusive_level_takes_back_what_it_gives_up() {
+    let mut h = Harts::new(&[level(1, 2, 4, Inclusion::Inclusive)]);
+    let [a, b, c] = [0x1000, 0x1040, 0x1080];
+    h.access(0, a, true);
+    h.access(1, b, false);
+    h.access(2, c, false);
+    assert!(h.c.l1d[0].find(a).is_none() && h.newer.is_empty());
+    let s = h.c.level_stats()[0];
+    let expected = LevelStats {
+        hits: 0,
+        misses: 3,
+        writes: 0,
+        evictions: 1,
+        writebacks: 1,
+        back_invalidations: 1,
+        ..LevelStats::default()
+    };
+    assert_eq!(s, expected);
+}
+
+#[test]
+fn an_exclusive_level_has_what_others_gave_up() {
+    let mut h = Harts::new(&[level(4, 4, 4, Inclusion::Exclusive)]);
+    // Five lines of one set of two ways.
+    for k in 0..5 {
+        h.access(0, 0x1000 + 128 * k, k == 0);
+    }
+    let l1: Vec<u64> = h.c.l1d[0].lines().collect();
+    let level: Vec<u64> = h.c.levels.levels[0].caches[0].lines().collect();
+    assert_eq!((l1.len() + level.len(), l1.len()), (5, 2));
+    assert!(h.newer.contains(&0x1000));
+    let gone = level[0];
+    h.access(0, gone, false);
+    assert!(!h.c.levels.levels[0].caches[0].lines().any(|l| l == gone));
+}
+
+#[test]
+fn other_levels_are_refused() {
+    let small = Levels::new(HARTS, &[level(1, 2, 4, Inclusion::Inclusive)]);
+    let mut large = Levels::new(HARTS, &[level(2, 2, 4, Inclusion::Inclusive)]);
+    assert!(!large.load(small.save(), HARTS, |_| true));
+    assert!(!large.load(Vec::new(), HARTS, |_| true));
+    let own = large.save();
+    assert!(large.load(own, HARTS, |_| true));
+}
+
+/// Four lines of a page that follow one another.
+const ROW: [u64; 4] = [0x1000, 0x1040, 0x1080, 0x10c0];
+
+fn ahead(l: LevelConfig, mshrs: u32) -> LevelConfig {
+    LevelConfig {
+        mshrs,
+        prefetch: PrefetchConfig {
+            prefetcher: Prefetcher::NextLine,
+            ..PrefetchConfig::default()
+        },
+        ..l
+    }
+}
+
+/// A hart asks at a cycle; where the line comes from, after how many cycles, and the prefetch that
+/// memory is asked for.
+fn ask(c: &mut Coherence, hart: usize, line: u64, now: u64) -> (From, u64, Option<u64>) {
+    c.catch_up(now);
+    let want = Want {
+        hart,
+        line,
+        kind: LineKind::Load,
+        pc: 0,
+        now,
+        blocks: false,
+    };
+    let found = c.fetch(&want).unwrap();
+    if found.from == From::Memory {
+        c.miss_ends(hart, now + 100);
+    }
+    let begun = c.next_prefetch(hart, 0, now);
+    assert_eq!(c.next_prefetch(hart, 0, now), None, "one at a time");
+    (found.from, found.latency, begun.map(|(token, _)| token))
+}
+
+#[test]
+fn a_prefetched_line_is_there_when_it_has_come() {
+    let l2 = ahead(level(4, 4, 4, Inclusion::Inclusive), 0);
+    let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(&[l2]);
+    let (from, latency, begun) = ask(&mut c, 0, ROW[0], 1000);
+    assert_eq!((from, latency), (From::Memory, 10));
+    c.line_came(begun.unwrap(), 1130);
+    assert_eq!(c.next_due(), 1130);
+    // A hit on it has the next one asked for.
+    let (from, latency, begun) = ask(&mut c, 0, ROW[1], 1130);
+    assert_eq!((from, latency), (From::Level, 10));
+    c.line_came(begun.unwrap(), 1300);
+    // A cycle too early, it is waited for, and no other one is asked for.
+    let (from, latency, begun) = ask(&mut c, 2, ROW[2], 1299);
+    assert_eq!((from, latency), (From::Prefetch(Some(1300)), 10));
+    c.line_came(begun.unwrap(), 1400);
+    let (from, _, begun) = ask(&mut c, 1, 0x1200, 2000);
+    assert_eq!(from, From::Memory);
+    let s = c.level_stats()[0];
+    let kinds = [s.prefetches, s.prefetch_useful, s.prefetch_late];
+    assert_eq!(kinds, [4, 1, 1]);
+    assert!(begun.is_some());
+}
+
+#[test]
+fn what_another_hart_has_modified_is_not_prefetched() {
+    let l2 = ahead(level(4, 4, 1, Inclusion::Inclusive), 0);
+    let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(&[l2]);
+    let put = |c: &mut Coherence, line, state| {
+        let i = c.l1d[3].victim(line);
+        c.l1d.put(3, i, line, state);
+        i
+    };
+    put(&mut c, ROW[1], LineState::Dirty);
+    let (_, _, begun) = ask(&mut c, 0, ROW[0], 0);
+    assert_eq!(begun, None);
+    // Nor is it kept if another one has taken it before it came.
+    let (_, _, begun) = ask(&mut c, 0, ROW[2], 500);
+    c.line_came(begun.unwrap(), 700);
+    put(&mut c, ROW[3], LineState::Dirty);
+    c.catch_up(700);
+    assert_eq!(c.holders(3, ROW[3]), (false, None));
+    assert_eq!(c.level_stats()[0].prefetch_useless, 1);
+    // What it has for itself, and has not modified, both have then.
+    let i = put(&mut c, 0x1240, LineState::Exclusive);
+    let (_, _, begun) = ask(&mut c, 0, 0x1200, 800);
+    c.line_came(begun.unwrap(), 900);
+    c.catch_up(900);
+    assert_eq!(c.l1d[3].entry(i), (0x1240, LineState::Shared));
+    assert_eq!(ask(&mut c, 0, 0x1240, 900).0, From::Level);
+}
+
+#[test]
+fn a_prefetch_that_finds_no_register_is_dropped() {
+    let l2 = ahead(level(4, 4, 4, Inclusion::Inclusive), 1);
+    let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(&[l2]);
+    assert_eq!(ask(&mut c, 0, ROW[0], 0).2, None);
+    // The register is free when the line has come; until then others wait for it.
+    assert_eq!(ask(&mut c, 1, 0x1200, 99), (From::Memory, 11, None));
+    assert_eq!(ask(&mut c, 1, 0x1400, 300), (From::Memory, 10, None));
+    let s = c.level_stats()[0];
+    assert_eq!((s.prefetches, s.prefetch_dropped), (0, 3));
+    assert_eq!((s.mshr_waits, s.mshr_wait_cycles), (1, 1));
+}
+
+#[test]
+fn a_line_of_a_further_level_comes_after_its_latency() {
+    let near = ahead(level(2, 2, 1, Inclusion::NonInclusive), 2);
+    let far = LevelConfig {
+        latency: 40,
+        ..level(8, 4, 4, Inclusion::Inclusive)
+    };
+    let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(&[near, far]);
+    ask(&mut c, 1, ROW[1], 0);
+    let (from, _, begun) = ask(&mut c, 0, ROW[0], 500);
+    assert_eq!((from, begun), (From::Memory, None), "memory is not asked");
+    assert_eq!(c.next_due(), 540);
+    assert_eq!(ask(&mut c, 0, ROW[1], 540).0, From::Level);
+    assert_eq!(c.level_stats()[0].prefetch_useful, 1);
+}
+
+#[test]
+fn a_level_keeps_what_it_has_modified_while_a_prefetch_takes_it_along() {
+    let near = ahead(level(2, 2, 1, Inclusion::NonInclusive), 0);
+    let levels = [near, level(8, 4, 4, Inclusion::Inclusive)];
+    let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(&levels);
+    let last = &mut c.levels.levels[1].caches;
+    let i = last[0].victim(ROW[1]);
+    last.put(0, i, ROW[1], LineState::Dirty);
+    let begun = ask(&mut c, 0, ROW[0], 100).2;
+    assert_eq!((begun, c.next_due()), (None, 110), "the last level has it");
+    let (from, _, _) = ask(&mut c, 0, ROW[1], 105);
+    assert_eq!(from, From::Prefetch(Some(110)));
+    assert_eq!(
+        c.levels.levels[1].caches[0].entry(i),
+        (ROW[1], LineState::Dirty)
+    );
+    let copies = c.levels.levels[1].caches[0]
+        .lines()
+        .filter(|l| *l == ROW[1]);
+    assert_eq!(copies.count(), 1);
+}

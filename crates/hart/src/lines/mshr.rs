@@ -1,0 +1,189 @@
+//! Miss status holding registers: how many misses of a cache may be under way at a time.
+//!
+//! A register is taken from the moment of the miss until the line has come to the cache. When that
+//! will be is known as soon as the line comes from a level further behind, or memory has answered.
+//! Who finds none free waits, in the order of asking, and is given the one that is free first.
+
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// The registers of one cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mshrs {
+    /// Harts that have one and do not know until when, and since when they have wanted it.
+    harts: Vec<(u32, u64)>,
+    /// Taken by prefetches, for which the same holds.
+    prefetches: u32,
+    /// The others are taken until these cycles.
+    until: Vec<u64>,
+    /// Harts that wait for one, and since when.
+    waiting: VecDeque<(u32, u64)>,
+}
+
+impl Mshrs {
+    /// How many are taken at a cycle.
+    fn taken(&mut self, now: u64) -> usize {
+        self.until.retain(|end| *end > now);
+        self.harts.len() + self.prefetches as usize + self.until.len()
+    }
+
+    /// Whether one of so many is free at a cycle, and nobody waits for it.
+    pub fn is_free(&mut self, limit: u32, now: u64) -> bool {
+        self.waiting.is_empty() && self.taken(now) < limit as usize
+    }
+
+    /// A hart misses, or goes on with a miss that has waited; since when it has. None: it waits.
+    pub fn take(&mut self, limit: u32, hart: usize, now: u64) -> Option<u64> {
+        let hart = hart as u32;
+        if let Some((_, since)) = self.harts.iter().find(|h| h.0 == hart) {
+            return Some(*since);
+        }
+        let free = self.is_free(limit, now);
+        match free {
+            true => self.harts.push((hart, now)),
+            false if !self.blocks(hart as usize) => self.waiting.push_back((hart, now)),
+            false => {}
+        }
+        free.then_some(now)
+    }
+
+    /// A hart that is not blocked takes one as soon as it is free, by what is known; when that is.
+    pub fn take_when_free(&mut self, limit: u32, hart: usize, mut now: u64) -> u64 {
+        while self.taken(now) >= limit as usize {
+            match self.until.iter().min() {
+                Some(end) => now = *end,
+                None => break,
+            }
+        }
+        self.harts.push((hart as u32, now));
+        now
+    }
+
+    /// A prefetch takes one that is free.
+    pub fn take_ahead(&mut self) {
+        self.prefetches += 1;
+    }
+
+    /// It is known when the line comes that a hart has asked for, if it has.
+    pub fn end(&mut self, hart: usize, at: u64) {
+        if let Some(i) = self.harts.iter().position(|h| h.0 == hart as u32) {
+            self.harts.remove(i);
+            self.until.push(at);
+        }
+    }
+
+    /// It is known when the line of a prefetch comes.
+    pub fn end_ahead(&mut self, at: u64) {
+        self.prefetches = self.prefetches.saturating_sub(1);
+        self.until.push(at);
+    }
+
+    /// When the hart that has waited longest is given one, as far as is known.
+    pub fn due(&self) -> Option<u64> {
+        let end = self.until.iter().min();
+        let since = self.waiting.front()?.1;
+        Some((*end?).max(since))
+    }
+
+    /// Gives the one that is free first, at [`Mshrs::due`], to the hart that has waited longest; since
+    /// when it has.
+    pub fn grant(&mut self) -> Option<(usize, u64)> {
+        let first = (0..self.until.len()).min_by_key(|i| self.until[*i])?;
+        let (hart, since) = self.waiting.pop_front()?;
+        self.until.remove(first);
+        self.harts.push((hart, since));
+        Some((hart as usize, since))
+    }
+
+    /// Whether a hart waits.
+    pub fn blocks(&self, hart: usize) -> bool {
+        self.waiting.iter().any(|w| w.0 as usize == hart)
+    }
+
+    /// No hart has one or waits for one any more.
+    pub fn forget_harts(&mut self) {
+        self.harts.clear();
+        self.waiting.clear();
+    }
+
+    /// Whether it is a possible state for so many harts, with times below `far`.
+    pub fn fits(&self, harts: usize, far: u64) -> bool {
+        let hart = |h: &(u32, u64)| (h.0 as usize) < harts && h.1 < far;
+        self.harts.iter().all(hart)
+            && self.waiting.iter().all(hart)
+            && self.until.iter().all(|end| *end < far)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_miss_waits_until_the_first_register_is_free() {
+        let mut m = Mshrs::default();
+        assert_eq!(m.take(2, 0, 100), Some(100));
+        assert_eq!(m.take(2, 1, 110), Some(110));
+        assert_eq!(m.take(2, 2, 120), None, "both are taken");
+        assert_eq!(m.due(), None, "memory has not answered");
+        m.end(1, 300);
+        m.end(0, 250);
+        assert_eq!(m.due(), Some(250));
+        assert!(!m.is_free(2, 250), "it is hart 2's");
+        assert_eq!(m.grant(), Some((2, 120)));
+        assert_eq!(m.take(2, 2, 250), Some(120), "it has what it was given");
+        // Hart 1's is taken for one more cycle at 299, and free at 300.
+        assert!(!m.is_free(2, 299) && m.is_free(2, 300));
+    }
+
+    #[test]
+    fn who_asked_first_is_given_one_first() {
+        let mut m = Mshrs::default();
+        assert!(m.take(1, 3, 10).is_some());
+        let waiting = [(2, 20), (1, 30), (2, 35)];
+        assert!(waiting.iter().all(|w| m.take(1, w.0, w.1).is_none()));
+        m.end(3, 40);
+        assert!(!m.is_free(1, 50), "others wait for it");
+        assert_eq!(m.grant(), Some((2, 20)));
+        assert_eq!((m.due(), m.grant()), (None, None), "there is only one");
+        m.end(2, 70);
+        assert_eq!((m.due(), m.blocks(1)), (Some(70), true));
+        assert_eq!(m.grant(), Some((1, 30)));
+        assert!(!m.blocks(1));
+    }
+
+    #[test]
+    fn prefetches_take_registers_too() {
+        let mut m = Mshrs::default();
+        m.take_ahead();
+        assert!(!m.is_free(1, 0) && m.take(1, 0, 5).is_none());
+        m.end_ahead(9);
+        assert_eq!(m.due(), Some(9));
+        assert_eq!(m.grant(), Some((0, 5)));
+    }
+
+    #[test]
+    fn registers_that_are_free_at_the_same_time_are_all_given() {
+        let mut m = Mshrs::default();
+        let taken: Vec<_> = (0..4).map(|h| m.take(2, h, h as u64).is_some()).collect();
+        assert_eq!(taken, [true, true, false, false]);
+        m.end(0, 9);
+        m.end(1, 9);
+        assert_eq!((m.due(), m.grant()), (Some(9), Some((2, 2))));
+        assert_eq!((m.due(), m.grant()), (Some(9), Some((3, 3))));
+        assert!(!m.is_free(2, 9));
+    }
+
+    #[test]
+    fn where_nobody_is_blocked_time_moves_on() {
+        let mut m = Mshrs::default();
+        for (hart, end) in [(0, 50), (1, 40)] {
+            assert_eq!(m.take_when_free(2, hart, 0), 0);
+            m.end(hart, end);
+        }
+        assert_eq!(m.take_when_free(2, 2, 10), 40);
+        m.end(2, 90);
+        assert_eq!(m.take_when_free(2, 3, 41), 50);
+    }
+}

@@ -1,0 +1,271 @@
+//! Prefetchers: which lines are likely to be asked for next.
+//!
+//! A prefetcher belongs to one cache of a level behind the first, and learns of the misses there and
+//! of the first hit on each line that it has brought. It never looks beyond a page of 4 KiB, since
+//! what lies behind it is another one's in physical memory.
+
+use crate::config::{PrefetchConfig, Prefetcher};
+use crate::world::LineKind;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+const PAGE: u64 = 4096;
+
+/// An access that a prefetcher learns of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub hart: usize,
+    pub pc: u64,
+    pub line: u64,
+    pub kind: LineKind,
+}
+
+/// What an instruction has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stride {
+    pc: u64,
+    hart: u32,
+    /// The last line.
+    line: u64,
+    /// Lines from one to the next.
+    stride: i64,
+    /// How often in a row that was so, less how often it was not.
+    sure: u32,
+}
+
+/// What was asked for of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    page: u64,
+    /// The last line.
+    line: u64,
+    /// Upwards or downwards.
+    step: i64,
+    /// How often in a row.
+    sure: u32,
+}
+
+/// A count beyond this says nothing more.
+const SURE: u32 = 16;
+
+/// What the prefetcher of a cache remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Guesses {
+    /// Lines in the cache that it has brought and nobody has asked for yet.
+    pub unused: BTreeSet<u64>,
+    /// By instruction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    strides: Vec<Option<Stride>>,
+    /// By page, the one used last first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pages: Vec<Page>,
+}
+
+impl Guesses {
+    pub fn new(c: &PrefetchConfig) -> Self {
+        let strides = match c.prefetcher {
+            Prefetcher::Stride => c.entries as usize,
+            _ => 0,
+        };
+        Guesses {
+            strides: vec![None; strides],
+            ..Guesses::default()
+        }
+    }
+
+    /// Learns of an access. The lines that are likely to follow, the nearest first.
+    pub fn learn(&mut self, c: &PrefetchConfig, a: &Access) -> impl Iterator<Item = u64> {
+        let step = match c.prefetcher {
+            Prefetcher::None => None,
+            Prefetcher::NextLine => Some(1),
+            Prefetcher::Stride => self.stride(c, a),
+            Prefetcher::Stream => self.stream(c, a),
+        };
+        let (line, distance) = (a.line, step.map_or(0, |_| i64::from(c.distance)));
+        let step = step.unwrap_or(0).wrapping_mul(64);
+        (1..=distance)
+            .map(move |k| line.wrapping_add_signed(k.wrapping_mul(step)))
+            .take_while(move |l| l / PAGE == line / PAGE)
+    }
+
+    fn stride(&mut self, c: &PrefetchConfig, a: &Access) -> Option<i64> {
+        // Code has no instruction that asks for it again and again.
+        if !matches!(a.kind, LineKind::Load | LineKind::Store) {
+            return None;
+        }
+        let i = (a.pc >> 1 ^ (a.hart as u64) << 3) as usize & (self.strides.len() - 1);
+        let known = self.strides[i].filter(|s| (s.pc, s.hart) == (a.pc, a.hart as u32));
+        let mut s = known.unwrap_or(Stride {
+            pc: a.pc,
+            hart: a.hart as u32,
+            line: a.line,
+            stride: 0,
+            sure: 0,
+        });
+        let moved = (a.line.wrapping_sub(s.line) as i64) >> 6;
+        if moved != 0 {
+            match (moved == s.stride, s.sure) {
+                (true, _) => s.sure = (s.sure + 1).min(SURE),
+                (false, 0) => s.stride = moved,
+                (false, _) => s.sure -= 1,
+            }
+        }
+        s.line = a.line;
+        self.strides[i] = Some(s);
+        (moved != 0 && moved == s.stride && s.sure >= c.confidence).then_some(s.stride)
+    }
+
+    fn stream(&mut self, c: &PrefetchConfig, a: &Access) -> Option<i64> {
+        let page = a.line / PAGE;
+        let found = self.pages.iter().position(|p| p.page == page);
+        let mut p = match found {
+            Some(i) => self.pages.remove(i),
+            None => {
+                self.pages.truncate(c.entries as usize - 1);
+                Page {
+                    page,
+                    line: a.line,
+                    step: 0,
+                    sure: 0,
+                }
+            }
+        };
+        let step = (a.line as i64 - p.line as i64).signum();
+        if step != 0 {
+            p.sure = match step == p.step {
+                true => (p.sure + 1).min(SURE),
+                false => 1,
+            };
+            (p.step, p.line) = (step, a.line);
+        }
+        self.pages.insert(0, p);
+        (step != 0 && p.sure >= c.confidence).then_some(step)
+    }
+
+    /// Nothing is remembered.
+    pub fn clear(&mut self) {
+        self.unused.clear();
+        self.strides.fill(None);
+        self.pages.clear();
+    }
+
+    /// Whether it is a possible state of a prefetcher like `c` of lines for which `inside` holds.
+    pub fn fits(&self, c: &PrefetchConfig, inside: impl Fn(u64) -> bool) -> bool {
+        let line = |l: u64| inside(l) && l.is_multiple_of(64);
+        self.unused.iter().all(|l| line(*l))
+            && self.strides.len() == Guesses::new(c).strides.len()
+            && self.strides.iter().flatten().all(|s| line(s.line))
+            && self.pages.len() <= c.entries as usize
+            && self.pages.iter().all(|p| line(p.line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u64 = 0x8000_0000;
+
+    fn config(prefetcher: Prefetcher, degree: u32, distance: u32) -> PrefetchConfig {
+        PrefetchConfig {
+            prefetcher,
+            degree,
+            distance,
+            entries: 4,
+            confidence: 2,
+        }
+    }
+
+    /// Lines relative to the base that follow the last of these accesses (pc, line), all of which lie there.
+    fn guesses(c: &PrefetchConfig, accesses: &[(u64, u64)]) -> Vec<i64> {
+        let mut g = Guesses::new(c);
+        let mut last = Vec::new();
+        for (pc, line) in accesses {
+            let a = Access {
+                hart: 0,
+                pc: *pc,
+                line: BASE + 64 * line,
+                kind: LineKind::Load,
+            };
+            last = g.learn(c, &a).collect();
+        }
+        let number = |l: &u64| (*l as i64 - BASE as i64) / 64;
+        assert!(g.fits(c, |_| true));
+        last.iter().map(number).collect()
+    }
+
+    #[test]
+    fn next_lines_end_with_the_page() {
+        let c = config(Prefetcher::NextLine, 4, 4);
+        assert_eq!(guesses(&c, &[(0, 3)]), [4, 5, 6, 7]);
+        assert_eq!(guesses(&c, &[(0, 61)]), [62, 63]);
+        assert_eq!(guesses(&c, &[(0, 63)]), [0; 0]);
+    }
+
+    #[test]
+    fn a_stride_is_known_after_it_was_seen_three_times() {
+        let c = config(Prefetcher::Stride, 2, 2);
+        let at = |lines: &[u64]| -> Vec<i64> {
+            let accesses: Vec<_> = lines.iter().map(|l| (0x40, *l)).collect();
+            guesses(&c, &accesses)
+        };
+        assert_eq!(at(&[1, 4, 7]), [0; 0], "seen twice");
+        assert_eq!(at(&[1, 4, 7, 10]), [13, 16]);
+        assert_eq!(at(&[30, 28, 26, 24]), [22, 20], "downwards");
+        assert_eq!(at(&[1, 4, 7, 10, 11]), [0; 0], "another step");
+        assert_eq!(at(&[1, 4, 7, 10, 10, 13]), [16, 19], "the same line again");
+        assert_eq!(at(&[1, 4, 7, 60, 63]), [0; 0], "the page ends");
+    }
+
+    #[test]
+    fn instructions_have_strides_of_their_own() {
+        let c = config(Prefetcher::Stride, 1, 1);
+        let both: Vec<(u64, u64)> = (0..4)
+            .flat_map(|k| [(0x40, k), (0x42, 60 - 5 * k)])
+            .collect();
+        assert_eq!(guesses(&c, &both), [40]);
+        // Four entries: these two take one another's.
+        let same: Vec<(u64, u64)> = (0..4)
+            .flat_map(|k| [(0x40, k), (0x48, 60 - 5 * k)])
+            .collect();
+        assert_eq!(guesses(&c, &same), [0; 0]);
+    }
+
+    #[test]
+    fn a_stream_has_a_direction() {
+        let c = config(Prefetcher::Stream, 2, 3);
+        let at = |lines: &[u64]| -> Vec<i64> {
+            // Whoever asks.
+            let accesses: Vec<_> = lines.iter().map(|l| (8 * l, *l)).collect();
+            guesses(&c, &accesses)
+        };
+        assert_eq!(at(&[8, 9]), [0; 0]);
+        assert_eq!(at(&[8, 9, 10]), [11, 12, 13]);
+        assert_eq!(at(&[8, 9, 11]), [12, 13, 14], "lines may be left out");
+        assert_eq!(at(&[40, 39, 37]), [36, 35, 34]);
+        assert_eq!(at(&[1, 0]), [0; 0]);
+        assert_eq!(at(&[3, 2, 1]), [0], "the page ends");
+        assert_eq!(at(&[8, 9, 10, 7]), [0; 0], "it turns");
+        // Four pages are remembered.
+        assert_eq!(at(&[8, 9, 100, 200, 300, 10]), [11, 12, 13]);
+        assert_eq!(at(&[8, 9, 100, 200, 300, 400, 10]), [0; 0]);
+    }
+
+    #[test]
+    fn code_has_no_stride() {
+        let c = config(Prefetcher::Stride, 1, 1);
+        let mut g = Guesses::new(&c);
+        for k in 0..9 {
+            let a = Access {
+                hart: 0,
+                pc: 0x40,
+                line: BASE + 64 * k,
+                kind: LineKind::Fetch,
+            };
+            assert_eq!(g.learn(&c, &a).count(), 0);
+        }
+    }
+}

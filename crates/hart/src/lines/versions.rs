@@ -1,0 +1,152 @@
+//! Older states of lines: what a level still has of a line that was stored to again nearer to a core.
+//!
+//! Caches here have tags only, and guest memory is what programs see: the newest state. A level that is
+//! not told of each store may send an older one to memory, though. Where it matters what memory has
+//! at any time (for power cuts), such states have names; whoever tracks memory keeps their contents.
+
+use super::coherence::Coherence;
+use super::tags::LineState;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where an older state is, and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Older {
+    level: u32,
+    cache: u32,
+    name: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Versions {
+    /// Whether anybody wants to know.
+    on: bool,
+    next: u64,
+    /// By line. A modified copy that is not here is the newest state.
+    older: BTreeMap<u64, Vec<Older>>,
+}
+
+impl Versions {
+    /// A modified copy in a cache is of this version from now on: older, or the newest (none).
+    pub fn set(&mut self, level: usize, cache: usize, line: u64, version: Option<u64>) {
+        if !self.on {
+            return;
+        }
+        self.take(level, cache, line);
+        if let Some(name) = version {
+            self.older.entry(line).or_default().push(Older {
+                level: level as u32,
+                cache: cache as u32,
+                name,
+            });
+        }
+    }
+
+    /// A copy in a cache is gone, or not modified any more; which version it was.
+    pub fn take(&mut self, level: usize, cache: usize, line: u64) -> Option<u64> {
+        if self.older.is_empty() {
+            return None;
+        }
+        let all = self.older.get_mut(&line)?;
+        let here = |o: &Older| (o.level as usize, o.cache as usize) == (level, cache);
+        let i = all.iter().position(here)?;
+        let name = all.remove(i).name;
+        if all.is_empty() {
+            self.older.remove(&line);
+        }
+        Some(name)
+    }
+
+    /// Nothing is modified anywhere. Names are not used twice.
+    pub fn clear(&mut self) {
+        self.older.clear();
+    }
+}
+
+/// Older states as data.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedVersions {
+    next: u64,
+    older: BTreeMap<u64, Vec<Older>>,
+}
+
+impl SavedVersions {
+    pub(crate) fn is_new(&self) -> bool {
+        self.next == 0
+    }
+}
+
+impl Coherence {
+    /// Older states of lines have names from now on: for somebody who wants to know what memory has.
+    pub fn track_versions(&mut self) {
+        self.levels.versions.on = true;
+    }
+
+    /// A line is about to be stored to in a first-level cache. If levels have it modified, what it holds
+    /// now is an older state from then on; its name.
+    pub(crate) fn ages(&mut self, line: u64) -> Option<u64> {
+        if !self.levels.versions.on {
+            return None;
+        }
+        let name = self.levels.versions.next;
+        let mut any = false;
+        for (k, level) in self.levels.levels.iter().enumerate() {
+            let mut mask = level.caches.mask(line, None);
+            while let Some((c, i)) = level.caches.next(line, &mut mask) {
+                let all = self.levels.versions.older.entry(line).or_default();
+                let known = |o: &Older| (o.level as usize, o.cache as usize) == (k, c);
+                if level.caches[c].entry(i).1 == LineState::Dirty && !all.iter().any(known) {
+                    let (level, cache) = (k as u32, c as u32);
+                    all.push(Older { level, cache, name });
+                    any = true;
+                }
+            }
+        }
+        let versions = &mut self.levels.versions;
+        if versions.older.get(&line).is_some_and(Vec::is_empty) {
+            versions.older.remove(&line);
+        }
+        versions.next += u64::from(any);
+        any.then_some(name)
+    }
+
+    /// Whether a cache has an older state of a line.
+    pub fn has_version(&self, line: u64, name: u64) -> bool {
+        let all = self.levels.versions.older.get(&line);
+        all.is_some_and(|all| all.iter().any(|o| o.name == name))
+    }
+
+    /// All older states: line and name.
+    pub fn versions(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let all = self.levels.versions.older.iter();
+        all.flat_map(|(line, all)| all.iter().map(|o| (*line, o.name)))
+    }
+
+    pub(crate) fn save_versions(&self) -> SavedVersions {
+        SavedVersions {
+            next: self.levels.versions.next,
+            older: self.levels.versions.older.clone(),
+        }
+    }
+
+    /// Takes over what was saved, behind the levels; false if it is not of such levels.
+    pub(crate) fn load_versions(&mut self, saved: SavedVersions) -> bool {
+        let modified = |(line, o): (u64, &Older)| {
+            let level = self.levels.levels.get(o.level as usize);
+            let cache = level.and_then(|l| l.caches.get(o.cache as usize));
+            let state = cache.and_then(|c| Some(c.entry(c.find(line)?).1));
+            o.name < saved.next && state == Some(LineState::Dirty)
+        };
+        let all = saved.older.iter();
+        let mut all = all.flat_map(|(line, all)| all.iter().map(|o| (*line, o)));
+        if saved.next > 1 << 62 || !all.all(modified) {
+            return false;
+        }
+        self.levels.versions.next = saved.next;
+        self.levels.versions.older = saved.older;
+        true
+    }
+}
