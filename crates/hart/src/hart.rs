@@ -1,5 +1,6 @@
 //! State of one hart, and what keeps its derived state in step.
 
+use crate::commit::Record;
 use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
 use crate::engine::Area;
@@ -8,7 +9,6 @@ use crate::lines::{Awaited, Tags};
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
-use crate::record::Record;
 use crate::run::{Resume, Stopped};
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, TrapLoop};

@@ -9,6 +9,7 @@
 mod bitmanip;
 mod block;
 mod check;
+mod commit;
 pub mod config;
 mod csr;
 pub mod debug;
@@ -27,7 +28,6 @@ mod parallel;
 pub mod pipeline;
 mod pmp;
 pub mod predict;
-mod record;
 mod run;
 mod saved;
 pub mod tlb;

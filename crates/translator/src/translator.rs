@@ -450,8 +450,8 @@ impl<W: World> Engine<W> for Translator<W> {
         block: u32,
         stop: u64,
     ) -> Ran {
-        // Who watches instructions or accesses gets the interpreter.
-        if W::RETIRE || W::ACCESS || W::STOPS {
+        // Who watches instructions gets the interpreter.
+        if W::COMMITS || W::STOPS {
             return Ran::Cold;
         }
         self.follow(hart, code);

@@ -224,6 +224,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let req = self.line_request(at, later as u64, line, kind);
+        self.commit_write_back(w, &req);
         self.transfer(w, &req, true, 0, at)
     }
 
@@ -281,6 +282,7 @@ impl Hart {
         while let Some(line) = w.coherence().next_to_memory() {
             let mut req = self.line_request(at, 0, line, LineKind::Evict);
             req.cycle = cycle + at.offset;
+            self.commit_write_back(w, &req);
             w.post_line(&req);
         }
         while let Some((side, slot)) = w.coherence().next_dropped() {
