@@ -11,6 +11,7 @@ mod block;
 mod check;
 mod commit;
 pub mod config;
+mod context;
 mod csr;
 pub mod debug;
 pub mod engine;
