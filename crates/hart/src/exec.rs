@@ -3,6 +3,7 @@
 use crate::bitmanip;
 use crate::block::{PreOp, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::csr::{CsrWrite, Moment};
+use crate::groups::{bit_ops, div_ops, fp_ops};
 use crate::hart::{Hart, Privilege};
 use crate::mode::{Detailed, Mode};
 use crate::muldiv::divide;
@@ -269,6 +270,7 @@ impl Hart {
             check!(M::fetch(self, w, p, at!()));
             self.commit_begin(w, p, at!());
             use Op::*;
+            // No arm for the rest: an instruction that is in no group and not here does not compile.
             match p.op {
                 Addi => set!(a!().wrapping_add(imm!())),
                 Add => set!(a!().wrapping_add(b!())),
@@ -375,7 +377,7 @@ impl Hart {
                     M::multiply(self, b!());
                     set!(((a!() as i64 as i128 * b!() as i128) >> 64) as u64)
                 }
-                Div | Divu | Rem | Remu | Divw | Divuw | Remw | Remuw => {
+                div_ops!() => {
                     let (va, vb) = (a!(), b!());
                     M::divide(self, p.op, va, vb);
                     set!(divide(p.op, va, vb));
@@ -470,11 +472,7 @@ impl Hart {
                         [x!(p.rd), x!(p.rd + 1)] = old;
                     }
                 }
-                AddUw | Sh1add | Sh1addUw | Sh2add | Sh2addUw | Sh3add | Sh3addUw | SlliUw
-                | Andn | Orn | Xnor | Clz | Clzw | Ctz | Ctzw | Cpop | Cpopw | Max | Maxu | Min
-                | Minu | SextB | SextH | ZextH | Rol | Rolw | Ror | Rori | Roriw | Rorw | OrcB
-                | Rev8 | Bclr | Bclri | Bext | Bexti | Binv | Binvi | Bset | Bseti | CzeroEqz
-                | CzeroNez => set!(bitmanip::compute(p.op, a!(), b!(), p.imm)),
+                bit_ops!() => set!(bitmanip::compute(p.op, a!(), b!(), p.imm)),
                 Fence if W::PARALLEL => std::sync::atomic::fence(SeqCst),
                 Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
                 | PrefetchW => {}
@@ -569,7 +567,7 @@ impl Hart {
                         Err(_) => illegal!(),
                     }
                 }
-                _ => {
+                fp_ops!() => {
                     if self.fp_op(p).is_none() {
                         illegal!();
                     }
