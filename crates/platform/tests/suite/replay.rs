@@ -433,9 +433,13 @@ fn program(rng: &mut Rng) -> Vec<u32> {
 }
 
 fn machine(words: &[u32], harts: usize, timed: bool) -> Machine<Replay> {
-    let settings = format!("harts={harts}");
-    // Instructions of other extensions are illegal, which the handler skips.
-    let description = describe("vc707", &[&settings]);
+    machine_with(words, &[&format!("harts={harts}")], timed)
+}
+
+/// A machine that begins with the words. Instructions of extensions that it lacks are illegal, which the
+/// handler skips.
+fn machine_with(words: &[u32], settings: &[&str], timed: bool) -> Machine<Replay> {
+    let description = describe("vc707", settings);
     let mut m = Machine::new(&description, Replay::new(false, true)).expect("a machine");
     m.set_timed(timed);
     put_words(m.ram(), 0, words);
@@ -482,6 +486,24 @@ fn the_stream_says_all_that_happens_to_registers_and_memory() {
             finish(&mut m, 1 + rng.below(300), &what);
             assert!(m.observer_mut().told == first, "{what}: translator");
         }
+    }
+}
+
+#[test]
+fn lines_that_are_told_are_those_that_memory_gets() {
+    let [l2, llc] = super::contended::LEVELS;
+    for settings in [&["harts=1"][..], &["harts=4"], &["harts=4", l2, llc]] {
+        let words = program(&mut Rng::new(7));
+        let mut m = machine_with(&words, settings, true);
+        finish(&mut m, 1000, &settings.concat());
+        let told = m.observer_mut().write_backs;
+        let written = m.report().memory.total().writes;
+        // The last ones may be under way.
+        assert!(
+            told.abs_diff(written) <= 8,
+            "{settings:?}: {told}, {written}"
+        );
+        assert!(told > 0, "{settings:?}");
     }
 }
 
