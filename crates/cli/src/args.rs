@@ -224,12 +224,16 @@ pub enum StatsFormat {
 /// What to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TraceKind {
-    /// Every instruction, disassembled.
+    /// Every instruction, disassembled, with what it writes.
     Exec,
-    /// Every load and store.
+    /// Every load and store, with its value.
     Mem,
     /// Every exception and interrupt.
     Irq,
+    /// Every line that is written back to memory.
+    Lines,
+    /// Every instruction that retires, as Spike's log of commits has it.
+    Commit,
     /// Every line that moves over the bus, in a form of its own that `nagori mem run` plays. Not together
     /// with the others.
     Bus,

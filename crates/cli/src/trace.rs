@@ -4,8 +4,8 @@ use crate::args::TraceKind;
 use crate::output::file::Stream;
 use anyhow::Context;
 use nagori_hart::trap::cause;
-use nagori_hart::world::{AccessEvent, AccessKind, LineKind, Observer, TrapEvent};
-use nagori_isa::{decode_with, disassemble, Extensions};
+use nagori_hart::world::{AccessKind, Commit, Event, LineKind, Observer, Reg, TrapEvent};
+use nagori_isa::{csr, decode_with, disassemble, Extensions};
 use nagori_memtrace::bus;
 use nagori_platform::loader::Symbols;
 use nagori_platform::machine::{BusTransfer, BusWatch, Machine, Quiet, Stop};
@@ -79,13 +79,15 @@ fn privilege_letter(p: u8) -> char {
 }
 
 /// Writes a line for each thing that is traced. Lines start with what they are
-/// (exec, mem, irq), the cycle of the hart, and the hart.
+/// (exec, mem, irq, line), the cycle of the hart, and the hart; those of a log of commits as Spike's do.
 pub struct Tracer<W: Write = BufWriter<Stream>> {
     out: W,
     path: PathBuf,
     exec: bool,
     mem: bool,
     irq: bool,
+    lines: bool,
+    commit: bool,
     isa: Extensions,
     symbols: Symbols,
     failure: Option<io::Error>,
@@ -112,13 +114,20 @@ impl<W: Write> Tracer<W> {
             exec: kinds.contains(&TraceKind::Exec),
             mem: kinds.contains(&TraceKind::Mem),
             irq: kinds.contains(&TraceKind::Irq),
+            lines: kinds.contains(&TraceKind::Lines),
+            commit: kinds.contains(&TraceKind::Commit),
             isa,
             symbols,
             failure: None,
         }
     }
 
-    fn line(&mut self, kind: &str, hart: usize, cycle: u64, pc: u64, rest: std::fmt::Arguments) {
+    fn line(
+        &mut self,
+        kind: &str,
+        (hart, cycle, pc): (usize, u64, u64),
+        rest: std::fmt::Arguments,
+    ) {
         if self.failure.is_some() {
             return;
         }
@@ -133,82 +142,131 @@ impl<W: Write> Tracer<W> {
     }
 }
 
-impl<W: Write> Observer for Tracer<W> {
-    const RETIRE: bool = true;
-    const ACCESS: bool = true;
-    const TRAP: bool = true;
-
-    fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
-        if !self.exec {
-            return;
-        }
-        let priv_ = privilege_letter(privilege);
-        match decode_with(self.isa, raw) {
-            Some(i) if i.len == 2 => {
-                let text = disassemble(&i, pc);
-                let raw = raw & 0xffff;
-                self.line(
-                    "exec",
-                    hart,
-                    cycle,
-                    pc,
-                    format_args!("{priv_}     {raw:04x} {text}"),
-                );
-            }
-            Some(i) => {
-                let text = disassemble(&i, pc);
-                self.line(
-                    "exec",
-                    hart,
-                    cycle,
-                    pc,
-                    format_args!("{priv_} {raw:08x} {text}"),
-                );
-            }
-            None => self.line(
-                "exec",
-                hart,
-                cycle,
-                pc,
-                format_args!("{priv_} {raw:08x} (illegal)"),
-            ),
-        }
+impl<W: Write> Tracer<W> {
+    /// An instruction, with what it has written.
+    fn exec(&mut self, c: &Commit) {
+        let letter = privilege_letter(c.privilege);
+        let word = match c.word & 3 {
+            3 => format!("{:08x}", c.word),
+            _ => format!("    {:04x}", c.word & 0xffff),
+        };
+        let text = match decode_with(self.isa, c.word) {
+            Some(i) => disassemble(&i, c.pc),
+            None => "(illegal)".to_string(),
+        };
+        let values = values(c);
+        let rest = format_args!("{letter} {word} {text}{values}");
+        self.line("exec", (c.hart, c.cycle, c.pc), rest);
     }
 
-    fn access(&mut self, event: &AccessEvent) {
-        if self.mem {
-            let &AccessEvent {
-                hart,
-                cycle,
-                pc,
-                vaddr,
-                size,
-                kind,
-            } = event;
-            let name = match kind {
-                AccessKind::Read => "read",
-                AccessKind::Write => "write",
-                AccessKind::Flush => "flush",
+    fn accesses(&mut self, c: &Commit) {
+        let place = (c.hart, c.cycle, c.pc);
+        for a in c.accesses() {
+            let (name, valued) = match a.kind {
+                AccessKind::Read => ("read", true),
+                AccessKind::Write => ("write", true),
+                AccessKind::Clean => ("clean", false),
+                AccessKind::Flush => ("flush", false),
                 AccessKind::FlushAll => {
-                    return self.line("mem ", hart, cycle, pc, format_args!("flush all"))
+                    self.line("mem ", place, format_args!("flush all"));
+                    continue;
                 }
             };
-            let rest = format_args!("{name} {size} {vaddr:#018x}");
-            self.line("mem ", hart, cycle, pc, rest);
+            let value = match valued {
+                true => format!("={:#x}", a.value),
+                false => String::new(),
+            };
+            let (size, vaddr, paddr) = (a.size, a.vaddr, a.paddr);
+            let rest = format_args!("{name} {size} {vaddr:#018x} mem[{paddr:#x}]{value}");
+            self.line("mem ", place, rest);
         }
     }
 
     fn trap(&mut self, e: &TrapEvent) {
-        if self.irq {
-            let (from, to) = (privilege_letter(e.from), privilege_letter(e.to));
-            let (name, tval) = (cause_name(e.cause), e.tval);
-            self.line(
-                "irq ",
-                e.hart,
-                e.cycle,
-                e.pc,
-                format_args!("{name} tval {tval:#x} from {from} to {to}"),
-            );
+        let (from, to) = (privilege_letter(e.from), privilege_letter(e.to));
+        let (name, tval) = (cause_name(e.cause), e.tval);
+        let rest = format_args!("{name} tval {tval:#x} from {from} to {to}");
+        self.line("irq ", (e.hart, e.cycle, e.pc), rest);
+    }
+
+    /// A line of Spike's log of commits.
+    fn log(&mut self, c: &Commit) {
+        if self.failure.is_none() {
+            self.failure = writeln!(self.out, "{}", spike(c)).err();
+        }
+    }
+}
+
+/// What an instruction has written to registers and where it has accessed memory, behind its text.
+fn values(c: &Commit) -> String {
+    let registers = c.writes().map(|(r, v)| match r {
+        Reg::X(r) => format!("x{r}={v:#x}"),
+        Reg::F(r) => format!("f{r}={v:#x}"),
+        Reg::Csr(r) => format!("{}={v:#x}", csr::name(r)),
+    });
+    let memory = c.accesses().filter_map(|a| match a.kind {
+        AccessKind::Read => Some(format!("mem[{:#x}]", a.paddr)),
+        AccessKind::Write => Some(format!("mem[{:#x}]={:#x}", a.paddr, a.value)),
+        _ => None,
+    });
+    let all: Vec<String> = registers.chain(memory).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!("; {}", all.join(" ")),
+    }
+}
+
+/// An instruction that has retired as Spike has it in its log of commits (`--log-commits`).
+fn spike(c: &Commit) -> String {
+    let word = match c.word & 3 {
+        3 => format!("{:08x}", c.word),
+        _ => format!("{:04x}", c.word & 0xffff),
+    };
+    let mut line = format!(
+        "core{:4}: {} {:#018x} (0x{word})",
+        c.hart, c.privilege, c.pc
+    );
+    for (r, v) in c.writes() {
+        line += &match r {
+            Reg::X(r) => format!(" x{r:<2} {v:#018x}"),
+            Reg::F(r) => format!(" f{r:<2} {v:#018x}"),
+            Reg::Csr(r) => format!(" c{r}_{} {v:#018x}", csr::name(r)),
+        };
+    }
+    for a in c.accesses() {
+        line += &match a.kind {
+            AccessKind::Read => format!(" mem {:#018x}", a.vaddr),
+            AccessKind::Write => {
+                let digits = 2 * usize::from(a.size.min(16));
+                format!(" mem {:#018x} 0x{:0digits$x}", a.vaddr, a.value)
+            }
+            _ => continue,
+        };
+    }
+    line
+}
+
+impl<W: Write> Observer for Tracer<W> {
+    const COMMITS: bool = true;
+
+    fn happened(&mut self, event: &Event<'_>) {
+        if let Event::Commit(c) = event {
+            if self.exec {
+                self.exec(c);
+            }
+            if self.mem {
+                self.accesses(c);
+            }
+            if self.commit && c.retired() {
+                self.log(c);
+            }
+        }
+        if let Some(t) = event.trap().filter(|_| self.irq) {
+            self.trap(t);
+        }
+        if let (Event::WriteBack(r), true) = (event, self.lines) {
+            let rest = format_args!("write-back {:#x} {}", r.line, reason(r.kind));
+            self.line("line", (r.hart, r.cycle, r.pc), rest);
         }
     }
 }

@@ -276,7 +276,46 @@ fn a_trace_is_as_recorded() {
         .arg(&trace)
         .assert()
         .code(0);
-    golden("trace.txt", &std::fs::read_to_string(trace).unwrap());
+    golden("trace.txt", &std::fs::read_to_string(&trace).unwrap());
+    bare(&path)
+        .args(["--functional", "--trace", "commit", "--trace-file"])
+        .arg(&trace)
+        .assert()
+        .code(0);
+    golden("commits.txt", &std::fs::read_to_string(trace).unwrap());
+}
+
+#[test]
+fn lines_that_are_written_back_are_traced_in_front_of_their_reason() {
+    let program = Program::new()
+        .li(T0, 0x4080_0000)
+        .op(Op::Slli, T0, T0, 0, 1)
+        .op(Op::Sd, 0, T0, T0, 8)
+        .op(Op::CboFlush, 0, T0, 0, 0)
+        .exit(0);
+    let files = Files::new();
+    let path = files.write("flush.elf", &program.elf());
+    let trace = files.path("trace.txt");
+    bare(&path)
+        .args(["--timed", "--trace", "lines,mem", "--trace-file"])
+        .arg(&trace)
+        .assert()
+        .code(0);
+    let text = std::fs::read_to_string(trace).unwrap();
+    let said: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.split_once("> "))
+        .map(|(_, what)| what)
+        .filter(|what| what.contains("0x81000"))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "write 8 0x0000000081000008 mem[0x81000008]=0x81000000",
+            "write-back 0x81000000 flush",
+            "flush 64 0x0000000081000000 mem[0x81000000]",
+        ]
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! What a block contains follows from its first pc and memory alone, so every
 //! engine that uses blocks charges the same cycles.
 
+use crate::context::FetchContext;
 use crate::hart::Hart;
 use crate::lines::Notice;
 use crate::mmu::Fault;
@@ -84,13 +85,13 @@ pub struct Block {
 #[derive(Clone, Copy)]
 struct Jump {
     pc: u64,
-    context: u64,
+    context: FetchContext,
     block: u32,
 }
 
 const NO_JUMP: Jump = Jump {
     pc: 1,
-    context: 0,
+    context: FetchContext::NONE,
     block: 0,
 };
 
@@ -98,13 +99,13 @@ const NO_JUMP: Jump = Jump {
 #[derive(Clone, Copy)]
 struct FetchPage {
     page: u64,
-    context: u64,
+    context: FetchContext,
     physical: u64,
 }
 
 const NO_PAGE: FetchPage = FetchPage {
     page: 1,
-    context: 0,
+    context: FetchContext::NONE,
     physical: 0,
 };
 
@@ -244,7 +245,7 @@ impl CodeCache {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Known {
     pc: u64,
-    context: u64,
+    context: FetchContext,
     key: Key,
 }
 
@@ -253,14 +254,14 @@ struct Known {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedCode {
     /// Page, context, physical address.
-    pages: Vec<(u64, u64, u64)>,
+    pages: Vec<(u64, FetchContext, u64)>,
     blocks: Vec<Known>,
 }
 
 impl CodeCache {
     /// What is known of addresses, as data, under contexts of a generation.
     pub(crate) fn save(&self, generation: u32) -> SavedCode {
-        let current = |context: u64| context >> 3 == u64::from(generation);
+        let current = |context: FetchContext| context.generation() == generation;
         let pages = self
             .pages
             .iter()
@@ -305,7 +306,7 @@ impl CodeCache {
             let (pa, pa2, timed) = k.key;
             let offset = |a: u64| a & 0xfff;
             let crosses = pa2 == 0 || offset(pa2) == 0 && offset(pa) == 0xffe;
-            let mode = timed == (k.context >> 2 & 1 != 0);
+            let mode = timed == k.context.lines();
             if k.pc & 1 != 0 || offset(k.pc) != offset(pa) || !crosses || !mode {
                 return false;
             }
@@ -378,12 +379,6 @@ fn illegal(word: u32, off: u16, cost: u32, flags: u8) -> PreOp {
 }
 
 impl Hart {
-    /// Identity of the fetch context: blocks found under another one must be looked up anew.
-    #[inline(always)]
-    pub(crate) fn fetch_context(&self) -> u64 {
-        (self.generation as u64) << 3 | (self.timed as u64) << 2 | self.privilege as u64
-    }
-
     /// The block that starts at `pc`.
     #[inline(always)]
     pub(crate) fn find_block<W: World>(

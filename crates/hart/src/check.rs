@@ -1,15 +1,13 @@
 //! Self-check of derived state, for tests and debugging: what the filters claim
 //! must follow from caches, TLBs and marks.
 
+use crate::context::ContextId;
 use crate::filter::{FilterEntry, NEVER, SLOTS};
-use crate::hart::{Hart, Privilege};
+use crate::hart::Hart;
 use crate::lines::{LineState, Notice, NO_SLOT};
 use crate::mode::block_shift;
 use crate::tlb::NO_WAY;
 use crate::world::World;
-
-/// Mask of the context bits of a key.
-const CONTEXT: u64 = 7 << 3;
 
 impl Hart {
     /// Checks that every filter entry is justified: in timed mode its line is in
@@ -117,7 +115,7 @@ impl Hart {
         if l1.slot(e.l1 as usize) as usize != slot {
             return Err("L1D does not know of the slot");
         }
-        let machine = key & 3 << 3 == 3 << 3;
+        let machine = ContextId::of_key(key).is_some_and(ContextId::is_machine);
         let translated = !machine && self.csr.satp >> 60 == 8;
         if !translated {
             return if e.way == NO_WAY {
@@ -145,7 +143,10 @@ impl Hart {
         if (va >> 6) as usize & (SLOTS - 1) != slot {
             return Err("in the wrong slot");
         }
-        let p = Privilege::from_bits((e.read & CONTEXT) >> 3);
+        let Some(context) = ContextId::of_key(e.read) else {
+            return Err("no context has such a tag");
+        };
+        let p = context.privilege();
         let mut pa = va;
         if self.translates(p) {
             match self.itlb.lookup(va << 25 >> 37, self.csr.asid()) {

@@ -119,7 +119,7 @@ pub struct Area {
     pub stop: u64,
     /// First address of the page that the program counter is in.
     pub page: u64,
-    /// The same with the privilege in bits 4 and 3: what fetch keys of the page begin with.
+    /// The same with the tag of the fetch context: what fetch keys of the page begin with.
     pub page_key: u64,
     /// Distance of the page's first entry in the fetch filter.
     pub fetch_slots: u64,
@@ -197,7 +197,7 @@ pub mod layout {
     pub const ENTRY_USED: usize = offset_of!(FilterEntry, used);
     /// Bytes of a filter entry.
     pub const ENTRY: usize = size_of::<FilterEntry>();
-    /// Data context.
+    /// Tag of the data context.
     pub const DCTX: usize = offset_of!(Hart, dctx);
     /// DTLB entry used last, a byte.
     pub const LAST_WAY: usize = offset_of!(Hart, last_way);
@@ -252,10 +252,10 @@ impl Hart {
 
     /// Sets what translated code needs to know of where the hart stands.
     pub fn prepare_area(&mut self, pc: u64) {
-        let page = pc & !0xfff;
+        let (page, tag) = (pc & !0xfff, self.fetch_tag());
         let a = &mut self.area;
         a.page = page;
-        a.page_key = page | (self.privilege as u64) << 3;
+        a.page_key = page | tag;
         a.fetch_slots = fetch_slots(page);
         a.page_hash = bucket(page) as u64;
     }
@@ -282,7 +282,7 @@ impl Hart {
     /// Identity of everything that fetches depend on.
     #[inline(always)]
     pub fn context(&self) -> u64 {
-        self.fetch_context()
+        self.fetch_context().bits()
     }
 
     /// How often protection of memory or execute triggers were written.

@@ -3,6 +3,7 @@
 //! that is certainly in L1D and whose page is certainly in the DTLB.
 
 use crate::config::CacheGeometry;
+use crate::context::TAG;
 use crate::lines::{Tags, NO_SLOT};
 use crate::uses::Uses;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ pub const SLOTS: usize = 512;
 /// A tag that no access has.
 pub const NEVER: u64 = u64::MAX;
 
-/// One entry. A key is the block's address with the data context in bits 5..3;
+/// One entry. A key is the block's address with the context's tag in bits 5..3 (see `context`);
 /// a misaligned access has other low bits and so never matches.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[repr(C)]
@@ -43,13 +44,10 @@ impl FilterEntry {
         };
         let other = self.write == NEVER || self.write == key;
         // Bits of a key below the block and beside the context are those of no aligned access.
-        let stray = key & ((1 << shift) - 1) & !CONTEXT;
+        let stray = key & ((1 << shift) - 1) & !TAG;
         (key != NEVER && other && stray == 0).then_some(key & !((1 << shift) - 1))
     }
 }
-
-/// Data context in a key.
-const CONTEXT: u64 = 7 << 3;
 
 /// An entry that matches nothing.
 pub const EMPTY: FilterEntry = FilterEntry {
@@ -69,7 +67,7 @@ const WRITE: u64 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
-    /// Virtual address with the data context in bits 5..3 and the rights below.
+    /// Virtual address with the context's tag in bits 5..3 and the rights below.
     key: u64,
     /// Page of guest memory.
     page: u32,

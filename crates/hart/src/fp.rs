@@ -2,9 +2,9 @@
 //! arithmetic is `nagori_softfloat`.
 
 use crate::block::PreOp;
+use crate::groups::{fp_ops, match_group};
 use crate::hart::Hart;
 use crate::trap::status;
-use nagori_isa::Op;
 use nagori_softfloat::*;
 
 const BOX: u64 = 0xffff_ffff_0000_0000;
@@ -36,7 +36,6 @@ impl Hart {
     /// Executes a computational FP instruction. `None`: illegal (unit off, reserved rounding mode).
     #[inline(always)]
     pub(crate) fn fp_op(&mut self, p: &PreOp) -> Option<()> {
-        use Op::*;
         if !self.fp_on() {
             return None;
         }
@@ -89,7 +88,7 @@ impl Hart {
                 self.x[xd] = v as u64
             }};
         }
-        match p.op {
+        match_group!(fp_ops, p.op, {
             FaddS => s2!(add_f32),
             FsubS => s2!(sub_f32),
             FmulS => s2!(mul_f32),
@@ -141,24 +140,23 @@ impl Hart {
             FcvtDW => {
                 rm!();
                 self.f[d] = i32_to_f64(xa as i32, Round::Rne, &mut fl)
-            }
+            },
             FcvtDWu => {
                 rm!();
                 self.f[d] = u32_to_f64(xa as u32, Round::Rne, &mut fl)
-            }
+            },
             FcvtDL => self.f[d] = i64_to_f64(xa as i64, rm!(), &mut fl),
             FcvtDLu => self.f[d] = u64_to_f64(xa, rm!(), &mut fl),
             FcvtSD => self.f[d] = boxed(f64_to_f32(a, rm!(), &mut fl)),
             FcvtDS => {
                 rm!();
                 self.f[d] = f32_to_f64(unbox(a), &mut fl)
-            }
+            },
             FmvXW => to_x!(a as u32 as i32 as i64),
             FmvXD => to_x!(a),
             FmvWX => self.f[d] = boxed(xa as u32),
             FmvDX => self.f[d] = xa,
-            _ => return None,
-        }
+        } else return None);
         self.csr.fflags = fl.0;
         self.fp_dirty();
         Some(())

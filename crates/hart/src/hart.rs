@@ -1,5 +1,6 @@
 //! State of one hart, and what keeps its derived state in step.
 
+use crate::commit::Record;
 use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
 use crate::engine::Area;
@@ -8,7 +9,6 @@ use crate::lines::{Awaited, Tags};
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
-use crate::record::Record;
 use crate::run::{Resume, Stopped};
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, TrapLoop};
@@ -223,7 +223,7 @@ pub struct Hart {
     pub(crate) start_waits: bool,
     /// The line of the next instruction is there: it was fetched before the instruction had to wait.
     pub(crate) line_fetched: bool,
-    /// Data context: see `filter`.
+    /// Tag of the data context: see `context`.
     pub(crate) dctx: u64,
     /// Bumped when translations or permissions of fetches change.
     pub(crate) generation: u32,
@@ -434,21 +434,7 @@ impl Hart {
 
     /// Derived state follows privilege and mstatus.
     pub(crate) fn context_changed(&mut self) {
-        let st = self.csr.mstatus;
-        let c = match self.data_privilege() {
-            Privilege::User => 0,
-            Privilege::Supervisor if st & status::SUM == 0 => 1,
-            Privilege::Supervisor => 2,
-            Privilege::Machine => 3,
-        };
-        // Without translation MXR means nothing; and with all three bits set, the key of a
-        // misaligned access to the last address would be that of an empty entry.
-        let mxr = if st & status::MXR != 0 && c != 3 {
-            4
-        } else {
-            0
-        };
-        self.dctx = (c | mxr) << 3;
+        self.dctx = self.data_context().tag();
         self.recheck = true;
     }
 

@@ -8,7 +8,7 @@ use crate::mode::{Mode, Wanted};
 use crate::pmp::Access;
 use crate::run::RunPoint;
 use crate::trap::{cause, Trap, Undone};
-use crate::world::{Requester, World};
+use crate::world::{AccessKind, Requester, World};
 
 /// A physical place that an access resolved to.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +125,20 @@ impl Hart {
         }
     }
 
+    /// An instruction has read from an offset of memory.
+    #[inline(always)]
+    pub(crate) fn read_at<W: World>(&mut self, w: &W, va: u64, offset: u64, size: u8, v: u128) {
+        let pa = w.ram_base().wrapping_add(offset);
+        self.commit_access::<W>(AccessKind::Read, (va, pa), size, v);
+    }
+
+    /// It has written there.
+    #[inline(always)]
+    pub(crate) fn wrote_at<W: World>(&mut self, w: &W, va: u64, offset: u64, size: u8, v: u128) {
+        let pa = w.ram_base().wrapping_add(offset);
+        self.commit_access::<W>(AccessKind::Write, (va, pa), size, v);
+    }
+
     /// A load that the filter did not pass.
     #[cold]
     #[inline(never)]
@@ -138,12 +152,19 @@ impl Hart {
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
         match self.resolve::<W, M>(w, va, size, Access::Read, at)? {
-            Place::Ram(o) => Ok(read_ram(w, o, size)),
+            Place::Ram(o) => {
+                let v = read_ram(w, o, size);
+                self.read_at(w, va, o, size, v.into());
+                Ok(v)
+            }
             Place::Device(pa) => {
                 M::device::<W>(self, at)?;
                 self.leave = true;
-                w.mmio_read(&self.requester(at), pa, size)
-                    .map_err(|_| Trap::new(cause::LOAD_ACCESS, va).into())
+                let v = w
+                    .mmio_read(&self.requester(at), pa, size)
+                    .map_err(|_| Trap::new(cause::LOAD_ACCESS, va))?;
+                self.commit_access::<W>(AccessKind::Read, (va, pa), size, v.into());
+                Ok(v)
             }
         }
     }
@@ -164,13 +185,16 @@ impl Hart {
         match self.resolve::<W, M>(w, va, size, Access::Write, at)? {
             Place::Ram(o) => {
                 write_ram(w, o, size, value);
+                self.wrote_at(w, va, o, size, value.into());
                 Ok(())
             }
             Place::Device(pa) => {
                 M::device::<W>(self, at)?;
                 self.leave = true;
                 w.mmio_write(&self.requester(at), pa, size, value)
-                    .map_err(|_| Trap::new(cause::STORE_ACCESS, va).into())
+                    .map_err(|_| Trap::new(cause::STORE_ACCESS, va))?;
+                self.commit_access::<W>(AccessKind::Write, (va, pa), size, value.into());
+                Ok(())
             }
         }
     }
@@ -199,6 +223,7 @@ impl Hart {
             Place::Ram(o) => {
                 self.reservation = Some((w.ram_base() + o) & !63);
                 let value = read_ram(w, o, size);
+                self.read_at(w, va, o, size, value.into());
                 if W::PARALLEL {
                     self.loaded = (o, size, value);
                 }
@@ -235,15 +260,21 @@ impl Hart {
             Err(Undone::Trap(t)) => return Err(t.into()),
             Ok(p) => p,
         };
-        match place {
-            Place::Ram(o) if W::PARALLEL => Ok(self.store_if_same(w, o, size, value)),
-            Place::Ram(o) if (w.ram_base() + o) & !63 == line => {
+        let Place::Ram(o) = place else {
+            return Err(Trap::new(cause::STORE_ACCESS, va).into());
+        };
+        let stored = if W::PARALLEL {
+            self.store_if_same(w, o, size, value)
+        } else {
+            (w.ram_base() + o) & !63 == line
+        };
+        if stored {
+            if !W::PARALLEL {
                 write_ram(w, o, size, value);
-                Ok(true)
             }
-            Place::Ram(_) => Ok(false),
-            Place::Device(_) => Err(Trap::new(cause::STORE_ACCESS, va).into()),
+            self.wrote_at(w, va, o, size, value.into());
         }
+        Ok(stored)
     }
 
     fn check_store<W: World>(&mut self, w: &mut W, va: u64, size: u8) -> Result<(), Trap> {
@@ -284,12 +315,18 @@ impl Hart {
             4 => old as u32 as i32 as i64 as u64,
             _ => old,
         };
-        if W::PARALLEL {
+        let old = if W::PARALLEL {
             let new = |old| f(extend(old));
-            return Ok(extend(crate::parallel::update(w.ram(), o, size, new)));
+            extend(crate::parallel::update(w.ram(), o, size, new))
+        } else {
+            let old = extend(read_ram(w, o, size));
+            write_ram(w, o, size, f(old));
+            old
+        };
+        self.read_at(w, va, o, size, old.into());
+        if W::COMMITS {
+            self.wrote_at(w, va, o, size, f(old).into());
         }
-        let old = extend(read_ram(w, o, size));
-        write_ram(w, o, size, f(old));
         Ok(old)
     }
 
@@ -310,9 +347,12 @@ impl Hart {
         };
         w.acquire();
         let old = [read_ram(w, o, 8), read_ram(w, o + 8, 8)];
+        let whole = |v: [u64; 2]| u128::from(v[1]) << 64 | u128::from(v[0]);
+        self.read_at(w, va, o, 16, whole(old));
         if old == expected {
             write_ram(w, o, 8, new[0]);
             write_ram(w, o + 8, 8, new[1]);
+            self.wrote_at(w, va, o, 16, whole(new));
         }
         Ok(old)
     }
@@ -362,8 +402,12 @@ impl Hart {
                 self.data_trigger(va & !63, 64, false, true)?;
                 let line = self.resolve_block::<W, M>(w, va, Access::Read, false, at)?;
                 M::flush_line(self, w, line, at)?;
+                self.commit_access::<W>(AccessKind::Flush, (va & !63, line), 64, 0);
             }
-            None => M::flush_all(self, w, at)?,
+            None => {
+                M::flush_all(self, w, at)?;
+                self.commit_access::<W>(AccessKind::FlushAll, (0, 0), 64, 0);
+            }
         }
         Ok(())
     }
@@ -379,7 +423,13 @@ impl Hart {
     ) -> Result<(), Undone> {
         self.data_trigger(va & !63, 64, false, true)?;
         let line = self.resolve_block::<W, M>(w, va, Access::Write, true, at)?;
-        Ok(M::clean_line(self, w, line, keep, at)?)
+        M::clean_line(self, w, line, keep, at)?;
+        let kind = match keep {
+            true => AccessKind::Clean,
+            false => AccessKind::Flush,
+        };
+        self.commit_access::<W>(kind, (va & !63, line), 64, 0);
+        Ok(())
     }
 
     /// cbo.zero: sets a block of 64 bytes to zero, as a store does.
@@ -401,6 +451,7 @@ impl Hart {
         for k in 0..8 {
             write_ram(w, offset + 8 * k, 8, 0);
         }
+        self.wrote_at(w, va & !63, offset, 64, 0);
         Ok(())
     }
 }

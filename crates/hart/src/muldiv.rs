@@ -1,5 +1,6 @@
 //! Multiplication and division: results, and the steps that the units take.
 
+use crate::groups::{div_ops, match_group};
 use crate::hart::Hart;
 use nagori_isa::Op;
 
@@ -45,12 +46,11 @@ impl Hart {
 
 /// Quotient or remainder of an M-extension operation.
 pub(crate) fn divide(op: Op, a: u64, b: u64) -> u64 {
-    use Op::*;
     let (sa, sb) = (a as i64, b as i64);
     let (wa, wb) = (a as u32, b as u32);
     let (ia, ib) = (a as i32, b as i32);
     let word = |v: u32| v as i32 as i64 as u64;
-    match op {
+    match_group!(div_ops, op, {
         Div if b == 0 => u64::MAX,
         Div => sa.wrapping_div(sb) as u64,
         Divu => a.checked_div(b).unwrap_or(u64::MAX),
@@ -62,6 +62,6 @@ pub(crate) fn divide(op: Op, a: u64, b: u64) -> u64 {
         Divuw => word(wa.checked_div(wb).unwrap_or(u32::MAX)),
         Remw if ib == 0 => word(wa),
         Remw => word(ia.wrapping_rem(ib) as u32),
-        _ => word(wa.checked_rem(wb).unwrap_or(wa)),
-    }
+        Remuw => word(wa.checked_rem(wb).unwrap_or(wa)),
+    } else 0)
 }

@@ -513,7 +513,7 @@ impl Hart {
         va: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let key = va & !63 | (self.privilege as u64) << 3;
+        let key = va & !63 | self.fetch_tag();
         let now = self.cycle + at.offset;
         let e = self.fetch.at_mut((va >> 6) as usize);
         if e.read == key {

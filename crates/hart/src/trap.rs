@@ -169,17 +169,15 @@ impl Hart {
             self.csr.medeleg
         };
         let to_s = self.privilege != Privilege::Machine && deleg >> bit & 1 != 0;
-        if W::TRAP {
-            w.trap(&TrapEvent {
-                hart: self.id,
-                cycle: self.cycle,
-                pc: self.pc,
-                cause: code,
-                tval,
-                from: self.privilege as u8,
-                to: if to_s { 1 } else { 3 },
-            });
-        }
+        self.commit_trap(w, |h| TrapEvent {
+            hart: h.id,
+            cycle: h.cycle,
+            pc: h.pc,
+            cause: code,
+            tval,
+            from: h.privilege as u8,
+            to: if to_s { 1 } else { 3 },
+        });
         if !interrupt {
             self.count_exception(code, tval, to_s);
         }

@@ -1,5 +1,6 @@
 //! What a hart sees of the rest of the machine.
 
+pub use crate::commit::{AccessKind, Commit, Event, MemAccess, Observer, Reg};
 use crate::hart::HartStats;
 use crate::lines::Coherence;
 use nagori_isa::Op;
@@ -225,62 +226,6 @@ pub struct TrapEvent {
     pub from: u8,
     /// Privilege of the handler.
     pub to: u8,
-}
-
-/// What an instruction does with memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AccessKind {
-    /// A load: plain, reserving, or the first half of an atomic.
-    Read,
-    /// A store: plain, conditional and successful, the second half of an atomic, or of zeros.
-    Write,
-    /// A line is written back, and taken out of the cache or not.
-    Flush,
-    /// All of L1D is written back and emptied; there is no address.
-    FlushAll,
-}
-
-/// An access of an instruction that has been executed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AccessEvent {
-    /// Hart index.
-    pub hart: usize,
-    /// Core cycle of the instruction's issue.
-    pub cycle: u64,
-    /// Address of the instruction.
-    pub pc: u64,
-    /// First virtual address.
-    pub vaddr: u64,
-    /// Bytes; 64 for the operations on lines.
-    pub size: u8,
-    /// What was done.
-    pub kind: AccessKind,
-}
-
-/// Watches a hart. Every hook costs nothing where its constant is false.
-pub trait Observer {
-    /// Whether `retired` is called.
-    const RETIRE: bool = false;
-    /// Whether `access` is called.
-    const ACCESS: bool = false;
-    /// Whether `trap` is called.
-    const TRAP: bool = false;
-    /// Whether `stops` and `tried_again` are called.
-    const STOPS: bool = false;
-    /// An instruction has been executed, or has trapped; once for each, however often it was
-    /// tried. The cycle is that of its issue.
-    fn retired(&mut self, _hart: usize, _cycle: u64, _pc: u64, _raw: u32, _privilege: u8) {}
-    /// An instruction that has been executed has accessed memory; told behind the instruction.
-    fn access(&mut self, _event: &AccessEvent) {}
-    /// A trap or interrupt was taken.
-    fn trap(&mut self, _event: &TrapEvent) {}
-    /// Whether a hart is to stand still in front of the instruction at `pc`. It costs nothing:
-    /// when the hart runs again, it goes on within the block, and is asked again.
-    fn stops(&mut self, _hart: usize, _pc: u64) -> bool {
-        false
-    }
-    /// The instruction that `stops` let pass was given up; it will be tried again.
-    fn tried_again(&mut self, _hart: usize, _pc: u64) {}
 }
 
 /// What a program can tell the machine by a hint, without any privilege.

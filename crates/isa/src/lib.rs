@@ -24,4 +24,4 @@ pub use disasm::disassemble;
 pub use encode::encode;
 pub use ext::{Ext, Extensions};
 pub use format::Format;
-pub use ops::{Op, OpInfo, OPS};
+pub use ops::{Op, OpInfo, ALL, OPS};

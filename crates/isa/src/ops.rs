@@ -33,6 +33,9 @@ macro_rules! ops {
             $($(#[doc = concat!("`", $name, "`")] $op,)*)*
         }
 
+        /// Every instruction as a constant, for checks when a program is compiled.
+        pub const ALL: &[Op] = &[$($(Op::$op,)*)*];
+
         /// Every instruction, in the order of [`Op`].
         pub static OPS: &[OpInfo] = TABLE;
 

@@ -458,7 +458,7 @@ impl<W: World> Engine<W> for Translator<W> {
         at: Within,
         stop: u64,
     ) -> Option<Ran> {
-        if W::RETIRE || W::ACCESS || W::STOPS {
+        if W::COMMITS || W::STOPS {
             return None;
         }
         self.follow(hart, code);
@@ -488,8 +488,8 @@ impl<W: World> Engine<W> for Translator<W> {
         block: u32,
         stop: u64,
     ) -> Ran {
-        // Who watches instructions or accesses gets the interpreter.
-        if W::RETIRE || W::ACCESS || W::STOPS {
+        // Who watches instructions gets the interpreter.
+        if W::COMMITS || W::STOPS {
             return Ran::Cold;
         }
         self.follow(hart, code);

@@ -136,6 +136,7 @@ impl Hart {
             let mut req = self.line_request(at, 0, line, LineKind::Evict);
             req.older = older;
             req.cycle = cycle + at.offset;
+            self.commit_write_back(w, &req);
             w.post_line(&req);
         }
         while let Some((side, slot)) = w.coherence().next_dropped() {

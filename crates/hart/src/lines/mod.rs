@@ -248,6 +248,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let req = self.line_request(at, later as u64, line, kind);
+        self.commit_write_back(w, &req);
         self.transfer(w, &req, true, 0, at)
     }
 

@@ -9,8 +9,8 @@ use super::Machine;
 use nagori_hart::debug::lookup;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessEvent, AccessKind, BusFault, LineRequest, Marker, MemPort, Observer, Requester,
-    Stall, Transfer, TrapEvent, Turn, World,
+    self, AccessKind, BusFault, Event, LineRequest, Marker, MemAccess, MemPort, Observer,
+    Requester, Stall, Transfer, Turn, World,
 };
 use nagori_hart::{Hart, Privilege};
 use nagori_ram::GuestRam;
@@ -42,15 +42,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    fn sees(&self, event: &AccessEvent) -> bool {
-        let kind = match event.kind {
+    fn sees(&self, access: &MemAccess) -> bool {
+        let kind = match access.kind {
             AccessKind::Read => self.kind != WatchKind::Write,
             AccessKind::Write => self.kind != WatchKind::Read,
-            AccessKind::Flush | AccessKind::FlushAll => false,
+            AccessKind::Clean | AccessKind::Flush | AccessKind::FlushAll => false,
         };
         // Distances, so that ranges at the end of the address space work.
-        let after = event.vaddr.wrapping_sub(self.addr) < self.len;
-        let before = self.addr.wrapping_sub(event.vaddr) < event.size as u64;
+        let after = access.vaddr.wrapping_sub(self.addr) < self.len;
+        let before = self.addr.wrapping_sub(access.vaddr) < access.size as u64;
         kind && (after || before)
     }
 }
@@ -249,24 +249,27 @@ impl<W: World> MemPort for Watched<'_, W> {
 }
 
 impl<W: World> Observer for Watched<'_, W> {
-    const RETIRE: bool = W::RETIRE;
-    const ACCESS: bool = true;
-    const TRAP: bool = W::TRAP;
+    const COMMITS: bool = true;
+    const WORDS: bool = W::WORDS;
+    const TRAPS: bool = W::TRAPS;
+    const WRITE_BACKS: bool = W::WRITE_BACKS;
     const STOPS: bool = true;
-    fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
-        self.inner.retired(hart, cycle, pc, raw, privilege);
-    }
-    fn access(&mut self, event: &AccessEvent) {
-        if W::ACCESS {
-            self.inner.access(event);
+    fn happened(&mut self, event: &Event<'_>) {
+        if let Event::Commit(c) = event {
+            for a in c.accesses() {
+                let hit = self.debug.watches.iter().find(|w| w.sees(&a));
+                if let Some(watch) = hit {
+                    self.debug.harts[c.hart].touched = Some((a.vaddr, *watch));
+                }
+            }
         }
-        let hit = self.debug.watches.iter().find(|w| w.sees(event));
-        if let Some(watch) = hit {
-            self.debug.harts[event.hart].touched = Some((event.vaddr, *watch));
+        match (event, event.trap()) {
+            (Event::Commit(_), _) if W::COMMITS => self.inner.happened(event),
+            // Who does not ask for instructions is told their traps alone.
+            (Event::Commit(_), Some(t)) if W::TRAPS => self.inner.happened(&Event::Trap(t)),
+            (Event::Commit(_), _) => {}
+            _ => self.inner.happened(event),
         }
-    }
-    fn trap(&mut self, event: &TrapEvent) {
-        self.inner.trap(event);
     }
     fn stops(&mut self, hart: usize, pc: u64) -> bool {
         self.debug.stops(hart, pc)

@@ -6,7 +6,7 @@
 
 use super::roster::Roster;
 use super::{sleeps, Machine};
-use nagori_hart::world::{LineKind, LineRequest, MemPort, Observer};
+use nagori_hart::world::{Event, LineKind, LineRequest, MemPort, Observer};
 
 impl<O: Observer> Machine<O> {
     /// Whether a hart's turn is not over that began before; `next` is the next event.
@@ -23,7 +23,7 @@ impl<O: Observer> Machine<O> {
         let w = &mut *self.world;
         while let Some(settled) = w.coherence.settle_due(due) {
             while let Some((line, older)) = w.coherence.next_to_memory() {
-                w.post_line(&LineRequest {
+                let request = LineRequest {
                     cycle: settled.cycle,
                     line,
                     kind: LineKind::Evict,
@@ -32,7 +32,11 @@ impl<O: Observer> Machine<O> {
                     privilege: 0,
                     asid: 0,
                     older,
-                });
+                };
+                if O::WRITE_BACKS {
+                    w.observer.happened(&Event::WriteBack(&request));
+                }
+                w.post_line(&request);
             }
             while let Some((hart, cycle)) = w.coherence.take_woken() {
                 self.harts[hart].arrive(w, cycle);

@@ -4,8 +4,7 @@ use super::world::Surroundings;
 use crate::clock::{Clock, Ps};
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessEvent, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall,
-    TrapEvent, World,
+    self, BusFault, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall, World,
 };
 use nagori_memtime::Kind;
 use nagori_ram::GuestRam;
@@ -137,18 +136,12 @@ impl<O: Observer> MemPort for Shared<O> {
 }
 
 impl<O: Observer> Observer for Shared<O> {
-    const RETIRE: bool = O::RETIRE;
-    const ACCESS: bool = O::ACCESS;
-    const TRAP: bool = O::TRAP;
-    fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
-        let o = &mut self.held().observer;
-        o.retired(hart, cycle, pc, raw, privilege);
-    }
-    fn access(&mut self, event: &AccessEvent) {
-        self.held().observer.access(event);
-    }
-    fn trap(&mut self, event: &TrapEvent) {
-        self.held().observer.trap(event);
+    const COMMITS: bool = O::COMMITS;
+    const WORDS: bool = O::WORDS;
+    const TRAPS: bool = O::TRAPS;
+    const WRITE_BACKS: bool = O::WRITE_BACKS;
+    fn happened(&mut self, event: &Event<'_>) {
+        self.held().observer.happened(event);
     }
 }
 

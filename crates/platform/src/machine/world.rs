@@ -6,8 +6,8 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessEvent, BusFault, LineRequest, Marker, MemPort, Observer, Requester, Stall,
-    Transfer, TrapEvent, World,
+    self, BusFault, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall, Transfer,
+    World,
 };
 use nagori_hart::HartStats;
 use nagori_memtime::Kind;
@@ -431,17 +431,12 @@ impl<O: Observer> MemPort for Surroundings<O> {
 }
 
 impl<O: Observer> Observer for Surroundings<O> {
-    const RETIRE: bool = O::RETIRE;
-    const ACCESS: bool = O::ACCESS;
-    const TRAP: bool = O::TRAP;
-    fn retired(&mut self, hart: usize, cycle: u64, pc: u64, raw: u32, privilege: u8) {
-        self.observer.retired(hart, cycle, pc, raw, privilege);
-    }
-    fn access(&mut self, event: &AccessEvent) {
-        self.observer.access(event);
-    }
-    fn trap(&mut self, event: &TrapEvent) {
-        self.observer.trap(event);
+    const COMMITS: bool = O::COMMITS;
+    const WORDS: bool = O::WORDS;
+    const TRAPS: bool = O::TRAPS;
+    const WRITE_BACKS: bool = O::WRITE_BACKS;
+    fn happened(&mut self, event: &Event<'_>) {
+        self.observer.happened(event);
     }
 }
 

@@ -75,7 +75,7 @@ fn sixteen_harts_fight_in_one_order() {
 }
 
 /// Caches behind the first level, so small that they give lines up all the time.
-const LEVELS: [&str; 2] = [
+pub const LEVELS: [&str; 2] = [
     "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\" }",
     "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20, replacement = \"srrip\" }",
 ];

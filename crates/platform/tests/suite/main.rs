@@ -13,5 +13,6 @@ mod points;
 mod power;
 mod programs;
 mod regions;
+mod replay;
 mod snapshots;
 mod time;

@@ -2,7 +2,7 @@
 
 use crate::common::random::op;
 use crate::common::*;
-use nagori_hart::world::{AccessEvent, AccessKind, Observer};
+use nagori_hart::world::{AccessKind, Event, Observer};
 use nagori_isa::Op;
 use nagori_platform::machine::{Machine, Stop, Watch, WatchKind, Why};
 
@@ -17,13 +17,14 @@ struct Record {
 }
 
 impl Observer for Record {
-    const RETIRE: bool = true;
-    const ACCESS: bool = true;
-    fn retired(&mut self, hart: usize, _: u64, pc: u64, _: u32, _: u8) {
-        self.pcs[hart].push(pc);
-    }
-    fn access(&mut self, e: &AccessEvent) {
-        self.accesses[e.hart].push((e.pc, e.vaddr, e.kind));
+    const COMMITS: bool = true;
+    fn happened(&mut self, event: &Event<'_>) {
+        if let Event::Commit(c) = event {
+            self.pcs[c.hart].push(c.pc);
+            for a in c.accesses() {
+                self.accesses[c.hart].push((c.pc, a.vaddr, a.kind));
+            }
+        }
     }
 }
 

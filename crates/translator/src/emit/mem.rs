@@ -5,8 +5,8 @@ use crate::stubs::SLOT_MASK;
 use nagori_hart::mode::block_shift;
 
 impl Emitter<'_> {
-    /// Emits a load or store; false if it is none.
-    pub(super) fn memory(&mut self, i: usize, p: &PreOp) -> bool {
+    /// Emits a load or store.
+    pub(super) fn memory(&mut self, i: usize, p: &PreOp) {
         use Op::*;
         match p.op {
             Lb | Lbu => self.load_op(i, p, 1),
@@ -25,9 +25,8 @@ impl Emitter<'_> {
                 self.fp_ready(i);
                 self.store_op(i, p, if p.op == Fsw { 4 } else { 8 });
             }
-            _ => return false,
+            _ => debug_assert!(false, "{} is no load or store", p.op.name()),
         }
-        true
     }
 
     /// Leaves `rax` = virtual address, `rcx` = distance of the filter entry, and goes to

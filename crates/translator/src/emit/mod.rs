@@ -340,7 +340,11 @@ impl Emitter<'_> {
             Jal if p.flags & TARGET == 0 => self.jal(i, p),
             Beq | Bne | Blt | Bge | Bltu | Bgeu if p.flags & TARGET == 0 => self.branch(i, p),
             Jalr => self.jalr(i, p),
-            _ if ends_block(p.op) => {
+            Jal | Beq | Bne | Blt | Bge | Bltu | Bgeu | Ecall | Ebreak | FenceI | Mret | Sret
+            | Wfi | SfenceVma | Csrrw | Csrrs | Csrrc | Csrrwi | Csrrsi | Csrrci | MarkRoiBegin
+            | MarkRoiEnd | MarkStatsReset | MarkStatsDump | MarkMethod | MarkLabel
+            | MarkSnapshot | MarkStop => {
+                debug_assert!(ends_block(p.op));
                 self.call_op(i);
                 self.leave();
             }
@@ -348,10 +352,39 @@ impl Emitter<'_> {
             Fence if self.s.parallel => dynasm!(self.a; .arch x64; mfence),
             Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
             | PrefetchW => {}
-            _ => {
-                if !(self.alu(p) || self.memory(i, p) || self.float(i, p)) {
+            Lui | Auipc | Addi | Slti | Sltiu | Xori | Ori | Andi | Slli | Srli | Srai | Add
+            | Sub | Sll | Slt | Sltu | Xor | Srl | Sra | Or | And | Addiw | Slliw | Srliw
+            | Sraiw | Addw | Subw | Sllw | Srlw | Sraw | Mul | Mulh | Mulhsu | Mulhu | Div
+            | Divu | Rem | Remu | Mulw | Divw | Divuw | Remw | Remuw => {
+                if !self.alu(p) {
                     self.call_op(i);
                 }
+            }
+            Lb | Lh | Lw | Ld | Lbu | Lhu | Lwu | Sb | Sh | Sw | Sd | Flw | Fsw | Fld | Fsd => {
+                self.memory(i, p)
+            }
+            FmaddS | FmsubS | FnmsubS | FnmaddS | FaddS | FsubS | FmulS | FdivS | FsqrtS
+            | FsgnjS | FsgnjnS | FsgnjxS | FminS | FmaxS | FcvtWS | FcvtWuS | FcvtLS | FcvtLuS
+            | FmvXW | FeqS | FltS | FleS | FclassS | FcvtSW | FcvtSWu | FcvtSL | FcvtSLu
+            | FmvWX | FmaddD | FmsubD | FnmsubD | FnmaddD | FaddD | FsubD | FmulD | FdivD
+            | FsqrtD | FsgnjD | FsgnjnD | FsgnjxD | FminD | FmaxD | FcvtSD | FcvtDS | FcvtWD
+            | FcvtWuD | FcvtLD | FcvtLuD | FmvXD | FeqD | FltD | FleD | FclassD | FcvtDW
+            | FcvtDWu | FcvtDL | FcvtDLu | FmvDX => {
+                if !self.float(i, p) {
+                    self.call_op(i);
+                }
+            }
+            // These the interpreter executes. There is no arm for the rest: a new instruction has to be put
+            // somewhere here.
+            LrW | ScW | AmoswapW | AmoaddW | AmoxorW | AmoandW | AmoorW | AmominW | AmomaxW
+            | AmominuW | AmomaxuW | LrD | ScD | AmoswapD | AmoaddD | AmoxorD | AmoandD | AmoorD
+            | AmominD | AmomaxD | AmominuD | AmomaxuD | CboInval | CboClean | CboFlush
+            | CboZero | CzeroEqz | CzeroNez | AmocasW | AmocasD | AmocasQ | AddUw | Sh1add
+            | Sh1addUw | Sh2add | Sh2addUw | Sh3add | Sh3addUw | SlliUw | Andn | Orn | Xnor
+            | Clz | Clzw | Ctz | Ctzw | Cpop | Cpopw | Max | Maxu | Min | Minu | SextB | SextH
+            | ZextH | Rol | Rolw | Ror | Rori | Roriw | Rorw | OrcB | Rev8 | Bclr | Bclri
+            | Bext | Bexti | Binv | Binvi | Bset | Bseti | CflushDL1 | CflushDL1U => {
+                self.call_op(i)
             }
         }
     }

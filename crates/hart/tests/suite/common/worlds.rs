@@ -2,9 +2,7 @@
 
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::Coherence;
-use nagori_hart::world::{
-    Bus, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
-};
+use nagori_hart::world::{Bus, BusFault, Event, LineRequest, MemPort, Observer, Requester, World};
 use nagori_hart::HartConfig;
 use nagori_ram::GuestRam;
 
@@ -77,17 +75,17 @@ impl MemPort for Watched {
 }
 
 impl Observer for Watched {
-    const RETIRE: bool = true;
-    const TRAP: bool = true;
-    fn retired(&mut self, _: usize, _: u64, _: u64, _: u32, _: u8) {
-        self.steps += 1;
-        assert!(
-            self.steps < self.bound,
-            "hung: {} instructions begun",
-            self.steps
-        );
-    }
-    fn trap(&mut self, t: &TrapEvent) {
+    const COMMITS: bool = true;
+    fn happened(&mut self, event: &Event<'_>) {
+        if let Event::Commit(_) = event {
+            self.steps += 1;
+            assert!(
+                self.steps < self.bound,
+                "hung: {} instructions begun",
+                self.steps
+            );
+        }
+        let Some(t) = event.trap() else { return };
         self.traps.push(Taken {
             pc: t.pc,
             cause: t.cause,

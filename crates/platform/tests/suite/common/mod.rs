@@ -3,6 +3,7 @@
 
 pub mod random;
 
+use nagori_hart::world::Observer;
 use nagori_platform::clock::Clock;
 use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{load_elf, FileData, RamRange};
@@ -67,6 +68,11 @@ pub fn build(description: &Description, timed: bool) -> Machine {
 
 /// Loads a bare-metal program as `nagori bare` does.
 pub fn load(m: &mut Machine, elf: &[u8]) {
+    load_into(m, elf);
+}
+
+/// The same, into a machine with any observer.
+pub fn load_into<O: Observer>(m: &mut Machine<O>, elf: &[u8]) {
     let memory = m.config().memory.clone();
     let all = RamRange {
         start: memory.base,

@@ -4,9 +4,7 @@
 use crate::common::worlds::Watched;
 use crate::common::Rng;
 use nagori_hart::lines::Coherence;
-use nagori_hart::world::{
-    Bus, BusFault, LineRequest, MemPort, Observer, Requester, TrapEvent, World,
-};
+use nagori_hart::world::{Bus, BusFault, Event, LineRequest, MemPort, Observer, Requester, World};
 use nagori_hart::{CodeCache, Csrs, Exit, Hart, HartStats, Privilege};
 use nagori_ram::GuestRam;
 use nagori_translator::{Options, Translator};
@@ -51,9 +49,9 @@ impl MemPort for Quiet {
 }
 
 impl Observer for Quiet {
-    const TRAP: bool = true;
-    fn trap(&mut self, t: &TrapEvent) {
-        self.0.trap(t);
+    const TRAPS: bool = true;
+    fn happened(&mut self, event: &Event<'_>) {
+        self.0.happened(event);
     }
 }
 

@@ -1,0 +1,189 @@
+//! Contexts: what beside an address decides where an access leads and whether it may happen. The filters,
+//! the table of pages and the block cache hold entries of several contexts at a time; what they tell
+//! them apart by is derived here and nowhere else.
+//!
+//! # Keys of filters
+//!
+//! ```text
+//!  63                         12 or 6   5    3   2         0
+//! +----------------------------------+--------+-----------+
+//! | page or line, as programs name it |  tag  | alignment |
+//! +----------------------------------+--------+-----------+
+//! ```
+//!
+//! One compare of 64 bits answers whether block, context and alignment are right, in the interpreter and in
+//! translated code. All bits of the address take part: also an address that is none (its upper bits are
+//! not those of bit 38) must not pass, and in machine mode all 64 bits count. So of the 64 bits only three
+//! are free for the context, its [tag](ContextId::tag): a short name for one of at most eight
+//! contexts that a filter holds at a time. [`ContextId`] itself has room for more.
+//!
+//! A second stage of translation adds six contexts for each machine identifier (VU, VS, VS with SUM,
+//! each with and without MXR). Their tags are then handed out as they come up, and a filter that has run out
+//! of tags is emptied, as it is by a write of `satp`; the compare stays as it is. Today there are
+//! seven contexts and a tag for each.
+
+use crate::hart::{Hart, Privilege};
+use crate::trap::status;
+use serde::{Deserialize, Serialize};
+
+/// Bits of a key that hold the tag.
+pub(crate) const TAG: u64 = 7 << 3;
+
+/// Identity of a context: bits 1..0 privilege, 2 SUM, 3 MXR, 4 V, 29..16 VMID. Without a
+/// second stage the last two are 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ContextId(u32);
+
+impl ContextId {
+    /// Of loads and stores. Where a bit means nothing it is left out.
+    #[inline(always)]
+    pub const fn data(p: Privilege, sum: bool, mxr: bool) -> Self {
+        let sum = sum && matches!(p, Privilege::Supervisor);
+        // Without translation MXR means nothing.
+        let mxr = mxr && !matches!(p, Privilege::Machine);
+        Self(p as u32 | (sum as u32) << 2 | (mxr as u32) << 3)
+    }
+
+    /// Of fetches.
+    #[inline(always)]
+    pub const fn fetch(p: Privilege) -> Self {
+        Self(p as u32)
+    }
+
+    /// Whether nothing is translated.
+    pub const fn is_machine(self) -> bool {
+        self.0 & 3 == Privilege::Machine as u32
+    }
+
+    /// Privilege.
+    pub fn privilege(self) -> Privilege {
+        Privilege::from_bits(u64::from(self.0) & 3)
+    }
+
+    /// The tag where keys have it: 0 to 3 for U, S, S with SUM and M, and 4 more with MXR.
+    #[inline(always)]
+    pub const fn tag(self) -> u64 {
+        let plain = (self.0 & 3) + (self.0 >> 2 & 1);
+        ((plain | (self.0 >> 3 & 1) << 2) << 3) as u64
+    }
+
+    /// The context of a key.
+    pub fn of_key(key: u64) -> Option<Self> {
+        ALL.into_iter().find(|c| c.tag() == key & TAG)
+    }
+}
+
+/// Every context.
+const ALL: [ContextId; 7] = [
+    ContextId::data(Privilege::User, false, false),
+    ContextId::data(Privilege::Supervisor, false, false),
+    ContextId::data(Privilege::Supervisor, true, false),
+    ContextId::data(Privilege::Machine, false, false),
+    ContextId::data(Privilege::User, false, true),
+    ContextId::data(Privilege::Supervisor, false, true),
+    ContextId::data(Privilege::Supervisor, true, true),
+];
+
+// Contexts have tags of their own, and none has all three bits: the key of a misaligned access to the last
+// address would be that of an empty entry.
+const _: () = {
+    let mut i = 0;
+    while i < ALL.len() {
+        assert!(ALL[i].tag() == (i as u64) << 3 && ALL[i].tag() != TAG);
+        i += 1;
+    }
+};
+
+/// Identity of everything that fetches depend on: bits 1..0 privilege, 2 whether lines are simulated,
+/// 34..3 how often translations have changed, 35 V, 49..36 VMID. What was found under another one has to be
+/// looked up anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct FetchContext(u64);
+
+impl FetchContext {
+    /// Of nothing.
+    pub const NONE: Self = Self(0);
+
+    /// A context in a mode, at a count of changes.
+    #[inline(always)]
+    pub const fn new(id: ContextId, lines: bool, generation: u32) -> Self {
+        let guest = (id.0 >> 4 & 1 | (id.0 >> 16 & 0x3fff) << 1) as u64;
+        let plain = (id.0 & 3) as u64 | (lines as u64) << 2 | (generation as u64) << 3;
+        Self(plain | guest << 35)
+    }
+
+    /// Whether lines are simulated.
+    pub const fn lines(self) -> bool {
+        self.0 >> 2 & 1 != 0
+    }
+
+    /// How often translations have changed.
+    pub const fn generation(self) -> u32 {
+        (self.0 >> 3) as u32
+    }
+
+    /// As one number.
+    #[inline(always)]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl Hart {
+    /// The context of loads and stores now.
+    pub(crate) fn data_context(&self) -> ContextId {
+        let st = self.csr.mstatus;
+        ContextId::data(
+            self.data_privilege(),
+            st & status::SUM != 0,
+            st & status::MXR != 0,
+        )
+    }
+
+    /// The context of fetches now.
+    #[inline(always)]
+    pub(crate) fn fetch_context(&self) -> FetchContext {
+        let id = ContextId::fetch(self.privilege);
+        FetchContext::new(id, self.timed, self.generation)
+    }
+
+    /// What a key of a fetch holds beside the line.
+    #[inline(always)]
+    pub(crate) fn fetch_tag(&self) -> u64 {
+        ContextId::fetch(self.privilege).tag()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_means_nothing_makes_no_context() {
+        use Privilege::*;
+        for p in [User, Supervisor, Machine] {
+            for (sum, mxr) in [(false, false), (false, true), (true, false), (true, true)] {
+                let id = ContextId::data(p, sum, mxr);
+                assert!(ALL.contains(&id));
+                assert_eq!(ContextId::of_key(0x1234_5000 | id.tag()), Some(id));
+                assert_eq!((id.privilege(), id.is_machine()), (p, p == Machine));
+            }
+            assert_eq!(ContextId::fetch(p).tag(), (p as u64) << 3);
+        }
+        assert_eq!(ContextId::of_key(u64::MAX), None);
+    }
+
+    #[test]
+    fn fetch_contexts_keep_their_parts_apart() {
+        let id = ContextId::fetch(Privilege::Machine);
+        let f = FetchContext::new(id, true, u32::MAX);
+        assert_eq!((f.generation(), f.lines()), (u32::MAX, true));
+        let f = FetchContext::new(id, false, 5);
+        assert_eq!(f.bits(), 5 << 3 | 3);
+        let guest = ContextId(1 << 4 | 0x3fff << 16);
+        let g = FetchContext::new(guest, false, u32::MAX);
+        assert_eq!((g.generation(), g.lines()), (u32::MAX, false));
+        assert_eq!(g.bits() >> 35, 0x7fff);
+    }
+}
