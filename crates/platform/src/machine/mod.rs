@@ -700,6 +700,7 @@ impl<O: Observer + Send> Machine<O> {
                 hart: i,
                 from: now,
                 limit,
+                end,
                 bus_limit,
             } = turn;
             let debugged = self.debugged();
@@ -733,11 +734,14 @@ impl<O: Observer + Send> Machine<O> {
             };
             // A hart that stands within a block counts from the block's start.
             *spent += h.cycle.saturating_sub(now).max(1);
-            self.world.views[i] = HartView {
-                cycle: h.cycle,
-                instret: h.instret,
-                stats: h.stats,
-            };
+            // In the middle of a turn nobody looks, so that pieces make no difference.
+            if exit != Exit::Limit || h.cycle >= end {
+                self.world.views[i] = HartView {
+                    cycle: h.cycle,
+                    instret: h.instret,
+                    stats: h.stats,
+                };
+            }
             roster.look_at(i, &self.harts[i]);
             self.release_waiting(roster);
             if !matches!(exit, Exit::Limit | Exit::Stopped) {

@@ -86,6 +86,8 @@ pub(super) struct HartTurn {
     /// Its cycle at the start.
     pub from: u64,
     pub limit: u64,
+    /// Where its turn is over, in how many pieces the host may run it.
+    pub end: u64,
     /// From which on it does nothing that others can see.
     pub bus_limit: u64,
 }
@@ -158,6 +160,7 @@ impl<O: Observer> Machine<O> {
             hart,
             from: now,
             limit,
+            end: limit,
             bus_limit: limit,
         })
     }
@@ -247,6 +250,7 @@ impl<O: Observer> Machine<O> {
             hart,
             from,
             limit: limit.min(from.saturating_add(go.into())),
+            end: limit,
             bus_limit: limit.min(before_others).min(blocked),
         })
     }

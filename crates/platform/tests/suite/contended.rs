@@ -53,6 +53,29 @@ fn no_setting_for_the_host_changes_a_cycle() {
 }
 
 #[test]
+fn nor_what_harts_see_of_statistics() {
+    let Some(elf) = program("watch", "watch") else {
+        return;
+    };
+    let first = run_with(&elf, &[], Engine::Interpreter, u64::MAX);
+    assert_eq!(first.stop, Stop::PowerOff(0), "{}", first.console);
+    assert!(!first.console.contains("SKIP"), "{}", first.console);
+    for (k, ahead) in ["1", "10", "77", "1000000"].into_iter().enumerate() {
+        let engine = match k % 2 {
+            0 => Engine::Translator(Default::default()),
+            _ => Engine::Interpreter,
+        };
+        let set = [
+            &format!("run_ahead_cycles={ahead}")[..],
+            &format!("quantum_cycles={ahead}"),
+        ];
+        let slice = [777, 50_000, 1, 1_000_000][k];
+        let again = run_with(&elf, &set, engine, slice);
+        assert_eq!(first, again, "{ahead}, slices of {slice}");
+    }
+}
+
+#[test]
 fn sixteen_harts_fight_in_one_order() {
     let Some(elf) = program("crowd", "crowd") else {
         return;

@@ -68,6 +68,8 @@ pub(crate) struct Entry {
     /// Place where its line is fetched, and behind that, from the block's first byte.
     pub line: u32,
     pub fetched: u32,
+    /// Whether an instruction before it has made sure that floating point is ready.
+    pub fp: bool,
 }
 
 /// Code of one block. Places count from its first byte.
@@ -232,8 +234,12 @@ impl Emitter<'_> {
         let memory = matches!(p.op.info().format, Load | Store | FpLoad | FpStore);
         if let (true, Ok(op)) = (memory || p.flags & NEW_LINE != 0, u8::try_from(i)) {
             let fetched = self.here() as u32;
-            let line = line as u32;
-            self.entries.push(Entry { op, line, fetched });
+            self.entries.push(Entry {
+                op,
+                line: line as u32,
+                fetched,
+                fp: self.fp_checked,
+            });
         }
     }
 
