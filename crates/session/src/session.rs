@@ -87,7 +87,7 @@ pub struct Options {
     /// Disks, folders and networks. Each run connects them for itself.
     pub devices: Devices,
     /// Where the memory of programs is.
-    pub memory: Placement,
+    pub placement: Placement,
     /// The root file system; what programs write to it is thrown away.
     pub rootfs: Rootfs,
     /// More modules of Debian's kernel.
@@ -113,7 +113,7 @@ impl Options {
                 set: Vec::new(),
             },
             devices: Devices::default(),
-            memory: Placement::default(),
+            placement: Placement::default(),
             rootfs: Rootfs::default(),
             modules: Vec::new(),
             cache: None,
@@ -126,8 +126,8 @@ impl Options {
 
     /// An error if a program cannot run on such a machine.
     pub fn suits(&self, program: &Executable) -> Result<()> {
-        if matches!(self.memory, Placement::Heap | Placement::Size(_)) && !program.has_libraries() {
-            return Err(Error::Program("--memory heap and size>N put a library into the program, and it is static: use --memory nvmm".into()));
+        if matches!(self.placement, Placement::Heap | Placement::Size(_)) && !program.has_libraries() {
+            return Err(Error::Program("--placement heap and size>N preload a library, but the program is static: use --placement nvmm".into()));
         }
         if self.rootfs == Rootfs::Smallest && program.needs_files() {
             return Err(Error::Program("the program needs a root file system: with --rootfs none there are no libraries and no interpreters".into()));
@@ -141,7 +141,7 @@ impl Options {
             let env = vec![MALLOC.into(), format!("NAGORI_MALLOC={how}")];
             (Vec::new(), None, env)
         };
-        match self.memory {
+        match self.placement {
             Placement::Dram => Default::default(),
             Placement::Nvmm => {
                 let node = vec!["memory.expose=numa-node".into()];
@@ -192,8 +192,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Where the memory of programs is.
-    pub fn memory(mut self, memory: Placement) -> Self {
-        self.options.memory = memory;
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.options.placement = placement;
         self
     }
 
@@ -466,7 +466,7 @@ mod tests {
         let image = Executable::find("xz").unwrap();
         let mut options = Options::default();
         assert!(options.suits(&image).is_ok());
-        options.memory = Placement::Heap;
+        options.placement = Placement::Heap;
         assert!(options.suits(&image).is_ok());
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "#!/bin/sh\n").unwrap();

@@ -56,7 +56,7 @@ fn programs_run_from_one_boot_and_know_nothing_of_one_another() {
     let share = ShareSpec::parse(&format!("{}:here", dir.path().display())).unwrap();
     let builder = Session::builder("vc707")
         .rootfs(Rootfs::Smallest)
-        .memory(Placement::Nvmm)
+        .placement(Placement::Nvmm)
         .share(share);
     let Some(session) = made(builder.boot()) else {
         return;

@@ -37,7 +37,7 @@ pub struct StartArgs {
 const KINDS: &[(&str, &[&str])] = &[
     ("busybox, smallest root file system", &["--rootfs", "none"]),
     ("Debian's root file system", &[]),
-    ("the same, with the program on NVMM", &["--memory", "nvmm"]),
+    ("the same, with the program on NVMM", &["--placement", "nvmm"]),
 ];
 
 /// Runs the command.

@@ -14,13 +14,13 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   nagori run -- ./hello
       A riscv64 program of this host, with its input, output and exit code; then what it has cost
-  nagori run --method extended --memory nvmm -- ./sort 1000000
+  nagori run --method extended --placement nvmm -- ./sort 1000000
       Its memory in NVMM, whose delays are those of `extended`
   nagori run --share .,rw -- xz -k data.txt
       Debian's xz, on files of this directory
   nagori run --region-of-interest --json stats.json -- ./solver input
       Only what lies between nagori_roi_begin() and nagori_roi_end() is timed
-  nagori run --memory nvmm --profile out.pb.gz -- ./solver input && go tool pprof -top out.pb.gz
+  nagori run --placement nvmm --profile out.pb.gz -- ./solver input && go tool pprof -top out.pb.gz
       Which functions wait for memory
 
 Exit codes:
@@ -65,10 +65,10 @@ pub struct RunProgramArgs {
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  nagori compare --memory nvmm -- ./sort 1000000
+  nagori compare --placement nvmm -- ./sort 1000000
   nagori compare --methods dram,extended --plot cost.svg --share . -- sqlite3 db.sqlite '.read query.sql'
 
-  nagori compare --repeats 10 --memory nvmm --plot cost.svg -- ./sort 1000000
+  nagori compare --repeats 10 --placement nvmm --plot cost.svg -- ./sort 1000000
       Ten runs of each method, with addresses, entropy and starting times of their own
 
 The run time of the first method is 1. The program's output is that of the first run; it has to be the same
@@ -129,11 +129,12 @@ pub struct CommonArgs {
     /// of N bytes and more). The last two need a program with libraries.
     #[arg(
         long,
+        alias = "memory",
         value_name = "WHERE",
         default_value = "dram",
         help_heading = "Program"
     )]
-    pub memory: Placement,
+    pub placement: Placement,
     /// One more file of this host for the program: FILE:PATH, where PATH is absolute.
     #[arg(long, value_name = "FILE:PATH", help_heading = "Program")]
     pub file: Vec<FileArg>,

@@ -140,7 +140,7 @@ impl<'a> Prepared<'a> {
         let options = Options {
             machine,
             devices: a.devices.devices(),
-            memory: a.memory,
+            placement: a.placement,
             rootfs: match a.rootfs.as_deref() {
                 Some("none") => Rootfs::Smallest,
                 Some(name) => Rootfs::Named(name.into()),
