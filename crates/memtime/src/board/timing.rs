@@ -9,7 +9,7 @@ pub(crate) struct Timing {
     pub wait: u64,
     pub rcd: u64,
     pub ras: u64,
-    /// Column to the end of the row's stay (tRTP, tWTP), by kind.
+    /// Column command to the end of the row's stay (tRTP, tWTP), by kind.
     pub stay: [u64; 2],
     pub rp: u64,
     pub read_data: u64,
@@ -86,8 +86,8 @@ impl Timing {
         }
     }
 
-    /// Refreshes, the first by a tick at `tick_at`, that begin and end before `until` in an
-    /// idle controller: clock of the last one, and how many.
+    /// Refreshes that begin and end before `until` in an idle controller, the first by a tick at
+    /// `tick_at`: clock of the last one, and their number.
     #[inline]
     pub fn idle_refreshes(&self, tick_at: u64, until: u64) -> Option<(u64, u64)> {
         let first = tick_at + self.begin_delay;
