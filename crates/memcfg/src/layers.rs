@@ -42,8 +42,7 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     /// The memory that `key` names: `"ddr4"`, or `{ name = "ddr4", set = ["..."] }`. `prefix` is
-    /// the prefix of
-    /// its settings.
+    /// the prefix of its settings.
     fn inner(&self, key: &str, prefix: &str, node: &Node) -> Result<Memory, Error> {
         if self.depth >= DEPTH {
             return Err(node.wrong(key, format!("memories in memories deeper than {DEPTH}")));

@@ -78,8 +78,7 @@ pub struct Memory {
 
 impl Memory {
     /// Finds, reads, completes and checks a memory: a preset's name (`ddr3`, `ddr3-1600k`) or a
-    /// path.
-    /// `settings` are `key=value` and override everything else.
+    /// path. `settings` are `key=value` and override everything else.
     pub fn load(name: &str, settings: &[String]) -> Result<Memory, Error> {
         Memory::load_from(name, None, settings)
     }

@@ -1,8 +1,7 @@
 //! A description as a tree in which every value has its place and its origin.
 //!
 //! Values are removed from the tree while they are read; whatever is left at the end is unknown,
-//! and an
-//! error with its place.
+//! and an error with its place.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -215,8 +214,7 @@ impl Node {
     }
 
     /// An error about several values of this table together. Its place is that of the values that
-    /// were set
-    /// for this run or given in a file, if they are concerned.
+    /// were set for this run or given in a file, if they are concerned.
     pub fn wrong_together(&self, key: &str, problem: impl Into<String>) -> Error {
         let problem = problem.into();
         let (mut set, mut file) = (Vec::new(), Vec::new());

@@ -571,8 +571,7 @@ proptest! {
     }
 
     /// A preset with a line removed, doubled or with other digits: if it is accepted, it can be
-    /// built and
-    /// shown.
+    /// built and shown.
     #[test]
     fn a_damaged_preset_is_refused_or_works(
         preset in 0usize..nagori_memcfg::EMBEDDED.len(),

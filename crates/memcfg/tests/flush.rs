@@ -1,6 +1,5 @@
 //! The end of a run: after a flush every write that a memory accepted is in its device, with its
-//! command
-//! in the log, and counts in time and energy.
+//! command in the log, and counts in time and energy.
 
 use nagori_memcfg::{Kind, Memory, EMBEDDED};
 use nagori_memtime::dram::{Command, Issued};

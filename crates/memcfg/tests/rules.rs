@@ -49,8 +49,7 @@ fn at(rank: u32, group: u32, bank: u32) -> BankAt {
 }
 
 /// A bank within the scope of a rule after a command to rank 0, group 0, bank 0, and one outside of
-/// it if
-/// there is one.
+/// it if there is one.
 fn places(d: &DeviceSpec, r: &Rule) -> (BankAt, Option<BankAt>) {
     let o = &d.organisation;
     let wide = r.prev.rank_wide() || r.next.rank_wide();
@@ -68,8 +67,7 @@ fn places(d: &DeviceSpec, r: &Rule) -> (BankAt, Option<BankAt>) {
 }
 
 /// The case of one rule: blocked one clock before, allowed at the clock, and without effect outside
-/// its
-/// scope.
+/// its scope.
 #[test]
 fn each_rule_at_t_and_one_before() {
     let mut cases = 0;
@@ -163,8 +161,7 @@ fn entry(c: Command, p: BankAt, clock: u64) -> Entry {
 }
 
 /// A random stream of commands in states that allow them, each at the first clock that `rules`
-/// allow or
-/// somewhat later. Stops when `each` says so.
+/// allow or somewhat later. Stops when `each` says so.
 fn stream(
     rules: &DeviceSpec,
     seed: u64,
@@ -256,8 +253,7 @@ fn legal_streams_pass_the_checker() {
 }
 
 /// The rules are not stricter than the definitions: one clock before the earliest clock of the
-/// rules the
-/// checker objects.
+/// rules the checker objects.
 #[test]
 fn the_checker_objects_one_clock_before() {
     for name in PRESETS {

@@ -463,8 +463,7 @@ fn foreign_states_are_refused() {
 }
 
 /// Every listed parameter accepts its current value; a change is recorded, and a parameter that is
-/// not
-/// listed is refused with a list.
+/// not listed is refused with a list.
 #[test]
 fn listed_parameters_can_change() {
     for d in descriptions() {

@@ -144,8 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// At any time as many writes are unfinished as were accepted and have no command; asking for a
-    /// future
-    /// time gives the same answer as asking at that time; at the end there are none.
+    /// future time gives the same answer as asking at that time; at the end there are none.
     #[test]
     fn taken_less_written(
         steps in prop::collection::vec((0u64..300, any::<bool>(), 0u64..40_000), 1..300),

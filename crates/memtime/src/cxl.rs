@@ -2,11 +2,9 @@
 //!
 //! A request takes its slot on the way down (a write with its data, a read with its header only),
 //! arrives after `latency_down` and goes to the inner memory in order; if that is busy, the request
-//! and
-//! all behind it wait. The answer takes its slot on the way up (a read with its data, a write with
-//! its
-//! header) in the order in which answers become ready, and arrives after `latency_up`. At most
-//! `credits` requests are outstanding between submission and answer.
+//! and all behind it wait. The answer takes its slot on the way up (a read with its data, a write
+//! with its header) in the order in which answers become ready, and arrives after `latency_up`. At
+//! most `credits` requests are outstanding between submission and answer.
 //!
 //! Sources: Sun et al. (MICRO 2023) and Sharma (IEEE Micro 2023) for latency
 //! added by the link and for what a x8 link of 32 GT/s carries.
@@ -417,8 +415,8 @@ impl MemoryModel for Cxl {
     }
 
     /// Keys are "link.KEY" with a field of [`CxlParams`] other than `credits`, which applies to
-    /// what
-    /// enters the link from `at` on, and "memory.KEY", or the plain key, for the memory behind it.
+    /// what enters the link from `at` on, and "memory.KEY", or the plain key, for the memory behind
+    /// it.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         let Some(own) = key.strip_prefix("link.") else {
             self.advance_to(at)?;

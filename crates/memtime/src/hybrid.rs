@@ -36,8 +36,7 @@ pub struct Hybrid {
 
 impl Hybrid {
     /// A memory of these parts. There may be holes between them (requests to holes are errors) but
-    /// no
-    /// overlaps, and names must differ. Cycles of the whole are those of the fastest clock.
+    /// no overlaps, and names must differ. Cycles of the whole are those of the fastest clock.
     pub fn new(mut parts: Vec<Part>) -> Result<Hybrid, Error> {
         let fail = |field, value: String, expected: String| {
             Err(Error::Param {

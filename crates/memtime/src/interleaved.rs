@@ -1,11 +1,9 @@
 //! Several equal memories interleaved in one range of addresses.
 //!
 //! The range is cut into blocks of the granularity, which go to the ways in turn: block *b* is
-//! block
-//! *b* / *n* of way *b* mod *n*. Each way has queues, buffers and wear of its own, and all are
-//! always
-//! advanced to the same time. Optane platforms interleave six DIMMs of a socket in blocks of 4 KiB
-//! (Yang et al., FAST 2020).
+//! block *b* / *n* of way *b* mod *n*. Each way has queues, buffers and wear of its own, and all
+//! are always advanced to the same time. Optane platforms interleave six DIMMs of a socket in
+//! blocks of 4 KiB (Yang et al., FAST 2020).
 
 mod saved;
 #[cfg(test)]
@@ -85,8 +83,7 @@ pub struct Interleaved {
 
 impl Interleaved {
     /// Memories at time 0, one for each way, all equal, with a capacity of whole blocks of
-    /// `granularity`
-    /// bytes.
+    /// `granularity` bytes.
     pub fn new(
         granularity: u64,
         ways: Vec<Box<dyn MemoryModel + Send>>,

@@ -105,8 +105,7 @@ fn zip_channels(a: &mut [ChannelStats], b: &[ChannelStats], f: impl Fn(u64, u64)
 
 impl ModelStats {
     /// Joins this interval and a later one of the same model: times, counts and energies are added,
-    /// wear
-    /// is that of the later one.
+    /// wear is that of the later one.
     pub fn plus(&self, later: &ModelStats) -> ModelStats {
         let mut s = self.clone();
         let add = |a, b| a + b;

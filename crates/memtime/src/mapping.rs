@@ -36,8 +36,7 @@ impl BitField {
 }
 
 /// Positions of bank, row and column in the offset. Together they cover the bits from 0 up without
-/// gap
-/// or overlap.
+/// gap or overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

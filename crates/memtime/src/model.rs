@@ -20,8 +20,7 @@ pub trait MemoryModel {
     fn capacity(&self) -> u64;
 
     /// Submits a request that arrives at `at`. `Busy(t)`: the request was not accepted, and there
-    /// is
-    /// no room for it before `t`; submit it again then.
+    /// is no room for it before `t`; submit it again then.
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error>;
 
     /// The earliest time at which something can have happened after advancing to it; `None` if no
@@ -37,29 +36,23 @@ pub trait MemoryModel {
 
     /// Sends every write accepted up to `at` (or to the latest time given, if that is later) to the
     /// device, including writes that a controller holds back until there are more of them, and
-    /// advances
-    /// until the last of them is there. If a device writes its cells when a row is closed, written
-    /// rows
-    /// are closed; the content of a cache stays in it. Further requests may follow.
+    /// advances until the last of them is there. If a device writes its cells when a row is closed,
+    /// written rows are closed; the content of a cache stays in it. Further requests may follow.
     ///
     /// Returns the end of the last write: its last data beat, or the end of its cell write; 0 if
-    /// there
-    /// was none. It may be before `at`.
+    /// there was none. It may be before `at`.
     fn flush(&mut self, at: Ps) -> Result<Ps, Error>;
 
     /// The statistics at `at` (or at the latest time given, if that is later), without advancing
-    /// the
-    /// model.
+    /// the model.
     fn report(&self, at: Ps) -> ModelStats;
 
     /// Ids, in ascending order, of the writes that were accepted up to `at` (or to the latest time
     /// given, if that is later) but have not reached the medium then, without advancing the model:
-    /// the
-    /// writes that a power cut loses where only the medium keeps its contents. A write has reached
-    /// a
-    /// device with its column command, even if the device writes its cells when the row is closed;
-    /// models
-    /// state what else belongs to their medium. Ids must be unique among these writes.
+    /// the writes that a power cut loses where only the medium keeps its contents. A write has
+    /// reached a device with its column command, even if the device writes its cells when the row
+    /// is closed; models state what else belongs to their medium. Ids must be unique among these
+    /// writes.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error>;
 
     /// Resets the statistics at `at` (or at the latest time given, if that is later).
@@ -70,19 +63,17 @@ pub trait MemoryModel {
 
     /// Changes a parameter from the clock edge at or after `at` on; the change is recorded in
     /// [`ModelStats::changes`]. Keys and values are the model's own:
-    /// [`parameters`](Self::parameters)
-    /// lists them. For any other key the error lists the possible ones.
+    /// [`parameters`](Self::parameters) lists them. For any other key the error lists the possible
+    /// ones.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error>;
 
     /// The parameters that [`set_parameter`](Self::set_parameter) can change: keys with their
-    /// current
-    /// values, in the form in which it takes them.
+    /// current values, in the form in which it takes them.
     fn parameters(&self) -> Vec<(String, String)>;
 
     /// A copy that can be advanced and reported on, for reports of a future time; it accepts no
     /// requests. `None` for a model that cannot be copied: layers over it then report requests
-    /// under way
-    /// in their present state.
+    /// under way in their present state.
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
         None
     }
@@ -93,13 +84,11 @@ pub trait MemoryModel {
 
     /// Becomes the saved model. `self` must have the same description: what cannot change while a
     /// model runs has to be equal. The state is checked. After an error the model may have been
-    /// partly
-    /// changed, and must not be used. Logs of commands stay on or off, and begin empty.
+    /// partly changed, and must not be used. Logs of commands stay on or off, and begin empty.
     fn load(&mut self, s: SavedModel) -> Result<(), Error>;
 
     /// Keeps every device command from now on, or stops logging and discards the log. An error for
-    /// a
-    /// model that has no commands.
+    /// a model that has no commands.
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
         let _ = on;
         Err(Error::Unsupported {

@@ -123,8 +123,7 @@ pub struct Refresh {
     /// Clock of the first tick, from the start of the controller.
     pub first_tick: Clocks,
     /// From a request for a refresh, while no maintenance is under way, to the beginning of
-    /// maintenance with
-    /// its pulse.
+    /// maintenance with its pulse.
     pub pulse_delay: Clocks,
     /// Length of the pulse with which maintenance begins.
     pub pulse: Clocks,

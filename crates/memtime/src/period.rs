@@ -69,8 +69,7 @@ impl Period {
     }
 
     /// The nearest whole number of picoseconds, for printing and for interfaces that only take
-    /// whole
-    /// numbers.
+    /// whole numbers.
     pub const fn nearest(self) -> Ps {
         let (num, den) = self.fraction();
         Ps(((num as u128 + den as u128 / 2) / den as u128) as u64)
@@ -454,8 +453,7 @@ mod tests {
 
     proptest! {
         /// Against exact arithmetic, over the whole range of time, with products that fit in 64
-        /// bits and
-        /// products that do not.
+        /// bits and products that do not.
         #[test]
         fn conversions_are_exact(
             hz in prop_oneof![

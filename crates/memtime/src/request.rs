@@ -34,16 +34,13 @@ pub enum Submit {
     /// The request stands at the port and will complete.
     Accepted,
     /// The port's queue for this direction is full at least until this time: submit the request
-    /// again then.
-    /// It was not accepted. (The bank-machine controller has room at this time if nothing else is
-    /// submitted
-    /// before.)
+    /// again then. It was not accepted. (The bank-machine controller has room at this time if
+    /// nothing else is submitted before.)
     Busy(Ps),
 }
 
 /// A finished request. It is reported as soon as its end is known, which for a read is up to the
-/// data
-/// latency before `done_at`.
+/// data latency before `done_at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
     /// The request's id.

@@ -1,8 +1,8 @@
 //! The state of a model as data, and the checks when it is read.
 //!
 //! Each model has a format with a version of its own. The data depends only on the state, not on
-//! its
-//! history: heaps are sorted, free slots are left out, and large arrays hold only what is in use.
+//! its history: heaps are sorted, free slots are left out, and large arrays hold only what is in
+//! use.
 
 use serde::{Deserialize, Serialize};
 
@@ -83,8 +83,7 @@ impl SavedModel {
 pub(crate) const MOST: u64 = 1 << 48;
 
 /// Latest time in a state: the times that a model plans may be a little later than the last time
-/// that it
-/// accepts.
+/// that it accepts.
 const FAR: Ps = Ps(Ps::MAX_TIME.0 + (1 << 56));
 
 pub(crate) fn bad(what: impl Into<String>) -> Error {

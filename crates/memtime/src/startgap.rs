@@ -173,8 +173,7 @@ impl StartGap {
 
     /// The permutation of a line below [`StartGap::lines`]: a Feistel network over the next even
     /// number of bits, repeated until the result is a line. It never changes; callers that need it
-    /// more
-    /// than once can keep the result.
+    /// more than once can keep the result.
     pub fn permute(&self, line: u64) -> u64 {
         if self.params.permute.is_none() {
             return line;
@@ -315,8 +314,7 @@ mod tests {
 
     proptest! {
         /// At all times the mapping is one to one into the places and leaves one place of each
-        /// region
-        /// empty; and a memory that only carries out the moves keeps every line's data.
+        /// region empty; and a memory that only carries out the moves keeps every line's data.
         #[test]
         fn a_permutation_at_all_times(
             regions in 1u64..4,

@@ -30,8 +30,7 @@ impl Ps {
     /// Zero.
     pub const ZERO: Ps = Ps(0);
     /// Latest time that a model accepts: 210 days. The 3 days from there to 2^64 ps leave room to
-    /// add
-    /// any delay without overflow.
+    /// add any delay without overflow.
     pub const MAX_TIME: Ps = Ps(u64::MAX - (1 << 58));
 
     /// `n` nanoseconds.

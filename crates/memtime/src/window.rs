@@ -86,8 +86,7 @@ pub(crate) fn ahead(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Option<ModelStat
 }
 
 /// A copy of `m`, which has been advanced to `latest`, at the later time `at`; `None` if `at` is
-/// not
-/// later.
+/// not later.
 pub(crate) fn later(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Result<Option<Boxed>, Error> {
     if at <= latest {
         return Ok(None);
@@ -189,8 +188,7 @@ pub(crate) fn take_logs<'a>(parts: impl Iterator<Item = &'a mut Boxed>, into: &m
 
 /// Adds the report of a memory below a layer: channels, changes, its counters and those of its
 /// regions by name ("front.dram.row_hits"). Energy and wear are added to the layer's first region,
-/// or,
-/// with `apart`, to regions of their own without requests ("front.dram").
+/// or, with `apart`, to regions of their own without requests ("front.dram").
 pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats, apart: bool) {
     for r in inner.regions {
         let c = &r.counters;

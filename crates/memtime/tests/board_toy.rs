@@ -7,10 +7,8 @@ mod toy;
 use nagori_memtime::{BoardParams, Kind, Method};
 
 /// Writes to several banks in turn under `extended`: nearly every refresh waits for rows that stay
-/// open,
-/// so the refresh rules dominate the result. The figures in ns are those of an independent
-/// prototype of
-/// controller and toy core.
+/// open, so the refresh rules dominate the result. The figures in ns are those of an independent
+/// prototype of controller and toy core.
 #[test]
 fn extended_writes_to_several_banks() {
     let params = BoardParams {

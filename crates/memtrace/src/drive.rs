@@ -2,8 +2,8 @@
 //!
 //! Latencies are those of the requester. They begin when the memory accepts the request (saturated,
 //! dependent), or when the trace or the pace wants it submitted (paced, timestamped: then the wait
-//! for a
-//! full queue counts), and end with its completion. So they include queues, controller and device.
+//! for a full queue counts), and end with its completion. So they include queues, controller and
+//! device.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -187,10 +187,8 @@ struct Driver<'m> {
 pub type Watch<'w> = &'w mut dyn FnMut(&mut dyn MemoryModel, u64) -> Result<bool, Error>;
 
 /// Plays `source` into `model`, which must be at its beginning, until all requests are complete and
-/// all
-/// written data is in the device. `watch` is called once more at the end. If it returns false, the
-/// run
-/// ends with [`Error::Interrupted`].
+/// all written data is in the device. `watch` is called once more at the end. If it returns false,
+/// the run ends with [`Error::Interrupted`].
 pub fn run(
     model: &mut dyn MemoryModel,
     source: &mut dyn Source,

@@ -82,8 +82,7 @@ impl Format {
     }
 
     /// The format of a (decompressed) file that begins with `head`. Each is recognised by a magic
-    /// number or by
-    /// the form of the first line that is not blank.
+    /// number or by the form of the first line that is not blank.
     pub fn detect(head: &[u8]) -> Option<Format> {
         if head.starts_with(&binary::MAGIC) {
             return Some(Format::Nagori);

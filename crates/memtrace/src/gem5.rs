@@ -1,8 +1,7 @@
 //! gem5's packet traces in protocol buffers.
 //!
 //! A file is the word `gem5`, then messages, each preceded by its length as a varint: one
-//! `PacketHeader`, then
-//! `Packet`s (gem5, `src/proto/packet.proto`).
+//! `PacketHeader`, then `Packet`s (gem5, `src/proto/packet.proto`).
 
 use nagori_memtime::request::Kind;
 use nagori_memtime::Ps;

@@ -16,12 +16,10 @@ pub enum Pattern {
     /// Each access this many bytes after the one before, modulo the span.
     Strided(u64),
     /// Few places are accessed often: places, in random order, have probabilities according to
-    /// Zipf's law with
-    /// this exponent.
+    /// Zipf's law with this exponent.
     Zipf(f64),
     /// All places of the span once in random order, then again in the same order, as when following
-    /// a linked
-    /// list; meant for the dependent mode.
+    /// a linked list; meant for the dependent mode.
     PointerChase,
 }
 

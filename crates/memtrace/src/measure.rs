@@ -69,8 +69,7 @@ impl Latencies {
     }
 
     /// Time in ns that a share `q` of the latencies does not exceed: the end of its bucket, so at
-    /// most 1/16 too
-    /// large.
+    /// most 1/16 too large.
     pub fn quantile_ns(&self, q: f64) -> Option<f64> {
         if self.count == 0 {
             return None;
@@ -151,8 +150,7 @@ const POINTS: usize = 512;
 const FIRST_WIDTH: u64 = 1 << 14;
 
 /// Bytes read and written over time: up to 512 points, whose length doubles whenever the run
-/// outgrows
-/// them.
+/// outgrows them.
 #[derive(Clone, Debug)]
 pub struct Series {
     from: u64,

@@ -56,8 +56,7 @@ impl Random {
 }
 
 /// A random permutation of `0..n` that takes no memory: a Feistel network over the next power of
-/// four,
-/// repeated until the result is in range.
+/// four, repeated until the result is in range.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,

@@ -7,8 +7,7 @@ use crate::format::Format;
 use crate::record::{Record, LINE};
 
 /// Turns a DRAM address vector (channel first, column in bursts) into an address; the error says
-/// what is
-/// wrong with it.
+/// what is wrong with it.
 pub type Compose = Box<dyn Fn(&[u64]) -> Result<u64, String> + Send>;
 
 /// Longest line of a text format in bytes; NVMain's data of 64-byte lines

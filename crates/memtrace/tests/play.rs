@@ -11,8 +11,7 @@ const CLOCK: Ps = Ps(1000);
 const LATENCY: Ps = Ps(50_000);
 
 /// Serves one request after the other, each for `SERVICE`; it completes `LATENCY` after its start;
-/// `room`
-/// requests can wait.
+/// `room` requests can wait.
 struct Pipe {
     service: Ps,
     room: usize,

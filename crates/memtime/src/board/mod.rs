@@ -442,8 +442,7 @@ impl Controller {
 
     /// Ids of the writes that have not reached the memory at time `at`: those that wait for
     /// acceptance, and accepted ones that have not yet issued their column command. A write of
-    /// `access`
-    /// has its sequence number as id.
+    /// `access` has its sequence number as id.
     fn unfinished_ids(&self, at: Ps) -> Result<Vec<u64>, Error> {
         let mut copy = self.clone();
         copy.set_logging(false);
@@ -464,10 +463,8 @@ impl Controller {
     /// For cores that block on it. The controller itself is advanced only to `at`, so that another
     /// core can submit a request in between; the answer holds if none does. As for
     /// [`Controller::submit`], an `at` before the latest arrival is treated as that time. If the
-    /// channel
-    /// is full, the request waits in front of it, and the controller is advanced to the time at
-    /// which
-    /// there is room.
+    /// channel is full, the request waits in front of it, and the controller is advanced to the
+    /// time at which there is room.
     pub fn access(&mut self, at: Ps, addr: u64, kind: Kind, bytes: u32) -> Result<Ps, Error> {
         let id = self.next_seq;
         let r = Request {

@@ -230,8 +230,7 @@ impl Saved {
 
     /// Checks that a state read from outside is one that the rules can reach, as far as safety and
     /// progress depend on it: clocks up to `latest`, timers up to the longest that the parameters
-    /// allow.
-    /// The error names the part.
+    /// allow. The error names the part.
     pub fn check(&self, t: &Timing, banks: usize, latest: u64) -> Result<(), &'static str> {
         let fail = |bad: bool, what| if bad { Err(what) } else { Ok(()) };
         let far = self.now.saturating_add(1 << 28);

@@ -337,8 +337,7 @@ impl Serial {
 
     /// The lifetime of a request that arrives in clock `now`, up to its column command (read) or
     /// its acceptance (write), provided that nothing else arrives. `self` becomes the state after
-    /// that
-    /// clock. If the answer is `None`, `self` must not be used any more.
+    /// that clock. If the answer is `None`, `self` must not be used any more.
     #[inline]
     pub fn plan(
         &mut self,

@@ -24,8 +24,7 @@ impl Sink for UpToFirst<'_> {
 impl Controller {
     /// Processes all clocks before `t`, but stops after the first clock in which a completion is
     /// determined; if there are completions that have not been drained, that is at once. Returns
-    /// whether
-    /// there are completions to drain.
+    /// whether there are completions to drain.
     pub fn advance_to_completion(&mut self, t: Ps) -> Result<bool, Error> {
         if t > Ps::MAX_TIME {
             return Err(Error::TooLate(t));

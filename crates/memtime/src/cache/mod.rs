@@ -7,12 +7,10 @@
 //! - **Hit**: a front read or write of the piece asked for.
 //! - **Miss**: the block's pieces are read from the back memory, the requested one first (none if a
 //! write covers the block), and each is written to the front when it arrives. A read is complete
-//! when
-//! its piece arrives from the back, a write when its piece is written to the front.
+//! when its piece arrives from the back, a write when its piece is written to the front.
 //! - A dirty victim is read from the front (unless tags are with the data: then it has already been
 //! read) and written to the back, piece by piece. It is in a buffer meanwhile: the fetch does not
-//! wait
-//! for it.
+//! wait for it.
 //! - A request to a set in which an earlier one misses, and a miss to a set that an earlier request
 //! still uses, begin when that earlier request has ended.
 //! - Reads and writes to each memory are issued in separate queues, each in order.
@@ -532,10 +530,8 @@ impl MemoryModel for Cache {
     }
 
     /// The medium is that of the back memory: a block in the cache that has not been written back
-    /// is
-    /// lost. Of the writes to 64 bytes that have not been written back, the first and the last are
-    /// listed;
-    /// those in between would never have reached the medium by themselves.
+    /// is lost. Of the writes to 64 bytes that have not been written back, the first and the last
+    /// are listed; those in between would never have reached the medium by themselves.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
         let mut ids = match crate::window::later(self, self.latest, at)? {
             Some(copy) => copy.unfinished_writes(at)?,
@@ -682,8 +678,7 @@ impl MemoryModel for Cache {
     }
 
     /// Keys are "front.KEY", "back.KEY", and "cache.tags.sram.latency", which applies to lookups
-    /// from
-    /// `at` on.
+    /// from `at` on.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         if let Some(own) = key.strip_prefix("cache.") {
             let (params, from) =

@@ -16,10 +16,8 @@ pub enum Tags {
         latency: Ps,
     },
     /// Beside the data (in its ECC bits, as in a two-level memory with one DRAM and one NVMM DIMM
-    /// per
-    /// channel): every access begins with a DRAM read of the block's piece, which returns the data,
-    /// too.
-    /// One way and blocks of 64 bytes only.
+    /// per channel): every access begins with a DRAM read of the block's piece, which returns the
+    /// data, too. One way and blocks of 64 bytes only.
     WithData,
 }
 

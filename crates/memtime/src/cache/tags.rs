@@ -98,8 +98,7 @@ impl TagArray {
     }
 
     /// Loads saved tags, for a memory of that many blocks; `self` must be new. Returns the number
-    /// of
-    /// dirty blocks.
+    /// of dirty blocks.
     pub fn load(&mut self, s: SavedTags, blocks: u64) -> Result<u64, Error> {
         let mut dirty = 0;
         let mut next = 0;

@@ -302,8 +302,7 @@ impl Channel {
     }
 
     /// From now on writes do not wait for more of them, and rows that must be closed for their
-    /// cells to
-    /// be written are closed.
+    /// cells to be written are closed.
     pub fn begin_flush(&mut self) {
         self.flushing = true;
         self.plan = None;
@@ -339,8 +338,7 @@ impl Channel {
     }
 
     /// Clock before which a full queue has no room. The channel must have been advanced to the
-    /// clock of
-    /// the arrival.
+    /// clock of the arrival.
     pub fn room_clock(&mut self, r: &Rules) -> u64 {
         let p = self.planned(r);
         p.clock.min(p.wake).max(self.now) + 1
@@ -708,8 +706,7 @@ impl Channel {
     }
 
     /// Age of the oldest request if it has waited for `limit`; the plan records when the next one
-    /// will
-    /// have.
+    /// will have.
     fn overdue(&self, plan: &mut Plan, limit: u64) -> Option<u64> {
         let mut oldest = None;
         for (active, lists) in self.queues.active.iter().zip(&self.queues.lists) {
@@ -727,8 +724,7 @@ impl Channel {
     }
 
     /// Candidate commands for the oldest request of a bank, which is overdue; its data is
-    /// transferred
-    /// only if it is the oldest of all.
+    /// transferred only if it is the oldest of all.
     fn offer_overdue(
         &self,
         plan: &mut Plan,

@@ -111,10 +111,8 @@ impl Controller {
     }
 
     /// Changes the parameters from the clock edge at or after `at` on; region, channels, mapping
-    /// and the
-    /// sizes of the queues are fixed. Requests and open rows stay; page time-outs and refreshes
-    /// that the
-    /// changed policy needs restart.
+    /// and the sizes of the queues are fixed. Requests and open rows stay; page time-outs and
+    /// refreshes that the changed policy needs restart.
     pub fn set_params(&mut self, at: Ps, params: ControllerParams) -> Result<(), Error> {
         params.validate(&self.spec)?;
         let before = fields(&self.rules.params)?;
@@ -519,9 +517,8 @@ impl MemoryModel for Controller {
 /// Requests are held in queues, so nothing is outstanding once they are empty.
 impl Controller {
     /// Completes everything outstanding, from `at` on, and returns the time after which nothing
-    /// else
-    /// happens. Posted writes that wait for more writes keep waiting; [`MemoryModel::flush`] sends
-    /// them, too.
+    /// else happens. Posted writes that wait for more writes keep waiting; [`MemoryModel::flush`]
+    /// sends them, too.
     pub fn finish(&mut self, at: Ps) -> Result<Ps, Error> {
         self.advance_to(at)?;
         let mut end = at;

@@ -18,8 +18,7 @@ pub struct BankAt {
 
 /// Rules of a device, and the constraints from the commands issued so far. Only times are checked:
 /// whether a bank is open is up to the caller. Cell writes cannot be paused here; `PAUSE` and
-/// `RESUM`
-/// have no effect.
+/// `RESUM` have no effect.
 #[derive(Clone, Debug)]
 pub struct Legality {
     table: Table,
@@ -52,8 +51,7 @@ impl Legality {
     }
 
     /// First clock at which the rules allow `c`. For commands that concern a rank, bank group and
-    /// bank are
-    /// ignored.
+    /// bank are ignored.
     ///
     /// # Panics
     /// If there is no such bank.

@@ -8,12 +8,9 @@
 //! 2. **Refresh.** A rank owes one more refresh for every interval that has ended. It is
 //!    *refreshing* when
 //! it owes more than may be postponed, or owes one and has no requests. Its banks (or the bank
-//! whose
-//! turn it is) then get no commands for requests or by the page policy; open banks are precharged,
-//! then
-//! the refresh is issued. Promised rows (see below) get their read or write first, unless the rank
-//! owes
-//! two more refreshes than may be postponed.
+//! whose turn it is) then get no commands for requests or by the page policy; open banks are
+//! precharged, then the refresh is issued. Promised rows (see below) get their read or write first,
+//! unless the rank owes two more refreshes than may be postponed.
 //! 3. **Queue.** Writes begin to be served at the high mark, or without reads;
 //!    reads at the low mark if there are any, or without writes.
 //! 4. **One command**, the first of the following that all rules of the device allow in this clock;
@@ -36,27 +33,21 @@
 //!
 //! A row that a queued request of either queue wants, and that has had no read or write since its
 //! activation, is **promised**: it is not closed. If the bank has requests of the queue being
-//! served
-//! but none for that row, or waits for a refresh, the oldest request of the other queue for this
-//! row is
-//! served as if it belonged to the queue being served. So no row is activated in vain, except
-//! before a
-//! refresh that cannot wait and for overdue requests, which have priority over promises.
+//! served but none for that row, or waits for a refresh, the oldest request of the other queue for
+//! this row is served as if it belonged to the queue being served. So no row is activated in vain,
+//! except before a refresh that cannot wait and for overdue requests, which have priority over
+//! promises.
 //!
 //! If the device can pause cell writes ([`spec::WritePause`]), a closed bank whose cells are being
-//! written
-//! is paused for a read, as part of its activation; a write to a bank with a paused cell write
-//! first
-//! closes its row and resumes the cell write. A bank that has reached `hit_cap` serves no hits
-//! while its
-//! oldest request wants another row.
+//! written is paused for a read, as part of its activation; a write to a bank with a paused cell
+//! write first closes its row and resumes the cell write. A bank that has reached `hit_cap` serves
+//! no hits while its oldest request wants another row.
 //!
 //! An auto-precharge is a precharge at the first clock at which the rules of
 //! scope bank allow one; for statistics the row is closed with the command.
 //!
 //! The engine computes the next clock at which anything can happen and jumps there; `reference` in
-//! the
-//! tests does the same clock by clock.
+//! the tests does the same clock by clock.
 
 mod bank;
 mod channel;

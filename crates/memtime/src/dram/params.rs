@@ -28,15 +28,13 @@ pub enum Page {
     /// By auto-precharge in every read or write.
     ClosedAlways,
     /// By a precharge once the last read or write of the row is so many clocks ago and no queued
-    /// request of
-    /// the queue being served wants the bank.
+    /// request of the queue being served wants the bank.
     Timeout {
         /// Clocks since the last read or write of the row.
         clocks: u32,
     },
     /// As `timeout`, with a separate time for each bank: it is doubled when the row that it closed
-    /// is the
-    /// next one opened, and halved when a row had to be closed for a request.
+    /// is the next one opened, and halved when a row had to be closed for a request.
     Adaptive {
         /// Initial time-out, clocks.
         initial: u32,
@@ -84,12 +82,10 @@ pub enum WriteDone {
 #[serde(deny_unknown_fields)]
 pub struct Mapping {
     /// From the highest address bit down, either names separated by spaces ("row bank rank column
-    /// channel";
-    /// names are channel, rank, bank_group, bank, row, column), or one letter for each bit ("rrrr
-    /// bb
-    /// cccc"; h channel, k rank, g bank group, b bank, r row, c column; spaces are ignored). The
-    /// bytes of
-    /// one burst follow below in both forms. Fields without bits may be left out.
+    /// channel"; names are channel, rank, bank_group, bank, row, column), or one letter for each
+    /// bit ("rrrr bb cccc"; h channel, k rank, g bank group, b bank, r row, c column; spaces are
+    /// ignored). The bytes of one burst follow below in both forms. Fields without bits may be left
+    /// out.
     pub order: String,
     /// Bits that are XORed with others.
     pub xor: Vec<Xor>,
@@ -142,12 +138,9 @@ pub struct ControllerParams {
     /// served while an older request waits for another row of the bank; 0: no limit.
     pub hit_cap: u32,
     /// Number of clocks in its queue after which a request is overdue; 0: no limit. While there is
-    /// an
-    /// overdue request, only overdue requests are served, and data is transferred only for the
-    /// oldest of
-    /// them, read or write. So no request waits longer than this, plus one row cycle and bus
-    /// turnaround for
-    /// each older one.
+    /// an overdue request, only overdue requests are served, and data is transferred only for the
+    /// oldest of them, read or write. So no request waits longer than this, plus one row cycle and
+    /// bus turnaround for each older one.
     pub starvation: u32,
     /// When rows are closed.
     pub page: Page,
@@ -230,12 +223,9 @@ impl ControllerParams {
     }
 
     /// What DRAMsim3 does with the settings of its DDR3 and DDR4 files: open pages, command queues
-    /// by bank
-    /// and the map `rochrababgco`. Writes are merged and kept until 16 are queued, then all are
-    /// served; reads
-    /// of one burst are merged; after four accesses of a row another row may be opened. Its read
-    /// queue of 16
-    /// and the 8 commands for each of 8 banks are one queue here.
+    /// by bank and the map `rochrababgco`. Writes are merged and kept until 16 are queued, then all
+    /// are served; reads of one burst are merged; after four accesses of a row another row may be
+    /// opened. Its read queue of 16 and the 8 commands for each of 8 banks are one queue here.
     ///
     /// What differs is listed in docs/policies.md.
     pub fn dramsim3() -> ControllerParams {

@@ -258,8 +258,7 @@ fn a_deadline_holds_for_reads_and_writes_alike() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     /// On any device: no request waits longer than the limit plus a row cycle and a bus turnaround
-    /// for
-    /// each older one.
+    /// for each older one.
     #[test]
     fn no_request_outlives_its_deadline(
         d in device(),

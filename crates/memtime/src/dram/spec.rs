@@ -3,8 +3,7 @@
 //!
 //! A rule is a row of a table: after `prev`, the command `next` in the given scope must wait for
 //! `latency`. The engine compiles rules to counts of device clocks once; supporting a new device
-//! takes
-//! a new table and no code.
+//! takes a new table and no code.
 
 use std::fmt;
 
@@ -248,10 +247,9 @@ pub struct Refresh {
 /// according to the rules from `PRE` to `ACT` of scope bank; it begins when a clean bank could be
 /// activated. It consists of iterations of `granularity`. A `PAUSE` stops it at the next end of an
 /// iteration, at least one iteration after its beginning or resumption; from then on the bank can
-/// be
-/// activated and read, but not written, since the rest of the write occupies its data register. A
-/// `RESUM` of the closed bank continues it: `overhead`, then the rest. Nothing is written twice, so
-/// pausing does not wear cells; the overhead costs energy at the power of the cell write.
+/// be activated and read, but not written, since the rest of the write occupies its data register.
+/// A `RESUM` of the closed bank continues it: `overhead`, then the rest. Nothing is written twice,
+/// so pausing does not wear cells; the overhead costs energy at the power of the cell write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WritePause {
@@ -487,9 +485,8 @@ impl DeviceSpec {
     }
 
     /// Clocks needed between two refreshes by `command` for a row to be used at all: opening,
-    /// accessing
-    /// and closing it, plus the longest time for which a rule makes other commands wait for the
-    /// refresh.
+    /// accessing and closing it, plus the longest time for which a rule makes other commands wait
+    /// for the refresh.
     /// that a rule makes others wait for the refresh.
     pub fn refresh_demand(&self, command: Command) -> Result<[u32; 2], Error> {
         let t = self.resolve_timings()?;

@@ -1,11 +1,9 @@
 //! Rules compiled to integer clocks, and the earliest clock of every command.
 //!
 //! Each level (bank, bank group, rank, channel) keeps, for every command, the first clock at which
-//! the
-//! rules allow it so far; a command may be issued at the greatest of its levels' clocks. Windows
-//! are
-//! evaluated when the earlier command is issued: the next one is constrained by the `window`-th
-//! last.
+//! the rules allow it so far; a command may be issued at the greatest of its levels' clocks.
+//! Windows are evaluated when the earlier command is issued: the next one is constrained by the
+//! `window`-th last.
 //! earlier command is issued: the next one is bound by the `window`-th last.
 
 use serde::{Deserialize, Serialize};
@@ -82,8 +80,7 @@ pub(crate) struct Table {
     /// Set by [`Table::split_cell_writes`].
     pub cell: Option<CellWrite>,
     /// Clocks from `PRE` of a written row to the end of its cell write; 0 for a device that writes
-    /// its cells
-    /// earlier.
+    /// its cells earlier.
     pub close_written: u64,
 }
 
@@ -152,8 +149,7 @@ impl Table {
     }
 
     /// Removes the cell write from the rules if it can be paused: a `PRE` of a dirty row then
-    /// counts as one
-    /// of a clean row, and the caller is responsible for the rest.
+    /// counts as one of a clean row, and the caller is responsible for the rest.
     pub fn split_cell_writes(mut self, d: &DeviceSpec) -> Result<Table, Error> {
         let Some(p) = &d.write_pause else {
             return Ok(self);

@@ -2,8 +2,7 @@
 //!
 //! The low byte of a counter is in a page, one host cache line for 64 of them; the number of its
 //! overflows is in a map. Increments are collected and then carried out together: each waits for
-//! host
-//! memory twice, and independent ones wait at the same time.
+//! host memory twice, and independent ones wait at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -208,8 +207,7 @@ mod tests {
 
     proptest! {
         /// Compares with a map: counters that overflow their byte, sparse and dense ones, and
-        /// copies that
-        /// continue independently.
+        /// copies that continue independently.
         #[test]
         fn equal_a_map(
             adds in prop::collection::vec((0u64..1 << 20, 0u32..3, 1u32..600), 0..60),

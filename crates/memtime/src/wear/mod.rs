@@ -8,10 +8,9 @@
 //! # Memory
 //! Counters are kept in pages of 64 lines (64 bytes) in directories of 512 pages (2 KiB), both
 //! allocated at the first write, plus 8 bytes for each possible directory; lines with 256 writes
-//! and
-//! more also have an entry in a map. So memory grows with the lines that are touched (one byte for
-//! each line in dense areas, 2.1 KiB for an isolated one), is bounded by the capacity, and does not
-//! depend on the number of writes.
+//! and more also have an entry in a map. So memory grows with the lines that are touched (one byte
+//! for each line in dense areas, 2.1 KiB for an isolated one), is bounded by the capacity, and does
+//! not depend on the number of writes.
 //!
 //! # Lifetime
 //! A line fails when its writes exceed its endurance. If the observed interval

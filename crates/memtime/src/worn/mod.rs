@@ -9,14 +9,10 @@
 //! - With **Start-Gap** ([`StartGap`]) the memory is smaller by one line for each region. After
 //!   every ψ
 //! writes to a region a line is moved: its pieces of 64 bytes are read from the inner model, and
-//! each is
-//! written to its new place when it has arrived. The mapping changes at once; requests to a line
-//! that is
-//! being moved, and writes while [`MOVES`] moves wait, find the port busy. Moves are carried out
-//! one
-//! after the other. Their reads and writes are part of the inner model's counts, and are also
-//! counted
-//! separately as "levelling_reads" and "levelling_writes".
+//! each is written to its new place when it has arrived. The mapping changes at once; requests to a
+//! line that is being moved, and writes while [`MOVES`] moves wait, find the port busy. Moves are
+//! carried out one after the other. Their reads and writes are part of the inner model's counts,
+//! and are also counted separately as "levelling_reads" and "levelling_writes".
 //!
 //! A request at the time of an internal event goes before it.
 
@@ -424,8 +420,7 @@ impl MemoryModel for Worn {
     }
 
     /// Those of the inner model. A line that is being moved stays at its old place until it has
-    /// been
-    /// written at its new one, so moves lose nothing.
+    /// been written at its new one, so moves lose nothing.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
         if let Some(copy) = crate::window::later(self, self.latest, at)? {
             return copy.unfinished_writes(at);

@@ -80,8 +80,7 @@ impl Combine {
     }
 
     /// Merges a write into a line; if the line is not in the buffer, there must be room. Returns
-    /// the
-    /// slot if the line now has to be written back.
+    /// the slot if the line now has to be written back.
     pub fn write(&mut self, line: u64, mask: u64) -> Option<usize> {
         let i = self.find(line).unwrap_or_else(|| {
             self.used += 1;

@@ -13,17 +13,14 @@
 //! - A **read** takes the channel for `beat`, then looks into the write queue, the combining buffer
 //!   and
 //! the read buffer. On a hit it has its data after `buffer_read`; otherwise the line is read from
-//! the
-//! medium (available `media_read` after its slot there), put into the read buffer, and read from
-//! there. `path` is added once.
+//! the medium (available `media_read` after its slot there), put into the read buffer, and read
+//! from there. `path` is added once.
 //! - A **write** is complete `write_response` after its arrival (the queue is in the persistence
 //!   domain).
 //! Writes move in order from the queue into the combining buffer, one every `beat`. A line whose
 //! bytes have all been written is written back to the medium and accepts no more writes; if there
-//! is no room for a
-//! new line and no line is waiting to be written back, one chosen at random is. An incomplete line
-//! can
-//! still be written to until its turn comes, and is read first.
+//! is no room for a new line and no line is waiting to be written back, one chosen at random is. An
+//! incomplete line can still be written to until its turn comes, and is read first.
 //! - **Medium**: one path for reads and writes. Reads go first; a line write begins when the path
 //!   is
 //! free, but not before `media_write_interval` has passed since the beginning of the previous one
@@ -257,8 +254,7 @@ impl Xpoint {
     }
 
     /// Serves a read that reaches the buffers at `t`; returns when its data is available, and
-    /// whether
-    /// a buffer had it.
+    /// whether a buffer had it.
     fn read(&mut self, t: Ps, line: u64, mask: u64) -> (Ps, bool) {
         let b = self.params.buffer_read;
         let queued = self
@@ -479,8 +475,7 @@ impl MemoryModel for Xpoint {
     }
 
     /// The DIMM's queue and buffers are in the persistence domain (ADR supplies the power to reach
-    /// the
-    /// medium): a write is unfinished only while it is on the channel to the DIMM.
+    /// the medium): a write is unfinished only while it is on the channel to the DIMM.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
         if at > Ps::MAX_TIME {
             return Err(Error::TooLate(at));
@@ -573,12 +568,9 @@ impl MemoryModel for Xpoint {
     }
 
     /// Keys are those of [`XpointParams`] that are times, energies (applied to the whole interval
-    /// of
-    /// the statistics), queue lengths or the interval of gap moves. A change applies to what begins
-    /// at
-    /// `at` or later; a queue that holds more than its new length accepts nothing until it has
-    /// drained
-    /// below it.
+    /// of the statistics), queue lengths or the interval of gap moves. A change applies to what
+    /// begins at `at` or later; a queue that holds more than its new length accepts nothing until
+    /// it has drained below it.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         let (params, from) =
             crate::window::changed(&self.params, "xpoint", key, value, &CHANGEABLE)?;

@@ -68,8 +68,7 @@ fn accesses(kind: Kind, size: u64, n: u64) -> Vec<(Kind, u64)> {
 }
 
 /// Yang et al.: the first halves of all lines of a working set are written, then their second
-/// halves;
-/// what is left is written back before the next round.
+/// halves; what is left is written back before the next round.
 fn amplification(lines: u64) -> f64 {
     let mut d = gen1();
     let mut t = Ps::ZERO;

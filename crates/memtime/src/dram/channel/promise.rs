@@ -4,8 +4,7 @@ use super::*;
 
 impl Channel {
     /// The request for which a bank's open row is promised: the oldest one for this row, from queue
-    /// `q` if
-    /// that has any, else from the other one.
+    /// `q` if that has any, else from the other one.
     #[inline]
     pub(super) fn promised(&self, i: usize, b: &Bank, q: usize) -> Option<u32> {
         if b.row == NONE || b.columns > 0 {
@@ -27,8 +26,7 @@ impl Channel {
     }
 
     /// The reads and writes of promised rows that a refresh of the rank would close; returns
-    /// whether
-    /// there are any.
+    /// whether there are any.
     pub(super) fn offer_promised(
         &self,
         plan: &mut Plan,

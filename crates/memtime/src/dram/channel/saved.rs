@@ -173,8 +173,7 @@ impl Channel {
     }
 
     /// Loads a saved state. `self` must be new, and of the rules that the saved channel had; `rows`
-    /// is
-    /// the number of rows of a bank.
+    /// is the number of rows of a bank.
     pub fn load(&mut self, s: Saved, r: &Rules, rows: u32) -> Result<(), Error> {
         let t = &r.table;
         let far = far_clock(self.period);

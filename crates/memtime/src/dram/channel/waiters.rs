@@ -80,8 +80,7 @@ impl Channel {
     }
 
     /// Ids of the writes in bursts that wait for their column command; a write of several bursts
-    /// appears
-    /// more than once.
+    /// appears more than once.
     pub fn unfinished_writes(&self, ids: &mut Vec<u64>) {
         for list in &self.queues.lists[1] {
             let mut i = list.head;
