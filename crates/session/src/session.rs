@@ -126,7 +126,9 @@ impl Options {
 
     /// An error if a program cannot run on such a machine.
     pub fn suits(&self, program: &Executable) -> Result<()> {
-        if matches!(self.placement, Placement::Heap | Placement::Size(_)) && !program.has_libraries() {
+        if matches!(self.placement, Placement::Heap | Placement::Size(_))
+            && !program.has_libraries()
+        {
             return Err(Error::Program("--placement heap and size>N preload a library, but the program is static: use --placement nvmm".into()));
         }
         if self.rootfs == Rootfs::Smallest && program.needs_files() {

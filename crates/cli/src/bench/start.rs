@@ -37,7 +37,10 @@ pub struct StartArgs {
 const KINDS: &[(&str, &[&str])] = &[
     ("busybox, smallest root file system", &["--rootfs", "none"]),
     ("Debian's root file system", &[]),
-    ("the same, with the program on NVMM", &["--placement", "nvmm"]),
+    (
+        "the same, with the program on NVMM",
+        &["--placement", "nvmm"],
+    ),
 ];
 
 /// Runs the command.
