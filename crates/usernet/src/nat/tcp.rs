@@ -49,7 +49,7 @@ struct Flow {
     key: Key,
     host: TcpStream,
     stage: Stage,
-    /// The last error of the host, until the connection is closed.
+    /// Readiness as last reported by the host, until a call would block.
     readable: bool,
     writable: bool,
     /// The host's side has sent all its data.
