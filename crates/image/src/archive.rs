@@ -8,7 +8,7 @@ use std::io::Write;
 /// Archives that follow one another start at multiples of this (the kernel needs 4 bytes).
 const ALIGN: usize = 512;
 
-/// A newc archive under construction. Parent directories are made as needed.
+/// A newc archive under construction. Parent directories are created as needed.
 #[derive(Default)]
 pub(crate) struct Archive {
     bytes: Vec<u8>,

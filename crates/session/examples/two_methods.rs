@@ -17,7 +17,7 @@ fn main() -> Result<(), Error> {
         .placement(Placement::Nvmm)
         .boot()?;
     for method in [Method::Dram, Method::Extended] {
-        // Each run has a machine of its own, which goes on where the boot has ended.
+        // Each run has a machine of its own, which continues where the boot ended.
         let run = session.run(program.clone().method(method))?;
         print!("{}", String::from_utf8_lossy(&run.output.stdout));
         if let Some(text) = run.why.message() {

@@ -47,7 +47,7 @@ fn plan(words: &[u32]) -> Plan {
     }
 }
 
-/// A machine with a program, and what starts it anew.
+/// A machine with a program, and the software that a restart loads.
 fn machine(words: &[u32]) -> (Machine, Job) {
     let mut job = Job::unattended(plan(words));
     let machine = job.machine(&small(), Quiet).unwrap();
@@ -79,7 +79,7 @@ fn limits_and_guests_that_wait_for_nothing() {
     assert_eq!(end(&[wfi, STAY], None).0, End::Stuck);
 }
 
-/// A caller that wants an end, and keeps what it is told.
+/// A caller that wants an end, and keeps the messages it receives.
 #[derive(Default)]
 struct Ends {
     told: Mutex<Vec<String>>,
@@ -222,7 +222,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
     let terminal = Terminal::new(&mut port, &job, None, None);
     let (end, failed) = run(&mut m, &job, terminal, none(), &());
     assert_eq!((end.unwrap(), failed.len()), (End::Saved, 0));
-    // Behind the turn in which the instruction lay.
+    // After the turn that contained the instruction.
     assert!((500..8_000_000).contains(&m.instructions()));
     assert_eq!(port.lines(), [""; 0], "it still counts");
 
