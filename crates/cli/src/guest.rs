@@ -16,7 +16,7 @@ use nagori_platform::loader::{Plan, Symbols};
 use nagori_platform::machine::{Machine, Quiet, Stop, DEFAULT_SKEW};
 use nagori_session::devices::Devices;
 use nagori_session::drive::{Service, Terminal, Wishes};
-use nagori_session::guest::{self, Company};
+use nagori_session::guest::{self, RunServices};
 use nagori_session::problems::{self, Asked, Problem};
 use nagori_session::{End, Error, Job};
 use serde_json::json;
@@ -133,12 +133,12 @@ pub fn run<O: Watch>(
     let end = {
         let statistics = |m: &Machine<O>| tables::machine(m) + &host.table(m);
         let resets = machine.software().is_some();
-        let company = Company {
+        let others = RunServices {
             holders: remote::services(inspect, resets, messages)?,
             devices,
         };
         let terminal = Terminal::new(&mut console, &job, Some(&statistics), Some(messages));
-        let (end, failed) = guest::run(&mut machine, &job, terminal, company, messages);
+        let (end, failed) = guest::run(&mut machine, &job, terminal, others, messages);
         failed.into_iter().for_each(|e| done.add(Err(e.into())));
         end.map_err(Into::into)
     };

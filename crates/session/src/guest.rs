@@ -91,7 +91,7 @@ impl Job {
 }
 
 /// The services of a run, besides the console.
-pub struct Company<'a, O: Observer> {
+pub struct RunServices<'a, O: Observer> {
     /// Services that may hold the machine: called before the console, which then waits, too.
     pub holders: Vec<BoxedService<'a, O>>,
     /// Disks and networks, as [`Devices::connect`](crate::devices::Devices::connect) returns them:
@@ -106,10 +106,10 @@ pub fn run<'a, O: Observer + Send>(
     machine: &mut Machine<O>,
     job: &'a Job,
     terminal: Terminal<'a, O>,
-    company: Company<'a, O>,
+    others: RunServices<'a, O>,
     caller: &'a dyn Caller,
 ) -> (Result<End>, Vec<Error>) {
-    let mut services = company.holders;
+    let mut services = others.holders;
     services.push(Box::new(terminal));
     services.push(Box::new(Loops::new(caller)));
     if let Some(file) = &job.htif.signature {
@@ -121,7 +121,7 @@ pub fn run<'a, O: Observer + Send>(
     if let Some(cutter) = Cutter::new(&job.power, caller) {
         services.push(Box::new(cutter));
     }
-    services.extend(company.devices);
+    services.extend(others.devices);
     let end = drive::drive(machine, &mut services, caller, job.course());
     let failed = services
         .iter_mut()

@@ -4,7 +4,7 @@ use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{EntryState, Plan, Role, Segment};
 use nagori_platform::machine::{Machine, Quiet, Stop};
 use nagori_session::drive::{drive, BoxedService, Course, Restart, Service, Terminal, Wishes};
-use nagori_session::guest::{measure, run, Company};
+use nagori_session::guest::{measure, run, RunServices};
 use nagori_session::snapshot::{restore, Saving};
 use nagori_session::{Caller, Capture, End, Error, Job, Result};
 use std::sync::Mutex;
@@ -174,12 +174,12 @@ fn services_hold_restart_and_fail() {
         ..Counts::default()
     };
     let mut port = Capture::new(|_: &str| ());
-    let company = Company {
+    let others = RunServices {
         holders: vec![Box::new(&mut counts)],
         devices: Vec::new(),
     };
     let terminal = Terminal::new(&mut port, &job, None, None);
-    let (end, failed) = run(&mut m, &job, terminal, company, &());
+    let (end, failed) = run(&mut m, &job, terminal, others, &());
     let e = end.unwrap_err();
     assert!(matches!(&e, Error::Service(s) if s.is::<Enough>()), "{e:?}");
     assert_eq!(failed.len(), 1, "it is told of the end all the same");
@@ -214,7 +214,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
         }),
         ..job
     };
-    let none = || Company {
+    let none = || RunServices {
         holders: Vec::new(),
         devices: Vec::new(),
     };
