@@ -143,7 +143,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
         let file = image::rootfs::find(&a.cache.options()?, name, messages)?;
         root = Some(file.clone());
         devices.disks.insert(0, DiskSpec::rootfs(file));
-        // The first is for our init, the others for an initial root file system of Debian's.
+        // The first is for our init, the others for Debian's own initial root file system.
         let ours = match a.initrd {
             None => format!("nagori.root={ROOT_DISK}"),
             Some(_) => format!("root={ROOT_DISK} rw"),

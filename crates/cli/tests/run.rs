@@ -405,7 +405,7 @@ fn regions_and_warm_ups_that_were_not_are_told() {
         assert_eq!(v["summary"].is_null(), what != "region-never-ended");
         assert_eq!(v["end"]["exit_code"], code);
     }
-    // For people: no table of something else.
+    // For human readers: no table of other figures.
     p.run(&roi[..3], &["exit", "0"])
         .assert()
         .code(1)

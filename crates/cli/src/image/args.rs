@@ -1,4 +1,4 @@
-//! What can be said of images.
+//! Arguments of `nagori image`.
 
 use crate::args::{CacheArgs, ModulesArgs};
 use clap::{Args, Subcommand, ValueEnum};
@@ -131,7 +131,7 @@ pub struct RootfsArgs {
 }
 
 impl RootfsArgs {
-    /// What is asked for; nothing if no option is given.
+    /// The requested specification; `None` if no option is given.
     pub fn spec(&self) -> Option<RootfsSpec> {
         let none = self.packages.is_empty() && self.provision.is_empty();
         if self.base.is_none() && none && self.free.is_none() {
@@ -158,7 +158,7 @@ pub enum BaseName {
 }
 
 impl BaseName {
-    /// As the library has it.
+    /// The same type of the library.
     pub fn base(self) -> Base {
         match self {
             BaseName::Run => Base::Run,

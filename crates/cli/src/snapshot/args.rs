@@ -1,4 +1,4 @@
-//! What can be said about snapshots on the command line.
+//! Arguments of the snapshot commands.
 
 use crate::args::{CacheArgs, DeviceArgs, MachineArgs, ModulesArgs, RunArgs};
 use clap::{Args, Subcommand};
