@@ -112,7 +112,7 @@ pub struct RootfsArgs {
     /// The set of packages to build on.
     #[arg(long, value_name = "BASE")]
     pub base: Option<BaseName>,
-    /// More packages, separated by commas; what they depend on comes along [default base: run].
+    /// More packages, separated by commas; their dependencies are added [default base: run].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub packages: Vec<String>,
     /// A script (or program) that the machine runs as root when all packages are installed; its exit status

@@ -43,7 +43,7 @@ pub struct CtlArgs {
 /// What a machine can be asked.
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
-    /// How the machine stands.
+    /// Show the state of the machine.
     Status,
     /// Stop the machine between two instructions.
     Pause,
@@ -51,7 +51,7 @@ pub enum CtlCommand {
     Resume,
     /// The statistics so far.
     Statistics,
-    /// Start the statistics anew.
+    /// Reset the statistics.
     ResetStatistics,
     /// Keep the statistics so far under a label, for the report at the end.
     DumpStatistics {
