@@ -15,9 +15,9 @@ pub(super) const BANK_BASE: u64 = 0x2000;
 pub(super) const HART_BASE: u64 = 0x4000;
 /// Histogram of DRAM reads; DRAM writes, NVMM reads and NVMM writes follow.
 pub(super) const LATENCY_BASE: u64 = 0x8000;
-/// Distance of the blocks of regions, banks and harts.
+/// Distance between the blocks of regions, banks and harts.
 pub(super) const STRIDE: u64 = 0x100;
-/// Distance of the histograms.
+/// Distance between the histograms.
 pub(super) const LATENCY_STRIDE: u64 = 0x200;
 /// In a histogram: number of latencies, their sum, and the first bucket.
 pub(super) const LATENCY_COUNT: u64 = 0;
