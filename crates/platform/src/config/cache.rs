@@ -1,4 +1,4 @@
-//! Levels of caches behind the first, as a description names them.
+//! Descriptions of outer cache levels.
 
 use super::types::Replacement;
 use super::{ConfigError, Place, Size, Source};
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// Harts that no machine exceeds: each has statistics registers.
+/// A number of harts that no machine exceeds: each hart has statistics registers.
 pub const MAX_HARTS: u32 = crate::control::HARTS as u32;
 
 /// A level of caches behind the first.
@@ -60,7 +60,7 @@ pub enum All {
 }
 
 impl SharedBy {
-    /// As a number, which is that of no smaller machine for all.
+    /// As a number; `"all"` is a number that no machine exceeds.
     pub fn harts(self) -> u32 {
         match self {
             SharedBy::Harts(n) => n,
@@ -111,8 +111,8 @@ impl LevelConfig {
     }
 }
 
-/// Turns the list of `[[cache]]` tables into a table by their names, so that every value has a
-/// key: `cache.llc.size`.
+/// Turns the list of `[[cache]]` tables into a table by name, so that every value has a key:
+/// `cache.llc.size`.
 pub(super) fn name_levels(source: &Source, table: &mut Table) -> Result<(), ConfigError> {
     let Some(Value::Array(list)) = table.get("cache") else {
         return Ok(());

@@ -31,7 +31,7 @@ fn shipped_machines_are_sound() {
     assert_eq!(board.memory.nvmm_base(), 0xc000_0000);
     assert_eq!(board.memory.end(), 0x1_8000_0000);
     assert_eq!(board.l1d.sets(), 64);
-    // The preset file and the preset of the crate are the same facts.
+    // The preset file and the preset in the crate have the same values.
     assert_eq!(
         board.controller_params(),
         nagori_memtime::BoardParams::vc707()
@@ -236,7 +236,7 @@ fn levels_of_caches() {
         shown.contains("cache.llc.latency") && shown.contains("44 core cycles"),
         "{shown}"
     );
-    // What is shown of a machine is a description of it.
+    // The shown values of a machine are a description of it.
     let json = serde_json::to_value(&m.config).unwrap();
     let again: MachineConfig = serde_json::from_value(json).unwrap();
     assert_eq!(again, m.config);
