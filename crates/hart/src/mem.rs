@@ -1,5 +1,5 @@
-//! Data accesses that the filter does not pass: alignment, translation,
-//! protection, caches, devices; atomics; cache-block operations.
+//! Data accesses that miss the filter: alignment, translation, protection, caches, devices;
+//! atomics; cache-block operations.
 
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::Hart;
@@ -53,7 +53,7 @@ impl Hart {
     ) -> Result<Place, Undone> {
         let write = access == Access::Write;
         if !TIMED {
-            // Whoever may flush a translation may flush this: see `flush_filters`.
+            // It depends on the same translations as the filters: see `flush_filters`.
             if let Some(offset) = self.pages.get(va, self.dctx, write) {
                 let pa = w.ram_base() + offset;
                 if write {
@@ -99,7 +99,7 @@ impl Hart {
         Ok(Place::Ram(offset))
     }
 
-    /// What other structures learn of a store: code marks and reservations.
+    /// Updates other structures after a store: code marks and reservations.
     #[inline(always)]
     fn store_side_effects<W: World>(&mut self, w: &mut W, pa: u64) {
         let c = w.coherence();
@@ -110,7 +110,7 @@ impl Hart {
         c.break_reservations(self.id, pa & !63);
     }
 
-    /// Lets later accesses of the same block pass the filter, as far as that is exact.
+    /// Installs a filter entry for later accesses to the same block, if that is exact.
     #[allow(clippy::too_many_arguments)]
     #[inline(always)]
     fn install<W: World, const TIMED: bool>(
@@ -139,7 +139,7 @@ impl Hart {
         let key = va & !(block - 1) | self.dctx;
         let delta = offset.wrapping_sub(va);
         let c = w.coherence();
-        // Marks and reservations are looked at when the right to write is given.
+        // Marks and reservations are checked when the right to write is granted.
         let may_write = write && {
             let lines = c.code_lines(pa);
             let code = if TIMED {

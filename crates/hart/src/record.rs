@@ -1,5 +1,5 @@
-//! What observers are told of an instruction: kept back while it is executed, and handed on when it
-//! is certain. An instruction that is given up, to be tried again, leaves no trace.
+//! The reports to observers about an instruction: collected while it is executed, and passed on
+//! when it is certain. An instruction that is abandoned, to be executed again, is not reported.
 
 use crate::hart::Hart;
 use crate::run::End;

@@ -1,8 +1,8 @@
-//! Caches behind the first level: of one hart, of some, or of all.
+//! Outer cache levels: private to a hart, shared by some, or by all.
 //!
-//! Levels are numbered from the cores on, from 0. A line that no level has comes from memory; what
-//! the last level gives up goes there. All of this takes place at one moment, while no other hart
-//! is behind, so nobody sees a line on its way between levels.
+//! Levels are numbered from the cores outwards, from 0. A line that no level has comes from memory;
+//! modified lines that the last level evicts go there. All of this happens at one moment, while no
+//! other hart is behind, so nobody can observe a line between levels.
 
 use super::caches::{bits, Caches};
 use super::coherence::{Coherence, Notice};
@@ -11,21 +11,21 @@ use super::Side;
 use crate::config::{Inclusion, LevelConfig};
 use serde::{Deserialize, Serialize};
 
-/// What a level has done, all of its caches together.
+/// Statistics of a level, summed over all of its caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LevelStats {
-    /// Lines asked for by the level before that were there.
+    /// Requests of the previous level that hit.
     pub hits: u64,
-    /// Lines asked for that were not.
+    /// Requests of the previous level that missed.
     pub misses: u64,
-    /// Modified lines that the level before gave up or cleaned.
+    /// Modified lines that the previous level evicted or cleaned.
     pub writes: u64,
-    /// Lines that gave way to others.
+    /// Lines evicted for others.
     pub evictions: u64,
-    /// Modified lines that went on to the next level or to memory.
+    /// Modified lines passed on to the next level or to memory.
     pub writebacks: u64,
-    /// Copies in caches nearer to the cores that were taken away because this one gave the line up.
+    /// Back-invalidations: copies in inner caches removed because this level evicted the line.
     pub back_invalidations: u64,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Found {
     pub latency: u32,
     /// No level has it.
     pub in_memory: bool,
-    /// It comes with what memory does not have yet.
+    /// It was modified and has not been written to memory since.
     pub modified: bool,
 }
 

@@ -1,4 +1,4 @@
-//! From a checked description to the parameters of the parts.
+//! Converts a checked description to the parameters of the parts.
 
 use super::MachineError;
 use crate::config::{self, Machine as Resolved, TlbConfig};

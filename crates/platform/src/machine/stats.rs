@@ -1,4 +1,4 @@
-//! What a run has cost: counters of harts and memory, as plain values.
+//! The statistics of a run: counters of harts and memory, as plain values.
 
 use super::memory::{Memory, RegionReport};
 use super::world::HartView;
@@ -9,7 +9,7 @@ use nagori_hart::{Hart, HartStats};
 use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
 
-/// Counters of the harts at the time from which statistics count.
+/// Counters of the harts at the start of the statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Baseline {
     at: Ps,
@@ -60,7 +60,7 @@ pub struct HartReport {
     pub events: HartStats,
 }
 
-/// What a level of caches behind the first has done.
+/// Statistics of an outer cache level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelReport {
     /// Name in the machine's description.
