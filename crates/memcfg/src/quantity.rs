@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in ".*") {
+        fn any_text_does_not_panic(text in ".*") {
             let _ = measure(&text, PICOJOULES);
         }
     }

@@ -498,8 +498,10 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "[0-9./ nspMHGz]{0,12}") {
-            let _ = text.parse::<Period>();
+        fn any_text_is_refused_or_written_back(text in "[0-9./ nspMHGz]{0,12}") {
+            if let Ok(p) = text.parse::<Period>() {
+                prop_assert_eq!(p.to_string().parse::<Period>().unwrap(), p);
+            }
         }
     }
 }

@@ -195,7 +195,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_message_panics(bytes: Vec<u8>) {
+        fn every_answer_names_the_protocol(bytes: Vec<u8>) {
             if let Some(v) = respond(&bytes, |r| Ok(r.params.clone())) {
                 assert!(v.is_array() || v["jsonrpc"] == "2.0");
             }

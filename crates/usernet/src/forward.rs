@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_answered(text in "[a-z0-9:.\\-\\[\\]]{0,40}") {
+        fn any_text_is_refused_or_read_back(text in "[a-z0-9:.\\-\\[\\]]{0,40}") {
             if let Ok(f) = text.parse::<Forward>() {
                 prop_assert_eq!(f.to_string().parse::<Forward>().unwrap(), f);
             }

@@ -208,7 +208,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_answered(
+        fn any_bytes_do_not_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..200),
             start in any::<u16>(), offset in any::<u16>(), size in any::<u16>(), both in any::<bool>(),
         ) {

@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(block|net)?:?.*") {
+        fn any_text_is_refused_or_written_back(text in "(block|net)?:?.*") {
             if let Ok(slot) = text.parse::<SlotConfig>() {
                 prop_assert_eq!(slot.to_string(), text);
             }

@@ -312,12 +312,12 @@ fn levels_of_caches() {
 
 proptest! {
     #[test]
-    fn any_text_is_a_machine_or_an_error(text in ".*") {
+    fn any_text_does_not_panic(text in ".*") {
         let _ = load(&text);
     }
 
     #[test]
-    fn any_value_anywhere_is_accepted_or_refused(
+    fn any_value_anywhere_does_not_panic(
         key in "(harts|memory|memory\\.size|memory\\.controller\\.[a-z_]+|l1d\\.ways|isa|core|clock_hz|board\\.[a-z_]+)",
         value in "(-?[0-9]{1,20}|\"[a-z0-9 ]*\"|true|\\[1, 2\\]|\\{ a = 1 \\}|[0-9]\\.[0-9])",
     ) {

@@ -326,7 +326,7 @@ proptest! {
 
     /// Damage of any kind: an error, or (if it hit nothing important) the same machine.
     #[test]
-    fn damage_never_panics(
+    fn any_damage_is_an_error(
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {

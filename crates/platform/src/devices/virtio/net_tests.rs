@@ -303,7 +303,7 @@ fn states_of_others_are_refused() {
 
 proptest! {
     #[test]
-    fn any_queue_is_borne(
+    fn any_queue_does_not_panic(
         rings in prop::collection::vec(any::<u8>(), 0x200..0x400),
         steps in prop::collection::vec((0usize..2, any::<u16>(), 0u8..4, 0u16..8), 1..40),
     ) {
