@@ -29,13 +29,14 @@ pub struct RegionConfig {
     /// Bytes, a multiple of 4 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
-    /// Number of such memories side by side, each with a controller of its own, 1 to 16.
+    /// Number of such memories, interleaved, each with a controller of its own, 1 to 16.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub controllers: u32,
-    /// Bytes behind one another in each of them, a power of two, 64 B to 1 GiB.
+    /// Granularity of the interleaving in bytes, a power of two, 64 B to 1 GiB.
     #[serde(default = "page", skip_serializing_if = "is_page")]
     pub interleave: Size,
-    /// The description, if it was read from a file: so that a snapshot can go on without it.
+    /// The description, if it was read from a file, so that a snapshot can be resumed without the
+    /// file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub file: Option<RegionFile>,
