@@ -297,7 +297,7 @@ impl SavedHart {
 pub struct SavedCoherence {
     l1d: Vec<Tags>,
     l1i: Vec<Tags>,
-    /// Caches behind the first level.
+    /// Outer cache levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<SavedLevel>,
     reservations: Vec<Option<u64>>,

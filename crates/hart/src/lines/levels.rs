@@ -71,7 +71,7 @@ pub struct SavedLevel {
     stats: LevelStats,
 }
 
-/// All levels behind the first.
+/// All outer cache levels.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Levels {
     levels: Vec<Level>,
@@ -151,13 +151,13 @@ impl Coherence {
         fits
     }
 
-    /// Whether there are levels behind the first.
+    /// Whether there are outer cache levels.
     #[inline]
     pub(crate) fn has_levels(&self) -> bool {
         !self.levels.levels.is_empty()
     }
 
-    /// What the levels behind the first have done, from the nearest on.
+    /// Counters of the outer cache levels, the nearest to the cores first.
     pub fn level_stats(&self) -> Vec<LevelStats> {
         self.levels.levels.iter().map(|l| l.stats).collect()
     }
@@ -176,7 +176,7 @@ impl Coherence {
         last.map_or(0, |l| l.config.latency)
     }
 
-    /// Whether the level behind the first wants the clean lines that it gives up.
+    /// Whether the second level takes in the clean lines that the first level evicts.
     pub(crate) fn wants_clean(&self) -> bool {
         self.wants_clean_at(0)
     }
@@ -247,7 +247,7 @@ impl Coherence {
         }
     }
 
-    /// A line that a hart's first level gives up, or cleans.
+    /// Passes on a line that a hart's first level evicts or cleans.
     pub(crate) fn give(&mut self, hart: usize, line: u64, modified: bool) {
         self.put(0, hart, hart, line, modified);
     }
@@ -398,9 +398,9 @@ impl Coherence {
         }
     }
 
-    /// A modified line of another hart is cleaned there and comes to the first level that both
-    /// share. If they share none, it comes to the last one of the hart that asks, and goes to memory
-    /// as well. The cycles that asking for it takes; nothing without levels behind the first.
+    /// Cleans a modified line in the other hart's cache and puts it into the first level that both
+    /// harts share. If they share none, it goes into the requesting hart's last level and to memory.
+    /// Returns the probe's latency in core cycles, `None` without outer levels.
     pub(crate) fn hand_over(&mut self, hart: usize, from: usize, line: u64) -> Option<u32> {
         self.probe(hart, line, false);
         let last = self.levels.levels.len().checked_sub(1)?;
@@ -419,8 +419,8 @@ impl Coherence {
         Some(answers.config.probe_latency)
     }
 
-    /// Cleans a line in all levels or takes it out of them and of instruction caches; whether it was
-    /// modified in one. `by` is the hart at work.
+    /// Cleans a line in all levels, or removes it from them and from the instruction caches. Returns
+    /// whether it was modified in one. `by` is the hart that asks.
     pub(crate) fn clean_levels(&mut self, by: usize, line: u64, keep: bool) -> bool {
         let mut modified = false;
         if !keep {

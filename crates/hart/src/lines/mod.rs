@@ -50,7 +50,7 @@ pub(crate) struct Awaited {
     write: bool,
     /// Not a transfer, but another hart's work on the line.
     other: bool,
-    /// Core cycles behind the first beat.
+    /// Core cycles to add after the first beat.
     penalty: u32,
 }
 
@@ -228,7 +228,7 @@ impl Hart {
         self.transfer(w, &req, true, 0, at)
     }
 
-    /// Waits for a level behind the first.
+    /// Waits for an outer cache level.
     fn await_level<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -276,8 +276,8 @@ impl Hart {
         brought.map(|()| found.modified)
     }
 
-    /// What levels behind the first have given up goes to memory at a cycle, behind what the hart
-    /// waits for; and its filters follow.
+    /// Posts the lines evicted from outer cache levels to memory at `cycle`, after the transfer that
+    /// the hart waits for, and drops the filter slots of removed lines.
     fn settle_levels<Wd: World>(&mut self, w: &mut Wd, cycle: u64, at: RunPoint) {
         while let Some(line) = w.coherence().next_to_memory() {
             let mut req = self.line_request(at, 0, line, LineKind::Evict);
@@ -293,7 +293,7 @@ impl Hart {
         }
     }
 
-    /// L1D gives a line up, or has it cleaned.
+    /// L1D evicts or cleans a line.
     fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
         w.coherence().give(self.id, line, modified);
         self.settle_levels(w, self.cycle, at);
@@ -683,7 +683,7 @@ impl Hart {
         }
     }
 
-    /// The same where there are levels behind the first: each is asked, one behind the other.
+    /// The same with outer cache levels: each is asked in turn.
     fn clean_levels<W: World>(
         &mut self,
         w: &mut W,

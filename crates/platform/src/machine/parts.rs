@@ -16,7 +16,7 @@ fn cache(c: &crate::config::CacheConfig) -> CacheGeometry {
     }
 }
 
-/// Caches behind the first level.
+/// Outer cache levels.
 pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
     let level = |l: &config::LevelConfig| LevelConfig {
         geometry: CacheGeometry {

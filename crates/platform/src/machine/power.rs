@@ -79,7 +79,7 @@ impl Behind {
 
     /// A line turns dirty, before anything is stored to it.
     pub fn dirtied(&mut self, ram: &GuestRam, ram_base: u64, line: u64) {
-        // A level behind the first may have it modified already.
+        // An outer cache level may hold it modified already.
         self.lines
             .entry(line)
             .or_insert_with(|| Self::read(ram, line.wrapping_sub(ram_base)));

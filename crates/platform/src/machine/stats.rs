@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Baseline {
     at: Ps,
     harts: Vec<HartView>,
-    /// Levels of caches behind the first.
+    /// Outer cache levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<LevelStats>,
 }
@@ -86,7 +86,7 @@ pub struct Report {
     pub instructions: u64,
     /// By hart.
     pub harts: Vec<HartReport>,
-    /// Levels of caches behind the first, from the nearest to the cores on.
+    /// Outer cache levels, the nearest to the cores first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<LevelReport>,
     /// Memory bus and controller.
