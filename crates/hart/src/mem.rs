@@ -53,7 +53,7 @@ impl Hart {
     ) -> Result<Place, Undone> {
         let write = access == Access::Write;
         if !TIMED {
-            // It depends on the same translations as the filters: see `flush_filters`.
+            // Whoever may flush a translation may flush this: see `flush_filters`.
             if let Some(offset) = self.pages.get(va, self.dctx, write) {
                 let pa = w.ram_base() + offset;
                 if write {
@@ -110,7 +110,7 @@ impl Hart {
         c.break_reservations(self.id, pa & !63);
     }
 
-    /// Installs a filter entry for later accesses to the same block, if that is exact.
+    /// Lets later accesses of the same block pass the filter, as far as that is exact.
     #[allow(clippy::too_many_arguments)]
     #[inline(always)]
     fn install<W: World, const TIMED: bool>(
@@ -139,7 +139,7 @@ impl Hart {
         let key = va & !(block - 1) | self.dctx;
         let delta = offset.wrapping_sub(va);
         let c = w.coherence();
-        // Marks and reservations are checked when the right to write is granted.
+        // Marks and reservations are looked at when the right to write is given.
         let may_write = write && {
             let lines = c.code_lines(pa);
             let code = if TIMED {

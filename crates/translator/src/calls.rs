@@ -119,7 +119,7 @@ pub(crate) fn host_flags(mxcsr: u64) -> u8 {
     bit(0, 4) | bit(2, 3) | bit(3, 2) | bit(4, 1) | bit(5, 0)
 }
 
-/// Writes state that translated code keeps elsewhere back to the hart.
+/// Brings what translated code keeps elsewhere into the hart.
 fn sync<const TIMED: bool>(h: &mut Hart) {
     if h.area().fp_live != 0 {
         h.raise_fflags(host_flags(h.area().mxcsr));

@@ -33,8 +33,8 @@ impl State {
         (column < self.calm_until(t)).then_some(column)
     }
 
-    /// When the only request at the port is accepted (write) or issues its column command (read),
-    /// if that follows without simulation.
+    /// When the only request at the port is accepted (write) or has its column
+    /// (read), where that follows without simulation.
     #[inline]
     pub fn foresee(&self, tag: &Tag, t: &Timing) -> Option<u64> {
         let mine = &self.channels[tag.kind as usize];

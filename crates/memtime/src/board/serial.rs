@@ -11,7 +11,7 @@ use crate::request::Kind;
 
 /// Marks that there is no request.
 const NO_PLACE: u8 = u8::MAX - 1;
-/// Greatest number of bank machines that may be busy in this form.
+/// Machines that may be busy.
 const FEW: usize = 4;
 
 /// The lifetime, in clocks, of a request that meets neither another request nor a refresh.

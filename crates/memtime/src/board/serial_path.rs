@@ -1,5 +1,5 @@
-//! The controller while its requests come one after the other: few busy machines, and at most
-//! one request that a core waits for, whose lifetime is known.
+//! The controller as long as its requests come one after the other: few machines at
+//! work, and at most one request that is waited for, whose lifetime is known.
 
 use super::event::Tag;
 use super::serial::{EventCounts, Lifetime, Serial, Undisturbed};
@@ -52,13 +52,13 @@ impl SerialPath {
         self.next = Next::None;
     }
 
-    /// The state without the request under way, and that request.
+    /// The state without the request under way, and that one.
     pub fn parts(&self) -> (&Serial, Option<Tag>) {
         let under_way = !matches!(self.next, Next::None);
         (&self.base, under_way.then_some(self.tag))
     }
 
-    /// Whether there is no request under way whose lifetime may still change.
+    /// Whether no request is under way whose lifetime may still change.
     #[inline]
     pub fn is_free(&self) -> bool {
         matches!(self.next, Next::None)

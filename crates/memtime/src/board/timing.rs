@@ -86,8 +86,8 @@ impl Timing {
         }
     }
 
-    /// Refreshes that begin and end before `until` in an idle controller, the first by a tick at
-    /// `tick_at`: clock of the last one, and their number.
+    /// Refreshes, the first by a tick at `tick_at`, that begin and end before `until` in an
+    /// idle controller: clock of the last one, and how many.
     #[inline]
     pub fn idle_refreshes(&self, tick_at: u64, until: u64) -> Option<(u64, u64)> {
         let first = tick_at + self.begin_delay;
