@@ -1,8 +1,8 @@
-// nagori-agent [ROOT]: runs one program for `nagori run` and tells how it ended.
+// nagori-agent [ROOT]: runs one program for `nagori run` and reports how it ended.
 //
-// Waits on the port nagori.control for a job (see protocol.h), places its files, runs it with
-// ROOT as its root directory and its standard streams on the other ports. The machine's timing
-// model and statistics start with the program's exec and are recorded when it has ended.
+// Waits on the port nagori.control for a job (see protocol.h), creates its files, runs it with ROOT
+// as its root directory and its standard streams on the other ports. The machine's timing model and
+// statistics start with the program's exec; the statistics are recorded when it has ended.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/random.h>
@@ -39,10 +39,10 @@ static const char *const PORT_NAMES[PORTS] = {
 };
 // How long the ports may take to appear.
 enum { PATIENCE_MS = 10000, STEP_MS = 5 };
-// A tick of Debian's kernel, by less than which programs with a seed begin later.
+// A tick of Debian's kernel; a program with a seed begins later by less than this.
 enum { TICK_NS = 4000000 };
 enum { MAX_WORDS = 4096, BUFFER = 1 << 16 };
-// A node's number fits the mask that is handed to the kernel.
+// A node's number must fit the mask that is passed to the kernel.
 enum { MAX_NODE = 63, POLICY_BIND = 2 };
 
 static int ports[PORTS];
@@ -83,7 +83,7 @@ static void say(uint32_t type, const void *bytes, size_t length)
     write_all(ports[CONTROL], message, sizeof head + length);
 }
 
-// Tells why there is no run, and waits for the end of the machine.
+// Reports why there is no run, and waits for the end of the machine.
 static void __attribute__((noreturn, format(printf, 2, 3))) fail(int error, const char *format, ...)
 {
     char text[400];
@@ -203,7 +203,7 @@ static uint32_t number(const char *bytes, size_t length)
     return n;
 }
 
-// A message from the host. NULL in `text` if there is none any more.
+// A message from the host. `text` is NULL if there are no more messages.
 static struct head receive(char **text)
 {
     struct head head;
@@ -219,8 +219,8 @@ static struct head receive(char **text)
     return head;
 }
 
-// Takes the parts of the job up to JOB_RUN.
-// Sets the time of day, which is that of the kept boot otherwise.
+// Takes the parts of the job up to JOB_RUN. Sets the time of day, which is otherwise that of the
+// cached boot.
 static void set_clock(const char *text, uint32_t length)
 {
     uint64_t seconds;
@@ -237,7 +237,7 @@ static void take_job(void)
         char *text;
         struct head head = receive(&text);
         if (text == NULL) {
-            // Nobody there yet.
+            // The host is not connected yet.
             nanosleep(&(struct timespec){0, STEP_MS * 1000000L}, NULL);
             continue;
         }
@@ -328,11 +328,11 @@ static void set_variables(void)
         putenv(job.envp[i]);
 }
 
-// Makes all that is random follow from the seed: what the kernel gives out, which decides addresses, too,
-// and when the program begins.
+// Makes everything random follow from the seed: the kernel's random numbers, and with them
+// addresses, and the time at which the program begins.
 static void scatter(void)
 {
-    // The kernel's pool mixes what it gets, so the seed may be plain.
+    // The kernel's pool mixes its input, so the seed may have low entropy.
     struct {
         struct rand_pool_info info;
         uint64_t words[4];
@@ -360,7 +360,7 @@ static void __attribute__((noreturn)) become(const int streams[3], int problem)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     set_variables();
-    // So that addresses in profiles and debuggers are those of the next run, too.
+    // Disables ASLR, so that addresses in profiles and debuggers are the same in every run.
     if (!job.seeded)
         personality(ADDR_NO_RANDOMIZE);
     unsigned long mask = job.node < 0 ? 0 : 1UL << job.node;
@@ -383,7 +383,7 @@ static int pipe_of(int ends[2])
     return pipe2(ends, O_CLOEXEC);
 }
 
-// What is on its way to the program's standard input.
+// Bytes on their way to the program's standard input.
 static char pending[BUFFER];
 static size_t pending_at, pending_length;
 
@@ -395,7 +395,7 @@ static void feed(int *to, int *from)
             pending_at += (size_t)n;
             pending_length -= (size_t)n;
         } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-            // The program reads no more.
+            // The program no longer reads.
             pending_length = 0;
             close(*to);
             *to = *from = -1;
@@ -415,7 +415,7 @@ static void feed(int *to, int *from)
     }
 }
 
-// Copies what a pipe has; false at its end.
+// Copies what is in a pipe; returns false at its end.
 static bool copy(int from, int to)
 {
     static char bytes[BUFFER];
@@ -425,7 +425,7 @@ static bool copy(int from, int to)
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-// Everything that a program has left in a pipe.
+// Copies everything that a program has left in a pipe.
 static void drain(int from, int to)
 {
     struct pollfd p = {from, POLLIN, 0};
@@ -455,7 +455,7 @@ static struct ended report(int status, const struct rusage *r)
     };
 }
 
-// Carries bytes to and from the program until it has ended.
+// Copies bytes to and from the program until it has ended.
 static struct ended attend(pid_t child, int input, int output, int errors, int signals)
 {
     int from = input >= 0 ? ports[INPUT] : -1;
@@ -564,7 +564,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < PORTS; i++)
         ports[i] = open_port(PORT_NAMES[i]);
-    // Without the machine's registers there is no timing, but the program can run.
+    // Without the control block there is no timing, but the program can run.
     board = nagori_open(NAGORI_CTL_BASE);
     int outside = open("/", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     if (argc == 2 && (chdir(argv[1]) != 0 || chroot(".") != 0))
@@ -573,7 +573,7 @@ int main(int argc, char **argv)
         fail(errno, "cannot change to the root directory");
     uint32_t ready[2] = {PROTOCOL, board != NULL};
     say(SAYS_READY, ready, sizeof ready);
-    // The host keeps the machine as it is here; every run goes on from behind this.
+    // The host takes the snapshot here; every run continues after this point.
     if (board != NULL) {
         nagori_write(board, NAGORI_CTL_LABEL, LABEL_READY);
         nagori_write(board, NAGORI_CTL_HOST_REQUEST, NAGORI_HOST_SNAPSHOT);

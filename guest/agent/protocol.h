@@ -1,8 +1,8 @@
-// What `nagori run` and its agent in the guest say to each other, on port nagori.control.
+// The messages between `nagori run` and its agent in the guest, on port nagori.control.
 //
-// A message is a head, then `length` bytes; numbers are little-endian. The host's job comes as
-// one message for each of its parts, in any order but for JOB_RUN, which is the last.
-// The host's side of this is crates/cli/src/run/protocol.rs.
+// A message is a header, then `length` bytes; numbers are little-endian. The host's job comes as
+// one message for each of its parts, in any order except that JOB_RUN is the last. The host's side
+// is crates/session/src/program/protocol.rs.
 #ifndef NAGORI_PROTOCOL_H
 #define NAGORI_PROTOCOL_H
 

@@ -1,6 +1,6 @@
 /* Lines that harts fight for: counters, locks of four kinds, a turn that is passed on, false sharing, a ring between
  * two harts, and a mutex with a condition variable whose waiters sleep until an interrupt. What they compute is
- * checked here; that their cycles follow from the machine alone is checked by whoever runs this in several ways.
+ * checked here; that their cycles follow from the machine alone is checked by tests that run this in several ways.
  * With fewer than four harts only those that exist take part; with one, all of it is skipped. */
 #include "bare.h"
 

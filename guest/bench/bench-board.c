@@ -106,8 +106,8 @@ int main(int argc, char **argv)
     }
     if (!anonymous)
         settle_down();
-    // One window for all cells: to map anew would leave work for the kernel to do during the
-    // next cell.
+    // One window for all cells: a new mapping would leave work for the kernel to do during the next
+    // cell.
     struct window w = window_map(&b, MAX_BANKS, (accesses + warm) * ROW_STEP, true);
     usleep(200000);
     if (b.ctl == NULL) {

@@ -1,4 +1,4 @@
-// bench-flush: what CFLUSH.D.L1 costs for lines that are absent, clean or dirty, one line at a
+// bench-flush: the cost of CFLUSH.D.L1 for lines that are absent, clean or dirty, one line at a
 // time and for the whole cache.
 #include <getopt.h>
 #include <stdio.h>

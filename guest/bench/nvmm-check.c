@@ -1,5 +1,5 @@
-// Checks that a file or device is NVMM to programs: maps it (a file on a file system mounted with
-// dax=always with MAP_SYNC), writes through the mapping, and reads it back another way.
+// Checks that a file or device is NVMM: maps it (a file on a file system mounted with dax=always,
+// with MAP_SYNC), writes through the mapping, and reads it back in another way.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
         if (error != 0)
             die("%s: no %d bytes: %s", path, BYTES, strerror(error));
     }
-    // Refused where a store would not be on NVMM when it has left the caches.
+    // Refused if a store is not on NVMM once it has left the caches.
     const int flags = device ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC;
     uint64_t *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
     if (p == MAP_FAILED)

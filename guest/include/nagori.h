@@ -16,8 +16,8 @@
 
 enum { NAGORI_LINE = 64 }; // bytes of a line of the L1 data cache
 
-// CFLUSH.D.L1, the form that user programs may use: writes the line at `p` back, if it is
-// dirty, and takes it out of this hart's L1 data cache.
+// CFLUSH.D.L1, the form that user programs may use: writes the line at `p` back, if it is dirty,
+// and removes it from this hart's L1 data cache.
 static inline void nagori_cflush_line(const volatile void *p)
 {
     __asm__ volatile(".insn i 0x73, 0, x0, %0, -0x340" : : "r"(p) : "memory");
@@ -51,14 +51,15 @@ static inline void nagori_cbo_zero(volatile void *p)
     __asm__ volatile(".insn i 0x0f, 2, x0, %0, 4" : : "r"(p) : "memory");
 }
 
-// Orders memory accesses and flushes before with those behind.
+// Orders earlier memory accesses and flushes with later ones.
 static inline void nagori_fence(void)
 {
     __asm__ volatile("fence rw, rw" : : : "memory");
 }
 
-// Maps the control block at physical address `phys` (usually NAGORI_CTL_BASE) into this
-// process, as root: the address for nagori_read and nagori_write, or NULL with errno set.
+// Maps the control block at physical address `phys` (usually NAGORI_CTL_BASE) into this process,
+// which must be root's. Returns the address for nagori_read and nagori_write, or NULL with errno
+// set.
 static inline volatile void *nagori_open(uint64_t phys)
 {
     int fd = open("/dev/mem", O_RDWR | O_SYNC | O_CLOEXEC);
@@ -82,7 +83,7 @@ static inline void nagori_write(volatile void *base, unsigned long offset, uint6
     *(volatile uint64_t *)((volatile char *)base + offset) = value;
 }
 
-// Writes a register. 0, or why the machine rejects the value: one of NAGORI_ERROR_IS_*.
+// Writes a register. Returns 0, or why the machine rejected the value: one of NAGORI_ERROR_IS_*.
 static inline uint64_t nagori_set(volatile void *base, unsigned long offset, uint64_t value)
 {
     nagori_write(base, NAGORI_CTL_ERROR, 0);

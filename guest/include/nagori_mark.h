@@ -21,7 +21,7 @@ enum {
     NAGORI_MARK_STOP = 0x4e7,        // the run ends, with this exit code
 };
 
-// The marker `number` (a constant) with a value. Memory accesses of the source stay on their side.
+// The marker `number` (a constant) with a value. The compiler moves no memory access across it.
 #ifdef __riscv
 #define nagori_mark(number, value)                                                     \
     __asm__ volatile("slti x0, %z0, %1"                                                \
@@ -32,15 +32,15 @@ enum {
 #define nagori_mark(number, value) ((void)(value))
 #endif
 
-// Regions of interest: what lies between is reported by itself, the sum of all regions, and with
-// --region-of-interest nothing else is timed. They do not nest.
+// Regions of interest: the code between the two is reported separately, summed over all regions;
+// with --region-of-interest nothing else is timed. They do not nest.
 static inline void nagori_roi_begin(void) { nagori_mark(NAGORI_MARK_ROI_BEGIN, 0); }
 static inline void nagori_roi_end(void) { nagori_mark(NAGORI_MARK_ROI_END, 0); }
 
-// All statistics start anew, those of the open region, too.
+// Resets all statistics, including those of an open region.
 static inline void nagori_stats_reset(void) { nagori_mark(NAGORI_MARK_STATS_RESET, 0); }
 
-// Keeps the statistics so far, to be shown at the end under the label.
+// Dumps the statistics so far, to be shown at the end under the label.
 static inline void nagori_stats_dump(unsigned long label)
 {
     nagori_mark(NAGORI_MARK_STATS_DUMP, label);
@@ -58,13 +58,13 @@ static inline unsigned long nagori_text(const char *text)
     return value;
 }
 
-// Names the point: nagori_label(nagori_text("phase 2")).
+// Records the label with its time: nagori_label(nagori_text("phase 2")).
 static inline void nagori_label(unsigned long value) { nagori_mark(NAGORI_MARK_LABEL, value); }
 
-// Asks for a snapshot; who runs the machine decides.
+// Requests a snapshot; it is taken if the command takes snapshots.
 static inline void nagori_snapshot(void) { nagori_mark(NAGORI_MARK_SNAPSHOT, 0); }
 
-// Ends the run. It goes on where markers are not heard.
+// Ends the run. Where markers have no effect, the program continues.
 static inline void nagori_stop(unsigned code) { nagori_mark(NAGORI_MARK_STOP, code); }
 
 #endif

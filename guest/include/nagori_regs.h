@@ -39,15 +39,15 @@
 #define NAGORI_CTL_BASE_RP                0x1a8        /* tRP: precharge to activation [clocks] */
 #define NAGORI_CTL_REFRESH_INTERVAL       0x1b0        /* tREFI: time between refreshes [clocks] */
 #define NAGORI_CTL_REFRESH_DURATION       0x1b8        /* tRFC: length of a refresh [clocks] */
-#define NAGORI_CTL_STATS_CONTROL          0x200        /* Writing 1 resets all statistics, 2 makes the host record a snapshot under LABEL; reads as 0 */
-#define NAGORI_CTL_LABEL                  0x208        /* The guest's name for what follows; kept with snapshots */
+#define NAGORI_CTL_STATS_CONTROL          0x200        /* Writing 1 resets all statistics, 2 makes the host dump the statistics under LABEL; reads as 0 */
+#define NAGORI_CTL_LABEL                  0x208        /* The guest's label, recorded with dumps of statistics and with snapshots */
 #define NAGORI_CTL_TIME_NS                0x210        /* read-only: Machine time [ns] */
 #define NAGORI_CTL_STATS_FROM_NS          0x218        /* read-only: Machine time of the last reset of the statistics [ns] */
 #define NAGORI_CTL_CLOCKS                 0x220        /* read-only: Clocks of the memory controller since the machine's start [clocks] */
 #define NAGORI_CTL_REFRESHES              0x228        /* read-only: Refreshes of all banks */
 #define NAGORI_CTL_REFRESH_TICKS_LOST     0x230        /* read-only: Refresh ticks that found another one pending */
-#define NAGORI_CTL_WARM_UP                0x238        /* Instructions of all harts that run behind a switch to timed mode before the statistics start anew, to warm caches; 0: the statistics go on. For the next switch [instructions] */
-#define NAGORI_CTL_HOST_REQUEST           0x240        /* Writing 1 lets the host take a snapshot of the whole machine, with LABEL, if it wants to; the guest goes on behind the write. Reads as 0 */
+#define NAGORI_CTL_WARM_UP                0x238        /* Instructions of all harts after the next switch to timed mode that warm caches before the statistics are reset; 0: no warm-up and no reset [instructions] */
+#define NAGORI_CTL_HOST_REQUEST           0x240        /* Writing 1 requests a snapshot of the whole machine, with LABEL; the host takes it if it was started with --snapshot. The guest continues after the write. Reads as 0 */
 #define NAGORI_CTL_SPACE_NAME             0x248        /* Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0 */
 #define NAGORI_CTL_LABEL_TEXT             0x250        /* Writing up to 8 printable ASCII characters, the first one lowest, adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0 */
 #define NAGORI_CTL_MEMORY_SET             0x258        /* Writing 1 changes a value of a region's own memory: the text of LABEL is REGION.KEY=VALUE, as below memory.regions in the machine's description; reads as 0 */
@@ -60,7 +60,7 @@
 #define NAGORI_FUNCTIONAL                 0            /* TIMED: no timing model */
 #define NAGORI_TIMED                      1            /* TIMED: the timing model */
 #define NAGORI_STATS_RESET                1            /* STATS_CONTROL: start again at zero */
-#define NAGORI_STATS_DUMP                 2            /* STATS_CONTROL: record a snapshot */
+#define NAGORI_STATS_DUMP                 2            /* STATS_CONTROL: dump the statistics */
 #define NAGORI_HOST_SNAPSHOT              1            /* HOST_REQUEST: a snapshot of the machine */
 #define NAGORI_ERROR_IS_UNKNOWN           1            /* ERROR: no register at this offset */
 #define NAGORI_ERROR_IS_READ_ONLY         2            /* ERROR: the register is read-only */

@@ -24,9 +24,9 @@ struct board {
 };
 
 void board_open(struct board *b, uint64_t phys);
-// Writes a register, and dies of what the machine rejects.
+// Writes a register; dies if the machine rejects the value.
 void board_set(const struct board *b, const char *name, unsigned long offset, uint64_t value);
-// Dies if `name` is no method.
+// Dies if `name` is not a method.
 unsigned method_number(const char *name);
 const char *method_name(uint64_t method);
 const char *board_method(const struct board *b); // "none" without a control block
@@ -36,9 +36,9 @@ void board_set_timed(const struct board *b, bool on);
 
 // --- memory ---
 
-// Banks of NVMM as a program sees them: a window at the start of each, all of one bank's
-// distance apart in virtual addresses, too, so that the same offset in several banks has its
-// page table entries at the same place of their pages.
+// Banks of NVMM as a program sees them: a window at the start of each. The windows are as far apart
+// in virtual addresses as the banks are in physical ones, so that the page table entries of the
+// same offset in several banks are at the same place of their pages.
 struct window {
     volatile char *base;
     size_t bytes; // of each bank
@@ -47,7 +47,7 @@ struct window {
 
 enum { PAGE = 4096 };
 #define BANK_BYTES ((size_t)512 << 20)
-// What one leaf page table covers.
+// The range that one leaf page table covers.
 #define LEAF_SPAN ((size_t)2 << 20)
 
 // Maps `bytes` of each of `banks` banks in pages of 4 KiB and touches each page, so that no
@@ -83,15 +83,15 @@ struct cell {
 
 enum { ROW_STEP = 8192 }; // from row to row of a bank
 
-// Measures a cell and prints its row. The machine is timed from the warm-up to the end.
-// What the cell's accesses need.
+// Measures a cell and prints its row. The machine is timed from the warm-up to the end. `bytes` is
+// the memory that the cell's accesses need.
 struct window cell_window(const struct board *b, const struct cell *c);
 void cell_run(const struct board *b, const struct cell *c, const struct window *w,
               const char *method);
 enum op parse_op(const char *text);
 const char *op_name(enum op op);
 
-// The method that --method asks for, set; without it the one that is set already.
+// Sets the method of --method; without the option the current one stays. Returns it.
 const char *use_method(const struct board *b, const char *asked);
 
 #endif

@@ -134,7 +134,7 @@ static void functions(void)
     free(page);
 }
 
-// A child changes what it has of its parent's, and the parent of its child's; neither sees it.
+// Parent and child change their copies of the heap; neither sees the other's changes.
 static void forks(void)
 {
     enum { BLOCKS = 40 };
@@ -149,7 +149,7 @@ static void forks(void)
     CHECK(child >= 0);
     if (child == 0) {
         char byte;
-        // The parent has changed its own by then.
+        // The parent has changed its own copy by then.
         CHECK(read(pipes[0], &byte, 1) == 1);
         for (int i = 0; i < BLOCKS; i++) {
             compare(block[i], (size_t)i * 1000 + 1, (unsigned char)i);

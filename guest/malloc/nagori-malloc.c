@@ -28,7 +28,7 @@ enum {
 };
 
 #define EXPORT __attribute__((visibility("default")))
-// Else the linker asks malloc for the room of a thread's variables.
+// Otherwise the linker calls malloc for the memory of a thread's variables.
 #define THREAD static __thread __attribute__((tls_model("initial-exec")))
 
 static struct {
@@ -55,13 +55,13 @@ static void *hook_alloc(extent_hooks_t *h, void *want, size_t size, size_t align
                         bool *commit, unsigned arena)
 {
     (void)h, (void)arena;
-    // A given address would be for growing in place; refusing is always allowed.
+    // A given address would mean growing in place; refusing is always allowed.
     if (want != NULL)
         return NULL;
     void *p = nvmm_take(size, alignment < PAGE ? PAGE : alignment);
     if (p == NULL)
         return NULL;
-    // NVMM keeps what was there.
+    // NVMM keeps its old content.
     if (*zero)
         memset(p, 0, size);
     *commit = true;
@@ -79,7 +79,7 @@ static void hook_destroy(extent_hooks_t *h, void *p, size_t size, bool committed
     hook_dalloc(h, p, size, committed, arena);
 }
 
-// Memory of a device is there, whatever is said about it: always committed, nothing to purge.
+// Memory of a device is always committed, and cannot be purged.
 static bool hook_commit(extent_hooks_t *h, void *p, size_t size, size_t offset, size_t length,
                         unsigned arena)
 {
@@ -190,7 +190,7 @@ static void set_up(void)
     }
 }
 
-// Slow path of every request until all is ready.
+// Slow path of every request until initialisation is complete.
 static bool ready(void)
 {
     int expected = 0;
@@ -202,7 +202,7 @@ static bool ready(void)
         thread.busy = false;
         self.state = 2;
     }
-    // Another thread is at it; there are none that early but in odd programs.
+    // Another thread is initialising; only unusual programs have threads that early.
     while (self.state != 2)
         usleep(100);
     return true;
@@ -241,7 +241,7 @@ static int thread_flags(void)
     return thread.arena | (thread.tcache == NO_TCACHE ? MALLOCX_TCACHE_NONE : thread.tcache);
 }
 
-// Where a request of this size goes: flags of jemalloc.
+// jemalloc's flags for a request of this size.
 static int place(size_t size)
 {
     if (self.state != 2 && !ready())

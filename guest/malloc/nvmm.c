@@ -1,5 +1,5 @@
-// The pool of NVMM. Chunks are claimed with locks of their range in the device's file, which the
-// kernel gives back when the last process that holds them is gone: no daemon, no leftovers.
+// The pool of NVMM. A process claims a chunk by locking its range in the device's file; the kernel
+// releases the lock when the last process that holds it ends: no daemon, no leftovers.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static void say(const char *format, va_list list)
     if (n > (int)sizeof text - 2)
         n = (int)sizeof text - 2;
     text[n++] = '\n';
-    // Nothing can be done if nobody listens.
+    // Nothing can be done if nobody reads stderr.
     if (write(STDERR_FILENO, text, (size_t)n) < 0)
         return;
 }
@@ -78,7 +78,7 @@ void nvmm_die(const char *format, ...)
     abort();
 }
 
-// A file's size: of a device-DAX device from sysfs. 0 if it is not known.
+// The size of a file; that of a device-DAX device comes from sysfs. 0 if it is unknown.
 static uint64_t device_bytes(const struct stat *s)
 {
     if (S_ISREG(s->st_mode))
@@ -137,10 +137,10 @@ static void open_file(const char *device, uint64_t offset, uint64_t bytes)
         pool.chunks = MAX_CHUNKS;
 }
 
-// NVMM that is in no node of the device tree: the control block says where it is.
+// NVMM that is in no node of the device tree: the control block gives its address.
 static void open_hidden(void)
 {
-    // Where there is no device, a read would end the process.
+    // If there is no device, a read would end the process.
     char node[80];
     snprintf(node, sizeof node, "/proc/device-tree/soc/control@%lx", (unsigned long)NAGORI_CTL_BASE);
     if (access(node, F_OK) != 0)
@@ -331,7 +331,7 @@ static void *find(size_t size, size_t alignment)
     return NULL;
 }
 
-// Gives free chunks at the end of the range back, but for `keep` of them.
+// Returns free chunks at the end of the range, except `keep` of them.
 static void trim(size_t keep)
 {
     while (pool.free_count > 0 && pool.fresh > pool.base) {
@@ -391,7 +391,7 @@ bool nvmm_give(void *address, size_t size)
     return done;
 }
 
-// Copies what is in use of a chunk to where the child will have it.
+// Copies the used part of a chunk to the place that the child will have.
 static void copy_used(size_t index, char *to)
 {
     uintptr_t start = pool.base + index * NVMM_CHUNK, end = start + NVMM_CHUNK;
@@ -410,8 +410,8 @@ static void copy_used(size_t index, char *to)
         memcpy(to + (at - start), (void *)at, end - at);
 }
 
-// Mappings of a device are shared with a child, so what the child is to have is copied, before
-// either can change it, to chunks that belong to a file of its own.
+// A child would share mappings of a device, so the data for the child is copied to chunks that
+// belong to a file of its own, before parent or child can change it.
 void nvmm_before_fork(void)
 {
     pthread_mutex_lock(&pool.lock);
@@ -439,7 +439,7 @@ void nvmm_before_fork(void)
 
 void nvmm_after_fork_parent(void)
 {
-    // The child holds its claims by now, or there is none.
+    // By now the child holds its claims, or there is no child.
     if (pool.child_fd >= 0)
         close(pool.child_fd);
     pool.child_fd = -1;

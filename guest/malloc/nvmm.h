@@ -9,7 +9,7 @@
 
 enum { NVMM_CHUNK = 2 << 20 }; // bytes; device DAX maps in multiples of it
 
-// What the pool has done, for NAGORI_MALLOC_STATS.
+// Counts of the pool, for NAGORI_MALLOC_STATS.
 struct nvmm_counts {
     uint64_t chunks;   // claimed now
     uint64_t peak;     // claimed at most
@@ -19,8 +19,8 @@ struct nvmm_counts {
     uint64_t failures; // requests that found no NVMM
 };
 
-// Opens what NAGORI_MALLOC_DEVICE names (NULL: the first of /dev/dax0.0 and /dev/mem that is
-// there); ends the process with a message if it cannot be used.
+// Opens the device of NAGORI_MALLOC_DEVICE (NULL: the first existing one of /dev/dax0.0 and
+// /dev/mem); ends the process with a message if it cannot be used.
 void nvmm_open(const char *device);
 
 // Where it is, for messages.
@@ -29,7 +29,7 @@ const char *nvmm_name(void);
 // `size` bytes, a multiple of the page size, at a multiple of `alignment`, or NULL.
 void *nvmm_take(size_t size, size_t alignment);
 
-// Gives part of what was taken back; false if there is no room to note it.
+// Returns part of an allocation; false if there is no room to record it.
 bool nvmm_give(void *address, size_t size);
 
 // True for an address of the reserved range.

@@ -1,6 +1,6 @@
-// Shows what survives a power cut: writes lines to a file on NVMM, makes them persistent in one of the
-// ways that programs have, and sets label 1, at which the power can be cut; `check` counts afterwards
-// what is there.
+// Shows what survives a power cut: writes lines to a file on NVMM, makes them persistent in one of
+// the ways available to programs, and sets label 1, at which the power can be cut; `check` then
+// counts the lines that are there.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -77,7 +77,7 @@ static void by_libpmem(const char *path, int fd)
 {
     if (dlopen("libpmem.so.1", RTLD_NOW | RTLD_GLOBAL) == NULL)
         fail("libpmem.so.1", dlerror());
-    // As a program's own reference would be: a preloaded library comes first.
+    // Resolved like a program's own reference: a preloaded library comes first.
     void (*persist)(const void *, size_t) =
         (void (*)(const void *, size_t))dlsym(RTLD_DEFAULT, "pmem_persist");
     if (persist == NULL)

@@ -1,11 +1,12 @@
-// libnagori-persist.so, for LD_PRELOAD: makes what libpmem and the kernel call persistent reach NVMM
-// on a machine whose caches lose their data in a power cut (memory.persistence_domain none or adr).
+// libnagori-persist.so, for LD_PRELOAD: makes data that libpmem and the kernel consider persistent
+// reach NVMM on a machine whose caches lose their data in a power cut (memory.persistence_domain
+// none or adr).
 //
-// libpmem for riscv64 flushes nothing, and Debian's kernel copies what is written to NVMM without
-// flushing it. Here libpmem's functions flush lines by CFLUSH.D.L1, which user programs may execute;
-// and fsync and its relatives flush the whole L1 data cache of every hart behind the kernel's own work.
+// libpmem for riscv64 flushes nothing, and Debian's kernel copies data to NVMM without flushing it.
+// Here libpmem's functions flush lines by CFLUSH.D.L1, which user programs may execute; and fsync
+// and its relatives flush the whole L1 data cache of every hart after the kernel's own work.
 //
-// Programs with a C library of their own, or static ones, do not notice it.
+// It has no effect on static programs, and on programs with a C library of their own.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,9 +36,10 @@ enum {
 
 // --- Lines ---
 
-// Writes a line back that this hart or another one holds dirty. The load takes it from another hart,
-// which writes it back; then this hart's own copy is flushed. Whether no trap came in between, behind
-// which the thread might run on another hart: the kernel's return from a trap ends the reservation.
+// Writes back a line that this hart or another one holds dirty. The load takes it from another
+// hart, which writes it back; then this hart's own copy is flushed. Returns whether no trap came in
+// between, after which the thread might run on another hart: the kernel's return from a trap ends
+// the reservation.
 static inline bool flush_line(uintptr_t line)
 {
     uint64_t reserved = 0;
@@ -52,7 +54,7 @@ static inline bool flush_line(uintptr_t line)
     return failed == 0;
 }
 
-// How often the thread has been put aside.
+// How often the thread has been preempted.
 static long switches(void)
 {
     struct rusage u;
@@ -72,7 +74,7 @@ static void flush_lines(const void *addr, size_t len)
             ;
         if (left > 0)
             continue;
-        // A hart whose reservations do not last so long.
+        // A hart whose reservations do not last that long.
         long before;
         do {
             before = switches();
@@ -100,8 +102,8 @@ static void tell(const char *what)
     pthread_mutex_unlock(&told);
 }
 
-// Flushes the L1 data cache of every hart, on each of which the thread runs for a moment. 0, or -1 with
-// errno where it may not run everywhere.
+// Flushes the L1 data cache of every hart; the thread runs on each for a moment. Returns 0, or -1
+// with errno if it may not run everywhere.
 static int flush_all(void)
 {
     cpu_set_t mine, one;
@@ -125,7 +127,7 @@ static int flush_all(void)
     return -1;
 }
 
-// Whether a call has failed, or its flush.
+// Returns whether a call or its flush has failed.
 static int flushed(int result)
 {
     int error = errno;
@@ -285,7 +287,8 @@ typedef void (*drain_fn)(void);
 typedef void *(*copy_fn)(void *, const void *, size_t, unsigned);
 typedef void *(*set_fn)(void *, int, size_t, unsigned);
 
-// Whether the mapping is of NVMM. That of another file has to be written back in pages, by libpmem2.
+// Whether the mapping is of NVMM. A mapping of another file has to be written back in pages, by
+// libpmem2.
 static bool is_nvmm(struct pmem2_map *map)
 {
     enum { PAGE = 2 };

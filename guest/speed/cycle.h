@@ -1,5 +1,5 @@
 // A cycle through n cells, each `stride` words from the next, in random order (Sattolo's shuffle),
-// and the way along it.
+// and the walk along it.
 static void make_cycle(u64 *cells, u64 n, u64 stride)
 {
     u64 seed = 88172645463325252ul;

@@ -1,5 +1,5 @@
-// What control programs do, in turn: lists, small integer matrices, a state machine over text, and
-// a CRC over all results.
+// Typical work of control programs, in turn: lists, small integer matrices, a state machine over
+// text, and a CRC over all results.
 #include "speed.h"
 
 static u16 crc(u16 sum, u64 value, int bytes)

@@ -2,7 +2,7 @@
 // address depends on the load before, and one whose address does not, in turn.
 #include "speed.h"
 enum { PAGES = 64 * MIB / 4096, ENTRIES = 512, TABLES = 128 };
-// As Linux has it, neighbours in virtual memory are none in physical memory.
+// As under Linux, virtual neighbours are not physical neighbours.
 enum { STRIDE = 7919 };
 enum { V = 1, RWX = 14, AD = 0xc0 };
 static u64 cells[64 * MIB / 8] PAGE;

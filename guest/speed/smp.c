@@ -1,4 +1,5 @@
-// What several harts do at a time: integer arithmetic and sorting, each on data of its own.
+// The work of several harts at the same time: integer arithmetic and sorting, each on data of its
+// own.
 #include "speed.h"
 #include "collatz.h"
 #include "heap.h"

@@ -1,5 +1,5 @@
-// What the programs of the speed benchmark share. SCALE (percent) sets their length, HARTS how
-// many harts run them.
+// Shared by the programs of the speed benchmark. SCALE (percent) sets their length, HARTS the
+// number of harts that run them.
 #ifndef SPEED_H
 #define SPEED_H
 typedef unsigned long u64;
@@ -11,7 +11,7 @@ typedef unsigned char u8;
 #define LINE __attribute__((aligned(64)))
 #define PAGE __attribute__((aligned(4096)))
 #define MIB (1ul << 20)
-// Xorshift: cheap numbers that a compiler cannot foresee.
+// Xorshift: cheap numbers that a compiler cannot predict.
 static inline u64 next(u64 *state)
 {
     u64 x = *state;
@@ -25,6 +25,6 @@ static inline u64 mix(u64 sum, u64 value)
 {
     return (sum ^ value) * 0x9e3779b97f4a7c15ul;
 }
-// The program, on one hart; what it returns depends on all that it computed.
+// The program, on one hart; its result depends on everything that it computed.
 u64 run(u64 hart);
 #endif

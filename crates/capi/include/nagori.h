@@ -17,10 +17,10 @@
 // Done.
 #define NAGORI_OK 0
 
-// The request was not taken: ask again at the time returned.
+// The request was not accepted: submit it again at the time returned.
 #define NAGORI_BUSY 1
 
-// There is nothing: no event is to come.
+// There is none: no event is pending.
 #define NAGORI_NONE 2
 
 // A pointer is null or not aligned.
@@ -60,7 +60,7 @@ typedef struct NagoriMemory NagoriMemory;
 typedef struct {
   // The request's id.
   uint64_t id;
-  // When the memory took it, in ps.
+  // When the memory accepted it, in ps.
   uint64_t accepted_at;
   // When it was or will be done, in ps.
   uint64_t done_at;
@@ -125,7 +125,7 @@ int32_t nagori_memory_submit(NagoriMemory *memory,
                              uint32_t bytes,
                              uint64_t *busy_until);
 
-// The time to advance to so that something can have happened, or NAGORI_NONE.
+// The earliest time to which advancing can have an effect, or NAGORI_NONE.
 //
 // # Safety
 // See the top of this header.
@@ -137,7 +137,7 @@ int32_t nagori_memory_next_event(NagoriMemory *memory, uint64_t *at);
 // See the top of this header.
 int32_t nagori_memory_advance(NagoriMemory *memory, uint64_t t);
 
-// Sends all writes taken so far to the device, also those that a controller
+// Sends all writes taken so far to the device, including writes that a controller
 // holds back until there are more of them, and advances until they are there:
 // the end of a run. `*end` is the end of the last write in ps (its last data,
 // or its cell write), 0 if there never was one; it may lie before `at`.
@@ -176,7 +176,7 @@ int32_t nagori_memory_stats_json(NagoriMemory *memory,
 // `out` has `size` bytes.
 int32_t nagori_memory_message(NagoriMemory *memory, char *out, size_t size, size_t *needed);
 
-// Statistics start anew at `at` ps.
+// Resets the statistics at `at` ps.
 //
 // # Safety
 // See the top of this header.

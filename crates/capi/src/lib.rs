@@ -1,7 +1,7 @@
-//! The memory model for programs in C and whatever can call C.
+//! The memory models for programs in C and in languages that can call C.
 //!
 //! Every function checks its pointers (null, alignment) and returns a status;
-//! the text of the latest error stands with the handle. No Rust panic crosses
+//! the handle keeps the text of the latest error. No Rust panic crosses
 //! the boundary. Times are picoseconds.
 //!
 //! # What the caller guarantees
@@ -22,9 +22,9 @@ use pointers::{bytes_out, handle, put, text_in};
 
 /// Done.
 pub const NAGORI_OK: i32 = 0;
-/// The request was not taken: ask again at the time returned.
+/// The request was not accepted: submit it again at the time returned.
 pub const NAGORI_BUSY: i32 = 1;
-/// There is nothing: no event is to come.
+/// There is none: no event is pending.
 pub const NAGORI_NONE: i32 = 2;
 /// A pointer is null or not aligned.
 pub const NAGORI_ERROR_POINTER: i32 = -1;
@@ -67,7 +67,7 @@ pub struct NagoriMemory {
 pub struct NagoriCompletion {
     /// The request's id.
     pub id: u64,
-    /// When the memory took it, in ps.
+    /// When the memory accepted it, in ps.
     pub accepted_at: u64,
     /// When it was or will be done, in ps.
     pub done_at: u64,
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn nagori_memory_submit(
     })
 }
 
-/// The time to advance to so that something can have happened, or NAGORI_NONE.
+/// The earliest time to which advancing can have an effect, or NAGORI_NONE.
 ///
 /// # Safety
 /// See the top of this header.
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn nagori_memory_advance(memory: *mut NagoriMemory, t: u64
     })
 }
 
-/// Sends all writes taken so far to the device, also those that a controller
+/// Sends all writes taken so far to the device, including writes that a controller
 /// holds back until there are more of them, and advances until they are there:
 /// the end of a run. `*end` is the end of the last write in ps (its last data,
 /// or its cell write), 0 if there never was one; it may lie before `at`.
@@ -425,7 +425,7 @@ pub unsafe extern "C" fn nagori_memory_message(
     unsafe { give(&m.message, out, size, needed) }.unwrap_or_else(|e| e.0)
 }
 
-/// Statistics start anew at `at` ps.
+/// Resets the statistics at `at` ps.
 ///
 /// # Safety
 /// See the top of this header.

@@ -73,7 +73,7 @@ pub struct InspectArgs {
     /// [default port: 1234].
     #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
     pub gdb: Option<String>,
-    /// Do not wait for the debugger: it may come at any time.
+    /// Do not wait for the debugger: it may attach at any time.
     #[arg(long, requires = "gdb")]
     pub gdb_no_wait: bool,
 }
@@ -91,23 +91,24 @@ pub struct RunArgs {
     /// With the timing model from the first instruction on. The guest can switch.
     #[arg(long)]
     pub timed: bool,
-    /// Whenever the timing model is turned on, this many instructions of all harts warm caches,
-    /// TLBs, predictors and row buffers; then statistics start anew.
+    /// Whenever the timing model is turned on, this many instructions of all harts warm caches, TLBs,
+    /// predictors and row buffers; then statistics are reset.
     ///
     /// If the run ends before that, there are no statistics of what was to be measured: a warning says so,
     /// and the exit code is 1 where the guest's is 0.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub warm_up: Option<u64>,
-    /// Markers of programs in the guest (docs/markers.md) do nothing: for guests that are not
-    /// trusted with statistics, method and the end of the run.
+    /// Make markers of programs in the guest (docs/markers.md) no-ops: for guests that are not trusted with
+    /// statistics, method and the end of the run.
     #[arg(long)]
     pub no_markers: bool,
-    /// What the machine's clock shows at the start: a date (in UTC), such as 2026-10-01 or
-    /// 2026-10-01T12:30:00, or `host`: this host's time, with which runs differ [default: the machine's
-    /// rtc_epoch, else, with an image of ours, the day after its package index was signed].
+    /// Time of the machine's clock at the start: a date (in UTC), such as 2026-10-01 or 2026-10-01T12:30:00,
+    /// or `host`: this host's time, with which runs differ [default: the machine's rtc_epoch, else, with an
+    /// image of ours, the day after its package index was signed].
     #[arg(long, value_name = "DATE|host", help_heading = "Machine")]
     pub rtc: Option<Rtc>,
-    /// What runs the guest's code; results are the same [default: the translator, if the host has one].
+    /// Engine that runs the guest's code; results are the same [default: the translator, if the host has
+    /// one].
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineKind>,
     /// Run harts at the same time, in threads of this host. Not deterministic: results differ from
@@ -127,7 +128,7 @@ pub struct RunArgs {
     /// Write the statistics to a file [default format: by its name, JSON if it ends in .json].
     #[arg(long, value_name = "FILE")]
     pub stats_file: Option<PathBuf>,
-    /// Record what the harts do; several with commas or by giving it again.
+    /// Trace what the harts do; separate several kinds with commas, or repeat the option.
     #[arg(
         long,
         value_name = "WHAT",
@@ -224,18 +225,18 @@ pub enum StatsFormat {
 /// What to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TraceKind {
-    /// Every instruction, disassembled, with what it writes.
+    /// Every instruction, disassembled, with the values that it writes.
     Exec,
     /// Every load and store, with its value.
     Mem,
     /// Every exception and interrupt.
     Irq,
-    /// Every line that is written back to memory.
+    /// Every line written back to memory.
     Lines,
-    /// Every instruction that retires, as Spike's log of commits has it.
+    /// Every instruction that retires, in the form of Spike's commit log.
     Commit,
-    /// Every line that moves over the bus, in a form of its own that `nagori mem run` plays. Not together
-    /// with the others.
+    /// Every line transferred over the bus, in a format that `nagori mem run` plays. Cannot be combined with
+    /// the others.
     Bus,
 }
 
@@ -264,7 +265,7 @@ impl CacheArgs {
 /// What the guest's kernel has beside what every image has.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModulesArgs {
-    /// More modules of Debian's kernel for the guest, separated by commas, with what they depend on: they
+    /// Further modules of Debian's kernel for the guest, separated by commas, with their dependencies: they
     /// are loaded at its start, and modprobe finds them. Such as xfs; its tools are a package (xfsprogs).
     #[arg(
         long,
@@ -279,12 +280,11 @@ pub struct ModulesArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Devices")]
 pub struct DeviceArgs {
-    /// Put in a disk: a raw file, such as an image of a file system.
+    /// Add a disk: a raw file, such as an image of a file system.
     ///
-    /// The guest sees /dev/vda, then /dev/vdb, ... Writes go into the file, unless `ro` is given
-    /// (they are errors), or an overlay: a file that takes the writes and is made if it is not
-    /// there, or `temp`, which is thrown away at the end. A file that is written belongs to one
-    /// machine at a time.
+    /// The guest sees /dev/vda, then /dev/vdb, ... Writes go into the file, unless `ro` is given (they are
+    /// errors), or an overlay: a file that takes the writes and is created if it does not exist, or `temp`,
+    /// which is thrown away at the end. A file that is written belongs to one machine at a time.
     #[arg(long, value_name = "FILE[,ro][,overlay=FILE|temp]", value_parser = DiskSpec::parse)]
     pub disk: Vec<DiskSpec>,
 
@@ -298,9 +298,9 @@ pub struct DeviceArgs {
 
     /// Network interface, and what it is connected to.
     ///
-    /// user[,hostfwd=PROTOCOL:HOST:PORT-GUEST:PORT][,restrict]: a network of its own behind
-    /// address translation; no root needed. tap=NAME: an interface of the host. listen=PATH and
-    /// connect=PATH: a wire to another machine. Each may be followed by ,mac=ADDRESS.
+    /// user[,hostfwd=PROTOCOL:HOST:PORT-GUEST:PORT][,restrict]: a private network behind address translation;
+    /// no root needed. tap=NAME: an interface of the host. listen=PATH and connect=PATH: a wire to another
+    /// machine. Each may be followed by ,mac=ADDRESS.
     #[arg(long, value_name = "LINK")]
     pub net: Vec<NetSpec>,
 }
@@ -320,15 +320,15 @@ impl DeviceArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Snapshots")]
 pub struct TakeArgs {
-    /// Save the whole machine to this file whenever the guest asks for it, or at --snapshot-at;
-    /// `nagori resume` goes on from there. The file is replaced as a whole.
+    /// Save the whole machine to this file whenever the guest asks for it, or at --snapshot-at; `nagori
+    /// resume` continues from there. The file is replaced as a whole.
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
     /// Save once, as soon as this many instructions of all harts have been executed. The run is
     /// the same as without.
     #[arg(long, value_name = "N", requires = "snapshot")]
     pub snapshot_at: Option<u64>,
-    /// End the run behind the first snapshot.
+    /// End the run after the first snapshot.
     #[arg(long, requires = "snapshot")]
     pub snapshot_exit: bool,
 }
@@ -367,21 +367,21 @@ fn can_be_saved(path: &Path) -> anyhow::Result<()> {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Power cuts")]
 pub struct PowerArgs {
-    /// Cut the power at this point; then the machine starts anew, with what NVMM holds.
+    /// Cut the power at this point; then the machine restarts, with the content of NVMM.
     ///
-    /// The point is exact, and the same with every engine: `N` or `insn:N`, behind N instructions of all harts
-    /// together; `time:12.5ms` or `12.5ms` (s, ms, us, ns, ps), a machine time; `marker:LABEL`, behind the
-    /// marker by which a program sets that label (a number, or up to 8 characters), or `marker:LABEL:N`, behind
-    /// the Nth. Given several times: one after the other, markers counted from the cut before. What is lost
-    /// follows memory.persistence_domain; with the timing model on this needs --set
-    /// memory.track_persistence=true, unless the domain is eadr. `nagori run` counts from its kept boot on; it
-    /// boots again, and starts the program a second time.
+    /// The point is exact, and the same with every engine: `N` or `insn:N`, after N instructions of all harts
+    /// together; `time:12.5ms` or `12.5ms` (s, ms, us, ns, ps), a machine time; `marker:LABEL`, after the
+    /// marker by which a program sets that label (a number, or up to 8 characters), or `marker:LABEL:N`,
+    /// after the Nth. Given several times: one after the other, markers counted from the cut before.
+    /// memory.persistence_domain decides what is lost; with the timing model on this needs --set
+    /// memory.track_persistence=true, unless the domain is eadr. `nagori run` counts from its cached boot on;
+    /// the machine boots again, and starts the program a second time.
     #[arg(long, value_name = "WHEN")]
     pub power_cut_at: Vec<When>,
-    /// End the run at the last of these power cuts instead of starting anew.
+    /// End the run at the last of these power cuts instead of restarting.
     #[arg(long, requires = "power_cut_at")]
     pub power_cut_exit: bool,
-    /// What DRAM holds afterwards: `zero`, or pseudo-random words from a seed.
+    /// Content of DRAM afterwards: `zero`, or pseudo-random words from a seed.
     #[arg(
         long,
         value_name = "zero|SEED",

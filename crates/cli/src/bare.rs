@@ -69,7 +69,7 @@ pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let devices = a.devices.devices();
     let description = devices.resolve(&a.machine.choice(), &settings)?;
     let memory = &description.config.memory;
-    // NVMM, too, may be loaded.
+    // A program may also be loaded to NVMM.
     let range = RamRange {
         start: memory.base,
         end: memory.end(),
@@ -107,7 +107,7 @@ pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     guest::execute(&description, job, attended, messages)
 }
 
-/// What a program has agreed on by its symbols, all of it inside memory.
+/// The addresses that a program gives by its symbols, all of them inside memory.
 fn agreed(a: &BareArgs, symbols: &Symbols, memory: RamRange) -> anyhow::Result<Agreed> {
     let inside = |name: &str, addr: u64, len: u64| {
         let end = addr.saturating_add(len);
@@ -149,7 +149,7 @@ fn agreed(a: &BareArgs, symbols: &Symbols, memory: RamRange) -> anyhow::Result<A
     Ok(agreed)
 }
 
-/// Says what a program is for that is not for here, if that can be told.
+/// Says what kind of program it is instead, if that is known.
 fn explain(e: LoadError, file: &FileData) -> anyhow::Error {
     const LINUX: &str = "a program for Linux is run by `nagori run -- PROGRAM`";
     match e {

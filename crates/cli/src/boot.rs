@@ -53,10 +53,10 @@ the guest listens or polls, its end to who listens as Ctrl-D, and Ctrl-C ends th
 pub struct BootArgs {
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Kernel, or what else the firmware is to start [default: Debian's]
+    /// Kernel, or other software for the firmware to start [default: Debian's]
     ///
-    /// A riscv64 Image, also compressed with gzip or as an EFI zboot image; a static ELF; U-Boot's
-    /// uImage or FIT image; or any file with the address where it goes and starts.
+    /// A riscv64 Image, also compressed with gzip or as an EFI zboot image; a static ELF; U-Boot's uImage or
+    /// FIT image; or any file with the address where it is loaded and starts.
     #[arg(long, value_name = "FILE[@ADDRESS]", value_parser = KernelFile::parse, help_heading = "Software")]
     pub kernel: Option<KernelFile>,
     /// Initial root file system: a cpio archive, or `none` [default: ours, with busybox and benchmarks]
@@ -73,7 +73,7 @@ pub struct BootArgs {
         allow_hyphen_values = true
     )]
     pub append: Option<String>,
-    /// Nothing else is on the kernel's command line, neither the console nor what makes Debian's
+    /// Put nothing else on the kernel's command line, neither the console nor the options that make Debian's
     /// kernel boot fast.
     #[arg(long, help_heading = "Software")]
     pub append_only: bool,
@@ -143,7 +143,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
         let file = image::rootfs::find(&a.cache.options()?, name, messages)?;
         root = Some(file.clone());
         devices.disks.insert(0, DiskSpec::rootfs(file));
-        // The first is for our init, the others for an initial root file system of Debian's.
+        // The first is for our init, the others for Debian's own initial root file system.
         let ours = match a.initrd {
             None => format!("nagori.root={ROOT_DISK}"),
             Some(_) => format!("root={ROOT_DISK} rw"),

@@ -1,4 +1,4 @@
-//! The command line: which commands there are. Their options stand beside them.
+//! The command line: the list of commands. Their options are defined beside them.
 
 use crate::args::EXIT_CODES;
 use crate::bare::BareArgs;
@@ -53,7 +53,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it works for long, and has something to put right when a signal ends it.
+    /// Whether it runs for long, and has to clean up when a signal ends it.
     pub fn is_long(&self) -> bool {
         match self {
             Command::Run(_) | Command::Compare(_) | Command::Boot(_) | Command::Resume(_) => true,
@@ -66,7 +66,7 @@ impl Command {
         }
     }
 
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, out: &Messages) -> anyhow::Result<Exit> {
         match self {
             Command::Run(a) => run::command(a, out),

@@ -16,16 +16,16 @@ const ESCAPE: u8 = 1;
 
 const KEYS: &str = "Ctrl-A x ends the machine, Ctrl-A s shows statistics, \
     Ctrl-A h shows this, Ctrl-A a sends Ctrl-A";
-/// What is added where Ctrl-C is not the guest's.
+/// The help text that is added if Ctrl-C does not go to the guest.
 const INTERRUPT_KEYS: &str = "; Ctrl-C ends it, too, Ctrl-A c sends Ctrl-C";
 /// Ctrl-C, as a terminal in raw mode gives it.
 const INTERRUPT: u8 = 3;
 
-/// Finds commands in what is typed.
+/// Recognises special keys in the typed input.
 #[derive(Debug, Default)]
 struct Keys {
     escaped: bool,
-    /// Ctrl-C is a command.
+    /// Whether Ctrl-C is a special key.
     interrupt: bool,
 }
 
@@ -70,7 +70,7 @@ impl Keys {
     }
 }
 
-/// A terminal in raw mode; it is restored at the end, also by a panic.
+/// A terminal in raw mode; it is restored at the end, also after a panic.
 struct RawMode {
     saved: Arc<Mutex<Option<Termios>>>,
 }
@@ -96,7 +96,7 @@ impl RawMode {
 fn restore(saved: &Mutex<Option<Termios>>) {
     let Ok(mut saved) = saved.lock() else { return };
     if let Some(before) = saved.take() {
-        // There is nothing to be done if the terminal has gone.
+        // Nothing can be done if the terminal is gone.
         let _ = tcsetattr(stdin(), OptionalActions::Drain, &before);
     }
 }
@@ -107,16 +107,16 @@ impl Drop for RawMode {
     }
 }
 
-/// What kind of input there is.
+/// The kind of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Input {
     /// A terminal in raw mode.
     Terminal,
-    /// A pipe or another thing that gives input when it likes.
+    /// A pipe or another source whose input arrives at any time.
     Stream,
-    /// A file: all there is, is there.
+    /// A file, whose content is available at once.
     File,
-    /// Nothing more comes.
+    /// No more input.
     Closed,
 }
 
@@ -137,7 +137,7 @@ fn keys(interrupt: bool) -> String {
 pub struct Options {
     /// Raw mode with keys, if there is a terminal.
     pub interactive: bool,
-    /// In raw mode Ctrl-C ends the run, as it does without: nobody sits at a shell in the guest.
+    /// In raw mode Ctrl-C ends the run, as it does otherwise: nobody uses a shell in the guest.
     pub interrupt: bool,
 }
 
@@ -181,7 +181,7 @@ impl Console {
         })
     }
 
-    /// Closes the console, the cursor at the start of a line.
+    /// Closes the console, with the cursor at the start of a line.
     pub fn close(mut self) -> anyhow::Result<()> {
         if !self.at_line_start {
             let end: &[u8] = if self.interactive() { b"\r\n" } else { b"\n" };
@@ -201,7 +201,7 @@ impl Port for Console {
     }
 
     fn source(&self) -> Option<BorrowedFd<'_>> {
-        // Borrowed as long as the process lives: the standard library never closes it.
+        // Borrowed for the lifetime of the process: the standard library never closes it.
         (self.input != Input::Closed).then(rustix::stdio::stdin)
     }
 
@@ -220,7 +220,7 @@ impl Port for Console {
         let n = match rustix::io::read(&source, &mut buffer) {
             Ok(n) => n,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(Vec::new()),
-            // A terminal that has gone away.
+            // A terminal that was closed.
             Err(Errno::IO) => 0,
             Err(e) => return Err(during("cannot read input", e.into())),
         };

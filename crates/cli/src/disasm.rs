@@ -1,4 +1,4 @@
-//! `nagori disasm`: blocks with their cycles, and what the translator makes of them.
+//! `nagori disasm`: blocks with their cycles, and the translator's code for them.
 
 use crate::args::MachineArgs;
 use crate::output::{self, Exit, SUCCESS};
@@ -102,7 +102,7 @@ pub fn command(a: &DisasmArgs) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
-/// A program at its place.
+/// A program and its place in memory.
 struct Program {
     segments: Vec<Segment>,
     entry: u64,
@@ -184,7 +184,7 @@ fn place(text: &str, symbols: &Symbols) -> anyhow::Result<u64> {
         })
 }
 
-/// A hart with a program in front of it that it never runs.
+/// A hart with a program in memory that is never run.
 struct Guest {
     hart: Hart,
     code: CodeCache,
@@ -192,7 +192,7 @@ struct Guest {
     program: Program,
 }
 
-/// A block with what is shown of it.
+/// A block with the details that are shown.
 struct Shown {
     listing: Listing,
     timed: bool,
@@ -245,7 +245,7 @@ impl Guest {
         })
     }
 
-    /// Whether there may be an instruction.
+    /// Whether there can be an instruction.
     fn check(&self, pc: u64) -> anyhow::Result<()> {
         if !pc.is_multiple_of(2) {
             bail!("{pc:#x} is odd: instructions are at even addresses");
@@ -310,7 +310,7 @@ impl Guest {
     }
 }
 
-/// Names in code of the host.
+/// Symbolic names in host code.
 struct Names(HostCode);
 
 impl SymbolResolver for Names {
@@ -340,7 +340,7 @@ impl SymbolResolver for Names {
     }
 }
 
-/// The host's code as text.
+/// The host code as text.
 fn parts(code: &HostCode) -> Vec<HostPart> {
     let names = Box::new(Names(code.clone()));
     let mut formatter = NasmFormatter::with_options(Some(names), None);
@@ -376,7 +376,7 @@ fn parts(code: &HostCode) -> Vec<HostPart> {
     out
 }
 
-/// A register or unit as the scoreboard numbers them.
+/// A register or unit by its number in the scoreboard.
 fn scoreboard_name(r: u8) -> String {
     let name = match r {
         0..32 => x_name(r),

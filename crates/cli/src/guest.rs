@@ -1,4 +1,4 @@
-//! Runs a machine with this terminal as its console, to its end, with all that the command line asks for.
+//! Runs a machine with this terminal as its console to its end, as the command line requests.
 
 use crate::args::{RunArgs, StatsFormat};
 use crate::console::{self, Console};
@@ -16,13 +16,13 @@ use nagori_platform::loader::{Plan, Symbols};
 use nagori_platform::machine::{Machine, Quiet, Stop, DEFAULT_SKEW};
 use nagori_session::devices::Devices;
 use nagori_session::drive::{Service, Terminal, Wishes};
-use nagori_session::guest::{self, Company};
+use nagori_session::guest::{self, RunServices};
 use nagori_session::problems::{self, Asked, Problem};
 use nagori_session::{End, Error, Job};
 use serde_json::json;
 use std::path::Path;
 
-/// This program's exit code where a machine's run ended so.
+/// This program's exit code for the end of a machine's run.
 pub fn exit(end: End) -> Exit {
     match end {
         End::Off(code) => Exit(u8::try_from(code).unwrap_or(output::TOO_LARGE)),
@@ -46,19 +46,19 @@ pub fn job(plan: Plan, args: &RunArgs) -> Job {
     }
 }
 
-/// What a job has beside itself where somebody sits in front of it.
+/// Companions of a job that a user runs interactively.
 pub struct Attended<'a> {
-    /// Statistics, traces, profiles, ways into the machine.
+    /// Statistics, traces, profiles, control socket and debuggers.
     pub args: &'a RunArgs,
     /// The console.
     pub console: console::Options,
     /// Names of addresses, for traces.
     pub symbols: Symbols,
-    /// What of the host is behind devices; the machine's description has the slots.
+    /// The host resources behind devices; the machine's description has the slots.
     pub devices: &'a Devices,
 }
 
-/// Runs a job on a machine that is built with an observer as `--trace` wants it.
+/// Runs a job on a machine that is built with the observer for `--trace`.
 pub fn execute(
     description: &Description,
     mut job: Job,
@@ -79,7 +79,7 @@ pub fn execute(
     }
 }
 
-/// Looks after the file of a trace between slices.
+/// Watches the file of a trace between slices.
 struct Traced;
 
 impl<O: Watch> Service<O> for Traced {
@@ -93,7 +93,7 @@ impl<O: Watch> Service<O> for Traced {
     }
 }
 
-/// Runs a machine that is loaded or restored, with its console.
+/// Runs a machine that has been loaded or restored, with its console.
 pub fn run<O: Watch>(
     mut machine: Machine<O>,
     job: Job,
@@ -105,7 +105,7 @@ pub fn run<O: Watch>(
         failure: None,
     };
     let args = attended.args;
-    // Where the results go is opened first: what cannot be written is told before the run.
+    // Files of results are opened first: if one cannot be written, that is reported before the run.
     let stats = args.open_stats()?;
     args.take.check()?;
     machine.set_engine(job.engine)?;
@@ -133,12 +133,12 @@ pub fn run<O: Watch>(
     let end = {
         let statistics = |m: &Machine<O>| tables::machine(m) + &host.table(m);
         let resets = machine.software().is_some();
-        let company = Company {
+        let others = RunServices {
             holders: remote::services(inspect, resets, messages)?,
             devices,
         };
         let terminal = Terminal::new(&mut console, &job, Some(&statistics), Some(messages));
-        let (end, failed) = guest::run(&mut machine, &job, terminal, company, messages);
+        let (end, failed) = guest::run(&mut machine, &job, terminal, others, messages);
         failed.into_iter().for_each(|e| done.add(Err(e.into())));
         end.map_err(Into::into)
     };
@@ -159,7 +159,7 @@ pub fn run<O: Watch>(
         warm_up: args.warm_up,
     };
     let problems = match end {
-        // It goes on from the snapshot.
+        // It continues from the snapshot.
         End::Saved => Vec::new(),
         _ => problems::of(&machine, asked),
     };
@@ -175,14 +175,15 @@ pub fn run<O: Watch>(
     Ok(exit)
 }
 
-/// What is done behind a run, all of it, even if some of it fails.
+/// Work after a run, which is done completely even if some of it fails.
 struct Done<'a> {
     messages: &'a Messages,
     failure: Option<anyhow::Error>,
 }
 
 impl Done<'_> {
-    /// Something was done; of what fails the first is told last, as the command's error.
+    /// Does one piece of work; if it fails, the first failure is reported last, as the command's
+    /// error.
     fn add(&mut self, result: anyhow::Result<()>) {
         let Err(e) = result else { return };
         match self.failure {
@@ -191,7 +192,7 @@ impl Done<'_> {
         }
     }
 
-    /// How the run ended; an error if it failed, which counts for more than what came behind it.
+    /// How the run ended. If it failed, its error takes precedence over failures after it.
     fn unless(&mut self, end: anyhow::Result<End>) -> anyhow::Result<End> {
         if end.is_err() {
             if let Some(e) = self.failure.take() {

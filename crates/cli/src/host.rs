@@ -1,5 +1,5 @@
-//! What a run costs on the host. Kept apart from the guest's statistics: it differs from run
-//! to run.
+//! The costs of a run on the host. They are kept separate from the guest's statistics, since they
+//! differ from run to run.
 
 use crate::tables::{grouped, row, table, text};
 use nagori_hart::world::Observer;
@@ -47,7 +47,7 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 impl Host {
-    /// Starts to measure; `tiers` is whether to measure tiers, which costs time.
+    /// Starts measuring; `tiers` is whether to measure tiers, which costs time.
     pub fn start<O: Observer>(machine: &mut Machine<O>, tiers: bool) -> Host {
         if tiers {
             machine.measure_translators();
@@ -57,7 +57,7 @@ impl Host {
         }
     }
 
-    /// A section for people, behind the guest's statistics.
+    /// A section for human readers, after the guest's statistics.
     pub fn table<O: Observer>(&self, machine: &Machine<O>) -> String {
         let stats = machine.translator_stats();
         let elapsed = self.begin.elapsed().as_nanos() as u64;

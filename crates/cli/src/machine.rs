@@ -33,9 +33,8 @@ Examples:
 
 /// Show a machine description, every value resolved.
 ///
-/// Every value has its unit and where it comes from: given in the file, the controller preset,
-/// the core description, the default, or set with --set. What follows from others (the reach of
-/// the TLBs) stands behind them.
+/// Every value has its unit and where it comes from: given in the file, the controller preset, the core
+/// description, the default, or set with --set. Derived values (the reach of the TLBs) follow them.
 #[derive(Debug, Args)]
 #[command(after_long_help = SHOW_EXAMPLES)]
 pub struct ShowArgs {

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     let out = output::Messages::new(cli.quiet, signals);
     match cli.command.run(&out) {
         Ok(Exit(code)) => ExitCode::from(code),
-        // The reader of our output has gone: nobody is left to tell.
+        // The reader of our output is gone: there is nobody to tell.
         Err(e) if output::is_broken_pipe(&e) => ExitCode::from(output::BROKEN_PIPE),
         Err(e) => match signals::interrupted(&e) {
             Some(n) => {

@@ -1,4 +1,4 @@
-//! `--perf-map`: where translated code is, as Linux perf reads it.
+//! `--perf-map`: addresses of translated code, in the format of Linux perf.
 
 use crate::args::RunArgs;
 use crate::output::Messages;
@@ -11,7 +11,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Has the machine keep what the map is made of.
+/// Has the machine keep the data for the map.
 pub fn prepare<O: Observer>(machine: &mut Machine<O>, args: &RunArgs) -> anyhow::Result<()> {
     if matches!(args.engine(), Engine::Interpreter) {
         bail!("--perf-map: the interpreter has no translated code (use --engine translator)");
@@ -48,7 +48,7 @@ pub fn write<O: Observer>(
     Ok(())
 }
 
-/// A new file: one that somebody else has put there is not written to.
+/// A new file: an existing one might belong to somebody else.
 fn create(path: &Path, text: &str) -> std::io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),

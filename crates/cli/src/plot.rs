@@ -1,4 +1,4 @@
-//! Pictures: their files, fonts and colours.
+//! Plots: their files, fonts and colours.
 
 use crate::output::file::{self, Staged};
 use crate::output::Messages;
@@ -10,12 +10,12 @@ use plotters::style::{register_font, FontStyle};
 use std::path::Path;
 use std::sync::Once;
 
-/// The font of all pictures.
+/// The font of all plots.
 pub const FONT: &str = "DejaVu Sans";
-/// Of lines and text.
+/// Colour of lines and text.
 pub const INK: RGBColor = RGBColor(34, 34, 34);
 
-/// Colours that people who confuse some can tell apart (Okabe and Ito).
+/// Colours that colour-blind people can distinguish (Okabe and Ito).
 pub fn colour(m: Method) -> RGBColor {
     match m {
         Method::Dram => RGBColor(153, 153, 153),
@@ -25,7 +25,7 @@ pub fn colour(m: Method) -> RGBColor {
     }
 }
 
-/// Form of a picture.
+/// Format of a plot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Vectors, as text.
@@ -34,7 +34,7 @@ pub enum Format {
     Png,
 }
 
-/// What a file is by its name; what goes to standard output is text.
+/// The format by the file's name; standard output gets vectors.
 fn format(path: &Path) -> anyhow::Result<Format> {
     if file::is_stdout(path) {
         return Ok(Format::Svg);
@@ -49,7 +49,7 @@ fn format(path: &Path) -> anyhow::Result<Format> {
     }
 }
 
-/// The file of `--plot`, before there is something to draw.
+/// The file of `--plot`, before there is anything to draw.
 pub struct Picture {
     format: Format,
     name: String,
@@ -57,7 +57,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Checks that a plot can have this name, and be there.
+    /// Checks that a plot can be written under this name.
     pub fn create(path: &Path) -> anyhow::Result<Picture> {
         Ok(Picture {
             format: format(path)?,
@@ -66,7 +66,7 @@ impl Picture {
         })
     }
 
-    /// What it is to be drawn as.
+    /// Its format.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -82,7 +82,7 @@ impl Picture {
     }
 }
 
-/// A picture of pixels as a file; the library writes such files only by name.
+/// A pixel plot as a file; the library writes such files only by name.
 pub fn png(
     size: (u32, u32),
     draw: impl FnOnce(&DrawingArea<BitMapBackend<'_>, Shift>) -> anyhow::Result<()>,
@@ -94,7 +94,7 @@ pub fn png(
     Ok(std::fs::read(file.path())?)
 }
 
-/// Makes [`FONT`] known. The fonts are part of the program, so that a picture is the same everywhere.
+/// Registers [`FONT`]. The fonts are embedded, so that plots are the same everywhere.
 pub fn register_fonts() {
     static FONTS: Once = Once::new();
     FONTS.call_once(|| {

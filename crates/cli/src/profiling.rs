@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Ending of files of folded stacks.
 const FOLDED: &str = "folded";
-/// The name under which a bare program's own symbols are.
+/// Name of a bare-metal program's own symbols.
 const PROGRAM: &str = "program";
 
-/// The part of a profile that the machine has.
+/// The part of a profile that the machine holds.
 struct Shared(Arc<Mutex<Profile>>);
 
 fn lock(p: &Mutex<Profile>) -> MutexGuard<'_, Profile> {
-    // A profile is numbers: whoever panicked left them usable.
+    // A profile consists of numbers: it is usable even after a panic.
     p.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -38,7 +38,7 @@ impl Attribution for Shared {
     }
 }
 
-/// A profile that is being made.
+/// A profile that is being collected.
 pub struct Profiling {
     profile: Arc<Mutex<Profile>>,
     /// pprof's file.
@@ -48,8 +48,8 @@ pub struct Profiling {
 }
 
 impl Profiling {
-    /// Has a machine's waiting attributed from now on, if that is asked for. Files are made now, so that a
-    /// long run does not end with a name that cannot be written.
+    /// Has a machine's waiting attributed from now on, if requested. Files are created now, so that
+    /// a long run does not end with a name that cannot be written.
     pub fn start<O: Observer>(
         machine: &mut Machine<O>,
         a: &InspectArgs,

@@ -1,13 +1,13 @@
-//! Figures of repeated runs: mean, spread, and how well the mean is known.
+//! Statistics of repeated runs: mean, spread, and confidence interval.
 
 use serde::Serialize;
 use serde_json::{json, Value};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Share of intervals that hold the true mean.
+/// Confidence level of the intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// What a row of values tells.
+/// Statistics of a list of values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sample {
     /// Number of values.
@@ -28,7 +28,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of values; `None` without any, or where one is no number.
+    /// Computed from values; `None` if there are none, or if one is not a number.
     pub fn of(values: &[f64]) -> Option<Sample> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -67,7 +67,7 @@ impl Sample {
         self.ci95.map(|[low, high]| (high - low) / 2.0)
     }
 
-    /// Mean and interval for people: "1.234 ± 0.005", or the mean alone.
+    /// Mean and interval for human readers: "1.234 ± 0.005", or the mean alone.
     pub fn shown(&self, digits: usize) -> String {
         match self.half() {
             Some(h) => format!("{:.digits$} ± {h:.digits$}", self.mean),

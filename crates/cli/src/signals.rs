@@ -1,4 +1,4 @@
-//! Signals that end a command: seen between slices of guest time and other pieces of work.
+//! Signals that end a command: checked between slices of guest time and other pieces of work.
 
 use anyhow::Context;
 use nagori_session::{Caller, Interrupted};
@@ -14,57 +14,58 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a command may take to notice a signal before it is ended from outside.
+/// How long a command may take to react to a signal before it is ended from outside.
 const GRACE: Duration = Duration::from_secs(10);
-/// Signals after which nothing is waited for any more.
+/// Number of signals after which the process ends at once.
 const ENOUGH: usize = 3;
-/// Between looks at a command that has not noticed a signal yet.
+/// Time between checks of a command that has not reacted to a signal yet.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Added to a signal's number in the exit code of a command that it has ended (as shells do it).
+/// Added to a signal's number to give the exit code of a command that it ended (as in shells).
 pub const EXIT: u8 = 128;
 
-/// The signal that an error stands for, if it does.
+/// The signal for which an error stands, if any.
 pub fn interrupted(e: &anyhow::Error) -> Option<u8> {
     let own = e.downcast_ref().map(|i: &Interrupted| i.0);
     let session = |e: &nagori_session::Error| e.interrupted();
     own.or_else(|| e.downcast_ref().and_then(session))
 }
 
-/// Puts something right before the process ends.
+/// Work to be done before the process ends, such as restoring the terminal.
 type Undo = Box<dyn Fn() + Send>;
 
-/// What the command and the thread that watches it share.
+/// State shared by the command and the thread that watches it.
 #[derive(Default)]
 struct Shared {
-    /// The command has noticed the signal, and comes to its end.
+    /// The command has noticed the signal, and is ending.
     noticed: AtomicBool,
     /// It waits for programs that it has started.
     outside: AtomicUsize,
-    /// Signals since the last that was forgotten.
+    /// Number of signals since the last one that was passed on.
     count: AtomicUsize,
     undo: Mutex<Vec<Undo>>,
 }
 
-/// Catches SIGINT, SIGTERM and SIGHUP from its creation to its end.
+/// Catches SIGINT, SIGTERM and SIGHUP for as long as it exists.
 ///
-/// A command looks at [`Signals::caught`] now and then. One that does not, because it is stuck in
+/// A command checks [`Signals::caught`] regularly. A command that does not, because it is blocked
+/// in the host, is ended by a thread of its own: after some seconds, or by the third signal.
 /// the host, is ended by a thread of its own: after some seconds, or by the third signal.
 pub struct Signals {
     caught: Arc<AtomicUsize>,
     wake: UnixStream,
     shared: Arc<Shared>,
     ids: Vec<signal_hook::SigId>,
-    /// Keeps `wake` silent where nothing is caught.
+    /// Keeps `wake` silent if no signals are caught.
     _silent: Option<UnixStream>,
 }
 
 impl Signals {
-    /// Starts to catch.
+    /// Starts to catch signals.
     pub fn catch() -> anyhow::Result<Signals> {
         const PAIR: &str = "cannot make a socket pair";
         let caught = Arc::new(AtomicUsize::new(0));
-        // Whoever sleeps until input comes is woken through a socket.
+        // A command that sleeps until input arrives is woken through a socket.
         let (wake, sender) = UnixStream::pair().context(PAIR)?;
         wake.set_nonblocking(true).context(PAIR)?;
         let (alarm, bell) = UnixStream::pair().context(PAIR)?;
@@ -95,7 +96,7 @@ impl Signals {
         })
     }
 
-    /// Leaves signals to the system: for commands that have nothing to put right.
+    /// Leaves signals to the system: for commands that have nothing to clean up.
     pub fn uncaught() -> anyhow::Result<Signals> {
         const PAIR: &str = "cannot make a socket pair";
         let (wake, silent) = UnixStream::pair().context(PAIR)?;
@@ -109,7 +110,7 @@ impl Signals {
         })
     }
 
-    /// The signal that came last, if any.
+    /// The last signal, if any.
     pub fn caught(&self) -> Option<u8> {
         let number = u8::try_from(self.caught.load(SeqCst)).ok();
         let number = number.filter(|&n| n != 0);
@@ -119,7 +120,7 @@ impl Signals {
         number
     }
 
-    /// An error if a signal came: [`Interrupted`].
+    /// An error if a signal has arrived: [`Interrupted`].
     pub fn check(&self) -> anyhow::Result<()> {
         match self.caught() {
             Some(n) => Err(Interrupted(n).into()),
@@ -127,23 +128,23 @@ impl Signals {
         }
     }
 
-    /// Goes on as if none had come.
+    /// Continues as if no signal had arrived.
     pub fn forget(&self) {
         self.caught.store(0, SeqCst);
         self.shared.count.store(0, SeqCst);
         self.shared.noticed.store(false, SeqCst);
         let mut buffer = [0; 64];
-        // One that comes meanwhile is seen again, at the latest when it is the second.
+        // A signal that arrives meanwhile is noticed again, at the latest when it is the second.
         while matches!((&self.wake).read(&mut buffer), Ok(n) if n == buffer.len()) {}
     }
 
-    /// Becomes readable when a signal comes.
+    /// A descriptor that becomes readable when a signal arrives.
     pub fn wake(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Does work in other programs, which a signal ends. It is an error that one has come, whatever
-    /// the work says.
+    /// Does work in other programs, which a signal ends. If one has arrived, that is the error,
+    /// whatever the work returns.
     pub fn outside<T>(&self, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
         struct Leave<'a>(&'a AtomicUsize);
         impl Drop for Leave<'_> {
@@ -161,7 +162,7 @@ impl Signals {
         done
     }
 
-    /// Has something put right if the process must end where it is.
+    /// Registers work that is done if the process must end at once.
     pub fn at_end(&self, undo: impl Fn() + Send + 'static) {
         let mut all = self
             .shared
@@ -172,7 +173,7 @@ impl Signals {
     }
 }
 
-/// A run that nobody is told of, and that signals end.
+/// A run that prints no messages, and that signals end.
 impl Caller for Signals {
     fn interrupted(&self) -> Option<u8> {
         self.caught()
@@ -201,7 +202,7 @@ impl Drop for Signals {
     }
 }
 
-/// Waits for signals until nobody catches them any more, and for the command to notice them.
+/// Waits for signals until they are no longer caught, and for the command to react to them.
 fn watch(alarm: &UnixStream, shared: &Shared, caught: &AtomicUsize) {
     let (mut since, mut told) = (None, BTreeSet::new());
     loop {
@@ -232,7 +233,7 @@ fn watch(alarm: &UnixStream, shared: &Shared, caught: &AtomicUsize) {
         } else if begin.elapsed() > GRACE {
             give_up(shared, number);
         } else if outside {
-            // Each once: a second signal would keep it from putting things right.
+            // Each only once: otherwise a second signal would interrupt the clean-up.
             for pid in children() {
                 if told.insert(pid.as_raw_nonzero()) {
                     let _ = kill_process(pid, Signal::TERM);
@@ -242,7 +243,7 @@ fn watch(alarm: &UnixStream, shared: &Shared, caught: &AtomicUsize) {
     }
 }
 
-/// Ends the process in the middle of what it does.
+/// Ends the process at once.
 fn give_up(shared: &Shared, number: usize) -> ! {
     if let Ok(all) = shared.undo.lock() {
         all.iter().for_each(|undo| undo());
@@ -254,8 +255,8 @@ fn give_up(shared: &Shared, number: usize) -> ! {
     std::process::exit(i32::from(EXIT.saturating_add(signal)));
 }
 
-/// The programs that this process has started and that still run. Where the system does not list
-/// them there are none, and they end by themselves.
+/// The programs that this process has started and that still run. If the system does not list them,
+/// the result is empty, and they end by themselves.
 fn children() -> Vec<Pid> {
     let mut all = Vec::new();
     let threads = std::fs::read_dir("/proc/self/task");

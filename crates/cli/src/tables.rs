@@ -9,7 +9,8 @@ pub use nagori_session::words::{duration, grouped};
 use serde_json::{json, Value};
 use std::fmt::Write;
 
-/// A table without borders but a line under its head; all but the first column to the right.
+/// A table without borders, with a line under its head; all columns but the first are
+/// right-aligned.
 pub fn table<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Table {
     let mut t = Table::new();
     t.load_preset(presets::NOTHING);
@@ -28,7 +29,7 @@ fn aligned(column: usize, text: String) -> Cell {
     })
 }
 
-/// Adds a row, numbers to the right.
+/// Adds a row, with numbers right-aligned.
 pub fn row(t: &mut Table, cells: impl IntoIterator<Item = String>) {
     t.add_row(cells.into_iter().enumerate().map(|(i, s)| aligned(i, s)));
 }
@@ -52,7 +53,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// What levels of caches behind the first have done.
+/// Statistics of the outer cache levels.
 fn caches(r: &Report) -> String {
     let mut t = table([
         "cache",
@@ -172,7 +173,7 @@ const MEMORY_ROWS: &[MemoryRow] = &[
     ("refreshes", |c, _| grouped(c.refreshes)),
 ];
 
-/// All statistics for people, with what the guest marked.
+/// All statistics for human readers, including the guest's labels and dumps.
 pub fn machine<O: Observer>(m: &Machine<O>) -> String {
     let mut out = String::new();
     if !m.labels().is_empty() {
@@ -229,7 +230,7 @@ pub fn labels(labels: &[Label]) -> String {
     text(&t)
 }
 
-/// All statistics as one JSON object, with what the guest marked.
+/// All statistics as one JSON object, including the guest's labels and dumps.
 pub fn machine_json<O: Observer>(m: &Machine<O>) -> Value {
     let mut value = to_json(&m.report());
     let mark = |(label, r): &(u64, Report)| json!({"label": label, "report": to_json(r)});
@@ -295,7 +296,7 @@ fn harts(r: &Report) -> String {
     text(&t)
 }
 
-/// Figures of DRAM or NVMM, be it behind the board's controller or a memory of its own.
+/// Figures of DRAM or NVMM, whether behind the board's controller or a memory of its own.
 pub struct PartFigures {
     pub reads: u64,
     pub writes: u64,
@@ -308,7 +309,7 @@ pub struct PartFigures {
     pub act_per_req: Option<f64>,
     /// Requests per change of bank; only the board's controller counts them.
     pub bank_para: Option<f64>,
-    /// All of its energy in picojoules, where its memory says what that is.
+    /// Its total energy in picojoules, if its memory reports energy.
     pub energy_pj: Option<f64>,
 }
 
@@ -450,7 +451,7 @@ fn banks(r: &Report) -> String {
     text(&t)
 }
 
-/// Latencies at the controller's port: mean, and which share lies in which range.
+/// Latencies at the controller's port: the mean, and the share in each range.
 fn latencies(r: &Report) -> String {
     let mut out = String::new();
     for region in Region::ALL {

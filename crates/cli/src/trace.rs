@@ -1,4 +1,4 @@
-//! Traces of what the harts do.
+//! Traces of the harts' activity.
 
 use crate::args::TraceKind;
 use crate::output::file::Stream;
@@ -14,13 +14,13 @@ use nagori_session::Error;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// An observer whose troubles are looked at between slices of guest time.
+/// An observer whose failures are checked between slices of guest time.
 pub trait Watch: Observer + Send {
-    /// The first failure since the last look.
+    /// The first failure since the last check.
     fn check(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
-    /// Writes what is still to be written.
+    /// Flushes buffered output.
     fn finish(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -78,8 +78,8 @@ fn privilege_letter(p: u8) -> char {
     }
 }
 
-/// Writes a line for each thing that is traced. Lines start with what they are
-/// (exec, mem, irq, line), the cycle of the hart, and the hart; those of a log of commits as Spike's do.
+/// Writes a line for each traced event. Lines start with their kind (exec, mem, irq, line), the cycle of
+/// the hart, and the hart; lines of a commit log have Spike's format.
 pub struct Tracer<W: Write = BufWriter<Stream>> {
     out: W,
     path: PathBuf,
@@ -94,7 +94,7 @@ pub struct Tracer<W: Write = BufWriter<Stream>> {
 }
 
 impl Tracer {
-    /// A tracer to a new file.
+    /// A tracer that writes to a new file.
     pub fn create(
         path: &Path,
         kinds: &[TraceKind],
@@ -288,7 +288,7 @@ impl<W: Write + Send> Watch for Tracer<W> {
     }
 }
 
-/// Writes the lines that move over the bus, as `nagori mem run` reads them.
+/// Writes the line transfers of the bus, in the format that `nagori mem run` reads.
 struct BusWriter {
     out: BufWriter<Stream>,
     failure: Option<io::Error>,
@@ -336,7 +336,7 @@ fn reason(kind: LineKind) -> &'static str {
     }
 }
 
-/// Has a machine's bus written to a file from the first slice on.
+/// Has a machine's bus traced to a file from the first slice on.
 pub struct BusTrace {
     path: PathBuf,
     writer: Option<BusWriter>,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far more than anything here takes on an idle host.
+/// Far longer than anything here takes on an idle host.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn tools() -> bool {
@@ -25,7 +25,7 @@ fn machine(program: &Path, harts: u32) -> Command {
     c.arg("bare")
         .arg(program)
         .args(["--set", &format!("harts={harts}"), "--stats", "json"])
-        // Nothing here is long; what hangs is to fail.
+        // Nothing here takes long; a hang must become a failure.
         .args(["--max-instructions", "100000000"]);
     c
 }
@@ -36,7 +36,8 @@ fn nagori_command() -> Command {
     c
 }
 
-/// Runs the program under a script of the debugger: what GDB said, and the statistics at the end.
+/// Runs the program under a script of the debugger; returns GDB's output, and the statistics at the
+/// end.
 fn debug(program: &Path, harts: u32, more: &[&str], script: &str) -> (String, Value) {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("gdb");
@@ -388,7 +389,7 @@ impl Debugged {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Its exit code, and what it said.
+    /// Its exit code and output.
     fn end(mut self) -> (Option<i32>, String) {
         let end = Instant::now() + PATIENCE;
         let code = loop {
@@ -414,7 +415,7 @@ fn signals_end_a_run_whatever_its_debugger_does() {
     if !tools() {
         return;
     }
-    // Nobody is there; the machine is held, runs, or is stepped all the time.
+    // Without a debugger; with one that holds the machine, runs it, or steps it all the time.
     let scripts = [
         None,
         Some("THERE\nshell sleep 600"),
@@ -464,7 +465,7 @@ fn a_debugger_that_dies_leaves_the_machine_running() {
     }
     let files = Files::new();
     let program = debuggee(&files, 1);
-    // While it stands, and while the program is stepped; another debugger may come then.
+    // While it is stopped, and while the program is stepped; another debugger may connect then.
     for (n, script) in ["shell sleep 600", "watch $a5 if $a5 == 0xdead\ncontinue"]
         .into_iter()
         .enumerate()
@@ -482,7 +483,7 @@ fn a_debugger_that_dies_leaves_the_machine_running() {
         let (code, said) = machine.end();
         assert_eq!(code, Some(0), "{said}");
     }
-    // Nobody comes again: it goes on to its end.
+    // No debugger connects again: it runs to its end.
     let socket = files.path("gdb");
     let run = machine(&program, 1)
         .arg(format!("--gdb=unix:{}", socket.display()))

@@ -1,4 +1,5 @@
-//! What other people's systems and programs rely on: where devices are, polled input, formats of
+//! What other guest systems and programs rely on: addresses of devices, polled input, file formats,
+//! the host-target interface.
 //! files, the host-target interface.
 
 mod common;
@@ -291,7 +292,7 @@ fn a_guest_that_traps_in_its_handler_is_told_of() {
         .stderr(contains("traps in its own machine trap handler for ever").count(1))
         .stderr(contains("cause 1) at pc 0x0, tval 0x0").and(contains("mtvec was never set")));
     }
-    // A handler that stores through a stack pointer of nobody.
+    // A handler that stores through an invalid stack pointer.
     let wild = Program::new()
         .op(Op::Auipc, T0, 0, 0, 0)
         .op(Op::Addi, T0, T0, 0, 16)
@@ -305,7 +306,7 @@ fn a_guest_that_traps_in_its_handler_is_told_of() {
         .assert()
         .code(124)
         .stderr(contains("cause 7").and(contains("stack pointer")));
-    // One that returns, however often, is fine.
+    // One that returns, however often, is not reported.
     let calls = Program::new()
         .op(Op::Auipc, T0, 0, 0, 0)
         .op(Op::Addi, T0, T0, 0, 20)
@@ -355,7 +356,8 @@ fn u_boot_takes_piped_commands_and_reads_a_disk() {
     let (Some(dir), Some(_)) = (u_boot(&files), debian::image()) else {
         return;
     };
-    // Four bytes of the first sector, by which a machine-mode and a supervisor U-Boot are told.
+    // Four bytes of the first sector, by which a machine-mode and a supervisor-mode U-Boot are
+    // distinguished.
     let mut sector = vec![0; 1 << 20];
     sector[..8].copy_from_slice(b"A sector");
     let disk = files.write("disk.img", &sector);

@@ -1,4 +1,4 @@
-//! `nagori mem`: runs, traces, grids, pictures, and what goes wrong.
+//! `nagori mem`: runs, traces, sweeps, plots, and errors.
 
 mod common;
 
@@ -513,7 +513,7 @@ fn bad_input_is_told_and_nothing_is_written() {
         ],
         "has no times",
     );
-    // One of several files fails: none of them appears.
+    // If one of several files fails, none of them appears.
     let args = [
         "run",
         "-q",

@@ -169,7 +169,7 @@ fn a_program_of_run_has_the_network() {
     }
     let data = noise(SIZE);
     let (port, server) = serve(data.clone());
-    // In Debian's root file system, from the kept boot, whose network was not connected yet.
+    // In Debian's root file system, from the cached boot, whose network was not connected yet.
     let script = format!(
         "set -e; exec 3<>/dev/tcp/10.0.2.2/{port}; printf 'GET /f HTTP/1.0\\r\\n\\r\\n' >&3; \
          while read -r line <&3 && [ \"$line\" != $'\\r' ]; do :; done; cat <&3 >f; \

@@ -1,4 +1,4 @@
-//! Files that commands write: names that cannot be, disks that are full, standard output.
+//! Files that commands write: impossible names, full disks, standard output.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Every option that names a file to be written, and what it is an option of. FILE is its place.
+/// Every option that names a file to be written, and its command. FILE is its place.
 fn options(elf: &str) -> Vec<Vec<String>> {
     fn owned(all: &[&[&str]]) -> Vec<String> {
         all.concat().iter().map(|s| s.to_string()).collect()
@@ -52,7 +52,7 @@ fn with_file(args: &[String], at: &Path) -> (Vec<String>, String) {
 #[test]
 fn names_that_cannot_be_are_told_before_the_work() {
     let files = Files::new();
-    // Whoever ran it would not come to an end.
+    // Running it would not end.
     let elf = files.write("endless.elf", &endless().elf());
     for args in options(elf.to_str().unwrap()) {
         for (at, why) in [
@@ -72,8 +72,8 @@ fn names_that_cannot_be_are_told_before_the_work() {
     nagori().args(args).assert().code(1).stderr(e);
 }
 
-/// Runs a shell script where the directory `disk` is a file system of its own, of some KiB; nothing
-/// where that is not possible.
+/// Runs a shell script in which the directory `disk` is a file system of its own, of some KiB; does
+/// nothing if that is not possible.
 fn on_a_disk(dir: &Path, kib: u32, script: &str) -> Option<std::process::Output> {
     let mount = format!("mount -t tmpfs -o size={kib}k none disk || exit 77\n");
     let out = Command::new("unshare")

@@ -11,10 +11,10 @@ use std::path::Path;
 const TRACKED: [&str; 2] = ["--set", "memory.track_persistence=true"];
 const EADR: [&str; 2] = ["--set", "memory.persistence_domain=eadr"];
 
-/// Adds one to a word of NVMM at each start, flushes it or not, and sets the number as a label; ends with
-/// code 3 at the third start, else goes round.
+/// Adds one to a word of NVMM at each start, flushes it or not, and sets the number as a label;
+/// ends with code 3 at the third start, otherwise loops.
 fn counter(flush: bool) -> Program {
-    // A snapshot is taken where the scheduler is left: at markers, of which these two mean nothing.
+    // Snapshots are taken where the scheduler stops: at markers; these two have no other effect.
     let p = Program::new()
         .op(Op::MarkLabel, ZERO, ZERO, ZERO, 0)
         .op(Op::MarkLabel, ZERO, ZERO, ZERO, 0)
@@ -34,7 +34,7 @@ fn counter(flush: bool) -> Program {
         .exit(3)
 }
 
-/// Runs with limits and both engines; standard output, which is the same.
+/// Runs with limits and both engines; returns standard output, which must be the same.
 fn both(start: &[&str], path: &Path, args: &[&str], code: i32) -> String {
     let runs = ["interpreter", "translator"].map(|engine| {
         let out = nagori()
@@ -69,7 +69,7 @@ fn a_counter_on_nvmm_outlives_power_cuts_if_it_was_flushed() {
     let lazy = files.write("lazy.elf", &counter(false).elf());
     // The label is 1 at each start, and the second cut waits for 2.
     both(&start, &lazy, &[&MARKERS[..], &TRACKED].concat(), 124);
-    // Caches within the domain, or none.
+    // With caches inside the persistence domain, or outside.
     both(&start, &lazy, &[&MARKERS[..], &EADR].concat(), 3);
     both(
         &start,
@@ -77,7 +77,7 @@ fn a_counter_on_nvmm_outlives_power_cuts_if_it_was_flushed() {
         &[&MARKERS[..], &["--functional"]].concat(),
         3,
     );
-    // What a cut needs to know.
+    // Information that a power cut requires.
     nagori()
         .args(start)
         .args(MARKERS)
@@ -155,7 +155,7 @@ fn wrong_points_are_refused_and_missed_ones_told() {
     .stderr(contains("so 40 is behind it"));
 }
 
-/// A machine that goes on from a snapshot knows what it starts with.
+/// A machine that continues from a snapshot knows the software with which it restarts.
 #[test]
 fn resumed_machines_lose_their_power_and_start_anew() {
     let files = Files::new();
@@ -177,10 +177,10 @@ fn resumed_machines_lose_their_power_and_start_anew() {
             .arg(&path)
             .assert()
             .code(0);
-        // Nothing but the snapshot is left.
+        // Only the snapshot is left.
         std::fs::remove_file(&path).expect("the program");
         both(&["resume"], &snap, &MARKERS, code);
-        // Taken again on the way, it is all there still.
+        // A second snapshot still contains everything.
         let second = files.path("second.snap");
         nagori()
             .arg("resume")

@@ -144,7 +144,7 @@ fn debian_programs_on_files_of_the_host() {
         .stdout("/run/nagori/bin/script a b\n");
     // With libraries, and the heap on NVMM.
     run(
-        &["--memory", "size>1000"],
+        &["--placement", "size>1000"],
         &["sh", "-c", "echo $NAGORI_MALLOC"],
     )
     .code(0)
@@ -161,7 +161,7 @@ fn memory_on_nvmm_is_seen() {
                 "--stdin",
                 "none",
                 "--region-of-interest",
-                "--memory",
+                "--placement",
                 memory,
                 "--json",
                 name,
@@ -207,11 +207,11 @@ fn what_cannot_be_run() {
     try_it(here.to_str().unwrap(), 1, "not for riscv64");
     nagori().args(["run"]).assert().code(2);
     nagori()
-        .args(["run", "--memory", "heap", "--", "./probe"])
+        .args(["run", "--placement", "heap", "--", "./probe"])
         .current_dir(p.dir.path())
         .assert()
         .code(1)
-        .stderr(contains("it is static"));
+        .stderr(contains("the program is static"));
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn regions_and_warm_ups_that_were_not_are_told() {
         assert_eq!(v["summary"].is_null(), what != "region-never-ended");
         assert_eq!(v["end"]["exit_code"], code);
     }
-    // For people: no table of something else.
+    // For human readers: no table of other figures.
     p.run(&roi[..3], &["exit", "0"])
         .assert()
         .code(1)

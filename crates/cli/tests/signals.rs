@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far more than anything here takes on an idle host.
+/// Far longer than anything here takes on an idle host.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A command with a directory of its own for temporary files.
@@ -75,7 +75,7 @@ impl Place {
             assert!(Instant::now() < end, "a program is left: {who}");
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Whoever has it open has ended.
+        // The processes that had it open have ended.
         let mut errors = String::new();
         if let Some(mut from) = child.stderr.take() {
             from.read_to_string(&mut errors).unwrap();
@@ -115,7 +115,7 @@ fn a_run_is_ended_at_any_time() {
     if image().is_none() {
         return;
     }
-    // While it starts, builds, boots, restores: none of that is an error of its own.
+    // During start, build, boot, restore: none of these may report another error.
     for (n, ms) in [0, 300, 1000, 2000, 4000].into_iter().enumerate() {
         for more in [&["--no-boot-cache"][..], &[]] {
             let place = Place::new();
@@ -123,7 +123,7 @@ fn a_run_is_ended_at_any_time() {
             let run = ["run", "--functional", "--rootfs", "none"];
             let args = [&run, more, &program].concat();
             let child = place.spawn(&args);
-            // Signals are caught some milliseconds behind the start.
+            // Signals are caught some milliseconds after the start.
             std::thread::sleep(Duration::from_millis(50 + ms));
             // The program may have the first Ctrl-C, and ends by it.
             let (with, code) = BOTH[n % 2];
@@ -142,7 +142,7 @@ fn a_boot_for_the_cache_is_ended() {
     for (with, code) in BOTH {
         let place = Place::new();
         let cache = place.files.path("cache");
-        // Images are there, boots are not.
+        // Images are cached, boots are not.
         let images = image.kernel.parent().and_then(Path::parent).unwrap();
         let from = images.parent().unwrap();
         std::fs::create_dir(&cache).unwrap();

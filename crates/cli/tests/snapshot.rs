@@ -1,4 +1,4 @@
-//! Snapshots as a user takes them: of Debian, of small programs, of what is no snapshot.
+//! Snapshots as a user takes them: of Debian, of small programs; and files that are not snapshots.
 //!
 //! What boots Debian needs what `nagori image build` needs; skipped where a tool is missing,
 //! unless NAGORI_REQUIRE_TOOLS=1.
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run leaves: its console, its statistics without what the host took, its exit code.
+/// The result of a run: its console, its statistics without host figures, its exit code.
 #[derive(Debug, PartialEq)]
 struct Run {
     console: String,
@@ -22,7 +22,7 @@ struct Run {
     code: Option<i32>,
 }
 
-/// Runs with a console whose input stays open, so that no end of it is told to the guest.
+/// Runs with a console whose input stays open, so that the guest is not told of its end.
 fn run(args: &[&str], dir: &Path) -> Run {
     let stats = dir.join("stats.json");
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("nagori"))
@@ -48,7 +48,7 @@ fn run(args: &[&str], dir: &Path) -> Run {
     }
 }
 
-/// Goes on from a snapshot of a run, in different ways, to the same end.
+/// Continues from a snapshot of a run, in different ways, to the same end.
 fn assert_goes_on(whole: &Run, file: &Path, more: &[&str], dir: &Path) {
     for engine in ["translator", "interpreter"] {
         let name = file.to_str().expect("a name");
@@ -97,7 +97,8 @@ fn debian_goes_on_where_it_asked_for_a_snapshot() {
         .success();
 }
 
-/// Whatever work is under way in a device when the snapshot is taken, it is done behind it.
+/// Whatever request a device was working on when the snapshot was taken, it is completed
+/// afterwards.
 #[test]
 fn busy_devices_go_on() {
     if image().is_none() {

@@ -1,17 +1,17 @@
 use std::io;
 use std::path::PathBuf;
 
-/// What is wrong with a disk's files, or with a request.
+/// Errors of a disk's files, or of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The host's file system says no.
+    /// The host's file system reports an error.
     #[error("{}: cannot {doing}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// Another process has the file.
@@ -54,7 +54,7 @@ pub enum Error {
         /// Size of the disk in bytes.
         size: u64,
     },
-    /// A write to a disk that is only read.
+    /// A write to a read-only disk.
     #[error("the disk is read-only")]
     ReadOnly,
 }

@@ -10,10 +10,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Written where a file system cannot make holes.
+/// Length of zeros written at once where a file system cannot make holes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// By what a file is known again.
+/// Identity of a file, by which it is recognised later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Length in bytes.
@@ -39,23 +39,23 @@ impl std::fmt::Display for FileIdentity {
 pub(crate) enum Access {
     Read,
     Write,
-    /// Write; made if it is not there.
+    /// Write; the file is created if it does not exist.
     Make,
 }
 
-/// An open file; the lock goes when it is dropped.
+/// An open file; the lock is released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct HostFile {
     file: fs::File,
     path: PathBuf,
-    /// Whether holes are refused by the file system.
+    /// Whether the file system refuses holes.
     solid: bool,
-    /// A regular file, which has a time.
+    /// Whether it is a regular file, which has a modification time.
     regular: bool,
 }
 
 impl HostFile {
-    /// Opens and locks: readers share, a writer is alone.
+    /// Opens and locks: several readers may share a file, a writer is alone.
     pub fn open(path: &Path, access: Access) -> Result<HostFile, Error> {
         let write = access != Access::Read;
         let file = OpenOptions::new()
@@ -92,7 +92,7 @@ impl HostFile {
         })
     }
 
-    /// A file without a name, which is gone when it is dropped.
+    /// A file without a name, which is deleted when it is dropped.
     pub fn unnamed() -> Result<HostFile, Error> {
         let path = std::env::temp_dir();
         let file = tempfile::tempfile().map_err(Error::io(&path, "make a temporary file"))?;
@@ -150,7 +150,7 @@ impl HostFile {
             .map_err(Error::io(&self.path, "write"))
     }
 
-    /// Zeros that take no space, if the file system can do that.
+    /// Writes zeros that take no space, if the file system can do that.
     pub fn hole(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         if len == 0 {
             return Ok(());
@@ -172,7 +172,7 @@ impl HostFile {
         Ok(())
     }
 
-    /// Everything written is on the medium when this returns.
+    /// When this returns, everything written is on the medium.
     pub fn sync(&self) -> Result<(), Error> {
         self.file
             .sync_data()

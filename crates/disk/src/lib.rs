@@ -1,20 +1,20 @@
-//! Disks for an emulated machine: raw files of the host, as they are or under an overlay.
+//! Disks for an emulated machine: raw files of the host, directly or under an overlay.
 //!
-//! A [`Disk`] is a row of sectors of 512 bytes. It is a raw file (holes are welcome) that is
-//! read and written, or only read; or such a file as a base that is never written, with an
-//! overlay that holds what was: in a file that is kept, or in one without a name that goes with
-//! the disk. Base and kept overlay are locked, so that no second machine writes to them.
+//! A [`Disk`] is an array of sectors of 512 bytes. It is either a raw file (possibly sparse) that
+//! is read and written, or only read; or such a file as a read-only base with an overlay that holds
+//! the changes, in a file that is kept, or in a nameless file that is deleted with the disk. Base
+//! and kept overlay are locked, so that no second machine writes to them.
 //!
-//! **What a flush promises.** When [`Disk::flush`] has returned, all writes before it are on the
-//! host's medium, and survive the end of this process or of the host at any moment. Writes
-//! behind it may be there or not, each cluster of 16 KiB of an overlay by itself; nothing else changes.
-//! An overlay gets this by order: data, sync, map, sync; map pages are written to two copies in
-//! turn. The format stands in `map.rs`, and for users in `docs/io.md`.
+//! **What a flush promises.** When [`Disk::flush`] has returned, all earlier writes are on the
+//! host's medium, and survive a crash of this process or of the host at any moment. Each later
+//! write may be there or not (independently for each cluster of 16 KiB of an overlay); nothing else
+//! changes. An overlay guarantees this by order: data, sync, map, sync; map pages are written to
+//! two copies in turn. The format is described in `map.rs`, and for users in `docs/io.md`.
 //!
-//! **Why not a format that others know, such as qcow2.** Its headers have no place for the
-//! identity of the base, its metadata has no checksums, and the libraries for it do not sync between data
-//! and metadata, so that a power cut of the host could lose what was flushed before. Since a
-//! sparse file needs no allocator, an overlay with these properties is small.
+//! **Why not a known format such as qcow2.** Its headers have no place for the identity of the
+//! base, its metadata has no checksums, and the libraries for it do not sync between data and
+//! metadata, so a power cut of the host could lose what was flushed before. Since a sparse file
+//! needs no allocator, an overlay with these properties is small.
 //!
 //! This crate knows nothing of the machine.
 
@@ -41,16 +41,17 @@ pub const MAX_SIZE: u64 = map::MAX_SIZE;
 pub enum Writes {
     /// Into the file.
     Through,
-    /// Nowhere: they are errors.
+    /// Nowhere: the disk is read-only, and writes are errors.
     Refused,
     /// Into an overlay that is thrown away with the disk; on the host it is a file without a
     /// name in the directory for temporary files.
     Temporary,
-    /// Into an overlay in this file, which is made if it is not there.
+    /// Into an overlay in this file, which is created if it does not exist.
     Overlay(PathBuf),
 }
 
-/// By what the content of a disk is known again, for instance when a snapshot is restored.
+/// Identity of a disk's content, by which it is recognised later, for instance when a snapshot is
+/// restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Size of the disk in bytes.
@@ -73,9 +74,9 @@ pub struct Disk {
     overlay: Option<Overlay>,
     size: u64,
     read_only: bool,
-    /// The raw file was written since the last flush.
+    /// Whether the raw file was written since the last flush.
     unsynced: bool,
-    /// What it was opened as.
+    /// How it was opened.
     origin: Option<(PathBuf, Writes)>,
 }
 
@@ -119,7 +120,7 @@ impl Disk {
         })
     }
 
-    /// A disk of zeros without a file that lasts.
+    /// A disk of zeros without a permanent file.
     pub fn blank(size: u64) -> Result<Disk, Error> {
         let base = HostFile::unnamed()?;
         base.set_len(size)?;
@@ -133,7 +134,7 @@ impl Disk {
         })
     }
 
-    /// The raw file, and where writes go, as it was opened; none if it has no file that lasts.
+    /// The raw file, and where writes go, as it was opened; `None` if it has no permanent file.
     pub fn origin(&self) -> Option<(&std::path::Path, &Writes)> {
         let origin = self.origin.as_ref()?;
         Some((&origin.0, &origin.1))
@@ -149,7 +150,7 @@ impl Disk {
         self.read_only
     }
 
-    /// What the content is known by. Flush before.
+    /// Identity of the content. The disk must have been flushed.
     pub fn identity(&self) -> Result<Identity, Error> {
         let kept = self.overlay.as_ref().filter(|o| o.is_kept());
         Ok(Identity {
@@ -199,7 +200,7 @@ impl Disk {
         }
     }
 
-    /// Makes bytes zero and gives their space back to the host, as far as its file system can.
+    /// Sets bytes to zero and returns their space to the host, as far as its file system can.
     pub fn zero(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         self.check_write(offset, len)?;
         match &mut self.overlay {
@@ -211,7 +212,7 @@ impl Disk {
         }
     }
 
-    /// Everything written before is on the host's medium when this returns. A temporary overlay
+    /// When this returns, everything written before is on the host's medium. A temporary overlay
     /// has nothing to keep.
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.unsynced {
@@ -224,7 +225,7 @@ impl Disk {
         }
     }
 
-    /// What a temporary overlay holds, by ascending offset; nothing for other disks.
+    /// The content of a temporary overlay, by ascending offset; nothing for other disks.
     pub fn changes(&self) -> impl Iterator<Item = Result<Change, Error>> + '_ {
         let temporary = self.overlay.as_ref().filter(|o| !o.is_kept());
         temporary.into_iter().flat_map(Overlay::changes)
@@ -253,7 +254,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // What the guest did not flush is kept as well, if it can be; it need not be.
+        // Data that the guest did not flush is kept as well, if possible; that is not required.
         let _ = self.flush();
     }
 }

@@ -5,7 +5,7 @@
 //! 0x1000  map page 0, copies A and B; map page 1, copies A and B; ...
 //! data    cluster n at data + n * 16 KiB, a hole until it is written
 //! ```
-//! Numbers are little-endian. Every page ends in nothing: what is not used is zero.
+//! Numbers are little-endian. Unused bytes at the end of a page are zero.
 //!
 //! | header | bytes | |
 //! |---|---|---|
@@ -19,13 +19,14 @@
 //!
 //! | map page | bytes | |
 //! |---|---|---|
-//! | 0 | 8 | number of the write: of two sound copies the one with the larger number holds |
+//! | 0 | 8 | sequence number of the write: of two valid copies the one with the larger number
+//! counts |
 //! | 8 | 4 | CRC-32 of the page, this field taken as zero |
 //! | 12 | 4 | number of the page |
 //! | 16 | 4080 | two bits for each cluster: 0 as in the base, 1 in the data, 2 zeros |
 //!
-//! A page of zeros is a copy that was never written. A page is always written over its older
-//! copy, so a write that is cut off leaves the other.
+//! A page of zeros is a copy that was never written. A page is always written over its older copy,
+//! so a write that is cut off leaves the other copy intact.
 
 use crate::FileIdentity;
 
@@ -51,7 +52,7 @@ pub(crate) enum Place {
 
 pub(crate) type Page = [u8; PAGE];
 
-/// What an overlay file says of itself.
+/// The header of an overlay file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub size: u64,
@@ -150,7 +151,7 @@ impl Header {
 #[derive(Debug)]
 pub(crate) struct Map {
     places: Vec<u8>,
-    /// Number of the last write of each page; its copy is the number's lowest bit.
+    /// Sequence number of the last write of each page; its lowest bit selects the copy.
     writes: Vec<u64>,
     dirty: Vec<bool>,
 }
@@ -180,7 +181,7 @@ impl Map {
         }
     }
 
-    /// Clusters that are not as in the base.
+    /// Clusters that differ from the base.
     pub fn changed(&self) -> impl Iterator<Item = u64> + '_ {
         let places = self.places.iter().enumerate();
         places.filter(|(_, p)| **p != 0).map(|(n, _)| n as u64)
@@ -210,13 +211,13 @@ impl Map {
             .collect()
     }
 
-    /// The page is in the file.
+    /// Marks the page as written to the file.
     pub fn written(&mut self, page: usize) {
         self.writes[page] += 1;
         self.dirty[page] = false;
     }
 
-    /// Takes over a page from its two copies.
+    /// Loads a page from its two copies.
     pub fn load(&mut self, n: usize, copies: [&Page; 2]) -> Result<(), String> {
         let blank = |p: &Page| p.iter().all(|b| *b == 0);
         let number = |p: &Page| u64::from_le_bytes(le(p, 0));
@@ -229,7 +230,7 @@ impl Map {
             .filter(|c| good(*c))
             .max_by_key(|c| number(copies[*c]));
         let Some(best) = best else {
-            // A first write that was cut off is as good as none.
+            // A first write that was cut off counts as never written.
             if blank(copies[0]) {
                 return Ok(());
             }

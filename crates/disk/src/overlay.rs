@@ -1,4 +1,4 @@
-//! What was written over a base that is only read: kept in a file, or thrown away.
+//! Changes over a read-only base: kept in a file, or thrown away.
 
 use crate::file::{Access, HostFile};
 use crate::map::{Header, Map, Place, CLUSTER, PAGE};
@@ -15,7 +15,7 @@ pub(crate) struct Overlay {
     size: u64,
     /// Whether the map is kept in the file.
     kept: bool,
-    /// Data was written that is not known to be on the medium.
+    /// Whether data was written that may not be on the medium.
     unsynced: bool,
 }
 
@@ -25,9 +25,9 @@ struct Piece {
     /// Offset on the disk.
     offset: u64,
     len: usize,
-    /// Distance from the request's start.
+    /// Offset from the request's start.
     at: usize,
-    /// Whether it is all of the cluster that the disk has.
+    /// Whether it covers the whole cluster, as far as the disk reaches.
     whole: bool,
 }
 
@@ -55,7 +55,7 @@ fn pieces(size: u64, offset: u64, len: u64) -> impl Iterator<Item = Piece> {
 }
 
 impl Overlay {
-    /// An overlay that is gone when it is dropped.
+    /// An overlay that is discarded when it is dropped.
     pub fn temporary(size: u64, base: FileIdentity) -> Result<Overlay, Error> {
         let header = Header { size, base };
         let file = HostFile::unnamed()?;
@@ -70,7 +70,7 @@ impl Overlay {
         })
     }
 
-    /// An overlay in a file, which is made if it is not there or empty.
+    /// An overlay in a file, which is created if it does not exist or is empty.
     pub fn kept(path: &Path, size: u64, base: FileIdentity) -> Result<Overlay, Error> {
         let file = HostFile::open(path, Access::Make)?;
         let header = Header { size, base };
@@ -92,7 +92,7 @@ impl Overlay {
     }
 
     fn format(&mut self, header: Header) -> Result<(), Error> {
-        // The header comes last: a file without one is refused, not misread.
+        // The header is written last: a file without one is refused, not misread.
         let end = header.data_offset() + header.clusters() * CLUSTER;
         self.file.set_len(end)?;
         self.file.sync()?;
@@ -135,9 +135,9 @@ impl Overlay {
         Ok(())
     }
 
-    /// Bytes of the disk from `offset` on; `base` reads the base.
+    /// Reads bytes of the disk from `offset` on; `base` reads the base.
     pub fn read(&self, base: &HostFile, offset: u64, out: &mut [u8]) -> Result<(), Error> {
-        // Neighbours of the same kind are read at once.
+        // Adjacent clusters of the same kind are read together.
         let mut run: Option<(Place, u64, usize, usize)> = None;
         for p in pieces(self.size, offset, out.len() as u64) {
             let place = self.map.place(p.cluster);
@@ -170,13 +170,13 @@ impl Overlay {
         }
     }
 
-    /// Makes a cluster the overlay's own, as it is.
+    /// Copies a cluster into the overlay, with its present content.
     fn own(&mut self, base: &HostFile, cluster: u64) -> Result<(), Error> {
         let start = cluster * CLUSTER;
         let len = CLUSTER.min(self.size - start) as usize;
         match self.map.place(cluster) {
             Place::Data => return Ok(()),
-            // What was there before it was discarded may still be in the file.
+            // Old content from before a discard may still be in the file.
             Place::Zero => self.file.hole(self.data + start, len as u64)?,
             Place::Base => {
                 let mut bytes = vec![0; len];
@@ -195,14 +195,14 @@ impl Overlay {
         }
         self.unsynced = true;
         self.file.write(self.data + offset, bytes)?;
-        // Only now: after an error clusters are as they were.
+        // Only now: if there was an error, clusters stay as they were.
         for p in pieces(self.size, offset, bytes.len() as u64) {
             self.map.set(p.cluster, Place::Data);
         }
         Ok(())
     }
 
-    /// Zeros, which take no space where that is possible.
+    /// Writes zeros, which take no space if that is possible.
     pub fn zero(&mut self, base: &HostFile, offset: u64, len: u64) -> Result<(), Error> {
         for p in pieces(self.size, offset, len) {
             let place = self.map.place(p.cluster);
@@ -210,7 +210,7 @@ impl Overlay {
                 (Place::Zero, _) => {}
                 (Place::Base, true) => self.map.set(p.cluster, Place::Zero),
                 (Place::Data, true) => {
-                    // A hole reads as zeros with the old map as well as with the new one.
+                    // A hole reads as zeros with the old map and with the new one.
                     self.file.hole(self.data + p.offset, p.len as u64)?;
                     self.unsynced = true;
                     self.map.set(p.cluster, Place::Zero);
@@ -225,7 +225,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Data first, then the map that names it.
+    /// The data first, then the map that refers to it.
     pub fn flush(&mut self) -> Result<(), Error> {
         if !self.kept {
             return Ok(());
@@ -256,7 +256,8 @@ impl Overlay {
         self.kept
     }
 
-    /// Offsets and lengths of what differs from the base, cluster by cluster; `None`: zeros.
+    /// Offsets and lengths of everything that differs from the base, cluster by cluster; `None`:
+    /// zeros.
     pub fn changes(&self) -> impl Iterator<Item = Result<(u64, u64, Option<Vec<u8>>), Error>> + '_ {
         self.map.changed().map(|cluster| {
             let start = cluster * CLUSTER;
@@ -271,7 +272,7 @@ impl Overlay {
         })
     }
 
-    /// As if nothing had been written.
+    /// Restores the state in which nothing had been written.
     pub fn clear(&mut self) -> Result<(), Error> {
         let changed: Vec<u64> = self.map.changed().collect();
         for cluster in changed {

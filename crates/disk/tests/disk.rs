@@ -1,4 +1,4 @@
-//! Disks against a plain vector, and overlays after the end of their process.
+//! Disks compared with a plain vector, and overlays after the end of their process.
 
 use nagori_disk::{Disk, Error, Writes, SECTOR};
 use proptest::prelude::*;
@@ -94,8 +94,8 @@ proptest! {
         }
     }
 
-    /// The process ends at any point: what was flushed is there, and every cluster is as at the
-    /// last flush or has been written since.
+    /// The process may end at any point: what was flushed is there, and every cluster has either
+    /// its content of the last flush or content written since.
     #[test]
     fn what_was_flushed_survives_a_kill(
         steps in prop::collection::vec(step(), 1..24),

@@ -1,8 +1,8 @@
 //! Predecoded blocks: straight runs of instructions with their static costs,
 //! keyed by physical address and mode (timed or not), found by virtual address.
 //!
-//! What a block contains follows from its first pc and memory alone, so every
-//! engine that uses blocks charges the same cycles.
+//! The contents of a block follow from its first pc and memory alone, so every engine that uses
+//! blocks charges the same cycles.
 
 use crate::context::FetchContext;
 use crate::hart::Hart;
@@ -78,7 +78,7 @@ pub struct Block {
     live: bool,
     /// Cycles that it takes by itself.
     pub cost: u32,
-    /// Results under way at its end.
+    /// Results that are pending at its end.
     pub pending: Pending,
 }
 
@@ -95,7 +95,7 @@ const NO_JUMP: Jump = Jump {
     block: 0,
 };
 
-/// A page that may be fetched from, with the same protection all over it.
+/// A page that may be fetched from, with uniform protection.
 #[derive(Clone, Copy)]
 struct FetchPage {
     page: u64,
@@ -152,8 +152,8 @@ pub struct CodeCache {
     pages: Box<[FetchPage; FETCH_PAGES]>,
     by_address: HashMap<Key, u32, Spread>,
     by_page: HashMap<u64, Vec<(Key, u32)>, Spread>,
-    /// What was known where in `jumps` when the state was saved: such a block is decoded when
-    /// it is looked for, by the translation that it was found by then.
+    /// Which blocks `jumps` knew when the state was saved: such a block is decoded when it is
+    /// looked up, with the translation that was in use then.
     known: HashMap<usize, Known, Spread>,
     decoded: u64,
     /// How often all blocks, and how often blocks of a page were dropped.
@@ -249,7 +249,7 @@ struct Known {
     key: Key,
 }
 
-/// What a block cache knows of addresses.
+/// The addresses that a block cache knows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedCode {
@@ -259,7 +259,7 @@ pub(crate) struct SavedCode {
 }
 
 impl CodeCache {
-    /// What is known of addresses, as data, under contexts of a generation.
+    /// The known addresses as data, for contexts of a generation.
     pub(crate) fn save(&self, generation: u32) -> SavedCode {
         let current = |context: FetchContext| context.generation() == generation;
         let pages = self
@@ -290,7 +290,7 @@ impl CodeCache {
         }
     }
 
-    /// Takes over what was saved, without blocks; false if it is nothing such.
+    /// Loads saved addresses, without blocks; false if they are invalid.
     pub(crate) fn load(&mut self, s: &SavedCode) -> bool {
         for &(page, context, physical) in &s.pages {
             if (page | physical) & 0xfff != 0 {
@@ -328,7 +328,8 @@ pub fn ends_block(op: Op) -> bool {
     )
 }
 
-/// Whether a jump or a taken branch may lead between two places of instructions. Its own place is one.
+/// Whether a jump or a taken branch may lead to an address between two instructions. The address of
+/// the jump itself is allowed.
 fn may_miss(isa: Extensions, i: &Inst) -> bool {
     match i.op {
         Op::Jalr => isa.pc_low() & 2 != 0,
@@ -655,8 +656,8 @@ impl Hart {
         }
     }
 
-    /// Waits for results and units that the instructions of the next block need. What
-    /// they do not need stays pending.
+    /// Waits for results and units that the instructions of the next block need. Others stay
+    /// pending.
     #[cold]
     pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
         let (stall, rest) = stall(ops, self.pending);
@@ -665,7 +666,7 @@ impl Hart {
         self.pending_from = self.cycle;
     }
 
-    /// What is pending behind a block: its own results and older ones still under way.
+    /// Pending results at the end of a block: its own, and older ones that are still pending.
     #[cold]
     pub(crate) fn still_pending(&self, own: Pending) -> Pending {
         let old = pending_after(self.pending, self.cycle - self.pending_from);
@@ -673,7 +674,7 @@ impl Hart {
     }
 }
 
-/// Cycles that a block waits for what is pending before it, and what is pending then.
+/// Number of cycles that a block waits for pending results, and what is pending then.
 pub fn stall(ops: &[PreOp], pending: Pending) -> (u32, Pending) {
     let mut stall = 0u32;
     let mut rest = 0;

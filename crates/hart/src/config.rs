@@ -1,4 +1,4 @@
-//! What a hart is made of: architecture options, caches, TLBs, core timing.
+//! The parameters of a hart: architecture options, caches, TLBs, core timing.
 
 pub use nagori_isa::{Ext, Extensions};
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// Any, by a linear-feedback shift register. Hits leave no trace.
+    /// Any line, chosen by a linear-feedback shift register. Hits have no effect.
     #[default]
     Lfsr,
-    /// An empty one, else any, by a generator of random numbers. Hits leave no trace.
+    /// An empty one, else a random one. Hits have no effect.
     Random,
     /// An empty one, else the one used least recently. For this one and those below, the filter in
     /// front of a first-level cache notes when each line was used.
@@ -29,7 +29,7 @@ impl Replacement {
         !matches!(self, Replacement::Lfsr | Replacement::Random)
     }
 
-    /// Whether it makes a difference that a line is used again when no other one was used since.
+    /// Whether repeated uses of a line, without a use of another one in between, make a difference.
     pub fn notes_repeats(self) -> bool {
         self == Replacement::Srrip
     }
@@ -50,20 +50,20 @@ pub struct CacheGeometry {
     pub replacement: Replacement,
 }
 
-/// What a level behind the first has in common with the caches nearer to the cores.
+/// Relation of an outer level to its inner caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {
-    /// All of theirs: a line that it gives up is taken away from them.
+    /// It holds all of their lines: when it evicts a line, their copies are removed.
     Inclusive,
-    /// What has passed and is still there.
+    /// It keeps every line that passes through it, until it is evicted.
     NonInclusive,
-    /// What they have given up: it takes nothing up on the way from memory, and a hit moves the
-    /// line to where it is asked for.
+    /// It holds what they have evicted: lines from memory pass it by, and a hit moves the line to
+    /// the requester.
     Exclusive,
 }
 
-/// A level of caches behind the first.
+/// An outer cache level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelConfig {
     /// Size and replacement of each of its caches; ways need be a power of two for the LFSR and the
@@ -77,7 +77,7 @@ pub struct LevelConfig {
     pub probe_latency: u32,
     /// What it has in common with the caches before.
     pub inclusion: Inclusion,
-    /// Modified lines that come here go on at once.
+    /// Whether modified lines that arrive here are passed on at once.
     pub write_through: bool,
     /// Misses of each of its caches that may be under way at a time; 0 for any number.
     pub mshrs: u32,

@@ -1,5 +1,5 @@
-//! What a debugger or a profiler may look at without being noticed: registers by number, and memory
-//! through a page table.
+//! Access for debuggers and profilers without side effects on the guest: registers by number, and
+//! memory through a page table.
 
 use crate::csr::Moment;
 use crate::hart::{Hart, Privilege};
@@ -23,8 +23,8 @@ pub struct Mapping {
     pub executable: bool,
 }
 
-/// Where a virtual address leads under a value of `satp`, by whatever the table has, without regard to
-/// permissions. `None` where there is no translation.
+/// The translation of a virtual address under a value of `satp`, by whatever the table contains,
+/// regardless of permissions. `None` if there is no translation.
 pub fn lookup(ram: &GuestRam, ram_base: u64, satp: u64, va: u64) -> Option<Mapping> {
     if satp >> 60 != SV39 {
         return Some(Mapping {

@@ -1,10 +1,9 @@
-//! The seam for engines that run blocks faster than the interpreter.
+//! The interface for engines that run blocks faster than the interpreter.
 //!
-//! An engine gets a block and may run it and others behind it, as long as the
-//! hart's time is below `stop` before each and nothing asks for a look
-//! (`recheck`). What it cannot do it leaves to the interpreter: a single
-//! instruction ([`Hart::exec_op`]), the rest of a block ([`Ran::Rest`]) or all
-//! of it ([`Ran::Cold`]). Cycles and counters are the interpreter's in every case.
+//! An engine gets a block and may run it and following blocks, as long as the hart's time is below
+//! `stop` before each and nothing requires a check (`recheck`). It leaves to the interpreter what
+//! it cannot do: a single instruction ([`Hart::exec_op`]), the rest of a block ([`Ran::Rest`]) or
+//! all of it ([`Ran::Cold`]). Cycles and counters are the interpreter's in every case.
 
 pub use crate::block::{ends_block, stall};
 use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
@@ -48,8 +47,8 @@ pub enum Ran {
 
 /// Runs blocks of one hart.
 pub trait Engine<W: World> {
-    /// Goes on at `hart.pc` where it left by itself, if nothing has changed that the
-    /// way to a block depends on; only a shorter way than [`Engine::run`].
+    /// Continues at `hart.pc` where the engine left by itself, if nothing has changed that affects
+    /// the choice of the block; only a shortcut for [`Engine::run`].
     #[inline(always)]
     fn resume<M: Mode>(
         &mut self,
@@ -110,8 +109,8 @@ impl<W: World> Engine<W> for NoEngine {
     }
 }
 
-/// Room inside the hart for what translated code has to reach at a fixed distance. It
-/// means something only while an engine runs; it is no state of the hart.
+/// Data inside the hart that translated code reaches by a fixed displacement. It is valid only
+/// while an engine runs, and is not part of the hart's state.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct Area {

@@ -30,7 +30,7 @@ impl Hart {
         } as u64;
     }
 
-    /// What the predictor makes of a direct jump.
+    /// The predictor's outcome for a direct jump.
     #[inline(always)]
     pub(crate) fn predict_jump(&mut self, pc: u64, p: &PreOp) -> Outcome {
         let target = pc.wrapping_add(p.imm as i64 as u64);
@@ -39,7 +39,7 @@ impl Hart {
         self.predictor.jump(pc, target, link, now)
     }
 
-    /// What the predictor makes of an indirect jump, call or return.
+    /// The predictor's outcome for an indirect jump, call or return.
     #[inline(always)]
     pub(crate) fn predict_indirect(&mut self, pc: u64, target: u64, p: &PreOp) -> Outcome {
         let now = self.cycle + p.cost as u64;
@@ -447,7 +447,7 @@ impl Hart {
                 AmominuD => amo_d!(|o| |v: u64| o.min(v)),
                 AmomaxuD => amo_d!(|o| |v: u64| o.max(v)),
                 AmocasW | AmocasD => {
-                    // x0 as destination is read as zero, too.
+                    // x0 as destination also reads as zero.
                     let expected = if p.rd < 32 { x!(p.rd) } else { 0 };
                     let (va, new) = (a!(), b!());
                     let (size, mask) = match p.op {

@@ -1,6 +1,6 @@
-//! The filter in front of address translation and cache: what it holds needs
-//! neither. In functional mode an entry covers a page; in timed mode a line
-//! that is certainly in L1D and whose page is certainly in the DTLB.
+//! The filter before address translation and cache: accesses that hit in it need neither. In
+//! functional mode an entry covers a page; in timed mode a line that is certainly in L1D and whose
+//! page is certainly in the DTLB.
 
 use crate::config::CacheGeometry;
 use crate::context::TAG;
@@ -34,8 +34,8 @@ pub struct FilterEntry {
 }
 
 impl FilterEntry {
-    /// Virtual address of the block of 2^`shift` bytes that it is for; `None` if it is
-    /// for none, or if it is not an entry of such blocks.
+    /// Virtual address of the block of 2^`shift` bytes that it covers; `None` if it is empty, or
+    /// not an entry for such blocks.
     pub(crate) fn block(&self, shift: u32) -> Option<u64> {
         let key = if self.read != NEVER {
             self.read
@@ -75,9 +75,9 @@ struct Page {
     generation: u32,
 }
 
-/// Translations that the filter has no room for (functional mode only): direct-mapped,
-/// one entry for a page. They say what page tables and protection permit; code marks and
-/// reservations are looked at with every use.
+/// Translations for which the filter has no room (functional mode only): direct-mapped, one entry
+/// per page. They contain what page tables and protection permit; code marks and reservations are
+/// checked with every use.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     /// Empty until the first one is entered.
@@ -133,7 +133,7 @@ impl Pages {
         };
     }
 
-    /// Entries that count, with their places.
+    /// Valid entries, with their indices.
     pub fn save(&self) -> Vec<(u16, u64, u32)> {
         let all = self.table.iter().enumerate();
         all.filter(|(_, e)| e.generation == self.generation)
@@ -141,7 +141,7 @@ impl Pages {
             .collect()
     }
 
-    /// Takes over saved entries of a memory of that many pages; false if they are not such.
+    /// Loads saved entries for a memory of that many pages; false if they are invalid.
     pub fn load(&mut self, saved: &[(u16, u64, u32)], pages: u64) -> bool {
         *self = Self::default();
         if !saved.is_empty() {
@@ -179,7 +179,7 @@ pub struct Filter {
     /// For each TLB entry the slots that were filled by it, a bit each; some may have
     /// been emptied or filled by another one since.
     ways: [[u64; SLOTS / 64]; WAYS],
-    /// If the cache's policy depends on hits, what it has to learn of those that have passed.
+    /// If the cache's policy depends on hits: the hits that it has not been told of.
     uses: Option<Box<Uses>>,
 }
 
@@ -218,7 +218,8 @@ impl Filter {
         }
     }
 
-    /// Takes over a saved filter of a hart at a cycle; false if it is none, or `sound` denies an entry.
+    /// Loads a saved filter of a hart at a cycle; false if it is invalid, or `sound` rejects an
+    /// entry.
     pub(crate) fn load(
         &mut self,
         saved: &SavedFilter,
@@ -258,8 +259,9 @@ impl Filter {
         &mut self.entries[slot & (SLOTS - 1)]
     }
 
-    /// Ties a slot to a line of the cache, which was used at a cycle: the line's former slot is emptied,
-    /// and the slot's former line forgets it. At most one slot covers a line, and the line knows it.
+    /// Makes a slot cover a line of the cache, which was used at a cycle: the line's former slot is
+    /// emptied, and the slot's former line no longer has one. At most one slot covers a line, and
+    /// the line's entry has its number.
     pub(crate) fn claim(&mut self, slot: usize, cache: &mut Tags, index: usize, cycle: u64) {
         if let Some(u) = &mut self.uses {
             u.claim(&mut self.entries, slot, cache, index, cycle);
@@ -275,7 +277,7 @@ impl Filter {
         cache.set_slot(index, slot as u16);
     }
 
-    /// Empties a slot. Whatever the line's set has to learn of hits, it learns before.
+    /// Empties a slot. Hits in the line's set are passed to the policy before.
     pub(crate) fn drop_slot(&mut self, cache: &mut Tags, slot: usize) {
         if let Some(u) = &mut self.uses {
             u.drop_slot(&self.entries, cache, slot & (SLOTS - 1));
@@ -292,7 +294,8 @@ impl Filter {
         }
     }
 
-    /// The cache's policy learns of all hits in the set of a line; before the cache is used there.
+    /// Passes all hits in the set of a line to the cache's policy; to be called before the cache is
+    /// used there.
     #[inline(always)]
     pub(crate) fn settle(&mut self, cache: &mut Tags, line: u64) {
         if let Some(u) = &mut self.uses {
@@ -300,7 +303,7 @@ impl Filter {
         }
     }
 
-    /// An access that may take no time has passed: the cache's policy learns of it at once.
+    /// An access that may take no time has passed: its hit is passed to the cache's policy at once.
     #[inline(always)]
     pub(crate) fn hit(&mut self, cache: &mut Tags, index: usize) {
         if let Some(u) = &mut self.uses {
@@ -309,12 +312,13 @@ impl Filter {
         }
     }
 
-    /// Whether the cache's policy learns of hits.
+    /// Whether hits are passed to the cache's policy.
     pub(crate) fn notes_uses(&self) -> bool {
         self.uses.is_some()
     }
 
-    /// The cache's policy learns of all hits before a cycle, from which on times of uses are counted.
+    /// Passes all hits before a cycle to the cache's policy; times of hits are counted from that
+    /// cycle on.
     pub(crate) fn settle_all(&mut self, cache: &mut Tags, cycle: u64) {
         if let Some(u) = &mut self.uses {
             u.lose(&self.entries);
@@ -323,7 +327,7 @@ impl Filter {
         }
     }
 
-    /// A copy of the cache learns of all hits.
+    /// Passes all hits to a copy of the cache.
     pub(crate) fn settle_copy(&self, copy: &mut Tags) {
         if let Some(u) = &self.uses {
             u.settle_copy(&self.entries, copy);
@@ -339,7 +343,7 @@ impl Filter {
         self.clear();
     }
 
-    /// Notes that a TLB entry stands behind a slot.
+    /// Records that a slot relies on a TLB entry.
     #[inline(always)]
     pub(crate) fn rely(&mut self, slot: usize, way: u8) {
         if let Some(w) = self.ways.get_mut(way as usize) {

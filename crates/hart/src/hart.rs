@@ -1,4 +1,4 @@
-//! State of one hart, and what keeps its derived state in step.
+//! State of one hart, and the functions that keep its derived state consistent.
 
 use crate::commit::Record;
 use crate::config::{Ext, HartConfig, HartError};
@@ -130,7 +130,7 @@ impl HartStats {
     }
 }
 
-/// Why `run` came back.
+/// Why `run` returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
     /// The cycle limit was reached.
@@ -142,7 +142,7 @@ pub enum Exit {
     Device,
     /// The hart waits for an interrupt.
     Wfi,
-    /// An observer has the hart stand in front of an instruction.
+    /// An observer has stopped the hart before an instruction.
     Stopped,
 }
 

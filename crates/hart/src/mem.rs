@@ -1,5 +1,5 @@
-//! Data accesses that the filter does not pass: alignment, translation,
-//! protection, caches, devices; atomics; cache-block operations.
+//! Data accesses that miss the filter: alignment, translation, protection, caches, devices;
+//! atomics; cache-block operations.
 
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Hart, Privilege};
@@ -62,7 +62,7 @@ impl Hart {
         Ok((offset < w.ram().len()).then_some(offset))
     }
 
-    /// What other structures learn of a store: code marks and reservations.
+    /// Updates other structures after a store: code marks and reservations.
     #[inline(always)]
     pub(crate) fn store_side_effects<W: World>(&mut self, w: &mut W, pa: u64) {
         let c = w.coherence();

@@ -1,9 +1,9 @@
-//! What changes where harts run at the same time, in threads of the host
-//! ([`World::PARALLEL`]): atomics, and other harts' wishes while blocks run.
+//! Differences when harts run at the same time, in threads of the host ([`World::PARALLEL`]):
+//! atomics, and notices from other harts while blocks run.
 //!
-//! Only code that passes the filters runs without the lock on what harts share. All else begins
-//! with [`Hart::poll_notices`] and ends with [`World::release`], so a filter is only changed by its hart,
-//! under the lock, when no wish of another is open.
+//! Only code that passes the filters runs without the lock on the shared state. Everything else
+//! begins with [`Hart::poll_notices`] and ends with [`World::release`], so a filter is only changed
+//! by its hart, under the lock, when no notice of another hart is pending.
 
 use crate::hart::Hart;
 use crate::lines::Notice;

@@ -1,6 +1,5 @@
-//! Static schedule of a straight run of instructions on the in-order pipeline:
-//! when each issues, counted from the start of the run, and which results are
-//! still on their way at its end.
+//! Static schedule of a straight run of instructions on the in-order pipeline: when each one
+//! issues, counted from the start of the run, and which results are pending at its end.
 //!
 //! The rules read the operand formats of the instruction table, so interpreter
 //! and translator charge the same cycles.

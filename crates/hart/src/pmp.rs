@@ -19,7 +19,7 @@ const X: u8 = 4;
 const LOCK: u8 = 0x80;
 const MASK: u8 = 0x9f;
 
-/// How one aligned block stands to the entries.
+/// How one aligned block relates to the entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hit {
     None,
@@ -33,7 +33,7 @@ struct Piece {
     from: u64,
     /// In bytes; the last byte of the address space may be missing.
     size: u64,
-    /// R, W and X of U and S, and of M behind them (shifted by [`MACHINE`]).
+    /// R, W and X for U and S, and those for M (shifted by [`MACHINE`]).
     rights: u8,
 }
 
@@ -185,7 +185,7 @@ impl Pmp {
         privilege == 3
     }
 
-    /// As [`allows`](Self::allows); quick where the last question was about the same piece.
+    /// As [`allows`](Self::allows), but fast if the last query was in the same piece.
     #[inline(always)]
     pub fn permits(&mut self, paddr: u64, len: u64, access: Access, privilege: u8) -> bool {
         if !self.last.holds(paddr, len) {
@@ -232,7 +232,7 @@ impl Pmp {
         }
     }
 
-    /// As [`uniform`](Self::uniform); quick in the piece that was asked for last.
+    /// As [`uniform`](Self::uniform), but fast in the piece of the last query.
     #[inline(always)]
     pub fn is_uniform(&self, paddr: u64, len: u64) -> bool {
         self.last.holds(paddr, len) || self.uniform(paddr, len)

@@ -1,4 +1,4 @@
-//! The loop around blocks: limits, interrupts, notices of others, fetch timing.
+//! The loop around blocks: limits, interrupts, notices of other harts, fetch timing.
 
 use crate::block::{Block, CodeCache, PreOp, HAZARD, NEW_LINE};
 use crate::engine::{Engine, NoEngine, Ran, Within};
@@ -38,8 +38,8 @@ impl End {
     }
 }
 
-/// Where a hart stands that an observer has stopped. Its `pc` is that of the next instruction;
-/// cycle and counters are those of the block's start, as they are while a block runs.
+/// The place at which an observer has stopped a hart. Its `pc` is that of the next instruction;
+/// cycle and counters are those of the block's start, as always while a block runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopped {
     block: u32,
@@ -51,8 +51,8 @@ pub(crate) struct Stopped {
     limit: Option<u64>,
 }
 
-/// Where an instruction stands in its block that is to be executed again. The hart's `pc`, cycle and
-/// counters are those of the instruction; time and results under way go on as if the block had
+/// The place in its block of an instruction that is to be executed again. The hart's `pc`, cycle
+/// and counters are those of the instruction; time and pending results continue as if the block had
 /// not been left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

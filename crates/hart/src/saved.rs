@@ -1,10 +1,9 @@
-//! A hart, its block cache's translations and the shared caches as data.
+//! The saved state of a hart, of the translations in its block cache, and of the shared caches.
 //!
-//! Everything is kept that a program or the statistics can see, and what is
-//! derived but can be told from later behaviour: the filters and the tables of
-//! fetched pages hold translations that stay in use until `sfence.vma`, and
-//! what a fetch filter lets pass leaves no trace in the ITLB. Decoded blocks
-//! are not kept: they follow from memory.
+//! Everything is saved that a program or the statistics can see, and derived state that affects
+//! later behaviour: the filters and the tables of fetched pages contain translations that stay in
+//! use until `sfence.vma`, and hits in a fetch filter do not update the ITLB. Decoded blocks are
+//! not saved: they follow from memory.
 
 use crate::block::{CodeCache, SavedCode};
 use crate::config::HartConfig;
@@ -24,7 +23,7 @@ use crate::trigger::Triggers;
 use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 
-/// Saved state that is not one of such a hart. The text names the part.
+/// Saved state that is invalid for such a hart. The text names the part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("saved state of a hart: {0}")]
 pub struct SavedError(pub &'static str);
@@ -302,7 +301,7 @@ impl SavedHart {
 pub struct SavedCoherence {
     l1d: Vec<Tags>,
     l1i: Vec<Tags>,
-    /// Caches behind the first level.
+    /// Outer cache levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<SavedLevel>,
     /// Prefetches on their way to them.

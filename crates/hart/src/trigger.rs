@@ -2,14 +2,14 @@
 //! instructions, loads and stores, for software that runs on the hart.
 //!
 //! Every trigger is of type mcontrol6 or disabled, fires before the instruction, and raises a
-//! breakpoint exception. Against exceptions in handlers there is the first of the ways that the
-//! specification permits: in machine mode nothing fires while MIE is 0, nor in supervisor mode
-//! while SIE is 0 if breakpoints are delegated to it. So there is no `tcontrol`.
+//! breakpoint exception. To prevent exceptions in handlers, the first of the methods that the
+//! specification permits is used: in machine mode nothing fires while MIE is 0, nor in supervisor
+//! mode while SIE is 0 if breakpoints are delegated to it. So there is no `tcontrol`.
 //!
-//! Nothing is asked while no trigger can fire. Blocks (a page in functional mode, a line in timed
-//! mode) that a data trigger may match are not installed in the filter, so accesses to them come
-//! to [`Hart::data_trigger`]; blocks of instructions are looked at by [`Hart::fetch_trigger`]
-//! before they run, and translated code has no links while there are execute triggers.
+//! While no trigger can fire, nothing is checked. Blocks (a page in functional mode, a line in
+//! timed mode) that a data trigger may match are not installed in the filter, so accesses to them
+//! reach [`Hart::data_trigger`]; [`Hart::fetch_trigger`] checks blocks of instructions before they
+//! run, and translated code has no links while there are execute triggers.
 
 use crate::block::{PreOp, ILLEGAL_LEN};
 use crate::hart::{Hart, Privilege};

@@ -1,36 +1,38 @@
-//! What passes the filter in front of a cache whose policy depends on hits.
+//! Hits in the filter of a cache whose replacement policy depends on hits.
 //!
-//! All that such a policy needs of hits is the order of the lines' last uses since it looked at
-//! them: what an earlier use of the same line did, the later one does again. So a hit only notes
-//! its time in the filter's entry, and the policy learns of the hits of a set, in their order, before
-//! anything else happens in that set, or to an entry of the filter that covers a line of it. It
-//! ends up where a policy ends up that sees each access at once, whenever it learns of them.
+//! Such a policy only needs the order of the lines' last uses since it was last told: a later use
+//! of a line overrides the effect of an earlier one. So a hit only records its time in the filter's
+//! entry. The hits of a set are passed to the policy, in their order, before anything else happens
+//! in that set, or to a filter entry that covers a line of it. The policy then has the same state
+//! as one that sees each access at once.
 //!
-//! An instruction that loads or stores takes at least a cycle, so no two hits have the same time. What
-//! happens in the cycle in which the line was brought in or looked up is part of that use. Times are the low 32 bits of cycles;
-//! at least once in [`PERIOD`] cycles all is settled, so that they keep their order.
+//! An instruction that loads or stores takes at least a cycle, so no two hits have the same time. A
+//! hit in the cycle in which the line was brought in or looked up is part of that use. Times are
+//! the low 32 bits of cycles; all hits are passed on at least once in [`PERIOD`] cycles, so that
+//! the order of times stays clear.
 
 use crate::config::CacheGeometry;
 use crate::filter::{FilterEntry, SLOTS};
 use crate::lines::{Tags, NO_SLOT};
 
-/// Cycles after which all hits are settled at the latest.
+/// Greatest number of cycles after which all hits are passed on.
 pub(crate) const PERIOD: u64 = 1 << 31;
 
-/// Ways of a first-level cache at most.
+/// Greatest number of ways of a first-level cache.
 const WAYS: usize = 16;
 
-/// See the module.
+/// The hits of a cache that have not been passed to its policy; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Uses {
     /// For each entry of the cache the slot that covers its line, or [`NO_SLOT`]. The cache's own
     /// note of it may be changed by other harts at any time.
     slots: Vec<u16>,
-    /// For each slot the time up to which the policy has learned of hits.
+    /// For each slot the time up to which hits have been passed on.
     settled: [u32; SLOTS],
-    /// A time before all hits that the policy has not learned of.
+    /// A time before all hits that have not been passed on.
     base: u32,
-    /// Entries of the cache with such hits that the filter has given up, in the order of their last uses.
+    /// Entries of the cache with such hits whose filter slots have been emptied, in the order of
+    /// their last uses.
     lost: Vec<u16>,
 }
 
@@ -44,7 +46,7 @@ impl Uses {
         }
     }
 
-    /// The policy learns of the hits in the set that begins at an entry.
+    /// Passes the hits in the set that begins at an entry to the policy.
     #[inline]
     pub fn settle(&mut self, entries: &[FilterEntry; SLOTS], cache: &mut Tags, start: usize) {
         if !self.lost.is_empty() {
@@ -87,7 +89,7 @@ impl Uses {
         hits.into_iter().map(|h| h.1).collect()
     }
 
-    /// The filter is going to give up its entries, or to count time anew.
+    /// To be called before the filter drops its entries, or restarts counting time.
     pub fn lose(&mut self, entries: &[FilterEntry; SLOTS]) {
         self.lost.extend(self.all(entries));
         for slot in self.slots.iter().filter(|s| **s != NO_SLOT) {
@@ -95,7 +97,7 @@ impl Uses {
         }
     }
 
-    /// The policy learns of what the filter has given up.
+    /// Passes the hits of emptied slots to the policy.
     pub fn learn(&mut self, cache: &mut Tags) {
         for i in self.lost.drain(..) {
             cache.touch(i as usize);
@@ -107,7 +109,7 @@ impl Uses {
         self.slots.fill(NO_SLOT);
     }
 
-    /// As if there had been no hits.
+    /// Forgets all hits.
     pub fn forget(&mut self) {
         self.lost.clear();
         self.release_all();

@@ -92,7 +92,7 @@ pub struct LineRequest {
     pub older: Option<u64>,
 }
 
-/// What a hart waited for a line, for whoever wants to know which code waits.
+/// How long a hart waited for a line, for profiles.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
     /// Core cycles by which the hart's time moved on, the core's own part of a miss included.

@@ -1,4 +1,4 @@
-//! Builds the guest image and tells where it is: `cargo run --example image [-- --refresh]`.
+//! Builds the guest image and prints where it is: `cargo run --example image [-- --refresh]`.
 
 fn main() -> Result<(), nagori_image::Error> {
     let mut options = nagori_image::Options::from_env()?;

@@ -1,5 +1,6 @@
-//! The host's apt with a state of its own: another architecture and another release than the
-//! host's, no root, nothing of the host's touched. apt verifies signatures and checksums.
+//! The host's apt with a state directory of its own: for another architecture and another release
+//! than the host's, without root, and without touching the host's state. apt verifies signatures
+//! and checksums.
 
 use crate::error::IoContext;
 use crate::rootfs::Step;
@@ -29,7 +30,7 @@ pub(crate) struct Apt {
     suite: String,
 }
 
-/// Debian's keys, in the order of preference; without them apt uses its trusted.gpg.d.
+/// Debian's keys, in the order of preference; if there are none, apt uses its trusted.gpg.d.
 const KEYRINGS: [&str; 2] = [
     "/usr/share/keyrings/debian-archive-keyring.pgp",
     "/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -61,12 +62,12 @@ impl Apt {
 
     fn tool(&self, tool: crate::tool::Tool) -> Command {
         let mut c = tool.command();
-        // As an option, so that it is read after the host's configuration and wins.
+        // As an option, so that it is read after the host's configuration and overrides it.
         c.arg("-c").arg(self.dir.join("apt.conf"));
         c
     }
 
-    /// Reads the index of the first mirror that has it, properly signed.
+    /// Reads the index of the first mirror that has it with a valid signature.
     pub fn update(&self, mirror: Option<&str>) -> Result<(), Error> {
         let keyring = KEYRINGS.iter().find(|k| Path::new(k).exists());
         let mut first_error = None;
@@ -109,14 +110,14 @@ impl Apt {
         }
     }
 
-    /// What the index says of a package that is to be downloaded.
+    /// The index's data on a package that is to be downloaded.
     pub fn package(&self, name: &str) -> Result<Package, Error> {
         self.show(name)?
             .package()
             .ok_or_else(|| self.odd(name, "its record lacks Version, SHA256 or Size"))
     }
 
-    /// The packages that installing `wanted` on an empty system installs: apt's choice, without
+    /// The packages that are installed with `wanted` on an empty system: apt's choice, without
     /// recommended ones, and the order in which it unpacks and configures them.
     pub fn solve(&self, wanted: &[String]) -> Result<(Vec<Package>, Vec<Step>), Error> {
         for name in wanted {
@@ -169,7 +170,7 @@ impl Apt {
         Ok(uri.unwrap_or_default().to_string())
     }
 
-    /// Midnight after the mirror has signed the index that was read last, in seconds since 1970.
+    /// Midnight after the mirror signed the index that was read last, in seconds since 1970.
     pub fn index_date(&self) -> Result<u64, Error> {
         let lists = self.dir.join("state/lists");
         let mut newest = None;
@@ -190,7 +191,7 @@ impl Apt {
         })
     }
 
-    /// True if an index was read before.
+    /// Whether an index was read before.
     pub fn has_index(&self) -> bool {
         self.dir.join("sources.list").exists()
             && fs::read_dir(self.dir.join("state/lists")).is_ok_and(|d| {
@@ -212,8 +213,8 @@ impl Apt {
             .ok_or_else(|| self.odd(META, "depends on no linux-image-* package"))
     }
 
-    /// Downloads one package; apt compares it with the checksum in the signed index.
-    /// Returns the file, which the caller may move.
+    /// Downloads one package; apt compares it with the checksum in the signed index. Returns the
+    /// file, which the caller may move.
     pub fn download(&self, p: &Package) -> Result<PathBuf, Error> {
         let what = format!("download {} {}", p.name, p.version);
         let files = self.download_all(&[p], &what)?;
@@ -221,7 +222,8 @@ impl Apt {
         first.ok_or_else(|| self.odd(&p.name, "apt downloaded nothing"))
     }
 
-    /// Downloads packages, at once; the files, in no order, which the caller may move.
+    /// Downloads several packages; returns the files, in no particular order, which the caller may
+    /// move.
     pub fn download_all(&self, list: &[&Package], what: &str) -> Result<Vec<PathBuf>, Error> {
         let dir = self.dir.join("download");
         fs::remove_dir_all(&dir).context("remove", &dir)?;
@@ -245,13 +247,13 @@ const DAY: u64 = 86_400;
 /// The date of a Release file, in seconds since 1970.
 fn signed(release: &str) -> Option<u64> {
     let date = release.lines().find_map(|l| l.strip_prefix("Date:"))?;
-    // The same, by HTTP's rules.
+    // The same, in the date format of HTTP.
     let date = date.trim().replace(" UTC", " GMT");
     let time = httpdate::parse_http_date(&date).ok()?;
     Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs())
 }
 
-/// The order of what `apt-get --simulate install` says.
+/// The order given by `apt-get --simulate install`.
 fn order(text: &str) -> Vec<Step> {
     let step = |l: &str| {
         let mut words = l.split_whitespace();
@@ -264,7 +266,7 @@ fn order(text: &str) -> Vec<Step> {
     text.lines().filter_map(step).collect()
 }
 
-/// Names and versions in what `apt-get --simulate install` says.
+/// Names and versions given by `apt-get --simulate install`.
 fn chosen(text: &str) -> Vec<(String, String)> {
     text.lines()
         .filter_map(|l| {
@@ -275,7 +277,7 @@ fn chosen(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Options that separate this apt from the host's; proxies and passwords stay the host's.
+/// Options that separate this apt from the host's; proxies and passwords are taken from the host.
 fn configuration(dir: &Path) -> String {
     let d = dir.display();
     format!(
@@ -361,7 +363,7 @@ impl Record {
             .map(|(_, v)| v.as_str())
     }
 
-    /// Names of packages in a field of dependencies, all alternatives.
+    /// Names of packages in a dependency field, including all alternatives.
     pub fn names(&self, field: &str) -> Vec<String> {
         let field = self.field(field).unwrap_or_default();
         let parts = field.split([',', '|']);
@@ -373,7 +375,7 @@ impl Record {
         parts.filter_map(name).collect()
     }
 
-    /// Names of the packages this one depends on, first alternatives only.
+    /// Names of the packages on which this one depends, first alternatives only.
     fn depends(&self) -> impl Iterator<Item = &str> {
         self.field("Depends")
             .unwrap_or_default()

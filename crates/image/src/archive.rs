@@ -1,4 +1,4 @@
-//! newc cpio archives, as the kernel unpacks them into its first root file system.
+//! newc cpio archives, which the kernel unpacks into its initial root file system.
 
 use crate::Error;
 use cpio::newc::{trailer, Builder, ModeFileType};
@@ -8,7 +8,7 @@ use std::io::Write;
 /// Archives that follow one another start at multiples of this (the kernel needs 4 bytes).
 const ALIGN: usize = 512;
 
-/// A newc archive under construction. Parent directories are made as needed.
+/// A newc archive under construction. Parent directories are created as needed.
 #[derive(Default)]
 pub(crate) struct Archive {
     bytes: Vec<u8>,
@@ -80,7 +80,7 @@ impl Archive {
         w.finish().expect("writing to memory");
     }
 
-    /// Checks a path, makes its parents, and returns it without the leading `/`.
+    /// Checks a path, creates its parents, and returns it without the leading `/`.
     fn parents(&mut self, path: &str) -> Result<String, Error> {
         let path = check_path(path)?;
         for (at, _) in path.match_indices('/') {
@@ -124,8 +124,8 @@ fn check_path(path: &str) -> Result<String, Error> {
 }
 
 /// An archive that can be appended to the initrd: (path in the guest, permission bits, content).
-/// Later files replace earlier ones of the same path. `/etc/nagori/run`, if executable, is run
-/// by /init in place of a shell.
+/// Later files replace earlier ones of the same path. /init runs `/etc/nagori/run`, if it is
+/// executable, instead of a shell.
 pub fn overlay_cpio(files: &[(&str, u32, &[u8])]) -> Result<Vec<u8>, Error> {
     let mut a = Archive::default();
     for (path, mode, content) in files {

@@ -1,4 +1,4 @@
-//! Putting an image together, and keeping it.
+//! Builds and caches guest images.
 
 use crate::apt::{Apt, Package};
 use crate::archive::Archive;
@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Counts changes of what this crate makes from the same packages and sources.
+/// Incremented with every change of what this crate makes from the same packages and sources.
 const BUILDER: u32 = 4;
 
 const KERNEL: &str = "Image";
@@ -20,7 +20,7 @@ const FIRMWARE: &str = "fw_dynamic.bin";
 const INITRD: &str = "initrd.cpio";
 const MANIFEST: &str = "manifest.json";
 
-/// Which packages were chosen when the mirror was last asked: kernel, OpenSBI, busybox.
+/// The packages that were chosen when the mirror was last asked: kernel, OpenSBI, busybox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Resolved {
     suite: String,
@@ -29,10 +29,10 @@ struct Resolved {
     date: u64,
 }
 
-/// Makes the guest image, or finds it in the cache.
+/// Builds the guest image, or finds it in the cache.
 ///
 /// Safe to call from several processes at once with the same cache directory: one builds, the
-/// others wait. An interrupted build leaves nothing that looks like an image.
+/// others wait. An interrupted build leaves nothing that could be taken for an image.
 pub fn build(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<GuestImage, Error> {
     let dir = cache_dir(&options.cache_dir)?;
     // Finished images never change, so looking one up takes no lock.
@@ -58,7 +58,7 @@ pub fn build(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Gu
 pub(crate) fn cache_dir(dir: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(dir).context("create", dir)?;
     let dir = dir.canonicalize().context("find", dir)?;
-    // It is written into an apt configuration file.
+    // It is written into an apt configuration file, so some characters are excluded.
     match dir.to_str() {
         Some(s) if !s.contains('"') && !s.contains(char::is_control) => Ok(dir),
         _ => Err(std::io::Error::new(
@@ -88,7 +88,7 @@ pub(crate) fn lock(dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Fil
     Ok(file)
 }
 
-/// The image for these options, if the mirror has been asked before and it exists, whole.
+/// The image for these options, if the packages are known and it exists and is complete.
 fn cached(dir: &Path, options: &Options) -> Option<GuestImage> {
     let resolved = read_resolved(dir, &options.suite)?;
     open(dir, &key(&resolved, options))
@@ -115,7 +115,7 @@ fn open(dir: &Path, key: &str) -> Option<GuestImage> {
     })
 }
 
-/// A hash of all that an image is made of.
+/// A hash of everything that an image is made of.
 fn key(resolved: &Resolved, options: &Options) -> String {
     let mut h = Sha256::new();
     let mut line = |parts: &[&str]| {
@@ -160,7 +160,7 @@ impl Builder<'_> {
     }
 
     fn build(mut self) -> Result<GuestImage, Error> {
-        // Asked first: better to hear of a missing compiler before a long download.
+        // First of all, so that a missing compiler is reported before a long download.
         let compiler = guest::compiler()?;
         // Leftovers of builds that were killed.
         let work = self.dir.join("work");
@@ -193,7 +193,7 @@ impl Builder<'_> {
         self.dir.join("packages").join(format!("{}.deb", p.sha256))
     }
 
-    /// Asks the mirror which packages there are, fetches them, and notes the choice.
+    /// Asks the mirror for the available packages, downloads them, and records the choice.
     fn resolve(&mut self, apt: &Apt) -> Result<Resolved, Error> {
         self.say(Stage::Index, format!("Debian {}", self.options.suite));
         apt.update(self.options.mirror.as_deref())?;
@@ -244,7 +244,7 @@ impl Builder<'_> {
         fs::rename(&fresh, &file).context("move a package to", &file)
     }
 
-    /// Reads files out of a package, after checking that it is still what apt verified.
+    /// Reads files out of a package, after checking that it is still the file that apt verified.
     fn unpack(
         &mut self,
         apt: &Apt,
@@ -364,7 +364,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A directory that goes away with the returned guard.
+    /// A directory that is removed when the returned guard is dropped.
     fn temporary(&self, what: &str) -> Result<tempfile::TempDir, Error> {
         let parent = self.dir.join("work");
         fs::create_dir_all(&parent).context("create", &parent)?;
@@ -374,7 +374,7 @@ impl Builder<'_> {
             .context("create a directory in", &parent)
     }
 
-    /// Writes the image's files aside, then gives their directory its name in one step.
+    /// Writes the image's files to a temporary directory, then renames the directory in one step.
     fn write(&mut self, key: &str, files: &[(&str, &[u8])]) -> Result<(), Error> {
         let images = self.dir.join("images");
         let place = images.join(key);
@@ -389,7 +389,7 @@ impl Builder<'_> {
                 .context("write", &path)?;
         }
         if place.exists() {
-            // Damaged, or `open` had found it.
+            // Damaged, or `open` would have found it.
             fs::remove_dir_all(&place).context("remove", &place)?;
         }
         fs::rename(aside.path(), &place).context("move the image to", &place)
@@ -461,7 +461,7 @@ fn initrd(
     Ok(a.finish())
 }
 
-/// The caller holds the lock, so the name of the new file is nobody else's.
+/// The caller holds the lock, so nobody else uses the name of the new file.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = path.with_extension("new");
     let mut f = File::create(&new).context("create", &new)?;
@@ -519,7 +519,7 @@ mod tests {
                 2 => r.suite = "forky".into(),
                 3 => o.modules.truncate(3),
                 4 => o.add_modules(["xfs"]),
-                // Lengths are part of it: a name cannot run into the next one.
+                // Lengths are part of the hash, so that adjacent names cannot be confused.
                 _ => {
                     r.packages[1].name = "opensb".into();
                     r.packages[1].version = "i1".into();

@@ -1,4 +1,4 @@
-//! Reading files out of a .deb, without unpacking it to the file system.
+//! Reads files out of a .deb, without unpacking it to the file system.
 
 use crate::error::IoContext;
 use crate::tool::DPKG_DEB;
@@ -18,7 +18,7 @@ pub(crate) enum Part {
     Control,
 }
 
-/// The regular files of package file `deb` that `wanted` picks by path (without a leading `./`).
+/// The regular files of package file `deb` whose paths (without a leading `./`) `wanted` selects.
 pub(crate) fn files(
     deb: &Path,
     part: Part,
@@ -27,7 +27,7 @@ pub(crate) fn files(
     read(deb, part, |tar| pick(tar, wanted).context("read", deb))
 }
 
-/// Hands an archive of package file `deb`, uncompressed, to `reader`, which reads all of it.
+/// Passes an archive of package file `deb`, uncompressed, to `reader`, which reads all of it.
 pub(crate) fn read<T>(
     deb: &Path,
     part: Part,
@@ -49,7 +49,7 @@ pub(crate) fn read<T>(
     let result = reader(&mut stdout);
     drop(stdout);
     let out = child.wait_with_output().context("read", deb)?;
-    // What the reader did not like is said first: it made dpkg-deb die of a closed pipe.
+    // The reader's error goes first: it made dpkg-deb die of a closed pipe.
     let result = result?;
     if !out.status.success() {
         return Err(Error::Command {
@@ -62,7 +62,7 @@ pub(crate) fn read<T>(
     Ok(result)
 }
 
-/// Writes package file `deb` to `to` with archives that are not compressed.
+/// Writes package file `deb` to `to` with uncompressed archives.
 pub(crate) fn uncompressed(deb: &Path, to: &Path) -> Result<(), Error> {
     let mut out = File::create(to).context("create", to)?;
     out.write_all(b"!<arch>\n").context("write", to)?;

@@ -1,8 +1,8 @@
-//! What can go wrong while a guest image is made.
+//! Errors while a guest image is built.
 
 use std::path::PathBuf;
 
-/// Every failure of this crate, with what the reader can do about it.
+/// Every failure of this crate, with what the user can do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -11,7 +11,7 @@ pub enum Error {
     ToolMissing {
         /// The program.
         tool: String,
-        /// The Debian packages that bring it, separated by spaces.
+        /// The Debian packages that contain it, separated by spaces.
         packages: &'static str,
     },
 
@@ -31,10 +31,10 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// A name that goes into an apt source or a file name holds characters that may not be there.
+    /// A name for an apt source or a file name contains characters that are not allowed.
     #[error("the {what} `{value}` is not a valid name: letters, digits and `.+-_` only")]
     BadName {
-        /// What the name is of.
+        /// What the name is for.
         what: &'static str,
         /// As given.
         value: String,
@@ -43,9 +43,9 @@ pub enum Error {
     /// apt could not reach the mirror.
     #[error("{what}: the mirror cannot be reached; is there a network? apt says:\n{output}")]
     Network {
-        /// What was being done.
+        /// The operation.
         what: String,
-        /// apt's own words.
+        /// apt's message.
         output: String,
     },
 
@@ -55,16 +55,16 @@ pub enum Error {
          is the package debian-archive-keyring installed and current? apt says:\n{output}"
     )]
     Signature {
-        /// What was being done.
+        /// The operation.
         what: String,
-        /// apt's own words.
+        /// apt's message.
         output: String,
     },
 
     /// Another failure of a program of the host.
     #[error("{what}: `{command}` failed ({status}):\n{output}")]
     Command {
-        /// What was being done.
+        /// The operation.
         what: String,
         /// The program.
         command: String,
@@ -81,16 +81,16 @@ pub enum Error {
         name: String,
         /// The suite asked.
         suite: String,
-        /// What is missing or odd.
+        /// What is missing or wrong.
         what: String,
     },
 
-    /// A package was downloaded but does not hold what is expected.
+    /// A package was downloaded but lacks expected contents.
     #[error("package `{name}` does not hold what is needed: {what}")]
     Contents {
         /// The package.
         name: String,
-        /// What is missing or odd.
+        /// What is missing or wrong.
         what: String,
     },
 
@@ -103,11 +103,11 @@ pub enum Error {
         why: String,
     },
 
-    /// A root file system is asked for that cannot be.
+    /// An impossible specification of a root file system.
     #[error("root file system: {0}")]
     Rootfs(String),
 
-    /// What is done in a machine for a root file system has failed.
+    /// A step in a machine for a root file system has failed.
     #[error("root file system: {what}; the machine says:\n{output}")]
     Install {
         /// Package or script, and how it ended.
@@ -116,10 +116,10 @@ pub enum Error {
         output: String,
     },
 
-    /// A kernel module cannot be had.
+    /// A kernel module is not available.
     #[error("kernel module `{name}`: {what}")]
     Module {
-        /// As asked for, or as another module depends on it.
+        /// As requested, or as a dependency of another module.
         name: String,
         /// What is wrong.
         what: String,
@@ -143,23 +143,23 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// Neither a cache directory nor a home directory is known.
+    /// Neither a cache directory nor a home directory is set.
     #[error("no cache directory: set XDG_CACHE_HOME or HOME, or name a directory with --cache DIR or NAGORI_CACHE")]
     NoCacheDir,
 
-    /// The host's file system refuses something.
+    /// An error of the host's file system.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// The verb, for the message.
+        /// The operation, as a verb for the message.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's message.
         source: std::io::Error,
     },
 }
 
-/// Adds what was tried, and on which path, to an I/O error.
+/// Adds the operation and the path to an I/O error.
 pub(crate) trait IoContext<T> {
     /// `what` is a verb: "read", "create".
     fn context(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T, Error>;

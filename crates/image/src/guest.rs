@@ -1,4 +1,4 @@
-//! Our own guest programs: their sources travel inside this crate and are compiled on the host.
+//! Our own guest programs: their sources are embedded in this crate and are compiled on the host.
 
 use crate::error::IoContext;
 use crate::tool::GCC;
@@ -15,7 +15,7 @@ static MALLOC: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/malloc");
 static PERSIST: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/persist");
 static INIT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/init");
 
-/// rv64gc, the least that Debian's own programs need; nothing of the host's paths gets in.
+/// rv64gc, the baseline of Debian's own programs; no path of the host gets into the program.
 const FLAGS: [&str; 10] = [
     "-std=gnu11",
     "-D_GNU_SOURCE",
@@ -29,13 +29,13 @@ const FLAGS: [&str; 10] = [
     "-Wl,--build-id=none",
 ];
 
-/// A file of `guest/`: its path below it, and its bytes.
+/// A file of `guest/`: its relative path, and its bytes.
 pub(crate) struct Source {
     pub path: String,
     pub bytes: &'static [u8],
 }
 
-/// What is compiled for programs that use the guest's libraries, for /usr/local.
+/// What is compiled for root file systems with libraries, for /usr/local.
 const MALLOC_FILES: [Dynamic; 2] = [
     Dynamic {
         path: "lib/libnagori-malloc.so",
@@ -57,14 +57,15 @@ struct Dynamic {
     flags: &'static [&'static str],
 }
 
-/// Directories of sources that are in root file systems only.
+/// Directories of sources that are used in root file systems only.
 pub(crate) const ROOTFS_ONLY: [&str; 2] = ["malloc/", "persist/"];
-/// The library by which programs flush their stores to NVMM, and a check.
+/// The library by which programs flush their stores to NVMM, and a program that checks it.
 const PERSIST_FILES: [Dynamic; 2] = [
     Dynamic {
         path: "lib/libnagori-persist.so",
         sources: &["persist/nagori-persist.c"],
-        // Without -fno-builtin a loop that copies becomes a call of the function that it is in.
+        // Without -fno-builtin a copying loop is compiled into a call of the very function in which
+        // it is.
         flags: &["-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin"],
     },
     Dynamic {
@@ -138,7 +139,7 @@ fn write_sources(work: &Path) -> Result<Vec<Source>, Error> {
     Ok(sources)
 }
 
-/// Runs the compiler in `work` for one file, and reads it.
+/// Runs the compiler in `work` for one file, and returns the result.
 fn compile_one(work: &Path, name: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     let mut c = GCC.command();
     c.current_dir(work)
@@ -177,8 +178,8 @@ pub(crate) fn compile_malloc(work: &Path) -> Result<Vec<Program>, Error> {
     fs::write(&file, stub).context("write", &file)?;
     let mut built = Vec::new();
     for d in &MALLOC_FILES {
-        // Else the compiler takes calloc for malloc and memset, and leaves out what it thinks
-        // cannot matter.
+        // Otherwise the compiler merges malloc and memset into calloc, and removes code that it
+        // considers to have no effect.
         let mut arguments = vec!["-fno-builtin", "-Imalloc"];
         arguments.extend(d.flags);
         arguments.extend(d.sources);
@@ -193,8 +194,8 @@ pub(crate) fn compile_malloc(work: &Path) -> Result<Vec<Program>, Error> {
     Ok(built)
 }
 
-/// Compiles `persist/*.c`: a library that programs are started with, and a check of it. Names are paths
-/// below /usr/local. `work` is an empty directory.
+/// Compiles `persist/*.c`: a library that is preloaded into programs, and a program that checks it.
+/// Names are paths below /usr/local. `work` is an empty directory.
 pub(crate) fn compile_persist(work: &Path) -> Result<Vec<Program>, Error> {
     write_sources(work)?;
     let compile = |d: &Dynamic| {

@@ -2,8 +2,8 @@
 //! Debian mirror by the host's apt (which verifies signatures and checksums), and our guest
 //! programs, cross-compiled from the sources that this crate carries.
 //!
-//! Images are cached under a hash of all they are made of. A second [`build`] neither asks the
-//! network nor writes anything; [`Options::refresh`] asks apt for newer packages.
+//! Images are cached under a hash of everything that they are made of. A second [`build`] neither
+//! uses the network nor writes anything; [`Options::refresh`] asks apt for newer packages.
 //!
 //! ```no_run
 //! let options = nagori_image::Options::from_env()?;
@@ -41,11 +41,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What Debian's 6.12 kernel does at boot that only costs time in an emulator: self-tests of
-/// ciphers and of the entropy source, certificates for signatures of modules, names for formats
-/// of trace events, BPF interfaces of TCP. The last one is no matter of time: the PMU driver
-/// stops the guest's instruction counter. One hart goes from reset through a short command to
-/// power-off in 304 instead of 1067 million instructions.
+/// Work that Debian's 6.12 kernel does at boot and that only costs time in an emulator: self-tests
+/// of ciphers and of the entropy source, certificates for module signatures, names for formats of
+/// trace events, BPF interfaces of TCP. The last item is not a matter of time: the PMU driver stops
+/// the guest's instruction counter. With these arguments one hart goes from reset through a short
+/// command to power-off in 304 instead of 1067 million instructions.
 const FAST_BOOT_ARGS: &str = "cryptomgr.notests=1 \
     initcall_blacklist=jent_mod_init,load_system_certificate_list,trace_eval_init,\
     init_kprobe_trace,bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init,\
@@ -54,7 +54,7 @@ const FAST_BOOT_ARGS: &str = "cryptomgr.notests=1 \
 /// What to build, and where to keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Where downloads and images are kept; made if absent.
+    /// Where downloads and images are kept; created if absent.
     pub cache_dir: PathBuf,
     /// A Debian mirror's URI; otherwise the one the host's package configuration uses.
     pub mirror: Option<String>,
@@ -62,7 +62,7 @@ pub struct Options {
     pub suite: String,
     /// Kernel modules to have in the initrd, without those they depend on.
     pub modules: Vec<String>,
-    /// More of them, which the guest loads at its start and has in its root file system, too.
+    /// Further modules, which the guest loads when it starts and also has in its root file system.
     pub more_modules: Vec<String>,
     /// Ask the mirror for newer packages, even if the image is cached.
     pub refresh: bool,
@@ -81,7 +81,7 @@ impl Options {
         }
     }
 
-    /// Has the guest's kernel have these modules, too, and load them; a name may have `-` for `_`.
+    /// Adds modules to the guest's kernel, which loads them; a name may have `-` for `_`.
     pub fn add_modules<S: AsRef<str>>(&mut self, names: impl IntoIterator<Item = S>) {
         let names = names
             .into_iter()
@@ -101,7 +101,7 @@ impl Options {
         let absolute = |name| var(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let cache_dir = var("NAGORI_CACHE")
             .map(PathBuf::from)
-            // The XDG specification has relative paths ignored.
+            // The XDG specification requires that relative paths are ignored.
             .or_else(|| absolute("XDG_CACHE_HOME").map(|d| d.join("nagori")))
             .or_else(|| absolute("HOME").map(|d| d.join(".cache/nagori")))
             .ok_or(Error::NoCacheDir)?;
@@ -126,11 +126,11 @@ pub struct GuestImage {
     pub firmware: PathBuf,
     /// The first root file system; further archives (see [`overlay_cpio`]) can be appended.
     pub initrd: PathBuf,
-    /// What they are made of.
+    /// The record of what they are made of.
     pub manifest: Manifest,
 }
 
-/// What a build does at the moment.
+/// The current step of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
@@ -150,12 +150,12 @@ pub enum Stage {
     Install,
 }
 
-/// A message for whoever waits for a build.
+/// A progress message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The step.
     pub stage: Stage,
-    /// To what: a package, a program, a file.
+    /// Its object: a package, a program, a file.
     pub detail: String,
 }
 

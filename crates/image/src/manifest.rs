@@ -1,4 +1,4 @@
-//! What an image is made of, written beside it.
+//! The record of what an image is made of, written beside it.
 
 use crate::apt::Package;
 use serde::{Deserialize, Serialize};
@@ -11,18 +11,18 @@ pub struct Manifest {
     pub key: String,
     /// Version of the program that built it.
     pub builder: String,
-    /// Debian's release the packages are of.
+    /// Debian's release from which the packages are.
     pub suite: String,
-    /// Midnight after the mirror has signed the index that the packages are of, in seconds since 1970:
-    /// what the guest's clock shows at the start, if nothing else is said.
+    /// Midnight after the mirror signed the index from which the packages were chosen, in seconds
+    /// since 1970: the initial time of the guest's clock, unless another is chosen.
     pub date: u64,
     /// The packages, checked by apt against the signed index.
     pub packages: Vec<Package>,
-    /// The kernel's release, as `uname -r` tells it.
+    /// The kernel's release, as `uname -r` prints it.
     pub kernel_release: String,
     /// The cross compiler our programs were compiled with.
     pub compiler: String,
-    /// Modules in the initrd, each behind those it needs.
+    /// Modules in the initrd, each after those that it needs.
     pub modules: Vec<String>,
     /// Our programs in the initrd's /bin.
     pub programs: Vec<String>,

@@ -1,9 +1,9 @@
-//! Which mirror to ask: the one that this host's own package configuration uses.
+//! Chooses the mirror: the one in this host's own package configuration.
 
 use crate::tool::APT_GET;
 use crate::Error;
 
-/// The mirrors worth trying, best first. A given one is the only one.
+/// The mirrors worth trying, best first. An explicitly given one is the only one.
 pub(crate) fn candidates(given: Option<&str>) -> Result<Vec<String>, Error> {
     if let Some(uri) = given {
         return Ok(vec![check(uri)?]);
@@ -18,8 +18,8 @@ pub(crate) fn candidates(given: Option<&str>) -> Result<Vec<String>, Error> {
     let out = APT_GET.run(c, "read the host's package sources")?;
     let mut found = from_index_targets(&String::from_utf8_lossy(&out.stdout));
     if found.is_empty() {
-        // Before the host's first `apt-get update` there are no index targets,
-        // but apt still tells what it would fetch.
+        // Before the host's first `apt-get update` there are no index targets, but apt still tells
+        // what it would download.
         let mut c = APT_GET.command();
         c.args(["update", "--print-uris"]);
         let out = APT_GET.run(c, "read the host's package sources")?;
@@ -43,8 +43,8 @@ fn from_index_targets(text: &str) -> Vec<String> {
     found
 }
 
-/// The repositories whose release files `apt-get update` would fetch, those first that
-/// look like a full Debian mirror. A wrong guess is refused later, by its signature.
+/// The repositories whose release files `apt-get update` would download, first those that look like
+/// a full Debian mirror. A wrong guess is refused later, by its signature.
 fn from_print_uris(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
@@ -69,7 +69,8 @@ fn push_unique(list: &mut Vec<String>, uri: &str) {
     }
 }
 
-/// A URI goes into a line of an apt source: it must not be able to say anything else there.
+/// A URI becomes part of a line of an apt source: it must not be able to inject anything else
+/// there.
 fn check(uri: &str) -> Result<String, Error> {
     let bad = |why| {
         Err(Error::BadMirror {

@@ -1,4 +1,4 @@
-//! Kernel modules: which are needed, in what order, unpacked so that the guest need not.
+//! Kernel modules: which are needed, in what order, already unpacked to save the guest the work.
 
 use crate::error::IoContext;
 use crate::tool::STRIP;
@@ -9,9 +9,9 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// Modules that go into the image unless others are named; what they depend on comes along.
+/// Modules that go into the image unless others are named; their dependencies are added.
 pub const DEFAULT_MODULES: [&str; 16] = [
-    // NVMM given to the kernel as a pmem-region: block device, device DAX, system RAM.
+    // For NVMM as a pmem-region: block device, device DAX, system RAM.
     "libnvdimm",
     "nd_btt",
     "nd_pmem",
@@ -28,7 +28,7 @@ pub const DEFAULT_MODULES: [&str; 16] = [
     "9p",
     "9pnet_virtio",
     "ext4",
-    // The kernel asks for it when ext4 is mounted.
+    // The kernel requests it when ext4 is mounted.
     "crc32c_generic",
     "overlay",
 ];
@@ -43,13 +43,13 @@ pub(crate) struct Module {
     pub bytes: Vec<u8>,
     /// Direct dependencies that are modules, too.
     pub depends: Vec<String>,
-    /// Other names the kernel asks for it by, with wildcards.
+    /// Aliases by which the kernel requests it, with wildcards.
     pub aliases: Vec<String>,
 }
 
-/// The modules `wanted` and all they depend on; a module stands behind those it needs.
-/// `packed` maps paths (below /lib/modules/RELEASE) to `.ko` or `.ko.xz` files,
-/// `builtin` is the kernel's modules.builtin file.
+/// The modules `wanted` and all their dependencies, each module after those that it needs. `packed`
+/// maps paths (below /lib/modules/RELEASE) to `.ko` or `.ko.xz` files, `builtin` is the kernel's
+/// modules.builtin file.
 pub(crate) fn closure(
     packed: &BTreeMap<String, Vec<u8>>,
     builtin: &str,
@@ -126,7 +126,7 @@ fn name_of(path: &str) -> String {
     stem.replace('-', "_")
 }
 
-/// What the module's .modinfo section says it depends on, and its aliases.
+/// The dependencies and aliases in the module's .modinfo section.
 fn info(ko: &[u8]) -> Result<(Vec<String>, Vec<String>), String> {
     let file = object::File::parse(ko).map_err(|e| format!("is no ELF file: {e}"))?;
     let info = file
@@ -146,12 +146,12 @@ fn info(ko: &[u8]) -> Result<(Vec<String>, Vec<String>), String> {
     Ok((depends, entries("alias").map(String::from).collect()))
 }
 
-/// Takes the compiler's local labels (nine tenths of Debian's riscv64 modules) and the signature
-/// out of modules; code, data and the names of functions stay as they are.
+/// Removes the compiler's local labels (nine tenths of Debian's riscv64 modules) and the signature
+/// from modules; code, data and names of functions stay as they are.
 ///
-/// To hash libnvdimm for its signature costs the guest 560 million instructions, more than the
-/// whole boot of the kernel. A module without one marks the kernel as tainted, nothing else.
-/// `work` is an empty directory.
+/// Hashing libnvdimm for its signature costs the guest 560 million instructions, more than the
+/// whole boot of the kernel. The only effect of a missing signature is that the kernel is marked as
+/// tainted. `work` is an empty directory.
 pub(crate) fn strip(modules: &mut [Module], work: &Path) -> Result<(), Error> {
     if modules.is_empty() {
         return Ok(());
@@ -170,19 +170,19 @@ pub(crate) fn strip(modules: &mut [Module], work: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The text of a modules.alias file: by it the kernel's own requests (such as `fs-ext4` at a
+/// The text of a modules.alias file, by which the kernel's own requests (such as `fs-ext4` at a
 /// mount) find their module.
 pub(crate) fn modules_alias(modules: &[Module]) -> String {
     modules
         .iter()
         .flat_map(|m| m.aliases.iter().map(move |a| (a, &m.name)))
-        // A line is split at blanks, and not all names of devices keep to that.
+        // Lines are split at blanks, and not all device names avoid them.
         .filter(|(alias, _)| !alias.contains(char::is_whitespace))
         .map(|(alias, name)| format!("alias {alias} {name}\n"))
         .collect()
 }
 
-/// The text of a modules.dep file, for `modprobe`: each module with all it needs.
+/// The text of a modules.dep file, for `modprobe`: each module with all its dependencies.
 pub(crate) fn modules_dep(modules: &[Module]) -> String {
     let by_name: BTreeMap<&str, &Module> = modules.iter().map(|m| (m.name.as_str(), m)).collect();
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! Running programs of the host.
+//! Runs programs of the host.
 
 use crate::Error;
 use std::process::{Command, Output};
 
-/// A program of the host and the packages that bring it.
+/// A program of the host and the packages that contain it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tool {
     pub name: &'static str,
@@ -40,11 +40,11 @@ pub(crate) const STRIP: Tool = Tool {
 };
 
 impl Tool {
-    /// A command whose messages are not translated: some of them are read.
+    /// A command whose messages are not translated, since some of them are parsed.
     pub fn command(self) -> Command {
         let mut c = Command::new(self.name);
         c.env("LC_ALL", "C");
-        // Tools of file systems are where only root looks.
+        // File system tools are in directories that are only in root's PATH.
         if let Some(path) = std::env::var_os("PATH") {
             let mut path = path;
             path.push(":/usr/sbin:/sbin");
@@ -69,7 +69,7 @@ impl Tool {
         }
     }
 
-    /// Runs to the end; fails if the program does.
+    /// Runs it to its end; an error if the program fails.
     pub fn run(self, mut command: Command, what: &str) -> Result<Output, Error> {
         let out = command.output().map_err(|e| self.spawn_error(e))?;
         if out.status.success() {
@@ -80,7 +80,7 @@ impl Tool {
     }
 }
 
-/// Sorts a failed run by what the user can do about it.
+/// Classifies a failed run by what the user can do about it.
 fn failure(tool: Tool, what: &str, out: &Output) -> Error {
     let text = String::from_utf8_lossy(&out.stderr);
     classify(tool.name, what, &out.status.to_string(), text.trim())
@@ -95,7 +95,7 @@ fn classify(command: &str, what: &str, status: &str, text: &str) -> Error {
         "Network is unreachable",
         "Connection timed out",
     ];
-    // gpgv's words (apt 2) and sqv's (apt 3).
+    // Messages of gpgv (apt 2) and sqv (apt 3).
     const SIGNATURE: [&str; 5] = [
         "NO_PUBKEY",
         "is not signed",

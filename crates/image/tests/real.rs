@@ -13,7 +13,7 @@ fn tools_required() -> bool {
     std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1")
 }
 
-/// In the user's own cache, as in use: the download is shared with whatever else needs it.
+/// In the user's own cache, as in normal use: the download is shared.
 fn image() -> Option<(Options, GuestImage)> {
     let options = Options::from_env().unwrap();
     match build(&options, &mut |p| eprintln!("{p}")) {
@@ -59,7 +59,7 @@ fn build_and_find_again() {
         assert!(m.programs.iter().any(|p| p == program), "{program}");
     }
 
-    // Again: nothing is done, so nothing is said, and no mirror is asked.
+    // A second build does nothing, reports nothing, and asks no mirror.
     let offline = Options {
         mirror: Some("http://mirror.invalid/debian".into()),
         ..options.clone()
@@ -75,7 +75,7 @@ fn another_set_of_modules_is_another_image() {
     };
     let bare = Options {
         modules: Vec::new(),
-        // The packages are here already.
+        // The packages are already in the cache.
         mirror: Some("http://mirror.invalid/debian".into()),
         ..options.clone()
     };
@@ -118,7 +118,7 @@ fn no_mirror_there() {
     assert!(matches!(e, Error::BadName { .. }), "{e}");
 }
 
-/// Boots the image in QEMU; the console's output and the exit status.
+/// Boots the image in QEMU; returns the console's output and the exit status.
 fn boot(image: &GuestImage, append: &str, overlay: &[(&str, u32, &[u8])]) -> Option<(String, i32)> {
     let mut initrd = fs::read(&image.initrd).unwrap();
     initrd.extend(overlay_cpio(overlay).unwrap());
@@ -195,7 +195,7 @@ fn guest_file(image: &GuestImage, path: &str) -> Vec<u8> {
     }
 }
 
-/// The programs on their own, without the machine they are for.
+/// The programs by themselves, without a machine.
 #[test]
 fn programs_in_user_emulation() {
     let Some((_, image)) = image() else {
@@ -311,7 +311,7 @@ fn programs_in_user_emulation() {
     }
 }
 
-/// The root file system of `nagori run`: whole, clean, as the manifest says, and the same when it
+/// The root file system of `nagori run`: complete, clean, as in the manifest, and the same when it
 /// is built again.
 #[test]
 fn a_root_file_system() {
@@ -342,7 +342,7 @@ fn a_root_file_system() {
     let text = String::from_utf8_lossy(&fsck.stdout);
     assert!(fsck.status.success(), "{text}");
 
-    // Again, from the packages alone: no mirror is asked, and the bytes are the same.
+    // Again, from the cached packages alone: no mirror is asked, and the bytes are the same.
     let place = image.path.parent().unwrap();
     let aside = tempfile::tempdir_in(place.parent().unwrap()).unwrap();
     let old = aside.path().join("old");
@@ -353,7 +353,7 @@ fn a_root_file_system() {
     };
     let again = rootfs(&offline, &spec, None, &mut |_| {}).unwrap();
     assert_eq!(again, image);
-    // A damaged one is told.
+    // Damage is detected.
     let file = old.join("rootfs.ext4");
     let damaged = nagori_image::RootFs {
         path: file.clone(),

@@ -1,9 +1,9 @@
 //! The C extension for RV64 with D: 16-bit encodings and the base instructions they stand for.
 //!
 //! The table follows the manual's listing: by quadrant (bits 1:0) and funct3 (bits 15:13). In a
-//! group the first row that fits is meant, so reserved code points and special cases stand before
-//! the general form. HINT code points need no rows: they fall to their general form, which then
-//! writes x0 or changes nothing.
+//! group the first row that matches applies, so reserved code points and special cases precede the
+//! general form. HINT code points need no rows: they match their general form, which then writes x0
+//! or changes nothing.
 
 use crate::decode::Inst;
 use crate::ext::{Ext, Extensions};
@@ -81,7 +81,7 @@ const fn row(match_: u16, mask: u16, op: Op, form: Form) -> Row {
     }
 }
 
-/// A code point of the group that is reserved; `op` is the one it would otherwise be taken for.
+/// A reserved code point of the group; `op` is the one as which it would otherwise decode.
 const fn reserved(match_: u16, mask: u16, op: Op) -> Row {
     row(match_, mask, op, Form::Reserved)
 }

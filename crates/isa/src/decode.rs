@@ -48,8 +48,8 @@ pub fn decode(word: u32) -> Option<Inst> {
     decode_with(Extensions::ALL, word)
 }
 
-/// Decodes an instruction as a hart with these extensions does: those of others are illegal, but
-/// for hints, which are what they are without their extension.
+/// Decodes an instruction as a hart with these extensions does: instructions of other extensions
+/// are illegal, except for hints, which decode as they do without their extension.
 pub fn decode_with(isa: Extensions, word: u32) -> Option<Inst> {
     if word & 3 != 3 {
         return compressed::decode(isa, word as u16);
@@ -68,8 +68,8 @@ const OPCODE_AMO: u32 = 0x2f;
 const OPCODE_FP: u32 = 0x53;
 const BUCKET_COUNT: usize = 1024;
 
-/// Bucket of a 32-bit word: the opcode (bits 6:2) with what tells most of its instructions apart,
-/// which is funct3, and funct5 for atomics and floating point.
+/// Bucket of a 32-bit word: the opcode (bits 6:2) and the field that distinguishes most of its
+/// instructions, which is funct3, for atomics and floating point funct5.
 const fn bucket_of(word: u32) -> usize {
     let opcode = word & 0x7f;
     let second = match opcode {
@@ -86,12 +86,13 @@ struct Buckets {
     rows: [u16; ROW_SLOTS],
 }
 
-/// Upper bound of the slots: a row whose mask leaves the key open is in several buckets.
+/// Upper bound of the number of entries: a row whose mask leaves the key open is in several
+/// buckets.
 const ROW_SLOTS: usize = TABLE.len() + 8 * 16;
 
 static BUCKETS: Buckets = build_buckets();
 
-/// Buckets that hold words of a row: first key, step between keys, number of keys.
+/// Buckets that contain words of a row: first key, step between keys, number of keys.
 const fn keys_of(match_: u32, mask: u32) -> (usize, usize) {
     let key_bits = match match_ & 0x7f {
         OPCODE_AMO | OPCODE_FP => 0xf800_0000,
@@ -101,7 +102,7 @@ const fn keys_of(match_: u32, mask: u32) -> (usize, usize) {
     if mask & key_bits == key_bits {
         (first, 1)
     } else {
-        // Rows leave the key entirely open or not at all (a test holds the table to it).
+        // A row fixes either all bits of the key or none (a test checks this).
         assert!(mask & key_bits == 0 && key_bits == 0x7000);
         (first, 8)
     }

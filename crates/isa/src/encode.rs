@@ -3,11 +3,11 @@
 use crate::decode::{decode, Inst};
 use crate::format::Format;
 
-/// The 32-bit form of an instruction; `len` and `raw` are not looked at.
+/// The 32-bit form of an instruction; `len` and `raw` are ignored.
 ///
-/// `encode(i)` is the word that decodes to `i`. There is none, and `None` is returned, when a field
-/// is out of range, unaligned, or set though the instruction does not have it, and when the fields
-/// would make another instruction of it (an `ori` to x0 that is a prefetch, a `fence` that is
+/// `encode(i)` is the word that decodes to `i`. `None` if there is no such word: when a field is
+/// out of range or unaligned, when a field is set that the instruction does not have, or when the
+/// fields would make it another instruction (an `ori` to x0 that is a prefetch, a `fence` that is
 /// `pause`).
 pub fn encode(inst: &Inst) -> Option<u32> {
     let word = inst.op.info().match_ | operands(inst);
@@ -25,7 +25,7 @@ fn place(value: i32, from: u32, len: u32, to: u32) -> u32 {
     (value as u32 >> from & ((1 << len) - 1)) << to
 }
 
-/// The operand fields. What does not fit is cut off; [`encode`] finds out by decoding.
+/// The operand fields. Values that do not fit are truncated; [`encode`] detects that by decoding.
 fn operands(inst: &Inst) -> u32 {
     let rd = place(inst.rd.into(), 0, 5, 7);
     let rs1 = place(inst.rs1.into(), 0, 5, 15);

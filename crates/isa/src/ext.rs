@@ -1,4 +1,4 @@
-//! Extensions of the instruction set, and sets of them: what a hart has.
+//! Extensions of the instruction set, and sets of them: the capabilities of a hart.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ macro_rules! extensions {
             /// Every extension, in the order of names.
             pub const ALL: &'static [Ext] = &[$(Ext::$ext,)*];
 
-            /// The name in lower case, as device trees and compilers have it.
+            /// The name in lower case, as in device trees and compiler options.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Ext::$ext => $name,)*
                 }
             }
 
-            /// Extensions without which this one cannot be.
+            /// Extensions that this one requires.
             pub const fn needs(self) -> &'static [Ext] {
                 match self {
                     $(Ext::$ext => &[$(Ext::$needs,)*],)*
@@ -89,8 +89,8 @@ impl Ext {
         Ext::ALL.iter().copied().find(|e| e.name() == name)
     }
 
-    /// Whether its instructions are hints: a hart without it runs them as instructions of the
-    /// base set that change nothing. Those of every other extension are illegal without it.
+    /// Whether its instructions are hints: a hart without it runs them as instructions of the base
+    /// set that have no effect. The instructions of every other extension are illegal without it.
     pub const fn is_hint(self) -> bool {
         matches!(
             self,
@@ -115,13 +115,13 @@ impl Extensions {
         self.0 >> ext as u8 & 1 != 0
     }
 
-    /// The set and one more.
+    /// The set with one more extension.
     #[must_use]
     pub const fn with(self, ext: Ext) -> Extensions {
         Extensions(self.0 | 1 << ext as u8)
     }
 
-    /// The set without an extension and those that cannot be without it.
+    /// The set without an extension and those that require it.
     #[must_use]
     pub fn without(self, ext: Ext) -> Extensions {
         let rest = Extensions(self.0 & !(1 << ext as u8));
@@ -136,7 +136,7 @@ impl Extensions {
         Ext::ALL.iter().copied().filter(move |e| self.has(*e))
     }
 
-    /// An extension of the set that needs another which is not in it.
+    /// An extension of the set, and one that it requires but that is not in the set.
     pub fn unmet(self) -> Option<(Ext, Ext)> {
         self.iter().find_map(|e| {
             let lacks = e.needs().iter().copied().find(|n| !self.has(*n));
@@ -144,7 +144,7 @@ impl Extensions {
         })
     }
 
-    /// Bits of an address that are 0 in the address of every instruction (IALIGN - 1 in bytes).
+    /// Bits that are 0 in the address of every instruction (IALIGN - 1 in bytes).
     #[inline]
     pub const fn pc_low(self) -> u64 {
         if self.has(Ext::C) {

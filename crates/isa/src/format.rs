@@ -74,6 +74,6 @@ pub enum Format {
     Prefetch,
     /// `x rs1`: an address, or x0 for the whole cache.
     Cflush,
-    /// `x rs1`: a value that goes with a marker.
+    /// `x rs1`: a value passed with a marker.
     Mark,
 }

@@ -1,13 +1,13 @@
 //! The instruction table: one row per instruction, grouped by extension.
 //!
 //! Encodings are those of "The RISC-V Instruction Set Manual", volumes I (unprivileged) and II
-//! (privileged), for RV64. A row is `Variant "mnemonic" match mask Format;`. A word `w` belongs to a
-//! row when `w & mask == match`; where two rows fit, the one with more mask bits is meant.
+//! (privileged), for RV64. A row is `Variant "mnemonic" match mask Format;`. A word `w` belongs to
+//! a row when `w & mask == match`; if several rows match, the one with more mask bits applies.
 
 use crate::ext::Ext;
 use crate::format::Format;
 
-/// What the table knows of one instruction.
+/// The table's entry for one instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpInfo {
     /// The instruction.

@@ -1,6 +1,6 @@
-//! The text of the disassembler, held in a file: `pc word text` on every line.
+//! The text of the disassembler, compared with a file: `pc word text` on every line.
 //!
-//! `NAGORI_BLESS=1 cargo test -p nagori-isa` writes the file anew after a change that is meant.
+//! `NAGORI_BLESS=1 cargo test -p nagori-isa` rewrites the file after an intended change.
 
 use nagori_isa::{decode, disassemble, OPS};
 use std::fmt::Write;

@@ -10,9 +10,9 @@ use std::process::Command;
 
 const PREFIX: &str = "riscv64-linux-gnu-";
 const BASE: u64 = 0x8000_0000;
-/// What objdump is told that the code uses.
+/// The extensions that objdump is told.
 const ARCH: &str = "rv64imafdc_zicsr_zifencei_zicbom_zicbop_zicboz_zihintpause_zba_zbb_zbs";
-/// Differences shown before a test gives up.
+/// Number of differences shown before a test stops.
 const SHOWN: usize = 20;
 
 /// Whether the tools are there; says so when they are not.
@@ -124,7 +124,7 @@ impl Words {
     }
 }
 
-/// Instructions objdump knows differently, with the reason; `None` where texts must be equal.
+/// Instructions that objdump treats differently, with the reason; `None` where texts must be equal.
 fn known_difference(word: u32) -> Option<&'static str> {
     if [0x0020_0073, 0x2020_0073, 0x1040_0073].contains(&word) {
         return Some("uret, hret, sfence.vm: withdrawn drafts");

@@ -1,5 +1,5 @@
-//! From the tree to typed values: errors of the types are given the place of
-//! the value they are about.
+//! From the tree to typed values: an error of the type gets the place of the value that it
+//! concerns.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -27,7 +27,7 @@ pub fn plain(node: &Node) -> Json {
     }
 }
 
-/// The typed value of `node`, which stands at `key`.
+/// The typed value of `node`, which is at `key`.
 pub fn decode<T: DeserializeOwned>(key: &str, node: &Node) -> Result<T, Error> {
     serde_path_to_error::deserialize(plain(node)).map_err(|e| {
         let mut at = e.path().to_string().replace("[", ".").replace(']', "");
@@ -36,7 +36,7 @@ pub fn decode<T: DeserializeOwned>(key: &str, node: &Node) -> Result<T, Error> {
         }
         let at = at.trim_end_matches(".?").trim_end_matches('?');
         let problem = e.inner().to_string();
-        // The path of an unknown key ends at its table or at itself.
+        // The path of an unknown key ends at its table, or at the key itself.
         let named = |lead: &str| {
             problem
                 .strip_prefix(lead)
@@ -70,7 +70,7 @@ pub fn decode<T: DeserializeOwned>(key: &str, node: &Node) -> Result<T, Error> {
     })
 }
 
-/// Place of the innermost node on the path that is there.
+/// Place of the innermost existing node on the path.
 fn place_of(node: &Node, path: &str) -> Place {
     let mut at = node;
     for part in path.split('.').filter(|p| !p.is_empty()) {
@@ -87,7 +87,8 @@ fn place_of(node: &Node, path: &str) -> Place {
     at.place.clone()
 }
 
-/// Turns the text `"1.35 V"` at `key` of `table` into its number; no text, no change.
+/// Replaces the text `"1.35 V"` at `key` of `table` by its number; anything but text stays
+/// unchanged.
 pub fn to_number(
     prefix: &str,
     table: &mut Node,
@@ -99,7 +100,7 @@ pub fn to_number(
         return Ok(());
     };
     let full = dotted(prefix, key);
-    // `{ value = ..., source = ... }` or the value itself.
+    // `{ value = ..., source = ... }`, or the value itself.
     let inner = matches!(&node.value, Value::Table(t) if t.contains_key("value"));
     let node = match inner {
         true => node.table_mut().and_then(|t| t.get_mut("value")),

@@ -1,4 +1,4 @@
-//! From the tables of a description to a device.
+//! Builds a device from the tables of a description.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub const TABLES: &[&str] = &["organisation", "timings", "commands", "energy", "
 
 const COMMANDS: &[&str] = &["read_data", "write_data", "rules", "refresh", "write_pause"];
 
-/// Values that a device needs whatever its rules say.
+/// Values that every device needs, whatever its rules say.
 const CLOCK: &str = "tCK";
 
 fn child<'a>(root: &'a Node, name: &str) -> Result<&'a Node, Error> {
@@ -36,7 +36,7 @@ fn entries<'a>(key: &str, node: &'a Node) -> Result<&'a BTreeMap<String, Node>, 
     }
 }
 
-/// The source of a value: named in `[sources]`, or the place it was given at.
+/// The source of a value: named in `[sources]`, or the place where it was given.
 pub fn source_of(root: &Node, key: &str, node: &Node) -> Result<String, Error> {
     let Value::Table(t) = &node.value else {
         return Ok(format!("given in {}", node.place.file));
@@ -95,7 +95,7 @@ fn check_leaves(root: &Node, key: &str, node: &Node) -> Result<(), Error> {
     Ok(())
 }
 
-/// The device of a whole description. `name` is what it is called in messages.
+/// The device of a whole description. `name` is its name in messages.
 pub fn device(root: &Node, name: &str) -> Result<DeviceSpec, Error> {
     let organisation = organisation(root)?;
     let timings_node = child(root, "timings")?;
@@ -282,7 +282,7 @@ fn energy(root: &Node) -> Result<Option<Energy>, Error> {
     let Ok(node) = child(root, "energy") else {
         return Ok(None);
     };
-    // `energy = false` switches it off, for a run too.
+    // `energy = false` switches it off, also as a setting.
     if matches!(node.value, Value::Bool(false)) {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a memory description.
+//! Errors in memory descriptions.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Errors of this crate. Every message says what, where and what would be right.
+/// Errors of this crate. Every message says what is wrong, where, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,9 +29,9 @@ pub enum Error {
         "there is no memory `{name}`; known are: {known} (a path must contain `/` or end in .toml)"
     )]
     NotFound {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What would have been found.
+        /// The names that exist.
         known: String,
     },
     /// A file cannot be read.
@@ -66,12 +66,12 @@ pub enum Error {
         "`{0}` is no setting: expected key=value, such as timings.tRCD=\"15 ns\" or controller.read_queue=64"
     )]
     Setting(String),
-    /// The engine refuses what was resolved.
+    /// The model refuses the resolved description.
     #[error("{file}: {problem}")]
     Model {
         /// The description.
         file: String,
-        /// What the engine says.
+        /// The model's message.
         problem: nagori_memtime::Error,
     },
 }

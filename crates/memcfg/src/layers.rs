@@ -1,4 +1,4 @@
-//! Memories made of other memories, and the models of all kinds.
+//! Memories that consist of other memories, and the models of all kinds.
 
 use std::path::Path;
 
@@ -21,28 +21,28 @@ use crate::tree::{dotted, Node, Value};
 pub struct FlatPart {
     /// Its name in the statistics, and the prefix of its settings.
     pub name: String,
-    /// First byte.
+    /// Its first byte in the range of the whole.
     pub base: u64,
     /// The memory.
     pub memory: Memory,
 }
 
-/// Deepest nesting of memories: a file that contains itself ends here.
+/// Deepest nesting of memories; stops a file that contains itself.
 const DEPTH: u32 = 4;
 
-/// Where a description stands while its parts are read.
+/// Context of a description while its parts are read.
 pub(crate) struct Context<'a> {
     /// Directory that relative paths start from.
     pub dir: Option<&'a Path>,
     /// Settings for parts: (prefix, setting).
     pub settings: Vec<(String, String)>,
-    /// Memories around this one.
+    /// Number of enclosing memories.
     pub depth: u32,
 }
 
 impl Context<'_> {
-    /// The memory that `key` names: `"ddr4"`, or `{ name = "ddr4", set = ["..."] }`.
-    /// `prefix` is that of its settings.
+    /// The memory that `key` names: `"ddr4"`, or `{ name = "ddr4", set = ["..."] }`. `prefix` is
+    /// the prefix of its settings.
     fn inner(&self, key: &str, prefix: &str, node: &Node) -> Result<Memory, Error> {
         if self.depth >= DEPTH {
             return Err(node.wrong(key, format!("memories in memories deeper than {DEPTH}")));
@@ -70,7 +70,7 @@ impl Context<'_> {
         settings.extend(own.iter().map(|s| s.1.clone()));
         Memory::nested(&name, self.dir, &settings, self.depth + 1).map_err(|e| match e {
             Error::NotFound { .. } | Error::Read { .. } => node.wrong(key, e.to_string()),
-            // As they were given, with the name of the part.
+            // The settings as they were given, with the name of the part.
             Error::Setting(s) if own.iter().any(|o| o.1 == s) => {
                 Error::Setting(format!("{prefix}.{s}"))
             }
@@ -102,7 +102,7 @@ fn need<'a>(root: &'a Node, key: &str) -> Result<&'a Node, Error> {
     .ok_or_else(|| root.wrong(key, "is missing: it has no default"))
 }
 
-/// Names that settings of parts begin with: `nvmm.timings.tRCD=200 ns`.
+/// Names with which settings of parts begin: `nvmm.timings.tRCD=200 ns`.
 pub(crate) fn prefixes(root: &Node) -> Vec<String> {
     let kind = need(root, "kind").ok().map(plain);
     match kind.as_ref().and_then(|k| k.as_str()) {

@@ -1,11 +1,10 @@
 //! Memory descriptions: TOML files that become devices, controllers and layers
 //! of `nagori-memtime`.
 //!
-//! A description is complete in itself: nothing is defaulted, unknown keys are
-//! errors with line and column, and every value knows its unit, its source and
-//! its origin (preset, file, or set for this run). A file may start from one
-//! preset (`preset = "ddr3-1600k"`) and name a controller policy; no further
-//! inheritance exists.
+//! A description is complete: there are no default values, unknown keys are errors with line and
+//! column, and every value has its unit, its source and its origin (preset, file, or set for this
+//! run). A file may start from one preset (`preset = "ddr3-1600k"`) and name a controller policy;
+//! there is no other inheritance.
 //!
 //! ```
 //! let memory = nagori_memcfg::Memory::load("ddr3-1600k", &["timings.tRCD=15 ns".into()])?;

@@ -1,4 +1,4 @@
-//! Where descriptions are found: files by path, presets of the program by name.
+//! Where descriptions are found: files by path, built-in presets by name.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ macro_rules! shipped {
     };
 }
 
-/// Descriptions that are part of the program, by name.
+/// Built-in descriptions, by name.
 pub const EMBEDDED: &[(&str, &str)] = shipped![
     "board",
     "cxl",
@@ -29,7 +29,7 @@ pub const EMBEDDED: &[(&str, &str)] = shipped![
 /// Name of their file.
 pub(crate) const POLICIES: &str = "builtin:policies.toml";
 
-/// The controller policies that are part of the program.
+/// The built-in controller policies.
 pub(crate) fn policies() -> Source {
     Source {
         name: POLICIES.to_owned(),
@@ -59,7 +59,7 @@ pub fn find(name: &str, dir: Option<&Path>) -> Result<Source, Error> {
     if name.contains('/') || name.ends_with(".toml") {
         return read(&dir.unwrap_or(Path::new("")).join(name));
     }
-    // A name as a whole goes before one with a variant.
+    // A complete name takes precedence over a name with a variant.
     let whole = EMBEDDED.iter().filter(|e| e.0 == name);
     for &(known, text) in whole.chain(EMBEDDED) {
         let variant = match name.strip_prefix(known) {

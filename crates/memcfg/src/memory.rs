@@ -1,4 +1,4 @@
-//! A memory that is read, completed and checked.
+//! A memory description that has been read, completed and checked.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub enum Kind {
     Cxl {
         /// The link.
         link: Box<CxlParams>,
-        /// What is behind it.
+        /// The memory behind the link.
         memory: Box<Memory>,
     },
     /// Memories side by side in one range of addresses.
@@ -47,7 +47,7 @@ pub enum Kind {
         ways: u32,
         /// Bytes of a block, a power of two from 64 to 2^30.
         granularity: u64,
-        /// Each of them.
+        /// The description of each of them.
         memory: Box<Memory>,
     },
     /// One memory as the cache of another.
@@ -70,20 +70,20 @@ pub struct Memory {
     pub description: String,
     /// The typed values.
     pub kind: Kind,
-    /// What is counted and levelled of its wear, by a layer over it.
+    /// How its wear is counted and levelled, by a layer over it.
     pub wear: Option<WornParams>,
     /// Every value with unit, source and origin, as in `nagori mem show`.
     pub rows: Vec<Row>,
 }
 
 impl Memory {
-    /// Finds, reads, completes and checks a memory: a preset's name
-    /// (`ddr3`, `ddr3-1600k`) or a path. `settings` are `key=value` and come last.
+    /// Finds, reads, completes and checks a memory: a preset's name (`ddr3`, `ddr3-1600k`) or a
+    /// path. `settings` are `key=value` and override everything else.
     pub fn load(name: &str, settings: &[String]) -> Result<Memory, Error> {
         Memory::load_from(name, None, settings)
     }
 
-    /// The same with relative paths starting from `dir`.
+    /// The same, with relative paths starting from `dir`.
     pub fn load_from(name: &str, dir: Option<&Path>, settings: &[String]) -> Result<Memory, Error> {
         Memory::nested(name, dir, settings, 0)
     }
@@ -97,7 +97,7 @@ impl Memory {
         Memory::read(&find(name, dir)?, settings, depth)
     }
 
-    /// The same for a description whose text is at hand.
+    /// The same for the text of a description.
     pub fn from_source(source: &Source, settings: &[String]) -> Result<Memory, Error> {
         Memory::read(source, settings, 0)
     }
@@ -191,7 +191,7 @@ impl Memory {
             wear: None,
             rows,
         };
-        // `wear = false` switches it off, for a run too.
+        // `wear = false` switches it off, also as a setting.
         let node = get(&root, "wear").filter(|n| !matches!(n.value, Value::Bool(false)));
         if let Some(node) = node {
             if matches!(&memory.kind, Kind::Xpoint(p) if p.wear.is_some()) {
@@ -206,8 +206,8 @@ impl Memory {
             Worn::new(params, memory.build()?).map_err(wrong)?;
             memory.wear = Some(params);
         }
-        // Models check more than their parameters' types do; parts are checked
-        // with the whole.
+        // Models check more than the types of their parameters do; parts are checked together with
+        // the whole.
         if depth == 0 {
             memory.build()?;
         }
@@ -234,7 +234,7 @@ fn take(root: &mut Node, key: &str) -> Option<Node> {
     root.table_mut().and_then(|t| t.remove(key))
 }
 
-/// Refuses keys that are not known at the top.
+/// Refuses unknown keys at the top level.
 fn only(root: &Node, known: &[&str]) -> Result<(), Error> {
     let Value::Table(t) = &root.value else {
         return Ok(());
@@ -261,7 +261,7 @@ fn merged(source: &Source, settings: &[String]) -> Result<Merged, Error> {
         Origin::File
     };
     let mut root = parse(source, origin)?;
-    // A variant has to be known before the rest is laid on top of it.
+    // The variant has to be known before the rest is merged over it.
     let mut wanted = source.variant.clone();
     let mut rest = Vec::new();
     for s in settings {
@@ -314,7 +314,7 @@ fn merged(source: &Source, settings: &[String]) -> Result<Merged, Error> {
     Ok((name, root, inner))
 }
 
-/// Joins the wanted variant, or the default one, to the rest.
+/// Merges the requested variant, or the default one, with the rest.
 fn choose_variant(root: &mut Node, wanted: Option<&str>) -> Result<Option<String>, Error> {
     let names = take(root, "variants");
     let default = take(root, "default");
@@ -363,7 +363,7 @@ fn choose_variant(root: &mut Node, wanted: Option<&str>) -> Result<Option<String
     Ok(Some(chosen))
 }
 
-/// Fills `[controller]` from the policy it names.
+/// Fills `[controller]` from the policy that it names.
 fn complete_controller(root: &mut Node) -> Result<(), Error> {
     let Some(mut given) = take(root, "controller") else {
         return Ok(());
@@ -385,7 +385,7 @@ fn complete_controller(root: &mut Node) -> Result<(), Error> {
     };
     base.place = given.place.clone();
     overlay(&mut base, given);
-    // For those who ask where the values come from.
+    // Kept for reports of where the values come from.
     if let Some(t) = base.table_mut() {
         t.insert("policy".to_owned(), policy);
     }

@@ -1,12 +1,12 @@
-//! Relations between timings, checked where the places are still known.
+//! Relations between timings, checked while the places of the values are still known.
 
 use nagori_memtime::dram::spec::DeviceSpec;
 
 use crate::error::Error;
 use crate::tree::{dotted, Node, Value};
 
-/// `larger` must be at least the sum of `parts`; whether all are there decides
-/// if the row applies. With the reason.
+/// `larger` must be at least the sum of `parts`; the row applies if all of them are given. With the
+/// reason.
 const AT_LEAST: &[(&str, &[&str], &str)] = &[
     (
         "tRC",
@@ -42,7 +42,7 @@ const AT_LEAST: &[(&str, &[&str], &str)] = &[
 pub fn check(spec: &DeviceSpec, timings: &Node, commands: &Node) -> Result<(), Error> {
     used_and_there(spec, timings, commands)?;
     let resolved = spec.resolve_timings().map_err(|e| {
-        // The engine names the timing in its message; so does the place.
+        // The model names the timing in its message; so the place of that timing is used.
         let text = e.to_string();
         let named = spec
             .timings
@@ -65,7 +65,7 @@ pub fn check(spec: &DeviceSpec, timings: &Node, commands: &Node) -> Result<(), E
         // 0 stands for a limit that is switched off.
         let sum: u64 = each.iter().map(|v| u64::from(*v)).sum();
         if whole != 0 && u64::from(whole) < sum {
-            // The place of the value that was changed last.
+            // The place of the value that was set last.
             let all = std::iter::once(*larger).chain(parts.iter().copied());
             let (name, node) = all
                 .filter_map(|n| node_of(timings, n).map(|node| (n, node)))
@@ -94,7 +94,7 @@ pub fn check(spec: &DeviceSpec, timings: &Node, commands: &Node) -> Result<(), E
         if u64::from(interval) > u64::from(row) + u64::from(busy) {
             continue;
         }
-        // The interval, unless something else was changed later.
+        // The interval, unless another value was set later.
         let names = r.interval.names();
         let others = spec.timings.iter().map(|t| t.name.as_str());
         let (name, node) = names

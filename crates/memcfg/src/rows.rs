@@ -16,7 +16,7 @@ use crate::tree::{dotted, Node, Origin, Value};
 /// One resolved value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// Dotted key, as `--set` takes it (elements of lists by their number).
+    /// Dotted key, as `--set` takes it (elements of lists by their index).
     pub key: String,
     /// The value as given.
     pub value: String,
@@ -24,9 +24,9 @@ pub struct Row {
     pub unit: String,
     /// Its length in clocks of the device, for times and latencies.
     pub clocks: Option<u64>,
-    /// Where the number comes from.
+    /// Source of the number.
     pub source: String,
-    /// Who gave it.
+    /// Origin: who set it.
     pub origin: Origin,
 }
 
@@ -228,7 +228,7 @@ impl Memory {
         })
     }
 
-    /// A table for people: key, value, length in clocks, origin, source.
+    /// A table for human readers: key, value, length in clocks, origin, source.
     pub fn show(&self) -> String {
         let width = |f: &dyn Fn(&Row) -> usize, most: usize| {
             self.rows

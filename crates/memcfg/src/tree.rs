@@ -1,7 +1,7 @@
-//! A description as a tree whose every value knows its place and its origin.
+//! A description as a tree in which every value has its place and its origin.
 //!
-//! Values are taken out of the tree while they are read; what is left when
-//! the reader is done is unknown, and an error with its place.
+//! Values are removed from the tree while they are read; whatever is left at the end is unknown,
+//! and an error with its place.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::library::Source;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// A preset of the program.
+    /// A built-in preset.
     Preset,
     /// The given file.
     File,
@@ -42,9 +42,9 @@ impl fmt::Display for Origin {
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Where it stands.
+    /// Its place in a file or setting.
     pub place: Place,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
@@ -66,7 +66,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What the value is, for messages.
+    /// Kind of the value, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Text(_) => "a string",
@@ -213,8 +213,8 @@ impl Node {
         }
     }
 
-    /// An error about the values of this table together: in the place of those
-    /// that were set for this run or given in a file, if it is about them.
+    /// An error about several values of this table together. Its place is that of the values that
+    /// were set for this run or given in a file, if they are concerned.
     pub fn wrong_together(&self, key: &str, problem: impl Into<String>) -> Error {
         let problem = problem.into();
         let (mut set, mut file) = (Vec::new(), Vec::new());
@@ -228,7 +228,7 @@ impl Node {
                 .split(|c: char| !c.is_alphanumeric() && c != '_')
                 .any(|word| word == s.0)
         };
-        // Presets are right by themselves, files need not be.
+        // Presets are consistent by themselves, files need not be.
         match (set.iter().any(named), file.iter().any(named)) {
             (true, _) => set.retain(named),
             (false, true) => {
@@ -288,7 +288,7 @@ impl Node {
     }
 }
 
-/// Lays `over` on `under`: tables are merged, everything else is replaced.
+/// Merges `over` into `under`: tables are merged, everything else is replaced.
 pub fn overlay(under: &mut Node, over: Node) {
     if under.is_leaf() || over.is_leaf() {
         *under = over;
@@ -310,7 +310,7 @@ pub fn overlay(under: &mut Node, over: Node) {
     }
 }
 
-/// Adds the entries of `more`; a value that is already there is an error.
+/// Adds the entries of `more`; an existing value is an error.
 pub fn join(prefix: &str, into: &mut Node, more: Node) -> Result<(), Error> {
     if into.is_leaf() || more.is_leaf() {
         let at = into.place.clone();
@@ -337,7 +337,7 @@ pub fn join(prefix: &str, into: &mut Node, more: Node) -> Result<(), Error> {
     Ok(())
 }
 
-/// `prefix.name`, or `name` at the top.
+/// `prefix.name`, or `name` at the top level.
 pub fn dotted(prefix: &str, name: &str) -> String {
     if prefix.is_empty() {
         name.to_owned()
@@ -346,7 +346,7 @@ pub fn dotted(prefix: &str, name: &str) -> String {
     }
 }
 
-/// Lays the setting `key=value` on the tree.
+/// Applies the setting `key=value` to the tree.
 pub fn set(root: &mut Node, setting: &str) -> Result<(), Error> {
     // No key is deeper; absurdly deep ones would exhaust the stack.
     const DEPTH: usize = 8;
@@ -366,7 +366,7 @@ pub fn set(root: &mut Node, setting: &str) -> Result<(), Error> {
         place: place.clone(),
         origin: Origin::Set,
     };
-    // What is no TOML value is meant as a string: timings.tRCD=15 ns.
+    // Text that is not a TOML value is taken as a string: timings.tRCD=15 ns.
     let fixed = |_: Option<usize>| place.clone();
     let value = format!("v = {text}")
         .parse::<toml_edit::DocumentMut>()

@@ -1,5 +1,5 @@
-//! The whole controller on every preset: its command log passes the
-//! independent checker, and idle latencies are what the tables add up to.
+//! The whole controller on every preset: its command log passes the independent checker, and idle
+//! latencies are the sums of the timings.
 
 use nagori_memcfg::{Kind, Memory};
 use nagori_memtime::checker::{Checker, Entry};
@@ -155,7 +155,7 @@ fn command_logs_pass_the_checker() {
     check("ddr4", &["controller.refresh_postpone=8"], 4000, 0);
 }
 
-/// The log of PCM with write pausing under `engine`, as a checker of `truth` sees it.
+/// The log of PCM with write pausing under `engine`, checked against the device `truth`.
 fn pausing(engine: &DeviceSpec, truth: &DeviceSpec, keep: fn(&Issued) -> bool) -> Vec<String> {
     let m = Memory::load("pcm", &["controller.write_pause=true".into()]).unwrap();
     let Kind::Device { mut controller, .. } = m.kind else {
@@ -175,7 +175,7 @@ fn pausing(engine: &DeviceSpec, truth: &DeviceSpec, keep: fn(&Issued) -> bool) -
     checker.violations().iter().map(|v| v.to_string()).collect()
 }
 
-/// Mutations: each part of write pausing that an engine gets wrong is noticed.
+/// Mutations: each part of write pausing that a model gets wrong is noticed.
 #[test]
 fn wrong_pauses_are_noticed() {
     use nagori_memtime::dram::{Command, Expr};
@@ -196,7 +196,7 @@ fn wrong_pauses_are_noticed() {
     }
     let found = pausing(&short, &d, |_| true);
     assert!(found.iter().any(|v| v.contains("resumed")), "{found:?}");
-    // Commands that were never given.
+    // Commands that were never issued.
     let found = pausing(&d, &d, |i| i.op != Command::Pause);
     assert!(found.iter().any(|v| v.contains("tRP")), "{}", found.len());
     let found = pausing(&d, &d, |i| i.op != Command::Resume);
@@ -211,7 +211,7 @@ fn wrong_pauses_are_noticed() {
     assert!(found.iter().any(|v| v.contains("cannot pause")));
 }
 
-/// Time from the submission of a lone read to its last data.
+/// Time from the submission of a single read to its last data.
 fn idle_read(c: &mut Controller, at: Ps, addr: u64) -> Ps {
     let r = Request {
         id: 0,

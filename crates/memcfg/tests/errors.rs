@@ -1,4 +1,4 @@
-//! What is wrong in a description is refused, with place and remedy.
+//! Mistakes in a description are refused, with place and remedy.
 
 use nagori_memcfg::{Error, Memory, Origin, Source};
 use nagori_memtime::Ps;
@@ -53,7 +53,7 @@ fn a_file_over_a_preset_and_settings_over_both() {
     assert_eq!(row("timings.tRP").origin, Origin::Preset);
     assert_eq!(row("controller.read_queue").value, "8");
     assert_eq!(row("controller.page.timeout.clocks").origin, Origin::Set);
-    // A complete file of one's own needs no preset.
+    // A complete file needs no preset.
     let whole = edited("ddr3", "kind = \"device\"", "kind = \"device\"");
     let m = read(&whole, &["variant=1333h"]).unwrap();
     assert_eq!(m.device().unwrap().clock.whole(), Some(Ps(1500)));
@@ -318,7 +318,7 @@ fn memories_of_memories() {
     );
 }
 
-/// A setting is blamed as it was given, not the preset it was laid on.
+/// An error about a setting names the setting, not the preset to which it was applied.
 #[test]
 fn settings_are_blamed_as_they_were_given() {
     let load = |name: &str, set: &[&str]| {
@@ -406,7 +406,7 @@ fn settings_are_blamed_as_they_were_given() {
             "{name} {set:?}: {e}"
         );
     }
-    // What the file itself says wrong is not blamed on a setting.
+    // An error about the file itself is not attributed to a setting.
     let file = "preset = \"ddr3\"\n[controller]\nwrite_low = 40\n";
     refused(
         file,
@@ -447,7 +447,7 @@ fn wear_that_does_not_fit() {
     );
 }
 
-/// The same mistakes in every preset of a device.
+/// The same mistakes in every device preset.
 #[test]
 fn each_preset_refuses_what_cannot_be() {
     use nagori_memtime::dram::Command;
@@ -483,7 +483,7 @@ fn each_preset_refuses_what_cannot_be() {
                 _ => "tREFI",
             };
             let starving = format!("timings.{timing}={} nCK", row + busy);
-            // With both ways to refresh, other relations may object first.
+            // With both kinds of refresh, other relations may object first.
             refused(
                 &text,
                 &[&starving],
@@ -496,7 +496,7 @@ fn each_preset_refuses_what_cannot_be() {
             }
         }
         refused(&text, &["energy.no=1 nJ"], &["`energy`", "per_operation"]);
-        // Each timing that a rule needs, taken away; and a key nobody knows.
+        // Each timing that a rule needs, removed; and an unknown key.
         let stem = name.split('-').next().unwrap();
         let stem = if stem == "stt" { "stt-mram" } else { stem };
         let whole = nagori_memcfg::EMBEDDED
@@ -548,12 +548,12 @@ fn files_and_names() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "[ -~\\n]{0,200}") {
+    fn any_text_does_not_panic(text in "[ -~\\n]{0,200}") {
         let _ = read(&text, &[]);
     }
 
     #[test]
-    fn any_setting_is_taken_or_refused(
+    fn any_setting_does_not_panic(
         table in prop_oneof![Just("timings"), Just("controller"), Just("organisation"), Just("commands"), Just("energy.idd"), Just("variant")],
         key in prop_oneof![Just("tRCD"), Just("ranks"), Just("rows"), Just("page"), Just("rules"), Just("rules.0"), Just("vdd"), Just("mapping.order"), Just("value")],
         value in "[ -~]{0,30}",
@@ -562,7 +562,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_preset_is_refused_or_complete(at in 0usize..6000) {
+    fn a_cut_preset_does_not_panic(at in 0usize..6000) {
         let text = nagori_memcfg::EMBEDDED.iter().find(|e| e.0 == "ddr3").unwrap().1;
         let at = at.min(text.len());
         if text.is_char_boundary(at) {
@@ -570,8 +570,8 @@ proptest! {
         }
     }
 
-    /// A preset with a line lost, doubled or with other digits: what is
-    /// accepted can be built and shown.
+    /// A preset with a line removed, doubled or with other digits: if it is accepted, it can be
+    /// built and shown.
     #[test]
     fn a_damaged_preset_is_refused_or_works(
         preset in 0usize..nagori_memcfg::EMBEDDED.len(),

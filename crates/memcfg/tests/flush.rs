@@ -1,5 +1,5 @@
-//! The end of a run: after a flush every write that a memory took is in its
-//! device, with its command in the log, and time and energy count it.
+//! The end of a run: after a flush every write that a memory accepted is in its device, with its
+//! command in the log, and counts in time and energy.
 
 use nagori_memcfg::{Kind, Memory, EMBEDDED};
 use nagori_memtime::dram::{Command, Issued};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 type Model = Box<dyn MemoryModel + Send>;
 
-/// Every description of the program, with all variants.
+/// Every built-in description, with all variants.
 fn presets() -> Vec<String> {
     let mut all = Vec::new();
     for (name, text) in EMBEDDED {
@@ -50,8 +50,7 @@ fn submit(m: &mut Model, steps: &[Step]) -> (Ps, u64) {
     (at, writes)
 }
 
-/// Writes that the controllers below all layers took, less those that went
-/// into a queued one.
+/// Writes that the controllers below all layers accepted, less those merged into a queued one.
 fn expected(s: &ModelStats) -> u64 {
     let below = |k: &str| k.ends_with(".writes");
     let inner: f64 = s.counters.iter().filter(|c| below(c.0)).map(|c| c.1).sum();
@@ -82,7 +81,7 @@ fn every_write_has_its_command(
     }
     prop_assert_eq!(done.len(), steps.len(), "{}: all are answered", name);
     let s = m.report(end);
-    // A cache writes by itself: what it fetches for reads.
+    // A cache also writes what it fetches for reads.
     if writes == 0 && name != "dram-cache" {
         prop_assert_eq!(end, Ps::ZERO, "{}", name);
         return Ok(());
@@ -117,7 +116,7 @@ fn every_write_has_its_command(
         name,
         settings
     );
-    // All of them lie before the end.
+    // All of them are before the end.
     let clocks: Vec<_> = m
         .command_parts()
         .iter()
@@ -127,7 +126,7 @@ fn every_write_has_its_command(
         let t = Ps::of_clock(c.clock, clocks[usize::from(c.channel)]);
         prop_assert!(t < end, "{}: a write at {} and the end at {}", name, t, end);
     }
-    // Nothing is left for a second one.
+    // A second flush has nothing to do.
     m.flush(end).unwrap();
     log.clear();
     m.take_commands(&mut log);
@@ -146,7 +145,7 @@ proptest! {
         ),
     ) {
         for name in presets() {
-            // A small one: its tags would be most of the work.
+            // A small one: handling its tags would dominate the test.
             let small = ["front.organisation.rows=512"];
             let settings = if name == "dram-cache" { &small[..] } else { &[] };
             every_write_has_its_command(&name, settings, &steps)?;
@@ -243,7 +242,7 @@ fn a_cache_keeps_what_it_holds_and_says_how_much() {
     let s = m.report(end);
     assert_eq!(s.counters["dirty_bytes"], 8.0 * 64.0);
     assert_eq!(s.counters["written_back_bytes"], 0.0);
-    // The same sets again: all of the first go.
+    // The same sets again: all lines of the first round are evicted.
     let front = build("ddr3-1600k", &[]).capacity();
     let again: Vec<Step> = steps.iter().map(|s| (s.0 + front / 64, true, 0)).collect();
     let (at, _) = submit(&mut m, &again);

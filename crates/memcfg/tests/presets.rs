@@ -1,4 +1,4 @@
-//! Every preset resolves, with the values its sources say.
+//! Every preset can be resolved, and has the values that its sources give.
 
 use nagori_memcfg::{Kind, Memory, Origin, EMBEDDED};
 
@@ -85,7 +85,7 @@ fn every_preset_resolves_and_every_value_has_a_source_and_an_origin() {
     }
 }
 
-/// Values in clocks as tables of JEDEC and of other simulators give them.
+/// Values in clocks according to the tables of JEDEC and of other simulators.
 #[test]
 fn clocks_of_the_speed_bins() {
     let check = |name: &str, want: &[(&str, u64)]| {

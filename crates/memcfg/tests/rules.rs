@@ -23,7 +23,7 @@ const PRESETS: &[&str] = &[
 fn spec(name: &str) -> DeviceSpec {
     let m = Memory::load(name, &["organisation.ranks=2".into()]).unwrap();
     match m.kind {
-        // Pauses of cell writes are no rules; tests/controller.rs has them.
+        // Pauses of cell writes are not rules; tests/controller.rs covers them.
         Kind::Device { device, .. } => DeviceSpec {
             write_pause: None,
             ..*device
@@ -48,8 +48,8 @@ fn at(rank: u32, group: u32, bank: u32) -> BankAt {
     BankAt { rank, group, bank }
 }
 
-/// A place in the scope of a rule after a command to rank 0, group 0, bank 0,
-/// and one outside of it if the rule has an outside.
+/// A bank within the scope of a rule after a command to rank 0, group 0, bank 0, and one outside of
+/// it if there is one.
 fn places(d: &DeviceSpec, r: &Rule) -> (BankAt, Option<BankAt>) {
     let o = &d.organisation;
     let wide = r.prev.rank_wide() || r.next.rank_wide();
@@ -66,8 +66,8 @@ fn places(d: &DeviceSpec, r: &Rule) -> (BankAt, Option<BankAt>) {
     }
 }
 
-/// The case of one rule: blocked one clock before, allowed at the clock, and
-/// not in the way of anything outside its scope.
+/// The case of one rule: blocked one clock before, allowed at the clock, and without effect outside
+/// its scope.
 #[test]
 fn each_rule_at_t_and_one_before() {
     let mut cases = 0;
@@ -99,7 +99,7 @@ fn each_rule_at_t_and_one_before() {
             assert!(earliest > t - 1, "{}: allowed at {}", label(&d, r), t - 1);
             assert!(earliest <= t, "{}: blocked at {t}", label(&d, r));
             if let Some(p) = outside {
-                // Rules of latency 0 say the clock of the command itself.
+                // Rules of latency 0 allow the clock of the command itself.
                 let free = l.earliest(r.next, p);
                 assert!(
                     free < first + u64::from(r.window),
@@ -107,7 +107,7 @@ fn each_rule_at_t_and_one_before() {
                     label(&d, r)
                 );
             }
-            // Without its window's first command, or with a clean row, nothing.
+            // Without the first command of its window, or with a clean row, it does not apply.
             if r.window > 1 || r.row != Default::default() {
                 let mut l = Legality::new(&alone).unwrap();
                 for _ in 1..r.window.max(2) {
@@ -160,8 +160,8 @@ fn entry(c: Command, p: BankAt, clock: u64) -> Entry {
     }
 }
 
-/// A random stream of commands in states that allow them, each at the first
-/// clock that `rules` allow or somewhat later. Stops when `each` says so.
+/// A random stream of commands in states that allow them, each at the first clock that `rules`
+/// allow or somewhat later. Stops when `each` says so.
 fn stream(
     rules: &DeviceSpec,
     seed: u64,
@@ -212,7 +212,7 @@ fn stream(
             _ => 0,
         };
         let clock = earliest + late;
-        // What the rules say, not the command bus.
+        // The limit of the rules, not that of the command bus.
         if !each(c, p, clock, if late == 0 { earliest } else { 0 }) {
             return;
         }
@@ -228,7 +228,7 @@ fn stream(
     }
 }
 
-/// First rule that a stream under `rules` breaks for a checker of `limits`.
+/// The first rule that a stream under `rules` breaks according to a checker of `limits`.
 fn broken(rules: &DeviceSpec, limits: &DeviceSpec, seeds: u64) -> Option<String> {
     (0..seeds).find_map(|seed| {
         let mut limits_of = Limits::of(limits).unwrap();
@@ -252,8 +252,8 @@ fn legal_streams_pass_the_checker() {
     }
 }
 
-/// The engine is not stricter than the rules mean: one clock before its
-/// earliest the checker objects.
+/// The rules are not stricter than the definitions: one clock before the earliest clock of the
+/// rules the checker objects.
 #[test]
 fn the_checker_objects_one_clock_before() {
     for name in PRESETS {
@@ -282,7 +282,7 @@ fn the_checker_objects_one_clock_before() {
     }
 }
 
-/// The device with a timing made so long that it cannot hide behind others.
+/// The device with one timing made so long that others cannot hide it.
 fn stretched(d: &DeviceSpec, timing: &str) -> DeviceSpec {
     let mut d = d.clone();
     for t in &mut d.timings {
@@ -295,12 +295,12 @@ fn stretched(d: &DeviceSpec, timing: &str) -> DeviceSpec {
 
 fn without(d: &DeviceSpec, i: usize) -> DeviceSpec {
     let mut d = d.clone();
-    // The engine refuses a table in which a needed rule is missing.
+    // A table without a required rule is refused.
     d.rules[i].latency = Expr::clocks(0);
     d
 }
 
-/// Mutations: an engine that has forgotten a rule is caught, for each rule.
+/// Mutations: a model that lacks a rule is caught, for each rule.
 #[test]
 fn each_forgotten_rule_is_noticed() {
     let mut as_it_is = 0;
@@ -322,6 +322,6 @@ fn each_forgotten_rule_is_noticed() {
             assert!(noticed, "{}: nobody notices its absence", label(&d, r));
         }
     }
-    // Most are noticed with the values as they are.
+    // Most are noticed with the preset's values.
     assert!(as_it_is * 100 >= all * 80, "{as_it_is} of {all}");
 }

@@ -1,5 +1,5 @@
-//! Models as data: one that is loaded goes on exactly as the saved one, and
-//! what is damaged is refused, or harmless.
+//! Saved models: a loaded one continues exactly as the saved one, and a damaged one is refused, or
+//! harmless.
 
 use nagori_memcfg::{Memory, Source, EMBEDDED};
 use nagori_memtime::{Completion, Kind, MemoryModel, ModelStats, Ps, Request, SavedModel, Submit};
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 type Model = Box<dyn MemoryModel + Send>;
 
-/// A description: name, text (none for one of the program's), settings.
+/// A description: name, text (none for a built-in one), settings.
 type Described = (String, Option<String>, Vec<String>);
 
-/// Every description of the program with all variants, and more of each kind:
-/// levelled wear, memories in memories, policies with state.
+/// Every built-in description with all variants, and more of each kind: levelled wear, memories in
+/// memories, policies with state.
 fn descriptions() -> Vec<Described> {
     let mut all = Vec::new();
     let mut add = |name: &str, text: Option<&str>, set: &[&str]| {
@@ -123,7 +123,7 @@ fn steps(n: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..n)
 }
 
-/// Plays requests and writes down everything that can be seen.
+/// Plays requests and records everything that can be observed.
 #[derive(Clone, Default)]
 struct Player {
     at: Ps,
@@ -134,7 +134,7 @@ struct Player {
 }
 
 impl Player {
-    /// `false` if the model gives up.
+    /// `false` if the model gives an error.
     fn play(&mut self, m: &mut Model, steps: &[Step]) -> bool {
         for &(line, write, bytes, gap) in steps {
             self.at += Ps(gap);
@@ -157,7 +157,7 @@ impl Player {
                         self.busy.push(t);
                         self.at = t.max(self.at);
                     }
-                    // A hole of the map; anything else of a damaged state.
+                    // A hole of the map; or any error of a damaged state.
                     Err(_) => break,
                 }
                 if tries > 300 {
@@ -195,7 +195,7 @@ fn via_cbor(s: &SavedModel) -> SavedModel {
     ciborium::from_reader(&bytes[..]).unwrap()
 }
 
-/// Another value of a parameter; it may be one that is not possible.
+/// Another value of a parameter; it may be an impossible one.
 fn other(value: &str) -> String {
     match value {
         "true" => "false".to_owned(),
@@ -363,7 +363,7 @@ proptest! {
     }
 }
 
-/// Those with small states, one of each kind.
+/// Models with small states, one of each kind.
 fn small() -> Vec<Described> {
     let all = descriptions().into_iter();
     let few = ["board", "ddr4", "lpddr4", "cxl", "pcm", "xpoint"];
@@ -462,8 +462,8 @@ fn foreign_states_are_refused() {
     );
 }
 
-/// Every parameter that is listed takes its own value; a change is recorded,
-/// and what is not listed is refused with a list.
+/// Every listed parameter accepts its current value; a change is recorded, and a parameter that is
+/// not listed is refused with a list.
 #[test]
 fn listed_parameters_can_change() {
     for d in descriptions() {

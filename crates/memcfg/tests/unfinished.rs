@@ -1,4 +1,4 @@
-//! Writes that a memory has taken and its medium has not been given.
+//! Writes that a memory has accepted and that have not reached its medium.
 
 use nagori_memcfg::{Memory, Source};
 use nagori_memtime::dram::Command;
@@ -30,8 +30,7 @@ const CACHED: &str = "kind = \"cache\"\ndescription = \"d\"\n\
 const THREE: &str = "kind = \"interleaved\"\ndescription = \"d\"\nmemory = \"ddr3-1600k\"\n\
     [interleave]\nways = 3\ngranularity = \"256 B\"\n";
 
-/// Few credits, so that their numbers are used again while the memory still
-/// holds writes.
+/// Few credits, so that their numbers are reused while the memory still holds writes.
 const LINK: &str = "preset = \"cxl\"\n[link]\ncredits = 4\n";
 
 fn request(id: u64, line: u64, kind: Kind) -> Request {
@@ -43,7 +42,7 @@ fn request(id: u64, line: u64, kind: Kind) -> Request {
     }
 }
 
-/// Submits, and waits where the memory is busy; returns the time.
+/// Submits, waiting while the memory is busy; returns the time.
 fn submit(m: &mut Model, mut at: Ps, r: Request) -> Ps {
     while let Submit::Busy(t) = m.submit(at, r).unwrap() {
         at = t;
@@ -115,9 +114,9 @@ fn what_stands_in_a_cache_is_not_in_the_memory_behind_it() {
         submit(&mut m, Ps::ZERO, request(id, line, Kind::Write));
     }
     let end = m.flush(Ps::from_ns(10_000)).unwrap();
-    // The first and the last of a line that is not written back.
+    // The first and the last write to a line that is not written back.
     assert_eq!(m.unfinished_writes(end).unwrap(), [1, 3, 4]);
-    // Another block takes the place of line 3.
+    // Another block replaces line 3.
     let s = m.report(end);
     assert_eq!(s.counters["dirty_bytes"], 128.0);
     let at = submit(
@@ -144,9 +143,8 @@ fn what_stands_in_a_cache_is_not_in_the_memory_behind_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// As many are unfinished at any time as were taken and have no command;
-    /// asking for a time to come is the same as asking then; at the end there
-    /// are none.
+    /// At any time as many writes are unfinished as were accepted and have no command; asking for a
+    /// future time gives the same answer as asking at that time; at the end there are none.
     #[test]
     fn taken_less_written(
         steps in prop::collection::vec((0u64..300, any::<bool>(), 0u64..40_000), 1..300),
@@ -165,7 +163,7 @@ proptest! {
             let (mut at, mut taken) = (Ps::ZERO, Vec::new());
             for (id, &(line, write, gap)) in (0..).zip(&steps) {
                 at += Ps(gap);
-                // No two writes of one line: none is merged.
+                // No two writes to one line: none is merged.
                 let line = line * 1000 + id;
                 let kind = if write { Kind::Write } else { Kind::Read };
                 at = submit(&mut m, at, request(id, line, kind));
@@ -181,7 +179,7 @@ proptest! {
             m.take_commands(&mut log);
             let written = log.iter().filter(|c| matches!(c.op, Command::Wr | Command::WrA));
             let written = written.count();
-            // PCM takes several bursts for a line.
+            // PCM needs several bursts for a line.
             if name != "hybrid" {
                 prop_assert_eq!(now.len(), taken.len() - written, "{}", name);
             }

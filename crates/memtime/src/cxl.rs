@@ -1,11 +1,10 @@
-//! Memory behind a CXL link: a latency and bandwidth tier over another model.
+//! Memory behind a CXL link: a layer that adds latency and limits bandwidth.
 //!
-//! A request takes its slot on the way down (a write with its data, a read
-//! with its header only), arrives after `latency_down` and goes to the inner
-//! memory in order; if that is busy, it and all behind it wait. The answer
-//! takes its slot on the way up (a read with its data, a write with its
-//! header) in the order in which answers are ready, and arrives after
-//! `latency_up`. At most `credits` requests are between the two.
+//! A request takes its slot on the way down (a write with its data, a read with its header only),
+//! arrives after `latency_down` and goes to the inner memory in order; if that is busy, the request
+//! and all behind it wait. The answer takes its slot on the way up (a read with its data, a write
+//! with its header) in the order in which answers become ready, and arrives after `latency_up`. At
+//! most `credits` requests are outstanding between submission and answer.
 //!
 //! Sources: Sun et al. (MICRO 2023) and Sharma (IEEE Micro 2023) for latency
 //! added by the link and for what a x8 link of 32 GT/s carries.
@@ -42,7 +41,7 @@ pub struct CxlParams {
     pub ps_per_byte: u32,
     /// Bytes of a header on the link.
     pub header_bytes: u32,
-    /// Requests between requester and answer, 1 to 4096.
+    /// Outstanding requests between submission and answer, 1 to 4096.
     pub credits: u32,
 }
 
@@ -93,14 +92,14 @@ impl CxlParams {
     }
 }
 
-/// A request between requester and answer.
+/// A request between its submission and its answer.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     request: Request,
     arrival: Ps,
     accepted: Ps,
     hit: bool,
-    /// Its id at the inner memory: a number of its own over its index.
+    /// Its id at the inner memory: a sequence number combined with its index.
     inner_id: u64,
 }
 
@@ -115,9 +114,9 @@ pub struct Cxl {
     unused: Vec<u32>,
     /// On the way down: (index, time at the inner memory).
     down: VecDeque<(u32, Ps)>,
-    /// Answers known, by readiness.
+    /// Known answers, in the order in which they become ready.
     ready: BinaryHeap<Reverse<(Ps, u32)>>,
-    /// Arrivals of answers not yet passed.
+    /// Arrivals of answers that time has not passed yet.
     ends: crate::window::Window,
     scratch: Vec<Completion>,
     done: Vec<Completion>,
@@ -126,18 +125,18 @@ pub struct Cxl {
     write_latency: Latency,
     from: Ps,
     changes: Vec<Change>,
-    /// Requests taken, of which 31 bits are used.
+    /// Number of accepted requests, of which 31 bits are used.
     taken: u64,
-    /// Writes that the inner memory has taken and may not have finished: their
-    /// ids there and here.
+    /// Writes that the inner memory has accepted and may not have finished: their ids there and
+    /// here.
     posted: BTreeMap<u64, u64>,
-    /// So many of them are looked through.
+    /// Length of `posted` at which it is searched for finished writes.
     most_posted: usize,
 }
 
-/// Fewest posted writes that are looked through.
+/// Least length of the list at which it is searched.
 const FEW: usize = 1024;
-/// Numbers that are told apart: the ids stay below 2^63.
+/// Number of ids that are distinguished: they stay below 2^63.
 const NUMBERS: u64 = (1 << 31) - 1;
 
 /// Keys of the link that can change while it runs.
@@ -194,7 +193,7 @@ impl Cxl {
         Ps(u64::from(self.params.ps_per_byte) * u64::from(data + self.params.header_bytes))
     }
 
-    /// Next time at which something inside can happen.
+    /// Next time at which an internal event can happen.
     fn next_inner(&self) -> Option<Ps> {
         let a = self.down.front().map(|d| d.1);
         let b = self.ready.peek().map(|r| r.0 .0);
@@ -210,7 +209,7 @@ impl Cxl {
         }
     }
 
-    /// Forgets posted writes that are finished, if there are many.
+    /// Removes posted writes that are finished, if there are many.
     fn look_through(&mut self) -> Result<(), Error> {
         if self.posted.len() > self.most_posted {
             let left = self.inner.unfinished_writes(self.latest)?;
@@ -220,7 +219,7 @@ impl Cxl {
         Ok(())
     }
 
-    /// Everything inside that happens before `t`.
+    /// Processes all internal events before `t`.
     fn settle(&mut self, t: Ps) -> Result<(), Error> {
         while let Some(e) = self.next_inner().filter(|e| *e < t) {
             // The inner memory is never ahead of what can still be submitted to it.
@@ -254,7 +253,7 @@ impl Cxl {
         Ok(())
     }
 
-    /// The first answer goes up.
+    /// Sends the first answer up.
     fn answer(&mut self) {
         let Some(Reverse((at, index))) = self.ready.pop() else {
             return;
@@ -337,7 +336,7 @@ impl MemoryModel for Cxl {
         Ok(end)
     }
 
-    /// Those on the link and those that the memory behind it has not finished.
+    /// Writes that are on the link, and those that the memory behind it has not finished.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
         if let Some(copy) = crate::window::later(self, self.latest, at)? {
             return copy.unfinished_writes(at);
@@ -353,9 +352,8 @@ impl MemoryModel for Cxl {
         into.append(&mut self.done);
     }
 
-    /// The link's region "cxl" has the requests; what the inner memory reports
-    /// as regions follows as counters "inner.NAME.reads" and so on, with
-    /// energy and wear taken over.
+    /// The link's region "cxl" has the requests; the regions of the inner memory are reported as
+    /// counters "inner.NAME.reads" and so on, with energy and wear.
     fn report(&self, at: Ps) -> ModelStats {
         if let Some(s) = crate::window::ahead(self, self.latest, at) {
             return s;
@@ -416,9 +414,9 @@ impl MemoryModel for Cxl {
         self.inner.clock()
     }
 
-    /// Keys are "link.KEY" with a field of [`CxlParams`] other than `credits`,
-    /// for what goes onto the link from `at` on, and "memory.KEY", or
-    /// the plain key, for the memory behind it.
+    /// Keys are "link.KEY" with a field of [`CxlParams`] other than `credits`, which applies to
+    /// what enters the link from `at` on, and "memory.KEY", or the plain key, for the memory behind
+    /// it.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         let Some(own) = key.strip_prefix("link.") else {
             self.advance_to(at)?;

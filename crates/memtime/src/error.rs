@@ -1,28 +1,28 @@
-//! What can be wrong with what a caller gives.
+//! Errors of this crate.
 
 use crate::period::Period;
 use crate::units::Ps;
 
-/// Errors of this crate. Every message says what, where and what would be right.
+/// Errors of this crate. Every message says what is wrong, where, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Text that is no time.
+    /// Text that is not a time.
     #[error("'{0}' is not a time: write a number and one of s, ms, us, ns, ps (\"1000 ns\"), a whole number of picoseconds")]
     Time(String),
-    /// Text that is no period of a clock.
+    /// Text that is not the period of a clock.
     #[error("'{0}' is not a clock: write its period or its frequency with a unit, as a decimal or a fraction (\"5 ns\", \"937.5 ps\", \"200/3 MHz\"), 1 THz at most")]
     Period(String),
-    /// A length of time that is asked for in whole clocks.
+    /// A length of time that must be a whole number of clocks, but is not.
     #[error("{length} is no whole number of clocks of {clock}: the nearest that are one are {below} and {above}")]
     PartOfClock {
         /// The length.
         length: Ps,
         /// The clock.
         clock: Period,
-        /// The longest shorter one.
+        /// The longest shorter length of whole clocks.
         below: Ps,
-        /// The shortest longer one.
+        /// The shortest longer length of whole clocks.
         above: Ps,
     },
     /// A parameter out of its range.
@@ -30,21 +30,21 @@ pub enum Error {
     Param {
         /// Path of the field, as in the serialised parameters.
         field: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What would be right.
+        /// What would be valid.
         expected: String,
     },
-    /// A part that cannot change while a controller runs.
+    /// A change to a parameter that cannot change while a controller runs.
     #[error(
         "{field} cannot change while the controller runs ({from} to {to}): make a new controller"
     )]
     Fixed {
         /// Path of the field.
         field: &'static str,
-        /// Value in use.
+        /// Current value.
         from: String,
-        /// Value asked for.
+        /// Requested value.
         to: String,
     },
     /// A request outside the memory.
@@ -76,7 +76,7 @@ pub enum Error {
         /// What is wrong, with the place in it.
         problem: String,
     },
-    /// A device or controller description that does not hold together.
+    /// An inconsistent device or controller description.
     #[error("{place}: {problem}")]
     Spec {
         /// Name of the device or controller and path inside its description.
@@ -84,15 +84,15 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: String,
     },
-    /// Something this model does not have.
+    /// A feature that this model does not have.
     #[error("{model} has no {what}")]
     Unsupported {
         /// Name of the model.
         model: String,
-        /// What was asked for.
+        /// The requested feature.
         what: String,
     },
-    /// A saved state that does not fit.
+    /// A saved state that is damaged or belongs to another memory.
     #[error("saved memory controller state: {0}")]
-    Snapshot(String),
+    SavedState(String),
 }

@@ -13,7 +13,7 @@ use crate::saved::SavedModel;
 use crate::units::Ps;
 use crate::window::{distinct, of_part, set_logs, take_logs};
 
-/// A model at its place.
+/// A model with its address range.
 pub struct Part {
     /// Prefix of its regions and channels in the statistics: "dram", "nvmm".
     pub name: String,
@@ -35,9 +35,8 @@ pub struct Hybrid {
 }
 
 impl Hybrid {
-    /// A memory of these parts. They may leave holes (requests to them are
-    /// errors) but not overlap, and names must differ. The cycles of the
-    /// whole are those of the fastest clock.
+    /// A memory of these parts. There may be holes between them (requests to holes are errors) but
+    /// no overlaps, and names must differ. Cycles of the whole are those of the fastest clock.
     pub fn new(mut parts: Vec<Part>) -> Result<Hybrid, Error> {
         let fail = |field, value: String, expected: String| {
             Err(Error::Param {
@@ -186,7 +185,7 @@ impl MemoryModel for Hybrid {
         Ok(distinct(ids))
     }
 
-    /// By end of the requests found since the last call; equal ends by id.
+    /// In the order of the ends of the requests found since the last call; equal ends by id.
     fn drain(&mut self, into: &mut Vec<Completion>) {
         for p in &mut self.parts {
             p.model.drain(&mut self.scratch);
@@ -196,8 +195,8 @@ impl MemoryModel for Hybrid {
         into.append(&mut self.scratch);
     }
 
-    /// Regions and channels of all parts; with several regions in a part
-    /// their names are "part.region".
+    /// Regions and channels of all parts; if a part has several regions, their names are
+    /// "part.region".
     fn report(&self, at: Ps) -> ModelStats {
         let mut s = ModelStats {
             name: "hybrid".to_owned(),
@@ -252,7 +251,7 @@ impl MemoryModel for Hybrid {
         }
     }
 
-    /// Of all parts; they must all have commands.
+    /// The commands of all parts; each part must have commands.
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
         let parts = self.parts.iter_mut();
         set_logs(parts.map(|p| (p.name.as_str(), &mut p.model)), on)
@@ -295,7 +294,7 @@ impl MemoryModel for Hybrid {
         self.clock
     }
 
-    /// Keys are "part.key".
+    /// Keys are "part.KEY".
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         let found = key.split_once('.').and_then(|(name, rest)| {
             let p = self.parts.iter_mut().find(|p| p.name == name)?;

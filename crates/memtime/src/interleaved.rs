@@ -1,10 +1,9 @@
 //! Several equal memories interleaved in one range of addresses.
 //!
-//! The range is cut into blocks of the granularity, which go to the ways in
-//! turn: block *b* is block *b* / *n* of way *b* mod *n*. Each way has queues,
-//! buffers and wear of its own, and all stand at the same time. Optane
-//! platforms interleave six DIMMs of a socket in blocks of 4 KiB (Yang et al.,
-//! FAST 2020).
+//! The range is cut into blocks of the granularity, which go to the ways in turn: block *b* is
+//! block *b* / *n* of way *b* mod *n*. Each way has queues, buffers and wear of its own, and all
+//! are always advanced to the same time. Optane platforms interleave six DIMMs of a socket in
+//! blocks of 4 KiB (Yang et al., FAST 2020).
 
 mod saved;
 #[cfg(test)]
@@ -56,7 +55,7 @@ impl Interleave {
         })
     }
 
-    /// Way of an address, and the address there.
+    /// Way of an address, and the address within the way.
     #[inline]
     pub fn place(&self, addr: u64) -> (u64, u64) {
         let (block, offset) = (addr / self.granularity, addr % self.granularity);
@@ -66,7 +65,7 @@ impl Interleave {
         )
     }
 
-    /// The address that has its place there.
+    /// The inverse: the address that is mapped there.
     pub fn addr(&self, way: u64, inner: u64) -> u64 {
         let (block, offset) = (inner / self.granularity, inner % self.granularity);
         (block * self.ways + way) * self.granularity + offset
@@ -83,7 +82,7 @@ pub struct Interleaved {
 }
 
 impl Interleaved {
-    /// Memories at time 0, one for each way, all equal, with whole blocks of
+    /// Memories at time 0, one for each way, all equal, with a capacity of whole blocks of
     /// `granularity` bytes.
     pub fn new(
         granularity: u64,
@@ -159,12 +158,12 @@ impl MemoryModel for Interleaved {
         self.ways.unfinished_writes(at)
     }
 
-    /// By end of the requests found since the last call; equal ends by id.
+    /// In the order of the ends of the requests found since the last call; equal ends by id.
     fn drain(&mut self, into: &mut Vec<Completion>) {
         self.ways.drain(into);
     }
 
-    /// Regions, channels and counters of all ways, with their names before them.
+    /// Regions, channels and counters of all ways, prefixed with their names.
     fn report(&self, at: Ps) -> ModelStats {
         ModelStats {
             name: "interleaved".to_owned(),
@@ -180,7 +179,7 @@ impl MemoryModel for Interleaved {
         self.ways.clock()
     }
 
-    /// "way2.key" changes one way, the plain key all of them.
+    /// "wayN.KEY" changes one way, the plain key all of them.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         let names: Vec<String> = self.ways().iter().map(|p| p.name.clone()).collect();
         let first = key.split_once('.').map(|k| k.0);

@@ -1,4 +1,4 @@
-//! Statistics of intervals: two together, and one without its beginning.
+//! Statistics of intervals: the sum of two, and the difference to an earlier state.
 
 use crate::model::{
     BankStats, ChannelStats, Counters, EnergyStats, Latency, ModelStats, RegionStats, Wear,
@@ -6,7 +6,7 @@ use crate::model::{
 use crate::units::Ps;
 
 impl Counters {
-    /// Count by count.
+    /// Applies a function to each pair of counts.
     fn zip(&self, o: &Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         Counters {
             reads: f(self.reads, o.reads),
@@ -31,8 +31,8 @@ impl Counters {
 }
 
 impl Latency {
-    /// Those that were counted behind `start`, which is an earlier state of this. The least and the
-    /// greatest are known to a bucket.
+    /// The latencies that were counted after `start`, an earlier state of `self`. The least and the
+    /// greatest are known only up to the width of a bucket.
     fn since(&self, start: &Latency) -> Latency {
         let pairs = self.buckets.iter().zip(&start.buckets);
         let mut l = Latency {
@@ -86,8 +86,7 @@ fn without_energy(a: &mut Option<EnergyStats>, b: &Option<EnergyStats>) {
     }
 }
 
-/// What wears out is worn by all that was ever written, so only the counts of writes are those of an
-/// interval.
+/// Wear is the result of all writes ever made, so only the counts of writes belong to an interval.
 fn zip_wear(a: &mut Option<Wear>, b: &Option<Wear>, f: impl Fn(u64, u64) -> u64) {
     if let (Some(a), Some(b)) = (a, b) {
         a.writes = f(a.writes, b.writes);
@@ -105,8 +104,8 @@ fn zip_channels(a: &mut [ChannelStats], b: &[ChannelStats], f: impl Fn(u64, u64)
 }
 
 impl ModelStats {
-    /// This interval and a later one of the same model together: times, counts and energies are
-    /// sums, wear is that of the later one.
+    /// Joins this interval and a later one of the same model: times, counts and energies are added,
+    /// wear is that of the later one.
     pub fn plus(&self, later: &ModelStats) -> ModelStats {
         let mut s = self.clone();
         let add = |a, b| a + b;
@@ -136,7 +135,7 @@ impl ModelStats {
         s
     }
 
-    /// What was counted behind `start`, an earlier report of the same interval.
+    /// The part of this interval after `start`, an earlier report of the same interval.
     pub fn since(&self, start: &ModelStats) -> ModelStats {
         let mut s = self.clone();
         let sub = |a: u64, b: u64| a.saturating_sub(b);

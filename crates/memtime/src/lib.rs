@@ -9,10 +9,10 @@
 //! - [`params`]: its parameters and presets, with units and sources;
 //! - [`dram`]: the general controller, for devices described as tables;
 //! - [`model`]: what all memories have in common, and what they report;
-//! - [`period`]: clocks, exact where their period is no whole number of picoseconds;
+//! - [`period`]: clocks, exact even if their period is not a whole number of picoseconds;
 //! - [`mapping`]: from addresses to banks and rows;
 //! - [`stats`]: what is counted, by region and by bank;
-//! - [`saved`]: models as data, to go on from;
+//! - [`saved`]: the state of models as data, from which they can continue;
 //! - [`request`]: requests and completions, common to all controllers.
 
 pub mod board;

@@ -1,4 +1,4 @@
-//! From a byte offset in the memory to bank, row and column.
+//! Mapping of a byte offset in the memory to bank, row and column.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +35,8 @@ impl BitField {
     }
 }
 
-/// Where bank, row and column stand in the offset. Together they cover the
-/// bits from 0 up without gap or overlap.
+/// Positions of bank, row and column in the offset. Together they cover the bits from 0 up without
+/// gap or overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -12,19 +12,19 @@ use crate::saved::SavedModel;
 pub use crate::stats::Change;
 use crate::units::Ps;
 
-/// A memory that requests can be submitted to: controllers, and layers over them.
+/// A memory that accepts requests: a controller, or a layer over other memories.
 ///
-/// Times never go back: a time before the latest one given is treated as that.
+/// Times never go back: a time before the latest one given is treated as that latest time.
 pub trait MemoryModel {
     /// Size in bytes.
     fn capacity(&self) -> u64;
 
-    /// Submits a request that arrives at `at`. `Busy(t)`: the request was not
-    /// taken, and there is no room for it before `t`; ask again then.
+    /// Submits a request that arrives at `at`. `Busy(t)`: the request was not accepted, and there
+    /// is no room for it before `t`; submit it again then.
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error>;
 
-    /// The time to advance to so that something can have happened; `None` when
-    /// no request is under way.
+    /// The earliest time at which something can have happened after advancing to it; `None` if no
+    /// request is under way.
     fn next_event(&self) -> Option<Ps>;
 
     /// Processes everything before `t`.
@@ -34,65 +34,61 @@ pub trait MemoryModel {
     /// in which they were determined.
     fn drain(&mut self, into: &mut Vec<Completion>);
 
-    /// Sends every write accepted up to `at` (or to the latest time given, if
-    /// that is later) to the device, also those that a controller holds back
-    /// until there are more of them, and goes on until the last of them is
-    /// there. Where a device writes its cells when a row is closed, rows that
-    /// were written are closed; what a cache holds stays in it. Requests can
-    /// follow.
+    /// Sends every write accepted up to `at` (or to the latest time given, if that is later) to the
+    /// device, including writes that a controller holds back until there are more of them, and
+    /// advances until the last of them is there. If a device writes its cells when a row is closed,
+    /// written rows are closed; the content of a cache stays in it. Further requests may follow.
     ///
-    /// Returns the end of the last write: its last data beat, or the end of
-    /// its cell write; 0 if there never was one. It may lie before `at`.
+    /// Returns the end of the last write: its last data beat, or the end of its cell write; 0 if
+    /// there was none. It may be before `at`.
     fn flush(&mut self, at: Ps) -> Result<Ps, Error>;
 
-    /// The statistics as they are at `at` (or at the latest time given, if
-    /// that is later), without advancing the model.
+    /// The statistics at `at` (or at the latest time given, if that is later), without advancing
+    /// the model.
     fn report(&self, at: Ps) -> ModelStats;
 
-    /// Ids of the writes that were accepted up to `at` (or to the latest time
-    /// given, if that is later) and that the medium has not been given then,
-    /// in ascending order, without advancing the model: what a power cut takes
-    /// with it where nothing but the medium keeps its contents. With its column
-    /// command a device has a write, also one that writes its cells when the
-    /// row is closed; models say what else belongs to the medium. Ids must be
-    /// unique among these writes.
+    /// Ids, in ascending order, of the writes that were accepted up to `at` (or to the latest time
+    /// given, if that is later) but have not reached the medium then, without advancing the model:
+    /// the writes that a power cut loses where only the medium keeps its contents. A write has
+    /// reached a device with its column command, even if the device writes its cells when the row
+    /// is closed; models state what else belongs to their medium. Ids must be unique among these
+    /// writes.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error>;
 
-    /// Statistics start anew at `at` (or at the latest time given, if that is later).
+    /// Resets the statistics at `at` (or at the latest time given, if that is later).
     fn reset_stats(&mut self, at: Ps) -> Result<(), Error>;
 
     /// The period in which cycles are reported.
     fn clock(&self) -> Period;
 
-    /// Changes a parameter from the clock edge at or after `at` on; the
-    /// change is recorded in [`ModelStats::changes`]. Keys and values are the
-    /// model's own: [`parameters`](Self::parameters) lists them. Another key is
-    /// an error that says which are possible.
+    /// Changes a parameter from the clock edge at or after `at` on; the change is recorded in
+    /// [`ModelStats::changes`]. Keys and values are the model's own:
+    /// [`parameters`](Self::parameters) lists them. For any other key the error lists the possible
+    /// ones.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error>;
 
-    /// What [`set_parameter`](Self::set_parameter) can change: keys with the
-    /// values in use, in the form in which it takes them.
+    /// The parameters that [`set_parameter`](Self::set_parameter) can change: keys with their
+    /// current values, in the form in which it takes them.
     fn parameters(&self) -> Vec<(String, String)>;
 
-    /// A copy that can be advanced and reported on, for reports of a time to
-    /// come; it takes no requests. `None` for a model that cannot be copied:
-    /// layers over it then report requests under way as they are now.
+    /// A copy that can be advanced and reported on, for reports of a future time; it accepts no
+    /// requests. `None` for a model that cannot be copied: layers over it then report requests
+    /// under way in their present state.
     fn lookahead(&self) -> Option<Box<dyn MemoryModel + Send>> {
         None
     }
 
-    /// The model as data, from which [`load`](Self::load) makes one that goes
-    /// on exactly as this one does. The log of commands is not part of it.
+    /// The state of the model as data, from which [`load`](Self::load) makes a model that continues
+    /// exactly as this one does. The log of commands is not part of it.
     fn save(&self) -> SavedModel;
 
-    /// Becomes the saved model. This one must be of the same description: what
-    /// cannot change while it runs has to be equal. What is saved is checked.
-    /// After an error the model may have a part of it, and must not be used.
-    /// Logs of commands stay on or off, and begin anew.
+    /// Becomes the saved model. `self` must have the same description: what cannot change while a
+    /// model runs has to be equal. The state is checked. After an error the model may have been
+    /// partly changed, and must not be used. Logs of commands stay on or off, and begin empty.
     fn load(&mut self, s: SavedModel) -> Result<(), Error>;
 
-    /// Keeps every device command from now on, or stops and forgets them.
-    /// An error for a model that has no commands.
+    /// Keeps every device command from now on, or stops logging and discards the log. An error for
+    /// a model that has no commands.
     fn set_command_log(&mut self, on: bool) -> Result<(), Error> {
         let _ = on;
         Err(Error::Unsupported {
@@ -107,18 +103,17 @@ pub trait MemoryModel {
         let _ = into;
     }
 
-    /// Whose commands a log has, in the order of their channels; none for a
+    /// The controllers whose commands a log contains, in the order of their channels; empty for a
     /// model without commands.
     fn command_parts(&self) -> Vec<CommandPart> {
         Vec::new()
     }
 }
 
-/// A controller among those whose commands a log has. Channels count on from
-/// one to the next.
+/// A controller whose commands are in a log. Channels are numbered across all controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandPart {
-    /// Its name, as that of its energy: "dram", "back.nvmm".
+    /// Its name, as in the energy report: "dram", "back.nvmm".
     pub name: String,
     /// Its channels.
     pub channels: u16,
@@ -146,7 +141,7 @@ pub struct Counters {
     pub row_conflicts: u64,
     /// Activations.
     pub activations: u64,
-    /// Of these, activations of rows that were closed without a read or write.
+    /// Number of activations whose rows were closed without a read or write.
     #[serde(default)]
     pub activations_unused: u64,
     /// Precharges of rows not written since their activation, those by
@@ -164,7 +159,7 @@ pub struct Counters {
     pub merged_writes: u64,
     /// Cell writes paused for a read.
     pub write_pauses: u64,
-    /// Time in which cell writes stood paused, of all banks together.
+    /// Time in which cell writes were paused, summed over all banks.
     #[serde(default)]
     pub write_paused: Ps,
 }
@@ -208,7 +203,7 @@ impl Counters {
     }
 }
 
-/// Linear parts of every octave of a [`Latency`] histogram.
+/// Linear parts of each octave of a [`Latency`] histogram.
 const PARTS: usize = 8;
 /// Octaves from 1 ns on; the last bucket takes all above.
 const OCTAVES: usize = 24;
@@ -291,8 +286,8 @@ impl Latency {
         (self.count > 0).then(|| self.sum.0 as f64 / self.count as f64 / 1000.0)
     }
 
-    /// The latency in nanoseconds below or at which the share `q` (0 to 1) of
-    /// all lies: upper edge of its bucket, at most the greatest.
+    /// The latency in nanoseconds that a share `q` (0 to 1) of all latencies does not exceed: the
+    /// upper edge of its bucket, at most the greatest latency.
     pub fn quantile_ns(&self, q: f64) -> Option<f64> {
         let wanted = (q.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -382,7 +377,7 @@ pub struct Wear {
     pub units: u64,
     /// Cell writes of units, those of wear levelling included.
     pub writes: u64,
-    /// Of these by wear levelling.
+    /// Of these, cell writes by wear levelling.
     pub levelling_writes: u64,
     /// Units written at least once.
     pub units_written: u64,
@@ -394,12 +389,12 @@ pub struct Wear {
     /// Rows written at least once.
     #[serde(default)]
     pub rows_written: u64,
-    /// Most writes of units of one row.
+    /// Greatest number of writes to units of one row.
     #[serde(default)]
     pub max_row_writes: u64,
     /// Units beyond their endurance.
     pub worn_out: u64,
-    /// Time until the first unit is worn out if it goes on like this, s.
+    /// Time until the first unit is worn out if the load continues like this, s.
     pub lifetime_s: Option<f64>,
     /// The same if all units were written equally often, s.
     #[serde(default)]
@@ -409,8 +404,8 @@ pub struct Wear {
     pub map: WearMap,
 }
 
-/// Writes of units by address of the medium (after wear levelling), in parts
-/// of equal size; the last one may be cut off by the end of the memory.
+/// Writes to units by address in the medium (after wear levelling), in parts of equal size; the
+/// end of the memory may cut the last one short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WearMap {
@@ -434,7 +429,7 @@ pub struct RegionStats {
     pub read_latency: Latency,
     /// Arrival to the response of writes.
     pub write_latency: Latency,
-    /// Energy; `None` where the device says nothing about it.
+    /// Energy; `None` if the device does not describe it.
     pub energy: Option<EnergyStats>,
     /// Wear; `None` where it is not counted.
     pub wear: Option<Wear>,
@@ -462,7 +457,7 @@ pub struct ChannelStats {
     pub name: String,
     /// Sum over its banks.
     pub counters: Counters,
-    /// Clocks in which data was on the bus, as time.
+    /// Time in which data was on the bus.
     pub data_busy: Ps,
     /// By rank, bank group, bank.
     pub banks: Vec<BankStats>,
@@ -481,14 +476,13 @@ pub struct ModelStats {
     /// Period of a cycle; as a number of picoseconds in reports.
     #[serde(with = "number")]
     pub clock: Period,
-    /// Regions; the requests of all together are those of the model.
+    /// Regions; the model's requests are the sum over all regions.
     pub regions: Vec<RegionStats>,
     /// Channels of all controllers.
     pub channels: Vec<ChannelStats>,
     /// Changes while running, in order.
     pub changes: Vec<Change>,
-    /// What a layer counts beyond that, by name with unit: "cache_hits",
-    /// "media_read_bytes".
+    /// Further counts of layers, by name with unit: "cache_hits", "media_read_bytes".
     #[serde(default)]
     pub counters: BTreeMap<String, f64>,
 }
@@ -499,7 +493,7 @@ impl ModelStats {
         self.to.saturating_sub(self.from)
     }
 
-    /// Length of the interval in cycles, a begun one included.
+    /// Length of the interval in cycles; a partial cycle counts.
     pub fn cycles(&self) -> u64 {
         self.elapsed().clocks_ceil(self.clock)
     }
@@ -525,7 +519,7 @@ impl ModelStats {
         t
     }
 
-    /// Bytes per second moved in the interval; `None` for an empty one.
+    /// Bytes transferred per second of the interval; `None` for an empty interval.
     pub fn bandwidth(&self) -> Option<f64> {
         let s = self.elapsed().as_s();
         (s > 0.0).then(|| self.total().bytes() as f64 / s)

@@ -19,7 +19,7 @@ pub enum Method {
     /// No added delay.
     #[default]
     Dram,
-    /// Every request to NVMM is held in front of the controller.
+    /// Every request to NVMM is held before it reaches the controller.
     Coarse,
     /// Longer tRCD in NVMM banks, longer tRP after a dirty row.
     Fine,
@@ -48,7 +48,7 @@ impl std::fmt::Display for Method {
     }
 }
 
-/// Which bank the tests for the added tRP (is it NVMM? is its row dirty?) look at.
+/// Which bank is tested (is it NVMM? is its row dirty?) for the added tRP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -116,13 +116,14 @@ pub struct BankTiming {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Refresh {
-    /// Off: no ticks at all (only for experiments; a real device loses data).
+    /// Whether there are refreshes (`false` only for experiments: a real device would lose data).
     pub enabled: bool,
-    /// Between two ticks.
+    /// Clocks between two ticks.
     pub interval: Clocks,
     /// Clock of the first tick, from the start of the controller.
     pub first_tick: Clocks,
-    /// From a request that finds no maintenance under way to the beginning of its own, with its pulse.
+    /// From a request for a refresh, while no maintenance is under way, to the beginning of
+    /// maintenance with its pulse.
     pub pulse_delay: Clocks,
     /// Length of the pulse with which maintenance begins.
     pub pulse: Clocks,
@@ -149,11 +150,11 @@ pub struct BoardParams {
     /// Offset of the first NVMM byte: a multiple of the bank size, or the
     /// capacity for no NVMM at all.
     pub nvmm_base: u64,
-    /// Bank machines, 1 to 8.
+    /// Number of bank machines, 1 to 8.
     pub machines: u32,
     /// Method at the start.
     pub method: Method,
-    /// Bank looked at for the added tRP.
+    /// Bank that is tested for the added tRP.
     pub rp_test: RpTest,
     /// Bank machine timing.
     pub timing: BankTiming,
@@ -166,7 +167,7 @@ pub struct BoardParams {
 /// Where a value of a preset comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Path of the field in the serialised parameters; a path names all below it.
+    /// Path of the field in the serialised parameters; it applies to all fields below the path.
     pub field: &'static str,
     /// Its unit, empty where it has none.
     pub unit: &'static str,

@@ -23,7 +23,7 @@ const PS_PER_SECOND: u64 = 1_000_000_000_000;
 /// "200/3 MHz"); both may be decimals or fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// Picoseconds of `den` periods; the two have no common divisor.
+    /// Picoseconds of `den` periods; numerator and denominator have no common divisor.
     num: Divider,
     den: Divider,
 }
@@ -50,7 +50,7 @@ impl Period {
         })
     }
 
-    /// Of a clock of `num / den` ticks a second: at most 1 THz.
+    /// The period of a clock of `num / den` Hz: at most 1 THz.
     pub const fn of_hz(num: u64, den: u64) -> Option<Period> {
         Period::of_fraction(PS_PER_SECOND as u128 * den as u128, num as u128)
     }
@@ -68,8 +68,8 @@ impl Period {
         }
     }
 
-    /// The nearest whole number of picoseconds, for printing and for interfaces that have no
-    /// place for more.
+    /// The nearest whole number of picoseconds, for printing and for interfaces that only take
+    /// whole numbers.
     pub const fn nearest(self) -> Ps {
         let (num, den) = self.fraction();
         Ps(((num as u128 + den as u128 / 2) / den as u128) as u64)
@@ -86,7 +86,7 @@ impl Period {
         self.as_ps() / 1000.0
     }
 
-    /// The time of edge `n`, or the end of time if that is beyond it.
+    /// The time of edge `n`, or the end of time if the edge is later.
     #[inline(always)]
     pub const fn edge(self, n: u64) -> Ps {
         if self.den.divisor() == 1 {
@@ -108,8 +108,8 @@ impl Period {
         Ps(q.saturating_mul(self.num.divisor()).saturating_add(part))
     }
 
-    /// The number of the first edge at or after `t`. Durations become counts by the same rule:
-    /// the fewest clocks that last at least as long.
+    /// The number of the first edge at or after `t`. Durations are converted to counts by the same
+    /// rule: the fewest clocks that last at least as long.
     #[inline(always)]
     pub const fn edge_from(self, t: Ps) -> u64 {
         if self.den.divisor() == 1 {
@@ -122,7 +122,7 @@ impl Period {
         }
     }
 
-    /// The number of the last edge at or before `t`: the ticks completed then.
+    /// The number of the last edge at or before `t`: the number of ticks completed then.
     #[inline(always)]
     pub const fn edge_until(self, t: Ps) -> u64 {
         if self.den.divisor() == 1 {
@@ -143,8 +143,8 @@ impl Period {
         q * self.den.divisor() + part
     }
 
-    /// The count of clocks that a length is exactly; otherwise the error names the nearest
-    /// lengths that are some.
+    /// The number of clocks that is exactly a length of time; otherwise the error names the nearest
+    /// lengths that are whole clocks.
     pub fn whole_clocks(self, length: Ps) -> Result<u64, Error> {
         let n = self.edge_from(length);
         let above = self.edge(n);
@@ -159,7 +159,7 @@ impl Period {
         })
     }
 
-    /// The nearest whole number of ticks a second, for interfaces that have no place for more.
+    /// The nearest whole number of Hz, for interfaces that only take whole numbers.
     pub const fn nearest_hz(self) -> u64 {
         let (num, den) = self.fraction();
         let (ticks, ps) = (PS_PER_SECOND as u128 * den as u128, num as u128);
@@ -314,8 +314,8 @@ impl<'d> Deserialize<'d> for Period {
     }
 }
 
-/// For `#[serde(with = "period::number")]`: reports have the number of picoseconds, a whole one
-/// where it is.
+/// For `#[serde(with = "period::number")]`: reports have the number of picoseconds, as an integer
+/// if it is one.
 pub mod number {
     use super::Period;
     use serde::{de::Error, Deserialize, Deserializer, Serializer};
@@ -328,7 +328,8 @@ pub mod number {
         }
     }
 
-    /// Reads them; a fraction that is none of 10^6 becomes the nearest one that is.
+    /// Reads them; a fraction that is not a multiple of 10^-6 is rounded to the nearest one that
+    /// is.
     pub fn deserialize<'d, D: Deserializer<'d>>(d: D) -> Result<Period, D::Error> {
         let ps = f64::deserialize(d)?;
         let millionths = (ps * 1e6).round();
@@ -451,8 +452,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against exact arithmetic, for all of time, with terms that fit in 64 bits together
-        /// and with such that do not.
+        /// Against exact arithmetic, over the whole range of time, with products that fit in 64
+        /// bits and products that do not.
         #[test]
         fn conversions_are_exact(
             hz in prop_oneof![
@@ -497,8 +498,10 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "[0-9./ nspMHGz]{0,12}") {
-            let _ = text.parse::<Period>();
+        fn any_text_is_refused_or_written_back(text in "[0-9./ nspMHGz]{0,12}") {
+            if let Ok(p) = text.parse::<Period>() {
+                prop_assert_eq!(p.to_string().parse::<Period>().unwrap(), p);
+            }
         }
     }
 }

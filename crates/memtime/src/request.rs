@@ -33,14 +33,14 @@ pub struct Request {
 pub enum Submit {
     /// The request stands at the port and will complete.
     Accepted,
-    /// The port's queue of this direction is full, and stays so up to this
-    /// time at least: ask again then. The request was not taken. (The bank-machine
-    /// controller has room at this time if nothing else is submitted before.)
+    /// The port's queue for this direction is full at least until this time: submit the request
+    /// again then. It was not accepted. (The bank-machine controller has room at this time if
+    /// nothing else is submitted before.)
     Busy(Ps),
 }
 
-/// A finished request. It is reported as soon as its end is known, which for
-/// a read is up to the data latency before `done_at`.
+/// A finished request. It is reported as soon as its end is known, which for a read is up to the
+/// data latency before `done_at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
     /// The request's id.
@@ -51,6 +51,6 @@ pub struct Completion {
     pub accepted_at: Ps,
     /// First data beat of a read, response of a write.
     pub done_at: Ps,
-    /// The row was already open for it: no activation of its own.
+    /// The row was already open for it: it needed no activation of its own.
     pub row_hit: bool,
 }

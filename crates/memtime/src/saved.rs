@@ -1,8 +1,8 @@
-//! The state of a model as data, and what is checked of it when it is read.
+//! The state of a model as data, and the checks when it is read.
 //!
-//! Each model has a format with a version of its own. What is written depends
-//! on the state alone, not on how it came about: heaps are sorted, free places
-//! are left out, and large arrays hold only what is in use.
+//! Each model has a format with a version of its own. The data depends only on the state, not on
+//! its history: heaps are sorted, free slots are left out, and large arrays hold only what is in
+//! use.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ use crate::stats::Change;
 use crate::units::Ps;
 use crate::{board, cache, cxl, dram, hybrid, interleaved, worn, xpoint};
 
-/// Everything a [`MemoryModel`](crate::MemoryModel) is, but for its log of
-/// commands. See [`MemoryModel::save`](crate::MemoryModel::save).
+/// The complete state of a [`MemoryModel`](crate::MemoryModel), except for its log of commands. See
+/// [`MemoryModel::save`](crate::MemoryModel::save).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -52,12 +52,12 @@ impl SavedModel {
         }
     }
 
-    /// What `load` of another model than this one says.
+    /// The error of `load` for the state of another kind of model.
     pub(crate) fn foreign(&self, model: &str) -> Error {
         bad(format!("it is one of a {}, not of a {model}", self.kind()))
     }
 
-    /// Ids of the completions that the model still owes, in ascending order.
+    /// Ids of the outstanding completions, in ascending order.
     pub(crate) fn owed(&self) -> Vec<u64> {
         let mut ids = Vec::new();
         self.add_owed(&mut ids);
@@ -79,18 +79,18 @@ impl SavedModel {
     }
 }
 
-/// Most of anything that is counted: no sum or product in a report overflows.
+/// Greatest value of any count: no sum or product in a report overflows.
 pub(crate) const MOST: u64 = 1 << 48;
 
-/// Latest time that a state may name: what a model plans may lie a little
-/// behind the last time that it accepts.
+/// Latest time in a state: the times that a model plans may be a little later than the last time
+/// that it accepts.
 const FAR: Ps = Ps(Ps::MAX_TIME.0 + (1 << 56));
 
 pub(crate) fn bad(what: impl Into<String>) -> Error {
-    Error::Snapshot(what.into())
+    Error::SavedState(what.into())
 }
 
-/// An error that names the part unless it is right.
+/// An error that names the part, unless the condition holds.
 pub(crate) fn ensure(right: bool, part: &str) -> Result<(), Error> {
     match right {
         true => Ok(()),
@@ -107,17 +107,17 @@ pub(crate) fn version(found: u32, known: u32, kind: &str) -> Result<(), Error> {
     }
 }
 
-/// The latest time a model has been told, and the start of its statistics.
+/// The latest time given to a model, and the start of its statistics.
 pub(crate) fn now(latest: Ps, from: Ps) -> Result<(), Error> {
     ensure(latest <= Ps::MAX_TIME && from <= latest, "time")
 }
 
-/// Times that may lie in the future.
+/// Checks times that may be in the future.
 pub(crate) fn times(all: impl IntoIterator<Item = Ps>, part: &str) -> Result<(), Error> {
     ensure(all.into_iter().all(|t| t <= FAR), part)
 }
 
-/// Latest clock that a state may name, of a clock of that period.
+/// Latest clock in a state, for a clock of that period.
 pub(crate) fn far_clock(period: crate::Period) -> u64 {
     FAR.clocks_ceil(period)
 }
@@ -186,7 +186,7 @@ pub(crate) fn changes(all: &[Change]) -> Result<(), Error> {
     times(all.iter().map(|c| c.at), "changes")
 }
 
-/// A request as it is saved.
+/// A request in saved form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
@@ -210,7 +210,7 @@ impl Asked {
         self.id
     }
 
-    /// The request, if a memory of `capacity` bytes can have taken it.
+    /// The request, if it is one that a memory of `capacity` bytes can have accepted.
     pub fn request(&self, capacity: u64) -> Result<Request, Error> {
         let r = Request {
             id: self.id,
@@ -223,15 +223,15 @@ impl Asked {
     }
 }
 
-/// Whether both lists have the same members as often.
+/// Whether both lists have the same members equally often.
 pub(crate) fn same_members(mut a: Vec<u64>, mut b: Vec<u64>) -> bool {
     a.sort_unstable();
     b.sort_unstable();
     a == b
 }
 
-/// `params` without what can change while a model runs; two models can take
-/// each other's states if these are equal.
+/// `params` without the values that can change while a model runs; two models can load each other's
+/// states if these are equal.
 pub(crate) fn fixed<T: Serialize>(params: &T, changeable: &[&str]) -> serde_json::Value {
     let mut all = serde_json::to_value(params).unwrap_or_default();
     for key in changeable {
@@ -242,7 +242,7 @@ pub(crate) fn fixed<T: Serialize>(params: &T, changeable: &[&str]) -> serde_json
     all
 }
 
-/// An error unless a state's parameters can be those of the model that takes it.
+/// An error unless a state's parameters are possible for the model that loads it.
 pub(crate) fn same_fixed<T: Serialize>(
     own: &T,
     saved: &T,
@@ -255,7 +255,7 @@ pub(crate) fn same_fixed<T: Serialize>(
     }
 }
 
-/// A number that stands for a text: FNV-1a of 64 bits.
+/// A hash of a text: 64-bit FNV-1a.
 pub(crate) fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)

@@ -3,10 +3,9 @@
 //! writes the line below the gap moves into it; when the gap has gone through
 //! all places, every line stands one place further.
 //!
-//! The mapping needs two registers a region: place = (line + start) mod N,
-//! one more if that is at or above the gap. A fixed permutation of all lines
-//! in front of it (a Feistel network) separates lines that are hot together,
-//! as the paper's randomised form does.
+//! The mapping needs two registers for each region: place = (line + start) mod N, plus one if that
+//! is at or above the gap. A fixed permutation of all lines before it (a Feistel network) separates
+//! lines that are hot together, as in the paper's randomised form.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +17,13 @@ use crate::wear::mix;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartGapParams {
-    /// Lines of a region; the lines of the memory are a multiple of it.
+    /// Lines of a region; the memory's lines are a multiple of it.
     pub region_lines: u64,
     /// Writes to a region between two moves of its gap (ψ; the paper uses 100,
     /// which adds 1 % of writes).
     pub gap_interval: u32,
-    /// Seed of the fixed permutation in front; `None` leaves neighbours together.
+    /// Seed of the fixed permutation before levelling; `None`: no permutation, neighbours stay
+    /// together.
     pub permute: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub struct StartGapParams {
 pub struct Move {
     /// Place that becomes the gap.
     pub from: u64,
-    /// The gap until now.
+    /// Place that is the gap until now.
     pub to: u64,
 }
 
@@ -58,8 +58,8 @@ pub struct StartGap {
     by_region: Divider,
 }
 
-/// Registers as they are saved: the gap moves so far, and region, start, gap
-/// and writes of each region that is not as it was made.
+/// Registers in saved form: the number of gap moves so far, and region, start, gap and writes of
+/// each region that has changed since it was created.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedGap {
@@ -78,7 +78,7 @@ impl StartGap {
         }
     }
 
-    /// Takes registers over; these must be new.
+    /// Loads saved registers; `self` must be new.
     pub(crate) fn load(&mut self, s: SavedGap) -> Result<(), Error> {
         let n = self.params.region_lines;
         crate::saved::counts([s.moves])?;
@@ -96,7 +96,7 @@ impl StartGap {
         Ok(())
     }
 
-    /// Levelling of `lines` lines.
+    /// Levelling for `lines` lines.
     pub fn new(lines: u64, params: StartGapParams) -> Result<StartGap, Error> {
         let fail = |field, value: u64, expected: &str| {
             Err(Error::Param {
@@ -138,12 +138,12 @@ impl StartGap {
         })
     }
 
-    /// Lines before levelling.
+    /// Number of lines before levelling.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Places after levelling: one more per region.
+    /// Number of places after levelling: one more for each region.
     pub fn places(&self) -> u64 {
         self.lines + self.regions.len() as u64
     }
@@ -171,9 +171,9 @@ impl StartGap {
         Ok(())
     }
 
-    /// The permutation in front, of a line below [`StartGap::lines`]: a Feistel
-    /// network over the next even number of bits, walked until the result is
-    /// a line. It never changes; callers that need it more than once can keep it.
+    /// The permutation of a line below [`StartGap::lines`]: a Feistel network over the next even
+    /// number of bits, repeated until the result is a line. It never changes; callers that need it
+    /// more than once can keep the result.
     pub fn permute(&self, line: u64) -> u64 {
         if self.params.permute.is_none() {
             return line;
@@ -197,7 +197,7 @@ impl StartGap {
         self.place_permuted(self.permute(line))
     }
 
-    /// The place of the line that [`StartGap::permute`] made of one.
+    /// The place of the line that [`StartGap::permute`] returned.
     #[inline]
     pub fn place_permuted(&self, permuted: u64) -> u64 {
         let n = self.params.region_lines;
@@ -208,13 +208,13 @@ impl StartGap {
         region * (n + 1) + x + u64::from(x >= r.gap)
     }
 
-    /// Counts a write to a line (made at its present place) and says which
-    /// line has to be moved now, if any; the mapping is the new one at once.
+    /// Counts a write to a line (made at its present place) and returns the line that has to be
+    /// moved now, if any; the mapping changes at once.
     pub fn write(&mut self, line: u64) -> Option<Move> {
         self.write_permuted(self.permute(line))
     }
 
-    /// The same of the line that [`StartGap::permute`] made of one.
+    /// The same for the line that [`StartGap::permute`] returned.
     #[inline]
     pub fn write_permuted(&mut self, permuted: u64) -> Option<Move> {
         let n = self.params.region_lines;
@@ -313,9 +313,8 @@ mod tests {
     }
 
     proptest! {
-        /// At all times the mapping is one to one into the places, leaves one
-        /// place a region empty, and a memory that only does the moves keeps
-        /// every line's data.
+        /// At all times the mapping is one to one into the places and leaves one place of each
+        /// region empty; and a memory that only carries out the moves keeps every line's data.
         #[test]
         fn a_permutation_at_all_times(
             regions in 1u64..4,

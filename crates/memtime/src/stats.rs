@@ -88,7 +88,7 @@ pub struct Counters {
     pub precharges_clean: u64,
     /// Precharges of written rows.
     pub precharges_dirty: u64,
-    /// Refreshes that concerned this bank, or any bank of this region.
+    /// Refreshes of this bank, or of any bank of this region.
     pub refreshes: u64,
 }
 
@@ -168,7 +168,7 @@ impl Region {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegionStats {
-    /// Counters.
+    /// Counters of the region.
     pub counters: Counters,
     /// Arrival at the port to the first data beat.
     pub read_latency: Histogram,
@@ -180,8 +180,8 @@ pub struct RegionStats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// Clock edge from which on it holds, as a time. Timers already loaded
-    /// and holds already begun keep their values.
+    /// Clock edge from which it is effective, as a time. Timers and holds that have already begun
+    /// keep their values.
     pub at: Ps,
     /// Path of the parameter.
     pub what: String,
@@ -207,7 +207,7 @@ pub struct Stats {
     pub banks: Vec<Counters>,
     /// All-bank refreshes.
     pub refreshes: u64,
-    /// Refresh ticks that found one requested already and asked for nothing more.
+    /// Refresh ticks that were absorbed because a refresh was already requested.
     pub refresh_ticks_lost: u64,
     /// Changes of method and parameters.
     pub changes: Vec<Change>,
@@ -230,7 +230,7 @@ impl Stats {
         }
     }
 
-    /// Of one region.
+    /// The statistics of one region.
     pub fn region(&self, r: Region) -> &RegionStats {
         &self.regions[r as usize]
     }
@@ -248,8 +248,8 @@ impl Stats {
         self.to.saturating_sub(self.from)
     }
 
-    /// What happened after the `earlier` snapshot of the same statistics. A
-    /// snapshot from before a reset counts as zero.
+    /// What happened after `earlier`, an older copy of the same statistics. A copy from before a
+    /// reset counts as zero.
     pub fn since(&self, earlier: &Stats) -> Stats {
         let mut d = self.clone();
         if earlier.from != self.from {
@@ -272,8 +272,8 @@ impl Stats {
         d
     }
 
-    /// This interval and a `later` one of the same memory as one, as long as both
-    /// together: counts are sums, changes follow one another.
+    /// Joins this interval and a `later` one of the same memory into one, as long as both together:
+    /// counts are added, changes are concatenated.
     pub fn plus(&self, later: &Stats) -> Stats {
         let mut s = self.clone();
         let add = |a, b| a + b;
@@ -331,7 +331,7 @@ impl Stats {
         })
     }
 
-    /// Adds what was counted by bank; the first NVMM bank tells the regions.
+    /// Adds the counts of the banks; `first_nvmm` separates the regions.
     pub(crate) fn add_banks(&mut self, counted: &[Counters], first_nvmm: usize) {
         let add = |a, b| a + b;
         for (i, c) in counted.iter().take(self.banks.len()).enumerate() {
@@ -353,7 +353,7 @@ impl Stats {
     }
 }
 
-/// A table for people.
+/// A table for human readers.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |v: Option<f64>, digits| match v {

@@ -1,5 +1,5 @@
-//! Time units. Everything is an integer; times become counts of clocks by
-//! [`Period`], which is the only place that rounds.
+//! Units of time. All times are integers; [`Period`] converts them to counts of clocks and is the
+//! only place that rounds.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -29,8 +29,8 @@ pub struct Clocks(pub u32);
 impl Ps {
     /// Zero.
     pub const ZERO: Ps = Ps(0);
-    /// Latest time a model accepts: 210 days. The 3 days from there to 2^64 ps leave
-    /// room to add any delay without overflow.
+    /// Latest time that a model accepts: 210 days. The 3 days from there to 2^64 ps leave room to
+    /// add any delay without overflow.
     pub const MAX_TIME: Ps = Ps(u64::MAX - (1 << 58));
 
     /// `n` nanoseconds.
@@ -94,8 +94,8 @@ const UNITS: [(&str, u64); 5] = [
     ("ps", 1),
 ];
 
-/// Writes the largest unit that holds the value exactly, seconds excepted
-/// down to nanoseconds ("1000 ns" stays "1000 ns": device times are read in ns).
+/// Writes the value in the largest unit in which it is a whole number, but in ns rather than in
+/// longer units ("1000 ns" stays "1000 ns"), because device times are read in ns.
 impl fmt::Display for Ps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, scale) = if self.0.is_multiple_of(1000) {

@@ -1,5 +1,5 @@
-//! Bookkeeping that the layers share: how many requests are under way, and
-//! which completions are still to be put in order.
+//! Bookkeeping that the layers share: the number of outstanding requests, and completions that have
+//! not been put in order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use crate::model::{Counters, MemoryModel, ModelStats, RegionStats};
 use crate::request::{Kind, Request};
 use crate::units::Ps;
 
-/// Ends of the requests under way, at most a fixed number.
+/// Ends of the outstanding requests, at most a fixed number.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     ends: BinaryHeap<Reverse<Ps>>,
@@ -35,7 +35,7 @@ impl Window {
         ends
     }
 
-    /// One of `depth` with these ends.
+    /// A window of `depth` requests with these ends.
     pub fn load(depth: usize, ends: Vec<Ps>) -> Result<Window, Error> {
         crate::saved::times(ends.iter().copied(), "requests under way")?;
         let mut w = Window::new(depth);
@@ -43,7 +43,7 @@ impl Window {
         Ok(w)
     }
 
-    /// Forgets those that have ended at `t`.
+    /// Removes those that have ended at `t`.
     #[inline]
     pub fn pass(&mut self, t: Ps) {
         while self.ends.peek().is_some_and(|e| e.0 <= t) {
@@ -73,8 +73,8 @@ impl Window {
     }
 }
 
-/// What `m`, which stands at `latest`, reports for the later time `at`, if it
-/// can be copied.
+/// The report of `m`, which has been advanced to `latest`, for the later time `at`, if `m` can be
+/// copied.
 pub(crate) fn ahead(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Option<ModelStats> {
     let at = at.min(Ps::MAX_TIME);
     if at <= latest {
@@ -85,8 +85,8 @@ pub(crate) fn ahead(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Option<ModelStat
     Some(copy.report(at))
 }
 
-/// A copy of `m`, which stands at `latest`, at the later time `at`; `None` if
-/// that is no later.
+/// A copy of `m`, which has been advanced to `latest`, at the later time `at`; `None` if `at` is
+/// not later.
 pub(crate) fn later(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Result<Option<Boxed>, Error> {
     if at <= latest {
         return Ok(None);
@@ -101,7 +101,7 @@ pub(crate) fn later(m: &dyn MemoryModel, latest: Ps, at: Ps) -> Result<Option<Bo
     Ok(Some(copy))
 }
 
-/// Sorted, each once.
+/// Sorted, without duplicates.
 pub(crate) fn distinct(mut ids: Vec<u64>) -> Vec<u64> {
     ids.sort_unstable();
     ids.dedup();
@@ -124,7 +124,7 @@ pub(crate) fn check(r: &Request, capacity: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a request taken.
+/// Counts an accepted request.
 #[inline]
 pub(crate) fn count(c: &mut Counters, r: &Request) {
     let (n, b) = match r.kind {
@@ -137,8 +137,8 @@ pub(crate) fn count(c: &mut Counters, r: &Request) {
 
 type Boxed = Box<dyn MemoryModel + Send>;
 
-/// Logs commands of several memories, or of none of them: one that has no
-/// commands is an error with its name.
+/// Turns on the logs of several memories, or of none of them: a memory without commands is an
+/// error with its name.
 pub(crate) fn set_logs<'a>(
     parts: impl Iterator<Item = (&'a str, &'a mut Boxed)>,
     on: bool,
@@ -167,8 +167,8 @@ pub(crate) fn set_logs<'a>(
     Ok(())
 }
 
-/// The logs of several memories as one, by time and channel; the channels of
-/// each count on from those before it.
+/// The logs of several memories as one, in the order of time and channel; channels are numbered
+/// across the memories.
 pub(crate) fn take_logs<'a>(parts: impl Iterator<Item = &'a mut Boxed>, into: &mut Vec<Issued>) {
     let start = into.len();
     let mut clocks = Vec::new();
@@ -186,10 +186,9 @@ pub(crate) fn take_logs<'a>(parts: impl Iterator<Item = &'a mut Boxed>, into: &m
     });
 }
 
-/// Takes over what a memory below a layer reports: channels, changes, its
-/// counters and those of its regions by name ("front.dram.row_hits"). Energy
-/// and wear go into the layer's first region; or, if they are to stay `apart`,
-/// into regions of their own, without requests ("front.dram").
+/// Adds the report of a memory below a layer: channels, changes, its counters and those of its
+/// regions by name ("front.dram.row_hits"). Energy and wear are added to the layer's first region,
+/// or, with `apart`, to regions of their own without requests ("front.dram").
 pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats, apart: bool) {
     for r in inner.regions {
         let c = &r.counters;
@@ -249,8 +248,8 @@ pub(crate) fn take_inner(s: &mut ModelStats, prefix: &str, inner: ModelStats, ap
     s.changes.sort_by_key(|c| c.at);
 }
 
-/// The fields at the dotted keys `changeable` that are there, with their
-/// values, as [`changed`] takes them; `prefix` stands before each.
+/// Those fields among the dotted keys `changeable` that exist, with their values, as [`changed`]
+/// takes them; each key is prefixed with `prefix`.
 pub(crate) fn listed<T: Serialize>(
     params: &T,
     prefix: &str,
@@ -272,14 +271,14 @@ pub(crate) fn plain(v: &Value) -> String {
     }
 }
 
-/// What a part lists, with its name before each key.
+/// The parameters of a part, each key prefixed with the part's name.
 pub(crate) fn of_part(name: &str, all: Vec<(String, String)>) -> Vec<(String, String)> {
     let named = all.into_iter().map(|(k, v)| (format!("{name}.{k}"), v));
     named.collect()
 }
 
-/// `params` with the field at the dotted `key` replaced, and its value before.
-/// Only `changeable` keys are possible.
+/// `params` with the field at the dotted `key` replaced, and its previous value. Only `changeable`
+/// keys are possible.
 pub(crate) fn changed<T: Serialize + DeserializeOwned>(
     params: &T,
     model: &str,

@@ -21,7 +21,7 @@ fn board(method: Method) -> BoardParams {
     }
 }
 
-/// The board without refresh, for rules that it would only disturb.
+/// The board without refresh, for rules that refresh would only disturb.
 fn calm(method: Method) -> BoardParams {
     let mut p = board(method);
     p.refresh.enabled = false;

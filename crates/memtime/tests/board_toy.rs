@@ -1,13 +1,14 @@
-//! The controller's rules under the load of a toy core, against another implementation of both.
+//! The controller's rules under the load of a toy core, compared with another implementation of
+//! both.
 
 #[path = "../examples/board_toy/toy.rs"]
 mod toy;
 
 use nagori_memtime::{BoardParams, Kind, Method};
 
-/// Writes to several banks in turn under `extended`: nearly every refresh waits for rows that
-/// stay open, so the rules of refresh decide. The figures in ns are those of an independent
-/// prototype of controller and toy.
+/// Writes to several banks in turn under `extended`: nearly every refresh waits for rows that stay
+/// open, so the refresh rules dominate the result. The figures in ns are those of an independent
+/// prototype of controller and toy core.
 #[test]
 fn extended_writes_to_several_banks() {
     let params = BoardParams {

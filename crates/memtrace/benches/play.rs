@@ -1,5 +1,5 @@
-//! Requests per second of the general controller under the driver: the workloads of
-//! `nagori bench mem`, and what reading traces costs by format.
+//! Requests per second of the general controller under the driver: the workloads of `nagori bench
+//! mem`, and the cost of reading traces by format.
 //!
 //! `cargo bench -p nagori-memtrace`
 // The macros of criterion make public functions.

@@ -40,7 +40,7 @@ const MAX_RECORD: usize = 1 + 8 + 5 + 10;
 /// Longest block.
 pub const MAX_PAYLOAD: usize = BLOCK * MAX_RECORD;
 
-/// What a record is predicted from.
+/// State from which a record is predicted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Last {
     addr: u64,
@@ -106,7 +106,7 @@ pub(crate) fn put_varint(mut v: u64, out: &mut Vec<u8>) {
     out.push(v as u8);
 }
 
-/// Reads a varint at `at` and moves it on; `None` if it is cut or longer than 64 bits.
+/// Reads a varint at `at` and advances `at`; `None` if it is truncated or longer than 64 bits.
 #[inline]
 pub(crate) fn varint(data: &[u8], at: &mut usize) -> Option<u64> {
     let mut v = 0u64;

@@ -1,14 +1,14 @@
-//! What a machine's bus has carried, one line for each transfer of a cache line:
+//! Traces of the line transfers of a machine's bus, one text line for each cache line:
 //!
 //! ```text
 //! 660000 h0 0x80001234 load r 0x1a40 nvmm 575000
 //! ```
 //!
-//! The time in picoseconds at which the request came to its controller, the hart, the program counter
-//! and the reason (`load`, `store`, `fetch`, `page-walk`, `evict`, `flush`, `probe`), the direction
-//! (`r`, `w`), the offset in the memory that the region is, the region (`board` for what is behind the
-//! board's controller), and the picoseconds until the first beat or the response (`-` if the run ended
-//! before). Lines are in the order of time.
+//! The time in picoseconds at which the request reached its controller, the hart, the program
+//! counter, the reason (`load`, `store`, `fetch`, `page-walk`, `evict`, `flush`, `probe`), the
+//! direction (`r`, `w`), the offset in the region's memory, the region (`board` for memory behind
+//! the board's controller), and the latency in picoseconds until the first beat or the response
+//! (`-` if the run ended before). Lines are in the order of time.
 
 use std::io::{self, Write};
 
@@ -21,11 +21,11 @@ use crate::record::{Record, LINE};
 pub struct Transfer<'a> {
     /// Arrival at the controller in picoseconds.
     pub time: u64,
-    /// Hart that asked.
+    /// Hart that sent the request.
     pub hart: u32,
     /// Its program counter.
     pub pc: u64,
-    /// Why the line moved.
+    /// Reason of the transfer.
     pub reason: &'a [u8],
     /// Direction.
     pub kind: Kind,
@@ -33,12 +33,12 @@ pub struct Transfer<'a> {
     pub offset: u64,
     /// Region.
     pub region: &'a [u8],
-    /// Until first beat or response, in picoseconds.
+    /// Latency until first beat or response, in picoseconds.
     pub latency: Option<u64>,
 }
 
 impl Transfer<'_> {
-    /// As an access of a trace.
+    /// As an access of a memory trace.
     pub fn record(&self) -> Record {
         Record {
             addr: self.offset,

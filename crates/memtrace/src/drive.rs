@@ -1,9 +1,9 @@
 //! Plays a trace into a memory model.
 //!
-//! Latencies are those of the requester: from the time at which the memory
-//! took the request (saturated, dependent), or at which the trace or the pace
-//! wanted it (paced, timestamped: then the wait for a full queue counts), to
-//! its completion. They are what queues, controller and device cost together.
+//! Latencies are those of the requester. They begin when the memory accepts the request (saturated,
+//! dependent), or when the trace or the pace wants it submitted (paced, timestamped: then the wait
+//! for a full queue counts), and end with its completion. So they include queues, controller and
+//! device.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,23 +20,22 @@ use crate::record::{Record, Source, Times};
 /// When requests are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As fast as the memory takes them, at most this many a clock of the memory.
+    /// As fast as the memory accepts them, but at most this many in a clock of the memory.
     Saturated {
         /// Requests a clock, at least 1.
         per_clock: u32,
     },
-    /// Each one this long after the completion of the one before, as in a
-    /// walk along a list.
+    /// Each one this long after the completion of the one before, as when following a linked list.
     Dependent {
         /// Time from a completion to the next request.
         think: Ps,
     },
-    /// One every so often, whatever the memory does.
+    /// One request in every interval, whatever the memory does.
     Paced {
-        /// From one request to the next.
+        /// Time from one request to the next.
         interval: Ps,
     },
-    /// When the trace says.
+    /// At the times of the trace.
     Timestamped {
         /// Length of a cycle, for traces that count cycles; `None`: a clock
         /// of the memory. Ticks of a known length are not changed.
@@ -49,18 +48,18 @@ pub enum Mode {
 pub struct Options {
     /// When requests are submitted.
     pub mode: Mode,
-    /// Requests under way at the same time, at most; `None`: what the memory takes.
+    /// Greatest number of outstanding requests; `None`: as many as the memory accepts.
     pub outstanding: Option<u32>,
-    /// Accesses to play, at most.
+    /// Greatest number of accesses to play.
     pub limit: Option<u64>,
     /// Subtracted from all addresses.
     pub base: u64,
-    /// Takes addresses modulo the capacity; otherwise those beyond it are errors.
+    /// Whether addresses are taken modulo the capacity; otherwise those beyond it are errors.
     pub wrap: bool,
 }
 
 impl Options {
-    /// All of a trace, saturated, its addresses as they are.
+    /// Plays the whole trace, saturated, with unchanged addresses.
     pub fn new(mode: Mode) -> Options {
         Options {
             mode,
@@ -72,14 +71,14 @@ impl Options {
     }
 }
 
-/// What came out, as the requester sees it.
+/// The results, as the requester sees them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Accesses of the trace that were played.
     pub records: u64,
     /// Accesses that were left out as neither reads nor writes.
     pub skipped: u64,
-    /// Requests: accesses that cross a 64-byte line make several.
+    /// Requests: an access that crosses a 64-byte line becomes several.
     pub requests: u64,
     /// Reads among them.
     pub reads: u64,
@@ -89,9 +88,9 @@ pub struct Outcome {
     pub read_bytes: u64,
     /// Bytes of the writes.
     pub write_bytes: u64,
-    /// First request.
+    /// Time of the first request.
     pub from: Ps,
-    /// Last completion.
+    /// Time of the last completion.
     #[serde(default)]
     pub answered: Ps,
     /// End of the run: the last completion, or when the last write was in the
@@ -102,7 +101,7 @@ pub struct Outcome {
     pub clock: Period,
     /// Clocks from the first request to the end.
     pub cycles: u64,
-    /// Requests that had to wait for a full queue or for others under way.
+    /// Requests that had to wait for a full queue or for outstanding ones.
     pub delayed: u64,
     /// Longest of these waits.
     pub longest_delay: Ps,
@@ -146,12 +145,11 @@ impl WriteMap {
 /// Parts of a [`WriteMap`], at most.
 const MAP_PARTS: u64 = 1024;
 
-/// Requests between two calls of the progress function, and between two
-/// collections of completions.
+/// Requests between two calls of the progress function, and between two collections of completions.
 const PROGRESS_EVERY: u64 = 1 << 14;
 const DRAIN_EVERY: usize = 32;
 
-/// A request under way: when it counts from, and its bytes; 0 bytes: complete.
+/// An outstanding request: the time at which its latency begins, and its bytes; 0 bytes: complete.
 type Pending = (Ps, u32);
 
 struct Driver<'m> {
@@ -167,9 +165,9 @@ struct Driver<'m> {
     /// Id of the front of `pending`.
     front: u64,
     next_id: u64,
-    /// Submitted, completion not known.
+    /// Submitted requests whose completion is not known.
     open: u64,
-    /// Ends that are known but may lie ahead; only kept with a limit.
+    /// Ends that are known but may be in the future; only kept if there is a limit.
     ends: BinaryHeap<Reverse<Ps>>,
     /// End of the request determined last.
     end: Ps,
@@ -184,13 +182,13 @@ struct Driver<'m> {
     map: WriteMap,
 }
 
-/// Called now and then with the model and the number of requests so far: for
-/// progress, and to take the commands logged. False ends the run.
+/// Called regularly with the model and the number of requests so far: for progress, and to take the
+/// logged commands. Returns false to end the run.
 pub type Watch<'w> = &'w mut dyn FnMut(&mut dyn MemoryModel, u64) -> Result<bool, Error>;
 
-/// Plays `source` into `model`, which must be at its beginning, until all is
-/// complete and all that was written is in the device. `watch` is called once more at the end. If it says false, the
-/// run ends with [`Error::Interrupted`].
+/// Plays `source` into `model`, which must be at its beginning, until all requests are complete and
+/// all written data is in the device. `watch` is called once more at the end. If it returns false,
+/// the run ends with [`Error::Interrupted`].
 pub fn run(
     model: &mut dyn MemoryModel,
     source: &mut dyn Source,
@@ -249,7 +247,7 @@ pub fn run(
                     )));
                 }
                 time_before = r.time;
-                // A tick of no length: all at the beginning.
+                // Ticks of zero length: everything happens at the beginning.
                 Some(tick.map_or(0, |t| t.edge(r.time).0))
             }
             Mode::Paced { interval } => (records - 1).checked_mul(interval.0),
@@ -346,7 +344,7 @@ impl Driver<'_> {
         loop {
             match self.model.submit(at, request) {
                 Ok(Submit::Accepted) => break,
-                // A clock later at least, so that a wrong answer cannot stop us.
+                // At least one clock later, so that a wrong answer cannot cause an endless loop.
                 Ok(Submit::Busy(until)) => at = until.max(self.clock_after(at)),
                 Err(e) => return Err(model_error(e, source)),
             }
@@ -382,7 +380,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// A clock of the memory later.
+    /// One clock of the memory later.
     fn clock_after(&self, t: Ps) -> Ps {
         match self.clock.whole() {
             Some(period) => t + period,
@@ -416,7 +414,7 @@ impl Driver<'_> {
         Ok(at)
     }
 
-    /// Waits until fewer than `n` requests are under way; returns when.
+    /// Waits until fewer than `n` requests are outstanding; returns that time.
     fn wait_below(&mut self, n: u64, source: &dyn Source) -> Result<Ps, Error> {
         let mut at = Ps::ZERO;
         self.collect(source)?;
@@ -451,7 +449,7 @@ impl Driver<'_> {
         ))
     }
 
-    /// Takes completions into account.
+    /// Accounts for completions.
     fn collect(&mut self, source: &dyn Source) -> Result<(), Error> {
         self.since_drain = 0;
         self.model.drain(&mut self.done);
@@ -466,7 +464,7 @@ impl Driver<'_> {
                 return Err(Error::Model {
                     name: source.name().to_owned(),
                     place: source.place(),
-                    source: Box::new(nagori_memtime::Error::Snapshot(format!(
+                    source: Box::new(nagori_memtime::Error::SavedState(format!(
                         "completion of request {}, which is not under way",
                         c.id
                     ))),
@@ -495,7 +493,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Completes everything; returns when the last write was in the device.
+    /// Completes everything; returns the time at which the last write was in the device.
     fn finish(&mut self, source: &dyn Source) -> Result<Ps, Error> {
         self.collect(source)?;
         while self.open > 0 {

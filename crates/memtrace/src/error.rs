@@ -1,8 +1,8 @@
-//! What can be wrong with a trace.
+//! Errors of traces.
 
 use std::io;
 
-/// Errors of this crate. Every message says what, where and what would be right.
+/// Errors of this crate. Every message says what is wrong, where, and what would be right.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,7 +42,7 @@ pub enum Error {
         /// What the decompressor says.
         what: String,
     },
-    /// The format cannot be told, or is not the one asked for.
+    /// The format cannot be recognised, or is not the requested one.
     #[error("{name}: {what}")]
     Format {
         /// Name of the trace.
@@ -57,12 +57,12 @@ pub enum Error {
         name: String,
         /// Where in it.
         place: Place,
-        /// What the model says.
+        /// The model's message.
         source: Box<nagori_memtime::Error>,
         /// What could be done about it, if anything.
         remedy: &'static str,
     },
-    /// An option that does not fit the others or the trace.
+    /// An option that conflicts with others or with the trace.
     #[error("{0}")]
     Option(String),
     /// The caller asked to stop.

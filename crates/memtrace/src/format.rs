@@ -1,4 +1,4 @@
-//! The formats of traces, and how they are told from one another.
+//! The formats of traces, and how they are recognised.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub enum Format {
     Gem5,
     /// gem5 packet trace as gem5's decoder prints it: `[id,]r|w,addr,size[,flags],tick[,pc]`.
     Gem5Text,
-    /// What a machine's bus has carried, see [`crate::bus`].
+    /// Line transfers of a machine's bus, see [`crate::bus`].
     Bus,
     /// Our compact binary format, see [`binary`].
     Nagori,
@@ -55,7 +55,7 @@ impl Format {
         }
     }
 
-    /// What a line looks like, or what the file is.
+    /// The form of a line, or the kind of file.
     pub const fn form(self) -> &'static str {
         match self {
             Format::Ramulator => "'LD addr' or 'ST addr' (decimal, or hexadecimal with 0x)",
@@ -81,9 +81,8 @@ impl Format {
         !matches!(self, Format::Ramulator | Format::RamulatorVector)
     }
 
-    /// The format of a (decompressed) file that begins with `head`. All are
-    /// told apart by a magic number or by the form of the first line that is
-    /// not blank.
+    /// The format of a (decompressed) file that begins with `head`. Each is recognised by a magic
+    /// number or by the form of the first line that is not blank.
     pub fn detect(head: &[u8]) -> Option<Format> {
         if head.starts_with(&binary::MAGIC) {
             return Some(Format::Nagori);
@@ -136,7 +135,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// By the first bytes of a file.
+    /// Recognised by the first bytes of a file.
     pub fn detect(head: &[u8]) -> Compression {
         if head.starts_with(&[0x1f, 0x8b]) {
             Compression::Gzip
@@ -147,7 +146,7 @@ impl Compression {
         }
     }
 
-    /// By a file's name: `.gz`, `.zst`.
+    /// Chosen by a file's name: `.gz`, `.zst`.
     pub fn of_name(name: &str) -> Compression {
         if name.ends_with(".gz") {
             Compression::Gzip

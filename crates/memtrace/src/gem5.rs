@@ -1,7 +1,7 @@
 //! gem5's packet traces in protocol buffers.
 //!
-//! A file is the word `gem5`, then messages, each behind its length as a
-//! varint: one `PacketHeader`, then `Packet`s (gem5, `src/proto/packet.proto`).
+//! A file is the word `gem5`, then messages, each preceded by its length as a varint: one
+//! `PacketHeader`, then `Packet`s (gem5, `src/proto/packet.proto`).
 
 use nagori_memtime::request::Kind;
 use nagori_memtime::Ps;
@@ -14,13 +14,13 @@ use crate::text::{Line, MAX_BYTES};
 pub const MAGIC: [u8; 4] = *b"gem5";
 /// Longest message accepted.
 pub(crate) const MAX_MESSAGE: u64 = 1 << 20;
-/// `MemCmd::ReadReq` and `MemCmd::WriteReq`, as gem5's own decoder has them.
+/// `MemCmd::ReadReq` and `MemCmd::WriteReq`, as in gem5's own decoder.
 const READ_REQ: u64 = 1;
 const WRITE_REQ: u64 = 4;
 /// Ticks of gem5's default of 1 ps.
 const DEFAULT_FREQUENCY: u64 = 1_000_000_000_000;
 
-/// Calls `f` with number and value of each varint field; others are passed over.
+/// Calls `f` with number and value of each varint field; other fields are skipped.
 fn fields(data: &[u8], mut f: impl FnMut(u64, u64)) -> Result<(), String> {
     let bad = || "a malformed protocol buffer message".to_string();
     let mut at = 0;
@@ -109,7 +109,7 @@ pub(crate) fn put_header(tick: Ps, out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// Appends a `Packet` message; `message` is room for it.
+/// Appends a `Packet` message; `message` is scratch space for it.
 pub(crate) fn put_packet(r: &Record, message: &mut Vec<u8>, out: &mut Vec<u8>) {
     message.clear();
     let cmd = match r.kind {
@@ -139,7 +139,7 @@ mod tests {
         let mut out = Vec::new();
         put_packet(&r, &mut Vec::new(), &mut out);
         assert_eq!(packet(&out[1..]), Ok(Line::Record(r)));
-        // Flags (5) and pc (7) are passed over; other commands are told.
+        // Flags (5) and pc (7) are skipped; other commands are reported.
         let mut more = out[1..].to_vec();
         put_field(5, 1 << 40, &mut more);
         put_field(7, 3, &mut more);

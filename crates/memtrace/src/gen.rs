@@ -9,21 +9,21 @@ use crate::record::{Record, Source, Times};
 /// Order of the addresses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// One access after the other, from the base on, again from the base at the end.
+    /// One access after the other from the base; at the end of the span again from the base.
     Sequential,
     /// Each access anywhere in the span, all places equally likely.
     Random,
     /// Each access this many bytes after the one before, modulo the span.
     Strided(u64),
-    /// Few places often: places in random order have probabilities after
+    /// Few places are accessed often: places, in random order, have probabilities according to
     /// Zipf's law with this exponent.
     Zipf(f64),
-    /// All places of the span once in random order, then again in the same
-    /// order, as a walk along a list does; meant for the dependent mode.
+    /// All places of the span once in random order, then again in the same order, as when following
+    /// a linked list; meant for the dependent mode.
     PointerChase,
 }
 
-/// What to make.
+/// Specification of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spec {
     /// Order of the addresses.
@@ -93,7 +93,7 @@ impl Spec {
     }
 }
 
-/// A trace being made.
+/// A trace that is being generated.
 #[derive(Clone, Debug)]
 pub struct Generator {
     spec: Spec,
@@ -139,7 +139,7 @@ impl Generator {
         }
     }
 
-    /// The next offset, then moved on by `by` modulo the span.
+    /// Returns the next offset, then advances it by `by` modulo the span.
     fn step(&mut self, by: u64) -> u64 {
         let now = self.next;
         self.next = ((u128::from(now) + u128::from(by)) % u128::from(self.spec.span)) as u64;

@@ -19,15 +19,14 @@ use crate::text::{self, Compose, Line};
 /// How to read a trace.
 #[derive(Default)]
 pub struct Options {
-    /// The format; `None` tells it from the first bytes.
+    /// The format; `None`: recognise it by the first bytes.
     pub format: Option<Format>,
     /// Leaves out packets of gem5 that are neither reads nor writes (and
     /// counts them); otherwise they are errors.
     pub skip_other: bool,
-    /// Makes addresses of address vectors.
+    /// Turns address vectors into addresses.
     pub compose: Option<Compose>,
-    /// Of what a machine's bus has carried, only what went to this region; the rest is left out (and
-    /// counted).
+    /// Of a bus trace, only the transfers of this region; the others are left out (and counted).
     pub region: Option<String>,
 }
 
@@ -48,7 +47,7 @@ impl Position {
     }
 }
 
-/// Counts what is read, and remembers whether it was this that failed.
+/// Counts the bytes read, and remembers whether this reader failed.
 struct Counted<R>(R, Position);
 
 impl<R: Read> Read for Counted<R> {
@@ -68,9 +67,9 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Bytes of a buffer.
+/// Size of a buffer.
 const BUFFER: usize = 1 << 18;
-/// First bytes looked at to tell a format.
+/// Number of first bytes by which the format is recognised.
 const HEAD: usize = 2 * text::MAX_LINE;
 
 /// A trace being read.
@@ -81,7 +80,7 @@ pub struct Reader {
     times: Times,
     data: Box<dyn BufRead + Send>,
     position: Position,
-    /// Lines or records read.
+    /// Number of lines or records read.
     count: u64,
     /// A line, message or block.
     buffer: Vec<u8>,
@@ -112,7 +111,7 @@ pub fn open(path: &Path, options: Options) -> Result<Reader, Error> {
 }
 
 impl Reader {
-    /// Reads a trace from anything; `name` is for messages.
+    /// Reads a trace from any reader; `name` is for messages.
     pub fn new(
         name: String,
         raw: impl Read + Send + 'static,
@@ -162,13 +161,13 @@ impl Reader {
         self.format
     }
 
-    /// How far the file has been read.
+    /// How much of the file has been read.
     pub fn position(&self) -> Position {
         self.position.clone()
     }
 
     fn begin(&mut self, asked: Option<Format>) -> Result<(), Error> {
-        // The head is kept: formats are told from it, then it is read again.
+        // The head is kept: the format is recognised by it, then it is read again.
         let mut head = Vec::new();
         let place = self.place();
         let mut data = std::mem::replace(&mut self.data, Box::new(io::empty()));
@@ -252,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// What a failed read means: the system's error, a cut file, damage.
+    /// The cause of a failed read: an error of the system, a truncated file, or damage.
     fn failure(&self, e: io::Error, place: Place) -> Error {
         let name = self.name.clone();
         let system = self.position.0.failed.load(Ordering::Relaxed);
@@ -300,7 +299,7 @@ impl Reader {
             }
             let end = memchr::memchr(b'\n', data);
             let used = end.unwrap_or(data.len());
-            // A long line is not gathered.
+            // A line that is too long is not collected.
             let room = (text::MAX_LINE + 1).saturating_sub(self.buffer.len());
             self.buffer.extend_from_slice(&data[..used.min(room)]);
             self.data.consume(end.map_or(used, |i| i + 1));
@@ -319,7 +318,7 @@ impl Reader {
         }
     }
 
-    /// Whether the line in the buffer belongs to another region than the one that is wanted.
+    /// Whether the line in the buffer belongs to another region than the requested one.
     fn is_elsewhere(&self) -> bool {
         let line = bus::parse(self.buffer.trim_ascii());
         match (&self.region, line) {

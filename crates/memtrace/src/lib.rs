@@ -1,16 +1,15 @@
-//! Memory traces: what a simulator of main memory is fed with, and the
-//! driver that feeds it.
+//! Memory traces, the input of main-memory simulators, and the driver that plays them.
 //!
 //! - [`Format`]: the formats of Ramulator 2, DRAMsim3, NVMain and gem5, and a
 //!   compact binary one of our own; all may be compressed (gzip, zstd);
 //! - [`input::open`]: reads any of them as a stream, in constant memory;
 //! - [`output::Writer`]: writes them;
-//! - [`gen`]: makes traces of known patterns from a seed;
+//! - [`gen`]: generates traces of known patterns from a seed;
 //! - [`drive`]: plays a trace into a [`MemoryModel`](nagori_memtime::MemoryModel)
 //!   and measures what the requester sees.
 //!
-//! Nothing is guessed: a line that does not fit its format is an error that
-//! names file and line, and so is data that ends too early.
+//! Nothing is guessed: a line that does not fit its format, and data that ends too early, are
+//! errors that name file and line.
 #![forbid(unsafe_code)]
 
 pub mod binary;

@@ -1,9 +1,9 @@
-//! What is measured while a trace is played, in constant memory.
+//! Measurements while a trace is played, in constant memory.
 
 use nagori_memtime::Ps;
 use serde::{Deserialize, Serialize};
 
-/// Buckets in each octave: a bucket is at most 1/16 wide.
+/// Buckets in each octave: the width of a bucket is at most 1/16 of its start.
 const PARTS: u32 = 16;
 const BUCKETS: usize = (PARTS as usize) * 60;
 
@@ -29,7 +29,7 @@ impl Default for Latencies {
     }
 }
 
-/// Bucket of a time, and where it begins.
+/// Bucket of a time, and its lower bound.
 fn bucket(ps: u64) -> usize {
     if ps < u64::from(PARTS) {
         return ps as usize;
@@ -48,7 +48,7 @@ fn begin(bucket: usize) -> u64 {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Counts one latency.
     #[inline]
     pub fn add(&mut self, t: Ps) {
         self.count += 1;
@@ -58,7 +58,7 @@ impl Latencies {
         self.buckets[bucket(t.0)] += 1;
     }
 
-    /// Number of them.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -68,8 +68,8 @@ impl Latencies {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64 / 1000.0)
     }
 
-    /// Time below or at which the share `q` of them lie, in ns: the end of
-    /// its bucket, so at most 1/16 too large.
+    /// Time in ns that a share `q` of the latencies does not exceed: the end of its bucket, so at
+    /// most 1/16 too large.
     pub fn quantile_ns(&self, q: f64) -> Option<f64> {
         if self.count == 0 {
             return None;
@@ -86,7 +86,7 @@ impl Latencies {
         Some(self.max.as_ns())
     }
 
-    /// The buckets that are not empty.
+    /// The non-empty buckets.
     pub fn histogram(&self) -> Vec<Bucket> {
         let used = self.buckets.iter().enumerate().filter(|b| *b.1 > 0);
         used.map(|(i, &count)| Bucket {
@@ -144,13 +144,13 @@ pub struct LatencySummary {
     pub histogram: Vec<Bucket>,
 }
 
-/// Points of a series, at most.
+/// Greatest number of points in a series.
 const POINTS: usize = 512;
-/// Length of a point at the start.
+/// Initial length of a point.
 const FIRST_WIDTH: u64 = 1 << 14;
 
-/// Bytes read and written over time: up to 512 points, whose length doubles
-/// whenever the run outgrows them.
+/// Bytes read and written over time: up to 512 points, whose length doubles whenever the run
+/// outgrows them.
 #[derive(Clone, Debug)]
 pub struct Series {
     from: u64,
@@ -165,9 +165,9 @@ pub struct Point {
     pub from_ns: f64,
     /// Length.
     pub length_ns: f64,
-    /// Bytes of the reads that were complete in it.
+    /// Bytes of the reads that completed in it.
     pub read_bytes: u64,
-    /// Bytes of the writes that were complete in it.
+    /// Bytes of the writes that completed in it.
     pub write_bytes: u64,
 }
 

@@ -54,8 +54,8 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a trace whose records have times of the unit `times`. Times are
-    /// left out where the format has none.
+    /// Begins a trace whose records have times of the unit `times`. Times are left out if the
+    /// format has none.
     pub fn new(
         name: String,
         to: W,
@@ -130,7 +130,7 @@ impl<W: Write> Writer<W> {
         self.count
     }
 
-    /// Writes one record. An error if the format cannot say its size.
+    /// Writes one record. An error if the format cannot express its size.
     pub fn push(&mut self, r: &Record) -> Result<(), Error> {
         self.count += 1;
         let sizes = !matches!(
@@ -208,7 +208,7 @@ impl<W: Write> Writer<W> {
         self.flush()
     }
 
-    /// Writes the end, and returns what was written to.
+    /// Writes the end, and returns the underlying writer.
     pub fn finish(mut self) -> Result<W, Error> {
         if self.format == Format::Nagori {
             self.block()?;

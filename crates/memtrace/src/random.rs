@@ -1,4 +1,4 @@
-//! Random numbers and permutations that are the same everywhere.
+//! Random numbers and permutations that are the same on every host.
 
 /// xoshiro256** (Blackman and Vigna, 2018), seeded by SplitMix64.
 #[derive(Clone, Debug)]
@@ -55,8 +55,8 @@ impl Random {
     }
 }
 
-/// A random permutation of `0..n` that takes no memory: a Feistel network
-/// over the next power of four, walked until it is inside.
+/// A random permutation of `0..n` that takes no memory: a Feistel network over the next power of
+/// four, repeated until the result is in range.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,
@@ -76,7 +76,7 @@ impl Permutation {
         }
     }
 
-    /// Where `i`, which is below `n`, goes.
+    /// The image of `i`, which is below `n`.
     pub fn of(&self, mut i: u64) -> u64 {
         let mask = (1u64 << self.half) - 1;
         loop {

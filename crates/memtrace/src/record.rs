@@ -14,11 +14,11 @@ pub struct Record {
     pub kind: Kind,
     /// Length in bytes, at least 1.
     pub bytes: u32,
-    /// When, in units of [`Source::times`]; 0 where the format has no times.
+    /// Time, in units of [`Source::times`]; 0 if the format has no times.
     pub time: u64,
 }
 
-/// Length of an access in formats that do not say one.
+/// Length of an access in formats that do not give one.
 pub const LINE: u32 = 64;
 
 /// Unit of [`Record::time`].
@@ -26,7 +26,7 @@ pub const LINE: u32 = 64;
 pub enum Times {
     /// The trace has no times.
     None,
-    /// Cycles of a clock that the trace does not name.
+    /// Cycles of a clock whose period the trace does not give.
     Cycles,
     /// Ticks of this many picoseconds.
     Ticks(Ps),
@@ -40,7 +40,7 @@ pub trait Source {
     fn times(&self) -> Times;
     /// Name for messages.
     fn name(&self) -> &str;
-    /// Where the access returned last stands.
+    /// Place of the access that was returned last.
     fn place(&self) -> Place;
     /// Accesses left out because they are neither reads nor writes.
     fn skipped(&self) -> u64 {
@@ -48,7 +48,7 @@ pub trait Source {
     }
 }
 
-/// The accesses of a slice, for tests and for callers with traces of their own.
+/// The accesses of a slice, for tests and for callers with their own traces.
 #[derive(Clone, Debug)]
 pub struct Slice<'a> {
     records: &'a [Record],

@@ -1,4 +1,4 @@
-//! The text formats: one line, one access.
+//! The text formats: one access per line.
 
 use nagori_memtime::request::Kind;
 
@@ -6,8 +6,8 @@ use crate::bus;
 use crate::format::Format;
 use crate::record::{Record, LINE};
 
-/// Turns a DRAM address vector (channel first, column in bursts) into an
-/// address; the error says what does not fit.
+/// Turns a DRAM address vector (channel first, column in bursts) into an address; the error says
+/// what is wrong with it.
 pub type Compose = Box<dyn Fn(&[u64]) -> Result<u64, String> + Send>;
 
 /// Longest line of a text format in bytes; NVMain's data of 64-byte lines
@@ -15,12 +15,12 @@ pub type Compose = Box<dyn Fn(&[u64]) -> Result<u64, String> + Send>;
 pub const MAX_LINE: usize = 4096;
 /// Most levels of an address vector.
 const MAX_LEVELS: usize = 16;
-/// Operations of DRAMsim3 (and of DRAMSim2's k6 traces) that write.
+/// Operations of DRAMsim3 (and of DRAMSim2's k6 traces) that are writes.
 const DRAMSIM3_WRITES: [&[u8]; 4] = [b"WRITE", b"write", b"P_MEM_WR", b"BOFF"];
-/// Operations that read; DRAMsim3 takes everything else for a read, we do not.
+/// Operations that are reads; DRAMsim3 takes everything else for a read, we do not.
 const DRAMSIM3_READS: [&[u8]; 4] = [b"READ", b"read", b"P_MEM_RD", b"P_FETCH"];
 
-/// What a line holds.
+/// Content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// An access.
@@ -29,8 +29,8 @@ pub enum Line {
     Other,
 }
 
-/// Reads one line without its end. `None` for `compose`: address vectors are
-/// only checked for their form.
+/// Reads one line without its end. If `compose` is `None`, only the form of address vectors is
+/// checked.
 pub fn parse(format: Format, line: &[u8], compose: Option<&Compose>) -> Result<Line, String> {
     let line = line.trim_ascii();
     match format {
@@ -56,7 +56,7 @@ pub fn is_nvmain_version(line: &[u8]) -> bool {
         .is_some_and(|v| !v.is_empty() && v.iter().all(u8::is_ascii_digit))
 }
 
-/// A line for a message.
+/// A line in the form in which messages show it.
 fn shown(line: &[u8]) -> String {
     const LENGTH: usize = 60;
     let text = String::from_utf8_lossy(&line[..line.len().min(LENGTH)]).into_owned();
@@ -147,7 +147,7 @@ fn nvmain(line: &[u8]) -> Result<Record, String> {
 }
 
 fn gem5(line: &[u8]) -> Result<Line, String> {
-    // The decoder's line: [id,] command, addr, size [, flags], tick [, pc].
+    // A line of gem5's decoder: [id,] command, addr, size [, flags], tick [, pc].
     let mut list: [&[u8]; 8] = [b""; 8];
     let mut n = 0;
     for f in line.split(|&b| b == b',') {

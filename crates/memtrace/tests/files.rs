@@ -1,4 +1,4 @@
-//! Whole traces: written, read back, cut, damaged.
+//! Whole traces: written, read back, truncated, damaged.
 
 use std::io::{self, Cursor, Read};
 
@@ -38,7 +38,7 @@ fn read(data: Vec<u8>) -> Result<(Format, Times, Vec<Record>), Error> {
     while let Some(record) = r.next()? {
         all.push(record);
     }
-    // The end stays the end.
+    // After the end, the end is reported again.
     assert!(r.next()?.is_none());
     Ok((r.format(), r.times(), all))
 }
@@ -54,7 +54,7 @@ fn records(n: u64) -> Vec<Record> {
         .collect()
 }
 
-/// What the format can say of a record.
+/// What the format can express of a record.
 fn seen(r: &Record, times: Times) -> Record {
     Record {
         time: if times == Times::None { 0 } else { r.time },
@@ -97,7 +97,7 @@ fn cut_files_are_errors_wherever_a_format_can_know() {
             }
         }
     }
-    // A packet that is cut, too.
+    // A truncated packet, too.
     let whole = write(&all, Format::Gem5, Times::Ticks(Ps(1)), Compression::None);
     let e = read(whole[..whole.len() - 1].to_vec()).unwrap_err();
     assert!(

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 const CLOCK: Ps = Ps(1000);
 const LATENCY: Ps = Ps(50_000);
 
-/// One request after the other, each `SERVICE` long and done `LATENCY` after
-/// its start; `room` requests wait.
+/// Serves one request after the other, each for `SERVICE`; it completes `LATENCY` after its start;
+/// `room` requests can wait.
 struct Pipe {
     service: Ps,
     room: usize,
@@ -21,7 +21,7 @@ struct Pipe {
     log: Vec<(u64, Ps, Request)>,
     ends: Vec<Ps>,
     most: usize,
-    /// What `flush` says.
+    /// The result of `flush`.
     flushed: Ps,
 }
 
@@ -80,7 +80,7 @@ impl MemoryModel for Pipe {
         Ok(())
     }
     fn drain(&mut self, into: &mut Vec<Completion>) {
-        // The newest first, to show that order does not matter.
+        // Reports the newest first, to show that order does not matter.
         let now = self.now;
         let (done, waiting) = self
             .waiting
@@ -212,7 +212,7 @@ fn a_run_ends_with_its_last_write() {
         assert_eq!((o.answered, o.to), (answers, to));
         assert_eq!(o.cycles, to.0.div_ceil(CLOCK.0));
     }
-    // Nothing played takes no time.
+    // If nothing is played, the run takes no time.
     let mut m = Pipe::new(4000, 8);
     let saturated = Options::new(Mode::Saturated { per_clock: 1 });
     let o = play(&mut m, &[], saturated).unwrap();

@@ -1,4 +1,4 @@
-//! The trace of a real program that is kept in `traces/`.
+//! The trace of a real program in `traces/`.
 
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -70,7 +70,7 @@ fn cut_copies_are_truncated_wherever_they_end() {
             Err(e) => (0, Err(e)),
         };
         let e = e.expect_err("a cut file ends as if it were whole");
-        // Before the format is known, nothing has a number but the beginning.
+        // Before the format is known, only the beginning has a place.
         let Error::Truncated { place, .. } = &e else {
             panic!("{cut}: {e}");
         };

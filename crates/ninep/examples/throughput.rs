@@ -1,4 +1,4 @@
-//! How fast the server is without a guest: reads and writes of a file, and walks.
+//! Measures the server without a guest: reads and writes of a file, and walks.
 
 use nagori_ninep::wire::{Bytes, Names, Text};
 use nagori_ninep::{Folder, Limits, Request, Server};

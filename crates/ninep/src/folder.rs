@@ -1,13 +1,13 @@
 //! The folder on the host, reached through descriptors only.
 //!
-//! **Why no path leads out.** A name of the guest is one component: no `/`, no NUL, neither `.`
+//! **Why no path leads out.** A name from the guest is one component: no `/`, no NUL, neither `.`
 //! nor `..`, at most 255 bytes ([`check_name`]). It is looked up in the descriptor of a directory,
-//! and a symbolic link in its place is not followed (`O_NOFOLLOW`): the link itself is what was
-//! found, and a link is never a directory to descend from. So every step goes to a child of a
-//! directory that was reached in this way from the root; renames and links that change meanwhile
-//! decide only which child. `..` is not asked of the host: the way from the root is walked anew
-//! without its last name ([`Folder::parent`]). A directory that others have moved out of the folder is no
-//! longer used ([`Folder::within`]).
+//! and symbolic links are not followed (`O_NOFOLLOW`): the result is the link itself, and a link is
+//! never a directory to descend from. So every step goes to a child of a directory that was reached
+//! in this way from the root; concurrent renames and links decide only which child. `..` is not
+//! passed to the host: the path from the root is walked again without its last name
+//! ([`Folder::parent`]). A directory that others have moved out of the folder is no longer used
+//! ([`Folder::within`]).
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -16,10 +16,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What cannot be shared.
+/// Why a folder cannot be shared.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The folder is not there, or not for us.
+    /// The folder does not exist, or is not accessible.
     #[error("the folder {path} cannot be opened: {why}")]
     Open {
         /// As given.
@@ -30,12 +30,12 @@ pub enum FolderError {
     /// Something else of this name.
     #[error("{0} is not a folder; only folders can be shared")]
     NotAFolder(PathBuf),
-    /// The system's view of open files is needed to open what was found once more.
+    /// `/proc` is needed to reopen what was found.
     #[error("/proc is not mounted, which the share needs")]
     NoProc,
 }
 
-/// What a node is. Only files, directories and links are of use to the guest.
+/// The kind of a node. Only files, directories and links are of use to the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
     /// A regular file.
@@ -66,7 +66,7 @@ impl From<FileType> for Kind {
     }
 }
 
-/// What tells a file of the host from all others that exist at the time.
+/// Identity of a file of the host, unique among all that exist at the time.
 pub type Identity = (u64, u64);
 
 /// Device and inode.
@@ -78,9 +78,9 @@ pub fn identity(stat: &Stat) -> Identity {
 #[derive(Debug)]
 pub struct Node {
     fd: OwnedFd,
-    /// What it is; this never changes for an inode.
+    /// Its kind; this never changes for an inode.
     pub kind: Kind,
-    /// Which it is.
+    /// Its identity.
     pub identity: Identity,
 }
 
@@ -102,7 +102,7 @@ impl Node {
     }
 }
 
-/// A name as the guest may give it: one component.
+/// Checks a name from the guest: it must be one component.
 pub fn check_name(name: &[u8]) -> Result<&[u8], Errno> {
     match name {
         b"" | b"." | b".." => Err(Errno::INVAL),
@@ -112,7 +112,7 @@ pub fn check_name(name: &[u8]) -> Result<&[u8], Errno> {
     }
 }
 
-/// Finds one name in a directory, without following anything.
+/// Looks up one name in a directory, without following links.
 pub fn child(dir: &Node, name: &[u8]) -> Result<(Node, Stat), Errno> {
     let name = check_name(name)?;
     if dir.kind != Kind::Directory {
@@ -134,8 +134,8 @@ pub struct Folder {
     pub root: Arc<Node>,
     /// Whether the guest may change anything.
     pub writable: bool,
-    /// `/proc/self/fd`, by which a node that was found is opened: that file, whatever its name
-    /// stands for by now.
+    /// `/proc/self/fd`, through which a node that was found is opened: that very file, whatever its
+    /// name refers to by now.
     opened: OwnedFd,
 }
 
@@ -152,7 +152,7 @@ impl Folder {
         if root.kind != Kind::Directory {
             return Err(FolderError::NotAFolder(path.to_owned()));
         }
-        // Whether it may be read shows now, not in the guest.
+        // Missing permission to read is reported here, not in the guest.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         fs::openat(&root.fd, ".", flags, Mode::empty()).map_err(named)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -174,7 +174,7 @@ impl Folder {
         (&self.opened, DecInt::from_fd(&node.fd))
     }
 
-    /// Opens a file or directory for real. Others are refused.
+    /// Opens a file or directory for reading or writing. Other kinds are refused.
     pub fn open_node(&self, node: &Node, flags: OFlags) -> Result<OwnedFd, Errno> {
         match node.kind {
             Kind::File | Kind::Directory => {}
@@ -200,9 +200,9 @@ impl Folder {
         Ok(path.into_bytes())
     }
 
-    /// The names that lead from the root to a node, by the host's account of it; `ESTALE` if it
-    /// is not, or no longer, in the folder. The last name of something that was removed is not right, so
-    /// whoever uses it compares identities.
+    /// The names that lead from the root to a node, according to the host; `ESTALE` if it is not,
+    /// or no longer, in the folder. The last name of a removed file is not valid, so callers
+    /// compare identities.
     pub fn names_to(&self, node: &Node) -> Result<Vec<Vec<u8>>, Errno> {
         let root = self.path_of(&self.root.fd)?;
         let path = self.path_of(&node.fd)?;
@@ -215,7 +215,7 @@ impl Folder {
         Ok(rest.split(|&b| b == b'/').map(<[u8]>::to_vec).collect())
     }
 
-    /// Checks that a node is in the folder still.
+    /// Checks that a node is still in the folder.
     pub fn within(&self, node: &Node) -> Result<(), Errno> {
         self.names_to(node).map(drop)
     }
@@ -239,7 +239,7 @@ impl Folder {
         self.descend(&names)
     }
 
-    /// A node's directory and its name there, if that name still stands for it.
+    /// A node's directory and its name there, if that name still refers to it.
     pub fn place(&self, node: &Node) -> Result<(Arc<Node>, Vec<u8>), Errno> {
         let mut names = self.names_to(node)?;
         // The root has no name that the guest could change.

@@ -1,6 +1,7 @@
 //! A 9P2000.L server over a folder of the host, as Linux's `v9fs` mounts it.
 //!
-//! The server takes a request and gives a reply, at once; it knows nothing of how they travel.
+//! The server takes a request and returns a reply at once; it does not know how they are
+//! transported.
 //!
 //! ```no_run
 //! use nagori_ninep::{Folder, Limits, Server};
@@ -13,17 +14,17 @@
 //! ```
 //!
 //! **What the guest sees.** Names, contents, modes and times of modification are the host's.
-//! Everything belongs to user and group 0, whoever it belongs to on the host; what the guest makes
-//! belongs to the user who runs the server. Times of access and of change are shown as those of modification. Files are
-//! numbered in the order in which the guest comes across them, directories are listed in the order
-//! of names, have one link and 4096 bytes: a copy of a folder looks the same as the folder.
-//! Symbolic links are shown as such: the guest follows them in its own tree.
+//! Everything belongs to user and group 0, whoever owns it on the host; files that the guest
+//! creates belong to the user who runs the server. Times of access and of change are shown as those
+//! of modification. Files are numbered in the order in which the guest first sees them; directories
+//! are listed in the order of names, and have one link and 4096 bytes: a copy of a folder looks the
+//! same as the folder. Symbolic links are shown as such: the guest follows them in its own tree.
 //!
-//! **What it may do.** Nothing but read, unless the folder is writable (`EROFS`). Devices, pipes
-//! and sockets can neither be opened (`EACCES`) nor made (`EPERM`); owners cannot be changed, and
+//! **What it may do.** Only read, unless the folder is writable (`EROFS`). Devices, pipes and
+//! sockets can neither be opened (`EACCES`) nor created (`EPERM`); owners cannot be changed, and
 //! set-user-ID and set-group-ID bits cannot be set (`EPERM`); there are no extended attributes
-//! (`EOPNOTSUPP`). Modes of new files are subject to the host's umask. Locks are granted, and hold
-//! among the guest's programs only.
+//! (`EOPNOTSUPP`). Modes of new files are subject to the host's umask. Locks are granted, and are
+//! effective among the guest's programs only.
 //!
 //! **No path leads out**: see [`folder`].
 //!
@@ -45,16 +46,16 @@ pub use saved::Saved;
 pub use server::{Limits, Server};
 pub use wire::WireError;
 
-/// What the host gets wrong; what the guest gets wrong is answered.
+/// Errors of the host; errors of the guest are answered in replies.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder cannot be shared.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A server has one folder.
+    /// The server already has a folder.
     #[error("the share has a folder already")]
     Connected,
-    /// Saved state that no server wrote.
+    /// Saved state that no server can have written.
     #[error("state of the share: {0}")]
     State(&'static str),
 }

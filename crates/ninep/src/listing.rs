@@ -1,4 +1,5 @@
-//! Entries of a directory, in the order of their names, so that the order of the host's file system does not show.
+//! Entries of a directory, in the order of their names, so that the order of the host's file system
+//! is not visible.
 
 use crate::folder::{identity, Folder, Identity, Kind, Node};
 use crate::message::{number, Entry};
@@ -14,7 +15,7 @@ struct Listed {
     file: Identity,
 }
 
-/// What a directory held when it was read from the start.
+/// The content of a directory when it was read from the start.
 #[derive(Debug)]
 pub(crate) struct Listing {
     entries: Vec<Listed>,
@@ -62,7 +63,7 @@ impl Listing {
                 file: (dir.identity.0, entry.ino()),
             };
             if listed.kind == FileType::Unknown {
-                // Gone meanwhile: not listed.
+                // Removed in the meantime: not listed.
                 let Ok(stat) = crate::folder::stat_child(dir, name) else {
                     continue;
                 };
@@ -93,8 +94,8 @@ impl Listing {
         self.bytes
     }
 
-    /// Appends the entries from `offset` on, as many as `count` bytes hold. `EINVAL` if there is
-    /// no room for the next one.
+    /// Appends the entries from `offset` on, as many as fit into `count` bytes. `EINVAL` if there
+    /// is no room for the next one.
     pub fn put(
         &self,
         numbers: &mut Numbers,

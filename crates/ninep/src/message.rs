@@ -1,4 +1,5 @@
-//! The messages, from two tables: one gives decoding, encoding and names of either direction.
+//! The messages, from two tables: one table provides decoding, encoding and names for each
+//! direction.
 //!
 //! Layouts are those of Linux's `net/9p` and of diod's description of 9P2000.L.
 
@@ -6,11 +7,11 @@ use crate::wire::{Bytes, Field, Names, Qid, Qids, Reader, Text, WireError};
 
 /// Bytes of `size[4] type[1] tag[2]`.
 pub const HEADER: usize = 7;
-/// What a reply with data needs besides the data: header and count.
+/// Bytes that a reply with data needs besides the data: header and count.
 pub const DATA_HEADER: usize = HEADER + 4;
-/// The tag of a request that has none.
+/// The tag of a request without a tag.
 pub const NO_TAG: u16 = !0;
-/// The fid that stands for none.
+/// The fid that means "none".
 pub const NO_FID: u32 = !0;
 
 /// `size[4] type[1] tag[2]` of a message.
@@ -20,7 +21,7 @@ pub struct Header {
     pub size: u32,
     /// Its type.
     pub kind: u8,
-    /// What joins request and reply.
+    /// The tag, which links request and reply.
     pub tag: u16,
 }
 
@@ -75,7 +76,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Decodes a whole message, and nothing but it.
+            /// Decodes a whole message, and nothing after it.
             pub fn decode(message: &$a [u8]) -> Result<(u16, Self), WireError> {
                 let header = Header::of(message)?;
                 if header.size as usize != message.len() {
@@ -95,7 +96,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Encodes the message into `to`, whose content is dropped.
+            /// Encodes the message into `to`, whose content is replaced.
             pub fn encode(&self, tag: u16, to: &mut Vec<u8>) {
                 start(to, self.kind(), tag);
                 match self {
@@ -110,7 +111,7 @@ macro_rules! messages {
 }
 
 messages! {
-    /// What a client asks (T messages).
+    /// Requests of the client (T messages).
     Request<'a> {
         8 Statfs { fid: u32 }: "Figures of the file system.",
         12 Lopen { fid: u32, flags: u32 }: "Opens a fid.",
@@ -152,7 +153,7 @@ messages! {
 }
 
 messages! {
-    /// What the server answers (R messages).
+    /// Replies of the server (R messages).
     Reply<'a> {
         7 Error { code: u32 }: "It failed; an error number of Linux.",
         9 Statfs { kind: u32, bsize: u32, blocks: u64, bfree: u64, bavail: u64, files: u64,
@@ -196,7 +197,7 @@ messages! {
 pub struct Entry<'a> {
     /// What it is.
     pub qid: Qid,
-    /// Where the next read of the directory goes on.
+    /// Offset at which the next read of the directory continues.
     pub offset: u64,
     /// Linux's `DT_` number.
     pub kind: u8,
@@ -243,9 +244,9 @@ pub mod number {
     pub const SET_GID: u32 = 0x4;
     /// The length.
     pub const SET_SIZE: u32 = 0x8;
-    /// The time of access: now, without `SET_ATIME_SET`.
+    /// The time of access: the present time, without `SET_ATIME_SET`.
     pub const SET_ATIME: u32 = 0x10;
-    /// The time of modification: now, without `SET_MTIME_SET`.
+    /// The time of modification: the present time, without `SET_MTIME_SET`.
     pub const SET_MTIME: u32 = 0x20;
     /// The time of change.
     pub const SET_CTIME: u32 = 0x40;
@@ -259,7 +260,7 @@ pub mod number {
     pub const LOCK_SUCCESS: u8 = 0;
     /// `Getlock`: nobody holds it.
     pub const LOCK_UNLOCKED: u8 = 2;
-    /// Type of the file system that the guest is told (V9FS_MAGIC).
+    /// Type of the file system that is reported to the guest (V9FS_MAGIC).
     pub const MAGIC: u32 = 0x0102_1997;
 
     /// Flags of `Lopen` and `Lcreate`, as Linux has them on every architecture.
@@ -276,7 +277,7 @@ pub mod number {
         pub const TRUNCATE: u32 = 0o1000;
         /// Writes go to the end.
         pub const APPEND: u32 = 0o2000;
-        /// Writes are on the medium when they are done.
+        /// Writes are on the medium when they return.
         pub const DSYNC: u32 = 0o10000;
         /// Only a directory.
         pub const DIRECTORY: u32 = 0o200000;

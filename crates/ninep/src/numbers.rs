@@ -1,15 +1,15 @@
-//! Numbers of files. The guest never sees inode numbers: a file gets the next number when the
-//! guest first comes across it, so that two copies of a folder look the same to it, and its
-//! kernel's tables are filled in the same way.
+//! File numbers. The guest never sees the host's inode numbers: a file gets the next number when
+//! the guest first sees it, so that two copies of a folder look the same to it, and its kernel's
+//! tables are filled in the same way.
 
 use crate::folder::Identity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bit of the numbers that are not counted, but computed of device and inode.
+/// Bit of the numbers that are computed from device and inode instead of being counted.
 const COMPUTED: u64 = 1 << 63;
 
-/// The numbers that were given.
+/// The numbers that have been assigned.
 #[derive(Debug, Clone)]
 pub(crate) struct Numbers {
     given: BTreeMap<Identity, u64>,
@@ -49,7 +49,7 @@ impl Numbers {
         number
     }
 
-    /// A file that has a number from before.
+    /// A file whose number was assigned before.
     pub fn keep(&mut self, file: Identity, number: u64) {
         if self.given.len() < self.most && number & COMPUTED == 0 {
             self.given.insert(file, number);
@@ -69,7 +69,7 @@ impl Numbers {
         }
     }
 
-    /// Takes over saved numbers; false if they cannot be right.
+    /// Loads saved numbers; false if they are inconsistent.
     pub fn load(&mut self, saved: &SavedNumbers) -> bool {
         let sound = saved.given.len() <= self.most
             && (1..COMPUTED).contains(&saved.next)

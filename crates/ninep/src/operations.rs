@@ -1,4 +1,4 @@
-//! What each request does.
+//! The operation of each request.
 
 use crate::folder::{check_name, child, identity, stat_child, Kind, Node};
 use crate::listing::Listing;
@@ -16,7 +16,7 @@ const DIALECT: &[u8] = b"9P2000.L";
 const PERMISSIONS: u32 = 0o1777;
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
-/// Read and write sizes that programs are told to prefer.
+/// Read and write sizes that are reported to programs as preferred.
 const BLOCK: u32 = 64 << 10;
 /// Reads and writes are bounded by the messages' size only.
 const IOUNIT: u32 = 0;
@@ -45,7 +45,7 @@ pub(crate) fn open_flags(flags: u32) -> Result<OFlags, Errno> {
     Ok(host)
 }
 
-/// A position that the host's calls take.
+/// A file position that the host's calls accept.
 fn position(offset: u64) -> Result<u64, Errno> {
     match i64::try_from(offset) {
         Ok(_) => Ok(offset),
@@ -65,7 +65,7 @@ struct Attributes {
 }
 
 impl Server {
-    /// Does what a request asks and encodes the reply, or says why not.
+    /// Carries out a request and encodes the reply, or returns the error.
     pub(crate) fn answer(
         &mut self,
         tag: u16,
@@ -78,7 +78,7 @@ impl Server {
         }
         let reply = match request {
             T::Version { msize, version } => self.version(msize, version)?,
-            // Nobody has to prove who he is; and nothing waits, so nothing can be given up.
+            // There is no authentication; and no request waits, so none can be cancelled.
             T::Auth { .. } => return Err(Errno::OPNOTSUPP),
             T::Flush { .. } => Reply::Flush {},
             T::Attach { fid, aname, .. } => self.attach(fid, aname)?,
@@ -95,7 +95,7 @@ impl Server {
                 mode,
                 ..
             } => self.lcreate(fid, name, flags, mode)?,
-            // These write their data where the reply is.
+            // These write their data directly into the reply.
             T::Read { fid, offset, count } => return self.read(tag, fid, offset, count, to),
             T::Readdir { fid, offset, count } => return self.readdir(tag, fid, offset, count, to),
             T::Write { fid, offset, data } => {
@@ -166,7 +166,7 @@ impl Server {
                 dfid, name, mode, ..
             } => {
                 let dir = self.change(dfid)?;
-                // The host passes the group's bit on by itself.
+                // The host passes on the group's bit by itself.
                 let mode = Mode::from_raw_mode(mode & PERMISSIONS);
                 fs::mkdirat(dir.fd(), check_name(name.0)?, mode)?;
                 let qid = self.qid_of(&dir, name)?;
@@ -222,7 +222,7 @@ impl Server {
             }
             T::Remove { fid } => {
                 let node = self.node(fid);
-                // The fid is gone, even if the file is not.
+                // The fid is released, even if removing the file fails.
                 self.fids.remove(&fid);
                 let node = node?;
                 let (dir, name) = self.for_writing()?.place(&node)?;
@@ -299,7 +299,7 @@ impl Server {
     fn walk(&mut self, fid: u32, newfid: u32, names: &Names<'_>) -> Result<Reply<'static>, Errno> {
         let (node, open, number) = self.fid(fid)?;
         let (mut at, mut last) = (node.clone(), number);
-        // An open fid stays where it is; others may be made of it.
+        // An open fid cannot be walked from; others may be cloned from it.
         if fid == newfid && open.is_some() {
             return Err(Errno::INVAL);
         }
@@ -323,7 +323,7 @@ impl Server {
                     qids.push(qid(&stat, last));
                 }
                 Err(e) if qids.is_empty() => return Err(e),
-                // As far as it went; the new fid is not made.
+                // A partial walk: the new fid is not made.
                 Err(_) => {
                     let qids = Qids(qids);
                     return Ok(Reply::Walk { qids });
@@ -346,7 +346,8 @@ impl Server {
         Ok(qid(&stat, self.numbers.of(identity(&stat))))
     }
 
-    /// A name is about to go, or has gone: with the last one, the file's number.
+    /// A name is about to be removed, or has been: with the last name, the file's number is
+    /// released.
     fn gone(&mut self, stat: Option<Stat>) {
         if let Some(stat) = stat {
             if stat.st_nlink <= 1 || Kind::of(&stat) == Kind::Directory {
@@ -436,7 +437,8 @@ impl Server {
         let permissions = Mode::from_raw_mode(mode & PERMISSIONS);
         let (node, file) = match fs::openat(dir.fd(), name, create, permissions) {
             Ok(file) => (self.folder()?.node_of(&file)?, file),
-            // Someone on the host was faster. What is there may be anything: look before opening.
+            // Someone on the host was faster. Whatever is there may be of any kind: check it before
+            // opening.
             Err(Errno::EXIST) if flags & open::EXCLUSIVE == 0 => {
                 let (node, _) = child(&dir, name)?;
                 if node.kind == Kind::Directory {
@@ -530,7 +532,8 @@ impl Server {
             uid: 0,
             gid: 0,
             nlink: if directory { 1 } else { links },
-            // So that no number of the host reaches a driver of the guest.
+            // Device numbers of the host are hidden, so that they do not reach a driver of the
+            // guest.
             rdev: 0,
             size,
             blksize: BLOCK.min(self.msize).into(),
@@ -553,7 +556,7 @@ impl Server {
         let (node, opened, _) = self.fid(fid)?;
         folder.within(node)?;
         let has = |bit| set.valid & bit != 0;
-        // All is checked before anything is done.
+        // Everything is checked before anything is changed.
         if has(number::SET_UID) && set.uid != 0 || has(number::SET_GID) && set.gid != 0 {
             return Err(Errno::PERM);
         }
@@ -576,7 +579,7 @@ impl Server {
             let (tv_sec, tv_nsec) = match (has(bit), has(given)) {
                 (false, _) => (0, UTIME_OMIT),
                 (true, false) => (0, UTIME_NOW),
-                // Larger numbers mean other things to the host.
+                // Larger numbers have other meanings for the host.
                 (true, true) if nsec >= 1_000_000_000 => return Err(Errno::INVAL),
                 (true, true) => (sec as i64, nsec as i64),
             };

@@ -1,4 +1,4 @@
-//! State that outlives the process: fids as names beneath the root.
+//! State that survives the process: fids as names below the root.
 
 use crate::folder::{Folder, Kind};
 use crate::message::number::open;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedFid {
     fid: u32,
-    /// From the root; `None` if it had no name any more.
+    /// Names from the root; `None` if it no longer had a name.
     names: Option<Vec<Vec<u8>>>,
     kind: Kind,
     number: u64,
@@ -49,7 +49,7 @@ impl SavedFid {
                 if flags & open::ACCESS != 0 && !folder.writable {
                     return Err(Errno::ROFS);
                 }
-                // It was emptied when it was opened the first time.
+                // The file was truncated when it was opened the first time.
                 let flags = flags & !open::TRUNCATE;
                 Some(Open {
                     file: folder.open_node(&node, open_flags(flags)?)?,
@@ -63,14 +63,14 @@ impl SavedFid {
 }
 
 impl Server {
-    /// The whole state but the folder.
+    /// The whole state except the folder.
     pub fn save(&self) -> Saved {
         let names = |node: &Arc<_>| {
             let folder = self.folder.as_ref()?;
             if Arc::ptr_eq(node, &folder.root) || node.identity == folder.root.identity {
                 return Some(Vec::new());
             }
-            // Only a name by which it will be found.
+            // Only the names by which it will be found again.
             folder.place(node).ok()?;
             folder.names_to(node).ok()
         };
@@ -91,8 +91,8 @@ impl Server {
         }
     }
 
-    /// Takes over a state; what was there is dropped. If there is a folder, fids are found again as
-    /// in [`connect`](Server::connect), and the names of those that are not are returned.
+    /// Loads a state and discards the previous one. If there is a folder, fids are looked up as in
+    /// [`connect`](Server::connect), and the names of those that are not found are returned.
     pub fn restore(&mut self, saved: &Saved) -> Result<Vec<String>, Error> {
         if saved.msize != 0 && !(MIN_MSIZE..=self.limits.msize).contains(&saved.msize) {
             return Err(Error::State("a message size out of range"));
@@ -115,7 +115,7 @@ impl Server {
         Ok(self.find_again())
     }
 
-    /// Looks for what restored fids stand for; the names of those that are not found.
+    /// Looks up what restored fids refer to; returns the names of those that are not found.
     pub(crate) fn find_again(&mut self) -> Vec<String> {
         let Some(folder) = &self.folder else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Sessions and fids: what a request refers to, and what every request has in common.
+//! Sessions and fids: the state that requests refer to, and what all requests have in common.
 
 use crate::folder::{Folder, Kind, Node};
 use crate::listing::{qid_kind, Listing};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What a client may make the server hold.
+/// Limits of what a client can make the server hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a message, at least 4096.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub fids: usize,
     /// Bytes of all directory listings together.
     pub listings: usize,
-    /// Files whose numbers are remembered, some 50 bytes each.
+    /// Files whose numbers are remembered, about 50 bytes each.
     pub numbers: usize,
 }
 
@@ -44,13 +44,13 @@ pub(crate) const MIN_MSIZE: u32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Open {
     pub file: OwnedFd,
-    /// As the guest gave them.
+    /// Flags as given by the guest.
     pub flags: u32,
-    /// Of a directory, once it was read from.
+    /// Of a directory, once it has been read from.
     pub listing: Option<Listing>,
 }
 
-/// What a fid stands for.
+/// What a fid refers to.
 #[derive(Debug)]
 pub(crate) enum Held {
     Here {
@@ -80,7 +80,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without a folder: a session can begin, but there is nothing to attach (`ENODEV`).
+    /// A server without a folder: a session can begin, but there is nothing to attach to
+    /// (`ENODEV`).
     pub fn new(limits: Limits) -> Server {
         Server {
             limits: Limits {
@@ -94,9 +95,9 @@ impl Server {
         }
     }
 
-    /// Gives the server its folder. Fids of a restored state are found again by their names;
-    /// returned are the names of those that are not there, or not of the same kind, and for which the guest gets
-    /// `ESTALE`.
+    /// Gives the server its folder. Fids of a restored state are looked up by their names; returned
+    /// are the names of those that do not exist, or are of another kind, and for which the guest
+    /// gets `ESTALE`.
     pub fn connect(&mut self, folder: Folder) -> Result<Vec<String>, Error> {
         if self.folder.is_some() {
             return Err(Error::Connected);
@@ -120,7 +121,7 @@ impl Server {
         self.fids.len()
     }
 
-    /// Largest request that is looked at, and largest reply.
+    /// Largest request that is accepted, and largest reply.
     pub fn msize(&self) -> u32 {
         match self.msize {
             0 => self.limits.msize,
@@ -135,7 +136,7 @@ impl Server {
         self.numbers = Numbers::new(self.limits.numbers);
     }
 
-    /// Answers a request; what was in `reply` is replaced. The only error is a request so short
+    /// Answers a request; the content of `reply` is replaced. The only error is a request so short
     /// that it has no tag, which cannot be answered.
     pub fn handle(&mut self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), WireError> {
         let tag = Header::of(request)?.tag;
@@ -160,7 +161,7 @@ impl Server {
         self.folder.as_ref().ok_or(Errno::NODEV)
     }
 
-    /// The folder, if the guest may write.
+    /// The folder, if the guest may write to it.
     pub(crate) fn for_writing(&self) -> Result<&Folder, Errno> {
         match self.folder()? {
             f if f.writable => Ok(f),
@@ -180,7 +181,7 @@ impl Server {
         self.fid(fid).map(|(node, ..)| node.clone())
     }
 
-    /// A directory, which must be in the folder still.
+    /// A directory, which must still be in the folder.
     pub(crate) fn directory(&self, fid: u32) -> Result<Arc<Node>, Errno> {
         let node = self.node(fid)?;
         if node.kind != Kind::Directory {
@@ -190,13 +191,13 @@ impl Server {
         Ok(node)
     }
 
-    /// What a fid was opened as.
+    /// The file as which a fid was opened.
     pub(crate) fn opened(&self, fid: u32) -> Result<(&Arc<Node>, &Open), Errno> {
         let (node, open, _) = self.fid(fid)?;
         Ok((node, open.ok_or(Errno::BADF)?))
     }
 
-    /// Lets a fid stand for a node; the fid must be free, or `replacing` itself.
+    /// Makes a fid refer to a node; the fid must be free, or `replacing` itself.
     pub(crate) fn set_fid(
         &mut self,
         fid: u32,
@@ -220,7 +221,7 @@ impl Server {
         }
     }
 
-    /// Bytes that are left for listings.
+    /// Bytes that remain for listings.
     pub(crate) fn listing_room(&self) -> usize {
         let used = self.fids.values().filter_map(|f| match &f.held {
             Held::Here { open: Some(o), .. } => o.listing.as_ref().map(Listing::bytes),

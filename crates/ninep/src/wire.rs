@@ -1,7 +1,7 @@
-//! How fields lie in a message: little-endian integers, strings behind a 16-bit length, data
-//! behind a 32-bit one. Decoding borrows from the message and never reads past it.
+//! The layout of fields in a message: little-endian integers, strings preceded by a 16-bit length,
+//! data preceded by a 32-bit one. Decoding borrows from the message and never reads beyond it.
 
-/// A message that is not what its size or type says.
+/// A message that is inconsistent with its size or type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Fewer bytes than the fields need.
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
 
 /// A field of a message.
 pub trait Field<'a>: Sized {
-    /// Takes the field from the front of what is left.
+    /// Takes the field from the front of the remaining bytes.
     fn get(from: &mut Reader<'a>) -> Result<Self, WireError>;
     /// Appends the field.
     fn put(&self, to: &mut Vec<u8>);
@@ -88,7 +88,7 @@ impl<'a> Field<'a> for Text<'a> {
         Ok(Text(from.take(len.into())?))
     }
 
-    /// A longer string than the format has is cut; callers bound what they send.
+    /// A string longer than the format allows is truncated; callers bound what they send.
     fn put(&self, to: &mut Vec<u8>) {
         let len = u16::try_from(self.0.len()).unwrap_or(u16::MAX);
         len.put(to);
@@ -101,7 +101,7 @@ impl<'a> Field<'a> for Text<'a> {
 pub struct Names<'a>(pub Vec<Text<'a>>);
 
 impl Names<'_> {
-    /// At most so many in a message (MAXWELEM).
+    /// Greatest number of names in a message (MAXWELEM).
     pub const MAX: u16 = 16;
 }
 
@@ -146,7 +146,7 @@ impl<'a> Field<'a> for Bytes<'a> {
     }
 }
 
-/// What a file is, as the protocol numbers it.
+/// The identity of a file in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Qid {
     /// 0x80 a directory, 0x02 a symbolic link, 0 anything else.

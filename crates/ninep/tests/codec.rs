@@ -1,12 +1,12 @@
-//! Encoding and decoding: every message, whole, cut, lengthened and with lengths that lie.
+//! Encoding and decoding: every message, whole, truncated, lengthened and with wrong lengths.
 
 use nagori_ninep::message::{Header, HEADER};
 use nagori_ninep::wire::{Bytes, Names, Qid, Qids, Text};
 use nagori_ninep::{Reply, Request, WireError};
 use proptest::prelude::*;
 
-/// A message of a type from the table, its fields filled from `seed` by way of its own decoder:
-/// bytes are appended until they decode.
+/// A message of a type from the table, with its fields filled from `seed` by its own decoder: bytes
+/// are appended until they decode.
 fn body(seed: &[u8], accepts: impl Fn(&[u8]) -> Result<(), WireError>, kind: u8) -> Vec<u8> {
     let mut message = vec![0, 0, 0, 0, kind, 1, 2];
     let mut seed = seed.iter().copied().chain(std::iter::repeat(0));
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_decoded_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..=130) {
+    fn any_bytes_are_refused_or_encoded_again(mut bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..=130) {
         let _ = Request::decode(&bytes);
         if bytes.len() >= HEADER {
             let size = bytes.len() as u32;

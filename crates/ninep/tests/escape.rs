@@ -1,4 +1,4 @@
-//! Attempts to get out of the folder, alone and while someone on the host moves things about.
+//! Attempts to leave the folder, alone and while someone on the host moves things.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn links_are_shown_and_never_followed() {
         let fid = c.walk("passwd").unwrap();
         assert_eq!(c.readlink(fid).unwrap(), b"/etc/passwd");
     }
-    // Nothing is made, changed or removed through them.
+    // Nothing is created, changed or removed through them.
     let mut c = Client::of(&dir.path().join("in"), true);
     let before = fs::metadata("/etc/passwd").unwrap();
     let fid = c.walk("passwd").unwrap();
@@ -326,8 +326,8 @@ fn a_directory_that_was_moved_out_is_not_used_any_more() {
     c.walk_to(sub, 900, &[b"later"]).unwrap();
 }
 
-/// Someone on the host exchanges a directory for a link to the outside, as fast as he can, while
-/// the client reads, writes and creates by every way there is.
+/// Someone on the host exchanges a directory for a link to the outside, as fast as possible, while
+/// the client reads, writes and creates in every possible way.
 #[test]
 fn races_with_links_lead_nowhere() {
     let dir = world();
@@ -387,7 +387,7 @@ fn races_with_links_lead_nowhere() {
     assert_eq!(fs::read_dir(at("out")).unwrap().count(), 2);
 }
 
-/// Directories are moved out and back while the client descends and climbs.
+/// Directories are moved out and back while the client descends and ascends.
 #[test]
 fn races_with_moved_directories_end_within() {
     let dir = world();
@@ -404,7 +404,7 @@ fn races_with_moved_directories_end_within() {
         });
         let mut c = Client::of(&at("in"), false);
         for _ in 0..5000 {
-            // Were `..` asked of the host, this could end in `out`.
+            // If `..` were passed to the host, this could end in `out`.
             for path in [
                 "a/b/c/../../secret",
                 "a/b/../secret",

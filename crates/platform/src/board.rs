@@ -65,7 +65,7 @@ pub fn build(config: &MachineConfig, ram: Arc<GuestRam>) -> Result<Bus, MapError
         let device = slot_device(config, kind, name.clone());
         b.attach_slot(&name, base, virtio::SIZE, irq, device)?;
     }
-    // Guests that look through all of them instead of reading the device tree find nothing there.
+    // Guests that probe all addresses instead of reading the device tree find nothing there.
     let vacant = (MAX_SLOTS - config.devices.len()) as u64;
     if vacant > 0 {
         let base = map::VIRTIO + config.devices.len() as u64 * map::VIRTIO_STRIDE;
@@ -82,7 +82,7 @@ fn slots(config: &MachineConfig) -> impl Iterator<Item = (SlotKind, String)> + '
     kinds.zip(slot_names(&config.devices))
 }
 
-/// A slot's device, not connected to anything of the host.
+/// A slot's device, without a host resource.
 fn slot_device(config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn Device> {
     use virtio::VirtioMmio;
     match kind {

@@ -1,4 +1,4 @@
-//! The address map: which device answers where, its time and its interrupts.
+//! The address map: which device answers at which address, its time and its interrupts.
 
 use crate::clock::Ps;
 use crate::control::{self, ControlAccess};
@@ -9,7 +9,7 @@ use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A piece of the physical address space with the name of who has it.
+/// A range of physical addresses with the name of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     /// Owner, for messages.
@@ -43,18 +43,18 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// A map that cannot be.
+/// An impossible map.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
-    /// Two owners of an address.
+    /// Two owners of the same address.
     #[error("address ranges overlap: {new} and {old}; move one of them")]
     Overlap {
-        /// The range that was there.
+        /// The existing range.
         old: Range,
-        /// The range that was to be added.
+        /// The range to be added.
         new: Range,
     },
-    /// A range of no bytes, or one that wraps around.
+    /// An empty range, or one that wraps around.
     #[error("`{name}`: a range of {size:#x} bytes at {base:#x} is empty or passes the end of the address space")]
     Extent {
         /// Owner.
@@ -71,7 +71,7 @@ pub enum MapError {
         irq: u32,
         /// Owner.
         old: String,
-        /// The device that was to be added.
+        /// The device to be added.
         new: String,
     },
     /// There is no such interrupt source.
@@ -79,7 +79,7 @@ pub enum MapError {
     IrqRange {
         /// Source number.
         irq: u32,
-        /// The device that was to be added.
+        /// The device to be added.
         name: String,
     },
 }
@@ -89,8 +89,8 @@ pub enum MapError {
 pub enum BusRead {
     /// The value, in the low bytes.
     Value(u64),
-    /// The address belongs to the control block, whose registers are the
-    /// machine's own: the machine answers with [`control::ControlBlock::read`].
+    /// The address belongs to the control block, whose registers are the machine's own: the machine
+    /// answers with [`control::ControlBlock::read`].
     Control(ControlAccess),
 }
 
@@ -122,9 +122,9 @@ pub struct BusState {
     pub irq_levels: u32,
     /// Interrupt inputs of every hart.
     pub hart_lines: Vec<u64>,
-    /// What devices have written that the machine has not been told of.
+    /// Ranges that devices have written and that the machine has not been told of.
     pub dma_writes: Vec<DmaRange>,
-    /// A request to switch off or restart that nobody has taken.
+    /// A request to switch off or restart that has not been taken.
     pub power: Option<PowerRequest>,
     /// Devices in the order of attachment.
     pub devices: Vec<DeviceState>,
@@ -138,7 +138,7 @@ pub struct Bus {
     /// Sorted by base; never overlapping.
     map: Vec<(Range, Owner)>,
     wires: Wires,
-    /// Levels that the interrupt controller knows of.
+    /// Levels that have been passed to the interrupt controller.
     seen_levels: u32,
     next: Ps,
     control_base: Option<u64>,
@@ -260,7 +260,7 @@ impl Bus {
         self.map.iter().map(|(r, _)| r)
     }
 
-    /// Devices with their places, in the order of attachment.
+    /// Devices with their addresses, in the order of attachment.
     pub fn devices(&self) -> impl Iterator<Item = (Placement, &dyn Device)> {
         let harts = self.wires.hart_lines.len() as u32;
         self.devices.iter().map(move |d| {
@@ -287,7 +287,7 @@ impl Bus {
         Ok((owner, addr - range.base))
     }
 
-    /// A load by a hart at its local time. Memory is not reached this way.
+    /// A load by a hart at its local time. Memory is not accessed in this way.
     pub fn read(&mut self, addr: u64, size: u8, now: Ps, hart: u32) -> Result<BusRead, BusFault> {
         match self.find(addr, size)? {
             (Owner::Memory, _) => Err(BusFault::Unmapped { addr, size }),
@@ -298,7 +298,7 @@ impl Bus {
         }
     }
 
-    /// A store by a hart at its local time. Memory is not reached this way.
+    /// A store by a hart at its local time. Memory is not accessed in this way.
     pub fn write(
         &mut self,
         addr: u64,
@@ -319,7 +319,7 @@ impl Bus {
         }
     }
 
-    /// Calls a device, then lets interrupt levels and event times follow.
+    /// Calls a device, then updates interrupt levels and event times.
     fn with_id<R>(
         &mut self,
         id: usize,
@@ -361,8 +361,8 @@ impl Bus {
             .unwrap_or(Ps::NEVER);
     }
 
-    /// Typed access by the host to the first device of a type, with its
-    /// surroundings; `None` if there is no such device.
+    /// Typed access by the host to the first device of a type, with its surroundings; `None` if
+    /// there is no such device.
     pub fn with<T: Device, R>(
         &mut self,
         now: Ps,
@@ -396,14 +396,14 @@ impl Bus {
         self.slots.len()
     }
 
-    /// Lets the devices in slots look outside.
+    /// Lets the devices in slots poll the host.
     pub fn poll(&mut self, now: Ps) {
         for slot in 0..self.slots.len() {
             self.with_id(self.slots[slot], now, None, |d, cx| d.poll(cx));
         }
     }
 
-    /// Whether something may come from outside to a device in a slot.
+    /// Whether something may arrive from outside for a device in a slot.
     pub fn expects_host(&self) -> bool {
         let slots = self.slots.iter();
         slots
@@ -411,7 +411,7 @@ impl Bus {
             .any(|d| d.expects_host())
     }
 
-    /// The first device of a type, to look at.
+    /// The first device of a type, read-only.
     pub fn get<T: Device>(&self) -> Option<&T> {
         self.devices
             .iter()
@@ -488,7 +488,7 @@ impl Bus {
         }
     }
 
-    /// Takes over a saved state; on error devices may be partly loaded.
+    /// Loads a saved state; after an error devices may have been partly loaded.
     pub fn load(&mut self, state: &BusState) -> Result<(), StateError> {
         if state.devices.len() != self.devices.len() {
             return Err(StateError::Devices {

@@ -177,7 +177,7 @@ fn the_timer_fires_at_its_tick() {
     bus.run_events(Ps(5 * us.0));
     assert_eq!((bus.hart_lines(0), bus.hart_lines(1)), (0, line::MTIP));
     assert_eq!(bus.next_event(), Ps::NEVER);
-    // A hart that lags behind does not take another one's interrupt back.
+    // A hart that lags behind does not revoke another hart's interrupt.
     write(&mut bus, map::CLINT + 0x4000, 8, 90, Ps(4 * us.0));
     write(&mut bus, map::CLINT, 4, 0, Ps(4 * us.0));
     assert_eq!(bus.hart_lines(1), line::MTIP);
@@ -248,7 +248,7 @@ fn plic_priorities_thresholds_and_completion() {
         (bus.hart_lines(0), bus.hart_lines(1)),
         (line::MEIP, line::SEIP)
     );
-    // The threshold silences the line, not the claim.
+    // The threshold masks the line, not the claim.
     write(&mut bus, context(1, 1), 4, 2, now);
     assert_eq!(bus.hart_lines(1), 0);
     write(&mut bus, context(1, 1), 4, 1, now);
@@ -272,7 +272,7 @@ fn plic_priorities_thresholds_and_completion() {
         write(&mut bus, context(0, 0) + 4, 4, id, now);
     }
     assert_eq!(read(&mut bus, context(0, 0) + 4, 4, now), 0);
-    // A request outlives its wire.
+    // A request stays after its wire is deasserted.
     bus.with(now, |p: &mut plic::Plic, cx| p.irq_levels(cx, 1 << 7))
         .unwrap();
     bus.with(now, |p: &mut plic::Plic, cx| p.irq_levels(cx, 0))
@@ -415,8 +415,8 @@ fn value() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// No access crashes a device, time goes on, and a second machine that is
-    /// loaded in the middle does the same from there on.
+    /// No access crashes a device, time advances, and a second machine that is loaded in the middle
+    /// does the same from there on.
     #[test]
     fn random_accesses(
         steps in prop::collection::vec((anywhere(), 0u8..=8, value(), any::<bool>(), 0u64..1 << 24), 1..80),

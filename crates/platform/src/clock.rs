@@ -1,9 +1,9 @@
-//! Time: machine time in picoseconds, and clocks that count in it.
+//! Machine time in picoseconds, and clocks that count it.
 //!
-//! Conversions between time and ticks are those of [`Period`], so that rounding is
-//! decided once: a counter shows the *completed* ticks (floor), and a tick
-//! happens at the first picosecond at which the counter shows it (ceiling). They are exact for
-//! every period, also for one that is no whole number of picoseconds.
+//! Conversions between time and ticks are those of [`Period`], so that rounding is defined in one
+//! place: a counter shows the *completed* ticks (floor), and a tick happens at the first picosecond
+//! at which the counter shows it (ceiling). They are exact for every period, even if it is not a
+//! whole number of picoseconds.
 
 use nagori_memtime::Period;
 use serde::{Deserialize, Serialize};
@@ -25,8 +25,8 @@ impl Ps {
     pub const ZERO: Ps = Ps(0);
     /// Later than every event.
     pub const NEVER: Ps = Ps(u64::MAX);
-    /// Here machine time ends, 210 days after its start: nothing runs from here on. What is under
-    /// way then still ends before [`nagori_memtime::Ps::MAX_TIME`].
+    /// The end of machine time, 210 days after its start: nothing runs from here on. Operations
+    /// that are in progress then still end before [`nagori_memtime::Ps::MAX_TIME`].
     pub const END: Ps = Ps(nagori_memtime::Ps::MAX_TIME.0 - (1 << 50));
 
     /// A length given in nanoseconds; saturates at [`Ps::NEVER`].
@@ -39,12 +39,12 @@ impl Ps {
         self.0 / 1000
     }
 
-    /// Sum that stops at [`Ps::NEVER`].
+    /// Sum that saturates at [`Ps::NEVER`].
     pub const fn saturating_add(self, other: Ps) -> Ps {
         Ps(self.0.saturating_add(other.0))
     }
 
-    /// Difference that stops at zero.
+    /// Difference that saturates at zero.
     pub const fn saturating_sub(self, other: Ps) -> Ps {
         Ps(self.0.saturating_sub(other.0))
     }
@@ -93,7 +93,7 @@ impl Clock {
         self.period
     }
 
-    /// What a counter of this clock shows at `t`: completed ticks.
+    /// The value of this clock's counter at `t`: completed ticks.
     #[inline(always)]
     pub const fn ticks_at(self, t: Ps) -> u64 {
         self.period.edge_until(nagori_memtime::Ps(t.0))
@@ -106,7 +106,7 @@ impl Clock {
         Ps(self.period.edge(tick).0)
     }
 
-    /// The first tick at or after `t`; the last number there is for [`Ps::NEVER`].
+    /// The first tick at or after `t`; the greatest number for [`Ps::NEVER`].
     #[inline(always)]
     pub const fn tick_from(self, t: Ps) -> u64 {
         match t.0 {

@@ -1,4 +1,4 @@
-//! What a device is, and what it sees of the machine.
+//! The interface of a device, and its view of the machine.
 
 use crate::clock::Ps;
 use crate::fdt::Node;
@@ -15,7 +15,7 @@ pub enum BusFault {
     Unmapped {
         /// Physical address.
         addr: u64,
-        /// Bytes asked for.
+        /// Size of the access in bytes.
         size: u8,
     },
     /// The address is not a multiple of the size.
@@ -23,22 +23,22 @@ pub enum BusFault {
     Misaligned {
         /// Physical address.
         addr: u64,
-        /// Bytes asked for.
+        /// Size of the access in bytes.
         size: u8,
     },
-    /// The device has no access of this width there.
+    /// The device has no access of this size there.
     #[error("{device} has no access of {size} bytes at offset {offset:#x}")]
     Width {
         /// Kind of the device.
         device: &'static str,
         /// Offset in the device's range.
         offset: u64,
-        /// Bytes asked for.
+        /// Size of the access in bytes.
         size: u8,
     },
 }
 
-/// What the guest asks of the power supply.
+/// A request of the guest to the power supply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PowerRequest {
     /// Switch off; 0 is success, anything else is the guest's exit code.
@@ -81,7 +81,7 @@ pub struct DmaRange {
     pub len: u64,
 }
 
-/// Everything that devices act on besides themselves; owned by the bus.
+/// The surroundings on which devices act; owned by the bus.
 #[derive(Debug)]
 pub(crate) struct Wires {
     pub(crate) ram: Arc<GuestRam>,
@@ -138,7 +138,7 @@ impl DeviceCx<'_> {
         }
     }
 
-    /// Asks for power-off or reset. The first request of a step counts.
+    /// Requests power-off or reset. The first request of a step counts.
     pub fn request_power(&mut self, request: PowerRequest) {
         self.wires.power.get_or_insert(request);
     }
@@ -186,7 +186,7 @@ pub struct DeviceState {
     pub data: serde_json::Value,
 }
 
-/// Saved state that does not fit the device.
+/// Saved state that does not match the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// The state was written by something else.
@@ -212,9 +212,9 @@ pub enum StateError {
     /// The saved machine had other devices.
     #[error("the state has {found} devices, the machine {expected}")]
     Devices {
-        /// In the state.
+        /// Number in the state.
         found: usize,
-        /// In the machine.
+        /// Number in the machine.
         expected: usize,
     },
 }
@@ -251,7 +251,7 @@ impl DeviceState {
     }
 }
 
-/// Where a device sits: for its device-tree node.
+/// The place of a device: for its device-tree node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     /// First physical address.
@@ -284,7 +284,7 @@ pub trait Device: Any + Send {
         value: u64,
     ) -> Result<(), BusFault>;
 
-    /// When `on_time` has to be called next.
+    /// Machine time of the next call of `on_time`.
     fn next_event(&self) -> Option<Ps> {
         None
     }
@@ -292,10 +292,10 @@ pub trait Device: Any + Send {
     /// Called at or after `next_event`.
     fn on_time(&mut self, _cx: &mut DeviceCx<'_>) {}
 
-    /// The host lets it look outside; only for devices in slots.
+    /// Lets it poll the host; only for devices in slots.
     fn poll(&mut self, _cx: &mut DeviceCx<'_>) {}
 
-    /// Whether something may still come from outside.
+    /// Whether something may still arrive from outside.
     fn expects_host(&self) -> bool {
         false
     }
@@ -312,7 +312,7 @@ pub trait Device: Any + Send {
     /// The whole state.
     fn save(&self) -> DeviceState;
 
-    /// Takes over a saved state.
+    /// Loads a saved state.
     fn load(&mut self, state: &DeviceState) -> Result<(), StateError>;
 
     /// For typed access by the host.

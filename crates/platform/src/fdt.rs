@@ -57,7 +57,7 @@ impl Node {
         Node::new(&format!("{name}@{address:x}"))
     }
 
-    /// Names the node for references.
+    /// Gives the node a label for references.
     pub fn label(mut self, label: &str) -> Node {
         self.label = Some(label.into());
         self

@@ -1,6 +1,6 @@
-//! The memory map: the one place where addresses and interrupt numbers of the
-//! machine stand. Where QEMU's `virt` machine has the same device, it has it
-//! at the same place, so that bare-metal programs run on both.
+//! The memory map: the only place where addresses and interrupt numbers of the machine are defined.
+//! Devices that QEMU's `virt` machine has, too, are at the same addresses, so that bare-metal
+//! programs run on both.
 
 /// Test finisher (power-off and reset).
 pub const SYSCON: u64 = 0x10_0000;
@@ -21,7 +21,7 @@ pub const UART_IRQ: u32 = 10;
 /// First virtio transport: slot 0 of the description. The other slots
 /// follow, each [`VIRTIO_STRIDE`] further, as in QEMU's `virt`.
 pub const VIRTIO: u64 = 0x1000_1000;
-/// Transport of the entropy source where the description gives it no slot: behind all slots.
+/// Transport of the entropy source if the description gives it no slot: after all slots.
 pub const ENTROPY: u64 = 0x1000_9000;
 /// Interrupt source of the entropy source there.
 pub const ENTROPY_IRQ: u32 = 9;

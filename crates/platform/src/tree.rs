@@ -1,4 +1,4 @@
-//! The device tree of a machine, from its description and what is on its bus.
+//! The device tree of a machine, from its description and the devices on its bus.
 
 use crate::bus::Bus;
 use crate::config::{Expose, MachineConfig};
@@ -6,7 +6,7 @@ use crate::control;
 use crate::fdt::{flatten, hart_label, Cell, FdtError, Node, PLIC_LABEL};
 use nagori_hart::config::Ext;
 
-/// What the loader adds to a tree.
+/// The loader's additions to a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BootInfo {
     /// Kernel command line.
@@ -17,11 +17,11 @@ pub struct BootInfo {
 
 /// NUMA node of the harts and of DRAM.
 const DRAM_NUMA_NODE: u32 = 0;
-/// NUMA node of NVMM; as a `pmem-region`, too: without one, and the distances, the kernel does not
-/// let it be used as volatile memory.
+/// NUMA node of NVMM, also as a `pmem-region`: without a node and the distances, the kernel does
+/// not let it be used as volatile memory.
 const NVMM_NUMA_NODE: u32 = 1;
-/// Distances between nodes, in the kernel's unit: 10 is within a node, 20 what it takes for a
-/// remote one. The kernel only orders nodes by them.
+/// Distances between nodes, in the kernel's unit: 10 within a node, 20 to a remote one. The kernel
+/// only uses their order.
 const NUMA_DISTANCES: [[u32; 3]; 4] = [
     [DRAM_NUMA_NODE, DRAM_NUMA_NODE, 10],
     [DRAM_NUMA_NODE, NVMM_NUMA_NODE, 20],
@@ -94,8 +94,8 @@ fn chosen(boot: &BootInfo, console: Option<String>) -> Node {
     node
 }
 
-/// Extensions in the form of the device tree: the advertised ones in the canonical order. No
-/// kernel knows the machine's own.
+/// Extensions in the form of the device tree: the advertised ones in the canonical order. The
+/// machine's own extensions, which no kernel knows, are left out.
 fn extensions(config: &MachineConfig) -> Vec<&'static str> {
     let shown = |e: &Ext| match e {
         Ext::Zicbom => config.advertise_zicbom,
@@ -165,7 +165,7 @@ fn cache_label(level: &str, number: u32) -> String {
     format!("{level}_{number}")
 }
 
-/// The caches behind the first level.
+/// The outer cache levels.
 fn caches(config: &MachineConfig) -> Vec<Node> {
     let levels = config.levels();
     let mut nodes = Vec::new();
@@ -193,7 +193,7 @@ fn caches(config: &MachineConfig) -> Vec<Node> {
     nodes
 }
 
-/// How NVMM is shown, if there is any.
+/// The nodes of NVMM, if there is any.
 fn exposed(config: &MachineConfig) -> Expose {
     let m = &config.memory;
     match m.nvmm_base() < m.end() {
@@ -217,7 +217,7 @@ fn memory(config: &MachineConfig) -> Vec<Node> {
             .reg(&[(m.nvmm_base(), m.end() - m.nvmm_base())]),
         Expose::NumaNode => memory(m.nvmm_base(), m.end()),
     };
-    // The kernel knows a node that has neither harts nor memory from the distances only.
+    // The kernel learns of a node that has neither harts nor memory only from the distances.
     let map = Node::new("distance-map")
         .compatible(&["numa-distance-map-v1"])
         .cells(
@@ -231,7 +231,7 @@ fn memory(config: &MachineConfig) -> Vec<Node> {
     ]
 }
 
-/// What no kernel may use or map.
+/// Memory that no kernel may use or map.
 fn reserved(config: &MachineConfig) -> Option<Node> {
     let m = &config.memory;
     let size = m.firmware_reserve.0;

@@ -15,7 +15,7 @@ fn machine(settings: &[&str]) -> (MachineConfig, Bus) {
     (config, bus)
 }
 
-/// What dtc makes of one form of a tree in another, and what its checker complains about.
+/// Converts a tree from one form to another with dtc; returns dtc's output and warnings.
 fn convert(input: &[u8], from: &str, to: &str) -> (Vec<u8>, String) {
     let mut child = Command::new("dtc")
         .args(["-I", from, "-O", to, "-"])
@@ -31,14 +31,14 @@ fn convert(input: &[u8], from: &str, to: &str) -> (Vec<u8>, String) {
     (out.stdout, complaints)
 }
 
-/// The blob as source text, and what the checker complains about.
+/// The blob as source text, and dtc's warnings.
 fn dtc(blob: &[u8]) -> (String, String) {
     let (text, complaints) = convert(blob, "dtb", "dts");
     (String::from_utf8(text).unwrap(), complaints)
 }
 
-/// The tree that source text of any version of dtc describes, written as the installed version
-/// does. Every byte of every property is in it, so that equal texts are equal trees.
+/// The tree given by source text of any version of dtc, written by the installed version. It
+/// contains every byte of every property, so equal texts mean equal trees.
 fn rewritten(source: &str) -> String {
     let (blob, _) = convert(source.as_bytes(), "dts", "dtb");
     dtc(&blob).0

@@ -1,12 +1,12 @@
-//! Folded stacks: a line for each stack, outermost first, and nanoseconds of waiting, as flame graphs
-//! are made from.
+//! Folded stacks, the input of flame graphs: a line for each stack, outermost function first, and
+//! nanoseconds of waiting.
 
 use crate::profile::Profile;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The profile's time as folded stacks: address space, privilege, functions; a function that waits for
-/// NVMM ends with the frame `[nvmm]`, one that waits for DRAM with `[dram]`.
+/// The profile's time as folded stacks: address space, privilege, functions; a function that waits
+/// for NVMM is followed by the frame `[nvmm]`, one that waits for DRAM by `[dram]`.
 pub fn folded(p: &Profile) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for (key, v) in p.rows() {
@@ -27,7 +27,7 @@ pub fn folded(p: &Profile) -> String {
     out
 }
 
-/// The function at place `i` of a stack, or its address. A return address is behind its call.
+/// The function at index `i` of a stack, or its address. A return address is after its call.
 pub(crate) fn name(p: &Profile, addr: u64, i: usize) -> String {
     let at = if i == 0 { addr } else { addr.wrapping_sub(1) };
     match p.symbols().lookup(at) {

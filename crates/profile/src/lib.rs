@@ -1,7 +1,7 @@
-//! Which code waits for memory: every transfer of a line is attributed to who asked for it.
+//! Which code waits for memory: every transfer of a line is attributed to the code that caused it.
 //!
 //! [`Profile`] collects while a machine runs, [`Symbols`] name addresses, [`pprof`] and [`folded`]
-//! write what was found. Nothing here changes the guest or its time.
+//! write the result. Nothing here changes the guest or its time.
 #![forbid(unsafe_code)]
 
 pub mod folded;
@@ -16,7 +16,7 @@ pub use symbols::{Symbol, Symbols};
 /// A symbol file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file's form is unknown.
+    /// The format of the file is unknown.
     #[error("{file} is neither an ELF file nor a list of symbols (lines `ADDRESS TYPE NAME`): {problem}")]
     Symbols {
         /// The file.

@@ -112,7 +112,7 @@ pub mod proto {
     }
 }
 
-/// Strings by number; the first is empty.
+/// Strings by index; the first is empty.
 struct Strings {
     all: Vec<String>,
     numbers: HashMap<String, i64>,
@@ -172,7 +172,7 @@ pub fn message(p: &Profile, duration_ns: u64) -> proto::Profile {
     for (key, v) in p.rows() {
         let mut location_id = Vec::new();
         for (i, &addr) in p.stack(key.frames).iter().enumerate() {
-            // A caller's address is that of its call, as pprof has it.
+            // The address of a caller is that of its call instruction, as pprof expects.
             let at = if i == 0 { addr } else { addr.wrapping_sub(1) };
             let id = *locations.entry((at, i == 0)).or_insert_with(|| {
                 let text = name(p, addr, i);

@@ -1,4 +1,4 @@
-//! Collecting: one row for each stack, address space, privilege, reason and region.
+//! Collects the profile: one row for each stack, address space, privilege, reason and region.
 
 use crate::symbols::Symbols;
 use crate::unwind::{self, Registers, View};
@@ -6,7 +6,7 @@ use nagori_hart::world::{LineKind, Stall};
 use nagori_ram::GuestRam;
 use std::collections::HashMap;
 
-/// Most rows; what comes later and is new is counted without its stack.
+/// Greatest number of rows; new ones beyond it are counted without their stack.
 const MAX_ROWS: usize = 1 << 20;
 
 /// A part of memory.
@@ -28,7 +28,7 @@ impl Region {
     }
 }
 
-/// An address space: the value of satp, 0 where nothing is translated.
+/// An address space: the value of satp, or 0 without address translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Space(pub u64);
 
@@ -36,18 +36,18 @@ pub struct Space(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frames(pub u32);
 
-/// To whom transfers are attributed.
+/// What transfers are attributed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Address space.
     pub space: Space,
     /// 0 user, 1 supervisor, 3 machine.
     pub privilege: u8,
-    /// Why lines moved; see [`kind_name`].
+    /// Reason of the transfer; see [`kind_name`].
     pub kind: u8,
-    /// Where they are.
+    /// Region of the lines.
     pub region: Region,
-    /// The code.
+    /// The call stack.
     pub frames: Frames,
 }
 
@@ -64,12 +64,12 @@ const KINDS: [(LineKind, &str); 8] = [
 ];
 
 impl Key {
-    /// Why lines moved, in a word.
+    /// The reason as a word.
     pub fn kind_name(&self) -> &'static str {
         KINDS.get(self.kind as usize).map_or("", |k| k.1)
     }
 
-    /// The privilege in a word.
+    /// The privilege as a word.
     pub fn privilege_name(&self) -> &'static str {
         match self.privilege {
             0 => "user",
@@ -79,7 +79,7 @@ impl Key {
     }
 }
 
-/// What was counted.
+/// What is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Values {
     /// Core cycles that harts waited.
@@ -90,23 +90,23 @@ pub struct Values {
     pub writes: u64,
 }
 
-/// What is known so far.
+/// The profile collected so far.
 pub struct Profile {
     symbols: Symbols,
     /// Picoseconds of a core cycle.
-    /// Of the core clock: picoseconds of so many cycles.
+    /// Of the core clock: the picoseconds of so many cycles.
     period: (u64, u64),
     rows: HashMap<Key, Values>,
     numbers: HashMap<Box<[u64]>, Frames>,
     stacks: Vec<Box<[u64]>>,
     names: HashMap<Space, String>,
-    /// Stacks that there was no room for.
+    /// Number of transfers for whose stacks there was no room.
     unknown: u64,
     scratch: Vec<u64>,
 }
 
 impl Profile {
-    /// An empty profile of harts of whose clock `period.1` cycles last `period.0` ps.
+    /// An empty profile of harts whose clock takes `period.0` ps for `period.1` cycles.
     pub fn new(symbols: Symbols, period: (u64, u64)) -> Profile {
         Profile {
             symbols,
@@ -120,8 +120,8 @@ impl Profile {
         }
     }
 
-    /// Attributes a transfer of a line in a region; `ram` is guest memory, to find callers in, and
-    /// `ram_base` its first physical address.
+    /// Attributes a transfer of a line in a region. `ram` is guest memory, in which callers are
+    /// found, and `ram_base` its first physical address.
     pub fn count(&mut self, s: &Stall, region: Region, ram: &GuestRam, ram_base: u64) {
         let machine_mode = s.privilege == 3;
         let view = View {
@@ -171,12 +171,12 @@ impl Profile {
         })
     }
 
-    /// Names an address space from now on, also in what was counted already.
+    /// Names an address space, also for what has been counted already.
     pub fn name_space(&mut self, space: Space, name: &str) {
         self.names.insert(space, name.to_string());
     }
 
-    /// Forgets what was counted.
+    /// Resets all counts.
     pub fn reset(&mut self) {
         self.rows.clear();
         self.numbers.clear();
@@ -184,7 +184,7 @@ impl Profile {
         self.unknown = 0;
     }
 
-    /// All rows, in an order that follows from the guest alone.
+    /// All rows, in an order that depends only on the guest.
     pub fn rows(&self) -> Vec<(Key, Values)> {
         let mut rows: Vec<_> = self.rows.iter().map(|(k, v)| (*k, *v)).collect();
         rows.sort_by_key(|(k, _)| *k);
@@ -201,7 +201,7 @@ impl Profile {
         &self.symbols
     }
 
-    /// Name of an address space: what the guest has said, else what tells it from others.
+    /// Name of an address space: the one that the guest gave, else one derived from satp.
     pub fn space_name(&self, space: Space) -> String {
         match self.names.get(&space) {
             Some(name) => name.clone(),
@@ -214,7 +214,7 @@ impl Profile {
         }
     }
 
-    /// Everything that was counted.
+    /// The sum of all rows.
     pub fn total(&self) -> Values {
         self.rows.values().fold(Values::default(), |a, v| Values {
             cycles: a.cycles + v.cycles,
@@ -223,7 +223,7 @@ impl Profile {
         })
     }
 
-    /// Transfers whose stacks were not kept, since there were too many different ones.
+    /// Number of transfers whose stacks were not kept, since there were too many different ones.
     pub fn without_stack(&self) -> u64 {
         self.unknown
     }

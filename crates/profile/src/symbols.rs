@@ -1,4 +1,5 @@
-//! Names of addresses, from ELF files and from lists as System.map and /proc/kallsyms have them.
+//! Names of addresses, from ELF files and from lists in the format of System.map and
+//! /proc/kallsyms.
 
 use crate::Error;
 use object::elf::{self, FileHeader64};
@@ -13,11 +14,11 @@ const MAX_NAME: usize = 1024;
 pub struct Symbol {
     /// First address.
     pub start: u64,
-    /// Address behind its end.
+    /// First address after its end.
     pub end: u64,
     /// Name.
     pub name: String,
-    /// Number of the file that it is from.
+    /// Index of the file from which it is.
     pub file: usize,
 }
 
@@ -29,8 +30,8 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Adds the symbols of an ELF file that was loaded `bias` higher than it is linked, or of a list
-    /// `ADDRESS TYPE NAME`. How many functions it has.
+    /// Adds the symbols of an ELF file that was loaded `bias` above its link addresses, or of a
+    /// list `ADDRESS TYPE NAME`. Returns the number of functions.
     pub fn add(&mut self, file: &str, bytes: &[u8], bias: u64) -> Result<usize, Error> {
         let wrong = |problem: String| Error::Symbols {
             file: file.to_string(),
@@ -58,7 +59,7 @@ impl Symbols {
             let next = next.unwrap_or(start.saturating_add((*size).max(4096)));
             let end = match size {
                 0 => next,
-                // Functions do not overlap; what does is an alias with a wrong size.
+                // Functions do not overlap; an overlap is an alias with a wrong size.
                 n => start.saturating_add(*n).min(next),
             };
             // Of several names for an address the last one stays: the largest, then by name.
@@ -83,7 +84,7 @@ impl Symbols {
                 });
             }
         }
-        // A bias may carry addresses around the end.
+        // A bias may wrap addresses around.
         table.sort_by_key(|s| s.start);
         let n = table.len();
         self.files.push((file.to_string(), table));
@@ -98,7 +99,7 @@ impl Symbols {
         })
     }
 
-    /// Files with the ranges of addresses that they name.
+    /// Files with the ranges of addresses for which they have symbols.
     pub fn files(&self) -> impl Iterator<Item = (&str, u64, u64)> {
         self.files.iter().map(|(name, table)| {
             let (first, last) = (table.first(), table.last());
@@ -122,7 +123,7 @@ fn from_elf(bytes: &[u8]) -> Result<Vec<(u64, u64, String)>, object::Error> {
         .map(|p| (p.p_vaddr(e), p.p_memsz(e)))
         .collect();
     let mut out = Vec::new();
-    // Stripped libraries still have the names that others link to.
+    // Stripped libraries still have their exported names.
     for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
         let found = sections.symbols(e, bytes, kind)?;
         for s in found.iter() {

@@ -2,7 +2,7 @@
 //!
 //! By the psABI's convention (RISC-V ELF psABI, "Frame Pointer Convention") s0 holds the stack pointer
 //! at the function's entry; the return address is 8 bytes below it, the caller's s0 16 bytes below.
-//! What is read is only believed where it looks like such a record.
+//! Memory is only interpreted as such a record if it looks like one.
 
 use crate::symbols::Symbols;
 use nagori_hart::debug::{lookup, Mapping};
@@ -17,7 +17,7 @@ const MAX_FRAME: u64 = 1 << 20;
 pub(crate) struct View<'a> {
     pub ram: &'a GuestRam,
     pub base: u64,
-    /// 0 where nothing is translated.
+    /// 0 without address translation.
     pub satp: u64,
 }
 
@@ -31,7 +31,7 @@ impl View<'_> {
         self.ram.read_u64(pa.checked_sub(self.base)?)
     }
 
-    /// Whether code can be there.
+    /// Whether code can be at this address.
     fn is_code(&self, va: u64) -> bool {
         let inside = |m: Mapping| {
             m.physical
@@ -42,7 +42,7 @@ impl View<'_> {
     }
 }
 
-/// Registers that a stack is found by.
+/// Registers from which a stack is found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Registers {
     pub pc: u64,
@@ -50,15 +50,16 @@ pub(crate) struct Registers {
     pub fp: u64,
 }
 
-/// The stack, innermost first; return addresses as they are. Flat where there are no frame pointers.
+/// The stack, innermost first; return addresses as stored. Only the instruction itself if there are
+/// no frame pointers.
 pub(crate) fn stack(r: Registers, view: &View<'_>, symbols: &Symbols, out: &mut Vec<u64>) {
     out.clear();
     out.push(r.pc);
     let Some((mut next, mut fp)) = leaf_record(r, view).or_else(|| record(r.fp, view)) else {
         return;
     };
-    // A function that calls nothing may have no frame: then s0 is its caller's, and the address in ra
-    // leads to that caller. Anywhere else ra points into the function itself, or is in the frame.
+    // A leaf function may have no frame: then s0 is its caller's, and ra leads to that caller. In
+    // other functions ra points into the function itself, or is in the frame.
     let here = symbols.lookup(r.pc);
     let leaf = here.is_some_and(|f| !(f.start..f.end).contains(&r.ra)) && r.ra != next;
     if leaf && view.is_code(r.ra) {
@@ -76,7 +77,7 @@ pub(crate) fn stack(r: Registers, view: &View<'_>, symbols: &Symbols, out: &mut 
                 (next, fp) = (ra, up);
             }
             Some((ra, _)) if out.len() < MAX_FRAMES => {
-                // The outermost function's record has no caller's frame.
+                // The record of the outermost function has no caller's frame.
                 out.push(ra);
                 return;
             }
@@ -85,8 +86,8 @@ pub(crate) fn stack(r: Registers, view: &View<'_>, symbols: &Symbols, out: &mut 
     }
 }
 
-/// The same of a function that calls nothing and so saves no return address: the caller's frame
-/// pointer is where that would be.
+/// The same for a leaf function that saves no return address: the caller's frame pointer is in that
+/// place.
 fn leaf_record(r: Registers, view: &View<'_>) -> Option<(u64, u64)> {
     if !r.fp.is_multiple_of(8) || r.fp < 16 {
         return None;
@@ -158,7 +159,7 @@ mod tests {
         let ram = two_frames();
         let got = unwind(&ram, 0x220, 0x310, BASE + 0x8000);
         assert_eq!(got, [0x220, 0x310, 0x10]);
-        // Behind a call of its own, ra points into the function.
+        // After its own call, ra points into the function.
         let got = unwind(&ram, 0x220, 0x21c, BASE + 0x8000);
         assert_eq!(got, [0x220, 0x310, 0x10]);
     }
@@ -199,11 +200,11 @@ mod tests {
     #[test]
     fn loops_end() {
         let ram = two_frames();
-        // The frame's caller is itself.
+        // A frame that is its own caller.
         ram.write_u64(0x80f0, BASE + 0x8100).unwrap();
         let got = unwind(&ram, 0x220, 0x310, BASE + 0x8000);
         assert!(got.len() <= 4, "{got:x?}");
-        // A ladder of frames without an end.
+        // An endless chain of frames.
         for i in 0..200 {
             let at = 0x1000 + 16 * i;
             ram.write_u64(at + 8, BASE + 0x300).unwrap();

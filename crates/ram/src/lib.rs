@@ -1,4 +1,4 @@
-//! Guest memory: one anonymous host mapping, reached by offset.
+//! Guest memory: one anonymous host mapping, addressed by offset.
 //!
 //! All accesses go through `&self`: harts and devices share the memory by
 //! `Arc`. Naturally aligned accesses of 1, 2, 4 and 8 bytes are relaxed host
@@ -44,12 +44,12 @@ pub enum RamError {
 /// Size of a huge page of the host, in bytes.
 const HUGE: u64 = 2 << 20;
 
-/// Guest RAM, zeroed at creation; host pages are taken on first touch.
+/// Guest RAM, zero at creation; the host allocates pages when they are first touched.
 #[derive(Debug)]
 pub struct GuestRam {
     base: *mut u8,
     len: u64,
-    // Keeps the mapping alive; never touched but through `base`.
+    // Keeps the mapping alive; never accessed except through `base`.
     _map: memmap2::MmapMut,
 }
 
@@ -101,9 +101,9 @@ macro_rules! scalar {
 
 macro_rules! exchange {
     ($name:ident, $t:ty, $a:ty) => {
-        /// Replaces a naturally aligned little-endian scalar if it is still `old`, as one step for
-        /// all host threads and with their full order. The value that was there: `Ok` if it
-        /// was replaced. `None` outside the memory or misaligned.
+        /// Replaces a naturally aligned little-endian scalar if it is still `old`, atomically for
+        /// all host threads and sequentially consistent. Returns the previous value: `Ok` if it was
+        /// replaced. `None` outside the memory or misaligned.
         #[inline]
         pub fn $name(&self, offset: u64, old: $t, new: $t) -> Option<Result<$t, $t>> {
             const N: u64 = std::mem::size_of::<$t>() as u64;
@@ -125,8 +125,8 @@ impl GuestRam {
             return Err(RamError::Size(bytes));
         }
         let fail = |source| RamError::Map { bytes, source };
-        // Room to begin where a huge page of the host can: guests touch their memory in
-        // no order that the host's TLB could follow with small ones.
+        // Room to begin at a huge page of the host: guests touch their memory in an order that the
+        // host's TLB could not follow with small pages.
         let room = match bytes {
             HUGE.. => HUGE,
             _ => 0,
@@ -145,11 +145,11 @@ impl GuestRam {
         };
         #[cfg(target_os = "linux")]
         if room > 0 {
-            // A host that has none goes on with small pages.
+            // A host without huge pages continues with small ones.
             let _ = map.advise_range(memmap2::Advice::HugePage, skip, bytes as usize);
         }
         Ok(Self {
-            // Less than a huge page behind the start, which there is room for.
+            // Less than a huge page after the start, for which there is room.
             base: map.as_mut_ptr().wrapping_add(skip),
             len: bytes,
             _map: map,
@@ -174,8 +174,9 @@ impl GuestRam {
         self.base
     }
 
-    /// Tells the host that the bytes at `offset` will be read soon, if there are any. A guest's misses are the
-    /// host's, too; so they come while the guest's memory is modelled.
+    /// Tells the host that the bytes at `offset` will be read soon, if they exist. Lines that miss
+    /// in the modelled caches usually miss in the host's, too; so they are fetched while the
+    /// guest's memory is modelled.
     #[inline(always)]
     pub fn prefetch(&self, offset: u64) {
         #[cfg(target_arch = "x86_64")]
@@ -229,7 +230,7 @@ impl GuestRam {
         }
     }
 
-    /// Bytes up to the first whole word of a range, whole words, bytes behind them.
+    /// The bytes of a range up to its first whole word, its whole words, and the bytes after them.
     fn split(offset: u64, len: usize) -> (usize, usize, usize) {
         let head = ((8 - offset % 8) % 8).min(len as u64) as usize;
         let words = (len - head) / 8;

@@ -1,5 +1,5 @@
-//! Which parts of guest memory the host holds at all: untouched pages are zero,
-//! and stay untouched by whoever asks here first.
+//! Which parts of guest memory the host has allocated: untouched pages are zero, and asking here
+//! does not touch them.
 
 use super::{GuestRam, RamError};
 use std::fs::File;
@@ -9,14 +9,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a page, of the guest and (at least) of the host.
 pub const PAGE: u64 = 4096;
-/// A page of the host is in memory, or on the swap device (Linux's `pagemap`).
+/// Bits of `pagemap` (Linux): a page of the host is in memory, or on the swap device.
 const PRESENT: u64 = 3 << 62;
 
 impl GuestRam {
-    /// Ranges of bytes, in order and in whole pages, outside of which everything is zero. No
-    /// page is touched. A host that does not tell gets one range of everything.
+    /// Ranges of bytes, in order and in whole pages, outside of which everything is zero. No page
+    /// is touched. If the host cannot tell, the result is one range that covers everything.
     pub fn touched(&self) -> Vec<Range<u64>> {
-        // One page of the host may be several of the guest; then the sums below do not hold.
+        // If a page of the host spans several of the guest, the sums below do not hold.
         match self.pagemap() {
             Ok(ranges) if cfg!(target_os = "linux") => ranges,
             _ => std::iter::once(0..self.len).collect(),
@@ -63,7 +63,7 @@ impl GuestRam {
         Ok(words_zero && zero(offset, head) && zero(at + words as u64 * 8, tail))
     }
 
-    /// Sets a range of whole pages to zero and gives what it held back to the host.
+    /// Sets a range of whole pages to zero and returns its memory to the host.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), RamError> {
         self.check(offset, len)?;
         let aligned = offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE);

@@ -1,4 +1,4 @@
-//! A client: asks and waits for the answer.
+//! A client: sends a request and waits for the answer.
 
 use crate::rpc::RpcError;
 use crate::Error;
@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub fn ask(&mut self, method: &str, params: Value) -> Result<Value, Error> {
         self.asked += 1;
         let id = self.asked;

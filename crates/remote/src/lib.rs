@@ -1,7 +1,8 @@
-//! The control socket of a running machine: JSON-RPC 2.0, one message a line, on a Unix socket.
+//! The control socket of a running machine: JSON-RPC 2.0, one message per line, on a Unix socket.
 //!
-//! [`rpc`] is the envelope, [`api`] what can be asked and answered, [`server`] and [`client`] the
-//! two ends; [`place`] is the socket itself. Nothing here knows a machine: whoever runs one answers [`api::Command`]s.
+//! [`rpc`] is the envelope, [`api`] the requests and results, [`server`] and [`client`] the two
+//! ends; [`place`] is the socket itself. Nothing here knows a machine: the caller that runs one
+//! answers [`api::Command`]s.
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -13,10 +14,10 @@ pub mod server;
 /// Longest message in bytes, its end of line included; longer ones are refused and skipped.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
-/// What can go wrong at either end of a socket.
+/// Errors of either end of a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The socket's place is taken by something else.
+    /// There is something else at the socket's path.
     #[error("{path} exists and is no socket: give another path")]
     NotASocket {
         /// The path.
@@ -28,20 +29,20 @@ pub enum Error {
         /// The path.
         path: String,
     },
-    /// The host refused.
+    /// An error of the host.
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The path.
         path: String,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
     /// The other end closed the connection before it answered.
     #[error("the machine ended before it answered")]
     Closed,
-    /// What came is no answer.
+    /// What was received is not an answer.
     #[error("what came is no JSON-RPC response: {0}")]
     Response(String),
     /// The machine refused.

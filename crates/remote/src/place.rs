@@ -1,4 +1,4 @@
-//! A Unix socket in the file system that goes with its owner.
+//! A Unix socket in the file system that is removed with its owner.
 
 use crate::Error;
 use rustix::fs::Mode;
@@ -7,17 +7,17 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// A listening socket that never waits.
+/// A non-blocking listening socket.
 pub struct Place {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of the socket: another one that took its place is not ours to remove.
+    /// Device and inode of the socket: another one that has replaced it must not be removed.
     identity: Option<(u64, u64)>,
 }
 
 impl Place {
-    /// Listens at a path; only this user may connect. A socket there that nobody listens at any
-    /// more is replaced.
+    /// Listens at a path; only this user may connect. A socket at which nobody listens any more is
+    /// replaced.
     pub fn bind(path: &Path) -> Result<Place, Error> {
         let name = || path.display().to_string();
         let io = |what| {
@@ -38,7 +38,7 @@ impl Place {
             },
             Err(_) => {}
         }
-        // The socket must never be there with more rights than it has in the end.
+        // The socket must never exist with wider permissions than in the end.
         let before = rustix::process::umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
         let bound = UnixListener::bind(path);
         rustix::process::umask(before);
@@ -51,7 +51,7 @@ impl Place {
         })
     }
 
-    /// Where connections come from.
+    /// The listening socket.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
@@ -99,7 +99,7 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let here = Place::bind(&path).unwrap();
-        // Another socket at our path stays when we go.
+        // Another socket at our path is not removed.
         std::fs::remove_file(&path).unwrap();
         let _other = UnixListener::bind(&path).unwrap();
         drop(here);

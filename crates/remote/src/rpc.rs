@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
-/// The message is no JSON.
+/// The message is not JSON.
 pub const PARSE: i64 = -32700;
-/// The message is no request.
+/// The message is not a request.
 pub const INVALID_REQUEST: i64 = -32600;
 /// There is no such method.
 pub const NO_METHOD: i64 = -32601;
@@ -22,7 +22,7 @@ pub const MAX_BATCH: usize = 64;
 pub struct RpcError {
     /// One of the codes of this module.
     pub code: i64,
-    /// For people.
+    /// For human readers.
     pub message: String,
 }
 
@@ -35,7 +35,7 @@ impl RpcError {
         }
     }
 
-    /// The machine cannot do it.
+    /// The error of a request that the machine cannot carry out.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(REFUSED, message)
     }
@@ -44,16 +44,16 @@ impl RpcError {
 /// A request that has been taken apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What is asked.
+    /// The method.
     pub method: String,
-    /// With what; an empty object if nothing was given.
+    /// The parameters; an empty object if none were given.
     pub params: Value,
-    /// Names the answer; notifications have none and get none.
+    /// Identifies the answer; notifications have none and get no answer.
     pub id: Option<Value>,
 }
 
-/// Answers one message; `None` if it asks for no answer. `answer` is called for each request
-/// in it, in order.
+/// Answers one message; `None` if it needs no answer. `answer` is called for each request in it, in
+/// order.
 pub fn respond(
     message: &[u8],
     mut answer: impl FnMut(&Request) -> Result<Value, RpcError>,
@@ -123,7 +123,7 @@ fn take_apart(value: Value) -> Result<Request, (Value, RpcError)> {
     Ok(Request { method, params, id })
 }
 
-/// A response that says why there is no result.
+/// An error response.
 pub fn failure(id: Value, e: &RpcError) -> Value {
     json!({"jsonrpc": "2.0", "error": e, "id": id})
 }
@@ -195,7 +195,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_message_panics(bytes: Vec<u8>) {
+        fn every_answer_names_the_protocol(bytes: Vec<u8>) {
             if let Some(v) = respond(&bytes, |r| Ok(r.params.clone())) {
                 assert!(v.is_array() || v["jsonrpc"] == "2.0");
             }

@@ -1,4 +1,4 @@
-//! The machine's end: a listening socket and its clients, never waited for.
+//! The machine's end: a listening socket and its clients; it never blocks.
 
 use crate::place::Place;
 use crate::rpc::{self, Request, RpcError};
@@ -9,20 +9,20 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Most clients at a time; others wait.
+/// Greatest number of clients; others wait.
 pub const MAX_CLIENTS: usize = 16;
-/// Answers that a client has not read, in bytes, from which on nothing more is read of it.
+/// Number of unread answer bytes from which on nothing more is read from a client.
 const MOST_UNREAD: usize = 4 * MAX_MESSAGE;
-/// Bytes read of a client at a time.
+/// Number of bytes read from a client at once.
 const CHUNK: usize = 64 << 10;
 
 struct Client {
     stream: UnixStream,
     input: Vec<u8>,
-    /// The rest of a message that was too long is coming.
+    /// The rest of a message that was too long is being skipped.
     skipping: bool,
     output: Vec<u8>,
-    /// Nothing more comes.
+    /// The client sends no more.
     ended: bool,
 }
 
@@ -46,7 +46,7 @@ impl Server {
         !self.clients.is_empty()
     }
 
-    /// What becomes ready when there is something to do.
+    /// The descriptors that become ready when there is something to do.
     pub fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
         if self.clients.len() < MAX_CLIENTS {
             to.push(PollFd::new(self.place.listener(), PollFlags::IN));
@@ -63,10 +63,11 @@ impl Server {
         }
     }
 
-    /// Takes new clients, answers what has come, sends what clients take.
+    /// Accepts new clients, answers requests, sends what clients accept.
     pub fn poll(&mut self, mut answer: impl FnMut(&Request) -> Result<Value, RpcError>) {
         while self.clients.len() < MAX_CLIENTS {
-            // Whoever went away before being accepted, or a host out of descriptors: next time.
+            // A client that left before it was accepted, or a host out of descriptors: tried again
+            // next time.
             let Ok((stream, _)) = self.place.listener().accept() else {
                 break;
             };
@@ -83,7 +84,7 @@ impl Server {
         self.clients.retain_mut(|c| c.serve(&mut answer));
     }
 
-    /// Sends what is still to be sent, for as long as clients take it at once.
+    /// Sends pending answers, as long as clients accept them at once.
     pub fn flush(&mut self) {
         self.clients.retain_mut(Client::send);
     }
@@ -96,7 +97,7 @@ impl Drop for Server {
 }
 
 impl Client {
-    /// Whether the client stays.
+    /// Whether the client stays connected.
     fn serve(&mut self, answer: &mut impl FnMut(&Request) -> Result<Value, RpcError>) -> bool {
         let mut chunk = vec![0; CHUNK];
         while !self.ended && self.output.len() < MOST_UNREAD {
@@ -147,7 +148,7 @@ impl Client {
         }
     }
 
-    /// Whether the client is still there.
+    /// Whether the client is still connected.
     fn send(&mut self) -> bool {
         while !self.output.is_empty() {
             match self.stream.write(&self.output) {

@@ -13,9 +13,11 @@ fn main() -> Result<(), Error> {
     let program = Program::new(name).args(words);
 
     // Programs have all of their memory in NVMM. The boot is kept, so only the first use waits for it.
-    let session = Session::builder("vc707").memory(Placement::Nvmm).boot()?;
+    let session = Session::builder("vc707")
+        .placement(Placement::Nvmm)
+        .boot()?;
     for method in [Method::Dram, Method::Extended] {
-        // Each run has a machine of its own, which goes on where the boot has ended.
+        // Each run has a machine of its own, which continues where the boot ended.
         let run = session.run(program.clone().method(method))?;
         print!("{}", String::from_utf8_lossy(&run.output.stdout));
         if let Some(text) = run.why.message() {

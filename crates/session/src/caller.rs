@@ -1,44 +1,44 @@
-//! What a run tells whoever has started it, and what it asks.
+//! The interface to whoever has started a run: messages, progress, and the wish to end.
 
 use crate::error::{Interrupted, Result};
 use nagori_image::Progress;
 use std::os::fd::BorrowedFd;
 
-/// A piece of work that takes its time on the host.
+/// A long piece of work on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A boot that is made once and kept begins; it is of this.
+    /// A boot that will be cached begins; with what is booted.
     Boot(&'a str),
-    /// An image is being built; told for each part of it.
+    /// An image is being built; reported for each part of it.
     Image(&'a Progress),
-    /// The work is over.
+    /// The work is finished.
     Done,
 }
 
-/// Whoever has started a run: takes messages for people, and may end it. This crate prints nothing itself, and
-/// catches no signals.
+/// The user of this crate who has started a run: receives messages, and may end the run. This crate
+/// prints nothing itself, and catches no signals.
 ///
-/// Every method has a default: silence and patience, which is what `()` offers.
+/// Every method has a default that ignores messages and never ends a run; `()` uses these defaults.
 pub trait Caller: Sync {
-    /// Something that has happened as it should.
+    /// An event that went as expected.
     fn note(&self, _text: &str) {}
 
-    /// Something that the user should know.
+    /// A warning for the user.
     fn warning(&self, _text: &str) {}
 
-    /// How far long work is.
+    /// Progress of long work.
     fn progress(&self, _step: Step<'_>) {}
 
-    /// Whether the work is to end, and by which signal. It is asked between slices of guest time.
+    /// Whether the work is to end, and by which signal. It is called between slices of guest time.
     fn interrupted(&self) -> Option<u8> {
         None
     }
 
-    /// Goes on as if no signal had come: it was passed on to the program in the guest.
+    /// Continues as if no signal had arrived: it was passed on to the program in the guest.
     fn forget(&self) {}
 
-    /// What becomes readable when [`Caller::interrupted`] changes, so that a run that waits is woken. Without it
-    /// such a run wakes by itself now and then, and asks.
+    /// The descriptor that becomes readable when [`Caller::interrupted`] changes, so that a waiting
+    /// run is woken. Without one, a waiting run wakes regularly and asks.
     fn wake(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -59,7 +59,8 @@ pub(crate) fn check(caller: &dyn Caller) -> Result<()> {
     }
 }
 
-/// Does work in other programs. It is an error that the caller wants an end, whatever the work says.
+/// Does work in other programs. If the caller wants an end, that is the error, whatever the work
+/// returns.
 pub(crate) fn outside<T>(caller: &dyn Caller, work: impl FnOnce() -> Result<T>) -> Result<T> {
     check(caller)?;
     let (mut work, mut done) = (Some(work), None);

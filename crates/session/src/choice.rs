@@ -1,4 +1,4 @@
-//! Which machine.
+//! The choice of a machine.
 
 use crate::error::Result;
 use nagori_platform::config::{Library, Machine as Description};
@@ -6,14 +6,14 @@ use nagori_platform::config::{Library, Machine as Description};
 /// A machine's description by name or path, with changed values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineChoice {
-    /// A name that the library knows, or a path.
+    /// A name in the library, or a path.
     pub machine: String,
     /// Changes, each as `key=value`.
     pub set: Vec<String>,
 }
 
 impl MachineChoice {
-    /// The description with its changes; `more` are applied behind them.
+    /// The description with its changes; `more` are applied after them.
     pub fn resolve(&self, more: &[String]) -> Result<Description> {
         let mut settings = self.set.clone();
         settings.extend_from_slice(more);

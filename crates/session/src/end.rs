@@ -1,6 +1,6 @@
 //! How a machine's run can end.
 
-/// What is said where machine time ends.
+/// The message at the end of machine time.
 pub const END_OF_TIME: &str =
     "machine time is at its end, 210 days after its start (64 bits of picoseconds)";
 
@@ -11,24 +11,24 @@ pub enum End {
     Off(u32),
     /// By the limit on instructions.
     Limit,
-    /// Nothing can happen any more.
+    /// Deadlock: nothing can happen any more.
     Stuck,
-    /// Machine time is at its end.
+    /// At the end of machine time.
     Time,
-    /// By the caller's wish, which stands for this signal.
+    /// By a wish of the caller, which stands for this signal.
     Signal(u8),
-    /// By whoever sits at the console, or by a service that has what it needs.
+    /// By the user at the console, or by a service that has what it needs.
     Quit,
-    /// By a snapshot, as was asked.
+    /// By a snapshot, as requested.
     Saved,
-    /// By a guest that restarts, where nothing can be loaded again.
+    /// By a guest that restarts, although its software cannot be loaded again.
     Restart,
-    /// By a power cut, as was asked.
+    /// By a power cut, as requested.
     PowerCut,
 }
 
 impl End {
-    /// For machines.
+    /// A word for programs.
     pub fn name(self) -> &'static str {
         match self {
             End::Off(_) => "off",
@@ -52,7 +52,7 @@ impl End {
         }
     }
 
-    /// What the user should know; `None` where the run ended as was asked.
+    /// A message for the user; `None` if the run ended as requested.
     pub fn message(self) -> Option<String> {
         Some(match self {
             End::Off(code) if code > 255 => {

@@ -1,4 +1,4 @@
-//! What can go wrong in a run.
+//! Errors of runs.
 
 use nagori_platform::bus::MapError;
 use nagori_platform::config::ConfigError;
@@ -12,13 +12,13 @@ use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
 
-/// What this crate's functions give back.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of a service that is not of this crate.
+/// An error of a service from outside this crate.
 pub type Foreign = Box<dyn StdError + Send + Sync>;
 
-/// Work that its caller has ended before its time: no failure of its own.
+/// Work that its caller has ended early: not a failure of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ended by signal {0}")]
 pub struct Interrupted(
@@ -26,7 +26,7 @@ pub struct Interrupted(
     pub u8,
 );
 
-/// Every failure of this crate. What caused it is its source.
+/// Every failure of this crate. Its cause is its source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,28 +34,30 @@ pub enum Error {
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 
-    /// Something was being done when the source went wrong.
+    /// An operation during which the source failed.
     #[error("{what}")]
     During {
-        /// What was being done, and what can be done about it.
+        /// The operation, and what can be done about the failure.
         what: String,
-        /// What went wrong. Whoever goes through sources meets it as a `Box<Error>`.
+        /// The failure. In the chain of sources it appears as a `Box<Error>`.
         source: Box<Error>,
     },
 
-    /// What is asked for is not possible, or contradicts itself.
+    /// A request that is impossible or contradictory.
     #[error("{0}")]
     Request(String),
 
-    /// The program cannot be run in the guest: of another architecture, cut off, static where libraries are needed.
+    /// The program cannot be run in the guest: wrong architecture, truncated, or static where
+    /// libraries are needed.
     #[error("{0}")]
     Program(String),
 
-    /// The guest did what no run can go on with: it broke a protocol, restarted, switched itself off.
+    /// The guest did something after which the run cannot continue: it violated a protocol,
+    /// restarted, or switched itself off.
     #[error("{0}")]
     Guest(String),
 
-    /// The host refuses something: a file, a terminal, a socket.
+    /// An error of the host: a file, a terminal, a socket.
     #[error(transparent)]
     Io(#[from] io::Error),
 
@@ -64,7 +66,7 @@ pub enum Error {
     Unwritable {
         /// The directory.
         dir: PathBuf,
-        /// What could not be done there.
+        /// The operation that failed.
         source: Box<Error>,
     },
 
@@ -72,11 +74,11 @@ pub enum Error {
     #[error(transparent)]
     Config(#[from] ConfigError),
 
-    /// The machine cannot be built, or changed as asked.
+    /// The machine cannot be built, or changed as requested.
     #[error(transparent)]
     Machine(#[from] MachineError),
 
-    /// Two devices want the same addresses or interrupt.
+    /// Two devices use the same addresses or interrupt.
     #[error(transparent)]
     Map(#[from] MapError),
 
@@ -84,7 +86,7 @@ pub enum Error {
     #[error(transparent)]
     Load(#[from] LoadError),
 
-    /// Memory of the guest is not where it should be.
+    /// The guest's memory at an address does not exist.
     #[error(transparent)]
     Ram(#[from] RamError),
 
@@ -104,7 +106,7 @@ pub enum Error {
     #[error(transparent)]
     Disk(#[from] nagori_disk::Error),
 
-    /// A disk does not fit what the guest has.
+    /// A disk does not match that of the guest.
     #[error(transparent)]
     Medium(#[from] MediumError),
 
@@ -126,12 +128,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// The failure of a service that is not of this crate.
+    /// The error of a service from outside this crate.
     pub fn service(e: impl Into<Foreign>) -> Error {
         Error::Service(e.into())
     }
 
-    /// The signal, if this stands for the wish of the caller to end, whatever was being done.
+    /// The signal, if this stands for the caller's wish to end, whatever was being done.
     pub fn interrupted(&self) -> Option<u8> {
         match self {
             Error::Interrupted(i) => Some(i.0),
@@ -140,7 +142,7 @@ impl Error {
         }
     }
 
-    /// The error and all that has caused it, in one line.
+    /// The error and all its causes, in one line.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut next = self.source();
@@ -169,11 +171,11 @@ impl From<rustix::io::Errno> for Error {
     }
 }
 
-/// Says what was being done when something went wrong.
+/// Adds the operation during which something failed.
 pub(crate) trait Context<T> {
-    /// In words that are there.
+    /// As a given text.
     fn context(self, what: impl Into<String>) -> Result<T>;
-    /// In words that are only made if they are needed.
+    /// As a text that is only made if it is needed.
     fn with_context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T>;
 }
 

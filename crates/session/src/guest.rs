@@ -1,4 +1,4 @@
-//! Software on a machine, with its console and what of the host takes part, to the end of its run.
+//! Runs software on a machine, with its console and host resources, to its end.
 
 use crate::caller::Caller;
 use crate::drive::{self, htif, BoxedService, Course, Loops, Signature, SignatureFile, Terminal};
@@ -13,7 +13,7 @@ use nagori_platform::loader::{Plan, Software};
 use nagori_platform::machine::{Engine, Machine, Quiet, Report};
 use std::sync::Arc;
 
-/// What a bare-metal program and the host have agreed on by names of symbols.
+/// Addresses on which a bare-metal program and the host have agreed by names of symbols.
 #[derive(Debug, Clone, Default)]
 pub struct Agreed {
     /// The words of the host-target interface.
@@ -25,19 +25,19 @@ pub struct Agreed {
 /// A machine's software, and how it is to be run.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What goes where; nothing, if the machine has it already.
+    /// The contents of memory; empty if the machine has them already.
     pub plan: Plan,
-    /// What a bare-metal program and the host have agreed on.
+    /// Addresses on which a bare-metal program and the host have agreed.
     pub htif: Agreed,
-    /// Whether the timing model is on at first, and again behind a power cut.
+    /// Whether the timing model is on at the start, and again after a power cut.
     pub timed: bool,
     /// Whether piped input is passed on when the guest listens, and its end as Ctrl-D.
     pub send_end: bool,
-    /// What runs the guest's code.
+    /// The engine that runs the guest's code.
     pub engine: Engine,
     /// Instructions of all harts that warm caches, TLBs and predictors before statistics start; 0 for none.
     pub warm_up: u64,
-    /// The run ends behind so many instructions of all harts together.
+    /// The run ends after so many instructions of all harts together.
     pub max_instructions: Option<u64>,
     /// Snapshots of the run.
     pub saving: Option<Saving>,
@@ -46,7 +46,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Software for a machine that nobody sits in front of: functional, with no limit.
+    /// Software for an unattended machine: functional mode, without limits.
     pub fn unattended(plan: Plan) -> Job {
         Job {
             plan,
@@ -90,25 +90,26 @@ impl Job {
     }
 }
 
-/// What of the host takes part in a run, beside the console.
-pub struct Company<'a, O: Observer> {
-    /// Whoever may hold the machine: asked before the console, which then waits, too.
+/// The services of a run, besides the console.
+pub struct RunServices<'a, O: Observer> {
+    /// Services that may hold the machine: called before the console, which then waits, too.
     pub holders: Vec<BoxedService<'a, O>>,
-    /// Disks and networks, as [`Devices::connect`](crate::devices::Devices::connect) gives them: asked last, since
-    /// whether the outside may let time pass depends on who has woken the guest.
+    /// Disks and networks, as [`Devices::connect`](crate::devices::Devices::connect) returns them:
+    /// called last, since whether guest time may pass while waiting for the outside depends on
+    /// whether another service has woken the guest.
     pub devices: Vec<BoxedService<'a, O>>,
 }
 
-/// Runs a machine that is loaded or restored to its end. All services have been told of it then; what failed in
-/// them is given beside the result, in order.
+/// Runs a machine that has been loaded or restored to its end. Afterwards all services have been
+/// told of the end; their failures are returned beside the result, in order.
 pub fn run<'a, O: Observer + Send>(
     machine: &mut Machine<O>,
     job: &'a Job,
     terminal: Terminal<'a, O>,
-    company: Company<'a, O>,
+    others: RunServices<'a, O>,
     caller: &'a dyn Caller,
 ) -> (Result<End>, Vec<Error>) {
-    let mut services = company.holders;
+    let mut services = others.holders;
     services.push(Box::new(terminal));
     services.push(Box::new(Loops::new(caller)));
     if let Some(file) = &job.htif.signature {
@@ -120,7 +121,7 @@ pub fn run<'a, O: Observer + Send>(
     if let Some(cutter) = Cutter::new(&job.power, caller) {
         services.push(Box::new(cutter));
     }
-    services.extend(company.devices);
+    services.extend(others.devices);
     let end = drive::drive(machine, &mut services, caller, job.course());
     let failed = services
         .iter_mut()
@@ -129,7 +130,8 @@ pub fn run<'a, O: Observer + Send>(
     (end, failed)
 }
 
-/// Runs a job for its statistics, with a console of the caller's. An interruption is an error: there is no result.
+/// Runs a job for its statistics, with a console of the caller's. An interruption is an error,
+/// since there is no result.
 pub fn measure(
     description: &Description,
     job: &Job,
@@ -151,13 +153,14 @@ pub fn measure(
     Ok((end, machine.report()))
 }
 
-/// Puts the software into memory and the harts at its start; `again`: over what a guest left.
+/// Loads the software into memory and sets the harts to its entry; `again`: over what a guest has
+/// left.
 pub fn load<O: Observer>(machine: &mut Machine<O>, plan: &Plan, again: bool) -> Result<()> {
     let base = machine.config().memory.base;
     plan.apply(machine.ram(), base)?;
     for s in &plan.segments {
         let filled = s.bytes.len() as u64;
-        // New memory is zero; after a restart it holds what the guest left.
+        // New memory is zero; after a restart it contains what the guest has left.
         if again && s.memory_size > filled {
             let from = s.addr - base + filled;
             machine.ram().fill(from, s.memory_size - filled, 0)?;

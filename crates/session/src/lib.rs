@@ -1,7 +1,8 @@
-//! Runs of the machine: build it, connect disks, folders, networks and consoles, boot or restore it, run it with
-//! services of the host around it, run programs in it, and collect what they cost.
+//! Runs of a machine: build it, connect disks, folders, networks and consoles, boot or restore it,
+//! run it with services of the host around it, run programs in it, and collect their costs.
 //!
-//! The `nagori` command is one user of this crate; docs/library.md is for others. A program under a delay method:
+//! The `nagori` command is one user of this crate; docs/library.md explains it to others. A program
+//! under a delay method:
 //!
 //! ```no_run
 //! use nagori_session::program::Program;
@@ -19,8 +20,8 @@
 //! | [`Job`] and [`guest`] | any software on a machine, with a console |
 //! | [`drive`] | the loop around a machine's slices, and the services that take part in it |
 //!
-//! Nothing here prints, and no signal is caught: whoever calls is told by a [`Caller`], and ends a run through it. What
-//! happens in the guest does not depend on any of this.
+//! Nothing here prints, and no signal is caught: the user of the crate receives messages through a
+//! [`Caller`], and ends a run through it. What happens in the guest does not depend on any of this.
 #![forbid(unsafe_code)]
 
 mod caller;

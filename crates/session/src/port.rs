@@ -3,52 +3,52 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What came from the user.
+/// Input from the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// For the guest.
+    /// Bytes for the guest.
     Bytes(Vec<u8>),
-    /// The run is to end.
+    /// End the run.
     Quit,
-    /// The run is to end as by SIGINT.
+    /// End the run as by SIGINT.
     Interrupt,
-    /// Statistics are to be shown.
+    /// Show statistics.
     Stats,
-    /// The keys are to be told.
+    /// Show the special keys.
     Help,
 }
 
-/// A console, as the guest's output and whoever types see it.
+/// A console, seen from the guest's output and the user's input.
 pub trait Port {
-    /// Whether a person sits at it.
+    /// Whether a person uses it.
     fn interactive(&self) -> bool {
         false
     }
-    /// Whether input can still come.
+    /// Whether input can still arrive.
     fn is_open(&self) -> bool {
         false
     }
-    /// What becomes readable when input comes.
+    /// The descriptor that becomes readable when input arrives.
     fn source(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Input that there is.
+    /// The input that is available.
     fn events(&mut self) -> crate::Result<Vec<Event>> {
         Ok(Vec::new())
     }
-    /// Takes what the guest printed.
+    /// Takes output of the guest.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Takes what a bare-metal program writes to its stderr through HTIF.
     fn write_error(&mut self, bytes: &[u8]) -> crate::Result<()> {
         Ok(self.write(bytes)?)
     }
-    /// Tells the user something in between.
+    /// Shows the user a message.
     fn message(&mut self, _text: &str) {}
-    /// Tells the keys.
+    /// Shows the special keys.
     fn help(&mut self) {}
 }
 
-/// A console whose output is kept, line by line.
+/// A console that keeps the output, line by line.
 pub struct Capture<F: FnMut(&str)> {
     lines: Vec<String>,
     open: Vec<u8>,
@@ -56,7 +56,7 @@ pub struct Capture<F: FnMut(&str)> {
 }
 
 impl<F: FnMut(&str)> Capture<F> {
-    /// Calls `each` with every line that is complete.
+    /// Calls `each` with every complete line.
     pub fn new(each: F) -> Self {
         Capture {
             lines: Vec::new(),
@@ -65,7 +65,7 @@ impl<F: FnMut(&str)> Capture<F> {
         }
     }
 
-    /// All lines, the last one also if it is not complete.
+    /// All lines, including an incomplete last one.
     pub fn lines(mut self) -> Vec<String> {
         if !self.open.is_empty() {
             self.end_line();

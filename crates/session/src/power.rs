@@ -10,21 +10,21 @@ use nagori_platform::clock::Ps;
 use nagori_platform::machine::{Dram, Machine, Point, PowerCut, Stop};
 use std::str::FromStr;
 
-/// Characters of a label that is text.
+/// Greatest number of characters of a text label.
 const LABEL: usize = 8;
 
-/// When to cut the power, and what then.
+/// When to cut the power, and what to do then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PowerCuts {
-    /// The points, one after the other; markers are counted from the cut before.
+    /// The points, one after the other; markers are counted from the previous cut.
     pub points: Vec<Point>,
-    /// Whether the run ends at the last of them instead of starting anew.
+    /// Whether the run ends at the last of them instead of restarting.
     pub exit: bool,
-    /// What DRAM holds afterwards.
+    /// Content of DRAM afterwards.
     pub dram: Dram,
 }
 
-/// A point of a run, as text has it: `N` or `insn:N`, `time:T` or `T`, `marker:LABEL[:N]`.
+/// A point of a run, written as `N` or `insn:N`, `time:T` or `T`, `marker:LABEL[:N]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct When(pub Point);
 
@@ -82,14 +82,14 @@ pub struct Cutter<'a> {
     points: Vec<Point>,
     next: usize,
     exit: bool,
-    /// Whether somebody else starts the machine anew: the run then ends at each cut.
+    /// Whether the caller restarts the machine: the run then ends at each cut.
     apart: bool,
     dram: Dram,
     caller: &'a dyn Caller,
 }
 
 impl<'a> Cutter<'a> {
-    /// As is asked; `None` if there is to be no cut.
+    /// Cuts as requested; `None` if there are none.
     pub fn new(a: &PowerCuts, caller: &'a dyn Caller) -> Option<Self> {
         (!a.points.is_empty()).then(|| Cutter {
             points: a.points.clone(),
@@ -101,8 +101,8 @@ impl<'a> Cutter<'a> {
         })
     }
 
-    /// Counts instructions and time from where the machine is now; and leaves it to the caller to
-    /// start the machine anew, for which the run ends at each cut.
+    /// Counts instructions and time from the machine's present state, and leaves it to the caller
+    /// to restart the machine, for which the run ends at each cut.
     pub fn starting_at<O: Observer>(mut self, machine: &Machine<O>) -> Self {
         for p in &mut self.points {
             match p {
@@ -115,13 +115,13 @@ impl<'a> Cutter<'a> {
         self
     }
 
-    /// Whether the run is to be over.
+    /// Whether the run is to end.
     pub fn is_over(&self) -> bool {
         self.exit && self.next == self.points.len()
     }
 }
 
-/// Cuts the power, and says what that has done.
+/// Cuts the power, and reports the losses.
 pub fn cut<O: Observer>(
     machine: &mut Machine<O>,
     dram: Dram,

@@ -1,4 +1,4 @@
-//! What makes figures of a run mean something else than they seem to.
+//! Problems that make a run's figures incomplete or misleading.
 
 use nagori_hart::world::Observer;
 use nagori_platform::machine::Machine;
@@ -7,15 +7,15 @@ use serde::Serialize;
 /// A region of interest is still open.
 pub const NEVER_ENDED: &str = "region-never-ended";
 
-/// Something that the figures do not say.
+/// A problem that the figures themselves do not show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// For programs: region-never-began, region-never-ended, warm-up-never-began,
     /// warm-up-never-ended.
     pub what: &'static str,
-    /// For people.
+    /// For human readers.
     pub message: String,
-    /// Whether there is no figure of what was asked for.
+    /// Whether the requested figures do not exist.
     pub meaningless: bool,
 }
 
@@ -29,16 +29,16 @@ impl Problem {
     }
 }
 
-/// What a run was asked for.
+/// The figures that were requested of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
-    /// Figures of regions of interest only.
+    /// Only figures of regions of interest.
     pub regions: bool,
     /// Instructions of a warm-up.
     pub warm_up: Option<u64>,
 }
 
-/// What is wrong with the figures of a machine whose run is over.
+/// The problems of a machine whose run is over.
 pub fn of<O: Observer>(m: &Machine<O>, asked: Asked) -> Vec<Problem> {
     let mut all = Vec::new();
     let regions = m.regions();
@@ -55,7 +55,7 @@ pub fn of<O: Observer>(m: &Machine<O>, asked: Asked) -> Vec<Problem> {
         )),
         _ => {}
     }
-    // Without a region the timing model was never on, which is said already.
+    // Without a region the timing model was never on; that has been reported already.
     if let (Some(n), true) = (asked.warm_up, all.iter().all(|p| !p.meaningless)) {
         all.extend(warm_up(m, n));
     }

@@ -1,4 +1,4 @@
-//! What the machine's clock shows.
+//! The time of the machine's real-time clock.
 
 use crate::error::Result;
 use nagori_image::GuestImage;
@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The key of machine descriptions.
 const KEY: &str = "rtc_epoch";
 
-/// What the clock shows when a machine starts.
+/// The time of the clock when a machine starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rtc {
-    /// The host's time, whenever a machine starts.
+    /// The host's time at each start of a machine.
     Host,
     /// Seconds since 1970.
     At(u64),
@@ -52,7 +52,7 @@ impl FromStr for Rtc {
     }
 }
 
-/// A time for people.
+/// A time for human readers.
 pub fn text(seconds: u64) -> String {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     time.map_or_else(
@@ -61,8 +61,9 @@ pub fn text(seconds: u64) -> String {
     )
 }
 
-/// A description whose clock starts at the date of what is booted, where nobody has said another: then
-/// no file is of the future, and apt takes the index that the packages are of.
+/// A description whose clock starts at the date of the booted image, unless another time was
+/// chosen: then no file has a time in the future, and apt accepts the index from which the packages
+/// are.
 pub fn of_image(
     description: Description,
     image: Option<&GuestImage>,

@@ -16,16 +16,16 @@ use nagori_platform::machine::{Engine, Machine, Quiet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// NUMA node of NVMM, where it is one.
+/// NUMA node of NVMM, if it is one.
 const NVMM_NODE: u32 = 1;
-/// Name of the slot that a run adds.
+/// Name of the slot that is added to a machine for the agent's console.
 const CONSOLE_SLOT: &str = "agent";
 /// The root file system of programs that need one.
 const DEFAULT_ROOT: &str = "run";
 /// The guest's allocator on NVMM.
 const MALLOC: &str = "LD_PRELOAD=/usr/local/lib/libnagori-malloc.so";
 
-/// Where a program's memory is.
+/// Where a program's memory lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Placement {
     /// All of it in DRAM.
@@ -35,7 +35,7 @@ pub enum Placement {
     Nvmm,
     /// The heap in NVMM.
     Heap,
-    /// Of the heap, requests of so many bytes and more in NVMM.
+    /// Heap requests of this many bytes and more in NVMM.
     Size(u64),
 }
 
@@ -54,7 +54,7 @@ impl FromStr for Placement {
     }
 }
 
-/// What of Debian is in the guest.
+/// The part of Debian that is in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rootfs {
     /// The smallest: busybox, no libraries. Enough for static programs.
@@ -70,7 +70,7 @@ impl Default for Rootfs {
 }
 
 impl Rootfs {
-    /// The least that a program needs.
+    /// The smallest one that a program needs.
     pub fn least(program: &Executable) -> Rootfs {
         match program.needs_image() {
             true => Rootfs::default(),
@@ -79,33 +79,33 @@ impl Rootfs {
     }
 }
 
-/// What a session's machine is, and what of the host it is connected to.
+/// The machine of a session, and the host resources to which it is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The machine's description.
     pub machine: MachineChoice,
-    /// Disks, folders and networks. Each run connects them for itself.
+    /// Disks, folders and networks. Each run connects them separately.
     pub devices: Devices,
-    /// Where the memory of programs is.
-    pub memory: Placement,
+    /// Where the memory of programs lies.
+    pub placement: Placement,
     /// The root file system; what programs write to it is thrown away.
     pub rootfs: Rootfs,
     /// More modules of Debian's kernel.
     pub modules: Vec<String>,
-    /// Where images and boots are kept; otherwise where the environment says.
+    /// Where images and boots are cached; `None`: where the environment says.
     pub cache: Option<PathBuf>,
-    /// Whether the boot is kept for the next session.
+    /// Whether the boot is cached for later sessions.
     pub keep_boot: bool,
-    /// What runs the guest's code; results are the same.
+    /// The engine that runs the guest's code; results do not depend on it.
     pub engine: Engine,
-    /// What the clock shows when a program starts; otherwise the date of the image.
+    /// The time of the clock when a program starts; `None`: the date of the image.
     pub rtc: Option<Rtc>,
-    /// Whether markers of programs in the guest do something.
+    /// Whether markers of programs in the guest have an effect.
     pub markers: bool,
 }
 
 impl Options {
-    /// A machine by the name or path of its description, with Debian and nothing of the host.
+    /// A machine by the name or path of its description, with Debian and without host resources.
     pub fn new(machine: impl Into<String>) -> Options {
         Options {
             machine: MachineChoice {
@@ -113,7 +113,7 @@ impl Options {
                 set: Vec::new(),
             },
             devices: Devices::default(),
-            memory: Placement::default(),
+            placement: Placement::default(),
             rootfs: Rootfs::default(),
             modules: Vec::new(),
             cache: None,
@@ -126,8 +126,10 @@ impl Options {
 
     /// An error if a program cannot run on such a machine.
     pub fn suits(&self, program: &Executable) -> Result<()> {
-        if matches!(self.memory, Placement::Heap | Placement::Size(_)) && !program.has_libraries() {
-            return Err(Error::Program("--memory heap and size>N put a library into the program, and it is static: use --memory nvmm".into()));
+        if matches!(self.placement, Placement::Heap | Placement::Size(_))
+            && !program.has_libraries()
+        {
+            return Err(Error::Program("--placement heap and size>N preload a library, but the program is static: use --placement nvmm".into()));
         }
         if self.rootfs == Rootfs::Smallest && program.needs_files() {
             return Err(Error::Program("the program needs a root file system: with --rootfs none there are no libraries and no interpreters".into()));
@@ -135,13 +137,13 @@ impl Options {
         Ok(())
     }
 
-    /// What the placement of memory means: settings, NUMA node, variables.
+    /// The consequences of the placement of memory: settings, NUMA node, variables.
     fn placed(&self) -> (Vec<String>, Option<u32>, Vec<String>) {
         let preload = |how: String| {
             let env = vec![MALLOC.into(), format!("NAGORI_MALLOC={how}")];
             (Vec::new(), None, env)
         };
-        match self.memory {
+        match self.placement {
             Placement::Dram => Default::default(),
             Placement::Nvmm => {
                 let node = vec!["memory.expose=numa-node".into()];
@@ -159,7 +161,7 @@ impl Default for Options {
     }
 }
 
-/// Says what a session is to be.
+/// Builds the options of a session.
 #[derive(Clone)]
 pub struct Builder<'a> {
     options: Options,
@@ -173,13 +175,13 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Puts a disk in.
+    /// Adds a disk.
     pub fn disk(mut self, disk: DiskSpec) -> Self {
         self.options.devices.disks.push(disk);
         self
     }
 
-    /// Shares a folder, which the guest mounts at /mnt/TAG; the first one is where programs work.
+    /// Shares a folder, which the guest mounts at /mnt/TAG; programs start in the first one.
     pub fn share(mut self, share: ShareSpec) -> Self {
         self.options.devices.shares.push(share);
         self
@@ -191,9 +193,9 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Where the memory of programs is.
-    pub fn memory(mut self, memory: Placement) -> Self {
-        self.options.memory = memory;
+    /// Where the memory of programs lies.
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.options.placement = placement;
         self
     }
 
@@ -203,19 +205,19 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Where images and boots are kept.
+    /// Where images and boots are cached.
     pub fn cache(mut self, dir: impl Into<PathBuf>) -> Self {
         self.options.cache = Some(dir.into());
         self
     }
 
-    /// What runs the guest's code.
+    /// The engine that runs the guest's code.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.options.engine = engine;
         self
     }
 
-    /// Who is told of what goes on, and may end it.
+    /// Receives messages and progress, and may end the work.
     pub fn caller<'b>(self, caller: &'b dyn Caller) -> Builder<'b> {
         Builder {
             options: self.options,
@@ -228,15 +230,15 @@ impl<'a> Builder<'a> {
         &self.options
     }
 
-    /// Boots, or finds a boot that was kept. On the very first use this builds the guest's image from Debian's
-    /// packages, which takes the network, some tools and minutes.
+    /// Boots, or finds a cached boot. On the very first use this builds the guest's image from
+    /// Debian's packages, which takes the network, some tools and minutes.
     pub fn boot(self) -> Result<Session<'a>> {
         Session::boot(self.options, self.caller)
     }
 }
 
-/// A machine that is booted. Every program runs on a copy of its own, which starts where the boot has ended: runs know
-/// nothing of one another, and may be at the same time.
+/// A booted machine. Every program runs on a copy of its own, which starts where the boot ended:
+/// runs do not affect one another, and may happen at the same time.
 pub struct Session<'a> {
     options: Options,
     caller: &'a dyn Caller,
@@ -248,9 +250,9 @@ pub struct Session<'a> {
     node: Option<u32>,
     env: Vec<String>,
     plan: Plan,
-    /// The kept boot.
+    /// The cached boot.
     booted: PathBuf,
-    /// Holds it, where it is not to be kept.
+    /// Holds the boot's file, if it is not to be cached.
     _own: Option<tempfile::TempDir>,
 }
 
@@ -311,7 +313,7 @@ impl<'a> Session<'a> {
             .transpose()?
             .into_iter()
             .collect();
-        // While it boots, only the root file system is there: the rest belongs to a run.
+        // While it boots, only the root file system is connected: other resources belong to a run.
         let at_boot = Devices {
             disks: disk.into_iter().collect(),
             ..Devices::default()
@@ -370,7 +372,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// A machine whose agent waits for a program, in functional mode, with its connections to the host.
+    /// A machine whose agent waits for a program, in functional mode, connected to the host.
     pub fn start(&self, program: &Loaded) -> Result<Running<'_, 'a>> {
         self.options.suits(program.executable())?;
         let mut m: Machine = snapshot::open(&self.booted)?
@@ -387,7 +389,7 @@ impl<'a> Session<'a> {
         Ok(Running::new(self, program.clone(), (m, services)))
     }
 
-    /// Has a machine boot again behind a power cut.
+    /// Boots a machine again after a power cut.
     pub(crate) fn start_anew(&self, m: &mut Machine) -> Result<()> {
         m.set_timed(false);
         guest::load(m, &self.plan, true)
@@ -412,7 +414,7 @@ impl<'a> Session<'a> {
         self.node
     }
 
-    /// Variables that put the program's memory where it is wanted.
+    /// Environment variables that implement the placement of the program's memory.
     pub(crate) fn env(&self) -> &[String] {
         &self.env
     }
@@ -421,7 +423,7 @@ impl<'a> Session<'a> {
         !self.options.devices.nets.is_empty()
     }
 
-    /// What the clock shows when a program starts, if that is not what it showed at the boot.
+    /// The time of the clock when a program starts, if it differs from that of the boot.
     pub(crate) fn clock(&self) -> Option<u64> {
         self.options.rtc.map(Rtc::seconds)
     }
@@ -437,7 +439,7 @@ fn slot(d: &Description, kind: SlotKind, name: &str) -> Result<usize> {
         .ok_or_else(|| Error::Request(format!("the machine has no {} {name}", kind.name())))
 }
 
-/// What tells an image from another one in its place.
+/// Distinguishes an image from another one at the same path.
 fn identity(path: &Path) -> Result<String> {
     let tell = || format!("cannot look at {}", path.display());
     let m = path.metadata().with_context(tell)?;
@@ -466,7 +468,7 @@ mod tests {
         let image = Executable::find("xz").unwrap();
         let mut options = Options::default();
         assert!(options.suits(&image).is_ok());
-        options.memory = Placement::Heap;
+        options.placement = Placement::Heap;
         assert!(options.suits(&image).is_ok());
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "#!/bin/sh\n").unwrap();

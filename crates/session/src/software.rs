@@ -1,4 +1,4 @@
-//! What a machine boots: kernel, firmware, initial root file system, placed in memory.
+//! The software that a machine boots: kernel, firmware, initial root file system, placed in memory.
 
 use crate::error::{Context, Error, Result};
 use nagori_image::GuestImage;
@@ -20,17 +20,17 @@ const BOOT_HART: u32 = 0;
 /// The smallest memory.
 const PAGE: u64 = 4096;
 
-/// A file of the user's, or none.
+/// A file given by the user, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// There is to be none.
+    /// No file.
     None,
-    /// This one.
+    /// This file.
     File(PathBuf),
 }
 
 impl Part {
-    /// Reads `none` or the name of a file; one of the name `none` is `./none`.
+    /// Parses `none` or the name of a file; a file named `none` is given as `./none`.
     pub fn parse(text: &str) -> Result<Part, String> {
         match text {
             "" => Err("the name of a file is missing".into()),
@@ -40,7 +40,7 @@ impl Part {
     }
 }
 
-/// A kernel's file, and for raw ones where it goes.
+/// A kernel's file, and the load address of a raw one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelFile {
     /// The file.
@@ -50,7 +50,7 @@ pub struct KernelFile {
 }
 
 impl KernelFile {
-    /// Reads `FILE` or `FILE@ADDRESS`; a file whose own name looks so is found first.
+    /// Parses `FILE` or `FILE@ADDRESS`; a file whose own name has this form takes precedence.
     pub fn parse(text: &str) -> Result<KernelFile, String> {
         let whole = KernelFile {
             file: text.into(),
@@ -75,14 +75,14 @@ impl KernelFile {
     }
 }
 
-/// Kernel arguments that keep the kernel's own work off the last hart, as far as it can be: balancing
-/// of load and callbacks of RCU; ticks remain. `None` for a machine of one hart.
+/// Kernel arguments that keep the kernel's own work off the last hart as far as possible (load
+/// balancing and RCU callbacks; ticks remain). `None` for a machine of one hart.
 pub fn isolation(harts: u32) -> Option<String> {
     let last = harts.checked_sub(1).filter(|n| *n > 0)?;
     Some(format!("isolcpus={last} rcu_nocbs={last}"))
 }
 
-/// A command of the shell on that hart alone.
+/// A shell command on that hart alone.
 pub fn on_hart(hart: u32, command: &str) -> String {
     format!(
         "taskset -p {:x} $$ >/dev/null || exit 125\n{command}",
@@ -101,7 +101,7 @@ pub struct Software {
     pub firmware: Option<Part>,
     /// More kernel arguments.
     pub append: Option<String>,
-    /// No other kernel arguments than those.
+    /// Whether these are the only kernel arguments.
     pub append_only: bool,
     /// A shell command to run.
     pub run: Option<String>,
@@ -161,9 +161,9 @@ pub fn plan(
     })?)
 }
 
-/// The machine's bus with all devices, to make the device tree from.
+/// The machine's bus with all devices, from which the device tree is made.
 pub fn bus(description: &Description) -> Result<Bus> {
-    // Devices need some memory to be attached to; they do not run here.
+    // Devices need some memory to be attached to; they are not used here.
     let ram = GuestRam::new(PAGE)?;
     nagori_platform::board::build(&description.config, ram.into())
         .context("the machine cannot be built")

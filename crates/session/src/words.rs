@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Numbers for human readers.
 
 /// Digits in groups of three: 12 345 678.
 pub fn grouped(n: u64) -> String {
@@ -13,7 +13,7 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// A length of time with a fitting unit.
+/// A length of time in a suitable unit.
 pub fn duration(ps: u64) -> String {
     let units = [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns")];
     let v = ps as f64;
@@ -23,7 +23,7 @@ pub fn duration(ps: u64) -> String {
     }
 }
 
-/// A number of bytes for people.
+/// A number of bytes in a suitable unit.
 pub fn bytes(n: u64) -> String {
     match n {
         0..1024 => format!("{n} B"),

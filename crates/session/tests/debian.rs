@@ -35,7 +35,7 @@ fn probe(dir: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// What was made, or nothing where the host lacks a tool for the guest's image.
+/// The result, or nothing if the host lacks a tool for the guest's image.
 fn made<T>(what: Result<T, Error>) -> Option<T> {
     let e = match what {
         Ok(made) => return Some(made),
@@ -56,7 +56,7 @@ fn programs_run_from_one_boot_and_know_nothing_of_one_another() {
     let share = ShareSpec::parse(&format!("{}:here", dir.path().display())).unwrap();
     let builder = Session::builder("vc707")
         .rootfs(Rootfs::Smallest)
-        .memory(Placement::Nvmm)
+        .placement(Placement::Nvmm)
         .share(share);
     let Some(session) = made(builder.boot()) else {
         return;
@@ -89,7 +89,7 @@ fn programs_run_from_one_boot_and_know_nothing_of_one_another() {
         .unwrap();
     assert_eq!(run.output.stdout, b"of the host\n");
 
-    // The same conditions cost the same, to the cycle; another method costs something else.
+    // The same conditions cost the same, to the cycle; another method has other costs.
     let touch = || {
         Program::new(name)
             .args(["touch", "1"])
@@ -104,7 +104,7 @@ fn programs_run_from_one_boot_and_know_nothing_of_one_another() {
     assert_eq!(first.sums, dram.sums, "the program does the same");
     assert!(dram.guest_time() < first.guest_time());
 
-    // A limit is no error, and there are figures so far.
+    // Reaching a limit is not an error, and there are figures so far.
     let endless = Program::new(name).arg("loop").timeout(0.01);
     let run = session.run(endless).unwrap();
     assert!(
@@ -114,7 +114,7 @@ fn programs_run_from_one_boot_and_know_nothing_of_one_another() {
     );
     assert!(!run.is_whole() && run.guest_time().0 > 0);
 
-    // What cannot run is told by what it is.
+    // An error about a program that cannot run says what the file is.
     let e = session.run(Program::new("./no-such-file")).unwrap_err();
     assert!(e.to_string().contains("cannot run ./no-such-file"), "{e}");
     let run = session.run(Program::new("no-such-program")).unwrap();
@@ -159,7 +159,7 @@ fn a_caller_ends_a_run_and_a_boot() {
     let loaded = endless.load().unwrap();
     let run = session.start(&loaded).unwrap().wait(&mut Begun(&switch));
     assert_eq!(run.unwrap().why, Why::Signal(15));
-    // Before the program has begun there is nothing to tell, and a boot that was given up is none.
+    // Before the program has started there are no figures, and an aborted boot is not cached.
     let run = session.start(&loaded).unwrap().wait(&mut Begun(&switch));
     assert_eq!(run.unwrap_err().interrupted(), Some(15));
     let e = builder.boot().err().unwrap();

@@ -4,7 +4,7 @@ use nagori_platform::config::{Library, Machine as Description};
 use nagori_platform::loader::{EntryState, Plan, Role, Segment};
 use nagori_platform::machine::{Machine, Quiet, Stop};
 use nagori_session::drive::{drive, BoxedService, Course, Restart, Service, Terminal, Wishes};
-use nagori_session::guest::{measure, run, Company};
+use nagori_session::guest::{measure, run, RunServices};
 use nagori_session::snapshot::{restore, Saving};
 use nagori_session::{Caller, Capture, End, Error, Job, Result};
 use std::sync::Mutex;
@@ -47,7 +47,7 @@ fn plan(words: &[u32]) -> Plan {
     }
 }
 
-/// A machine with a program, and what starts it anew.
+/// A machine with a program, and the software that a restart loads.
 fn machine(words: &[u32]) -> (Machine, Job) {
     let mut job = Job::unattended(plan(words));
     let machine = job.machine(&small(), Quiet).unwrap();
@@ -79,7 +79,7 @@ fn limits_and_guests_that_wait_for_nothing() {
     assert_eq!(end(&[wfi, STAY], None).0, End::Stuck);
 }
 
-/// A caller that wants an end, and keeps what it is told.
+/// A caller that wants an end, and keeps the messages it receives.
 #[derive(Default)]
 struct Ends {
     told: Mutex<Vec<String>>,
@@ -174,12 +174,12 @@ fn services_hold_restart_and_fail() {
         ..Counts::default()
     };
     let mut port = Capture::new(|_: &str| ());
-    let company = Company {
+    let others = RunServices {
         holders: vec![Box::new(&mut counts)],
         devices: Vec::new(),
     };
     let terminal = Terminal::new(&mut port, &job, None, None);
-    let (end, failed) = run(&mut m, &job, terminal, company, &());
+    let (end, failed) = run(&mut m, &job, terminal, others, &());
     let e = end.unwrap_err();
     assert!(matches!(&e, Error::Service(s) if s.is::<Enough>()), "{e:?}");
     assert_eq!(failed.len(), 1, "it is told of the end all the same");
@@ -214,7 +214,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
         }),
         ..job
     };
-    let none = || Company {
+    let none = || RunServices {
         holders: Vec::new(),
         devices: Vec::new(),
     };
@@ -222,7 +222,7 @@ fn a_run_goes_on_from_where_it_was_saved() {
     let terminal = Terminal::new(&mut port, &job, None, None);
     let (end, failed) = run(&mut m, &job, terminal, none(), &());
     assert_eq!((end.unwrap(), failed.len()), (End::Saved, 0));
-    // Behind the turn in which the instruction lay.
+    // After the turn that contained the instruction.
     assert!((500..8_000_000).contains(&m.instructions()));
     assert_eq!(port.lines(), [""; 0], "it still counts");
 

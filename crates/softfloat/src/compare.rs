@@ -58,13 +58,13 @@ fn select<F: Format>(a: u64, b: u64, f: &mut Flags, smaller: bool) -> u64 {
     }
 }
 
-/// minimumNumber of IEEE 754-2019: a NaN loses to a number, -0 < +0.
+/// minimumNumber of IEEE 754-2019: if one operand is a NaN, the other is the result; -0 < +0.
 #[inline]
 pub fn min<F: Format>(a: u64, b: u64, f: &mut Flags) -> u64 {
     select::<F>(a, b, f, true)
 }
 
-/// maximumNumber of IEEE 754-2019: a NaN loses to a number, -0 < +0.
+/// maximumNumber of IEEE 754-2019: if one operand is a NaN, the other is the result; -0 < +0.
 #[inline]
 pub fn max<F: Format>(a: u64, b: u64, f: &mut Flags) -> u64 {
     select::<F>(a, b, f, false)

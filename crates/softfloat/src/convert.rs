@@ -66,8 +66,8 @@ fn to_integer<F: Format>(a: u64, r: Round, range: &Range, f: &mut Flags) -> (boo
     let (magnitude, inexact) = if exp >= frac {
         (sig << (exp - frac), false)
     } else {
-        // Below a quarter only zero or not matters: any shift past the
-        // significand keeps the rest under one half.
+        // Below a quarter only zero or non-zero matters: any shift beyond the significand keeps the
+        // rest below one half.
         let drop = (frac - exp).min(frac + 2) as u32;
         let rem = sig & ((1 << drop) - 1);
         let kept = sig >> drop;

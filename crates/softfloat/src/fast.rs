@@ -1,8 +1,8 @@
 //! Host arithmetic where it is provably the same as [`crate::soft`].
 //!
-//! Rust guarantees that host `+ - * /`, `sqrt` and `mul_add` on `f32` and `f64`
-//! round once to nearest even, so results agree whenever the mode is RNE and no
-//! NaN appears. What is left are the flags:
+//! Rust guarantees that host `+ - * /`, `sqrt` and `mul_add` on `f32` and `f64` round once to
+//! nearest even, so results agree whenever the mode is RNE and no NaN appears. The flags remain to
+//! be determined:
 //!
 //! - a result with a biased exponent of at least 2 is not tiny, a finite one did
 //!   not overflow, and neither can come from an invalid operation or division by

@@ -6,9 +6,9 @@
 //! Every NaN result is the canonical one. Tininess is detected after rounding,
 //! with an unbounded exponent. All five rounding modes work everywhere.
 //!
-//! Results do not depend on the host: its floating point is used only where it
-//! must give the same bits and flags, in the default floating-point environment
-//! that Rust assumes. The module [`soft`] does without it.
+//! Results do not depend on the host: its floating point is used only where it must give the same
+//! bits and flags, in the default floating-point environment that Rust assumes. The module [`soft`]
+//! does not use it.
 //!
 //! Why not a library: `rustc_apfloat` has no square root, `simple-soft-float`
 //! computes with big integers and is LGPL, the others bind C or lack modes or flags.

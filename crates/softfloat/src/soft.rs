@@ -1,8 +1,8 @@
 //! Integer-only arithmetic: every mode, every operand, exact flags.
 //!
-//! The functions at the crate root take the host's floating point where it is
-//! provably the same and come here otherwise. This module is public as the
-//! reference for tests and for callers that want no host arithmetic at all.
+//! The functions at the crate root use the host's floating point where it is provably the same, and
+//! this module otherwise. It is public as the reference for tests and for callers that want no host
+//! arithmetic.
 //! Raw values are `u64`; binary32 operands have their upper 32 bits zero.
 
 pub use crate::convert::{convert, from_magnitude};

@@ -11,7 +11,7 @@ pub(crate) struct Arena {
     write: Mapping,
     run: Mapping,
     used: usize,
-    /// What stays when the arena is emptied.
+    /// Length of the part that stays when the arena is emptied.
     kept: usize,
 }
 
@@ -94,7 +94,7 @@ impl Arena {
         self.write.len
     }
 
-    /// Puts code behind what is there; its offset. `None` if it does not fit.
+    /// Appends code; returns its offset. `None` if it does not fit.
     pub fn add(&mut self, code: &[u8]) -> Option<usize> {
         let at = self.used;
         let end = at.checked_add(code.len())?;
@@ -103,7 +103,7 @@ impl Arena {
         Some(at)
     }
 
-    /// What is there stays when the arena is emptied.
+    /// The present content stays when the arena is emptied.
     pub fn keep(&mut self) {
         self.kept = self.used;
     }

@@ -1,5 +1,5 @@
-//! What translated code calls: single instructions in the interpreter, fetches of lines,
-//! results under way, branches that the predictor has wrong.
+//! Functions that translated code calls: single instructions in the interpreter, fetches of lines,
+//! pending results, branches that the predictor does not predict correctly.
 //!
 //! Every function gets the hart's address; world and code cache are where
 //! [`Translator::enter`](crate::translator::Translator::enter) put them. The code calls them only
@@ -174,12 +174,12 @@ unsafe extern "sysv64" fn miss<W: World, M: Mode>(hart: *mut Hart, info: u64, _:
     finish(s.h, end, info)
 }
 
-/// What an instruction's end means for the code that called for it.
+/// The consequence of an instruction's end for the code that called.
 #[inline(always)]
 fn finish(h: &mut Hart, end: End, info: u64) -> u64 {
     after(h);
     match end {
-        // Whoever stops harts gets the interpreter.
+        // An observer that stops harts uses the interpreter.
         End::Done | End::Stopped(_) => 0,
         End::Left(_) => leave(h, exit::LEFT, info),
         End::NotNow(_) => leave(h, exit::NOT_NOW, info),
@@ -222,7 +222,7 @@ unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) 
     if s.h.await_results(s.code, s.b) {
         return 0;
     }
-    // Older results outlast the block: the interpreter keeps their books.
+    // Results of earlier blocks are pending at its end: the interpreter does this bookkeeping.
     if fetch(&mut s) == 0 {
         leave(s.h, exit::REST, (s.id as u64) << 8);
     }

@@ -1,9 +1,8 @@
 //! Translation of blocks of guest code to code of the host (x86-64).
 //!
-//! The translator is an [`Engine`](nagori_hart::engine::Engine): it runs the interpreter's
-//! blocks, one for one, with the same costs, and hands back to the interpreter whatever it
-//! does not do itself. It can be left out, and everything still runs. On other hosts
-//! [`Translator::new`] is an error.
+//! The translator is an [`Engine`](nagori_hart::engine::Engine): it runs the interpreter's blocks,
+//! one by one, with the same costs, and returns to the interpreter whatever it does not do itself.
+//! Everything also runs without it. On other hosts [`Translator::new`] is an error.
 
 // The assembler's macros convert every register number.
 #![allow(clippy::useless_conversion)]
@@ -40,7 +39,7 @@ pub enum Error {
     /// There is no translator for this host.
     #[error("there is no translator for hosts of this architecture")]
     Host,
-    /// The memory for code is too small for what all blocks share.
+    /// The memory for code is too small for the code that all blocks share.
     #[error(
         "the memory for translated code is too small: at least {} bytes are needed",
         Options::LEAST_BYTES
@@ -61,7 +60,7 @@ pub struct Piece {
     pub timed: bool,
 }
 
-/// What may be chosen.
+/// The options of a translator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of memory for code, of each hart. At least [`Options::LEAST_BYTES`].

@@ -1,4 +1,4 @@
-//! Blocks as they are, for people: guest instructions, and the code that they become.
+//! Blocks for human readers: guest instructions, and the code into which they are translated.
 //! Nothing is executed.
 
 use nagori_hart::engine::{Engine, Ran};
@@ -26,7 +26,7 @@ pub struct HostCode {
     pub start: u64,
     /// The code.
     pub bytes: Vec<u8>,
-    /// To whom it belongs: parts that follow one another without gaps.
+    /// The instructions to which it belongs: adjacent parts without gaps.
     pub parts: Vec<Part>,
     /// Entries: with all checks; no older results are under way; and the line is fetched.
     pub entries: [u64; 3],

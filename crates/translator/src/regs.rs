@@ -1,4 +1,4 @@
-//! Which guest register lives in which host register, and where everything else is.
+//! Which guest register is kept in which host register, and the places of all other state.
 //!
 //! `rax`, `rcx` and `rdx` are free for each instruction; `rbp` points into the
 //! hart, `r14` to guest memory; `r15` is the hart's cycle minus the cycle at which
@@ -90,8 +90,8 @@ pub(crate) fn place_name(distance: i32) -> Option<String> {
     })
 }
 
-/// Guest registers that live in host registers: the stack pointer and those that
-/// compressed instructions can name. The host's numbers; the first six are lost in calls.
+/// Guest registers kept in host registers: the stack pointer and those that compressed instructions
+/// can name. The numbers are the host's; the first six are lost in calls.
 pub(crate) const PINNED: [(u8, u8); 9] = [
     (10, 6),
     (11, 7),

@@ -1,9 +1,9 @@
-//! What the translator has done. Costs of the host, not of the guest: they differ from run to
-//! run, so they are no part of what is compared between runs.
+//! Statistics of the translator. They are costs of the host, not of the guest: they differ from run
+//! to run, so they are not part of what is compared between runs.
 
 use std::time::Instant;
 
-/// Why translated code was left, or a block was not run by it.
+/// Why translated code was left, or why it did not run a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Reason {
@@ -24,10 +24,10 @@ pub enum Reason {
     Trap,
     /// A miss that has to wait until other harts have caught up.
     Retry,
-    /// The interpreter finished the block: older results outlast it, or floating point is
-    /// off, clean, or rounds in another way than to nearest even.
+    /// The interpreter finished the block: results of earlier blocks are pending at its end, or
+    /// floating point is off, clean, or rounds other than to nearest even.
     Rest,
-    /// The block had no code: it is cold, or somebody watches every instruction.
+    /// The block had no code: it is cold, or an observer watches every instruction.
     Cold,
 }
 
@@ -92,7 +92,7 @@ pub struct Stats {
     pub devices: u64,
     /// Blocks that the interpreter finished.
     pub rests: u64,
-    /// What is only measured when it was asked for.
+    /// Statistics that are measured only on request.
     pub measured: Option<Measured>,
 }
 

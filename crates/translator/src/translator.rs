@@ -19,7 +19,7 @@ use std::time::Instant;
 struct Code {
     /// With all checks.
     full: u32,
-    /// No older results are under way.
+    /// No older results are pending.
     fetch: u32,
     /// And the line is fetched.
     body: u32,
@@ -40,7 +40,7 @@ struct Link {
     settled: bool,
 }
 
-/// How code was left last.
+/// How code was left the last time.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     link: u32,
@@ -67,7 +67,7 @@ pub struct Translator<W> {
     pmp_writes: u64,
     stats: Stats,
     meter: Option<Box<Meter>>,
-    /// What stands where in the arena, if somebody wants to know.
+    /// The list of translated blocks, if requested.
     pieces: Option<Vec<Piece>>,
     world: PhantomData<fn(W)>,
 }
@@ -181,14 +181,14 @@ impl<W: World> Translator<W> {
         }
     }
 
-    /// Forgets all code: the hart and its code cache are others from now on.
+    /// Forgets all code, for a new hart and code cache.
     pub fn forget(&mut self) {
         self.empty();
         self.heat.clear();
         (self.clears, self.drops, self.pmp_writes) = (0, 0, 0);
     }
 
-    /// Follows what the hart and its code cache have dropped.
+    /// Drops what the hart and its code cache have dropped.
     #[inline(always)]
     fn follow(&mut self, hart: &Hart, code: &CodeCache) {
         if self.is_behind(hart, code) {
@@ -338,7 +338,8 @@ impl<W: World> Translator<W> {
         let mut target = to.body as usize;
         if hart.timed() {
             let last_line = (from.offset + from.bytes - 1) >> 6;
-            // A line that is used again when no other was used since: few policies want to know.
+            // Repeated uses of a line without another use in between: only few policies need to
+            // know.
             let repeats = hart.config().l1i.replacement.notes_repeats();
             let entry = if b.offset >> 6 == last_line && !repeats {
                 to.body
@@ -488,7 +489,7 @@ impl<W: World> Engine<W> for Translator<W> {
         block: u32,
         stop: u64,
     ) -> Ran {
-        // Who watches instructions gets the interpreter.
+        // Observers of instructions use the interpreter.
         if W::COMMITS || W::STOPS {
             return Ran::Cold;
         }

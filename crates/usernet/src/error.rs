@@ -1,4 +1,4 @@
-//! What can go wrong when a network is set up.
+//! Errors when a network is set up.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,36 +7,36 @@ use std::path::PathBuf;
 /// A network that cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The text of a forward is not one.
+    /// The text of a forwarded port is malformed.
     #[error("`{text}` is no forward: {problem}; it would be like tcp:127.0.0.1:8080-:80 (protocol:host address:host port-guest address:guest port)")]
     Forward {
-        /// What was given.
+        /// The text given.
         text: String,
         /// What is wrong.
         problem: String,
     },
-    /// The host's side of a forward cannot be opened.
+    /// The host's side of a forwarded port cannot be opened.
     #[error("port {address} of the host cannot be forwarded: {source}")]
     Bind {
         /// Address and port of the host.
         address: SocketAddr,
-        /// What the host says.
+        /// The host's error.
         source: io::Error,
     },
-    /// The socket that another machine is to connect to cannot be made.
+    /// The socket for the other machine cannot be created.
     #[error("cannot listen at {}: {source}", path.display())]
     Listen {
         /// Where.
         path: PathBuf,
-        /// What the host says.
+        /// The host's error.
         source: io::Error,
     },
-    /// Nobody is at a socket.
+    /// Nobody listens at a socket.
     #[error("cannot connect to {}: {source}; the machine that listens there must be started first", path.display())]
     Connect {
         /// Where.
         path: PathBuf,
-        /// What the host says.
+        /// The host's error.
         source: io::Error,
     },
     /// The interface cannot be opened.
@@ -44,7 +44,7 @@ pub enum Error {
     Tap {
         /// Its name.
         name: String,
-        /// What the host says.
+        /// The host's error.
         source: io::Error,
     },
     /// The host cannot be asked which sockets are ready.

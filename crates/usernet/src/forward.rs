@@ -1,4 +1,4 @@
-//! Ports of the host that lead to the guest.
+//! Ports of the host that are forwarded to the guest.
 
 use crate::nat::{DNS, GATEWAY, GUEST};
 use crate::Error;
@@ -9,9 +9,9 @@ use std::str::FromStr;
 /// What is forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
-    /// Connections.
+    /// TCP connections.
     Tcp,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
 }
 
@@ -24,14 +24,14 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A port of the host that leads to one of the guest.
+/// A port of the host that is forwarded to a port of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forward {
     /// What is forwarded.
     pub protocol: Protocol,
-    /// Where the host listens; port 0 is any that is free.
+    /// Where the host listens; port 0 is any free port.
     pub host: SocketAddr,
-    /// Where it goes.
+    /// Address and port of the guest.
     pub guest: SocketAddrV4,
 }
 
@@ -41,8 +41,8 @@ impl fmt::Display for Forward {
     }
 }
 
-/// `[tcp|udp]:[host address]:host port-[guest address]:guest port`, as QEMU has it, but that no
-/// host address means the loopback address, not all of the host's.
+/// `[tcp|udp]:[host address]:host port-[guest address]:guest port`, as in QEMU, except that without
+/// a host address it listens on the loopback address, not on all addresses.
 impl FromStr for Forward {
     type Err = Error;
 
@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_answered(text in "[a-z0-9:.\\-\\[\\]]{0,40}") {
+        fn any_text_is_refused_or_read_back(text in "[a-z0-9:.\\-\\[\\]]{0,40}") {
             if let Ok(f) = text.parse::<Forward>() {
                 prop_assert_eq!(f.to_string().parse::<Forward>().unwrap(), f);
             }

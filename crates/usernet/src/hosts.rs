@@ -21,7 +21,7 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// Reads the text of a hosts file. Lines that are none are passed over, as everybody does.
+    /// Parses the text of a hosts file. Malformed lines are skipped, as usual.
     pub fn parse(text: &str) -> Hosts {
         let mut names: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
         for line in text.lines() {
@@ -45,7 +45,7 @@ impl Hosts {
         Hosts { names }
     }
 
-    /// Reads the host's file; without one, `localhost` remains.
+    /// Reads the host's file; without one, only `localhost` is known.
     pub fn of_host() -> Hosts {
         Hosts::parse(&fs::read_to_string("/etc/hosts").unwrap_or_default())
     }

@@ -1,15 +1,15 @@
-//! Networks that a machine without root can be part of.
+//! Networks for a guest, most of which need no root privileges.
 //!
-//! Everything here is a [`Link`]: it takes Ethernet frames from a guest and has frames for it.
-//! The crate knows nothing of machines: frames are bytes, and time is what the caller says.
+//! Everything here is a [`Link`]: it takes Ethernet frames from a guest and has frames for it. The
+//! crate knows nothing of machines: frames are bytes, and the caller gives the time.
 //!
-//! - [`Nat`]: a network of the guest's own behind address translation, with DHCP, DNS and
-//!   forwarded ports. The guest's TCP ends here (in smoltcp's stack) and goes on through
+//! - [`Nat`]: a private network for the guest behind address translation, with DHCP, DNS and
+//!   forwarded ports. The guest's TCP connections end here (in smoltcp's stack) and continue as
 //!   ordinary sockets of the host.
 //! - [`Wire`]: a Unix socket that joins two machines.
 //! - [`Tap`]: an interface of the host's kernel.
 //!
-//! Nothing that a guest sends panics, and every queue and table is bounded.
+//! Nothing that a guest sends causes a panic, and every queue and table is bounded.
 #![forbid(unsafe_code)]
 
 mod error;

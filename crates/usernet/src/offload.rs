@@ -1,20 +1,20 @@
-//! Does in software what a guest has left to the hardware: checksums and segments.
+//! Does in software what a guest has left to its hardware: checksums and segmentation.
 
 use crate::link::{Frame, Offload, Partial};
 use smoltcp::wire::{checksum, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket};
 
-/// A frame that asks for what cannot be done to it.
+/// A frame whose offload request cannot be carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotFinished {
-    /// The checksum's place is outside the frame.
+    /// The place of the checksum is outside the frame.
     #[error("the checksum's place is outside the frame")]
     Place,
-    /// Only TCP over IPv4 is cut into segments.
+    /// Only TCP over IPv4 can be segmented.
     #[error("it is not TCP over IPv4, which alone is cut into segments")]
     Segments,
 }
 
-/// Makes frames that a real network takes: checksums are filled in, segments cut.
+/// Makes frames that a real network accepts: checksums are filled in, and segments are cut.
 pub fn finish(frame: Frame) -> Result<Vec<Frame>, NotFinished> {
     let Offload {
         checksum,
@@ -43,7 +43,7 @@ fn fill(bytes: &mut [u8], p: Partial) -> Option<()> {
     let summed = bytes.get_mut(usize::from(p.start)..)?;
     let sum = !checksum::data(summed);
     let place = usize::from(p.offset);
-    // In UDP, zero would say that there is none; elsewhere it is the same number.
+    // In UDP, zero would mean "no checksum"; this is the same number in ones' complement.
     let sum = if sum == 0 { 0xffff } else { sum };
     summed
         .get_mut(place..place + 2)?
@@ -87,7 +87,8 @@ fn cut(frame: &[u8], size: usize) -> Option<Vec<Vec<u8>>> {
     Some((0..count).map(part).collect())
 }
 
-/// The sum of the pseudo header of TCP or UDP over IPv4, as it stands where the checksum will be.
+/// The sum of the pseudo header of TCP or UDP over IPv4, as it is stored in the place of the
+/// checksum.
 pub(crate) fn pseudo_header(packet: &Ipv4Packet<&[u8]>) -> u16 {
     let length = packet.payload().len() as u32;
     let (from, to) = (packet.src_addr(), packet.dst_addr());
@@ -207,7 +208,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_answered(
+        fn any_bytes_do_not_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..200),
             start in any::<u16>(), offset in any::<u16>(), size in any::<u16>(), both in any::<bool>(),
         ) {

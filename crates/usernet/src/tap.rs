@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-/// Frames for the guest behind which the kernel has to wait.
+/// Number of queued bytes for the guest from which on the kernel has to wait.
 const QUEUE_FRAMES: usize = 256;
-/// Frames on their way to the kernel behind which the guest has to wait.
+/// Number of queued bytes for the kernel from which on the guest has to wait.
 const QUEUE_OUT: usize = 256;
 
 /// A TAP interface of the host.
@@ -28,8 +28,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens an interface, which may have been made for this user before; otherwise it is made,
-    /// which needs the right to administer networks. It is left up or down as it is.
+    /// Opens an interface, which may have been created for this user before; otherwise it is
+    /// created, which needs the right to administer networks. Whether it is up is not changed.
     pub fn open(name: &str) -> Result<Tap, Error> {
         let failed = |source| Error::Tap {
             name: name.into(),
@@ -60,9 +60,9 @@ impl Tap {
     }
 }
 
-/// Whether the interface is only not up at the moment.
+/// Whether the error only means that the interface is down at the moment.
 fn is_down(e: &io::Error) -> bool {
-    // EIO and EBADFD: written and read while down.
+    // EIO and EBADFD: written or read while down.
     matches!(e.raw_os_error(), Some(5 | 77))
 }
 
@@ -96,7 +96,7 @@ impl Link for Tap {
                     break;
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                // Frames that the kernel does not take are lost, as on any wire.
+                // Frames that the kernel does not accept are lost, as on any wire.
                 _ => drop(self.out.pop_front()),
             }
         }

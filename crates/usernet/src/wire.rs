@@ -1,7 +1,7 @@
-//! A Unix socket that joins two machines: each frame behind its length.
+//! A Unix socket that joins two machines: each frame is preceded by its length.
 //!
 //! The length is four bytes, most significant first, as in QEMU's `-netdev stream` over a Unix
-//! socket, so that a machine of QEMU can be at the other end.
+//! socket, so that a QEMU machine can be the other end.
 
 use crate::link::{look, Frame, Guest, Link, MAX_FRAME};
 use crate::offload::finish;
@@ -22,11 +22,11 @@ const PEER: Token = Token(1);
 const LENGTH: usize = 4;
 /// Shortest frame: two addresses and a type.
 const SHORTEST: usize = 14;
-/// Bytes on their way to the other machine behind which the guest has to wait.
+/// Number of queued bytes for the other machine from which on the guest has to wait.
 const QUEUE_BYTES: usize = 1 << 20;
-/// Frames for the guest behind which the other machine has to wait.
+/// Number of queued bytes for the guest from which on the other machine has to wait.
 const QUEUE_FRAMES: usize = 256;
-/// Bytes that are read together.
+/// Number of bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
 /// One end of a wire between two machines.
@@ -49,7 +49,7 @@ struct Peer {
     writable: bool,
     /// Bytes for the other machine.
     out: VecDeque<u8>,
-    /// The beginning of a frame of the other machine.
+    /// The beginning of a frame from the other machine.
     part: Vec<u8>,
     /// Frames for the guest.
     frames: VecDeque<Frame>,
@@ -60,7 +60,7 @@ fn watch() -> Result<Poll, Error> {
 }
 
 impl Wire {
-    /// Makes a socket, and waits there for the other machine. A socket that nobody listens at
+    /// Creates a socket, and waits there for the other machine. A socket at which nobody listens
     /// any more is replaced.
     pub fn listen(path: &Path) -> Result<Wire, Error> {
         let poll = watch()?;
@@ -121,7 +121,7 @@ impl Wire {
         while l.ready && self.peer.is_none() {
             match l.socket.accept() {
                 Ok((stream, _)) => {
-                    // Without being watched it would never be heard; the other side sees the end.
+                    // If it were not watched, the end of the connection would not be noticed.
                     let _ = self.attach(stream);
                     return;
                 }
@@ -139,7 +139,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         other => return other,
     };
     let socket = fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
-    // Only what a program left behind that is no more.
+    // Only a socket left behind by a program that no longer runs.
     let left = socket
         && std::os::unix::net::UnixStream::connect(path)
             .is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused);
@@ -152,13 +152,13 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Somebody else may have taken it away.
+        // Somebody else may have removed it.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Peer {
-    /// Moves bytes; an error is the end of the connection.
+    /// Moves bytes; an error ends the connection.
     fn pump(&mut self) -> io::Result<()> {
         while self.writable && !self.out.is_empty() {
             match self.stream.write(self.out.as_slices().0) {
@@ -182,7 +182,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Finds the frames in what has come; anything else than frames is an error.
+    /// Splits the received bytes into frames; anything else is an error.
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.part.extend_from_slice(bytes);
         let mut rest = &self.part[..];
@@ -219,8 +219,7 @@ impl Link for Wire {
     }
 
     fn send(&mut self, _: Duration, frame: Frame) {
-        // Without another machine, and where the guest does not wait, frames are lost, as on
-        // any wire.
+        // Without another machine, and if the guest does not wait, frames are lost, as on any wire.
         let Some(p) = &mut self.peer else { return };
         for frame in finish(frame).unwrap_or_default() {
             let length = frame.bytes.len();

@@ -467,7 +467,7 @@ fn packet(kind: u8, bytes: &[u8], to: u8) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn any_frames_are_borne(
+    fn any_frames_neither_panic_nor_stop_time(
         frames in prop::collection::vec(
             (prop::collection::vec(any::<u8>(), 0..120), prop_oneof![Just(1u8), Just(6), Just(17), any::<u8>()],
              prop_oneof![Just(2u8), Just(3), Just(255), any::<u8>()], any::<u16>(), 0u8..4),

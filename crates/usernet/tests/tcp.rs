@@ -166,7 +166,7 @@ fn nowhere_to_go() {
         Ipv4Address::new(224, 0, 0, 5),
         nagori_usernet::DNS,
     ] {
-        // The neighbour is not there, as the guest finds out itself; the NAT is asked anyway.
+        // The neighbour does not exist, as the guest finds out itself; the NAT is asked anyway.
         let syn = syn_to(to, 53);
         w.nat.send(w.now, Frame::plain(syn));
         w.nat.poll(w.now).unwrap();
@@ -244,7 +244,8 @@ fn a_guest_that_is_switched_off() {
 
 #[test]
 fn segments_of_connections_from_before_are_refused() {
-    // As after a snapshot is restored: the guest goes on, the network knows nothing.
+    // As after a snapshot is restored: the guest continues its connections, but the network does
+    // not know them.
     let (port, server) = serve(|s| s);
     let mut w = world(&[]);
     let h = w.connect(GATEWAY, port);

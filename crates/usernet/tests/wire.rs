@@ -1,4 +1,4 @@
-//! Two machines at one wire.
+//! Two machines on one wire.
 
 use nagori_usernet::{Frame, Link, Wire};
 use std::io::{Read, Write};
@@ -133,7 +133,7 @@ fn places_that_are_taken_or_left() {
     let e = Wire::listen(&path).err().unwrap().to_string();
     assert!(e.contains("cannot listen"), "{e}");
     drop(first);
-    // A file is not ours to take away.
+    // A file that is not a socket must not be removed.
     std::fs::write(&path, "precious").unwrap();
     assert!(Wire::listen(&path).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");

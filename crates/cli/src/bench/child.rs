@@ -1,11 +1,11 @@
-//! `nagori run` as a process of its own, for benchmarks of the whole command.
+//! `nagori run` as a separate process, for benchmarks of the whole command.
 
 use crate::args::CacheArgs;
 use anyhow::{bail, Context};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// Runs a program without input, and gives back the statistics.
+/// Runs a program without input, and returns the statistics.
 pub fn run(cache: &CacheArgs, options: &[&str], program: &[&str]) -> anyhow::Result<Value> {
     let this = std::env::current_exe().context("cannot find this program")?;
     let mut c = Command::new(this);
@@ -26,7 +26,7 @@ pub fn run(cache: &CacheArgs, options: &[&str], program: &[&str]) -> anyhow::Res
         let errors = String::from_utf8_lossy(&out.stderr);
         bail!("`nagori run` failed: {}{}", text.trim(), errors.trim());
     }
-    // Behind what the program has said.
+    // They follow the program's output.
     let at = text.find("\n{").map_or(0, |i| i + 1);
     serde_json::from_str(&text[at..]).context("`nagori run` gave no JSON")
 }

@@ -1,4 +1,4 @@
-//! The picture of a board benchmark.
+//! The plot of a board benchmark.
 
 use super::{find, Cell, Op, Row, BENCHMARKS, OPS};
 use crate::plot::{colour, png, register_fonts, Format, FONT, INK};
@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 const SIZE: (u32, u32) = (1500, 720);
-/// Width of a group of bars, where 1 is the distance of groups.
+/// Width of a group of bars, where 1 is the distance between groups.
 const GROUP: f64 = 0.84;
 /// Distance between the benchmarks on the x axis, in groups.
 const GAP: f64 = 0.5;
@@ -72,7 +72,7 @@ fn ticks(from: f64, to: f64) -> Vec<f64> {
         .collect()
 }
 
-/// The next tick below and above what is to be shown.
+/// The next tick below and above the values to be shown.
 fn bounds(rows: &[Row]) -> anyhow::Result<(f64, f64)> {
     let values = || rows.iter().map(|r| r.latency_ns);
     let (low, high) = values().fold((f64::MAX, 0.0), |(l, h), v| (v.min(l), v.max(h)));
@@ -88,7 +88,7 @@ fn bounds(rows: &[Row]) -> anyhow::Result<(f64, f64)> {
     }
 }
 
-/// Where the groups of bars stand: benchmark, value, middle of the group.
+/// Positions of the groups of bars: benchmark, value, middle of the group.
 fn groups() -> Vec<(usize, u64, f64)> {
     let mut at = 0.5;
     let mut groups = Vec::new();
@@ -167,7 +167,7 @@ where
     Ok(())
 }
 
-/// A diamond that stands out from any bar.
+/// A diamond that is visible on any bar.
 fn marker<B: DrawingBackend>(area: &DrawingArea<B, Shift>, at: (i32, i32)) -> anyhow::Result<()>
 where
     B::ErrorType: Send + Sync + 'static,
@@ -255,7 +255,7 @@ where
     Ok(())
 }
 
-/// A position of the whole picture as one of an area in it.
+/// Converts a position in the whole plot to a position in an area of it.
 fn relative<B: DrawingBackend>(area: &DrawingArea<B, Shift>, at: (i32, i32)) -> (i32, i32) {
     let (left, top) = area.get_base_pixel();
     (at.0 - left, at.1 - top)

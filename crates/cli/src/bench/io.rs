@@ -1,4 +1,4 @@
-//! `nagori bench io`: how fast data goes into a guest and out of it.
+//! `nagori bench io`: throughput of a guest's devices.
 
 use super::child;
 use super::speed::host::child_time;
@@ -46,7 +46,7 @@ pub struct IoArgs {
     pub json: bool,
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Peer {
     Nobody,
@@ -95,7 +95,7 @@ const TRANSFERS: &[(&str, Peer, &str)] = &[
     ),
 ];
 
-/// What a run took.
+/// The costs of a run.
 #[derive(Debug, Clone, Copy)]
 struct Took {
     cpu: f64,
@@ -117,7 +117,7 @@ pub fn command(a: &IoArgs, messages: &Messages) -> anyhow::Result<Exit> {
     for name in ["disk", "in"] {
         fill(&dir.path().join(name), a.mib)?;
     }
-    // Boots, if need be, and what is deducted.
+    // Boots if necessary, and measures what is subtracted.
     once(a, dir.path(), Peer::Nobody, "true")?;
     let base = repeated(a, dir.path(), Peer::Nobody, "true", [0.0; 2])?;
     let base = base.map(|s| s.mean);
@@ -163,7 +163,7 @@ pub fn command(a: &IoArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
-/// A file that is all there.
+/// A file without holes.
 fn fill(path: &Path, mib: u32) -> anyhow::Result<()> {
     let wrong = || format!("cannot write {}", path.display());
     let block: Vec<u8> = (0..1u32 << 20)
@@ -187,7 +187,8 @@ fn serve(mut s: TcpStream, peer: Peer, mib: u32) -> std::io::Result<u64> {
     }
 }
 
-/// Processor and guest time of the runs of a transfer, less what is not the transfer's.
+/// Processor and guest time of the runs of a transfer, without what does not belong to the
+/// transfer.
 fn repeated(
     a: &IoArgs,
     dir: &Path,

@@ -1,4 +1,4 @@
-//! `nagori bench mem`: how fast the memory models are, on the host's clock.
+//! `nagori bench mem`: speed of the memory models on the host.
 
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::sample::Sample;
@@ -57,15 +57,15 @@ pub struct MemArgs {
 }
 
 const MEMORY: &str = "ddr3-1600k";
-/// Runs of a row, and of a pair of rows whose difference counts.
+/// Number of runs of a row, and of a pair of rows that are compared.
 const REPEATS: u32 = 3;
 const PAIR_REPEATS: u32 = 5;
 /// Steps of the fixed loop before each run.
 const STEPS: u64 = 2_000_000;
-/// Requests a CPU second that are wanted on a core of the 2.5 GHz Skylake class.
+/// Goal of requests per second of processor time on a core of the 2.5 GHz Skylake class.
 const BAR: f64 = 1e6;
 const BAR_MIXED: f64 = 0.7e6;
-/// What energy and wear may cost.
+/// Goal of the costs of energy and wear.
 const BAR_COST: f64 = 0.2;
 
 /// Wear counted for any memory; DDR3 has none, but the cost does not depend on that.
@@ -82,10 +82,10 @@ const WEAR: WornParams = WornParams {
 
 /// A stream of requests.
 enum Stream<'a> {
-    /// Share of writes, and bytes accessed (none: the whole memory).
+    /// Share of writes, and number of bytes accessed (`None`: the whole memory).
     Pattern(Pattern, f64, Option<u64>),
     File(&'a Path),
-    /// The same, read before.
+    /// A trace that was read before.
     Read(&'a [Record], Times),
 }
 
@@ -109,7 +109,7 @@ struct Row {
     row_hit_rate: Option<f64>,
 }
 
-/// What something that can be switched off costs.
+/// The cost of an option that can be switched off.
 #[derive(Debug, Clone, Serialize)]
 struct Cost {
     what: &'static str,
@@ -179,7 +179,7 @@ fn spec(pattern: Pattern, writes: f64, count: u64, span: u64) -> Spec {
     }
 }
 
-/// One run: seconds, what came out, and the row hit rate.
+/// One run: seconds, the result, and the row hit rate.
 fn play(
     model: &mut dyn MemoryModel,
     stream: &Stream,
@@ -205,7 +205,7 @@ fn play(
     Ok((cpu_seconds() - before, outcome, hits))
 }
 
-/// Numbers that differ between a quick run and a whole one.
+/// Numbers that differ between a quick run and a full one.
 struct Scale<'a> {
     quick: bool,
     signals: &'a Signals,
@@ -268,7 +268,7 @@ fn measure(
 
 type Make<'a> = &'a dyn Fn(bool) -> anyhow::Result<Box<dyn MemoryModel + Send>>;
 
-/// Runs without and with something in turn, so that what else the host does hits both.
+/// Runs alternately without and with an option, so that other work on the host affects both.
 fn cost(
     what: &'static str,
     (workload, span): (&'static str, Option<u64>),
@@ -331,15 +331,15 @@ fn without(
     })
 }
 
-/// The most memory that this process has had, in KiB; `None` where the system does not say.
+/// The peak memory of this process, in KiB; `None` if the system does not tell.
 fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
-/// Plays a tenth of a trace, then all of it. The peak only grows: what it grows by between the
-/// two is what the longer one took more.
+/// Plays a tenth of a trace, then the whole trace. The peak only grows: its growth between the two
+/// is what the longer trace needed in addition.
 fn peaks(memory: &Memory, scale: &Scale) -> anyhow::Result<Vec<Peak>> {
     let long = scale.requests(4_000_000);
     let mut file = tempfile::Builder::new()
@@ -401,7 +401,7 @@ pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
         repeats: a.repeats,
     };
     let memory = Memory::load(MEMORY, &[])?;
-    // First, while the process is small; and before the trace is read into memory.
+    // First, while the process is small, and before the trace is read into memory.
     messages.note("measuring memory");
     let peaks = peaks(&memory, &scale)?;
     let (records, times) = read(&a.trace)?;

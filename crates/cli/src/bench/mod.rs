@@ -35,7 +35,7 @@ const QUICK: u32 = 512;
 
 /// Runs the command.
 pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Exit> {
-    // Most of them run other programs, too.
+    // Most of them also run other programs.
     messages.signals().outside(|| match command {
         BenchCommand::Board(a) => board(a, messages),
         BenchCommand::Start(a) => start::command(a, messages),
@@ -46,10 +46,10 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
 }
 
 fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    // What can be wrong is looked for before the minutes that the rest takes.
+    // Possible errors are found before the minutes of measurement.
     let picture = a.plot.as_deref().map(Picture::create).transpose()?;
     let description = a.machine.resolve(&[])?;
-    // In the order of tables, each once.
+    // In the order of tables, without duplicates.
     let methods: Vec<Method> = Method::ALL
         .into_iter()
         .filter(|m| a.methods.is_empty() || a.methods.contains(m))
@@ -59,7 +59,8 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let names: Vec<_> = methods.iter().map(|m| m.name()).collect();
     let harts = description.config.harts;
     let software = Software {
-        // The last hart is the benchmark's; a tick there still costs what the kernel's tick costs.
+        // The last hart belongs to the benchmark; a tick there still costs what the kernel's tick
+        // costs.
         append: Some(match software::isolation(harts) {
             Some(arguments) => format!("quiet {arguments}"),
             None => "quiet".into(),
@@ -120,7 +121,7 @@ fn board(a: &BoardArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
-/// Mean rows of several runs of the same cells, and what each cell's runs gave.
+/// Mean rows of several runs of the same cells, and the values of each cell's runs.
 fn means(runs: &[Vec<Row>]) -> anyhow::Result<(Vec<Row>, Vec<Vec<f64>>)> {
     let (mut rows, mut samples) = (Vec::new(), Vec::new());
     let cells = runs.first().map_or(&[][..], Vec::as_slice);
@@ -137,7 +138,7 @@ fn means(runs: &[Vec<Row>]) -> anyhow::Result<(Vec<Row>, Vec<Vec<f64>>)> {
     Ok((rows, samples))
 }
 
-/// The rows with all that is known of their runs.
+/// The rows with the statistics of their runs.
 fn json_of_samples(rows: &[Row], samples: &[Vec<f64>], first: u64) -> serde_json::Value {
     let row = |(row, values): (&Row, &Vec<f64>)| {
         let mut v = json!(row);
@@ -269,7 +270,7 @@ fn text(methods: &[Method], measured: &[Row], published: &[Row], report: &Report
     out
 }
 
-/// How far the results are from the published ones, in a line.
+/// One line on the distance of the results from the published ones.
 fn summary(measured: &[Row], published: &[Row]) -> Option<String> {
     let fit = rows::fit(measured, published)?;
     let w = fit.worst;
@@ -341,7 +342,7 @@ fn table(
     tables::text(&t)
 }
 
-/// Made-up results, 10 % above the published ones where there are some.
+/// Invented results, 10 % above the published ones where there are some.
 #[cfg(test)]
 pub fn sample(methods: &[Method]) -> (Vec<Row>, Vec<Row>) {
     let mut published = rows::published().unwrap();
@@ -434,7 +435,7 @@ mod tests {
         let (b, values) = BENCHMARKS[0];
         let text = table(Op::Read, b, values, &[Method::Coarse], &mean, &published);
         assert!(text.contains("± 12.7"), "{text}");
-        // One run is what it was.
+        // A single run is shown as before.
         let (one, _) = means(std::slice::from_ref(&rows)).unwrap();
         assert_eq!(one, rows);
     }

@@ -37,7 +37,7 @@ pub const BENCHMARKS: [(Benchmark, &[u64]); 2] = [
 ];
 
 impl Op {
-    /// As in rows.
+    /// Its name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Op::Read => "read",
@@ -47,7 +47,7 @@ impl Op {
 }
 
 impl Benchmark {
-    /// As in rows.
+    /// Its name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Benchmark::Stride => "stride",
@@ -55,7 +55,7 @@ impl Benchmark {
         }
     }
 
-    /// What its value is.
+    /// The meaning of its value.
     pub fn axis(self) -> &'static str {
         match self {
             Benchmark::Stride => "stride [bytes]",
@@ -64,7 +64,7 @@ impl Benchmark {
     }
 }
 
-/// What was measured.
+/// A measured cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     /// Read or write.
@@ -106,7 +106,7 @@ impl Row {
         }
     }
 
-    /// Reads a line that the guest printed; `None` if it is none of ours.
+    /// Parses a line that the guest printed; `None` if it is not a result.
     pub fn parse(line: &str) -> Option<anyhow::Result<Row>> {
         let fields = line.trim().strip_prefix("row ")?;
         Some(Row::fields(fields).with_context(|| format!("the guest's result `{}`", line.trim())))
@@ -187,7 +187,7 @@ pub fn find(rows: &[Row], cell: Cell) -> Option<&Row> {
     rows.iter().find(|r| r.cell() == cell)
 }
 
-/// How far a latency is from the published one, in percent of that.
+/// Distance of a latency from the published one, in percent of that.
 pub fn error_percent(measured: f64, published: f64) -> f64 {
     100.0 * (measured - published) / published
 }

@@ -1,4 +1,4 @@
-//! `nagori bench start`: how long a program takes to begin.
+//! `nagori bench start`: time until a program starts.
 
 use super::child;
 use crate::args::CacheArgs;
@@ -33,18 +33,21 @@ pub struct StartArgs {
     pub json: bool,
 }
 
-/// What is started: a name, and arguments of `nagori run`.
+/// A case: its name, and arguments of `nagori run`.
 const KINDS: &[(&str, &[&str])] = &[
     ("busybox, smallest root file system", &["--rootfs", "none"]),
     ("Debian's root file system", &[]),
-    ("the same, with the program on NVMM", &["--memory", "nvmm"]),
+    (
+        "the same, with the program on NVMM",
+        &["--placement", "nvmm"],
+    ),
 ];
 
 /// Runs the command.
 pub fn command(a: &StartArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let mut rows = Vec::new();
     for (name, options) in KINDS {
-        // Boots, if need be.
+        // Boots if necessary.
         once(a, options)?;
         let mut all = Vec::new();
         for _ in 0..a.runs {
@@ -89,7 +92,7 @@ pub fn command(a: &StartArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
-/// Processor time to the start, and elapsed time, of a run.
+/// Processor time to the program's start, and elapsed time, of a run.
 fn once(a: &StartArgs, options: &[&str]) -> anyhow::Result<(f64, f64)> {
     let begin = Instant::now();
     let v = child::run(&a.cache, options, &["true"])?;

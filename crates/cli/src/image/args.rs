@@ -1,4 +1,4 @@
-//! What can be said of images.
+//! Arguments of `nagori image`.
 
 use crate::args::{CacheArgs, ModulesArgs};
 use clap::{Args, Subcommand, ValueEnum};
@@ -112,7 +112,7 @@ pub struct RootfsArgs {
     /// The set of packages to build on.
     #[arg(long, value_name = "BASE")]
     pub base: Option<BaseName>,
-    /// More packages, separated by commas; what they depend on comes along [default base: run].
+    /// More packages, separated by commas; their dependencies are added [default base: run].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub packages: Vec<String>,
     /// A script (or program) that the machine runs as root when all packages are installed; its exit status
@@ -131,7 +131,7 @@ pub struct RootfsArgs {
 }
 
 impl RootfsArgs {
-    /// What is asked for; nothing if no option is given.
+    /// The requested specification; `None` if no option is given.
     pub fn spec(&self) -> Option<RootfsSpec> {
         let none = self.packages.is_empty() && self.provision.is_empty();
         if self.base.is_none() && none && self.free.is_none() {
@@ -158,7 +158,7 @@ pub enum BaseName {
 }
 
 impl BaseName {
-    /// As the library has it.
+    /// The same type of the library.
     pub fn base(self) -> Base {
         match self {
             BaseName::Run => Base::Run,

@@ -38,7 +38,7 @@ pub fn list(images: &[RootFs], as_json: bool) -> anyhow::Result<()> {
     output::print(&text)
 }
 
-/// What it is made of.
+/// Its contents.
 pub fn show(image: &RootFs, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print(image, true);

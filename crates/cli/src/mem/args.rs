@@ -94,7 +94,7 @@ pub struct MemoryArgs {
 /// How requests are submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeName {
-    /// As fast as the memory takes them.
+    /// As fast as the memory accepts them.
     Saturated,
     /// Each one after the completion of the one before.
     Dependent,
@@ -108,7 +108,7 @@ pub enum ModeName {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Trace")]
 pub struct PlayArgs {
-    /// Format of the trace [default: told from its first bytes].
+    /// Format of the trace [default: recognised by its first bytes].
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
     /// How requests are submitted.
@@ -126,10 +126,10 @@ pub struct PlayArgs {
     /// timestamped: length of a cycle of the trace [default: a clock of the memory].
     #[arg(long, value_name = "TIME")]
     pub cycle: Option<Ps>,
-    /// Requests under way at the same time, at most.
+    /// Greatest number of outstanding requests.
     #[arg(long, value_name = "N")]
     pub outstanding: Option<u32>,
-    /// Accesses of the trace to play, at most.
+    /// Greatest number of accesses of the trace to play.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// Subtract this from all addresses.
@@ -141,8 +141,8 @@ pub struct PlayArgs {
     /// Leave out packets of gem5 that are neither reads nor writes; they are counted.
     #[arg(long)]
     pub skip_other: bool,
-    /// Of a machine's bus (`nagori run --trace bus`), play only what went to this region; `board`
-    /// is what went to the board's controller.
+    /// Of a bus trace (`nagori run --trace-bus`), play only the transfers of this region; `board`: those to
+    /// the board's controller.
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,
 }

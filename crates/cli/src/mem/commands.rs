@@ -19,13 +19,13 @@ pub struct Log {
     out: BufWriter<Staged>,
     /// Banks with an open row, for commands that close all of a rank.
     open: BTreeSet<Bank>,
-    /// Part of each channel; none if there is but one part.
+    /// Part of each channel; empty if there is only one part.
     parts: Vec<String>,
 }
 
 impl Log {
-    /// Begins a log. With several parts, our own form begins with a line for
-    /// each, and has the part at the end of each line.
+    /// Begins a log. With several parts, our own format begins with a line for each, and has the
+    /// part at the end of each line.
     pub fn create(
         path: &Path,
         format: CommandsFormat,
@@ -70,8 +70,8 @@ impl Log {
         Ok(())
     }
 
-    /// DRAMsim3 has no command for all banks of a rank but refresh: a
-    /// precharge of all banks is one of each open bank.
+    /// DRAMsim3 has no command for all banks of a rank except refresh: a precharge of all banks
+    /// becomes one for each open bank.
     fn dramsim3(&mut self, c: &Issued) -> std::io::Result<()> {
         let bank = (c.channel, c.rank, c.bank_group, c.bank);
         let name = match c.op {
@@ -104,7 +104,7 @@ impl Log {
             }
             Command::RefAll => "refresh",
             Command::RefBank => "refresh_bank",
-            // DRAMsim3 has no cell writes.
+            // DRAMsim3 has no pauses of cell writes.
             Command::Pause | Command::Resume => return Ok(()),
         };
         dramsim3_line(&mut self.out, c, name, bank)
@@ -161,7 +161,7 @@ mod tests {
         );
         assert_eq!(lines.len(), 4);
         assert!(lines[2].contains(" read_p "));
-        // Bank 3 only: bank 0 has closed itself.
+        // Bank 3 only: bank 0 was closed by auto-precharge.
         assert!(
             lines[3].starts_with("30 ")
                 && lines[3].contains("precharge              0   1   2   3")

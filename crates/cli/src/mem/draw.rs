@@ -1,4 +1,4 @@
-//! Pictures of a result.
+//! Plots of a result.
 
 use crate::mem::page;
 use crate::mem::report::Report;
@@ -17,7 +17,7 @@ const WRITES: RGBColor = RGBColor(213, 94, 0);
 pub const INK: RGBColor = RGBColor(34, 34, 34);
 pub const GRID: RGBColor = RGBColor(221, 221, 221);
 
-/// Checks that a picture can have this name; to standard output goes a page.
+/// Checks that a plot can have this name; standard output gets a page.
 pub fn check_name(path: &Path) -> anyhow::Result<()> {
     if file::is_stdout(path) {
         return Ok(());
@@ -33,7 +33,7 @@ pub fn check_name(path: &Path) -> anyhow::Result<()> {
 
 /// Something that can be drawn.
 pub trait Picture {
-    /// In pixels.
+    /// Size in pixels.
     fn size(&self) -> (u32, u32);
 
     /// Draws it on a white ground.
@@ -45,7 +45,7 @@ pub trait Picture {
     fn page(&self, svg: &str) -> String;
 }
 
-/// The picture as a file, in the format that its name says.
+/// The plot as a file, in the format given by its name.
 pub fn bytes(path: &Path, p: &impl Picture) -> anyhow::Result<Vec<u8>> {
     check_name(path)?;
     let failed = || format!("cannot draw {}", path.display());
@@ -132,7 +132,7 @@ where
         ("reads", &r.outcome.read_latency, READS),
         ("writes", &r.outcome.write_latency, WRITES),
     ];
-    // Writes that are answered when they are accepted would be one bar beside an empty picture.
+    // Writes that are answered when they are accepted would be one bar in an otherwise empty panel.
     let at_once = |l: &LatencySummary| l.count > 0 && l.max_ns == Some(0.0);
     let drawn = || kinds.iter().filter(|k| !at_once(k.1));
     let buckets = || drawn().flat_map(|k| &k.1.histogram);
@@ -211,9 +211,8 @@ fn short(v: f64) -> String {
     }
 }
 
-/// The points with the last one, which the end of the run cut off, as part of
-/// the one before: a burst at the beginning of a very short one would be a peak
-/// that never was.
+/// The points, with the last one, which the end of the run cut short, joined to the one before: in
+/// a very short interval a single burst would look like a peak.
 fn whole_points(points: &[Point]) -> Vec<Point> {
     let mut points = points.to_vec();
     if let [.., before, last] = &mut points[..] {
@@ -243,7 +242,7 @@ where
         .rev()
         .find(|u| length >= 2.0 * u.1)
         .unwrap_or(("ns", 1.0));
-    // Bytes in a nanosecond are GB in a second.
+    // Bytes per nanosecond are GB per second.
     let rate = |n: u64, l: f64| if l > 0.0 { n as f64 / l } else { 0.0 };
     let rates = points.iter().flat_map(|p| {
         [
@@ -278,7 +277,7 @@ where
         if points.iter().all(|p| bytes(p) == 0) {
             continue;
         }
-        // Steps: a point is a mean over its length.
+        // Drawn as steps: a point is a mean over its length.
         let steps = points.iter().flat_map(|p| {
             let y = rate(bytes(p), p.length_ns);
             let x = (p.from_ns - begin) / scale;
@@ -340,15 +339,15 @@ where
     Ok(())
 }
 
-/// A number for each part of the addresses.
+/// A number for each range of addresses.
 struct Map<'a> {
     heading: String,
-    /// Bytes of a part.
+    /// Bytes of a range.
     part_bytes: u64,
     values: &'a [u64],
     /// What the values count.
     unit: &'a str,
-    /// Where the first part begins.
+    /// Address of the first range.
     first: &'a str,
 }
 
@@ -356,7 +355,7 @@ fn write_map<B: DrawingBackend>(area: &DrawingArea<B, Shift>, r: &Report) -> any
 where
     B::ErrorType: Send + Sync + 'static,
 {
-    // Wear where it is counted: of the region that has most of it.
+    // Wear if it is counted: of the region that has most of it.
     let worn = r.model.regions.iter().filter_map(|r| {
         let wear = r.wear.as_ref().filter(|w| !w.map.max.is_empty());
         Some((&r.name, wear?))
@@ -382,7 +381,7 @@ where
     squares(area, &map)
 }
 
-/// Squares for the parts up to the last one that counts, about as high as wide.
+/// Squares for the ranges up to the last non-empty one, arranged about as high as wide.
 fn squares<B: DrawingBackend>(area: &DrawingArea<B, Shift>, map: &Map) -> anyhow::Result<()>
 where
     B::ErrorType: Send + Sync + 'static,
@@ -402,7 +401,7 @@ where
         .caption(text, style)
         .x_label_area_size(46)
         .y_label_area_size(96)
-        // The first part is above left.
+        // The first range is at the top left.
         .build_cartesian_2d(0.0..columns as f64, (rows as f64)..0.0)?;
     let row_bytes = map.part_bytes.saturating_mul(columns as u64);
     chart

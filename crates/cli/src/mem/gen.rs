@@ -1,4 +1,4 @@
-//! `nagori mem gen`, and patterns made on the fly.
+//! `nagori mem gen`, and patterns without a file.
 
 use crate::mem::args::{size, GenArgs, PatternName};
 use crate::output::file::Staged;
@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// Share of writes of `mixed`.
 const MIXED_WRITES: f64 = 0.3;
 
-/// Accesses from one look for signals to the next.
+/// Number of accesses between two checks for signals.
 const SIGNAL_EVERY: u64 = 1 << 16;
 
 fn pattern(name: PatternName, stride: u64, exponent: f64) -> Pattern {
@@ -49,7 +49,7 @@ pub fn command(a: &GenArgs, messages: &Messages) -> anyhow::Result<Exit> {
     };
     let mut source = Generator::new(spec)?;
     let name = a.output.display().to_string();
-    // A gap in a format without times would be lost without a word.
+    // A gap in a format without times would be lost silently.
     if a.gap > 0 && !a.format.has_times() {
         bail!("--gap {}: the format {} has no times", a.gap, a.format);
     }

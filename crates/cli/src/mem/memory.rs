@@ -4,7 +4,7 @@ use nagori_memcfg::Kind;
 use nagori_memtime::{dram, MemoryModel};
 use nagori_memtrace::text::Compose;
 
-/// A memory that is described and checked, from which models are made.
+/// A checked description of a memory, from which models are made.
 pub struct Memory {
     described: nagori_memcfg::Memory,
     settings: Vec<String>,
@@ -24,7 +24,7 @@ impl Memory {
         &self.described.name
     }
 
-    /// What was set for this run.
+    /// Settings of this run.
     pub fn settings(&self) -> &[String] {
         &self.settings
     }
@@ -44,8 +44,7 @@ impl Memory {
         Ok(self.described.build()?)
     }
 
-    /// From DRAM address vectors to addresses, where there is one mapping for
-    /// all of the memory.
+    /// Turns DRAM address vectors into addresses, if there is one mapping for the whole memory.
     pub fn compose(&self) -> Option<Compose> {
         match &self.described.kind {
             Kind::Device { device, controller } => {
@@ -89,15 +88,15 @@ impl Memory {
     }
 }
 
-/// The inverse of an address mapping. A mapping moves and xors bits, so it is
-/// linear over single bits: what each address bit becomes says everything.
+/// The inverse of an address mapping. A mapping moves and XORs bits, so it is linear over single
+/// bits: the images of the address bits determine it.
 struct Inverse {
-    /// Places and the address bits that make them, with distinct highest bits.
+    /// Images and the address bits that produce them, with distinct highest bits.
     basis: Vec<(u128, u64)>,
     capacity: u64,
 }
 
-/// Bits of each level in a packed place: channel to bank, row, column.
+/// Bits of each level in a packed vector: channel to bank, row, column.
 const LEVEL_BITS: [u32; 6] = [16, 16, 16, 16, 32, 32];
 
 fn pack(place: [u64; 6]) -> Option<u128> {
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn inverses_undo_mappings_with_xor() {
-        // Column 64..1023, bank at 13 xored with the row, row from 16.
+        // Column in bits 6 to 12, bank at bit 13 XORed with the row, row from bit 16.
         let of = |a: u64| {
             let row = a >> 16 & 0xff;
             [0, 0, 0, (a >> 13 ^ row) & 7, row, a >> 6 & 0x7f]

@@ -42,7 +42,7 @@ fn plot(a: &PlotArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let text = std::fs::read_to_string(&a.result).with_context(|| format!("cannot read {name}"))?;
     let file = Staged::create(&a.output).context("--output")?;
     let shown = file.is_stdout();
-    // A table never begins so.
+    // A table never begins with this.
     let picture = match text.trim_start().starts_with('{') {
         true => {
             if a.x.is_some() || !a.figure.is_empty() {

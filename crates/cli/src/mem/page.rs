@@ -1,11 +1,11 @@
-//! A result as one page that needs nothing else.
+//! A result as a self-contained HTML page.
 
 use crate::mem::report::Report;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:1440px;margin:2em auto;padding:0 1em;color:#222}\
 pre{background:#f6f6f6;padding:1em;overflow-x:auto;line-height:1.35}svg{width:100%;height:auto}";
 
-/// The page around the picture of a run.
+/// The page around the plot of a run.
 pub fn html(r: &Report, svg: &str) -> String {
     let heading = format!("{} with {}", r.memory, r.trace);
     let settings: String = match r.settings.is_empty() {
@@ -21,7 +21,7 @@ pub fn html(r: &Report, svg: &str) -> String {
 /// A page with a heading, some HTML, a picture, and text below it.
 pub fn around(heading: &str, more: &str, svg: &str, text: &str) -> String {
     let heading = escape(heading);
-    // An XML prologue has no place inside a page.
+    // An XML prologue is not allowed inside a page.
     let svg = svg.find("<svg").map_or(svg, |at| &svg[at..]);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{heading}</title>\n\

@@ -1,4 +1,4 @@
-//! Results: everything as one value, and as tables for people.
+//! Results: as one JSON value, and as tables for human readers.
 
 use crate::tables::{duration, grouped, row, table, text};
 use nagori_memtime::model::{BankStats, Counters, EnergyStats, ModelStats};
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The result of a run. Its form as JSON is what scripts read; keys are only added.
+/// The result of a run. Scripts read its JSON form; keys are only ever added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the memory.
     pub memory: String,
-    /// Values set for this run.
+    /// Settings of this run.
     pub settings: Vec<String>,
     /// Name of the trace.
     pub trace: String,
@@ -22,11 +22,11 @@ pub struct Report {
     pub mode: String,
     /// Processor time of the run, reading the trace included.
     pub cpu_seconds: f64,
-    /// Requests in a second of it.
+    /// Requests per second of `cpu_seconds`.
     pub requests_per_cpu_second: Option<f64>,
     /// Simulated time from the first request to the end of the last access.
     pub simulated_seconds: f64,
-    /// Bytes in a second of it.
+    /// Bytes per second of `simulated_seconds`.
     pub bandwidth_bytes_per_s: Option<f64>,
     /// Mean latency of the reads, as the requester sees it.
     pub read_latency_avg_ns: Option<f64>,
@@ -34,12 +34,12 @@ pub struct Report {
     pub write_latency_avg_ns: Option<f64>,
     /// Share of the column accesses that found their row open.
     pub row_hit_rate: Option<f64>,
-    /// Energy by region, in pJ; regions whose device says nothing are missing.
+    /// Energy by region, in pJ; regions whose device does not describe it are missing.
     pub energy: BTreeMap<String, Energy>,
-    /// What the requester saw.
+    /// Measured by the requester.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What the memory counted.
+    /// Counted by the memory.
     pub model: ModelStats,
 }
 
@@ -49,16 +49,16 @@ pub struct Energy {
     /// By kind of command.
     #[serde(flatten)]
     pub by_command: EnergyStats,
-    /// All of it.
+    /// The sum.
     pub total_pj: f64,
 }
 
-/// What a run was.
+/// Description of a run.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Name of the memory.
     pub memory: String,
-    /// Values set for this run.
+    /// Settings of this run.
     pub settings: Vec<String>,
     /// Name of the trace.
     pub trace: String,
@@ -101,13 +101,13 @@ impl Report {
         }
     }
 
-    /// Energy of all regions in pJ; `None` if none says any.
+    /// Energy of all regions in pJ; `None` if no region has any.
     pub fn total_energy(&self) -> Option<f64> {
         let sum = self.energy.values().map(|e| e.total_pj).sum();
         (!self.energy.is_empty()).then_some(sum)
     }
 
-    /// For people.
+    /// For human readers.
     pub fn tables(&self) -> String {
         let o = &self.outcome;
         let mut out = format!(
@@ -174,7 +174,7 @@ impl Report {
             table(std::iter::once("memory").chain(m.regions.iter().map(|r| r.name.as_str())));
         for (name, value) in COUNTERS {
             if m.regions.iter().any(|r| value(&r.counters) > 0) {
-                // A part whose energy is counted apart takes no requests of its own.
+                // A part whose energy is reported separately has no requests of its own.
                 let cells = m.regions.iter().map(|r| match r.counters {
                     c if c == Counters::default() => "-".to_owned(),
                     c => grouped(value(&c)),
@@ -260,7 +260,7 @@ impl Report {
     }
 }
 
-/// A long time in the unit that suits it.
+/// A long time in a suitable unit.
 fn age(s: f64) -> String {
     let units = [
         ("years", 365.25 * 86400.0),

@@ -18,7 +18,7 @@ use nagori_memtrace::{Error, Source};
 use rustix::time::{clock_gettime, ClockId};
 use std::path::{Path, PathBuf};
 
-/// A trace that is open, and how far it has been read.
+/// An open trace, and how much of it has been read.
 pub struct Trace {
     pub source: Box<dyn Source + Send>,
     pub format: String,
@@ -164,7 +164,7 @@ fn cpu_seconds() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
 
-/// Plays one trace into one memory. `watch` is asked now and then whether to go on.
+/// Plays one trace into one memory. `watch` is called regularly to ask whether to continue.
 pub fn play(
     memory: &Memory,
     trace_name: &str,

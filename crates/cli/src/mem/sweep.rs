@@ -15,10 +15,10 @@ use std::sync::Mutex;
 /// The first columns; the varied keys follow.
 pub const NAMES: &[&str] = &["memory", "trace", "mode"];
 
-/// A column behind these.
+/// A result column.
 type Column = (&'static str, fn(&Report) -> Option<String>);
 
-/// The results.
+/// The result columns.
 pub const COLUMNS: &[Column] = &[
     ("requests", |r| Some(r.outcome.requests.to_string())),
     ("reads", |r| Some(r.outcome.reads.to_string())),
@@ -132,7 +132,7 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
             .map(|(a, v)| format!("{}={v}", a.key));
         a.set.iter().cloned().chain(varied).collect()
     };
-    // What is wrong with a description is told before the work begins.
+    // Errors in a description are reported before the work begins.
     for p in &points {
         memory::load(p.memory, &settings(p)).with_context(|| describe(p, &axes))?;
     }

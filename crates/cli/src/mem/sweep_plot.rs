@@ -1,4 +1,4 @@
-//! Pictures of a sweep: what its runs gave over what was varied.
+//! Plots of a sweep: results over varied values.
 
 use crate::mem::draw::{font, nothing, title, Picture, GRID, INK, SIZE};
 use crate::mem::page;
@@ -8,7 +8,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::collections::BTreeMap;
 
-/// Colours that are told apart by most eyes (Okabe and Ito).
+/// Colours that colour-blind people can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -18,21 +18,21 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(90, 90, 90),
 ];
-/// Series in a picture, at most: all colours with a full and an empty mark.
+/// Greatest number of series in a plot: all colours with a full and an empty mark.
 const SERIES: usize = 2 * COLOURS.len();
-/// Room for a line of the legend.
+/// Space for a line of the legend.
 const LINE: i32 = 26;
-/// What is drawn if nothing is asked for.
+/// Columns that are drawn by default.
 const FIGURES: [&str; 4] = [
     "bandwidth_bytes_per_s",
     "read_latency_avg_ns",
     "write_latency_avg_ns",
     "energy_pj",
 ];
-/// Panels, at most.
+/// Greatest number of panels.
 const PANELS: usize = 4;
 
-/// How a column is named in a picture, and by what its values are divided.
+/// Label of a column, and the divisor of its values.
 const UNITS: &[(&str, &str, f64)] = &[
     ("bandwidth_bytes_per_s", "bandwidth [GB/s]", 1e9),
     ("read_latency_avg_ns", "mean latency of reads [ns]", 1.0),
@@ -59,18 +59,18 @@ const UNITS: &[(&str, &str, f64)] = &[
 pub struct Sweep {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// How many columns tell what was run; the others are results.
+    /// Number of columns that identify a run; the others are results.
     keys: usize,
-    /// Number of the column whose values lie along the x axis.
+    /// Index of the column along the x axis.
     x: usize,
-    /// Numbers of the columns that are drawn.
+    /// Indices of the columns that are drawn.
     figures: Vec<usize>,
 }
 
-/// Points of one combination of what is not on the x axis.
+/// Points of one combination of the values that are not on the x axis.
 struct Series {
     name: String,
-    /// Number of the row for each value of x.
+    /// Index of the row for each value of x.
     rows: BTreeMap<usize, usize>,
 }
 
@@ -152,7 +152,7 @@ impl Sweep {
         varied.into_iter().find(|c| self.varies(*c)).unwrap_or(0)
     }
 
-    /// The values along the x axis: as numbers if all of them are some, of one unit.
+    /// The values along the x axis: as numbers if all are numbers of one unit.
     fn axis(&self) -> Axis {
         let names = self.values(self.x);
         let numbers: Option<Vec<(f64, &str)>> = names.iter().map(|v| number(v)).collect();
@@ -203,13 +203,13 @@ impl Sweep {
     }
 }
 
-/// What lies along the x axis.
+/// The values along the x axis.
 enum Axis {
     Names(Vec<String>),
     Numbers { at: Vec<f64>, unit: String },
 }
 
-/// A number with its unit, as values of descriptions have them.
+/// A number with its unit, as in descriptions.
 fn number(text: &str) -> Option<(f64, &str)> {
     let t = text.trim();
     let end = t.find(|c: char| !(c.is_ascii_digit() || ".-+".contains(c)));
@@ -263,7 +263,7 @@ fn colour(series: usize) -> RGBColor {
     COLOURS[series % COLOURS.len()]
 }
 
-/// The first round of colours is filled, the second one is not.
+/// The first round of colours has filled marks, the second one empty ones.
 fn style(series: usize) -> ShapeStyle {
     match series < COLOURS.len() {
         true => colour(series).filled(),
@@ -467,7 +467,7 @@ mod tests {
         assert!(e.contains("no column speed") && e.contains("memory, trace, mode"));
         let e = Sweep::read(&t, None, &["speed".into()]).unwrap_err();
         assert!(e.to_string().contains("bandwidth_bytes_per_s"));
-        // One value is no axis of numbers, but a name.
+        // A single value is treated as a name, not as an axis of numbers.
         assert!(svg(&Sweep::read(&t, None, &[]).unwrap()).contains("ddr3"));
         let many: Vec<Vec<String>> = (0..40)
             .map(|i| vec![format!("m{i}"), "a".into(), "saturated".into(), "1".into()])

@@ -1,4 +1,5 @@
-//! Files that a command writes: looked at before its work begins, there as a whole or not at all.
+//! Files that a command writes: checked before its work begins, and written completely or not at
+//! all.
 //!
 //! `-` is standard output everywhere.
 
@@ -13,7 +14,8 @@ use tempfile::NamedTempFile;
 
 /// The name that stands for standard output.
 const STDOUT: &str = "-";
-/// What a disk must take before the work begins: a full one is seen now, not after hours.
+/// Number of bytes that a disk must take before the work begins: a full disk is noticed now, not
+/// after hours.
 const PROBE: usize = 64 << 10;
 
 /// Whether a name means standard output.
@@ -21,7 +23,7 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new(STDOUT)
 }
 
-/// What cannot be done, and to what.
+/// The error of an operation on a path.
 fn failed(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
@@ -32,17 +34,18 @@ fn parent(path: &Path) -> &Path {
     dir.unwrap_or(Path::new("."))
 }
 
-/// Writes something that is taken back, to see whether there is room.
+/// Writes something and removes it again, to see whether there is room.
 fn probe(file: &mut File) -> io::Result<()> {
     let done = file.write_all(&[0; PROBE]);
-    // Whatever was written is not to stay.
+    // Whatever was written must not stay.
     file.set_len(0)?;
     file.rewind()?;
     done
 }
 
-/// A file being written aside, which gets its name when it is complete. Dropped before, or if the
-/// process dies, it leaves nothing behind, and an old file as it was.
+/// A file that is written under a temporary name or none, and gets its name when it is complete. If
+/// it is dropped before, or the process dies, nothing is left behind, and an old file stays as it
+/// was.
 #[derive(Debug)]
 pub struct Staged {
     path: PathBuf,
@@ -54,16 +57,16 @@ enum To {
     Stdout,
     /// A file without a name yet.
     Unnamed(File),
-    /// The same, where the file system has no such files.
+    /// A temporary name, if the file system has no unnamed files.
     Named(NamedTempFile),
-    /// An old file that may be written, in a directory that may not.
+    /// An existing writable file in a directory that is not writable.
     InPlace(File),
     /// A device or a pipe: there is nothing to replace.
     Special(File),
 }
 
 impl Staged {
-    /// Begins a file that will be `path`. It is an error if it cannot be there.
+    /// Begins a file that will be `path`. It is an error if it cannot be created.
     pub fn create(path: &Path) -> anyhow::Result<Staged> {
         let to = To::open(path).with_context(|| failed(path))?;
         let mut staged = Staged {
@@ -81,7 +84,7 @@ impl Staged {
         matches!(self.to, To::Stdout)
     }
 
-    /// The file aside.
+    /// The temporary file.
     fn file(&mut self) -> Option<&mut File> {
         match &mut self.to {
             To::Unnamed(f) => Some(f),
@@ -90,7 +93,7 @@ impl Staged {
         }
     }
 
-    /// Writes contents, so that only the name is missing.
+    /// Writes the contents, so that only the renaming remains.
     pub fn fill(&mut self, data: &[u8]) -> anyhow::Result<()> {
         let sync = |f: &mut File| f.sync_all();
         self.write_all(data)
@@ -104,7 +107,7 @@ impl Staged {
         self.finish()
     }
 
-    /// Gives the file its name; it is on the disk then.
+    /// Gives the file its name; afterwards it is on the disk.
     pub fn finish(mut self) -> anyhow::Result<()> {
         let path = self.path.clone();
         self.flush()
@@ -125,17 +128,17 @@ impl Staged {
         file.as_file().sync_all()?;
         let target = target(&self.path);
         if let Ok(old) = target.metadata() {
-            // Whoever may read it shall go on reading it.
+            // The permissions of the old file are kept.
             let mode = old.permissions().mode() & 0o777;
             let _ = fs::set_permissions(file.path(), Permissions::from_mode(mode));
         }
         file.persist(&target).map_err(|e| e.error)?;
-        // The name is there for good only with the directory.
+        // The name is permanent only after the directory has been synced.
         File::open(parent(&target))?.sync_all()
     }
 }
 
-/// Gives a file without a name one beside `path`.
+/// Gives an unnamed file a temporary name beside `path`.
 fn link(file: &File, path: &Path) -> io::Result<NamedTempFile> {
     let number = format!("/proc/self/fd/{}", file.as_raw_fd());
     builder().make_in(parent(&target(path)), |aside| {
@@ -150,7 +153,7 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     b
 }
 
-/// Where a file really is: a link is kept, and what it leads to is replaced.
+/// The real path of a file: a link is kept, and its target is replaced.
 fn target(path: &Path) -> PathBuf {
     match path.symlink_metadata() {
         Ok(m) if m.is_symlink() => path.canonicalize().unwrap_or_else(|_| path.to_owned()),
@@ -169,7 +172,7 @@ impl To {
             Some(m) if !m.is_file() => {
                 return Ok(To::Special(File::options().write(true).open(path)?));
             }
-            // One that is replaced may not be written, but is as lost.
+            // An old file that will be replaced may be read-only, but its content is lost anyway.
             Some(_) => access(path, Access::WRITE_OK)?,
             None => {}
         }
@@ -186,9 +189,9 @@ impl To {
         }
     }
 
-    /// A new file in a directory, without a name if that is possible: so it cannot be left behind.
+    /// A new file in a directory, unnamed if possible, so that it cannot be left behind.
     fn aside(dir: &Path) -> io::Result<To> {
-        // What the mask of the process leaves of it.
+        // The permissions that the process's umask leaves.
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         if let Ok(file) = openat(CWD, dir, flags, mode) {
@@ -232,8 +235,8 @@ impl Write for Staged {
 pub struct Stream(Option<File>);
 
 impl Stream {
-    /// Begins a file. One that cannot be written, or is on a full disk, is an error now, and then there
-    /// is no new file.
+    /// Begins a file. If it cannot be written, or is on a full disk, that is an error now, and no
+    /// new file is created.
     pub fn create(path: &Path) -> anyhow::Result<Stream> {
         if is_stdout(path) {
             return Ok(Stream(None));
@@ -248,7 +251,7 @@ impl Stream {
         let regular = file.metadata().is_ok_and(|m| m.is_file());
         let room = if regular { probe(&mut file) } else { Ok(()) };
         if room.is_err() && !was_there {
-            // It was made just now, and nothing is in it.
+            // It has just been created and is empty.
             let _ = fs::remove_file(path);
         }
         room.with_context(|| failed(path))?;
@@ -272,7 +275,8 @@ impl Write for Stream {
     }
 }
 
-/// Looks whether a file that somebody else writes aside and renames can be there.
+/// Checks whether a file that somebody else writes under a temporary name and renames can be
+/// created.
 pub fn check(path: &Path) -> anyhow::Result<()> {
     Staged::create(path).map(drop)
 }

@@ -11,17 +11,17 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Exit code of a command that did what it was asked.
+/// Exit code of a command that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit(pub u8);
 
 /// Everything went well.
 pub const SUCCESS: Exit = Exit(0);
-/// There are no figures of what was asked for, though the program ended well.
+/// The requested figures do not exist, although the program ended well.
 pub const MEANINGLESS: Exit = Exit(1);
-/// The instruction limit was reached (as `timeout` does it).
+/// The instruction limit was reached (as with `timeout`).
 pub const LIMIT: Exit = Exit(124);
-/// Every hart waits for something that cannot come.
+/// Every hart waits for something that cannot happen.
 pub const STUCK: Exit = Exit(125);
 pub use crate::signals::EXIT as SIGNAL;
 /// The reader of stdout has gone (128 + SIGPIPE).
@@ -29,14 +29,14 @@ pub const BROKEN_PIPE: u8 = 141;
 /// Exit codes of guests that do not fit into the host's 8 bits.
 pub const TOO_LARGE: u8 = 255;
 
-/// Whether an error is only that nobody reads our output any more.
+/// Whether an error only means that nobody reads our output any more.
 pub fn is_broken_pipe(e: &anyhow::Error) -> bool {
     let broken = |e: &std::io::Error| e.kind() == ErrorKind::BrokenPipe;
     e.chain().any(|c| {
         let io = c.downcast_ref::<std::io::Error>();
         let boxed = c.downcast_ref::<Box<Error>>().map(|e| &**e);
         match c.downcast_ref::<Error>().or(boxed) {
-            // It shows what it holds as if it were itself that.
+            // It displays its content as if it were that content.
             Some(Error::Io(e)) => broken(e),
             _ => io.is_some_and(broken),
         }
@@ -56,13 +56,13 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     print(&format!("{value:#}\n"))
 }
 
-/// What a command and its user tell each other: messages for people, on stderr and coloured if that
-/// is a terminal; and the user's signals.
+/// Communication of a command with its user: messages on stderr, coloured if that is a terminal,
+/// and the user's signals.
 #[derive(Debug)]
 pub struct Messages {
     quiet: bool,
     signals: Signals,
-    /// What is shown while something takes its time.
+    /// The progress shown during long work.
     bar: Mutex<Option<ProgressBar>>,
 }
 
@@ -86,21 +86,21 @@ impl Messages {
         self.quiet
     }
 
-    /// Tells what is going on.
+    /// Reports progress.
     pub fn note(&self, text: &str) {
         if !self.quiet {
             self.line(AnsiColor::Cyan.on_default(), "nagori", text);
         }
     }
 
-    /// Tells what the user should know.
+    /// Prints a warning.
     pub fn warning(&self, text: &str) {
         if !self.quiet {
             self.line(AnsiColor::Yellow.on_default().bold(), "warning", text);
         }
     }
 
-    /// Tells what went wrong, with its causes.
+    /// Prints an error with its causes.
     pub fn error(&self, e: &anyhow::Error) {
         let mut text = String::new();
         for cause in e.chain() {
@@ -124,7 +124,7 @@ impl Messages {
 }
 
 impl Messages {
-    /// Shows a line that turns, with a text.
+    /// Shows a spinner with a text.
     fn busy(&self, template: &str, text: String) -> bool {
         let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
         let bar = bar.get_or_insert_with(|| {
@@ -151,7 +151,7 @@ impl Caller for Messages {
         Messages::warning(self, text);
     }
 
-    /// On a terminal in one line, else as messages.
+    /// On a terminal in one line, otherwise as messages.
     fn progress(&self, step: Step<'_>) {
         match step {
             Step::Boot(what) => {
@@ -185,7 +185,7 @@ impl Caller for Messages {
     }
 
     fn outside(&self, work: &mut dyn FnMut()) {
-        // That a signal has come is asked for behind the work.
+        // Whether a signal has arrived is checked after the work.
         let _ = self.signals.outside(|| {
             work();
             Ok(())
@@ -204,7 +204,7 @@ mod tests {
         let e = Err::<(), _>(io).context("cannot write").unwrap_err();
         assert!(is_broken_pipe(&e));
         assert!(!is_broken_pipe(&anyhow::anyhow!("broken pipe")));
-        // The same where a run has met it.
+        // The same if a run was ended by it.
         let of_run = || Error::from(std::io::Error::from(ErrorKind::BrokenPipe));
         assert!(is_broken_pipe(&of_run().into()));
         let during = Error::During {

@@ -26,20 +26,20 @@ pub struct Control {
     state: Asked,
 }
 
-/// What clients have asked for.
+/// What clients have requested.
 #[derive(Debug, Default)]
 struct Asked {
     paused: bool,
     quit: bool,
     restart: Option<Restart>,
-    /// There is software to start anew with.
+    /// Whether there is software for a restart.
     software: bool,
     /// Whether something else holds the machine.
     held: bool,
 }
 
 impl Control {
-    /// Listens at a path; `software` is whether the machine can start anew.
+    /// Listens at a path; `software` is whether the machine can restart.
     pub fn bind(path: &Path, software: bool) -> anyhow::Result<Control> {
         Ok(Control {
             server: Server::bind(path)?,
@@ -85,7 +85,7 @@ fn value(of: impl Serialize) -> Result<Value, RpcError> {
     serde_json::to_value(of).map_err(|e| RpcError::refused(e.to_string()))
 }
 
-/// An error if a path means something else to the client than to this process.
+/// An error for a relative path, which means something else to the client than to this process.
 fn absolute(method: &str, path: &str) -> Result<(), RpcError> {
     match Path::new(path).is_absolute() {
         true => Ok(()),
@@ -194,7 +194,7 @@ impl Asked {
         })
     }
 
-    /// An error if there is nothing to start anew with.
+    /// An error if there is no software for a restart.
     fn has_software(&self) -> Result<(), RpcError> {
         match self.software {
             true => Ok(()),

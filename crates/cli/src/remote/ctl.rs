@@ -43,7 +43,7 @@ pub struct CtlArgs {
 /// What a machine can be asked.
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
-    /// How the machine stands.
+    /// Show the state of the machine.
     Status,
     /// Stop the machine between two instructions.
     Pause,
@@ -51,7 +51,7 @@ pub enum CtlCommand {
     Resume,
     /// The statistics so far.
     Statistics,
-    /// Start the statistics anew.
+    /// Reset the statistics.
     ResetStatistics,
     /// Keep the statistics so far under a label, for the report at the end.
     DumpStatistics {
@@ -189,7 +189,7 @@ fn assignments(values: &[String]) -> anyhow::Result<Set> {
     Ok(set)
 }
 
-/// A file's path as the machine's process can use it.
+/// The path of a file in a form that the machine's process can use.
 fn place(path: &std::path::Path) -> anyhow::Result<String> {
     if file::is_stdout(path) {
         bail!("the file is written by the machine's process, so it cannot go to standard output; `./-` is a file of that name");
@@ -211,7 +211,7 @@ fn number(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| "expected a number, such as 0x80000000 or 4096".into())
 }
 
-/// Memory as lines of 16 bytes with their address, or where it was written to.
+/// Memory as lines of 16 bytes with their address, or where it was written.
 fn dump(d: &Dumped) -> anyhow::Result<String> {
     let Some(data) = &d.data else {
         let path = d.path.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Ways into a running machine from outside: the control socket and its client, debuggers.
+//! Access to a running machine from outside: the control socket and its client, debuggers.
 
 mod control;
 pub mod ctl;
@@ -12,8 +12,8 @@ use gdb::Gdb;
 use nagori_hart::world::Observer;
 use nagori_session::drive::BoxedService;
 
-/// What may hold a machine from outside, as the arguments ask for it. `resets`: the machine can be loaded
-/// again.
+/// The services that may hold a machine, according to the arguments. `resets`: whether the
+/// machine's software can be loaded again.
 pub fn services<'a, O: Observer + 'a>(
     a: &InspectArgs,
     resets: bool,

@@ -10,7 +10,7 @@ use nagori_remote::api::{Parameter, Parameters, SetValue};
 use nagori_remote::rpc::{RpcError, INVALID_PARAMS};
 use std::collections::BTreeMap;
 
-/// Registers that mean something to a guest only.
+/// Registers that are of use to a guest only.
 const NOT_PARAMETERS: [Fixed; 7] = [
     Fixed::Error,
     Fixed::StatsControl,
@@ -58,10 +58,10 @@ fn describe<O: Observer>(machine: &mut Machine<O>, row: &FixedRow) -> Parameter 
     }
 }
 
-/// What names of values of a region's own memory begin with, as in a machine's description.
+/// Prefix of the names of values of a region's own memory, as in a machine's description.
 const REGIONS: &str = "memory.regions.";
 
-/// Values of regions' own memories that can change.
+/// Changeable values of regions' own memories.
 fn of_regions<O: Observer>(machine: &Machine<O>) -> impl Iterator<Item = (String, Parameter)> {
     let all = machine.region_parameters().into_iter();
     all.map(|(region, key, value)| {
@@ -83,7 +83,7 @@ pub fn all<O: Observer>(machine: &mut Machine<O>) -> Parameters {
     Parameters { parameters }
 }
 
-/// Sets a value of a region's own memory; how it was before.
+/// Sets a value of a region's own memory; returns its previous value.
 fn set_region<O: Observer>(
     machine: &mut Machine<O>,
     key: &str,
@@ -101,7 +101,7 @@ fn set_region<O: Observer>(
     Ok(found.map(|f| f.2).unwrap_or_default())
 }
 
-/// Sets parameters, all or none; answers those set.
+/// Sets parameters, all or none; returns those set.
 pub fn set<O: Observer>(
     machine: &mut Machine<O>,
     values: &BTreeMap<String, SetValue>,
@@ -136,7 +136,7 @@ pub fn set<O: Observer>(
     for (row, value) in &wanted {
         let old = machine.parameter(row.reg);
         if let Err(e) = machine.set_parameter(row.reg, *value) {
-            // They were in force a moment ago, so they are accepted, the last one first.
+            // These were in use a moment ago, so they are accepted, the last one first.
             for (reg, old) in before.into_iter().rev() {
                 let _ = machine.set_parameter(reg, old);
             }
@@ -154,7 +154,7 @@ pub fn set<O: Observer>(
     Ok(Parameters { parameters })
 }
 
-/// Sets values of regions' memories back, the last one first: they were in force a moment ago.
+/// Restores values of regions' memories, the last one first: they were in use a moment ago.
 fn undo<O: Observer>(machine: &mut Machine<O>, changed: Vec<(&String, String)>) {
     for (key, old) in changed.into_iter().rev() {
         let _ = set_region(machine, key, &old);
@@ -169,7 +169,7 @@ fn refusal(row: &FixedRow, value: u64, e: ControlError) -> RpcError {
     ))
 }
 
-/// The register's value that a client means.
+/// The register value for a client's value.
 fn number(row: &FixedRow, value: &SetValue, clock: Period) -> Result<u64, RpcError> {
     let text = match value {
         SetValue::Number(n) => return Ok(*n),

@@ -14,13 +14,13 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   nagori run -- ./hello
       A riscv64 program of this host, with its input, output and exit code; then what it has cost
-  nagori run --method extended --memory nvmm -- ./sort 1000000
+  nagori run --method extended --placement nvmm -- ./sort 1000000
       Its memory in NVMM, whose delays are those of `extended`
   nagori run --share .,rw -- xz -k data.txt
       Debian's xz, on files of this directory
   nagori run --region-of-interest --json stats.json -- ./solver input
       Only what lies between nagori_roi_begin() and nagori_roi_end() is timed
-  nagori run --memory nvmm --profile out.pb.gz -- ./solver input && go tool pprof -top out.pb.gz
+  nagori run --placement nvmm --profile out.pb.gz -- ./solver input && go tool pprof -top out.pb.gz
       Which functions wait for memory
 
 Exit codes:
@@ -34,10 +34,10 @@ Exit codes:
 
 /// Run a program on the machine, and show what its memory has cost.
 ///
-/// Starts behind a boot of Debian's kernel that is kept, so that the program begins at once. PROGRAM is a
-/// riscv64 file of this host if it has a `/` (static, or linked against libraries of the root file
-/// system, or a script), otherwise a program of the root file system. The timing model is on from its exec to its
-/// end; statistics are of that time, and go to stderr.
+/// Starts from a cached boot of Debian, so that the program begins at once. PROGRAM is a riscv64 file of this
+/// host if it has a `/` (static, or linked against libraries of the root file system, or a script), otherwise
+/// a program of the root file system. The timing model is on from its exec to its end; statistics cover that
+/// time, and go to stderr.
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
 pub struct RunProgramArgs {
@@ -46,15 +46,15 @@ pub struct RunProgramArgs {
     pub method: Option<Method>,
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Write the statistics to FILE as JSON, or with `-` to stdout behind the program's output, instead of
-    /// the table.
+    /// Write the statistics to FILE as JSON, or with `-` to stdout after the program's output, instead of the
+    /// table.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write everything that was counted, by hart and bank, to stderr.
+    /// Write all counters, by hart and bank, to stderr.
     #[arg(long, conflicts_with = "json")]
     pub full: bool,
-    /// Write every line that moves over the bus while the program runs to a file that
-    /// `nagori mem run --mode timestamped` plays.
+    /// Write every line transferred over the bus while the program runs to a file that `nagori mem run --mode
+    /// timestamped` plays.
     #[arg(long, value_name = "FILE")]
     pub trace_bus: Option<PathBuf>,
     #[command(flatten)]
@@ -65,10 +65,10 @@ pub struct RunProgramArgs {
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  nagori compare --memory nvmm -- ./sort 1000000
+  nagori compare --placement nvmm -- ./sort 1000000
   nagori compare --methods dram,extended --plot cost.svg --share . -- sqlite3 db.sqlite '.read query.sql'
 
-  nagori compare --repeats 10 --memory nvmm --plot cost.svg -- ./sort 1000000
+  nagori compare --repeats 10 --placement nvmm --plot cost.svg -- ./sort 1000000
       Ten runs of each method, with addresses, entropy and starting times of their own
 
 The run time of the first method is 1. The program's output is that of the first run; it has to be the same
@@ -82,17 +82,16 @@ was asked for (--region-of-interest, --warm-up), is marked and not compared; the
 
 /// Run a program under several delay methods, and compare.
 ///
-/// The same program from the same start under each method, as many at a time as this host has
+/// Runs the same program from the same starting point under each method, as many at a time as this host has
 /// cores.
 #[derive(Debug, Args)]
 #[command(after_long_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
-    /// Delay methods, the first of which is what the others are compared with [default: all, unless there
-    /// is --memory-model].
+    /// Delay methods; the others are compared with the first [default: all, unless there is --memory-model].
     #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = crate::args::method)]
     pub methods: Vec<Method>,
-    /// Memories that NVMM is to be: names or files as `nagori mem` takes them (ddr4,pcm,xpoint). Each is a
-    /// row, behind those of --methods.
+    /// Memories to use for NVMM: names or files as for `nagori mem` (ddr4,pcm,xpoint). Each is a row, after
+    /// those of --methods.
     #[arg(long, value_name = "MEMORIES", value_delimiter = ',')]
     pub memory_model: Vec<String>,
     #[command(flatten)]
@@ -129,18 +128,19 @@ pub struct CommonArgs {
     /// of N bytes and more). The last two need a program with libraries.
     #[arg(
         long,
+        alias = "memory",
         value_name = "WHERE",
         default_value = "dram",
         help_heading = "Program"
     )]
-    pub memory: Placement,
-    /// One more file of this host for the program: FILE:PATH, where PATH is absolute.
+    pub placement: Placement,
+    /// Put a file of this host into the guest: FILE:PATH, where PATH is absolute.
     #[arg(long, value_name = "FILE:PATH", help_heading = "Program")]
     pub file: Vec<FileArg>,
     /// Read standard input from a file [default: this command's standard input].
     ///
-    /// Input of a file is there when the program asks, so that runs are the same; what comes through a
-    /// pipe or a terminal arrives when it does. `none`: no input.
+    /// The content of a file is available whenever the program reads, so that runs are the same; input from a
+    /// pipe or a terminal arrives at any time. `none`: no input.
     #[arg(long, value_name = "FILE|none", help_heading = "Program")]
     pub stdin: Option<PathBuf>,
     /// An environment variable of the program.
@@ -157,10 +157,10 @@ pub struct CommonArgs {
     pub modules: ModulesArgs,
     #[command(flatten)]
     pub cache: CacheArgs,
-    /// Boot anew, and do not keep the boot.
+    /// Boot, and do not cache the boot.
     #[arg(long, help_heading = "Software")]
     pub no_boot_cache: bool,
-    /// The timing model is on only between markers (see docs/markers.md); statistics are of that time.
+    /// The timing model is on only between markers (see docs/markers.md); statistics cover only that time.
     ///
     /// If no region begins, there is nothing to report: that is an error, and the exit code is 1 where the
     /// program's is 0. A region that never ends is counted up to the end, with a warning.
@@ -169,12 +169,11 @@ pub struct CommonArgs {
     /// Without the timing model: fast, and counts only instructions.
     #[arg(long, help_heading = "Run")]
     pub functional: bool,
-    /// What is random in the run follows from this number [default: nothing is].
+    /// Seed of everything random in the run [default: nothing is random].
     ///
-    /// Without it programs begin at the same time of the machine, at the same addresses, and get the same
-    /// random numbers. With it the guest's kernel is given other entropy, addresses are randomised
-    /// (ASLR), and the program begins up to 4 ms later, a tick of the kernel. The same number gives the
-    /// same run, to the cycle.
+    /// Without it programs begin at the same machine time, at the same addresses, and get the same random
+    /// numbers. With it the guest's kernel is given other entropy, addresses are randomised (ASLR), and the
+    /// program begins up to 4 ms later, a tick of the kernel. The same seed gives the same run, to the cycle.
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub seed: Option<u64>,
     /// Instructions that warm caches, TLBs and predictors before statistics start.
@@ -184,9 +183,9 @@ pub struct CommonArgs {
     #[arg(long, value_name = "N", help_heading = "Run", conflicts_with = "functional",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub warm_up: Option<u64>,
-    /// What the guest's clock shows when the program starts: a date (in UTC), such as 2026-10-01 or
-    /// 2026-10-01T12:30:00, or `host`: this host's time, with which runs differ
-    /// [default: the machine's rtc_epoch, else the day after the guest image's package index was signed].
+    /// Time of the guest's clock when the program starts: a date (in UTC), such as 2026-10-01 or
+    /// 2026-10-01T12:30:00, or `host`: this host's time, with which runs differ [default: the machine's
+    /// rtc_epoch, else the day after the guest image's package index was signed].
     #[arg(long, value_name = "DATE|host", help_heading = "Machine")]
     pub rtc: Option<Rtc>,
     /// End the program after this many seconds of guest time.
@@ -198,10 +197,11 @@ pub struct CommonArgs {
     /// End the program after this many instructions of all harts together.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Run")]
     pub max_instructions: Option<u64>,
-    /// Markers of the program do nothing.
+    /// Make markers of the program no-ops.
     #[arg(long, help_heading = "Run")]
     pub no_markers: bool,
-    /// What runs the guest's code; results are the same [default: the translator, if the host has one].
+    /// Engine that runs the guest's code; results are the same [default: the translator, if the host has
+    /// one].
     #[arg(long, value_name = "ENGINE", help_heading = "Run")]
     pub engine: Option<EngineKind>,
 }

@@ -16,15 +16,15 @@ use serde_json::{json, Value};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// A run of a method, and what its randomness followed from.
+/// A run of a method, and its seed.
 pub struct Run {
     /// See `--seed`.
     pub seed: Option<u64>,
-    /// What came of it.
+    /// Its result.
     pub result: RunResult,
 }
 
-/// What is compared: the machine's own controller under a method, or another memory for NVMM.
+/// A variant to compare: the machine's own controller under a method, or another memory for NVMM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variant {
     /// A delay method.
@@ -69,12 +69,12 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether all of its runs were whole, so that their figures can be compared.
+    /// Whether all of its runs were complete, so that their figures can be compared.
     fn is_whole(&self) -> bool {
         self.runs.iter().all(|r| r.result.is_whole())
     }
 
-    /// Why not, in a word.
+    /// The reason, in a word, why they were not.
     pub fn flaw(&self) -> Option<&'static str> {
         let odd = self.runs.iter().find(|r| !r.result.is_whole())?;
         let problem = odd.result.problems.iter().find(|p| p.meaningless);
@@ -84,7 +84,7 @@ impl Row {
         })
     }
 
-    /// The variant's name, with what is wrong with its runs.
+    /// The variant's name, with the reason.
     fn name(&self) -> String {
         match self.flaw() {
             Some(why) => format!("{} ({why})", self.variant),
@@ -117,7 +117,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to /tmp");
     }
     let seeds = seeds(a)?;
-    // Machines with another memory have a boot of their own.
+    // Machines with another memory have a cached boot of their own.
     let mut machines = Vec::new();
     for v in &variants {
         let model = v.model();
@@ -175,7 +175,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(exit(&rows))
 }
 
-/// The exit code: that of the first run, unless a run that was not whole has another one to tell.
+/// The exit code: that of the first run, or of the first incomplete run.
 fn exit(rows: &[Row]) -> Exit {
     let mut broken = rows.iter().flat_map(|r| &r.runs);
     match broken.find(|r| !r.result.is_whole()) {
@@ -187,8 +187,7 @@ fn exit(rows: &[Row]) -> Exit {
     }
 }
 
-/// What is compared, each once: the methods that are given, and the memories. Without any it is all
-/// methods.
+/// The variants, without duplicates: the given methods, then the memories; by default all methods.
 fn variants(a: &CompareArgs) -> Vec<Variant> {
     let methods = match (&a.methods, &a.memory_model) {
         (m, _) if !m.is_empty() => m.clone(),
@@ -205,7 +204,7 @@ fn variants(a: &CompareArgs) -> Vec<Variant> {
     all
 }
 
-/// What the randomness of each repetition follows from; `None`: a run as without seeds.
+/// The seed of each repetition; `None`: a run without a seed.
 fn seeds(a: &CompareArgs) -> anyhow::Result<Vec<Option<u64>>> {
     let n = u64::from(a.repeats);
     match a.common.seed {
@@ -220,7 +219,7 @@ fn seeds(a: &CompareArgs) -> anyhow::Result<Vec<Option<u64>>> {
     }
 }
 
-/// The runs, several at a time, in the order of the variants.
+/// Makes the runs, several at a time; returns them in the order of the variants.
 fn run_all<'p, 'a: 'p>(
     prepared: &(dyn Fn(&Variant) -> &'p Prepared<'a> + Sync),
     variants: &[Variant],
@@ -297,7 +296,7 @@ fn run_all<'p, 'a: 'p>(
     Ok(rows)
 }
 
-/// What an interrupted comparison has come to: times of the runs that have ended, and no ratios.
+/// The results of an interrupted comparison: times of the completed runs, and no ratios.
 fn unfinished(names: &[String], results: &[Option<anyhow::Result<RunResult>>]) -> String {
     let (mut ended, mut others) = (Vec::new(), Vec::new());
     for (name, result) in names.iter().zip(results) {
@@ -319,8 +318,8 @@ fn unfinished(names: &[String], results: &[Option<anyhow::Result<RunResult>>]) -
     )
 }
 
-/// Run times of a row, where those of the first row with the same seeds are 1; `None` where a run
-/// was not whole.
+/// Run times of a row, relative to those of the first row with the same seeds; `None` if a run was
+/// incomplete.
 pub fn normalised(rows: &[Row], r: &Row) -> Option<Vec<f64>> {
     let one = rows.first()?;
     let times = one.times();
@@ -384,7 +383,7 @@ const COLUMNS: &[Cell] = &[
     }),
 ];
 
-/// What the rows are.
+/// The kind of the rows.
 fn heading(rows: &[Row]) -> &'static str {
     let methods = rows.iter().filter(|r| r.variant.method().is_some()).count();
     match methods {
@@ -410,12 +409,12 @@ fn as_table(rows: &[Row]) -> String {
     text(&t)
 }
 
-/// The other figures of a row, means of its runs.
+/// The other figures of a row, averaged over its runs.
 fn figures(r: &Row) -> impl Iterator<Item = String> + '_ {
     COLUMNS.iter().map(|(_, form, f)| form.shown(r.mean(f)))
 }
 
-/// Tables of several runs each.
+/// Tables of several runs of each variant.
 fn repeated(rows: &[Row], repeats: usize) -> String {
     let mut out = format!(
         "{repeats} runs of each {}; means with their 95 % intervals (Student's t), run times compared seed by seed\n\n",

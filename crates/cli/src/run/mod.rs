@@ -36,7 +36,7 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
         file::check(path).context("--profile")?;
     }
     let prepared = Prepared::new(&a.common, &[], messages)?;
-    // A debugger has a Ctrl-C of its own for the program.
+    // A debugger uses Ctrl-C for the program itself.
     let interrupt = match a.inspect.gdb {
         Some(_) => Interrupt::Ends,
         None => Interrupt::Passes,
@@ -70,28 +70,28 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
             value["host"] = json!({"cpu_seconds_to_start": result.start_cpu});
             write_json(file, &value, shown)?;
         }
-        // Figures of something else than what was asked for would only mislead.
+        // Figures other than the requested ones would be misleading.
         None if (a.full || result.is_meaningful()) && !messages.quiet() => shown(),
         None => {}
     }
     Ok(result.exit())
 }
 
-/// What the first Ctrl-C does once the program runs.
+/// The effect of the first Ctrl-C once the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupt {
-    /// It goes to the program; the second one ends the run.
+    /// It is sent to the program; the second one ends the run.
     Passes,
     /// It ends the run.
     Ends,
 }
 
-/// The file of `--json`, before there is something to write.
+/// The file of `--json`, before there is anything to write.
 fn json_file(path: Option<&Path>) -> anyhow::Result<Option<Staged>> {
     path.map(Staged::create).transpose().context("--json")
 }
 
-/// Writes JSON. Where that fails in the end, the results are not lost: they are `shown`.
+/// Writes JSON. If that fails at the end, the results are not lost: they are `shown`.
 fn write_json(file: Staged, value: &serde_json::Value, shown: impl FnOnce()) -> anyhow::Result<()> {
     let written = file.put(format!("{value:#}\n").as_bytes());
     if written.is_err() {
@@ -100,7 +100,7 @@ fn write_json(file: Staged, value: &serde_json::Value, shown: impl FnOnce()) -> 
     written.context("--json")
 }
 
-/// A program, and the machine that its runs start from.
+/// A program, and the machine from which its runs start.
 struct Prepared<'a> {
     a: &'a CommonArgs,
     program: Loaded,
@@ -108,7 +108,7 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Checks everything that can be wrong before a machine is made; `set` are more settings of it.
+    /// Checks everything that can be wrong before a machine is made; `set` are further settings.
     fn new(a: &'a CommonArgs, set: &[String], messages: &'a Messages) -> anyhow::Result<Self> {
         let program = Program {
             args: a.program.clone(),
@@ -140,7 +140,7 @@ impl<'a> Prepared<'a> {
         let options = Options {
             machine,
             devices: a.devices.devices(),
-            memory: a.memory,
+            placement: a.placement,
             rootfs: match a.rootfs.as_deref() {
                 Some("none") => Rootfs::Smallest,
                 Some(name) => Rootfs::Named(name.into()),
@@ -161,7 +161,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Tells what the exit code does not.
+    /// Reports what the exit code does not show.
     fn tell(&self, why: &Why, messages: &Messages) {
         let Some(text) = why.message() else { return };
         match why {
@@ -176,8 +176,8 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Runs the program on a machine of its own, under a method and with the randomness of a seed;
-    /// again, if that loses its power.
+    /// Runs the program on a machine of its own, under a method and with a seed; runs it again
+    /// after a power cut.
     fn run(
         &self,
         power: &PowerArgs,
@@ -226,7 +226,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// What --stdin says.
+/// The input chosen by --stdin.
 fn stdin(given: Option<&Path>) -> anyhow::Result<Stdin> {
     // A copy of the descriptor: the program may read to the end of it and close it.
     let own = || -> anyhow::Result<_> {

@@ -1,4 +1,4 @@
-//! The picture of a comparison: run times as bars, with the part that is waiting for memory.
+//! The plot of a comparison: run times as bars, with the share that is spent waiting for memory.
 
 use super::compare::{normalised, Row, Variant};
 use super::report::Figures;
@@ -10,28 +10,28 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 const SIZE: (u32, u32) = (900, 560);
-/// Edges of the room for bars: left, right, top, bottom.
+/// Margins of the area for bars: left, right, top, bottom.
 const EDGES: [i32; 4] = [90, 860, 96, 490];
 /// Colour of a memory's bar.
 const MODEL: RGBColor = RGBColor(0, 158, 115);
-/// Width of a bar, where 1 is the distance of bars.
+/// Width of a bar, where 1 is the distance between bars.
 const BAR: f64 = 0.6;
-/// The part of a bar's colour where the machine does not wait for memory.
+/// Strength of a bar's colour where the machine does not wait for memory.
 const PALE: f64 = 0.45;
-/// Most characters of the program's name.
+/// Greatest number of characters of the program's name.
 const TITLE: usize = 70;
 
 struct Bar {
     variant: Variant,
-    /// The run time, or why there is none.
+    /// The run time, or the reason why there is none.
     time: Result<f64, &'static str>,
-    /// Ends of its interval, where there are several runs.
+    /// Ends of its confidence interval, if there are several runs.
     interval: Option<[f64; 2]>,
-    /// Part of it that is waiting for memory.
+    /// Share of it that is spent waiting for memory.
     waiting: f64,
 }
 
-/// Draws the run times, where the first is 1.
+/// Draws the run times relative to the first.
 pub fn draw(format: Format, program: &str, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
     let bars: Vec<Bar> = rows
         .iter()

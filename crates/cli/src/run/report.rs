@@ -1,4 +1,4 @@
-//! What a run has cost, for people and as JSON.
+//! The costs of a run, for human readers and as JSON.
 
 use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
 use crate::tables::{self, duration, grouped, row, table, text};
@@ -8,13 +8,13 @@ use nagori_session::problems::{Problem, NEVER_ENDED};
 use nagori_session::program::{Outcome, Why};
 use serde_json::{json, Value};
 
-/// No such program, as shells have it.
+/// Exit code if there is no such program, as in shells.
 const NOT_FOUND: u8 = 127;
 /// A program that cannot be executed.
 const NOT_EXECUTABLE: u8 = 126;
 const ENOENT: u32 = 2;
 
-/// This command's exit code, by why a run was over.
+/// This command's exit code, by the reason for the end of the run.
 fn exit(why: &Why) -> Exit {
     let low = |n: u32| n.min(255) as u8;
     match why {
@@ -34,27 +34,27 @@ fn exit(why: &Why) -> Exit {
     }
 }
 
-/// A run that is over.
+/// A run that has ended.
 pub struct Result {
-    /// Why.
+    /// Why it ended.
     pub why: Why,
-    /// What was counted from the program's start to its end, or between markers.
+    /// Statistics from the program's start to its end, or of regions of interest.
     pub report: Report,
-    /// Regions of interest that ended, where only they count.
+    /// Number of regions of interest that ended, if only they count.
     pub regions: Option<u64>,
-    /// What makes the figures mean something else than they seem to.
+    /// Problems that make the figures incomplete or misleading.
     pub problems: Vec<Problem>,
     /// Whether the timing model was on.
     pub timed: bool,
-    /// Everything that was counted, for people and as JSON.
+    /// Statistics of the whole machine, for human readers and as JSON.
     pub full: (String, Value),
-    /// Sums of the outputs.
+    /// Checksums of the outputs.
     pub sums: [u64; 2],
     /// Processor time of the host from the command to the program's start, in seconds.
     pub start_cpu: Option<f64>,
 }
 
-/// The figures that tell most, of all harts together.
+/// The most important figures, summed over all harts.
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
     /// Guest time in picoseconds.
@@ -65,12 +65,12 @@ pub struct Figures {
     pub instructions: u64,
     /// Cycles of waiting for memory.
     pub stall: u64,
-    /// Misses in L1D, L1I, of the TLBs.
+    /// Misses in L1D, L1I and the TLBs.
     pub misses: [u64; 4],
 }
 
 impl Figures {
-    /// Of a report.
+    /// Computes them from a report.
     pub fn of(r: &Report) -> Figures {
         let sum = |f: fn(&nagori_platform::machine::HartReport) -> u64| r.harts.iter().map(f).sum();
         Figures {
@@ -90,7 +90,7 @@ impl Figures {
         }
     }
 
-    /// Part of the busy time that is waiting for memory.
+    /// Share of the busy time that is spent waiting for memory.
     pub fn stalled(&self) -> Option<f64> {
         (self.busy > 0).then(|| self.stall as f64 / self.busy as f64)
     }
@@ -107,17 +107,17 @@ pub fn real(v: Option<f64>, digits: usize) -> String {
 }
 
 impl Result {
-    /// Whether there are figures of what was asked for.
+    /// Whether the requested figures exist.
     pub fn is_meaningful(&self) -> bool {
         self.problems.iter().all(|p| !p.meaningless)
     }
 
-    /// Whether the figures are of a whole run of the program.
+    /// Whether the figures cover a whole run of the program.
     pub fn is_whole(&self) -> bool {
         self.why.is_end() && self.is_meaningful()
     }
 
-    /// This command's exit code: that of the program, unless it would say that all went well.
+    /// This command's exit code: the program's, unless that is 0 although something failed.
     pub fn exit(&self) -> Exit {
         match exit(&self.why) {
             SUCCESS if !self.is_meaningful() => MEANINGLESS,
@@ -125,7 +125,7 @@ impl Result {
         }
     }
 
-    /// Tells what the figures do not.
+    /// Reports what the figures do not show.
     pub fn warn(&self, messages: &Messages) {
         for p in &self.problems {
             match p.meaningless {
@@ -135,7 +135,7 @@ impl Result {
         }
     }
 
-    /// The table for people.
+    /// The table for human readers.
     pub fn table(&self) -> String {
         let f = Figures::of(&self.report);
         let r = &self.report;
@@ -227,7 +227,7 @@ impl Result {
             "timed": self.timed,
             "regions_of_interest": self.regions,
             "problems": self.problems,
-            // There is none of what was asked for.
+            // The requested one does not exist.
             "summary": self.is_meaningful().then_some(summary),
             "process": process,
             "statistics": tables::to_json(&self.report),

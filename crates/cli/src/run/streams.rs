@@ -1,4 +1,4 @@
-//! A program's output on this command's, and a line that shows how far it is.
+//! Copies a program's output to this command's, and shows a progress line.
 
 use crate::tables;
 use nagori_memtime::stats::Region;
@@ -7,19 +7,19 @@ use nagori_session::program::{Stream, Streams};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Between lines of progress, and before the first one.
+/// Time between progress lines, and before the first one.
 const PROGRESS: Duration = Duration::from_millis(500);
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Where a program's output goes.
+/// Receiver of a program's output.
 pub struct Output {
-    /// Whether it goes to this command's stdout and stderr, or nowhere.
+    /// Whether it goes to this command's stdout and stderr, or is dropped.
     shown: bool,
     progress: Option<Progress>,
 }
 
 impl Output {
-    /// Shown, or not.
+    /// Shown or dropped.
     pub fn new(shown: bool) -> Output {
         Output {
             shown,
@@ -68,7 +68,7 @@ impl Streams for Output {
     }
 }
 
-/// A line that shows how far a run is.
+/// A line that shows the progress of a run.
 struct Progress {
     begin: Instant,
     last: Instant,

@@ -1,4 +1,4 @@
-//! What can be said about snapshots on the command line.
+//! Arguments of the snapshot commands.
 
 use crate::args::{CacheArgs, DeviceArgs, MachineArgs, ModulesArgs, RunArgs};
 use clap::{Args, Subcommand};
@@ -16,7 +16,7 @@ what can be changed while a machine runs: the delay method, and timing and delay
 controller and the board. Media of disks, shared folders and networks belong to the host and are
 given again. Firmware and kernel are in the snapshot, so a guest may restart, and its power be cut.";
 
-/// Go on from a snapshot, with a console in this terminal.
+/// Continue from a snapshot, with a console in this terminal.
 #[derive(Debug, Args)]
 #[command(after_long_help = RESUME_EXAMPLES)]
 pub struct ResumeArgs {
@@ -60,7 +60,7 @@ pub enum SnapshotCommand {
         #[command(flatten)]
         cache: CacheArgs,
     },
-    /// Show what a snapshot says of itself.
+    /// Show the header of a snapshot.
     Show {
         /// The snapshot.
         #[arg(value_name = "FILE")]
@@ -77,7 +77,7 @@ pub enum SnapshotCommand {
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
-    /// List the cached boots, those used last first.
+    /// List the cached boots, the last used first.
     List {
         #[command(flatten)]
         cache: CacheArgs,
@@ -87,7 +87,7 @@ pub enum SnapshotCommand {
     },
     /// Remove cached boots; they are made again on demand.
     ///
-    /// Runs that have started from one go on.
+    /// Runs that have started from one continue.
     Prune {
         #[command(flatten)]
         cache: CacheArgs,
@@ -97,7 +97,7 @@ pub enum SnapshotCommand {
         /// Remove only those that were not used for this many days.
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u64>,
-        /// Say what would be removed, and remove nothing.
+        /// Print what would be removed, and remove nothing.
         #[arg(long)]
         dry_run: bool,
     },

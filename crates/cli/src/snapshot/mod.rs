@@ -1,4 +1,4 @@
-//! `nagori snapshot` and `nagori resume`: machines in files.
+//! `nagori snapshot` and `nagori resume`: snapshots of machines.
 
 mod args;
 
@@ -24,7 +24,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What a guest runs whose boot is cached: asks for the snapshot, then is a shell.
+/// Script of a guest whose boot is cached: it requests the snapshot, then becomes a shell.
 const SHELL: &str = "nagori-ctl snapshot && cd /root && setsid cttyhack sh -l";
 
 /// Runs `nagori resume`.
@@ -32,7 +32,7 @@ pub fn resume(a: &ResumeArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let trace = a.run_args.trace_file.as_ref();
     match trace.filter(|_| !a.run_args.traces_bus()) {
         Some(path) => {
-            // What is no snapshot leaves no trace.
+            // A file that is not a snapshot is refused before other files are created.
             let isa = open(&a.file)?.header().description.config.extensions();
             let tracer = Tracer::create(path, &a.run_args.trace, isa, Default::default())?;
             resume_with(a, tracer, messages)
@@ -60,7 +60,7 @@ fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> an
         machine.set_rtc(rtc.seconds());
     }
     let software = machine.software();
-    // What the run says counts for the machine behind a power cut, too.
+    // The options of the run also apply to the machine after a power cut.
     let first = software.is_some_and(|s| s.timed);
     let words = software.and_then(|s| s.tohost).map(|tohost| Words {
         tohost,

@@ -12,7 +12,7 @@ pub fn tools_required() -> bool {
     std::env::var_os("NAGORI_REQUIRE_TOOLS").is_some_and(|v| v == "1")
 }
 
-/// What was made, or nothing with a message where the host lacks a tool for it.
+/// The result, or nothing with a message if the host lacks a tool for it.
 pub fn made<T>(what: Result<T, Error>) -> Option<T> {
     match what {
         Ok(made) => Some(made),
@@ -33,7 +33,7 @@ pub fn image() -> Option<GuestImage> {
     made(build(&options(), &mut |p| eprintln!("{p}")))
 }
 
-/// Boots, runs `script`, and gives back the lines behind init's greeting.
+/// Boots, runs `script`, and returns the lines after init's greeting.
 pub fn boot(args: &[&str], script: &str, code: i32) -> Vec<String> {
     let out = super::nagori()
         .timeout(PATIENCE)

@@ -1,10 +1,11 @@
-//! The caches of one level, one for each hart or group of harts, and which of them have a line.
+//! The caches of one level, one for each hart or group of harts, and the directory of which of them
+//! have a line.
 
 use super::tags::{LineState, Tags};
 use std::ops::{Deref, DerefMut};
 
-/// Caches of a level from which on it is noted which of them have a line; it takes less to look
-/// into fewer.
+/// Number of caches from which on a level has a directory; fewer caches are searched faster without
+/// one.
 const NOTED_FROM: usize = 4;
 
 /// A mask with the bits of a range set.
@@ -12,8 +13,8 @@ pub(super) fn bits(of: &std::ops::Range<usize>) -> u32 {
     ((1u64 << of.end) - (1u64 << of.start)) as u32
 }
 
-/// For each line that some cache has, which ones, a bit each. An open table, in which each line stands
-/// behind its place without a gap.
+/// For each line that some cache has, a bit for each cache that has it: a hash table with linear
+/// probing and without gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sharers {
     /// Line and mask; a mask of 0 is a free place.
@@ -88,7 +89,7 @@ impl Sharers {
 #[derive(Clone, Debug)]
 pub struct Caches {
     tags: Vec<Tags>,
-    /// Follows from the tags; `None` where there are few caches.
+    /// Derived from the tags; `None` if there are few caches.
     sharers: Option<Sharers>,
 }
 

@@ -33,7 +33,7 @@ pub struct Coherence {
     pub reservations: Vec<Option<u64>>,
     /// Lines that harts take from one another.
     pub(crate) contention: Contention,
-    /// Caches behind the first level.
+    /// Outer cache levels.
     pub(super) levels: Levels,
     notices: Vec<Vec<Notice>>,
     /// Which harts run, where several do at the same time.
@@ -65,7 +65,7 @@ impl Coherence {
         }
     }
 
-    /// The same with levels of caches behind the first, from the nearest on.
+    /// The same with outer cache levels, the nearest to the cores first.
     pub fn with_levels(mut self, levels: &[LevelConfig]) -> Self {
         self.levels = Levels::new(self.l1d.len(), levels);
         self

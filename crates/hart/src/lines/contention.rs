@@ -1,9 +1,9 @@
 //! Lines that harts take from one another.
 //!
-//! A hit needs no bus, so a hart that has run ahead of the others would hit a line that an
-//! earlier request of another hart takes away. For a line that moves once this means little;
-//! for a lock it is the result. So lines that have moved lately, and more than once, stay
-//! off the filter, and a hit on them waits for its turn as a miss does.
+//! A hit needs no bus, so a hart that has run ahead of the others may hit a line that an earlier
+//! request of another hart takes away. For a line that moves once this hardly matters; for a lock
+//! it decides the result. So lines that have moved more than once recently are kept out of the
+//! filter, and a hit on them waits for its turn as a miss does.
 
 use serde::{Deserialize, Serialize};
 

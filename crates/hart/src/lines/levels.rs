@@ -1,9 +1,9 @@
-//! Caches behind the first level: of one hart, of some, or of all.
+//! Outer cache levels: private to a hart, shared by some, or by all.
 //!
-//! Levels are numbered from the cores on, from 0. A line that no level has comes from memory; what
-//! the last level gives up goes there. All of this takes place at one moment, while no other hart
-//! is behind, so nobody sees a line on its way between levels; lines that are prefetched are on
-//! their way for a time ([`super::ahead`]).
+//! Levels are numbered from the cores outwards, from 0. A line that no level has comes from memory;
+//! modified lines that the last level evicts go there. All of this happens at one moment, while no
+//! other hart is behind, so nobody can observe a line between levels. Only prefetches take time
+//! ([`super::ahead`]).
 
 use super::ahead::Ahead;
 use super::banks::Banks;
@@ -19,24 +19,24 @@ use crate::trap::NotNow;
 use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 
-/// Times beyond this could overflow in a run.
+/// Later times could overflow during a run.
 const FAR: u64 = 1 << 62;
 
-/// What a level has done, all of its caches together.
+/// Statistics of a level, summed over all of its caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LevelStats {
-    /// Lines asked for by the level before that were there.
+    /// Requests of the previous level that hit.
     pub hits: u64,
-    /// Lines asked for that were not.
+    /// Requests of the previous level that missed.
     pub misses: u64,
-    /// Modified lines that the level before gave up or cleaned.
+    /// Modified lines that the previous level evicted or cleaned.
     pub writes: u64,
-    /// Lines that gave way to others.
+    /// Lines evicted for others.
     pub evictions: u64,
-    /// Modified lines that went on to the next level or to memory.
+    /// Modified lines passed on to the next level or to memory.
     pub writebacks: u64,
-    /// Copies in caches nearer to the cores that were taken away because this one gave the line up.
+    /// Back-invalidations: copies in inner caches removed because this level evicted the line.
     pub back_invalidations: u64,
     /// Misses that have waited for a miss status holding register.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -179,7 +179,7 @@ pub struct SavedLevel {
     parts: Vec<Parts>,
 }
 
-/// All levels behind the first.
+/// All outer cache levels.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Levels {
     pub levels: Vec<Level>,
@@ -219,7 +219,7 @@ pub(crate) struct Found {
     /// level has asked for it.
     pub latency: u64,
     pub from: From,
-    /// It comes with what memory does not have yet.
+    /// It was modified and has not been written to memory since.
     pub modified: bool,
 }
 
@@ -325,13 +325,13 @@ impl Coherence {
         fits
     }
 
-    /// Whether there are levels behind the first.
+    /// Whether there are outer cache levels.
     #[inline]
     pub(crate) fn has_levels(&self) -> bool {
         !self.levels.levels.is_empty()
     }
 
-    /// What the levels behind the first have done, from the nearest on.
+    /// Counters of the outer cache levels, the nearest to the cores first.
     pub fn level_stats(&self) -> Vec<LevelStats> {
         self.levels.levels.iter().map(|l| l.stats).collect()
     }
@@ -350,7 +350,7 @@ impl Coherence {
         last.map_or(0, |l| l.config.latency)
     }
 
-    /// Whether the level behind the first wants the clean lines that it gives up.
+    /// Whether the second level takes in the clean lines that the first level evicts.
     pub(crate) fn wants_clean(&self) -> bool {
         self.wants_clean_at(0)
     }
@@ -490,7 +490,7 @@ impl Coherence {
         }
     }
 
-    /// A line that a hart's first level gives up, or cleans.
+    /// Passes on a line that a hart's first level evicts or cleans.
     pub(crate) fn give(&mut self, hart: usize, line: u64, modified: bool, now: u64) {
         self.levels.now = now;
         self.put(0, (hart, hart), line, modified, None);
@@ -692,9 +692,9 @@ impl Coherence {
         }
     }
 
-    /// A modified line of another hart is cleaned there and comes to the first level that both
-    /// share. If they share none, it comes to the last one of the hart that asks, and goes to memory
-    /// as well. The cycles that asking for it takes; nothing without levels behind the first.
+    /// Cleans a modified line in the other hart's cache and puts it into the first level that both
+    /// harts share. If they share none, it goes into the requesting hart's last level and to memory.
+    /// Returns the probe's latency in core cycles, `None` without outer levels.
     pub(crate) fn hand_over(
         &mut self,
         hart: usize,
@@ -720,8 +720,8 @@ impl Coherence {
         Some(answers.config.probe_latency)
     }
 
-    /// Cleans a line in all levels or takes it out of them and of instruction caches; whether it was
-    /// modified in one. `by` is the hart at work.
+    /// Cleans a line in all levels, or removes it from them and from the instruction caches. Returns
+    /// whether it was modified in one. `by` is the hart that asks.
     pub(crate) fn clean_levels(&mut self, by: usize, line: u64, keep: bool) -> bool {
         let mut modified = false;
         if !keep {

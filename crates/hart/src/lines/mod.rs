@@ -1,11 +1,12 @@
 //! Everything that happens to a cache line: fills, upgrades, evictions, flushes, probes, who waits
 //! for them, and in which order they reach the bus.
 //!
-//! [`Hart::read_line`] and [`Hart::write_line`] are the only ways from the caches to memory. What
-//! others can see happens only while no other hart is behind ([`Hart::bus_free`]); if one is, the
-//! answer is [`NotNow`], and the instruction is executed again later. So it is where memory does not
-//! answer at once: the hart is blocked, and executes the instruction again when the line has come
-//! ([`Hart::arrive`]). What was done before stays done.
+//! [`Hart::read_line`] and [`Hart::write_line`] are the only ways from the caches to memory.
+//! Actions that other harts can observe happen only while no other hart is behind
+//! ([`Hart::bus_free`]); if one is, the answer is [`NotNow`], and the instruction is executed again
+//! later. The same happens if memory does not answer at once: the hart is blocked, and executes the
+//! instruction again when the line has arrived ([`Hart::arrive`]). Transfers that are complete are
+//! not repeated.
 
 mod ahead;
 mod asking;
@@ -57,7 +58,7 @@ pub(crate) struct Awaited {
     write: bool,
     /// Not a transfer, but another hart's work on the line.
     other: bool,
-    /// Core cycles behind the first beat.
+    /// Core cycles to add after the first beat.
     penalty: u32,
 }
 
@@ -594,7 +595,7 @@ impl Hart {
         }
     }
 
-    /// The same where there are levels behind the first: each is asked, one behind the other.
+    /// The same with outer cache levels: each is asked in turn.
     fn clean_levels<W: World>(
         &mut self,
         w: &mut W,

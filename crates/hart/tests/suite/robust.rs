@@ -40,7 +40,7 @@ fn random_word(rng: &mut Rng) -> u32 {
     }
 }
 
-/// An address of the kinds that programs stumble over.
+/// An address of a kind that is likely to cause errors.
 fn address(rng: &mut Rng) -> u64 {
     match rng.below(10) {
         0..=3 => FREE + rng.below(MEMORY - 0x1_0000),

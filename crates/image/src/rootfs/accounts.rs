@@ -6,10 +6,10 @@ use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Numbers for those that ask for none are given downwards from here, as systemd does.
+/// Numbers without a fixed value are assigned downwards from here, as systemd does.
 const LAST_DYNAMIC: u32 = 999;
 const FIRST_DYNAMIC: u32 = 100;
-/// Where only root and the group `shadow` look.
+/// Mode of files that only root and the group `shadow` may read.
 const SHADOW_GROUP: u32 = 42;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -33,13 +33,14 @@ struct Group {
 struct Accounts {
     users: Vec<User>,
     groups: Vec<Group>,
-    /// Numbers for those that ask for none, if they are not systemd's own.
+    /// Numbers for declarations without a fixed one, if they are not systemd's own.
     ranges: Vec<(u32, u32)>,
-    /// Numbers that a declaration asks for.
+    /// Numbers that a declaration may ask for.
     reserved: BTreeSet<u32>,
 }
 
-/// Writes passwd, group, shadow and gshadow. Root has no password: the machine is the user's own.
+/// Writes passwd, group, shadow and gshadow. Root has no password, since the machine belongs to its
+/// user.
 pub(crate) fn write(tree: &mut Tree) -> Result<(), Error> {
     let mut a = Accounts::default();
     a.masters(
@@ -123,8 +124,8 @@ impl Accounts {
         }
     }
 
-    /// Makes what lines of sysusers.d(5) declare, in systemd's order: groups, users, members. Users
-    /// and groups that exist stay as they are. `owner` tells the user and group of a path.
+    /// Creates what lines of sysusers.d(5) declare, in systemd's order: groups, users, members.
+    /// Existing users and groups stay as they are. `owner` returns the user and group of a path.
     fn declare(
         &mut self,
         lines: &[(Declaration, String)],
@@ -133,7 +134,7 @@ impl Accounts {
         for (line, _) in lines {
             match line {
                 Declaration::Range { first, last } => self.ranges.push((*first, *last)),
-                // Nobody else may be given them.
+                // They must not be assigned to anybody else.
                 Declaration::User {
                     uid: Number::Fixed(n),
                     ..
@@ -168,7 +169,7 @@ impl Accounts {
             if let Declaration::Member { user, group } = &line.0 {
                 self.group(group, None).map_err(|why| wrong(line, why))?;
                 if !self.users.iter().any(|u| u.name == *user) {
-                    // As a line of its own with nothing but the name would.
+                    // As a separate line with only the name would.
                     let plain = sysusers::parse(&format!("u {user}"));
                     let plain = plain.ok().flatten().expect("a name alone is a line");
                     self.user(&plain, owner).map_err(|why| wrong(line, why))?;
@@ -233,7 +234,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// The number of a group, which is made with that number, if it is free, where there is none.
+    /// The number of a group; if it does not exist, it is created with that number if that is free.
     fn group(&mut self, name: &str, number: Option<u32>) -> Result<u32, &'static str> {
         if let Some(g) = self.groups.iter().find(|g| g.name == name) {
             return Ok(g.gid);
@@ -266,8 +267,8 @@ impl Accounts {
     }
 }
 
-/// Files with declarations, in the order of their names: path and name. What /etc has, hides the
-/// packages' file of that name.
+/// Files with declarations, in the order of their names: path and name. A file in /etc hides the
+/// packages' file of the same name.
 fn files(tree: &Tree) -> Vec<(String, String)> {
     let mut found = BTreeMap::new();
     for dir in ["/usr/lib/sysusers.d", "/etc/sysusers.d"] {
@@ -314,7 +315,7 @@ mod tests {
         assert!(shadow.starts_with("root::20000:") && shadow.contains("\nman:*:20000:"));
         let node = tree.node(tree.lookup("/etc/shadow").unwrap());
         assert_eq!((node.attributes.mode, node.attributes.gid), (0o640, 42));
-        // What is declared, behind the masters.
+        // The declared ones, after the master files.
         let behind = |path: &str, n: usize| {
             let text = tree.text(path);
             text.lines().skip(n).collect::<Vec<_>>().join(" ")
@@ -345,7 +346,8 @@ mod tests {
         assert_eq!(group, "kvm:x:999:web net:x:998:");
     }
 
-    /// A group may be declared in a later file; a fixed number is not given to others, nor twice.
+    /// A group may be declared in a later file; a fixed number is not assigned to others, nor
+    /// twice.
     #[test]
     fn order_and_numbers() {
         let (passwd, group) = made(&[

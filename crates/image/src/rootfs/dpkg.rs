@@ -1,4 +1,4 @@
-//! dpkg's database, as dpkg itself would have left it.
+//! dpkg's database, in the state in which dpkg itself would have left it.
 
 use super::tree::Tree;
 use crate::apt::Record;
@@ -22,8 +22,8 @@ pub(crate) struct Unpacked {
 /// Files of a control archive that dpkg does not keep under info/.
 const NOT_KEPT: [&str; 1] = ["control"];
 
-/// Writes the database: all packages are installed, or, if their maintainer scripts are still to
-/// be run, unpacked.
+/// Writes the database: all packages are installed, or, if their maintainer scripts are still to be
+/// run, unpacked.
 pub(crate) fn write(tree: &mut Tree, packages: &[Unpacked], configured: bool) -> Result<(), Error> {
     let mut status = String::new();
     for dir in ["updates", "triggers", "alternatives", "parts"] {
@@ -40,7 +40,7 @@ pub(crate) fn write(tree: &mut Tree, packages: &[Unpacked], configured: bool) ->
             what: "its control file cannot be read".into(),
         })?;
         let field = |name| record.field(name).unwrap_or_default();
-        // Packages of one name for several architectures have files of their own.
+        // Packages of one name for several architectures have separate files.
         let name = match field("Multi-Arch") {
             "same" => format!("{}:{}", p.name, field("Architecture")),
             _ => p.name.clone(),
@@ -81,8 +81,8 @@ pub(crate) fn write(tree: &mut Tree, packages: &[Unpacked], configured: bool) ->
     Ok(())
 }
 
-/// Adds what a package wants to be told of: paths of other packages' files to one file, and to one for
-/// each other trigger.
+/// Adds a package's triggers: paths of other packages' files to one file, and other triggers to a
+/// file each.
 fn interested(interests: &mut BTreeMap<String, String>, p: &Unpacked, name: &str) {
     let triggers = p.control.get("triggers").map(Vec::as_slice);
     let triggers = String::from_utf8_lossy(triggers.unwrap_or_default()).into_owned();

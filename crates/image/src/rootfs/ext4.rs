@@ -1,9 +1,9 @@
-//! An ext4 image from a tree, by e2fsprogs: `mke2fs` for the empty file system, `debugfs` with a
-//! script for the rest.
+//! Writes a tree as an ext4 image, with e2fsprogs: `mke2fs` for the empty file system, `debugfs`
+//! with a script for the rest.
 //!
-//! `mke2fs -d` would take owners and the order of inodes from the host's directory, and only
-//! root or fakeroot can give files other owners; its newer variant that reads an archive is not
-//! in every release. The script says all of it, so the image is the same on every host.
+//! `mke2fs -d` would take owners and the order of inodes from the host's directory, and only root
+//! or fakeroot can give files other owners; its newer variant that reads an archive is not in every
+//! release. The script contains everything, so the image is the same on every host.
 
 use super::tree::{Id, Kind, Tree};
 use crate::error::IoContext;
@@ -20,25 +20,25 @@ const BLOCK: u64 = 4096;
 const INODE: u64 = 256;
 /// MiB of the journal: the least that suits small file systems.
 const JOURNAL_MIB: u64 = 16;
-/// Features by name: the host's mke2fs.conf and the version of mke2fs must not matter.
+/// Features by name, so that the host's mke2fs.conf and the version of mke2fs do not matter.
 const FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,\
     flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 /// debugfs reads lines of at most 8191 bytes.
 const MAX_LINE: usize = 8000;
 
-/// What the image is to be.
+/// Properties of the image.
 #[derive(Debug, Clone)]
 pub(crate) struct Format<'a> {
     /// UUID of the file system, and of its hashed directories.
     pub uuid: &'a str,
     pub label: &'a str,
-    /// Seconds since 1970: the time of all that has none of its own.
+    /// Time, in seconds since 1970, of everything that has no time of its own.
     pub time: u64,
     /// Space for the guest's files, in bytes.
     pub free: u64,
 }
 
-/// Version of the tools, for the manifest: they decide where blocks are put.
+/// Version of the tools, for the manifest: it determines where blocks are placed.
 pub(crate) fn version() -> Result<String, Error> {
     let mut c = MKE2FS.command();
     c.arg("-V");
@@ -81,13 +81,13 @@ pub(crate) fn write(
     let mut c = DEBUGFS.command();
     c.env("E2FSPROGS_FAKE_TIME", &time)
         .env("SOURCE_DATE_EPOCH", &time)
-        // It would page its output on a terminal.
+        // Otherwise it would page its output on a terminal.
         .env("DEBUGFS_PAGER", "__none__")
         .args(["-w", "-f"])
         .arg(&script)
         .arg(image);
     let out = DEBUGFS.run(c, "fill a file system")?;
-    // Its exit status says nothing of the script's commands; its first line is its version.
+    // Its exit status does not reflect the script's commands; its first line is its version.
     let messages = String::from_utf8_lossy(&out.stderr).into_owned();
     let errors: Vec<&str> = messages.lines().skip(1).collect();
     if !errors.is_empty() {
@@ -101,7 +101,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Blocks and inodes of the file system.
+/// Number of blocks and inodes of the file system.
 fn size(tree: &Tree, free: u64) -> (u64, u64) {
     let (mut data, mut nodes) = (0, 0);
     for node in tree.live() {
@@ -121,7 +121,7 @@ fn size(tree: &Tree, free: u64) -> (u64, u64) {
     (blocks, inodes)
 }
 
-/// The script: directories before what is in them, names in order.
+/// The script: directories before their contents, names in order.
 fn commands(tree: &Tree, time: u64) -> Result<String, Error> {
     let mut s = Script {
         tree,
@@ -146,7 +146,7 @@ struct Script<'a> {
     tree: &'a Tree,
     time: u64,
     text: String,
-    /// Where nodes that are no directories were first named.
+    /// Where nodes other than directories were first named.
     first: BTreeMap<Id, String>,
 }
 
@@ -170,7 +170,7 @@ impl Script<'_> {
         };
         for (name, &child) in entries {
             let word = quoted(name);
-            // A name such as <2> alone would be an inode's number.
+            // A name such as <2> alone would be read as an inode number.
             let here = quoted(&format!("./{name}"));
             let path = format!("{path}/{name}");
             let format = match &self.tree.node(child).kind {
@@ -235,7 +235,7 @@ impl Script<'_> {
     }
 }
 
-/// As debugfs reads it: between quotes, where a quote is written twice.
+/// Quoted for debugfs: between quotes, with quotes doubled.
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('"', "\"\""))
 }

@@ -1,11 +1,11 @@
-//! What makes unpacked packages a system, without running their maintainer scripts.
+//! Turns unpacked packages into a working system, without running their maintainer scripts.
 
 use super::dpkg::Unpacked;
 use super::tree::{Attributes, Tree};
 use super::{accounts, dpkg, units};
 use crate::Error;
 
-/// Directories that base-files' script makes: path, permissions, group.
+/// Directories that base-files' script creates: path, permissions, group.
 const DIRECTORIES: [(&str, u32, u32); 14] = [
     ("/mnt", 0o755, 0),
     ("/srv", 0o755, 0),
@@ -31,7 +31,7 @@ const DEFAULTS: [(&str, &str); 4] = [
     ("motd", "/etc/motd"),
 ];
 
-/// PAM's common files, as pam-auth-update writes them with nothing but Unix passwords.
+/// PAM's common files, as pam-auth-update writes them if there are only Unix passwords.
 const PAM: [(&str, &str); 5] = [
     (
         "common-auth",
@@ -67,7 +67,7 @@ const PAM: [(&str, &str); 5] = [
     ),
 ];
 
-/// Other files; those that a package has brought stay.
+/// Other files; files that a package contains are kept.
 const FILES: [(&str, &str); 8] = [
     ("/etc/hostname", "nagori\n"),
     (
@@ -89,7 +89,7 @@ const FILES: [(&str, &str); 8] = [
     ),
     ("/etc/environment", ""),
     ("/etc/locale.conf", "LANG=C.UTF-8\n"),
-    // Found by name or by number, whatever the slot: networkd asks its interface for an address.
+    // Matched by name or by number, whatever the slot: networkd gets an address for its interface.
     (
         "/etc/systemd/network/80-nagori.network",
         "[Match]\nName=e*\n\n[Network]\nDHCP=yes\n",
@@ -98,7 +98,7 @@ const FILES: [(&str, &str); 8] = [
 
 const APT_SOURCES: &str = "/etc/apt/sources.list.d/debian.sources";
 
-/// Where the packages are from.
+/// Origin of the packages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     /// Debian's release.
@@ -123,8 +123,8 @@ impl Origin<'_> {
     }
 }
 
-/// Does for the tree what matters of what the packages' scripts would have done.
-/// `id` is 32 hexadecimal digits, `time` is in seconds since 1970.
+/// Does to the tree what matters of the packages' maintainer scripts. `id` is 32 hexadecimal
+/// digits, `time` is in seconds since 1970.
 pub(crate) fn system(
     tree: &mut Tree,
     packages: &[Unpacked],
@@ -178,8 +178,8 @@ pub(crate) fn system(
     if tree.lookup("/usr/lib/systemd/systemd").is_some() {
         let target = "/usr/lib/systemd/system/multi-user.target";
         tree.symlink("/etc/systemd/system/default.target", target)?;
-        // Not the first boot, and nothing is out of date: else systemd would build its hardware
-        // database and asks for a locale and a time zone.
+        // Marks the system as booted before and up to date: otherwise systemd would build its
+        // hardware database and ask for a locale and a time zone.
         for path in ["/etc/.updated", "/var/.updated"] {
             let text = format!("TIMESTAMP_NSEC={time}000000000\n");
             tree.file_as(
@@ -194,7 +194,7 @@ pub(crate) fn system(
         let usr = tree.directory("/usr")?;
         tree.set_time(usr, time);
     }
-    // The same in every copy: the images are for experiments that are repeated.
+    // The same in every copy, since the images are for repeatable experiments.
     tree.file("/etc/machine-id", 0o444, format!("{id}\n").as_bytes())?;
     dpkg::write(tree, packages, true)
 }

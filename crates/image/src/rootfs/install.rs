@@ -1,8 +1,8 @@
-//! What only the guest can do for a root file system: dpkg installs packages with their maintainer
-//! scripts, and scripts of the user run, in a machine that somebody else provides.
+//! The steps that only a guest can do for a root file system: dpkg installs packages with their
+//! maintainer scripts, and scripts of the user run, in a machine that the caller provides.
 //!
-//! The machine gets two disks: the root file system, and one with the packages and scripts. What
-//! it does depends on nothing else, so the same inputs are the same bytes again.
+//! The machine gets two disks: the root file system, and one with the packages and scripts. The
+//! result depends on nothing else, so equal inputs give equal bytes.
 
 use super::ext4;
 use super::tree::{Attributes, Tree};
@@ -18,22 +18,23 @@ use std::path::{Path, PathBuf};
 
 /// Run in the root file system, by our init.
 pub(super) const SCRIPT: &str = include_str!("install.sh");
-/// What the script's own lines begin with.
+/// Prefix of the script's own lines.
 const MARK: &str = "nagori-install: ";
-/// Lines of the guest that an error shows.
+/// Number of lines of the guest that an error shows.
 const TAIL: usize = 30;
 
 /// The machine in which root file systems are finished.
 pub trait Installer {
-    /// Tells machines apart that may leave other bytes of the same inputs: kernel, description.
+    /// Distinguishes machines that may produce different bytes from the same inputs: kernel,
+    /// description.
     fn identity(&self) -> Result<String, String>;
 
-    /// Boots, runs the script in the root file system, and switches off; the exit status. Each line of
-    /// the console is told.
+    /// Boots, runs the script in the root file system, and switches off; returns the exit status.
+    /// Each line of the console is passed on.
     fn run(&mut self, work: &Work<'_>, line: &mut dyn FnMut(&str)) -> Result<u32, String>;
 }
 
-/// What an [`Installer`] is to do.
+/// The work of an [`Installer`].
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
     /// The root file system, which is changed.
@@ -42,9 +43,9 @@ pub struct Work<'a> {
     pub input: &'a Path,
     /// A script for sh, run as root.
     pub script: &'a str,
-    /// Seed of all that is random: key pairs differ from image to image.
+    /// Seed of all randomness: key pairs differ from image to image.
     pub seed: u64,
-    /// What the clock shows at the start, in seconds since 1970.
+    /// Initial time of the clock, in seconds since 1970.
     pub date: u64,
 }
 
@@ -58,8 +59,8 @@ pub(crate) enum Step {
     Configure(String),
 }
 
-/// The calls of dpkg for the packages of `added`: as few as its order allows. Only what another
-/// package needs before it is unpacked is configured before the end.
+/// The calls of dpkg for the packages of `added`: as few as their order allows. Only packages that
+/// another one needs before it is unpacked are configured before the end.
 fn calls(
     order: &[Step],
     added: &BTreeSet<&str>,
@@ -121,7 +122,7 @@ enum Kind {
 }
 
 impl Provided {
-    /// Reads what `scripts` and `files` name.
+    /// Reads the files that `scripts` and `files` name.
     pub fn read(scripts: &[PathBuf], files: Option<&Path>) -> Result<Provided, Error> {
         let mut found = Provided::default();
         for (n, script) in scripts.iter().enumerate() {
@@ -174,7 +175,7 @@ impl Provided {
         self.push(dir, path.clone(), Kind::Directory, String::new(), 0)?;
         let list = fs::read_dir(dir).and_then(|d| d.collect::<Result<Vec<_>, _>>());
         let mut list = list.context("read", dir)?;
-        // Not the order of the host's file system.
+        // Sorted, since the order of the host's file system must not matter.
         list.sort_by_key(|e| e.file_name());
         for e in list {
             let from = e.path();
@@ -204,12 +205,12 @@ impl Provided {
         Ok(())
     }
 
-    /// Whether there is anything.
+    /// Whether there are any.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What it is, for the manifest: names, checksums.
+    /// Names and checksums, for the manifest.
     pub fn outputs(&self) -> Vec<Output> {
         let files = self.entries.iter().filter(|e| e.kind != Kind::Directory);
         let output = |e: &Entry| Output {
@@ -220,7 +221,7 @@ impl Provided {
         files.map(output).collect()
     }
 
-    /// What tells it from other scripts and files.
+    /// A hash of their contents.
     pub fn lines(&self) -> impl Iterator<Item = [String; 3]> + '_ {
         self.entries.iter().map(|e| {
             let kind = format!("{:?}", e.kind);
@@ -251,7 +252,7 @@ pub(super) struct Added<'a> {
     pub file: PathBuf,
 }
 
-/// Bytes that the packages take once they are installed.
+/// Space that the packages take once they are installed, in bytes.
 pub(super) fn installed_size(added: &[Added<'_>]) -> Result<u64, Error> {
     let mut sum = 0;
     for p in added {
@@ -260,7 +261,7 @@ pub(super) fn installed_size(added: &[Added<'_>]) -> Result<u64, Error> {
             .and_then(|s| s.parse::<u64>().ok());
         sum += kib.unwrap_or(0) << 10;
     }
-    // Blocks and entries of small files, and what scripts make.
+    // Blocks and entries of small files, and files that scripts create.
     Ok(sum + sum / 4 + if added.is_empty() { 0 } else { 64 << 20 })
 }
 
@@ -273,17 +274,17 @@ fn control(p: &Added<'_>) -> Result<crate::apt::Record, Error> {
     })
 }
 
-/// What is to be done with a root file system.
+/// The specification of the work.
 pub(super) struct Job<'a> {
     pub added: &'a [Added<'a>],
     pub order: &'a [Step],
     pub provided: &'a Provided,
-    /// Of the image.
+    /// Key of the image.
     pub key: &'a str,
     pub date: u64,
 }
 
-/// For whoever waits: what a line of the machine's console says of its progress.
+/// Progress that a line of the machine's console reports, for the user.
 pub(super) fn doing(line: &str) -> Option<&str> {
     let own = line
         .strip_prefix(MARK)
@@ -317,7 +318,7 @@ pub(super) fn install(
     let mut before = std::collections::BTreeMap::new();
     for p in added {
         before.insert(p.name, control(p)?.names("Pre-Depends"));
-        // Uncompressed: the host is faster at that.
+        // Uncompressed, since unpacking is faster on the host.
         tree.file_made(&format!("/packages/{}.deb", p.name), 0o644, |to| {
             deb::uncompressed(&p.file, to)
         })?;
@@ -332,7 +333,7 @@ pub(super) fn install(
         uuid: &super::uuid(key),
         label: "nagori-input",
         time: date,
-        // It is read only; mke2fs wants twice the journal.
+        // It is read-only; mke2fs would reserve twice the journal.
         free: 16 << 20,
     };
     ext4::write(&tree, &format, &input, work)?;
@@ -364,10 +365,10 @@ pub(super) fn install(
     }
 }
 
-/// What went wrong in the machine, with the lines that tell.
+/// The error of a failed installation, with the relevant lines of the console.
 fn failed(log: &[String], why: &str) -> Error {
     let own = |l: &&String| l.strip_prefix(MARK).map(String::from);
-    // dpkg ends with a list of what it could not do.
+    // dpkg ends with a list of the packages that failed.
     let list = log
         .iter()
         .position(|l| l.starts_with("Errors were encountered"));
@@ -414,7 +415,7 @@ fn failed(log: &[String], why: &str) -> Error {
     }
 }
 
-/// Whether an ext4 image was unmounted: its superblock says so, and no journal is to be replayed.
+/// Whether an ext4 image was unmounted: its superblock says so, and no journal has to be replayed.
 fn clean(image: &Path) -> std::io::Result<bool> {
     const SUPERBLOCK: u64 = 1024;
     let mut block = [0; 0x64];

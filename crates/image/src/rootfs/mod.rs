@@ -1,13 +1,13 @@
-//! Root file systems: ext4 images of Debian's riscv64 packages, made without root, and the same,
-//! byte for byte, each time.
+//! Root file systems: ext4 images of Debian's riscv64 packages, built without root, byte for byte
+//! the same each time.
 //!
-//! apt chooses and verifies the packages; those of the base are unpacked into a tree that we keep
-//! ourselves, and what matters of their maintainer scripts is done by `finish`; e2fsprogs writes
-//! the image. Other packages of a system are then installed by dpkg itself, in a machine
-//! ([`Installer`]), where scripts of the user may follow.
+//! apt chooses and verifies the packages. Those of the base are unpacked into a tree that this
+//! crate manages itself, and `finish` does what matters of their maintainer scripts; e2fsprogs
+//! writes the image. Other packages of a system are then installed by dpkg itself, in a machine
+//! ([`Installer`]), where scripts of the user may run afterwards.
 //!
-//! Below the cache directory `rootfs/` holds `packages/` (the .deb files, by their checksum),
-//! `resolved/` (which packages were chosen for what was asked) and `images/KEY/`.
+//! Below the cache directory, `rootfs/` contains `packages/` (the .deb files, by their checksum),
+//! `resolved/` (which packages were chosen for which specification) and `images/KEY/`.
 
 mod accounts;
 mod dpkg;
@@ -36,7 +36,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tree::Tree;
 
-/// Counts changes of what this module makes from the same packages and sources.
+/// Incremented with every change of what this module makes from the same packages and sources.
 const BUILDER: u32 = 4;
 
 const IMAGE: &str = "rootfs.ext4";
@@ -48,7 +48,7 @@ const LABEL: &str = "nagori-root";
 pub struct RootFs {
     /// A raw ext4 image, sparse on the host.
     pub path: PathBuf,
-    /// What it is made of.
+    /// Its contents.
     pub manifest: RootfsManifest,
 }
 
@@ -61,46 +61,46 @@ pub struct RootfsManifest {
     pub builder: String,
     /// Version of e2fsprogs, which placed the files.
     pub tools: String,
-    /// Debian's release the packages are of.
+    /// Debian's release from which the packages are.
     pub suite: String,
-    /// Midnight after the mirror has signed the index that the packages are of, in seconds since 1970:
-    /// what the guest's clock shows at the start, if nothing else is said.
+    /// Midnight after the mirror signed the index from which the packages were chosen, in seconds
+    /// since 1970: the initial time of the guest's clock, unless another is chosen.
     pub date: u64,
-    /// What was asked for.
+    /// The specification.
     pub spec: RootfsSpec,
-    /// Packages that dpkg has installed in a machine, with their maintainer scripts.
+    /// Packages that dpkg installed in a machine, with their maintainer scripts.
     pub installed: Vec<String>,
-    /// Scripts that were run behind that, and files for them.
+    /// Scripts that were run after that, and files for them.
     pub provided: Vec<Output>,
     /// All packages in it, checked by apt against the signed index.
     pub packages: Vec<Package>,
     /// Our programs, by their paths below /usr/local.
     pub programs: Vec<String>,
-    /// Files, directories and links, but for those that were installed in a machine.
+    /// Number of files, directories and links, without those installed in a machine.
     pub entries: u64,
-    /// Bytes in these files together.
+    /// Total bytes in these files.
     pub content: u64,
     /// The image.
     pub image: Output,
 }
 
-/// The choice of packages for what was asked.
+/// The packages chosen for a specification.
 #[derive(Debug, Serialize, Deserialize)]
 struct Resolved {
     suite: String,
     wanted: Vec<String>,
     packages: Vec<Package>,
-    /// In which apt unpacks and configures them.
+    /// The order in which apt unpacks and configures them.
     order: Vec<Step>,
-    /// Those that are no part of the base, if dpkg is to install them.
+    /// Those that are not part of the base, if dpkg is to install them.
     added: Vec<String>,
     /// See [`RootfsManifest::date`].
     date: u64,
-    /// Where they are from, for the guest's own apt.
+    /// Their origin, for the guest's own apt.
     mirror: String,
 }
 
-/// Makes a root file system, or finds it in the cache. The machine is only used if
+/// Builds a root file system, or finds it in the cache. The machine is used only if
 /// [`RootfsSpec::needs_machine`] says so.
 ///
 /// Safe to call from several processes at once, as [`crate::build`] is.
@@ -179,7 +179,7 @@ impl RootFs {
     }
 }
 
-/// The root file system that an image of the cache is, by the image's path.
+/// The root file system of the cache to which an image belongs, by the image's path.
 pub fn rootfs_at(image: &Path) -> Option<RootFs> {
     let found = open(image.parent()?)?;
     (found.path.file_name() == image.file_name()).then_some(found)
@@ -196,7 +196,7 @@ struct Builder<'a> {
     dir: PathBuf,
     options: &'a Options,
     spec: &'a RootfsSpec,
-    /// Of the machine that takes part.
+    /// Identity of the machine that takes part.
     identity: String,
     provided: Provided,
 }
@@ -232,7 +232,7 @@ impl Builder<'_> {
         self.dir.join("packages").join(format!("{}.deb", p.sha256))
     }
 
-    /// A hash of all that the image is made of.
+    /// A hash of everything that the image is made of.
     fn key(&self, resolved: &Resolved) -> String {
         let mut h = Sha256::new();
         let mut line = |parts: &[&str]| {
@@ -261,7 +261,7 @@ impl Builder<'_> {
             line(&["package", &p.name, &p.version, &p.sha256]);
         }
         for s in guest::sources() {
-            // The first program is of the other image.
+            // The first program belongs to the guest image.
             if !s.path.starts_with("init/") {
                 line(&["source", &s.path, &crate::manifest::sha256(s.bytes)]);
             }
@@ -336,7 +336,7 @@ impl Builder<'_> {
         write_atomically(&self.resolved_file(), &text)
     }
 
-    /// Fetches the packages that are not here.
+    /// Downloads the packages that are not in the cache.
     fn fetch(
         &self,
         apt: &Apt,
@@ -350,7 +350,7 @@ impl Builder<'_> {
                 absent.push(p);
             }
         }
-        // In parts, so that an interruption loses little, and progress is seen.
+        // In parts, so that an interruption loses little, and progress is visible.
         for part in absent.chunks(16) {
             let mb = part.iter().map(|p| p.size).sum::<u64>() as f64 / 1e6;
             let names: Vec<&str> = part.iter().map(|p| p.name.as_str()).collect();
@@ -512,7 +512,7 @@ impl Builder<'_> {
         let text = serde_json::to_vec_pretty(&manifest).expect("plain data");
         write_atomically(&aside.join(MANIFEST), &text)?;
         if place.exists() {
-            // Damaged, or `open` had found it.
+            // Damaged, or `open` would have found it.
             fs::remove_dir_all(&place).context("remove", &place)?;
         }
         fs::rename(&aside, &place).context("move the image to", &place)
@@ -526,7 +526,7 @@ fn say(progress: &mut dyn FnMut(Progress), stage: Stage, detail: impl Into<Strin
     });
 }
 
-/// base-files first: it brings the links of /bin and others into /usr.
+/// base-files first: it contains the links from /bin and others into /usr.
 fn in_order(packages: &[Package]) -> Vec<&Package> {
     let mut sorted: Vec<&Package> = packages.iter().collect();
     sorted.sort_by_key(|p| (p.name != "base-files", &p.name));

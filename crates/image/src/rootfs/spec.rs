@@ -1,20 +1,20 @@
-//! What can be asked of a root file system.
+//! The specification of a root file system.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A set of packages to build on.
+/// A base set of packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Base {
-    /// Libraries and tools that programs expect: what `nagori run` uses.
+    /// Libraries and tools that programs expect; `nagori run` uses it.
     Run,
-    /// The same, and systemd, login and what a machine that is logged in to needs.
+    /// The same, and systemd, login and what an interactive system needs.
     System,
 }
 
-/// Programs and libraries of [`Base::Run`]; their dependencies come along.
+/// Programs and libraries of [`Base::Run`]; their dependencies are added.
 const RUN: [&str; 22] = [
     "base-files",
     "base-passwd",
@@ -67,25 +67,25 @@ const SYSTEM: [&str; 23] = [
     "util-linux",
 ];
 
-/// What is to be in a root file system.
+/// The contents of a root file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootfsSpec {
-    /// What to build on.
+    /// The base.
     pub base: Base,
-    /// More packages of Debian; what they depend on comes along, what they recommend does not.
+    /// More packages of Debian; their dependencies are added, recommended packages are not.
     pub packages: Vec<String>,
     /// Free space for the guest, in MiB; the image is sparse, so it costs little.
     pub free_mib: u32,
-    /// Scripts that run in the machine as root when all packages are installed.
+    /// Scripts that run as root in the machine when all packages are installed.
     #[serde(default)]
     pub provision: Vec<PathBuf>,
-    /// A directory that they see.
+    /// A directory that these scripts see.
     #[serde(default)]
     pub files: Option<PathBuf>,
 }
 
 impl RootfsSpec {
-    /// A base alone, with 512 MiB of free space.
+    /// A base without additions, with 512 MiB of free space.
     pub fn new(base: Base) -> Self {
         RootfsSpec {
             base,
@@ -96,8 +96,8 @@ impl RootfsSpec {
         }
     }
 
-    /// Whether packages beyond the base are installed by dpkg, with their maintainer scripts. The
-    /// base `run` lacks what scripts may rely on.
+    /// Whether dpkg installs the packages beyond the base, with their maintainer scripts. The base
+    /// `run` lacks what scripts may rely on.
     pub(crate) fn installs(&self) -> bool {
         self.base == Base::System && !self.packages.is_empty()
     }
@@ -107,7 +107,7 @@ impl RootfsSpec {
         self.installs() || !self.provision.is_empty()
     }
 
-    /// All packages asked for, sorted.
+    /// All requested packages, sorted.
     pub(crate) fn wanted(&self) -> Vec<String> {
         let system: &[&str] = match self.base {
             Base::Run => &[],
@@ -121,7 +121,7 @@ impl RootfsSpec {
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        // ext4's own limit of a group descriptor table is far away.
+        // Far below ext4's own limit of a group descriptor table.
         if self.free_mib > 1 << 20 {
             return Err(Error::Rootfs(format!(
                 "{} MiB of free space: at most 1048576 (1 TiB)",

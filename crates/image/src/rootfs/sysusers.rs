@@ -1,9 +1,9 @@
 //! Lines of sysusers.d(5), in all their documented forms.
 
-/// How a user's or group's number is found.
+/// How the number of a user or group is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Number {
-    /// Any that is free.
+    /// Any free one.
     Free,
     /// This one.
     Fixed(u32),
@@ -14,7 +14,7 @@ pub(super) enum Number {
 /// The primary group of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Primary {
-    /// One of the user's name, which is made.
+    /// A group of the user's name, which is created.
     Same,
     /// By its number.
     Number(u32),
@@ -37,19 +37,19 @@ pub(super) enum Declaration {
         name: String,
         gid: Number,
     },
-    /// A user in a group; both are made if they are not there.
+    /// A user in a group; both are created if they do not exist.
     Member {
         user: String,
         group: String,
     },
-    /// Numbers that are given to those that ask for none.
+    /// Numbers for users and groups without a fixed one.
     Range {
         first: u32,
         last: u32,
     },
 }
 
-/// Reads a line; nothing if it declares nothing.
+/// Reads a line; `None` if it declares nothing.
 pub(super) fn parse(line: &str) -> Result<Option<Declaration>, &'static str> {
     let words = words(line)?;
     let Some(kind) = words.first() else {
@@ -58,7 +58,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Declaration>, &'static str> {
     if words.len() > 6 {
         return Err("it has more than six fields");
     }
-    // An absent field is one that is `-`.
+    // An absent field is the same as `-`.
     let field = |i: usize| {
         let w = words.get(i).map_or("", String::as_str);
         (!matches!(w, "" | "-")).then_some(w)
@@ -141,7 +141,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Declaration>, &'static str> {
     }
 }
 
-/// A name as shadow's and systemd's rules both have it.
+/// A name that both shadow's and systemd's rules allow.
 fn valid(name: &str) -> bool {
     let first = name.bytes().next();
     first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
@@ -162,14 +162,14 @@ fn number(text: Option<&str>) -> Result<Number, &'static str> {
 fn fixed(text: &str) -> Result<u32, &'static str> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     match text.parse() {
-        // They stand for "none" in system calls, of 32 and of 16 bits.
+        // They mean "none" in system calls, with 32 and with 16 bits.
         Ok(u32::MAX | 0xffff) => Err("its number is one that nobody may have"),
         Ok(n) if digits => Ok(n),
         _ => Err("its number cannot be read"),
     }
 }
 
-/// Words of a line, quotes taken off; none of a comment.
+/// Words of a line, without quotes; none for a comment.
 fn words(line: &str) -> Result<Vec<String>, &'static str> {
     let line = line.trim();
     let mut found = Vec::new();
@@ -188,7 +188,7 @@ fn words(line: &str) -> Result<Vec<String>, &'static str> {
                 (q, Some(open)) if q == open => quote = None,
                 ('"' | '\'', None) => quote = Some(c),
                 ('\\', _) => word.push(letters.next().ok_or("it ends with a backslash")?),
-                // What stands for values of the machine that reads it.
+                // Specifiers that stand for values of the machine on which the file is read.
                 ('%', _) => match letters.next() {
                     Some('%') => word.push('%'),
                     _ => return Err("of the specifiers only %% is known"),

@@ -1,5 +1,5 @@
-//! A root file system under construction: names, owners and modes here, contents of files in a
-//! directory of the host under names of our own. So what an archive says never becomes a path
+//! A root file system under construction: names, owners and modes are kept here, contents of files
+//! in a directory of the host under names chosen here. So nothing in an archive ever becomes a path
 //! of the host, and neither root nor fakeroot is needed.
 
 use crate::error::IoContext;
@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tar::EntryType;
 
-/// As Linux has it.
+/// Linux's limit.
 const MAX_LINKS: u32 = 40;
 /// Longest name of a directory entry, in bytes.
 const MAX_NAME: usize = 255;
@@ -20,11 +20,11 @@ const MAX_TARGET: usize = 4095;
 /// Number of a node; hard links share one.
 pub(crate) type Id = usize;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     Directory(BTreeMap<String, Id>),
-    /// A file's content lies in the staging directory under the node's number.
+    /// The content of a file is in the staging directory under the node's number.
     File {
         size: u64,
     },
@@ -47,7 +47,7 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Of root, without a time: the image's own is taken.
+    /// Owned by root, without a time: the image's time is used.
     pub fn root(mode: u32) -> Self {
         Attributes {
             mode,
@@ -128,7 +128,7 @@ impl Tree {
         self.walk(path, false).ok()
     }
 
-    /// On failure, the parts of the path that are not there, below the directory reached.
+    /// On failure, the parts of the path that do not exist, below the directory reached.
     fn walk(&self, path: &str, follow_last: bool) -> Result<Id, Missing> {
         let mut rest: Vec<String> = parts(path).rev().map(String::from).collect();
         let mut trail = vec![Self::ROOT];
@@ -136,7 +136,7 @@ impl Tree {
         while let Some(name) = rest.pop() {
             let here = *trail.last().expect("never empty");
             if name == ".." {
-                // Above the root is the root.
+                // The parent of the root is the root.
                 if trail.len() > 1 {
                     trail.pop();
                 }
@@ -167,7 +167,7 @@ impl Tree {
         Ok(*trail.last().expect("never empty"))
     }
 
-    /// The directory at `path`, made with its parents where it is not there.
+    /// The directory at `path`, created with its parents if it does not exist.
     pub fn directory(&mut self, path: &str) -> Result<Id, Error> {
         check(path)?;
         match self.walk(path, true) {
@@ -176,7 +176,7 @@ impl Tree {
             Err(Missing::Loop) => Err(odd(path, "its symbolic links form a loop")),
             Err(Missing::Below(mut at, names)) => {
                 for name in names {
-                    // A dangling link's target may say so.
+                    // The target of a dangling link may contain `..`.
                     if name == ".." {
                         return Err(odd(path, "it leads through a link to nothing"));
                     }
@@ -192,7 +192,7 @@ impl Tree {
         }
     }
 
-    /// The directory that `path` is in, and its last part.
+    /// The directory of `path`, and its last part.
     fn place<'p>(&mut self, path: &'p str) -> Result<(Id, &'p str), Error> {
         check(path)?;
         let path = path.trim_end_matches('/');
@@ -222,7 +222,7 @@ impl Tree {
         }
     }
 
-    /// Puts something other than a directory at `path`; what was there goes, unless it is a
+    /// Puts a node other than a directory at `path`; what was there is removed, unless it is a
     /// directory.
     fn put(&mut self, path: &str, kind: Kind, attributes: Attributes) -> Result<Id, Error> {
         let (parent, name) = self.place(path)?;
@@ -233,7 +233,7 @@ impl Tree {
         Ok(self.link_new(parent, name, kind, attributes))
     }
 
-    /// A file of ours.
+    /// Adds a file with given content.
     pub fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<(), Error> {
         self.file_from(path, Attributes::root(mode), &mut &*content)
     }
@@ -248,7 +248,7 @@ impl Tree {
         self.nodes[id].attributes.mtime = mtime;
     }
 
-    /// A file of ours whose content `make` writes into a file of the host.
+    /// Adds a file whose content `make` writes into a file of the host.
     pub fn file_made(
         &mut self,
         path: &str,
@@ -263,7 +263,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A file with an owner and a time, from what `content` gives.
+    /// Adds a file with an owner and a time, with the content read from `content`.
     pub fn file_from(
         &mut self,
         path: &str,
@@ -293,14 +293,14 @@ impl Tree {
         Ok(())
     }
 
-    /// A directory with an owner and a mode; an existing one takes them over.
+    /// Adds a directory with an owner and a mode; an existing one takes them over.
     pub fn directory_as(&mut self, path: &str, attributes: Attributes) -> Result<(), Error> {
         let id = self.directory(path)?;
         self.nodes[id].attributes = attributes;
         Ok(())
     }
 
-    /// Removes a directory that nothing is in; links to one stay.
+    /// Removes an empty directory; links to one stay.
     pub fn remove_empty(&mut self, path: &str) {
         let Some(id) = self.lookup_link(path).filter(|&id| id != Self::ROOT) else {
             return;
@@ -317,7 +317,7 @@ impl Tree {
         }
     }
 
-    /// The content of a file, links followed.
+    /// The content of a file, following links.
     pub fn read(&self, path: &str) -> Option<Vec<u8>> {
         let id = self.lookup(path)?;
         match self.nodes[id].kind {
@@ -339,7 +339,7 @@ impl Tree {
         entries.map_or_else(Vec::new, |e| e.keys().cloned().collect())
     }
 
-    /// Adds what a package's archive holds; returns the paths, as `dpkg -L` lists them.
+    /// Adds the contents of a package's archive; returns the paths, as `dpkg -L` lists them.
     pub fn unpack(&mut self, tar: impl Read) -> Result<Vec<String>, Error> {
         let mut archive = tar::Archive::new(tar);
         let mut paths = Vec::new();
@@ -352,7 +352,7 @@ impl Tree {
             self.entry(&path, &mut entry)?;
             paths.push(if shown == "/" { "/.".into() } else { shown });
         }
-        // To the end, so that the writer does not die of a closed pipe.
+        // Reads to the end, so that the writer does not die of a closed pipe.
         io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(unreadable)?;
         Ok(paths)
     }
@@ -389,7 +389,7 @@ impl Tree {
             }
             EntryType::Symlink => {
                 let target = target(entry)?;
-                // As dpkg has it: a directory in a link's place stays.
+                // As in dpkg: a directory in the place of a link stays.
                 match self.lookup_link(path).map(|id| self.entries(id)) {
                     Some(Some(_)) => Ok(()),
                     _ => self.symlink_as(path, &target, attributes),
@@ -442,7 +442,7 @@ fn parts(path: &str) -> impl DoubleEndedIterator<Item = &str> {
     path.split('/').filter(|p| !p.is_empty() && *p != ".")
 }
 
-/// A path of an archive or of ours: it must stay below the root, and fit into a line.
+/// Checks a path, of an archive or given here: it must stay below the root, and fit into a line.
 fn check(path: &str) -> Result<(), Error> {
     for part in parts(path) {
         if part == ".." {

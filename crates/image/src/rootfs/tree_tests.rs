@@ -10,7 +10,7 @@ enum E<'a> {
     Raw(EntryType, &'a str),
 }
 
-/// The name goes in as it is: the library would refuse some of them.
+/// The name is stored unchecked: the library would refuse some names.
 fn archive(entries: &[E<'_>]) -> Vec<u8> {
     let mut b = tar::Builder::new(Vec::new());
     for e in entries {
@@ -92,9 +92,9 @@ fn links_are_followed_within_the_tree_only() {
         E::File("host/etc/b", b"b"),
         E::File("up/etc/c", b"c"),
         E::Sym("usr/abs", "/etc/b"),
-        // A directory over a link to one: dpkg keeps the link.
+        // A directory over a link to a directory: dpkg keeps the link.
         E::Dir("bin/"),
-        // And a directory in a link's place.
+        // And a link over a directory.
         E::Sym("etc", "usr/bin"),
     ])
     .unwrap();
@@ -206,14 +206,14 @@ fn empty_directories_can_be_removed() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_refused_or_unpacked(bytes in prop::collection::vec(any::<u8>(), 0..2048)) {
+    fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..2048)) {
         let (_dir, mut t) = tree();
         let _ = t.unpack(bytes.as_slice());
     }
 
-    /// Whatever the names and links: no panic, and every name leads to a node that is alive.
+    /// Whatever the names and links: no panic, and every name leads to an existing node.
     #[test]
-    fn any_names(entries in prop::collection::vec((0u8..4, "[ab./]{1,6}", "[ab./]{1,6}"), 0..20)) {
+    fn any_names_lead_to_live_nodes(entries in prop::collection::vec((0u8..4, "[ab./]{1,6}", "[ab./]{1,6}"), 0..20)) {
         let list: Vec<E<'_>> = entries.iter().map(|(k, n, t)| match k {
             0 => E::Dir(n),
             1 => E::File(n, b"x"),

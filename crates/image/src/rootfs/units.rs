@@ -1,5 +1,6 @@
-//! What maintainer scripts leave behind in /etc, read off the scripts instead of running them:
-//! systemd units that they enable, and commands of general names (`awk`) that they offer.
+//! What maintainer scripts leave behind in /etc, derived from the text of the scripts instead of
+//! running them: systemd units that they enable, and alternatives (commands of general names such
+//! as `awk`) that they offer.
 
 use super::dpkg::Unpacked;
 use super::tree::Tree;
@@ -9,8 +10,8 @@ use std::collections::BTreeMap;
 /// Where systemd looks for units of packages.
 const UNITS: &str = "/usr/lib/systemd/system";
 
-/// Units that scripts enable, and that only cost time here, or fail: monitors of hardware that the
-/// machine has not got, virtual terminals, care for file systems that live long, and upgrades.
+/// Units that scripts enable, but that only cost time here, or fail: monitors of hardware that the
+/// machine does not have, virtual terminals, maintenance of long-lived file systems, and upgrades.
 const LEFT_OUT: [&str; 10] = [
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
@@ -24,7 +25,7 @@ const LEFT_OUT: [&str; 10] = [
     "ndctl-monitor.service",
 ];
 
-/// Makes the links that `systemctl enable` would, for the units that scripts enable.
+/// Creates the links that `systemctl enable` would, for the units that scripts enable.
 pub(crate) fn enable(tree: &mut Tree, packages: &[Unpacked]) -> Result<(), Error> {
     for p in packages {
         for unit in enabled(&script(p)) {
@@ -65,13 +66,13 @@ pub(crate) fn alternatives(tree: &mut Tree, packages: &[Unpacked]) -> Result<(),
     Ok(())
 }
 
-/// The commands of a package's postinst, a line each.
+/// The commands of a package's postinst, one per line.
 fn script(p: &Unpacked) -> String {
     let bytes = p.control.get("postinst").map(Vec::as_slice);
     String::from_utf8_lossy(bytes.unwrap_or_default()).replace("\\\n", " ")
 }
 
-/// A word as the shell would see it, if it needs nothing but its quotes taken off.
+/// A word as the shell would see it, if it needs nothing but quote removal.
 fn literal(word: &str) -> Option<&str> {
     let w = word.trim_end_matches(';').trim_matches(['\'', '"']);
     (!w.is_empty() && !w.contains(['$', '`', '*', '\'', '"'])).then_some(w)
@@ -86,7 +87,7 @@ fn enabled(script: &str) -> Vec<String> {
             continue;
         }
         let mut words = words.skip_while(|w| w.starts_with('-') || w.starts_with("${"));
-        // The option's expansion in between may hold blanks.
+        // The option's expansion in between may contain blanks.
         if !words.any(|w| w == "enable") {
             continue;
         }
@@ -98,7 +99,7 @@ fn enabled(script: &str) -> Vec<String> {
 }
 
 fn enable_unit(tree: &mut Tree, unit: &str, depth: u32) -> Result<(), Error> {
-    // A unit of a template is described by the template's file.
+    // The unit of a template is described by the template's file.
     let (template, instance) = match (unit.split_once('@'), unit.rsplit_once('.')) {
         (Some((base, rest)), Some((_, suffix))) => (
             format!("{base}@.{suffix}"),
@@ -108,7 +109,7 @@ fn enable_unit(tree: &mut Tree, unit: &str, depth: u32) -> Result<(), Error> {
     };
     let file = format!("{UNITS}/{template}");
     let text = tree.text(&file);
-    // Units that enable one another are enabled once.
+    // Units that enable one another are enabled only once.
     if text.is_empty() || depth > 4 {
         return Ok(());
     }

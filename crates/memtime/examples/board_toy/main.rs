@@ -1,10 +1,10 @@
-//! A toy core with fixed costs in front of the controller: a check of the
-//! controller's rules against the published latencies of the board, without
-//! any real core. `--sensitivity` shows what each assumption is worth.
+//! A toy core with fixed costs before the controller: a check of the controller's rules against the
+//! published latencies of the board, without any real core. `--sensitivity` shows the effect of
+//! each assumption.
 //!
-//! Per access: a fixed cost, the leaf page-table entry's line if it is not in
-//! the L1 cache, then the line itself; a dirty victim is released before the
-//! fetch. What Linux itself takes is a factor on the whole time.
+//! Per access: a fixed cost, the leaf page-table entry's line if it is not in the L1 cache, then
+//! the line itself; a dirty victim is released before the fetch. Linux's own share is a factor on
+//! the whole time.
 
 mod toy;
 

@@ -14,9 +14,9 @@ pub struct Toy {
     pub ack: f64,
     /// Lead of the write-back over the fetch at the controller.
     pub lead: f64,
-    /// Time of the benchmark per time of the model.
+    /// Benchmark time per model time.
     pub stretch: f64,
-    /// Where page tables lie.
+    /// Address of the page tables.
     pub pte_base: u64,
 }
 

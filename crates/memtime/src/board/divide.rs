@@ -1,7 +1,6 @@
-//! Division by a number that stays the same.
+//! Division by an invariant divisor.
 
-/// Divides by one number without a division instruction; exact for every
-/// dividend.
+/// Divides by one number without a division instruction; exact for every dividend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Divider {
     divisor: u64,

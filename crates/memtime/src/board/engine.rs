@@ -7,46 +7,46 @@ use super::timing::Timing;
 use crate::mapping::MAX_BANKS;
 use crate::request::Kind;
 
-/// Bank machines that fit.
+/// Greatest number of bank machines.
 pub(crate) const MAX_MACHINES: usize = 8;
-/// Requests that can stand at one channel of the port.
+/// Greatest number of requests in one channel of the port.
 pub(crate) const PORT_DEPTH: usize = 8;
 pub(crate) const NONE: u8 = u8::MAX;
-/// A clock that does not come. Leaves room for a machine's number below it.
+/// A clock that is never reached. Its low bits leave room for a machine's number.
 pub(crate) const NEVER: u64 = u64::MAX >> 3;
-/// Places for tags: machines, both channels, and room to a power of two.
+/// Number of indices for tags: machines, both channels, rounded up to a power of two.
 const PLACES: usize = 32;
 
-/// What requests under way carry for the sake of reporting; a request keeps its place.
+/// What requests under way carry for reporting; a request keeps its index.
 pub(crate) type Tags = [Tag; PLACES];
 
 /// No tags.
 pub(crate) const NO_TAGS: Tags = [Tag::EMPTY; PLACES];
 
-/// One address channel of the port: places of a queue whose head is at the handshake.
+/// One address channel of the port: a queue of tag indices whose head is at the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
     pub queue: [u8; PORT_DEPTH],
     pub first: u8,
     pub len: u8,
-    /// Clock in which the head came to the handshake.
+    /// Clock in which the head reached the handshake.
     pub came: u64,
-    /// Clock at which the head's hold is over.
+    /// Clock at which the hold of the head ends.
     pub ready: u64,
 }
 
-/// The whole state: fixed size, cheap to copy, never on the heap.
+/// The whole state: of fixed size, cheap to copy, and without heap memory.
 ///
-/// Sets of machines have one bit each. A busy machine is in exactly one of the
+/// Sets of machines have one bit for each machine. A busy machine is in exactly one of the
 /// phases `wait`, `column` (RCD and Column), `rtp` (RTP and Precharge) and `rp`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     /// Next clock to process.
     pub now: u64,
-    /// Derived: clock from which on the machine itself can act, unless refresh intervenes.
+    /// Derived: the first clock at which the machine itself can act, unless a refresh intervenes.
     at: [u64; MAX_MACHINES],
-    /// End of the wait; earliest column command; end of tRTP, from which on
-    /// the row is lost to newcomers; end of tRP.
+    /// End of the wait; earliest column command; end of tRTP, after which new requests can no
+    /// longer take over the row; or end of tRP.
     pub ready: [u64; MAX_MACHINES],
     /// Earliest precharge by tRAS.
     pub ras_end: [u64; MAX_MACHINES],
@@ -54,29 +54,29 @@ pub(crate) struct State {
     pub order: [u64; MAX_MACHINES],
     pub row: [u32; MAX_MACHINES],
     pub bank: [u8; MAX_MACHINES],
-    /// Place of the tag.
+    /// Index of the request's tag.
     pub place: [u8; MAX_MACHINES],
     /// The next machine of the same bank.
     pub newer: [u8; MAX_MACHINES],
     pub channels: [Channel; 2],
     pub next_order: u64,
-    /// Places taken.
+    /// Indices that are in use.
     used: u32,
     pub busy: u8,
     pub wait: u8,
     pub column: u8,
     pub rtp: u8,
     pub rp: u8,
-    /// Machines that are not the oldest of their bank.
+    /// Machines that are queued behind an older machine of their bank.
     pub queued: u8,
-    /// Machines that were given a row.
+    /// Machines that took over a row.
     pub hit: u8,
     pub writes: u8,
     pub held: u8,
     pub marked: u8,
-    /// Machines whose row goes to the next of their bank.
+    /// Machines that will pass their row on to the next machine of their bank.
     pub passing: u8,
-    /// Writes that have not had their column.
+    /// Writes that have not yet issued their column command.
     pub writing: u8,
     /// Newest machine of each bank.
     pub newest: [u8; MAX_BANKS],
@@ -90,9 +90,9 @@ pub(crate) struct State {
     pub begin_at: u64,
     /// End of the latest pulse, exclusive.
     pub pulse_end: u64,
-    /// From a tick to the issue of its refresh.
+    /// From a tick to the issue of its refresh: a refresh is requested.
     pub requested: bool,
-    /// From its beginning to the end of its refresh: newcomers are held.
+    /// From the beginning of maintenance to the end of its refresh: new requests are held.
     pub maintenance: bool,
     pub refreshing: bool,
     pub refresh_end: u64,
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// A free place for a tag: there are more than requests.
+    /// A free index for a tag: there are more indices than requests.
     #[inline]
     pub fn take_place(&mut self) -> u8 {
         let place = (!self.used).trailing_zeros() as u8;
@@ -173,13 +173,13 @@ impl State {
         place
     }
 
-    /// Takes a place that a request has already.
+    /// Marks an index as used by a request that has it already.
     #[inline]
     pub fn keep_place(&mut self, place: u8) {
         self.used |= 1 << (place % PLACES as u8);
     }
 
-    /// No machine is at work. The caller sees to `newest`, `at` and what is at the port.
+    /// No machine is busy. The caller sets `newest`, `at` and the port.
     #[inline]
     pub fn clear_machines(&mut self) {
         self.used = 0;
@@ -209,7 +209,7 @@ impl State {
         self.busy == 0 && self.port_is_empty()
     }
 
-    /// A write is under way, or a row that was written waits to be closed.
+    /// Whether a write is under way, or a written row waits to be closed.
     pub fn has_writes(&self) -> bool {
         let dirty = |i: usize| self.dirty >> self.bank[i] & 1 != 0;
         self.channels[Kind::Write as usize].len > 0
@@ -229,7 +229,7 @@ impl State {
         (self.channels[kind as usize].len as usize) < PORT_DEPTH
     }
 
-    /// New parameters hold from clock `now` on; `restart`: ticks begin again,
+    /// New parameters take effect in clock `now`; with `restart` the refresh ticks begin again,
     /// as after a start.
     pub fn change(&mut self, t: &Timing, restart: bool, tags: &Tags) {
         if restart {
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// Puts a request at the end of its channel in clock `now`; its place.
+    /// Puts a request at the end of its channel in clock `now` and returns its index.
     pub fn push(&mut self, tag: Tag, t: &Timing, tags: &mut Tags) -> u8 {
         let place = self.take_place();
         tags[place as usize % PLACES] = tag;
@@ -308,7 +308,7 @@ impl State {
         }
     }
 
-    /// The machine that can act first, and from when on.
+    /// The machine that can act first, and the first clock at which it can.
     #[inline]
     fn soonest(&self) -> (u64, usize) {
         let key = |i: usize| self.at[i] << 3 | i as u64;
@@ -318,7 +318,7 @@ impl State {
         (k >> 3, (k & 7) as usize)
     }
 
-    /// Machine `i` acts in clock `c`, and nothing else can before `bound`.
+    /// Machine `i` acts in clock `c`; nothing else can act before `bound`.
     fn alone_until<S: Sink>(
         &mut self,
         mut i: usize,
@@ -381,7 +381,7 @@ impl State {
         }
     }
 
-    /// Refreshes that begin and end before `until` in an idle controller, all at once.
+    /// Processes all refreshes that begin and end before `until` in an idle controller.
     fn skip_idle<S: Sink>(&mut self, until: u64, t: &Timing, tags: &Tags, sink: &mut S) {
         if !t.refresh || self.tick_at < self.now {
             return;
@@ -402,14 +402,14 @@ impl State {
         self.now = last + t.duration.max(t.pulse) + 1;
     }
 
-    /// Clock from which on the port's heads can be accepted.
+    /// First clock at which the heads of the port can be accepted.
     #[inline]
     fn port_at(&self) -> u64 {
         let at = |ch: &Channel| if ch.len > 0 { ch.ready } else { NEVER };
         at(&self.channels[0]).min(at(&self.channels[1]))
     }
 
-    /// Clock from which on a rule of refresh can act.
+    /// First clock at which a refresh rule can act.
     #[inline]
     fn refresh_at(&self, t: &Timing) -> u64 {
         let mut next = self.begin_at;
@@ -432,7 +432,7 @@ impl State {
         next
     }
 
-    /// Before this clock no maintenance begins, if none is under way.
+    /// No maintenance begins before this clock, if none is under way.
     #[inline]
     pub fn calm_until(&self, t: &Timing) -> u64 {
         if t.refresh {
@@ -442,7 +442,7 @@ impl State {
         }
     }
 
-    /// The earliest clock from `now` on at which a rule can act.
+    /// The first clock from `now` on at which a rule can act.
     pub fn next_clock(&self, t: &Timing) -> u64 {
         let full = self.busy & t.machines == t.machines;
         let port = if full { NEVER } else { self.port_at() };
@@ -740,8 +740,8 @@ impl State {
         sink.event(Event::Accept { clock: c, place }, tags);
     }
 
-    /// Gives the row of machine `i` to the next of its bank, which may issue
-    /// its column from clock `from` on.
+    /// Passes the row of machine `i` on to the next machine of its bank, which may issue its
+    /// column command from clock `from` on.
     fn hand_over(&mut self, i: usize, from: u64) {
         let next = self.newer[i] as usize % MAX_MACHINES;
         self.wait &= !bit(next);
@@ -779,7 +779,7 @@ impl Channel {
         &tags[self.queue[self.first as usize % PORT_DEPTH] as usize % PLACES]
     }
 
-    /// Loads the hold of the request that has come to the head in clock `c`.
+    /// Loads the hold of the request that has become the head of its channel in clock `c`.
     #[inline]
     fn load_head(&mut self, c: u64, t: &Timing, tags: &Tags) {
         let tag = self.head(tags);

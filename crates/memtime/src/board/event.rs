@@ -39,7 +39,7 @@ pub enum Op {
     Refresh,
 }
 
-/// What a request carries through the controller for the sake of reporting.
+/// What a request carries through the controller for reporting.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Tag {
     pub id: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Tag {
     pub bank: u8,
     pub bytes: u8,
     pub kind: Kind,
-    /// Submitted by `access`: nobody waits for its completion record.
+    /// Submitted by `access`: no completion record is needed.
     pub sync: bool,
     pub hit: bool,
 }
@@ -72,7 +72,7 @@ impl Tag {
     };
 }
 
-/// Engine events; a superset of [`Command`]. Requests are named by the place of their tag.
+/// Engine events; a superset of [`Command`]. Requests are named by the index of their tag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Accept {
@@ -147,7 +147,7 @@ impl Event {
 pub(crate) trait Sink {
     fn event(&mut self, e: Event, tags: &Tags);
 
-    /// Whether to stop behind the clock of the last event.
+    /// Whether to stop after the clock of the last event.
     #[inline]
     fn done(&self) -> bool {
         false

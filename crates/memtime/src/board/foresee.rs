@@ -1,5 +1,5 @@
-//! What can be said of a request without simulating: the common cases of
-//! cores that wait for each of their misses.
+//! Completion times that are known without simulation, for the common cases of cores that
+//! wait for each of their misses.
 
 use super::engine::{bit, Bits, State, MAX_MACHINES, NONE};
 use super::event::Tag;
@@ -8,8 +8,8 @@ use crate::mapping::MAX_BANKS;
 use crate::request::Kind;
 
 impl State {
-    /// Column of a read that is accepted in a clock and then needs another row than the one
-    /// that machine `o` has, if `o` is the only machine at work and has had its column.
+    /// Clock of the column command of a read that is accepted in a clock and needs another row than
+    /// that of machine `o`, if `o` is the only busy machine and has issued its column command.
     #[inline]
     fn behind(&self, o: usize, accept: u64, t: &Timing) -> Option<u64> {
         if self.busy != bit(o) || (self.rtp | self.rp) & bit(o) == 0 {

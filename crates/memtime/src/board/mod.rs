@@ -108,12 +108,12 @@ use crate::units::Ps;
 pub struct Controller {
     params: BoardParams,
     timing: Timing,
-    /// The state of the clock advanced to. While `serial.on`, that is in `serial` instead; while `ahead.valid`, it is
-    /// in `ahead.from`, and this is the state foreseen.
+    /// The current state, except while `serial.on` (then it is in `serial`) or while `ahead.valid`
+    /// (then it is `ahead.from`, and this is the simulated future).
     state: State,
     tags: Tags,
     period: Period,
-    /// Latest arrival or advance; earlier times are treated as this.
+    /// Latest arrival or advance; earlier times are treated as this time.
     latest: Ps,
     next_seq: u64,
     serial: SerialPath,
@@ -121,12 +121,12 @@ pub struct Controller {
     out: Out,
 }
 
-/// A simulated future, valid as long as nothing is submitted or changed
-/// before `Controller::state.now`.
+/// A simulated future. It is valid as long as nothing is submitted or changed before
+/// `Controller::state.now`.
 #[derive(Clone, Debug)]
 struct Ahead {
     valid: bool,
-    /// The state from which it began.
+    /// The state from which the simulation began.
     from: State,
     events: Vec<Event>,
 }
@@ -134,7 +134,7 @@ struct Ahead {
 /// Where committed events go.
 #[derive(Clone, Debug)]
 struct Out {
-    /// Without what is in `banks` and `refreshes`.
+    /// Without the counts that are in `banks` and `refreshes`.
     stats: Stats,
     counters: [Counters; MAX_BANKS],
     refreshes: u64,
@@ -166,7 +166,7 @@ impl Out {
         }
     }
 
-    /// The statistics with all that has been counted.
+    /// The statistics including everything counted so far.
     fn counted(&self) -> Stats {
         let mut s = self.stats.clone();
         s.add_banks(&self.counters, self.first_nvmm.into());
@@ -176,7 +176,7 @@ impl Out {
         s
     }
 
-    /// Makes them the statistics; to be called before regions change.
+    /// Moves all counts into the statistics; to be called before regions change.
     fn count(&mut self) {
         self.stats = self.counted();
         self.counters = Default::default();
@@ -240,7 +240,7 @@ impl Out {
         }
     }
 
-    /// A synchronous request, as far as it is waited for.
+    /// Counts a synchronous request that is complete for its requester.
     #[inline]
     fn finished(&mut self, tag: &Tag, hit: bool, done_at: Ps) {
         self.accept(tag);
@@ -377,12 +377,12 @@ impl Controller {
         })
     }
 
-    /// The parameters in use.
+    /// The current parameters.
     pub fn params(&self) -> &BoardParams {
         &self.params
     }
 
-    /// The method in use.
+    /// The current method.
     pub fn method(&self) -> Method {
         self.params.method
     }
@@ -403,8 +403,8 @@ impl Controller {
         self.out.log = on.then(Vec::new);
     }
 
-    /// Takes the commands logged since the last call. Those of a request are
-    /// there once the controller has been advanced past them.
+    /// Takes the commands logged since the last call. The commands of a request are complete once
+    /// the controller has been advanced past them.
     pub fn take_log(&mut self) -> Vec<Command> {
         match &mut self.out.log {
             Some(log) => std::mem::take(log),
@@ -412,9 +412,8 @@ impl Controller {
         }
     }
 
-    /// Submits a request that arrives at `at`; an `at` before the latest
-    /// arrival (or the time advanced to) is treated as that. Completions are
-    /// fetched by [`Controller::drain`].
+    /// Submits a request that arrives at `at`; an `at` before the latest arrival (or the time of the
+    /// last advance) is treated as that time. Completions are fetched by [`Controller::drain`].
     pub fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
         self.check(at, r.addr, r.bytes)?;
         let at = self.arrive(at);
@@ -427,8 +426,8 @@ impl Controller {
         Ok(Submit::Accepted)
     }
 
-    /// The time to advance to so that something can have happened; `None`
-    /// when no request is under way.
+    /// The earliest time at which something can have happened after advancing to it; `None` if no
+    /// request is under way.
     pub fn next_event(&self) -> Option<Ps> {
         let state = self.committed().0;
         if state.is_idle() {
@@ -447,8 +446,9 @@ impl Controller {
         Ok(())
     }
 
-    /// Ids of the writes that the memory has not been given at a time: those that wait for acceptance, and those
-    /// that were accepted whose column command is still to come. Those of `access` have their number as id.
+    /// Ids of the writes that have not reached the memory at time `at`: those that wait for
+    /// acceptance, and accepted ones that have not yet issued their column command. A write of
+    /// `access` has its sequence number as id.
     fn unfinished_ids(&self, at: Ps) -> Result<Vec<u64>, Error> {
         let mut copy = self.clone();
         copy.set_logging(false);
@@ -463,14 +463,13 @@ impl Controller {
         into.append(&mut self.out.done);
     }
 
-    /// Submits a request and says when it is done: first data beat of a read,
-    /// response of a write.
+    /// Submits a request and returns its completion: first data beat of a read, response of a
+    /// write.
     ///
-    /// For cores that block on it. The controller itself is advanced to `at`
-    /// only, so that another core can submit something in between; the answer
-    /// is what happens if none does. As for [`Controller::submit`], an `at`
-    /// before the latest arrival is treated as that. If the channel is full,
-    /// the request waits in front of it, and the controller is advanced to the
+    /// For cores that block on it. The controller itself is advanced only to `at`, so that another
+    /// core can submit a request in between; the answer holds if none does. As for
+    /// [`Controller::submit`], an `at` before the latest arrival is treated as that time. If the
+    /// channel is full, the request waits in front of it, and the controller is advanced to the
     /// time at which there is room.
     pub fn access(&mut self, at: Ps, addr: u64, kind: Kind, bytes: u32) -> Result<Ps, Error> {
         let id = self.next_seq;
@@ -483,8 +482,9 @@ impl Controller {
         self.access_as(at, r)
     }
 
-    /// The same for a request with an id of the caller's, by which
-    /// [`MemoryModel::unfinished_writes`](crate::MemoryModel::unfinished_writes) knows it. No completion is kept for it.
+    /// The same for a request with an id chosen by the caller, under which
+    /// [`MemoryModel::unfinished_writes`](crate::MemoryModel::unfinished_writes) lists it. No
+    /// completion is kept for it.
     pub fn access_as(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
         let Request {
             addr, kind, bytes, ..
@@ -567,8 +567,8 @@ impl Controller {
         Ok(())
     }
 
-    /// The statistics as they are at `at` (or at the time advanced to, if that
-    /// is later), without advancing the controller.
+    /// The statistics at `at` (or at the time of the last advance, if that is later), without
+    /// advancing the controller.
     pub fn stats(&self, at: Ps) -> Stats {
         let mut out = Out {
             done: Vec::new(),
@@ -583,7 +583,7 @@ impl Controller {
         out.stats
     }
 
-    /// Statistics start anew at `at` (or at the time advanced to, if that is later).
+    /// Resets the statistics at `at` (or at the time of the last advance, if that is later).
     pub fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
         if at > Ps::MAX_TIME {
             return Err(Error::TooLate(at));
@@ -595,8 +595,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Goes on from `at` until no write is under way, and returns the clock
-    /// behind the last one's precharge; 0 if none was under way.
+    /// Advances from `at` until no write is under way, and returns the time after the last write's
+    /// precharge; 0 if none was under way.
     pub fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
         self.advance_to(at)?;
         let mut end = Ps::ZERO;
@@ -608,8 +608,8 @@ impl Controller {
         Ok(end)
     }
 
-    /// Completes everything under way, from `at` on, and returns the time at
-    /// which the controller is idle.
+    /// Completes all requests under way, from `at` on, and returns the time at which the controller
+    /// is idle.
     pub fn finish(&mut self, at: Ps) -> Result<Ps, Error> {
         self.advance_to(at)?;
         while let Some(t) = self.next_event() {
@@ -645,7 +645,7 @@ impl Controller {
         self.latest
     }
 
-    /// Processes all clocks before `clock`; uses what is known of them.
+    /// Processes all clocks before `clock`; uses the simulated future where there is one.
     #[inline]
     fn commit(&mut self, clock: u64) {
         if self.serial.on {
@@ -674,8 +674,7 @@ impl Controller {
         }
     }
 
-    /// Gives up what was foreseen: `state` is that of the clock advanced to,
-    /// with all requests in it.
+    /// Discards the simulated future: `state` is then the current state, with all requests in it.
     #[inline]
     fn go_back(&mut self) {
         if std::mem::take(&mut self.serial.on) {
@@ -690,7 +689,7 @@ impl Controller {
         }
     }
 
-    /// Whether requests come one after the other, so that `serial` is the state.
+    /// Whether requests come one after the other; if so, `serial` becomes the current state.
     #[inline]
     fn enter_serial(&mut self) -> bool {
         if self.serial.on {
@@ -708,7 +707,7 @@ impl Controller {
         }
     }
 
-    /// The state of the clock advanced to, with all requests in it.
+    /// The current state, with all requests in it.
     fn committed(&self) -> (State, Tags) {
         let mut state = if self.ahead.valid {
             self.ahead.from
@@ -745,7 +744,7 @@ impl Controller {
         }
     }
 
-    /// Simulates until a request has its column (read) or is accepted (write);
+    /// Simulates until a request issues its column command (read) or is accepted (write), and
     /// returns that clock.
     fn look_ahead(&mut self, place: u8, kind: Kind) -> u64 {
         let ahead = &mut self.ahead;

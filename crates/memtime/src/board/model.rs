@@ -44,7 +44,7 @@ impl MemoryModel for Controller {
         Controller::advance_to(self, t)
     }
 
-    /// Every row is closed by itself, which is when NVMM is written.
+    /// Every row is closed without further requests, which is when NVMM is written.
     fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
         Controller::flush(self, at)
     }
@@ -57,8 +57,8 @@ impl MemoryModel for Controller {
         Ok(crate::window::distinct(self.unfinished_ids(at)?))
     }
 
-    /// The controller counts latencies by powers of two only: each stands in
-    /// the first bucket of its octave, and `min` and `max` are ends of octaves.
+    /// The controller counts latencies only by powers of two: each one is counted in the first
+    /// bucket of its octave, and `min` and `max` are bounds of octaves.
     fn report(&self, at: Ps) -> ModelStats {
         let s = self.stats(at.min(Ps::MAX_TIME));
         let regions = Region::ALL.map(|r| {
@@ -197,7 +197,7 @@ impl MemoryModel for Controller {
     }
 }
 
-/// Acceptance is no device command. Columns are not known to the controller.
+/// Acceptance is not a device command. The controller does not know columns.
 fn issued(c: &Command) -> Option<Issued> {
     let op = match c.op {
         Op::Accept => return None,

@@ -9,15 +9,15 @@ use super::timing::Timing;
 use crate::mapping::MAX_BANKS;
 use crate::request::Kind;
 
-/// Where a machine stands. RCD and Column are one phase (`ready` tells them
-/// apart), and so are RTP and Precharge.
+/// Phase of a bank machine. RCD and Column are one phase (`ready` distinguishes them), and so
+/// are RTP and Precharge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Phase {
     /// `ready`: end of the wait.
     Wait,
     /// `ready`: earliest column command.
     Column,
-    /// `ready`: end of tRTP, from which on the row is lost to newcomers.
+    /// `ready`: end of tRTP, after which new requests can no longer take over the row.
     Rtp,
     /// `ready`: end of tRP.
     Rp,
@@ -43,9 +43,9 @@ struct Queue {
     queue: [Tag; PORT_DEPTH],
     first: u8,
     len: u8,
-    /// Clock in which the head came to the handshake.
+    /// Clock in which the head reached the handshake.
     came: u64,
-    /// Clock at which the head's hold is over.
+    /// Clock at which the hold of the head ends.
     ready: u64,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// Ids of the writes without their column command.
+    /// Ids of the writes that have not issued their column command.
     pub fn unfinished_ids(&self) -> Vec<u64> {
         let machines = Bits(self.busy).map(|i| &self.machines[i]);
         let accepted = machines
@@ -86,8 +86,8 @@ impl Saved {
         writes.map(|t| t.id).collect()
     }
 
-    /// Ids of the completions to come: of reads without their column command
-    /// and of what waits at the port. Nobody waits for those of `access`.
+    /// Ids of the completions to come: of reads that have not issued their column command, and of
+    /// requests that wait at the port. Requests of `access` have no completion.
     pub fn add_owed(&self, ids: &mut Vec<u64>) {
         let machines = Bits(self.busy).filter_map(|i| self.machines.get(i));
         let reads = machines.filter(|m| matches!(m.phase, Phase::Wait | Phase::Column));
@@ -228,9 +228,9 @@ impl Saved {
         s
     }
 
-    /// Whether a state read from outside is one that the rules can reach, as
-    /// far as safety and progress depend on it: clocks up to `latest`, timers
-    /// up to the longest that parameters can ask for. The error names the part.
+    /// Checks that a state read from outside is one that the rules can reach, as far as safety and
+    /// progress depend on it: clocks up to `latest`, timers up to the longest that the parameters
+    /// allow. The error names the part.
     pub fn check(&self, t: &Timing, banks: usize, latest: u64) -> Result<(), &'static str> {
         let fail = |bad: bool, what| if bad { Err(what) } else { Ok(()) };
         let far = self.now.saturating_add(1 << 28);

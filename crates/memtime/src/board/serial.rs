@@ -1,6 +1,6 @@
-//! Cores that wait for their misses keep few machines busy at a time. For these the
-//! rules of [`super`] need neither a search among machines nor a state that is kept
-//! to go back to: what becomes of a newcomer is found on a small copy, which becomes
+//! Cores that wait for each miss keep few bank machines busy at a time. For them this module
+//! applies the rules of [`super`] without a search among machines and without a saved state to
+//! return to: the outcome of a new request is computed on a small copy of the state, which replaces
 //! the state once time has passed it.
 
 use super::engine::{bit, Bits, State, NEVER, NONE};
@@ -9,12 +9,12 @@ use super::timing::Timing;
 use crate::mapping::MAX_BANKS;
 use crate::request::Kind;
 
-/// No request's place.
+/// Marks that there is no request.
 const NO_PLACE: u8 = u8::MAX - 1;
 /// Machines that may be busy: as many as have a source number of their own in [`Serial::run`].
 const FEW: usize = 6;
 
-/// The lifetime of a request that meets no other and no refresh, in clocks.
+/// The lifetime, in clocks, of a request that meets neither another request nor a refresh.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undisturbed {
     pub accept: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Undisturbed {
     pub end: u64,
 }
 
-/// What becomes of a newcomer, in clocks.
+/// The outcome of a new request, in clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lifetime {
     pub accept: u64,
@@ -44,21 +44,21 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug)]
 struct Machine {
-    /// Derived: clock from which on it can act.
+    /// Derived: the first clock at which it can act.
     at: u64,
     ready: u64,
     ras_end: u64,
     row: u32,
     bank: u8,
-    /// Of its tag.
+    /// Index of the request's tag.
     place: u8,
     phase: Phase,
     write: bool,
-    /// Not the oldest of its bank.
+    /// It is queued behind an older machine of its bank.
     queued: bool,
     held: bool,
     marked: bool,
-    /// Its row goes to the next of its bank.
+    /// Its row will be passed on to the next machine of its bank.
     passing: bool,
 }
 
@@ -78,14 +78,14 @@ impl Machine {
         passing: false,
     };
 
-    /// A write that has not had its column.
+    /// A write that has not yet issued its column command.
     #[inline]
     fn is_writing(&self) -> bool {
         self.write && !matches!(self.phase, Phase::Rtp | Phase::Rp)
     }
 }
 
-/// What the state reports while it moves on.
+/// What is reported while the state is advanced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EventCounts {
     pub refreshes: u64,
@@ -152,12 +152,12 @@ impl EventCounts {
     }
 }
 
-/// The controller with nothing at its port and few machines at work.
+/// The controller while its port is empty and few bank machines are busy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Serial {
     /// Next clock to process.
     pub now: u64,
-    /// In the order of acceptance.
+    /// Busy machines in the order of acceptance.
     machines: [Machine; FEW],
     len: usize,
     next_order: u64,
@@ -176,7 +176,7 @@ pub(crate) struct Serial {
 struct Target<'a> {
     tag: &'a Tag,
     place: u8,
-    /// End of its hold at the port.
+    /// Clock at which its hold at the port ends.
     ready: u64,
     accepted: Option<u64>,
     hit: bool,
@@ -194,12 +194,12 @@ impl Target<'static> {
     }
 }
 
-/// Sources of what happens next, behind the machines.
+/// Sources of the next event, apart from the machines.
 const REFRESH: u64 = FEW as u64;
 const PORT: u64 = REFRESH + 1;
 
 impl Serial {
-    /// The form of a state, if it is of this kind.
+    /// Converts a state into this form if it qualifies.
     #[inline]
     pub fn of(s: &State) -> Option<Serial> {
         let few = (s.busy.count_ones() as usize) < FEW;
@@ -253,7 +253,7 @@ impl Serial {
         Some(serial)
     }
 
-    /// Makes it the state.
+    /// Converts it back into the general state.
     pub fn store(&self, s: &mut State) {
         for i in Bits(s.busy) {
             s.newest[s.bank[i] as usize % MAX_BANKS] = NONE;
@@ -315,7 +315,7 @@ impl Serial {
         self.len == 0 && !self.maintenance && !self.requested
     }
 
-    /// A place for a tag that no machine has.
+    /// An index for a tag that no machine uses.
     #[inline]
     pub fn free_place(&self) -> u8 {
         let used = self
@@ -325,8 +325,8 @@ impl Serial {
         (!used).trailing_zeros() as u8
     }
 
-    /// The lifetime of a request that comes in clock `now`, if nothing is under
-    /// way and it ends before anything else can begin.
+    /// The lifetime of a request that arrives in clock `now`, if no other request is under way and
+    /// it ends before anything else can begin.
     #[inline]
     pub fn undisturbed(&self, kind: Kind, bank: u8, t: &Timing) -> Option<Undisturbed> {
         if !self.is_idle() || self.now < self.pulse_end {
@@ -350,7 +350,7 @@ impl Serial {
         })
     }
 
-    /// What the lifetime of a request [alone](Self::alone) leaves behind.
+    /// Applies the effects of a request whose lifetime is known ([`alone`](Self::alone)).
     #[inline]
     pub fn after_undisturbed(&mut self, kind: Kind, bank: u8, end: u64) {
         self.now = end + 1;
@@ -360,9 +360,9 @@ impl Serial {
         self.dirty = self.dirty & !(1 << bank) | dirty;
     }
 
-    /// The lifetime of a request that comes in clock `now` up to its column (read) or its
-    /// acceptance (write), if nothing else comes. This becomes the state behind that clock.
-    /// Where the answer is `None`, it is of no use any more.
+    /// The lifetime of a request that arrives in clock `now`, up to its column command (read) or
+    /// its acceptance (write), provided that nothing else arrives. `self` becomes the state after
+    /// that clock. If the answer is `None`, `self` must not be used any more.
     #[inline]
     pub fn plan(
         &mut self,
@@ -425,7 +425,7 @@ impl Serial {
         }
     }
 
-    /// Refreshes that begin and end before `until` while nothing is at work, all at once.
+    /// Processes all refreshes that begin and end before `until` while no request is under way.
     #[inline]
     fn skip_idle(&mut self, until: u64, t: &Timing, counts: &mut EventCounts) {
         if !t.refresh || self.tick_at < self.now {
@@ -440,8 +440,8 @@ impl Serial {
         self.now = last + t.duration.max(t.pulse) + 1;
     }
 
-    /// Runs until a clock, until everything is idle, or (`NEW`) behind the clock that the
-    /// target waits for.
+    /// Runs up to a clock, until everything is idle, or (`NEW`) through the clock that the target
+    /// request waits for.
     #[inline(always)]
     fn run<const NEW: bool>(
         &mut self,
@@ -574,8 +574,8 @@ impl Serial {
         }
     }
 
-    /// End of a refresh, tick, beginning of maintenance, issue of a refresh. Returns whether
-    /// holds have been released.
+    /// The refresh rules of a clock: end of a refresh, tick, beginning of maintenance, issue of a
+    /// refresh. Returns whether held requests have been released.
     #[inline]
     fn maintain(&mut self, c: u64, t: &Timing, counts: &mut EventCounts) -> bool {
         let len = self.len.min(FEW);
@@ -617,7 +617,7 @@ impl Serial {
         released
     }
 
-    /// The place of the request that has its column, or `NO_PLACE`.
+    /// The request that issues its column command, or `NO_PLACE`.
     #[inline]
     fn column(&mut self, c: u64, t: &Timing, counts: &mut EventCounts) -> u8 {
         let mut writing = false;
@@ -777,7 +777,7 @@ impl Serial {
         x.accepted = Some(c);
     }
 
-    /// Gives the row of machine `i` to the next of its bank.
+    /// Passes the row of machine `i` on to the next machine of its bank.
     #[inline]
     fn hand_over(&mut self, i: usize, from: u64) {
         let old = self.machines[i % FEW];

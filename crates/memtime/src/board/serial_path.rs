@@ -9,20 +9,20 @@ use crate::period::Period;
 use crate::request::Kind;
 use crate::units::Ps;
 
-/// What is known of the request under way.
+/// What is known about the request under way.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     None,
-    /// It meets nothing.
+    /// It meets no other request and no refresh.
     Undisturbed(Undisturbed),
-    /// `SerialPath::after` is the state behind its column (read) or acceptance (write).
+    /// `SerialPath::after` is the state after its column command (read) or acceptance (write).
     Planned(Lifetime),
 }
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct SerialPath {
-    /// Whether this is the controller's state, and not [`super::State`].
+    /// Whether this, and not [`super::State`], is the controller's current state.
     pub on: bool,
     base: Serial,
     next: Next,
@@ -77,7 +77,7 @@ impl SerialPath {
         matches!(self.next, Next::None)
     }
 
-    /// When a request that comes now is done, if that can be said without a search.
+    /// When a request that arrives now completes, if that is known without a search.
     #[inline]
     pub fn foresee(
         &mut self,
@@ -122,7 +122,8 @@ impl SerialPath {
         Some(lifetime)
     }
 
-    /// Processes all clocks before `clock`; false: the general engine has to go on from here.
+    /// Processes all clocks before `clock`. If it returns false, the general engine has to
+    /// continue.
     #[inline]
     pub fn commit(&mut self, clock: u64, t: &Timing, tags: &mut Tags, out: &mut Out) -> bool {
         if clock <= self.base.now {

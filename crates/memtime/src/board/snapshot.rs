@@ -14,7 +14,7 @@ use crate::units::Ps;
 /// Version of the format written.
 const VERSION: u32 = 2;
 
-/// Everything a controller is, but for its command log.
+/// The complete state of a controller, except for its command log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
@@ -57,7 +57,7 @@ impl Controller {
         let new = Controller::restore(s)?;
         let fixed = |p: &BoardParams| (p.clock, p.capacity, p.mapping, p.machines);
         if fixed(&self.params) != fixed(&new.params) {
-            return Err(Error::Snapshot(
+            return Err(Error::SavedState(
                 "it belongs to a board controller of other parameters".to_owned(),
             ));
         }
@@ -67,12 +67,11 @@ impl Controller {
         Ok(())
     }
 
-    /// A controller that goes on where the saved one was. What is saved is
-    /// checked: a damaged snapshot is an error.
+    /// A controller that continues from the saved state. The state is checked: damage is an error.
     pub fn restore(s: Snapshot) -> Result<Controller, Error> {
-        let fail = |what: &str| Err(Error::Snapshot(what.to_owned()));
+        let fail = |what: &str| Err(Error::SavedState(what.to_owned()));
         if s.version != VERSION {
-            return Err(Error::Snapshot(format!(
+            return Err(Error::SavedState(format!(
                 "version {}, this program reads version {VERSION}",
                 s.version
             )));
@@ -103,11 +102,11 @@ impl Controller {
     }
 }
 
-/// Fields that are points of time.
+/// Fields that are points in time.
 const TIMES: [&str; 4] = ["arrival", "from", "to", "at"];
 
-/// No counter or time so large that going on could overflow it: sums of
-/// latencies and points of time have bounds of their own, the rest `most`.
+/// No counter or time may be so large that a continued run could overflow it: sums of
+/// latencies and points in time have bounds of their own, all others `most`.
 fn all_numbers_sane(v: &serde_json::Value, most: u64) -> bool {
     use serde_json::Value;
     let at_most = |v: &Value, most: u64| v.as_u64().is_some_and(|n| n <= most);

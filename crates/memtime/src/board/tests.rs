@@ -186,8 +186,8 @@ proptest! {
         prop_assert_eq!(engine.3, reference.3);
     }
 
-    /// Synchronous and asynchronous form: same commands, same statistics; and
-    /// a completion time is exact unless something came before it.
+    /// The synchronous and the asynchronous interface give the same commands and statistics; a
+    /// completion time is exact unless another request arrived before it.
     #[test]
     fn access_equals_submit(
         p in params(),
@@ -238,8 +238,8 @@ proptest! {
         }
     }
 
-    /// What is known without simulating equals what is simulated: with a log,
-    /// nothing is taken for granted. Cores wait for their requests, or do not.
+    /// Shortcuts that avoid simulation give the same results as simulation (a command log
+    /// disables them), whether or not cores wait for their requests.
     #[test]
     fn knowing_equals_simulating(
         p in params(),
@@ -350,7 +350,7 @@ proptest! {
 
     /// Saved as text and restored between any two requests: nothing changes.
     #[test]
-    fn snapshots_go_on_unchanged(
+    fn a_restored_controller_continues_unchanged(
         p in params(),
         steps in prop::collection::vec(step(), 1..30),
         every in 1..6usize,
@@ -384,9 +384,9 @@ proptest! {
         prop_assert_eq!(a.stats(at), b.stats(at));
     }
 
-    /// A snapshot with one number damaged is refused, or runs to its end.
+    /// A saved state with one damaged number is refused, or runs to its end.
     #[test]
-    fn damaged_snapshots_do_not_hang(
+    fn damaged_states_are_refused_or_run_to_their_end(
         p in params(),
         steps in prop::collection::vec(step(), 1..20),
         place in any::<prop::sample::Index>(),
@@ -416,7 +416,7 @@ proptest! {
         }
     }
 
-    /// Advancing in any portions, with snapshots in between, changes nothing.
+    /// Advancing in steps of any size, with saving and restoring in between, changes nothing.
     #[test]
     fn portions_do_not_matter(
         p in params(),

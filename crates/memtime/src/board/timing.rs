@@ -9,7 +9,7 @@ pub(crate) struct Timing {
     pub wait: u64,
     pub rcd: u64,
     pub ras: u64,
-    /// Column to the end of the row's stay (tRTP, tWTP), by kind.
+    /// Column command to the end of the row's stay (tRTP, tWTP), by kind.
     pub stay: [u64; 2],
     pub rp: u64,
     pub read_data: u64,

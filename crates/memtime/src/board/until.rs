@@ -1,11 +1,12 @@
-//! Time that moves on to the next completion only: for whoever has to act on each before the next one.
+//! Advances the controller only up to the next completion, for callers that have to act on each
+//! completion before the next one.
 
 use super::event::{Event, Sink};
 use super::{Controller, Out, Tags};
 use crate::error::Error;
 use crate::units::Ps;
 
-/// Commits what happens, up to the first completion.
+/// Commits events, up to the first completion.
 struct UpToFirst<'a>(&'a mut Out);
 
 impl Sink for UpToFirst<'_> {
@@ -21,8 +22,9 @@ impl Sink for UpToFirst<'_> {
 }
 
 impl Controller {
-    /// Processes all clocks before `t`, but none behind the first one in which a completion is
-    /// determined, and not the next one while completions are there to be drained. Whether one is.
+    /// Processes all clocks before `t`, but stops after the first clock in which a completion is
+    /// determined; if there are completions that have not been drained, that is at once. Returns
+    /// whether there are completions to drain.
     pub fn advance_to_completion(&mut self, t: Ps) -> Result<bool, Error> {
         if t > Ps::MAX_TIME {
             return Err(Error::TooLate(t));

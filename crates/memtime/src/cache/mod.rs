@@ -2,20 +2,18 @@
 //! write-back, write-allocate.
 //!
 //! # Rules
-//! - Tags are looked up and brought up to date in the order of arrival; the
-//!   lookup takes the time of the SRAM, or is the front read that begins each
-//!   access when tags stand with the data.
+//! - Tags are looked up and updated in the order of arrival. The lookup takes the time of the SRAM,
+//! or, if tags are stored with the data, is the front read that begins each access.
 //! - **Hit**: a front read or write of the piece asked for.
-//! - **Miss**: the block's pieces are read from the back memory, the one asked
-//!   for first (none if a write covers the block), and each is written to the
-//!   front when it comes. A read is complete when its piece comes from the
-//!   back, a write when its piece is written to the front.
-//! - A dirty victim is read from the front (tags with the data have it
-//!   already) and written to the back, piece by piece. It stands in a buffer
-//!   meanwhile: the fetch does not wait for it.
-//! - A request to a set in which an earlier one misses, and a miss to a set
-//!   that an earlier request still uses, begins when that one has ended.
-//! - Reads and writes to each memory go in order of their own.
+//! - **Miss**: the block's pieces are read from the back memory, the requested one first (none if a
+//! write covers the block), and each is written to the front when it arrives. A read is complete
+//! when its piece arrives from the back, a write when its piece is written to the front.
+//! - A dirty victim is read from the front (unless tags are with the data: then it has already been
+//! read) and written to the back, piece by piece. It is in a buffer meanwhile: the fetch does not
+//! wait for it.
+//! - A request to a set in which an earlier one misses, and a miss to a set that an earlier request
+//! still uses, begin when that earlier request has ended.
+//! - Reads and writes to each memory are issued in separate queues, each in order.
 
 mod params;
 mod saved;
@@ -44,12 +42,12 @@ use unwritten::Unwritten;
 const PIECE: u64 = 64;
 const NONE: u16 = u16::MAX;
 
-/// What an access to one of the memories is for.
+/// Purpose of an access to one of the memories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Front read that brings tag and data.
     Probe,
-    /// Front access that is the request's own.
+    /// Front access that serves the request itself.
     Demand,
     /// Front read of a victim's piece.
     Victim,
@@ -75,7 +73,7 @@ fn pack(number: u64, txn: usize, step: Step, piece: u64) -> u64 {
     (number & NUMBERS) << 32 | (txn as u64) << 16 | (step as u64) << 8 | piece
 }
 
-/// Numbers that are told apart: the ids stay below 2^63.
+/// Number of ids that are distinguished: they stay below 2^63.
 const NUMBERS: u64 = (1 << 31) - 1;
 
 fn unpack(id: u64) -> (usize, Step, u64) {
@@ -94,22 +92,22 @@ struct Txn {
     arrival: Ps,
     block: u64,
     found: Found,
-    /// Accesses not yet ended.
+    /// Accesses that have not ended.
     open: u32,
     /// The request that begins when this one ends.
     next: u16,
     /// Its completion is known.
     answered: bool,
-    /// Counted from the first request on.
+    /// Sequence number, counted from the first request on.
     number: u64,
 }
 
-/// One of the two memories with what waits for it.
+/// One of the two memories with the accesses that wait for it.
 struct Side {
     model: Box<dyn MemoryModel + Send>,
-    /// Reads and writes: earliest time, access.
+    /// Queues for reads and writes: earliest time, access.
     waiting: [VecDeque<(Ps, Request)>; 2],
-    /// Ids of the writes that it has taken since they were last asked for.
+    /// Ids of the writes that it has accepted since it was last asked which are finished.
     taken: Vec<u64>,
 }
 
@@ -127,7 +125,7 @@ impl Side {
         heads.chain(self.model.next_event()).min()
     }
 
-    /// Submits what can be submitted at `t`; whether anything could be tried.
+    /// Submits what can be submitted at `t`; returns whether anything could be tried.
     fn pump(&mut self, t: Ps) -> Result<bool, Error> {
         let mut any = false;
         for w in &mut self.waiting {
@@ -155,13 +153,13 @@ pub struct Cache {
     tags: TagArray,
     sets: u64,
     latest: Ps,
-    /// Time up to which the inside has been processed.
+    /// Time up to which internal events have been processed.
     now: Ps,
     txns: Vec<Txn>,
     unused: Vec<u16>,
-    /// Ends of accesses known.
+    /// Known ends of accesses.
     ends: BinaryHeap<Reverse<(Ps, u64)>>,
-    /// Ends of requests not yet passed: (time).
+    /// Known ends of requests that time has not yet passed.
     passing: crate::window::Window,
     scratch: Vec<Completion>,
     done: Vec<Completion>,
@@ -175,7 +173,7 @@ pub struct Cache {
     write_latency: Latency,
     from: Ps,
     changes: Vec<Change>,
-    /// Requests taken.
+    /// Number of requests accepted.
     taken: u64,
     unwritten: Unwritten,
 }
@@ -188,7 +186,7 @@ const FRONT: usize = 0;
 const BACK: usize = 1;
 
 impl Cache {
-    /// A cache of all of `front` for `back`; both must be at time 0.
+    /// A cache that uses all of `front` for `back`; both must be at time 0.
     pub fn new(
         params: CacheParams,
         front: Box<dyn MemoryModel + Send>,
@@ -297,7 +295,7 @@ impl Cache {
         self.sides[side].waiting[kind as usize].push_back((t, r));
     }
 
-    /// A transaction begins.
+    /// Begins a transaction.
     fn start(&mut self, t: Ps, i: usize) {
         let piece = self.txns[i].request.addr % self.params.block_bytes / PIECE;
         match self.params.tags {
@@ -317,7 +315,7 @@ impl Cache {
         }
     }
 
-    /// The part of a miss that brings the block.
+    /// The part of a miss that fetches the block.
     fn fetch(&mut self, t: Ps, i: usize, piece: u64) {
         let r = self.txns[i].request;
         if r.kind == Kind::Write && u64::from(r.bytes) == self.params.block_bytes {
@@ -331,7 +329,7 @@ impl Cache {
         }
     }
 
-    /// An access has ended.
+    /// Handles the end of an access.
     fn end(&mut self, t: Ps, id: u64) {
         let (i, step, piece) = unpack(id);
         let x = self.txns[i];
@@ -388,7 +386,7 @@ impl Cache {
         });
     }
 
-    /// Everything inside that happens before `t`.
+    /// Processes all internal events before `t`.
     fn settle(&mut self, t: Ps) -> Result<(), Error> {
         while let Some(e) = self.next_inner().filter(|e| *e < t) {
             self.now = e;
@@ -431,7 +429,7 @@ impl Cache {
         }
     }
 
-    /// The newest request in progress that one to this block has to wait for.
+    /// The newest request in progress for which one to this block has to wait.
     fn conflict(&self, set: u64, hit: bool) -> Option<usize> {
         let mut found: Option<usize> = None;
         for (i, x) in self.txns.iter().enumerate() {
@@ -446,7 +444,7 @@ impl Cache {
 }
 
 impl MemoryModel for Cache {
-    /// That of the back memory.
+    /// Capacity of the back memory.
     fn capacity(&self) -> u64 {
         self.sides[BACK].model.capacity()
     }
@@ -517,7 +515,7 @@ impl MemoryModel for Cache {
         self.settle(self.latest)
     }
 
-    /// Blocks that the front memory holds stay there, written or not.
+    /// Blocks in the front memory stay there, written or not.
     fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
         self.advance_to(at)?;
         while let Some(t) = self.next_event() {
@@ -531,10 +529,9 @@ impl MemoryModel for Cache {
         Ok(end)
     }
 
-    /// The medium is that of the back memory: what a block of the cache holds
-    /// that has not been written back is lost. Of the writes of 64 bytes that
-    /// are not written back yet the first and the last are named, since those
-    /// between would never have gone there by themselves.
+    /// The medium is that of the back memory: a block in the cache that has not been written back
+    /// is lost. Of the writes to 64 bytes that have not been written back, the first and the last
+    /// are listed; those in between would never have reached the medium by themselves.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
         let mut ids = match crate::window::later(self, self.latest, at)? {
             Some(copy) => copy.unfinished_writes(at)?,
@@ -551,9 +548,9 @@ impl MemoryModel for Cache {
         into.append(&mut self.done);
     }
 
-    /// The region "cache" has the requests, with hits and misses of the cache
-    /// as those of rows; regions "front.NAME" and "back.NAME" have energy and
-    /// wear of the memories, counters with these prefixes what else they report.
+    /// The region "cache" has the requests, with hits and misses of the cache counted as row hits
+    /// and misses; regions "front.NAME" and "back.NAME" have energy and wear of the memories, and
+    /// counters with these prefixes everything else that the memories report.
     fn report(&self, at: Ps) -> ModelStats {
         if let Some(s) = crate::window::ahead(self, self.latest, at) {
             return s;
@@ -675,13 +672,13 @@ impl MemoryModel for Cache {
         Ok(())
     }
 
-    /// That of the front memory.
+    /// Period of the front memory.
     fn clock(&self) -> Period {
         self.sides[FRONT].model.clock()
     }
 
-    /// Keys are "front.key", "back.key", and "cache.tags.sram.latency" for
-    /// lookups from `at` on.
+    /// Keys are "front.KEY", "back.KEY", and "cache.tags.sram.latency", which applies to lookups
+    /// from `at` on.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         if let Some(own) = key.strip_prefix("cache.") {
             let (params, from) =

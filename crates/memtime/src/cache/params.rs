@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::units::{ps_text, Ps};
 
-/// Where the tags stand.
+/// Where the tags are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Tags {
@@ -15,10 +15,9 @@ pub enum Tags {
         #[serde(with = "ps_text")]
         latency: Ps,
     },
-    /// Beside the data (in its ECC bits, as in a two-level memory of one DRAM
-    /// and one NVMM DIMM a channel): every access begins with a DRAM read of
-    /// its block's piece, which brings the data, too. One way and blocks of
-    /// 64 bytes only.
+    /// Beside the data (in its ECC bits, as in a two-level memory with one DRAM and one NVMM DIMM
+    /// per channel): every access begins with a DRAM read of the block's piece, which returns the
+    /// data, too. One way and blocks of 64 bytes only.
     WithData,
 }
 
@@ -28,17 +27,17 @@ pub enum Tags {
 pub struct CacheParams {
     /// Bytes of a block, a power of two from 64 to 4096.
     pub block_bytes: u64,
-    /// Blocks of a set: 1 is direct mapped; 1 to 16. The least recently used is replaced.
+    /// Blocks of a set, 1 (direct mapped) to 16. The least recently used one is replaced.
     pub ways: u32,
-    /// Where the tags stand.
+    /// Where the tags are stored.
     pub tags: Tags,
     /// Requests in progress, 1 to 256.
     pub transactions: u32,
 }
 
 impl CacheParams {
-    /// Direct mapped, 64-byte blocks, tags with the data: how the memory mode
-    /// of Optane's platform is described (Intel; Hildebrand et al., ASPLOS 2020).
+    /// Direct mapped, 64-byte blocks, tags with the data: the memory mode of Optane's platform as
+    /// published (Intel; Hildebrand et al., ASPLOS 2020).
     pub fn memory_mode() -> CacheParams {
         CacheParams {
             block_bytes: 64,

@@ -1,4 +1,4 @@
-//! The cache as data, with both its memories.
+//! The saved state of the cache, with both its memories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,14 +33,14 @@ struct SavedTxn {
     place: u64,
     hit: bool,
     dirtied: bool,
-    /// Block that had to go, and whether it was dirty.
+    /// Evicted block, and whether it was dirty.
     victim: Option<(u64, bool)>,
     answered: bool,
     next: Option<u16>,
     number: u64,
 }
 
-/// Everything a [`Cache`] is; see there for what the fields mean.
+/// The complete state of a [`Cache`]; see there for the meaning of the fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
@@ -211,8 +211,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Requests in progress; those without accesses of their own wait for
-    /// another one, one behind each.
+    /// Requests in progress; those without accesses of their own wait for another one, at most one
+    /// for each.
     fn load_txns(&mut self, saved: &[SavedTxn]) -> Result<BTreeSet<u16>, Error> {
         let (capacity, size) = (self.capacity(), self.params.block_bytes);
         let places = self.sides[FRONT].model.capacity() / size;

@@ -5,27 +5,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::saved::ensure;
 
-/// A block that had to go.
+/// An evicted block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Victim {
     pub block: u64,
     pub dirty: bool,
 }
 
-/// What a lookup found; the block is in `way` afterwards.
+/// Result of a lookup; the block is in `way` afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Number of the place in the front memory, in blocks.
     pub place: u64,
     pub hit: bool,
-    /// The block was clean, or not there, and is dirty now.
+    /// The block was clean or absent, and is dirty now.
     pub dirtied: bool,
-    /// Of a miss, unless the place was empty.
+    /// The victim of a miss, unless the place was empty.
     pub victim: Option<Victim>,
 }
 
-/// Tags as they are saved: runs of sets. A place holds 0, or one more than twice the
-/// number of the block among those of its set, and one more again if it is dirty.
+/// Tags in saved form: runs of sets. The entry of a place is 0 if it is empty; otherwise twice the
+/// number of the block among those of its set, plus one, plus one more if it is dirty.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedTags(Vec<SavedRun>);
@@ -35,11 +35,11 @@ pub(super) struct SavedTags(Vec<SavedRun>);
 struct SavedRun {
     set: u64,
     places: Vec<u64>,
-    /// Ranks of recency; none if sets have one way.
+    /// Ranks of recency; empty if sets have one way.
     ranks: Vec<u8>,
 }
 
-/// Empty sets that a run goes on over.
+/// Number of empty sets that a run continues across.
 const BRIDGED: u64 = 8;
 
 /// Tags of all sets: block number and dirty bit.
@@ -47,9 +47,10 @@ const BRIDGED: u64 = 8;
 pub(super) struct TagArray {
     sets: u64,
     ways: usize,
-    /// Block number plus one, twice, plus one if dirty; 0: empty. By place.
+    /// By place: 0 if it is empty; otherwise twice the block number, plus one, plus one more if
+    /// dirty.
     tags: Vec<u64>,
-    /// Rank of recency of each place in its set, 0 the newest.
+    /// Rank of recency of each place in its set, 0 for the newest.
     ranks: Vec<u8>,
 }
 
@@ -96,8 +97,8 @@ impl TagArray {
         SavedTags(runs)
     }
 
-    /// Takes tags over, of a memory of that many blocks; these must be new.
-    /// Returns the number of dirty blocks.
+    /// Loads saved tags, for a memory of that many blocks; `self` must be new. Returns the number
+    /// of dirty blocks.
     pub fn load(&mut self, s: SavedTags, blocks: u64) -> Result<u64, Error> {
         let mut dirty = 0;
         let mut next = 0;
@@ -141,8 +142,8 @@ impl TagArray {
         Ok(dirty)
     }
 
-    /// Looks a block up, brings it in if it is not there, marks it as newest
-    /// and, for a write, as dirty.
+    /// Looks a block up, brings it in if it is absent, marks it as newest and, for a write, as
+    /// dirty.
     pub fn access(&mut self, block: u64, write: bool) -> Found {
         let base = (block % self.sets) as usize * self.ways;
         let set = &mut self.tags[base..base + self.ways];
@@ -179,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against sets kept as lists, newest first.
+        /// Compares with sets that are kept as lists, newest first.
         #[test]
         fn equals_lists(
             ops in prop::collection::vec((0u64..64, any::<bool>()), 1..300),

@@ -195,9 +195,8 @@ fn bad_parameters() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Every request completes once; traffic to both memories is what an
-    /// untimed write-back cache would cause; the grain of advancing and of
-    /// draining does not matter.
+    /// Every request completes once; traffic to both memories equals that of an untimed
+    /// write-back cache; the step size of advancing and of draining does not matter.
     #[test]
     fn random_traces(
         ops in prop::collection::vec((0u64..60, any::<bool>(), 0u64..600, 0u32..2), 1..300),

@@ -1,11 +1,11 @@
-//! Which writes the back memory has not been given.
+//! Which writes have not reached the back memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Ids of the first and the last write of a piece since it was written back.
+/// Ids of the first and the last write to a piece since it was written back.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ends {
@@ -13,17 +13,17 @@ struct Ends {
     last: u64,
 }
 
-/// A piece on its way to the back memory.
+/// A piece that is being written to the back memory.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Leaving {
     writes: Ends,
-    /// The back memory has taken its write.
+    /// The back memory has accepted its write.
     sent: bool,
 }
 
-/// Writes in the cache by number of the piece of 64 bytes, and those on their
-/// way by id of the write at the back memory.
+/// Writes in the cache, by number of the piece of 64 bytes, and pieces that are being written
+/// back, by id of the write at the back memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Unwritten {
@@ -33,11 +33,11 @@ pub(super) struct Unwritten {
     most: usize,
 }
 
-/// Fewest pieces on their way that are looked through.
+/// Least number of pieces being written back for which the list is searched.
 const FEW: usize = 1024;
 
 impl Unwritten {
-    /// A write of a piece.
+    /// Records a write to a piece.
     pub fn absorbed(&mut self, piece: u64, id: u64) {
         let new = Ends {
             first: id,
@@ -46,7 +46,7 @@ impl Unwritten {
         self.pieces.entry(piece).or_insert(new).last = id;
     }
 
-    /// A block has to go; `id` is that of the write of one of its pieces.
+    /// A block is evicted; `id` is that of the back write of one of its pieces.
     pub fn evicted(&mut self, pieces: Range<u64>, id: impl Fn(u64) -> u64) {
         let first = pieces.start;
         while let Some((&piece, &writes)) = self.pieces.range(pieces.clone()).next() {
@@ -57,27 +57,27 @@ impl Unwritten {
         }
     }
 
-    /// The back memory has taken a write.
+    /// The back memory has accepted a write.
     pub fn sent(&mut self, id: u64) {
         if let Some(l) = self.leaving.get_mut(&id) {
             l.sent = true;
         }
     }
 
-    /// Whether it is time to ask the back memory what it has finished.
+    /// Whether it is time to ask the back memory which writes it has finished.
     pub fn is_long(&self) -> bool {
         self.leaving.len() > self.most.max(FEW)
     }
 
-    /// Of the writes that the back memory has taken, only these are unfinished;
-    /// in ascending order.
+    /// Of the writes that the back memory has accepted, only these (in ascending order) are
+    /// unfinished.
     pub fn keep(&mut self, unfinished: &[u64]) {
         self.leaving
             .retain(|id, l| !l.sent || unfinished.binary_search(id).is_ok());
         self.most = 2 * self.leaving.len();
     }
 
-    /// Writes of pieces on their way, if these are unfinished in the back memory.
+    /// Writes to pieces that are being written back, if these are unfinished in the back memory.
     pub fn on_their_way(&self, unfinished: &[u64]) -> Vec<u64> {
         let mut copy = self.leaving_only();
         copy.keep(unfinished);
@@ -85,12 +85,12 @@ impl Unwritten {
         ends.flat_map(|e| [e.first, e.last]).collect()
     }
 
-    /// Writes in the cache.
+    /// Ids of the writes that are only in the cache.
     pub fn in_cache(&self) -> impl Iterator<Item = u64> + '_ {
         self.pieces.values().flat_map(|e| [e.first, e.last])
     }
 
-    /// Without what is in the cache.
+    /// A copy without the writes that are only in the cache.
     pub fn leaving_only(&self) -> Unwritten {
         Unwritten {
             pieces: BTreeMap::new(),
@@ -99,7 +99,7 @@ impl Unwritten {
         }
     }
 
-    /// As it is saved: without what the back memory has finished.
+    /// The saved form: without what the back memory has finished.
     pub fn save(&self, unfinished: &[u64]) -> Unwritten {
         let mut copy = self.clone();
         copy.keep(unfinished);

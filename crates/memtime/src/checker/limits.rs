@@ -1,12 +1,12 @@
-//! The limits of a device in whole clocks, by the meaning of their names.
+//! The limits of a device in whole clocks, derived from the definitions of the timings.
 
 use crate::dram::DeviceSpec;
 use crate::error::Error;
 
 /// Limits in clocks. `None`: the device has no such limit.
 ///
-/// Everything is derived from the timing values alone; the rule table that
-/// drives the engine is not looked at.
+/// Everything is derived from the timing values alone; the rule table that drives the engine is
+/// not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// ACT to a column command of the bank.
@@ -33,14 +33,14 @@ pub struct Limits {
     pub wr: u64,
     /// Write of the cells that the precharge of a written row begins; added to `rp`.
     pub cell_write: u64,
-    /// Iteration of a cell write that can be paused, and what a resumption
-    /// costs; `None`: it cannot.
+    /// Iteration of a cell write that can be paused, and the overhead of a resumption; `None` if it
+    /// cannot be paused.
     pub pause: Option<(u64, u64)>,
     /// Read command to its first data.
     pub read_data: u64,
     /// Write command to its first data, as the turnaround from reads counts it.
     pub write_data: u64,
-    /// The same, as recovery and turnaround to reads count it (latest strobe).
+    /// The same, as write recovery and the turnaround to reads count it (latest strobe).
     pub write_data_late: u64,
     /// Clocks of one burst.
     pub burst: u64,
@@ -58,7 +58,7 @@ pub struct Limits {
     pub refi: Option<u64>,
 }
 
-/// A timing value that the checker needs and the device does not have.
+/// A timing value that the checker needs and the device does not give.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the checker needs the timing value {0}: add it to the device")]
 pub struct Missing(pub &'static str);

@@ -44,7 +44,7 @@ pub enum Op {
     Resume,
 }
 
-/// One line of a command log; of one channel.
+/// One entry of the command log of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Clock in which the command is on the bus.
@@ -57,7 +57,7 @@ pub struct Entry {
     pub group: u32,
     /// Bank of the group.
     pub bank: u32,
-    /// Row: of an activation, and where known of a column command.
+    /// Row: of an activation, and of a column command if it is known.
     pub row: Option<u64>,
 }
 
@@ -92,11 +92,11 @@ impl From<&Issued> for Entry {
 pub struct Violation {
     /// Number of the command in the log, from 0.
     pub index: usize,
-    /// The command.
+    /// The offending command.
     pub entry: Entry,
     /// The rule, by the name of its timing value or in words.
     pub rule: &'static str,
-    /// Earliest clock the rule allows, where it is about time.
+    /// Earliest clock that the rule allows, if the rule is about time.
     pub earliest: Option<u64>,
 }
 
@@ -202,12 +202,12 @@ impl Checker {
         self.found
     }
 
-    /// What was found so far.
+    /// The violations found so far.
     pub fn violations(&self) -> &[Violation] {
         &self.found
     }
 
-    /// Looks at the next command.
+    /// Checks the next command.
     pub fn command(&mut self, e: Entry) {
         let index = self.seen;
         self.seen += 1;
@@ -261,7 +261,7 @@ impl Checker {
         }
     }
 
-    /// Ends the log at clock `at`: is a refresh overdue?
+    /// Ends the log at clock `at`, and checks whether a refresh is overdue.
     pub fn finish(mut self, at: u64) -> Vec<Violation> {
         if let (Some(refi), Some(_)) = (self.limits.refi, self.limits.rfc) {
             for rank in 0..self.ranks.len() {
@@ -449,8 +449,8 @@ fn column(l: &Limits, ranks: &mut [Rank], at: usize, j: &mut Judge) {
     }
 }
 
-/// Closes a row from clock `start` on; a written one takes the write of its
-/// cells beyond tRP.
+/// Closes a row from clock `start` on; for a written row the write of its cells takes
+/// additional time beyond tRP.
 fn close(l: &Limits, b: &mut Bank, start: u64) {
     b.open = false;
     b.precharged = Some((start, l.rp));
@@ -460,7 +460,7 @@ fn close(l: &Limits, b: &mut Bank, start: u64) {
     }
 }
 
-/// A device with a longer time for all banks holds every bank of the rank to it.
+/// A longer time for precharging all banks applies to every bank of the rank.
 fn all_closed(l: &Limits, r: &Rank, j: &mut Judge) {
     if l.rp_all != l.rp {
         j.after("tRP of all banks", r.all_precharged, l.rp_all);

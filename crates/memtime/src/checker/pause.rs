@@ -1,4 +1,4 @@
-//! Cell writes that stand still for reads.
+//! Cell writes that are paused for reads.
 
 use super::{Bank, Judge, Limits};
 
@@ -7,11 +7,11 @@ use super::{Bank, Judge, Limits};
 pub(super) struct CellWrite {
     /// Clock of its first iteration, or of the first one after a resumption.
     begin: u64,
-    /// Clocks of iterations from then on.
+    /// Clocks of iterations completed since then.
     rest: u64,
     /// Clock at which it was or will be stopped.
     pub stop: Option<u64>,
-    /// It has been paused: the precharge alone no longer says when it ends.
+    /// It has been paused: the precharge alone no longer determines when it ends.
     pub touched: bool,
 }
 
@@ -30,7 +30,7 @@ impl CellWrite {
     }
 }
 
-/// An activation while a cell write has been paused or resumed.
+/// Checks an activation while a cell write has been paused or resumed.
 pub(super) fn activate(l: &Limits, b: &Bank, w: &CellWrite, j: &mut Judge) {
     if let Some((start, _)) = b.precharged {
         j.time("tRP", start + l.rp);

@@ -50,7 +50,7 @@ fn broken(log: &[(u64, Op, u32, u32, u64)]) -> Vec<&'static str> {
     checker.check(&log).iter().map(|v| v.rule).collect()
 }
 
-/// Clocks from the data sheet: allowed at t, broken at t - 1, by this rule alone.
+/// Limits from the data sheet: allowed at t, broken at t - 1, by this rule alone.
 /// Clock, command and the rest of a log entry, as `entry` takes them.
 type Step = (u64, Op, u32, u32, u64);
 

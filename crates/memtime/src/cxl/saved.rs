@@ -1,4 +1,4 @@
-//! The link as data, with the memory behind it.
+//! The saved state of the link, with the memory behind it.
 
 use super::*;
 use crate::saved::{
@@ -10,7 +10,7 @@ use crate::window::Window;
 /// Version of the format written.
 const VERSION: u32 = 1;
 
-/// A request between requester and answer.
+/// A request between its submission and its answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedOpen {
@@ -22,7 +22,7 @@ struct SavedOpen {
     inner_id: u64,
 }
 
-/// Everything a [`Cxl`] is; see there for what the fields mean.
+/// The complete state of a [`Cxl`]; see there for the meaning of the fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
@@ -44,7 +44,7 @@ pub struct Saved {
     from: Ps,
     changes: Vec<Change>,
     taken: u64,
-    /// Those of the posted writes that are not finished.
+    /// Ids of the posted writes that are not finished.
     posted: Vec<(u64, u64)>,
 }
 

@@ -101,7 +101,7 @@ fn bad_parameters_and_report() {
     assert!(s.regions[0].energy.is_some() && s.regions[0].wear.is_some());
 }
 
-/// What a report of a later time says is what one says after advancing to it.
+/// A report for a later time equals a report after advancing to that time.
 fn reports_look_ahead(
     make: impl Fn() -> Cxl,
     ops: &[(u64, Kind, u64)],
@@ -179,8 +179,8 @@ fn parameters_of_link_and_memory_change() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Every request completes once and no sooner than link and memory allow,
-    /// and the grain of advancing does not matter.
+    /// Every request completes once and no sooner than link and memory allow, and the step size
+    /// of advancing does not matter.
     #[test]
     fn random_traces(
         ops in prop::collection::vec((0u64..100, any::<bool>(), 0u64..2000), 1..300),

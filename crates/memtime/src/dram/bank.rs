@@ -14,9 +14,9 @@ pub(crate) struct Bank {
     pub dirty: bool,
     /// Reads and writes since the activation.
     pub columns: u32,
-    /// Clock of the activation or of the last read or write after it.
+    /// Clock of the activation, or of the last read or write after it.
     pub last: u64,
-    /// Adaptive page policy: time-out in use, and row that it closed last.
+    /// Adaptive page policy: current time-out, and the row that it closed last.
     pub timeout: u64,
     pub closed_row: u32,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Bank {
 /// A queued burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// Younger one of the same bank and queue, or free one.
+    /// The next younger one of the same bank and queue, or the next free slot.
     pub next: u32,
     pub bank: u32,
     pub row: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Slot {
     pub seq: u64,
     /// Clock from which on the scheduler sees it.
     pub visible: u64,
-    /// Bytes of the burst.
+    /// Mask of the burst's bytes.
     pub mask: u64,
     /// First of the requests that wait for it, or [`NONE`].
     pub waiter: u32,
@@ -51,9 +51,9 @@ pub(crate) struct Slot {
 pub(crate) struct List {
     pub head: u32,
     pub tail: u32,
-    /// Oldest one for the open row.
+    /// The oldest one for the open row.
     pub hit: u32,
-    /// How many for the open row.
+    /// Number of bursts for the open row.
     pub hits: u32,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Queues {
     pub visible: [u32; 2],
     /// By rank, both queues.
     pub by_rank: Vec<u32>,
-    /// Places left.
+    /// Number of free slots.
     pub room: [u32; 2],
     next_seq: u64,
 }
@@ -151,12 +151,12 @@ impl Queues {
         self.next_seq
     }
 
-    /// Bursts to come are that old, apart from those whose age is set afterwards.
+    /// Sets the age of the bursts that follow, except those whose age is set afterwards.
     pub fn set_next_seq(&mut self, seq: u64) {
         self.next_seq = seq;
     }
 
-    /// Takes a place; the caller has checked that there is one.
+    /// Takes a free slot; the caller has checked that there is one.
     pub fn allocate(&mut self, mut s: Slot) -> u32 {
         let i = self.free;
         self.free = self.slots[i as usize].next;
@@ -191,7 +191,7 @@ impl Queues {
         self.by_rank[bank.rank as usize] += 1;
     }
 
-    /// Takes a slot out of its list, whose open row is `row`, and frees it.
+    /// Removes a slot from its list and frees it; `row` is the open row of the list's bank.
     #[inline]
     pub fn remove(&mut self, i: u32, rank: u32) {
         let s = self.slots[i as usize];
@@ -230,7 +230,7 @@ impl Queues {
         self.free = i;
     }
 
-    /// Finds the hits of a row just opened.
+    /// Counts the hits of a row that has just been opened.
     pub fn opened(&mut self, bank: u32, row: u32) {
         for lists in &mut self.lists {
             let l = &mut lists[bank as usize];
@@ -249,7 +249,7 @@ impl Queues {
         }
     }
 
-    /// Forgets the hits of a row just closed.
+    /// Forgets the hits of a row that has just been closed.
     pub fn closed(&mut self, bank: u32) {
         for lists in &mut self.lists {
             let l = &mut lists[bank as usize];
@@ -257,7 +257,7 @@ impl Queues {
         }
     }
 
-    /// The oldest burst of that place in a queue's lists.
+    /// The oldest burst with these coordinates in a queue's lists.
     #[inline]
     pub fn find(&self, q: usize, bank: u32, row: u32, column: u32) -> Option<u32> {
         let mut i = self.lists[q][bank as usize].head;

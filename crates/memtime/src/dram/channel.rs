@@ -26,7 +26,7 @@ use crate::units::Ps;
 /// Later than any time.
 const NEVER: u64 = u64::MAX;
 
-/// A request under way.
+/// An outstanding request.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     id: u64,
@@ -34,20 +34,21 @@ struct Waiter {
     accepted: u64,
     /// Latest end of its bursts.
     done: u64,
-    /// Bursts still missing.
+    /// Number of its bursts that are not finished.
     left: u32,
     hit: bool,
     kind: Kind,
 }
 
-/// One waiter of one burst: links, since a request may wait for several.
+/// One request that waits for one burst: an entry of a linked list, since a request may wait for
+/// several bursts.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     waiter: u32,
     next: u32,
 }
 
-/// What the next command is.
+/// Purpose of the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Nothing,
@@ -73,7 +74,7 @@ struct Plan {
     class: u8,
     age: u64,
     what: What,
-    /// Clock at which something else than a command may change the choice.
+    /// Clock at which something other than a command may change the choice.
     wake: u64,
     /// Writes are being served.
     writing: bool,
@@ -92,20 +93,19 @@ impl Plan {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChannelCount {
-    /// Requests, and what is counted for requests.
+    /// Counts of requests.
     pub requests: Counters,
-    /// Bursts and commands by bank.
+    /// Counts of bursts and commands by bank.
     pub banks: Vec<Counters>,
     pub read_latency: Latency,
     pub write_latency: Latency,
-    /// Reads and writes on the bus.
+    /// Reads and writes transferred on the bus.
     pub columns: u64,
-    /// By rank: clocks with an open bank up to the last time there was none.
+    /// By rank: number of clocks with an open bank, up to the last time when all were closed.
     pub open_clocks: Vec<u64>,
     /// `REFab` commands.
     pub refresh_all: u64,
-    /// By bank: clocks in which a paused cell write stood still, up to its
-    /// last resumption.
+    /// By bank: number of clocks in which a cell write was paused, up to its last resumption.
     pub paused_clocks: Vec<u64>,
 }
 
@@ -124,19 +124,19 @@ pub(crate) struct Channel {
     cells: Vec<pause::Cell>,
     /// Banks whose cell write is paused.
     paused: BankSet,
-    /// Clock from which on is counted.
+    /// Clock at which the statistics begin.
     count_from: u64,
     times: Times,
     queues: Queues,
     inbox: VecDeque<u32>,
     writing: bool,
-    /// Writes do not wait for more of them.
+    /// Writes are served at once, without waiting for more of them.
     flushing: bool,
     /// End of the last write: of its data, or of its cell write.
     written: u64,
     due: Vec<u64>,
     owed: Vec<u64>,
-    /// Bank of the rank that `REFpb` concerns next.
+    /// Bank of the rank that the next `REFpb` refreshes.
     turn: Vec<u32>,
     waiters: Vec<Waiter>,
     free_waiters: Vec<u32>,
@@ -247,7 +247,7 @@ impl Channel {
         }
     }
 
-    /// Statistics start anew.
+    /// Resets the statistics.
     pub fn reset_count(&mut self) {
         let banks = self.banks.len();
         let ranks = self.open_banks.len();
@@ -261,7 +261,7 @@ impl Channel {
         self.open_since.fill(self.now);
     }
 
-    /// Clocks with an open bank, of all ranks together.
+    /// Number of clocks with an open bank, summed over all ranks.
     pub fn open_clocks(&self) -> u64 {
         let until_now = self.open_banks.iter().zip(&self.open_since);
         let running: u64 = until_now
@@ -296,26 +296,26 @@ impl Channel {
         }
     }
 
-    /// No request under way.
+    /// Whether no request is outstanding.
     pub fn is_idle(&self) -> bool {
         self.queues.visible == [0; 2] && self.inbox.is_empty()
     }
 
-    /// From now on writes do not wait for more of them, and rows that must be
-    /// closed to be written are closed.
+    /// From now on writes do not wait for more of them, and rows that must be closed for their
+    /// cells to be written are closed.
     pub fn begin_flush(&mut self) {
         self.flushing = true;
         self.plan = None;
     }
 
-    /// The opposite; returns the end of the last write.
+    /// Ends this; returns the end of the last write.
     pub fn end_flush(&mut self) -> u64 {
         self.flushing = false;
         self.plan = None;
         self.written
     }
 
-    /// A row waits for its cell write, or a cell write for its resumption.
+    /// Whether a row waits for its cell write, or a cell write for its resumption.
     fn is_unwritten(&self, t: &Table) -> bool {
         let mut dirty = false;
         if t.close_written > 0 {
@@ -324,7 +324,7 @@ impl Channel {
         dirty || !self.paused.is_empty()
     }
 
-    /// Clock after which something can have happened.
+    /// The earliest clock after which something can have happened.
     pub fn next_clock(&self, r: &Rules) -> Option<u64> {
         let quiet = self.inbox.is_empty() && self.queues.visible[0] == 0;
         // Posted writes may wait for more of them.
@@ -337,19 +337,19 @@ impl Channel {
         })
     }
 
-    /// Clock before which a full queue has no room. The channel stands at the
+    /// Clock before which a full queue has no room. The channel must have been advanced to the
     /// clock of the arrival.
     pub fn room_clock(&mut self, r: &Rules) -> u64 {
         let p = self.planned(r);
         p.clock.min(p.wake).max(self.now) + 1
     }
 
-    /// There is room for `n` bursts.
+    /// Whether there is room for `n` bursts.
     pub fn has_room(&self, kind: Kind, n: u32) -> bool {
         self.queues.room[kind as usize] >= n
     }
 
-    /// Takes a request whose bursts are at `places` with their bytes.
+    /// Accepts a request whose bursts have the coordinates `places`, with their bytes.
     pub fn push(
         &mut self,
         r: &Rules,
@@ -462,7 +462,7 @@ impl Channel {
         }
     }
 
-    /// Long idle times: nothing but refreshes, the same every interval.
+    /// Skips long idle times, in which refreshes repeat in every interval.
     fn skip_idle(&mut self, limit: u64, r: &Rules) {
         let Some(kind) = r.refresh else { return };
         let interval = r.table.interval[kind];
@@ -523,7 +523,7 @@ impl Channel {
         p
     }
 
-    /// Whether writes are served, given the queues as they are now.
+    /// Whether writes are served, given the present queues.
     fn mode(&self, p: &ControllerParams) -> bool {
         let [reads, writes] = self.queues.visible;
         if self.writing {
@@ -631,7 +631,7 @@ impl Channel {
         plan
     }
 
-    /// Commands for the requests of one bank.
+    /// Candidate commands for the requests of one bank.
     #[inline]
     fn offer_bank(&self, plan: &mut Plan, i: usize, b: &Bank, q: usize, r: &Rules) {
         let l = &self.queues.lists[q][i];
@@ -675,7 +675,7 @@ impl Channel {
         self.cells.get(bank).is_some_and(|c| c.is_paused())
     }
 
-    /// Commands for the oldest request of a closed bank.
+    /// Candidate commands for the oldest request of a closed bank.
     #[inline]
     fn offer_closed(&self, plan: &mut Plan, i: usize, b: &Bank, q: usize, class: u8, r: &Rules) {
         let head = self.queues.lists[q][i].head;
@@ -705,8 +705,8 @@ impl Channel {
         usize::from(head(1) < head(0))
     }
 
-    /// Age of the oldest request if it has waited for `limit`; the plan learns
-    /// when the next one will have.
+    /// Age of the oldest request if it has waited for `limit`; the plan records when the next one
+    /// will have.
     fn overdue(&self, plan: &mut Plan, limit: u64) -> Option<u64> {
         let mut oldest = None;
         for (active, lists) in self.queues.active.iter().zip(&self.queues.lists) {
@@ -723,8 +723,8 @@ impl Channel {
         oldest
     }
 
-    /// Commands for the oldest request of a bank, which is overdue; it moves
-    /// its data only if it is the oldest of all.
+    /// Candidate commands for the oldest request of a bank, which is overdue; its data is
+    /// transferred only if it is the oldest of all.
     fn offer_overdue(
         &self,
         plan: &mut Plan,

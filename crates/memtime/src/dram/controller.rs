@@ -29,7 +29,7 @@ pub struct Controller {
     pub(super) latest: Ps,
     pub(super) from: Ps,
     costs: Option<Costs>,
-    /// Energy up to the last change of its costs, and the events until then.
+    /// Energy up to the last change of its costs, and the number of events until then.
     pub(super) spent: EnergyStats,
     pub(super) spent_events: Events,
     pub(super) changes: Vec<Change>,
@@ -74,13 +74,13 @@ impl Controller {
         &self.rules.params
     }
 
-    /// Where an address lies.
+    /// Coordinates of an address.
     pub fn place(&self, addr: u64) -> Place {
         self.decoder.decode(addr)
     }
 
-    /// Changes a timing of the device from the clock edge at or after `at`
-    /// on. Commands issued before keep the distances computed for them.
+    /// Changes a timing of the device from the clock edge at or after `at` on. Distances that were
+    /// computed for commands issued before stay.
     pub fn set_timing(&mut self, at: Ps, name: &str, value: Expr) -> Result<(), Error> {
         let mut spec = self.spec.clone();
         let Some(t) = spec.timings.iter_mut().find(|t| t.name == name) else {
@@ -110,10 +110,9 @@ impl Controller {
         Ok(())
     }
 
-    /// Changes the parameters from the clock edge at or after `at` on; region,
-    /// channels, mapping and the sizes of the queues are fixed. Requests and
-    /// open rows stay; page time-outs and refreshes that a changed policy
-    /// needs start anew.
+    /// Changes the parameters from the clock edge at or after `at` on; region, channels, mapping
+    /// and the sizes of the queues are fixed. Requests and open rows stay; page time-outs and
+    /// refreshes that the changed policy needs restart.
     pub fn set_params(&mut self, at: Ps, params: ControllerParams) -> Result<(), Error> {
         params.validate(&self.spec)?;
         let before = fields(&self.rules.params)?;
@@ -289,7 +288,7 @@ fn refresh_command(r: &Rules) -> Command {
     }
 }
 
-/// The serialised fields, so that none can be forgotten.
+/// Compares the serialised fields, so that no field can be forgotten.
 pub(super) fn fields(
     p: &ControllerParams,
 ) -> Result<serde_json::Map<String, serde_json::Value>, Error> {
@@ -515,11 +514,11 @@ impl MemoryModel for Controller {
     }
 }
 
-/// Requests are held in queues, so nothing is under way once none is.
+/// Requests are held in queues, so nothing is outstanding once they are empty.
 impl Controller {
-    /// Completes everything under way, from `at` on, and returns the time
-    /// after which nothing is to happen. Posted writes that wait for more of
-    /// them go on waiting: [`MemoryModel::flush`] sends them, too.
+    /// Completes everything outstanding, from `at` on, and returns the time after which nothing
+    /// else happens. Posted writes that wait for more writes keep waiting; [`MemoryModel::flush`]
+    /// sends them, too.
     pub fn finish(&mut self, at: Ps) -> Result<Ps, Error> {
         self.advance_to(at)?;
         let mut end = at;
@@ -530,7 +529,7 @@ impl Controller {
         Ok(self.latest.max(end))
     }
 
-    /// Room for a request of that kind and one burst at that address.
+    /// Whether there is room for a request of that kind with one burst at that address.
     pub fn has_room(&self, addr: u64, kind: Kind) -> bool {
         let p = self.decoder.decode(addr);
         self.channels[p.channel as usize].has_room(kind, 1)

@@ -6,7 +6,7 @@ use super::spec::{Command, DeviceSpec, Energy};
 use crate::error::Error;
 use crate::model::EnergyStats;
 
-/// What is counted for energy, of one rank or many.
+/// Events that cost energy, of one rank or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Events {
@@ -18,12 +18,12 @@ pub(crate) struct Events {
     pub refresh: u64,
     /// Pauses of cell writes.
     pub pauses: u64,
-    /// Rank time with an open bank, and with none, in clocks.
+    /// Time of ranks with an open bank, and with none, in clocks.
     pub active: u64,
     pub precharged: u64,
 }
 
-/// Energies in pJ of a whole rank; the last two for a clock of standby.
+/// Energies in pJ of a whole rank; the last two per clock of standby.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     activate: f64,
@@ -108,7 +108,7 @@ impl Costs {
 }
 
 impl Events {
-    /// Whether there are as many of each at least.
+    /// Whether every count is at least that of the other.
     pub fn contain(&self, o: &Events) -> bool {
         self.activate >= o.activate
             && self.read >= o.read

@@ -375,7 +375,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "[ a-z0-9()+*/,.\u{e9}-]{0,40}") {
+        fn any_text_is_refused_or_read_back(text in "[ a-z0-9()+*/,.\u{e9}-]{0,40}") {
             if let Ok(e) = Expr::parse(&text) {
                 prop_assert_eq!(&Expr::parse(e.text()).unwrap(), &e);
                 let _ = e.eval(Period::of_ps(1250).unwrap(), &|_| Some(3));

@@ -1,5 +1,5 @@
-//! The engine's rules alone, without queues or policies: when may a command be
-//! issued? For tests of tables, and for schedulers of one's own.
+//! The device's rules alone, without queues or policies: when may a command be issued? For tests of
+//! tables, and for other schedulers.
 
 use super::spec::{Command, DeviceSpec};
 use super::timing::{Table, Times, ACT, PRE, PREA, RD, REFA, REFB, WR};
@@ -16,9 +16,9 @@ pub struct BankAt {
     pub bank: u32,
 }
 
-/// Rules of a device, and what they say after the commands issued so far.
-/// Only times are looked at: whether a bank is open is the caller's affair.
-/// Cell writes cannot be paused here; `PAUSE` and `RESUM` mean nothing.
+/// Rules of a device, and the constraints from the commands issued so far. Only times are checked:
+/// whether a bank is open is up to the caller. Cell writes cannot be paused here; `PAUSE` and
+/// `RESUM` have no effect.
 #[derive(Clone, Debug)]
 pub struct Legality {
     table: Table,
@@ -50,8 +50,8 @@ impl Legality {
         first..first + per_rank
     }
 
-    /// First clock at which the rules allow `c`. For commands that concern a
-    /// rank, group and bank mean nothing.
+    /// First clock at which the rules allow `c`. For commands that concern a rank, bank group and
+    /// bank are ignored.
     ///
     /// # Panics
     /// If there is no such bank.

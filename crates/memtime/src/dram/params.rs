@@ -27,20 +27,20 @@ pub enum Page {
     Closed,
     /// By auto-precharge in every read or write.
     ClosedAlways,
-    /// By a precharge once the last read or write of the row is that old and
-    /// no queued request of the queue being served wants the bank.
+    /// By a precharge once the last read or write of the row is so many clocks ago and no queued
+    /// request of the queue being served wants the bank.
     Timeout {
         /// Clocks since the last read or write of the row.
         clocks: u32,
     },
-    /// As `timeout`, with a time for each bank: doubled when the row closed by
-    /// it is the next one opened, halved when a row had to be closed for a request.
+    /// As `timeout`, with a separate time for each bank: it is doubled when the row that it closed
+    /// is the next one opened, and halved when a row had to be closed for a request.
     Adaptive {
-        /// At the start, clocks.
+        /// Initial time-out, clocks.
         initial: u32,
-        /// At least, clocks.
+        /// Least time-out, clocks.
         min: u32,
-        /// At most, clocks.
+        /// Greatest time-out, clocks.
         max: u32,
     },
 }
@@ -57,7 +57,7 @@ pub enum RefreshMode {
     PerBank,
 }
 
-/// What waits while a refresh is due and not yet issued.
+/// What waits while a refresh is due and has not been issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blocks {
@@ -77,23 +77,21 @@ pub enum WriteDone {
     Data,
 }
 
-/// Where the parts of an address stand.
+/// Positions of the parts of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mapping {
-    /// From the highest address bit down, either names separated by spaces
-    /// ("row bank rank column channel"; names are channel, rank, bank_group,
-    /// bank, row, column), or one letter a bit ("rrrr bb cccc"; h channel,
-    /// k rank, g bank group, b bank, r row, c column; spaces are ignored). The
-    /// bytes of one burst stand below in both forms. Names of fields without
-    /// bits may be left out.
+    /// From the highest address bit down, either names separated by spaces ("row bank rank column
+    /// channel"; names are channel, rank, bank_group, bank, row, column), or one letter for each
+    /// bit ("rrrr bb cccc"; h channel, k rank, g bank group, b bank, r row, c column; spaces are
+    /// ignored). The bytes of one burst follow below in both forms. Fields without bits may be left
+    /// out.
     pub order: String,
-    /// Bits that are xored with others.
+    /// Bits that are XORed with others.
     pub xor: Vec<Xor>,
 }
 
-/// `field` becomes `field ^ with`, bit by bit from the lowest, as many bits
-/// as `field` has.
+/// `field` becomes `field ^ with`, bit by bit from the lowest, for all bits of `field`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Xor {
@@ -113,47 +111,47 @@ pub struct ControllerParams {
     pub region: String,
     /// Channels, a power of two.
     pub channels: u32,
-    /// From addresses to channels, banks, rows.
+    /// Mapping of addresses to channels, banks, rows.
     pub mapping: Mapping,
-    /// Places for reads, in bursts, of every channel.
+    /// Read queue of every channel, in bursts.
     pub read_queue: u32,
-    /// Places for writes, in bursts, of every channel.
+    /// Write queue of every channel, in bursts.
     pub write_queue: u32,
     /// Queued writes at which writes begin to be served instead of reads.
     pub write_high: u32,
     /// Queued writes at which reads are served again if there are any.
     pub write_low: u32,
-    /// Writes are served, too, while there are no reads.
+    /// Whether writes are also served while there are no reads.
     pub write_when_idle: bool,
-    /// Reads are answered from queued writes that hold all their bytes.
+    /// Whether reads are answered from queued writes that hold all their bytes.
     pub forward: bool,
-    /// Writes go into queued writes of the same burst.
+    /// Whether writes are merged into queued writes of the same burst.
     pub merge_writes: bool,
-    /// Reads join queued reads of the same burst.
+    /// Whether reads join queued reads of the same burst.
     pub merge_reads: bool,
     /// Which ready command goes first.
     pub order: Order,
-    /// An open row is not closed while a queued request of the queue being
-    /// served wants it. Otherwise it is closed for any request older than those.
+    /// Whether an open row stays open while a queued request of the queue being served wants it.
+    /// Otherwise it is closed for any older request.
     pub keep_rows: bool,
     /// After so many reads and writes of an open row, no more of them are
     /// served while an older request waits for another row of the bank; 0: no limit.
     pub hit_cap: u32,
-    /// Clocks in its queue after which a request is overdue: then nothing is
-    /// done but for overdue requests, and data is moved for the oldest of them
-    /// alone, be it a read or a write; 0: no limit. So no request waits longer
-    /// than this, and one row cycle and turn of the bus for each older one.
+    /// Number of clocks in its queue after which a request is overdue; 0: no limit. While there is
+    /// an overdue request, only overdue requests are served, and data is transferred only for the
+    /// oldest of them, read or write. So no request waits longer than this, plus one row cycle and
+    /// bus turnaround for each older one.
     pub starvation: u32,
     /// When rows are closed.
     pub page: Page,
     /// How the memory is refreshed.
     pub refresh: RefreshMode,
-    /// Refreshes of a rank that may be put off while it has requests, 0 to 8.
+    /// Refreshes of a rank that may be postponed while it has requests, 0 to 8.
     pub refresh_postpone: u32,
     /// What waits for a refresh that is due.
     pub refresh_blocks: Blocks,
-    /// Cell writes are paused for reads, while reads are served; needs a
-    /// device that can.
+    /// Whether cell writes are paused for reads, while reads are served; requires a device that
+    /// can.
     pub write_pause: bool,
     /// Pauses of one cell write at most; 0: no limit.
     pub write_pause_limit: u32,
@@ -165,7 +163,7 @@ pub struct ControllerParams {
     pub write_done: WriteDone,
 }
 
-/// Most places of a queue.
+/// Greatest length of a queue.
 pub const MAX_QUEUE: u32 = 4096;
 
 impl ControllerParams {
@@ -224,11 +222,10 @@ impl ControllerParams {
         }
     }
 
-    /// What DRAMsim3 does as its DDR3 and DDR4 files set it, with open pages,
-    /// command queues by bank and the map `rochrababgco`: writes are merged
-    /// and kept until 16 are there, then all are served; reads of one place
-    /// are merged; four accesses of a row, then another row may be opened.
-    /// Its read queue of 16 and 8 commands in each of 8 banks are one queue here.
+    /// What DRAMsim3 does with the settings of its DDR3 and DDR4 files: open pages, command queues
+    /// by bank and the map `rochrababgco`. Writes are merged and kept until 16 are queued, then all
+    /// are served; reads of one burst are merged; after four accesses of a row another row may be
+    /// opened. Its read queue of 16 and the 8 commands for each of 8 banks are one queue here.
     ///
     /// What differs is listed in docs/policies.md.
     pub fn dramsim3() -> ControllerParams {

@@ -12,7 +12,7 @@ use crate::request::{Kind, Request, Submit};
 use crate::units::Ps;
 use proptest::prelude::*;
 
-/// DDR3 whose dirty rows take 60 clocks more to close, in iterations of 10.
+/// DDR3 whose dirty rows take 60 clocks longer to close, in iterations of 10.
 fn paused_device() -> DeviceSpec {
     let mut d = preset::ddr3_1600k().unwrap();
     d.refresh.clear();
@@ -178,8 +178,8 @@ fn the_limit_of_pauses_and_running_changes() {
     assert!(text.contains("no cell write to pause"), "{text}");
 }
 
-/// The comparison of `same_commands_as_the_reference` on devices that pause,
-/// with as many pauses as to mean something.
+/// The comparison of `same_commands_as_the_reference` on devices that pause, with enough pauses to
+/// be meaningful.
 #[test]
 fn pausing_is_the_same_in_engine_and_reference() {
     let mut runner = TestRunner::deterministic();
@@ -210,7 +210,7 @@ fn pausing_is_the_same_in_engine_and_reference() {
     assert!(pauses > 2000 && limited > 500, "{pauses} {limited}");
 }
 
-/// Longest wait of the odd requests in a stream of the others, in clocks.
+/// Longest wait, in clocks, of the odd requests in a stream of the others.
 fn longest_wait(starvation: u32, stream: Kind) -> u64 {
     let mut p = ControllerParams::frfcfs();
     p.refresh = params::RefreshMode::Off;
@@ -257,8 +257,8 @@ fn a_deadline_holds_for_reads_and_writes_alike() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// On any device: no request waits longer than the limit and a row cycle
-    /// with turn for each older one.
+    /// On any device: no request waits longer than the limit plus a row cycle and a bus turnaround
+    /// for each older one.
     #[test]
     fn no_request_outlives_its_deadline(
         d in device(),

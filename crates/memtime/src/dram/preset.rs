@@ -1,5 +1,4 @@
-//! One device in code, for tests and examples of this crate. Presets for use
-//! are files.
+//! One device in code, for tests and examples of this crate. The presets for users are files.
 
 use super::expr::Expr;
 use super::spec::{

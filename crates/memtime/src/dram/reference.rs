@@ -44,20 +44,20 @@ struct Bank {
     closed_row: Option<u32>,
 }
 
-/// The cell write of a bank: iterations that are still to come, clock by clock.
+/// The cell write of a bank, clock by clock.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     /// Clocks before the next iteration begins: closing, or the overhead.
     lead: u64,
-    /// Clocks of the write left.
+    /// Clocks of the write that remain.
     left: u64,
-    /// Clocks of the write done since its begin or resumption.
+    /// Clocks of the write done since its beginning or resumption.
     done: u64,
     /// Stops after that many of them.
     stop: Option<u64>,
     stands: bool,
     pauses: u32,
-    /// Clock of the precharge; what it starts is not counted before.
+    /// Clock of the precharge; progress is counted from the next clock on.
     from: u64,
 }
 
@@ -104,7 +104,7 @@ pub struct Reference {
     groups: u32,
     per_group: u32,
     ranks: u32,
-    /// Closing of a clean row, length, iteration and overhead of a cell write.
+    /// Clocks of closing a clean row; length, iteration and overhead of a cell write.
     pausing: Option<[u64; 4]>,
     cells: Vec<Cell>,
     past: Vec<Past>,
@@ -567,8 +567,8 @@ impl Reference {
         all
     }
 
-    /// The oldest request for a row that has served none yet: one of the
-    /// queue being served goes before others, and none writes while the cells stand.
+    /// The oldest request for a row that has not served any yet: one of the queue being served goes
+    /// before others, and no write goes while the cell write is paused.
     fn promised(&self, b: usize) -> Option<usize> {
         let open = self.banks[b].open.as_ref().filter(|o| o.columns == 0)?;
         let stands = self.cells[b].stands;
@@ -589,7 +589,7 @@ impl Reference {
         }
     }
 
-    /// The step for burst `i`, the oldest of those of its bank that count.
+    /// The next step for burst `i`, the oldest of those of its bank that are considered.
     fn for_the_first(&self, all: &mut Vec<(u8, u64, Do)>, i: usize, class: u8, data: bool) {
         let x = &self.queue[i];
         let b = self.number(&x.place);
@@ -623,7 +623,7 @@ impl Reference {
         }
     }
 
-    /// A precharge at `clock`: the cells of a dirty row are written.
+    /// Handles a precharge at `clock`: the cells of a dirty row are written.
     fn begin_cells(&mut self, b: usize, clock: u64, dirty: bool) {
         if let (Some([close, length, ..]), true) = (self.pausing, dirty) {
             self.cells[b] = Cell {

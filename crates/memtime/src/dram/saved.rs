@@ -1,4 +1,4 @@
-//! The general controller as data.
+//! The saved state of the general controller.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,19 +17,19 @@ use crate::units::Ps;
 /// Version of the format written.
 const VERSION: u32 = 1;
 
-/// Everything a [`Controller`] is, but for its command log.
+/// The complete state of a [`Controller`], except for its command log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
     version: u32,
-    /// Stands for the device but for the values of its timings.
+    /// Identifies the device, apart from the values of its timings.
     device: u64,
     timings: Vec<(String, Expr)>,
     params: ControllerParams,
     latest: Ps,
     from: Ps,
-    /// Energy up to the last change of its costs, as bits: activations, reads,
-    /// writes, precharges, refreshes, standby.
+    /// Energy up to the last change of its costs, as bit patterns: activations, reads, writes,
+    /// precharges, refreshes, standby.
     spent: [u64; 6],
     spent_events: Events,
     changes: Vec<Change>,

@@ -1,9 +1,9 @@
 //! Devices as data: organisation, timings, rules between commands, refresh,
 //! energy. Every value carries its source.
 //!
-//! A rule is a row of a table: after `prev`, the command `next` in the given
-//! scope must wait for `latency`. The engine compiles rules to counts of
-//! device clocks once; a device the engine has never heard of is a new table.
+//! A rule is a row of a table: after `prev`, the command `next` in the given scope must wait for
+//! `latency`. The engine compiles rules to counts of device clocks once; supporting a new device
+//! takes a new table and no code.
 
 use std::fmt;
 
@@ -106,8 +106,8 @@ impl fmt::Display for Command {
     }
 }
 
-/// To which `next` commands a rule applies, seen from `prev`. For a command
-/// that concerns a whole rank, `bank` and `bank_group` mean the rank.
+/// Relation between the targets of `prev` and `next` for which a rule applies. For a command that
+/// concerns a whole rank, `bank` and `bank_group` mean the rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -125,16 +125,16 @@ pub enum Scope {
     Channel,
 }
 
-/// State of the row buffer when `prev` has been issued.
+/// State of the row when `prev` is issued.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum RowState {
-    /// Whatever it is.
+    /// Any state.
     #[default]
     Any,
-    /// No write since the activation.
+    /// Not written since the activation.
     Clean,
     /// Written since the activation.
     Dirty,
@@ -195,8 +195,8 @@ impl Organisation {
 pub struct Timing {
     /// Standard name: "tRCD", "CL".
     pub name: String,
-    /// Value with its unit: "13.75 ns", "11 nCK", "max(4 nCK, 6 ns)". May
-    /// refer to timings that stand before it.
+    /// Value with its unit: "13.75 ns", "11 nCK", "max(4 nCK, 6 ns)". May refer to timings that
+    /// precede it.
     pub value: Expr,
     /// Table, data sheet or paper.
     pub source: String,
@@ -228,11 +228,11 @@ fn one() -> u32 {
     1
 }
 
-/// A way to refresh that the device has.
+/// A kind of refresh that the device supports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refresh {
-    /// `REFab` or `REFpb`. How long it lasts is said by rules.
+    /// `REFab` or `REFpb`. Rules give its duration.
     pub command: Command,
     /// Average time from one such command to the next in a rank.
     pub interval: Expr,
@@ -243,27 +243,25 @@ pub struct Refresh {
 /// Pausing of the cell write that a dirty precharge begins, so that a read of
 /// the bank need not wait for its end (write pausing: Qureshi et al., HPCA 2010).
 ///
-/// The cell write is what a precharge of a written row takes beyond one of a
-/// clean row, by the rules from `PRE` to `ACT` of scope bank; it begins when
-/// a clean bank could be activated. It consists of iterations of
-/// `granularity`. A `PAUSE` stops it at the next end of an iteration, at least
-/// one after its begin or resumption; from then on the bank can be activated
-/// and read, but not written: what is left of the write occupies its data
-/// register. A `RESUM` of the closed bank goes on with it: `overhead`, then
-/// the rest. Nothing is written twice, so pausing does not wear cells; the
-/// overhead costs energy at the power of the cell write.
+/// The cell write is the time that a precharge of a written row takes beyond one of a clean row,
+/// according to the rules from `PRE` to `ACT` of scope bank; it begins when a clean bank could be
+/// activated. It consists of iterations of `granularity`. A `PAUSE` stops it at the next end of an
+/// iteration, at least one iteration after its beginning or resumption; from then on the bank can
+/// be activated and read, but not written, since the rest of the write occupies its data register.
+/// A `RESUM` of the closed bank continues it: `overhead`, then the rest. Nothing is written twice,
+/// so pausing does not wear cells; the overhead costs energy at the power of the cell write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WritePause {
-    /// The write can be interrupted at multiples of this time from its begin.
+    /// The write can be interrupted at multiples of this time from its beginning.
     pub granularity: Expr,
-    /// Time lost by each interruption, added to the rest of the write.
+    /// Time added to the rest of the write by each interruption.
     pub overhead: Expr,
     /// Data sheet or paper.
     pub source: String,
 }
 
-/// What commands cost.
+/// Energy or currents of commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 // One a device: its size matters to nobody.
@@ -352,13 +350,13 @@ pub struct DeviceSpec {
     pub read_data: Expr,
     /// From `WR` to the last data beat: "CWL + BL/2".
     pub write_data: Expr,
-    /// Ways to refresh; empty where none is needed.
+    /// Kinds of refresh; empty if none is needed.
     #[serde(default)]
     pub refresh: Vec<Refresh>,
-    /// Option of NVMM devices.
+    /// Write pausing, an option of NVMM devices.
     #[serde(default)]
     pub write_pause: Option<WritePause>,
-    /// What commands cost; without it no energy is reported.
+    /// Energy of commands; without it no energy is reported.
     #[serde(default)]
     pub energy: Option<Energy>,
 }
@@ -407,7 +405,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Checks everything that can be checked without a controller.
+    /// Checks everything that can be checked without a controller's parameters.
     pub fn validate(&self) -> Result<(), Error> {
         if self.name.is_empty() {
             return self.fail("name", "is empty");
@@ -486,8 +484,9 @@ impl DeviceSpec {
         Ok((clean, dirty))
     }
 
-    /// What lies between two refreshes by `command` if a row is to be used at
-    /// all, in clocks: opening, accessing and closing it; then the longest time
+    /// Clocks needed between two refreshes by `command` for a row to be used at all: opening,
+    /// accessing and closing it, plus the longest time for which a rule makes other commands wait
+    /// for the refresh.
     /// that a rule makes others wait for the refresh.
     pub fn refresh_demand(&self, command: Command) -> Result<[u32; 2], Error> {
         let t = self.resolve_timings()?;
@@ -591,7 +590,7 @@ impl DeviceSpec {
         Ok(())
     }
 
-    /// Relations between timings of which one would make another meaningless.
+    /// Checks relations between timings that must hold for both to be meaningful.
     fn check_relations(&self, t: &[(&str, u32)]) -> Result<(), Error> {
         let get = |n: &str| t.iter().find(|t| t.0 == n).map(|t| t.1);
         if let (Some(rc), Some(ras), Some(rp)) = (get("tRC"), get("tRAS"), get("tRP")) {

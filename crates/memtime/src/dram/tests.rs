@@ -1,4 +1,4 @@
-//! The engine against the naive reference, on random devices, policies and traces.
+//! The engine compared with the clock-by-clock reference, on random devices, policies and traces.
 
 use proptest::prelude::*;
 
@@ -339,7 +339,7 @@ pub(super) fn same(
     counts_agree(c, &a.log, steps)
 }
 
-/// The statistics say what the log says.
+/// The statistics agree with the log.
 fn counts_agree(c: &Controller, log: &[Issued], steps: &[Step]) -> Result<(), TestCaseError> {
     let s = c.report(Ps::ZERO);
     let n = |op| log.iter().filter(|e| e.op == op).count() as u64;
@@ -411,7 +411,7 @@ fn idle_latencies_in_closed_form() {
     assert_eq!((n.activations, n.precharges_clean), (2, 2));
 }
 
-/// Clocks that `n` reads of the addresses take, as fast as they are taken.
+/// Number of clocks that `n` reads of these addresses take, submitted as fast as they are accepted.
 fn saturated(c: &mut Controller, n: u64, addr: impl Fn(u64) -> u64) -> f64 {
     let mut at = Ps::ZERO;
     for id in 0..n {

@@ -1,8 +1,9 @@
 //! Rules compiled to integer clocks, and the earliest clock of every command.
 //!
-//! Each level (bank, bank group, rank, channel) keeps, for every command, the
-//! first clock at which the rules seen so far allow it; a command may be
-//! issued at the greatest of its levels. Windows are folded in when the
+//! Each level (bank, bank group, rank, channel) keeps, for every command, the first clock at which
+//! the rules allow it so far; a command may be issued at the greatest of its levels' clocks.
+//! Windows are evaluated when the earlier command is issued: the next one is constrained by the
+//! `window`-th last.
 //! earlier command is issued: the next one is bound by the `window`-th last.
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::spec::{Command, DeviceSpec, RowState, Scope};
 use crate::error::Error;
 
-/// Commands that rules speak of.
+/// Commands that rules can refer to.
 pub(crate) const N: usize = 8;
 pub(crate) const ACT: usize = 0;
 pub(crate) const PRE: usize = 1;
@@ -19,10 +20,10 @@ pub(crate) const RD: usize = 3;
 pub(crate) const WR: usize = 4;
 pub(crate) const REFA: usize = 5;
 pub(crate) const REFB: usize = 6;
-/// Commands that no rule speaks of.
+/// Commands that rules cannot refer to.
 const OTHER: usize = 7;
 
-/// Number of a command in rules; those with auto-precharge as without.
+/// Number of a command in rules; commands with auto-precharge have the number of the plain ones.
 pub(crate) const fn index(c: Command) -> usize {
     match c {
         Command::Act => ACT,
@@ -39,13 +40,13 @@ pub(crate) const fn index(c: Command) -> usize {
 /// A cell write that can be paused, in clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CellWrite {
-    /// `PRE` to the begin of the cell write.
+    /// `PRE` to the beginning of the cell write.
     pub close: u64,
     /// Its length.
     pub length: u64,
     /// Length of an iteration.
     pub step: u64,
-    /// Lost by a resumption.
+    /// Clocks lost by a resumption.
     pub overhead: u64,
 }
 
@@ -56,7 +57,7 @@ struct Compiled {
     latency: u64,
     window: usize,
     row: RowState,
-    /// Where the rings of a window begin.
+    /// Where the ring buffer of each window begins.
     ring: usize,
 }
 
@@ -78,8 +79,8 @@ pub(crate) struct Table {
     pub burst: u64,
     /// Set by [`Table::split_cell_writes`].
     pub cell: Option<CellWrite>,
-    /// Clocks from `PRE` of a written row to the end of its cell write; 0 for
-    /// a device whose cells are written before.
+    /// Clocks from `PRE` of a written row to the end of its cell write; 0 for a device that writes
+    /// its cells earlier.
     pub close_written: u64,
 }
 
@@ -147,8 +148,8 @@ impl Table {
         Ok(table)
     }
 
-    /// Takes the cell write out of the rules if it can be paused: a `PRE` of a
-    /// dirty row then counts as one of a clean row, and the caller sees to the rest.
+    /// Removes the cell write from the rules if it can be paused: a `PRE` of a dirty row then
+    /// counts as one of a clean row, and the caller is responsible for the rest.
     pub fn split_cell_writes(mut self, d: &DeviceSpec) -> Result<Table, Error> {
         let Some(p) = &d.write_pause else {
             return Ok(self);
@@ -188,7 +189,7 @@ pub(crate) struct Times {
     rings: Vec<u64>,
 }
 
-/// Entry of a ring that has not been used.
+/// Entry of a ring buffer that has not been used.
 const EMPTY: u64 = u64::MAX;
 
 impl Times {
@@ -208,7 +209,7 @@ impl Times {
         found == [t.banks, t.groups, t.ranks] && self.rings.len() == t.rings
     }
 
-    /// Whether no timer lies behind clock `far`.
+    /// Whether no timer is later than clock `far`.
     pub fn are_before(&self, far: u64) -> bool {
         let levels = self.bank.iter().chain(&self.group).chain(&self.rank);
         let mut levels = levels.chain([&self.channel]).flatten();
@@ -240,7 +241,7 @@ impl Times {
         self.rank[rank][c].max(self.channel[c])
     }
 
-    /// Latest clock for which any refresh has to wait.
+    /// Latest clock until which any refresh has to wait.
     pub fn refreshes_from(&self) -> u64 {
         let levels = self.bank.iter().chain(&self.group).chain(&self.rank);
         levels

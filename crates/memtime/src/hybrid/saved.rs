@@ -8,7 +8,7 @@ use crate::saved::{bad, now, version};
 /// Version of the format written.
 const VERSION: u32 = 1;
 
-/// Everything a [`Hybrid`] is: names of the parts with their states.
+/// The complete state of a [`Hybrid`]: names of the parts with their states.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {

@@ -53,7 +53,7 @@ fn run(m: &mut dyn MemoryModel, ops: &[(u64, bool, u64)]) -> Vec<Completion> {
     done
 }
 
-/// A part without commands is named, and nothing is logged then.
+/// A part without commands is named in the error, and nothing is logged then.
 #[test]
 fn logs_of_all_parts_or_of_none() {
     let board = || {
@@ -154,8 +154,8 @@ fn holes_statistics_and_keys() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
-    /// Parts do not disturb one another: each behaves as if alone, as long as
-    /// nothing is refused.
+    /// Parts do not disturb one another: each behaves as if it were alone, as long as nothing is
+    /// refused.
     #[test]
     fn parts_are_independent(
         ops in prop::collection::vec((300u64..900, any::<bool>(), any::<bool>(), 0u64..4096), 1..200),

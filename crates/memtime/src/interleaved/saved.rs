@@ -9,7 +9,7 @@ use crate::saved::{bad, version};
 /// Version of the format written.
 const VERSION: u32 = 1;
 
-/// Everything an [`Interleaved`] is.
+/// The complete state of an [`Interleaved`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {

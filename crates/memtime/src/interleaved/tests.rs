@@ -45,8 +45,8 @@ fn blocks_go_to_the_ways_in_turn() {
     assert!(matches!(e, Error::OutOfRange { capacity, .. } if capacity == 6 << 20));
 }
 
-/// Reads of twelve lines of one DIMM wait for one another; over six DIMMs they
-/// wait for two.
+/// Reads of twelve lines of one DIMM wait for one another; spread over six DIMMs only two lines
+/// share each DIMM.
 #[test]
 fn ways_work_at_the_same_time() {
     let end = |stride: u64| {

@@ -1,9 +1,8 @@
 //! Counters by number, many of which are never touched.
 //!
-//! A counter's low byte stands in a page, one cache line for 64 of them; how
-//! often it went round, in a map. Increments are gathered and then done
-//! together: each waits for memory two times, and independent ones wait at the
-//! same time.
+//! The low byte of a counter is in a page, one host cache line for 64 of them; the number of its
+//! overflows is in a map. Increments are collected and then carried out together: each waits for
+//! host memory twice, and independent ones wait at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,30 +11,29 @@ use std::sync::Arc;
 pub const PAGE: usize = 64;
 /// Pages of a directory.
 const PAGES: usize = 512;
-/// Pages that are made at once.
+/// Number of pages that are allocated at once.
 const CHUNK: usize = 256;
-/// Increments that are done together.
+/// Number of increments that are carried out together.
 const GATHERED: usize = 64;
 
 type Directory = Box<[u32; PAGES]>;
 
 #[derive(Clone, Debug, Default)]
 struct Store {
-    /// Number of each page from 1 on; 0 for none. They would fill 256 GiB
-    /// before they run out.
+    /// Number of each page, from 1 on; 0 for none. Page numbers would run out at 256 GiB of pages.
     directories: Vec<Option<Directory>>,
-    /// Low bytes, in the order in which pages were made.
+    /// Low bytes, in the order in which pages were allocated.
     chunks: Vec<Box<[[u8; PAGE]]>>,
     pages: u32,
-    /// Times that a low byte went round.
+    /// Number of overflows of a low byte.
     rounds: BTreeMap<u64, u32>,
 }
 
-/// The counters. A copy costs nothing until one of the two counts on.
+/// The counters. Copies share their storage until one of them is incremented.
 #[derive(Clone, Debug)]
 pub struct Counters {
     store: Arc<Store>,
-    /// Numbers not yet counted in the store.
+    /// Numbers whose increments have not been carried out.
     gathered: Vec<u64>,
 }
 
@@ -46,7 +44,7 @@ impl Store {
         Some(&self.chunks[at / CHUNK][at % CHUNK])
     }
 
-    /// The low byte of a number, whose page is made if there is none.
+    /// The low byte of a number, whose page is allocated if it does not exist.
     fn low(&mut self, n: u64) -> &mut u8 {
         let page = n as usize / PAGE;
         let directory = self.directories[page / PAGES].get_or_insert_with(|| Box::new([0; PAGES]));
@@ -208,8 +206,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map: counters that go round their byte, sparse and
-        /// dense ones, and copies that count on by themselves.
+        /// Compares with a map: counters that overflow their byte, sparse and dense ones, and
+        /// copies that continue independently.
         #[test]
         fn equal_a_map(
             adds in prop::collection::vec((0u64..1 << 20, 0u32..3, 1u32..600), 0..60),

@@ -6,23 +6,21 @@
 //! the map are summed from them for a report.
 //!
 //! # Memory
-//! Counters live in pages of 64 lines (64 bytes) in directories of 512 pages
-//! (2 KiB), which appear at the first write to them, and 8 bytes for each
-//! directory that could be there; lines with 256 writes and more have an entry
-//! in a map, too. So memory grows with the lines that are touched (one byte for
-//! each of dense ones, 2.1 KiB for a lone one), is bounded by the capacity, and
-//! does not depend on the number of writes.
+//! Counters are kept in pages of 64 lines (64 bytes) in directories of 512 pages (2 KiB), both
+//! allocated at the first write, plus 8 bytes for each possible directory; lines with 256 writes
+//! and more also have an entry in a map. So memory grows with the lines that are touched (one byte
+//! for each line in dense areas, 2.1 KiB for an isolated one), is bounded by the capacity, and does
+//! not depend on the number of writes.
 //!
 //! # Lifetime
 //! A line fails when its writes exceed its endurance. If the observed interval
 //! repeated for ever, line *i* with *w* writes in time *T* and endurance *e*
-//! would fail after *T e / w*. Reported are the first failure of all lines,
-//! and the time that perfect levelling would give: *T* times the sum of all
-//! endurances over the sum of all writes.
+//! Reports contain the first failure of all lines, and the time that perfect levelling would give:
+//! *T* times the sum of all endurances over the sum of all writes.
 //!
 //! # Endurance
-//! Drawn for each line from the seed and the line's number with integers only,
-//! so that it is the same everywhere and needs no storage. Source for the
+//! Drawn for each line from the seed and the line's number with integer arithmetic only, so that it
+//! is the same on every host and needs no storage. Source for the
 //! shapes: Zhang and Li (MICRO 2009) model process variation of PCM as normal;
 //! measured cell populations are closer to log-normal (Boniardi et al., IRPS 2010).
 
@@ -35,14 +33,14 @@ use crate::model::WearMap;
 use crate::units::Ps;
 use counters::Counters;
 
-/// Most buckets of a wear map.
+/// Greatest number of buckets of a wear map.
 pub const MAP_BUCKETS: u64 = 512;
 
-/// How many writes a line bears.
+/// How many writes a line endures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "distribution", deny_unknown_fields)]
 pub enum Endurance {
-    /// All lines alike.
+    /// All lines endure the same number.
     Constant {
         /// Writes.
         writes: u64,
@@ -80,7 +78,7 @@ pub(crate) fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A standard normal variable in 1/65536: twelve uniform ones less six.
+/// A standard normal variable in units of 1/65536: the sum of twelve uniform ones, minus six.
 fn normal_q16(seed: u64, n: u64) -> i64 {
     let mut h = mix(seed ^ mix(n));
     let mut sum = 0i64;
@@ -93,7 +91,7 @@ fn normal_q16(seed: u64, n: u64) -> i64 {
     sum - 6 * 65536 + 6
 }
 
-/// Two to the power of `x` / 65536 in 1/2^32, for 0 <= x < 65536.
+/// Two to the power of `x` / 65536 in units of 1/2^32, for 0 <= x < 65536.
 fn exp2_fraction_q32(x: u32) -> u64 {
     // 2^(2^-i) in 1/2^32 for i = 1..=16.
     const ROOTS: [u64; 16] = [
@@ -163,7 +161,7 @@ impl Endurance {
         Ok(())
     }
 
-    /// What every line bears at least.
+    /// The least number of writes that any line endures.
     fn least(&self) -> u64 {
         // No draw is below six standard deviations.
         match *self {
@@ -186,7 +184,7 @@ impl Endurance {
         }
     }
 
-    /// Writes that line `n` bears; at least one.
+    /// Number of writes that line `n` endures; at least one.
     pub fn of_line(&self, n: u64) -> u64 {
         match *self {
             Endurance::Constant { writes } => writes,
@@ -231,7 +229,7 @@ pub struct WearParams {
     pub line_bytes: u64,
     /// Bytes of a row, a power of two and at least a line.
     pub row_bytes: u64,
-    /// What a line bears.
+    /// How many writes a line endures.
     pub endurance: Endurance,
 }
 
@@ -247,7 +245,7 @@ pub struct Wear {
     from: Ps,
 }
 
-/// A counter and where it stands.
+/// A counter with its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Worst {
@@ -257,7 +255,7 @@ pub struct Worst {
     pub writes: u64,
 }
 
-/// What the counters say about an interval.
+/// Summary of the counters over an interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WearReport {
@@ -289,7 +287,7 @@ pub struct WearReport {
 }
 
 impl WearReport {
-    /// The short form that models report; `levelling` of the writes were moves.
+    /// The short form for reports of models; `levelling` of the writes were moves.
     pub fn summary(&self, capacity: u64, levelling: u64) -> crate::model::Wear {
         crate::model::Wear {
             unit_bytes: self.params.line_bytes,
@@ -309,16 +307,16 @@ impl WearReport {
     }
 }
 
-/// Counters as they are saved: runs of lines with their writes.
+/// Counters in saved form: runs of lines with their writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedWear {
     from: Ps,
-    /// First line and writes of it and of those behind it.
+    /// First line, and the writes to it and the following lines.
     lines: Vec<(u64, Vec<u64>)>,
 }
 
-/// Lines without writes that a run of [`SavedWear`] goes on over.
+/// Number of lines without writes that a run of [`SavedWear`] continues across.
 const BRIDGED: u64 = 8;
 
 impl Wear {
@@ -337,7 +335,7 @@ impl Wear {
         }
     }
 
-    /// Takes counters over; these must be new.
+    /// Loads saved counters; `self` must be new.
     pub(crate) fn load(&mut self, s: SavedWear) -> Result<(), Error> {
         use crate::saved::{ensure, MOST};
         let lines = self.capacity >> self.line_shift;
@@ -453,9 +451,8 @@ impl Wear {
         self.from = at;
     }
 
-    /// Sums up the interval that ends at `at`. Looks at every line written,
-    /// and for the levelled lifetime at up to 4096 lines of the memory, evenly
-    /// spaced, to estimate the mean endurance.
+    /// Summarises the interval that ends at `at`. Visits every written line, and, for the levelled
+    /// lifetime, up to 4096 evenly spaced lines of the memory to estimate the mean endurance.
     pub fn report(&self, at: Ps) -> WearReport {
         let elapsed = at.saturating_sub(self.from);
         let e = &self.params.endurance;
@@ -600,7 +597,7 @@ mod tests {
         }
     }
 
-    /// What is allocated grows with the lines touched.
+    /// Allocated memory grows with the lines touched.
     #[test]
     fn only_touched_lines_take_memory() {
         let mut w = Wear::new(1 << 43, params(HUNDRED)).unwrap();
@@ -676,7 +673,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map that remembers everything.
+        /// Compares with a map that keeps all counts.
         #[test]
         fn equals_a_plain_count(
             addrs in prop::collection::vec(0u64..1 << 14, 1..400),

@@ -1,19 +1,18 @@
-//! Wear of any memory: a layer over a model that counts writes by line and
-//! row, projects the lifetime, and levels wear by Start-Gap if asked to.
+//! Wear of any memory: a layer over a model that counts writes by line and row, projects the
+//! lifetime, and optionally levels wear by Start-Gap.
 //!
 //! # Rules
 //! - Without levelling the layer only counts: time is that of the inner model.
-//! - A write counts for its line when the inner model takes it. Writes that
-//!   the inner controller merges, or that its row buffer gathers, count each:
-//!   the wear is an upper bound for such memories.
-//! - With **Start-Gap** ([`StartGap`]) the memory is smaller by a line for
-//!   each region. Every ψ writes of a region a line is moved: its pieces of 64
-//!   bytes are read from the inner model, each is written to its new place
-//!   when it has come. The mapping is the new one at once; requests to a line
-//!   on its way, and writes while [`MOVES`] moves wait, find the port busy.
-//!   Moves go one after the other. Their reads and writes are part of the
-//!   inner model's counts, and counted apart as "levelling_reads" and
-//!   "levelling_writes".
+//! - A write counts for its line when the inner model accepts it. Writes that the inner controller
+//! merges, or that its row buffer combines, are counted each: the wear is an upper bound for such
+//! memories.
+//! - With **Start-Gap** ([`StartGap`]) the memory is smaller by one line for each region. After
+//!   every ψ
+//! writes to a region a line is moved: its pieces of 64 bytes are read from the inner model, and
+//! each is written to its new place when it has arrived. The mapping changes at once; requests to a
+//! line that is being moved, and writes while [`MOVES`] moves wait, find the port busy. Moves are
+//! carried out one after the other. Their reads and writes are part of the inner model's counts,
+//! and are also counted separately as "levelling_reads" and "levelling_writes".
 //!
 //! A request at the time of an internal event goes before it.
 
@@ -37,7 +36,7 @@ use crate::startgap::{Move, StartGap, StartGapParams};
 use crate::units::Ps;
 use crate::wear::{Endurance, Wear, WearParams};
 
-/// Moves that may wait before writes do.
+/// Number of waiting moves from which on writes are refused.
 pub const MOVES: usize = 4;
 
 const PIECE: u64 = 64;
@@ -46,7 +45,7 @@ const OWN: u64 = 1 << 63;
 /// Of those, the writes.
 const WRITE: u64 = 1 << 62;
 
-/// What is counted and how it is levelled.
+/// How wear is counted and levelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WornParams {
@@ -54,9 +53,9 @@ pub struct WornParams {
     pub line_bytes: u64,
     /// Bytes of a row of the report, a power of two and at least a line.
     pub row_bytes: u64,
-    /// What a line bears.
+    /// Number of writes that a line endures.
     pub endurance: Endurance,
-    /// Wear levelling by moved lines; `None`: lines stay where they are.
+    /// Wear levelling by moving lines; `None`: lines stay where they are.
     pub start_gap: Option<StartGapParams>,
 }
 
@@ -75,18 +74,18 @@ impl WornParams {
     }
 }
 
-/// Start-Gap with the moves under way.
+/// Start-Gap with the moves in progress.
 #[derive(Clone, Debug)]
 struct Levelling {
     gap: StartGap,
-    /// Line asked for last, and what the permutation makes of it: requests
-    /// that found the port busy come again.
+    /// The line requested last, and its permutation: a request that found the port busy is
+    /// submitted again.
     known: (u64, u64),
-    /// Moves not yet ended; the first is under way.
+    /// Moves that have not ended; the first is in progress.
     moves: VecDeque<Move>,
-    /// Pieces of the first move not yet written.
+    /// Pieces of the first move that have not been written.
     left: u64,
-    /// Its accesses that the inner model has not taken.
+    /// Its accesses that the inner model has not accepted.
     waiting: VecDeque<(Ps, Request)>,
     /// Ends of its accesses.
     ends: BinaryHeap<Reverse<(Ps, u64)>>,
@@ -190,7 +189,7 @@ impl Worn {
         &self.params
     }
 
-    /// Next time at which something of a move can happen.
+    /// Next time at which a move can make progress.
     fn next_own(&self) -> Option<Ps> {
         let l = self.levelling.as_ref()?;
         if l.moves.is_empty() {
@@ -201,7 +200,7 @@ impl Worn {
         [a, b, self.inner.next_event()].into_iter().flatten().min()
     }
 
-    /// Moves, up to what happens before `t`.
+    /// Advances the moves through everything that happens before `t`.
     fn settle(&mut self, t: Ps) -> Result<(), Error> {
         while let Some(e) = self.next_own().filter(|e| *e < t) {
             self.inner.advance_to(e)?;
@@ -230,7 +229,7 @@ impl Worn {
         Ok(())
     }
 
-    /// Sorts what the inner model has completed.
+    /// Sorts the inner model's completions into those of requests and of moves.
     fn collect(&mut self) {
         let Some(l) = &mut self.levelling else { return };
         self.inner.drain(&mut l.scratch);
@@ -243,15 +242,15 @@ impl Worn {
         }
     }
 
-    /// The same while a move is under way: no end of its accesses may stay
-    /// unknown where the inner model has got ahead.
+    /// The same while a move is in progress: every end of its accesses must be known by then, also
+    /// where the inner model has advanced further.
     fn collect_moves(&mut self) {
         if self.levelling.as_ref().is_some_and(|l| !l.moves.is_empty()) {
             self.collect();
         }
     }
 
-    /// Accesses of the move that have ended at `t`.
+    /// Handles accesses of the move that have ended at `t`.
     fn pass(&mut self, t: Ps) {
         let line = self.params.line_bytes;
         let Some(l) = &mut self.levelling else { return };
@@ -329,7 +328,7 @@ impl Levelling {
 }
 
 impl MemoryModel for Worn {
-    /// That of the inner model, less the gaps.
+    /// Capacity of the inner model, less the gaps.
     fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -420,8 +419,8 @@ impl MemoryModel for Worn {
         Ok(end)
     }
 
-    /// Those of the inner model. A line that is moved stays where it was
-    /// until it has been written at its new place, so moves lose nothing.
+    /// Those of the inner model. A line that is being moved stays at its old place until it has
+    /// been written at its new one, so moves lose nothing.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
         if let Some(copy) = crate::window::later(self, self.latest, at)? {
             return copy.unfinished_writes(at);
@@ -441,8 +440,8 @@ impl MemoryModel for Worn {
         }
     }
 
-    /// That of the inner model with the wear in its region, or in a region
-    /// "wear" if it has several.
+    /// The inner model's statistics with the wear in its region, or in a region "wear" if it has
+    /// several regions.
     fn report(&self, at: Ps) -> ModelStats {
         // Without moves the inner model looks ahead itself.
         let moves = self.levelling.as_ref().is_some_and(|l| !l.moves.is_empty());
@@ -479,8 +478,8 @@ impl MemoryModel for Worn {
         self.inner.clock()
     }
 
-    /// "wear.start_gap.gap_interval", from the next write on; other keys are
-    /// the inner model's.
+    /// "wear.start_gap.gap_interval" applies from the next write on; other keys are the inner
+    /// model's.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         let Some(own) = key.strip_prefix("wear.") else {
             self.advance_to(at)?;

@@ -1,4 +1,4 @@
-//! A memory with its wear as data.
+//! The saved state of a memory with its wear.
 
 use super::*;
 use crate::saved::{
@@ -11,7 +11,7 @@ use crate::wear::SavedWear;
 /// Version of the format written.
 const VERSION: u32 = 1;
 
-/// Moves under way and what they have cost.
+/// Moves in progress and their counted accesses.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedLevelling {
@@ -26,7 +26,7 @@ struct SavedLevelling {
     lines_moved: u64,
 }
 
-/// Everything a [`Worn`] is; see there for what the fields mean.
+/// The complete state of a [`Worn`]; see there for the meaning of the fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
@@ -112,8 +112,8 @@ impl Worn {
 }
 
 impl Levelling {
-    /// The saved one, for lines of `size` bytes in a memory of `capacity`,
-    /// which owes the completions `owed`.
+    /// Loads saved moves, for lines of `size` bytes in a memory of `capacity` bytes that owes the
+    /// completions `owed`.
     fn loaded(
         &self,
         s: SavedLevelling,

@@ -50,7 +50,7 @@ fn req(id: u64, kind: Kind, addr: u64) -> Request {
 
 type Op = (u64, bool, u64);
 
-/// Submits (gap in ns, write, line of 64 bytes) and completes all, in steps if given.
+/// Submits (gap in ns, write, line of 64 bytes) and completes all; advances in steps if given.
 fn run(m: &mut dyn MemoryModel, ops: &[Op], step: Option<u64>) -> Vec<Completion> {
     let (mut t, mut done) = (Ps::ZERO, Vec::new());
     for (id, (gap, write, line)) in (0u64..).zip(ops) {
@@ -210,9 +210,8 @@ fn bad_parameters_and_requests() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Every request completes once; wear is what Start-Gap alone gives; the
-    /// grain of advancing does not matter; a report of a later time is that
-    /// after advancing to it.
+    /// Every request completes once; wear is that of Start-Gap alone; the step size of advancing
+    /// does not matter; a report for a later time equals a report after advancing to it.
     #[test]
     fn random_traces(
         ops in prop::collection::vec((0u64..60, any::<bool>(), 0u64..124), 1..300),

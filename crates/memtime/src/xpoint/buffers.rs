@@ -9,24 +9,24 @@ use crate::wear::mix;
 
 /// No line or page.
 const NONE: u64 = u64::MAX;
-/// Marks the number of a complete line, which takes no more writes.
+/// Marks the number of a complete line, which accepts no more writes.
 const SEALED: u64 = 1 << 63;
 
 /// One line of the combining buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// Bytes written, one bit for eight of them.
+    /// Bytes written, one bit for every eight of them.
     pub mask: u64,
     /// Chosen to be written back.
     pub leaving: bool,
-    /// Its translation is there.
+    /// When its translation is available.
     pub ready: Ps,
 }
 
 /// Written lines that are not yet in the medium.
 #[derive(Clone, Debug)]
 pub(super) struct Combine {
-    /// Line numbers apart, so that a search touches little memory.
+    /// Line numbers in an array of their own, so that a search touches little memory.
     lines: Vec<u64>,
     slots: Vec<Slot>,
     used: usize,
@@ -59,13 +59,13 @@ impl Combine {
         }
     }
 
-    /// The line if it still takes writes.
+    /// The line, if it still accepts writes.
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
         self.lines.iter().position(|l| *l == line)
     }
 
-    /// Whether all bytes of `mask` stand in the buffer.
+    /// Whether all bytes of `mask` are in the buffer.
     #[inline]
     pub fn has(&self, line: u64, mask: u64) -> bool {
         self.lines
@@ -79,8 +79,8 @@ impl Combine {
         self.used < self.lines.len()
     }
 
-    /// Merges a write into a line; there must be room if the line is not
-    /// here. Returns the slot if the line has to leave now.
+    /// Merges a write into a line; if the line is not in the buffer, there must be room. Returns
+    /// the slot if the line now has to be written back.
     pub fn write(&mut self, line: u64, mask: u64) -> Option<usize> {
         let i = self.find(line).unwrap_or_else(|| {
             self.used += 1;
@@ -107,7 +107,8 @@ impl Combine {
         Some(i)
     }
 
-    /// Chooses one line at random to be written back. None may be leaving, and
+    /// Chooses one line at random to be written back. No line may be waiting to be written back,
+    /// and
     /// the buffer must be full.
     pub fn make_room(&mut self) -> Option<usize> {
         self.draws += 1;
@@ -115,7 +116,7 @@ impl Combine {
         self.leave(i as usize)
     }
 
-    /// Sends the line in a slot out, if there is one and it stays yet.
+    /// Schedules the line in a slot to be written back, if there is one that is not scheduled yet.
     pub fn leave_if_written(&mut self, slot: usize) -> Option<usize> {
         if self.lines[slot] == NONE {
             return None;
@@ -128,7 +129,7 @@ impl Combine {
         self.lines[slot] & !SEALED
     }
 
-    /// Sets when the translation of a leaving line is there.
+    /// Sets when the translation of a line to be written back is available.
     pub fn set_ready(&mut self, slot: usize, t: Ps) {
         self.slots[slot].ready = t;
     }
@@ -137,8 +138,8 @@ impl Combine {
         self.count > 0
     }
 
-    /// Next line to be written back, whether all of it was written, and when
-    /// its translation is there.
+    /// The next line to be written back, whether all of it was written, and when its translation is
+    /// available.
     pub fn first_leaving(&self) -> Option<(u64, bool, Ps)> {
         (self.count > 0).then(|| {
             let i = self.leaving[self.head] as usize;
@@ -147,7 +148,7 @@ impl Combine {
         })
     }
 
-    /// Takes that line out.
+    /// Removes that line.
     pub fn remove_first(&mut self) {
         let i = self.leaving[self.head] as usize;
         self.head = (self.head + 1) % self.leaving.len();
@@ -162,7 +163,7 @@ impl Combine {
     }
 }
 
-/// A line of the combining buffer as it is saved.
+/// A line of the combining buffer in saved form.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedSlot {
@@ -172,7 +173,8 @@ struct SavedSlot {
     ready: Ps,
 }
 
-/// The combining buffer as it is saved: lines by slot, slots of those that leave in order.
+/// The combining buffer in saved form: lines by slot, and the slots of lines to be written back, in
+/// order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedCombine {
@@ -199,7 +201,7 @@ impl Combine {
         }
     }
 
-    /// Takes a state over; the buffer is new, of a DIMM of that many lines.
+    /// Loads a saved state; the buffer is new, and belongs to a DIMM of that many lines.
     pub fn load(&mut self, s: SavedCombine, lines: u64) -> Result<(), Error> {
         let part = "combining buffer";
         ensure(s.draws <= MOST, part)?;
@@ -230,7 +232,7 @@ impl Combine {
     }
 }
 
-/// Lines read from the medium, the oldest replaced first.
+/// Buffered lines read from the medium; the oldest is replaced first.
 #[derive(Clone, Debug)]
 pub(super) struct ReadLines {
     lines: Vec<u64>,
@@ -247,7 +249,7 @@ impl ReadLines {
         }
     }
 
-    /// When the line is or was there, if it is.
+    /// When the line became or becomes available, if it is buffered.
     #[inline]
     pub fn find(&self, line: u64) -> Option<Ps> {
         let i = self.lines.iter().position(|l| *l == line)?;
@@ -262,7 +264,7 @@ impl ReadLines {
     }
 }
 
-/// Lines read as they are saved: numbers and times, and the place of the next one.
+/// The read buffer in saved form: line numbers and times, and the next slot to be replaced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedLines {
@@ -279,7 +281,7 @@ impl ReadLines {
         }
     }
 
-    /// Takes a state over, of a DIMM of that many lines.
+    /// Loads a saved state of a DIMM of that many lines.
     pub fn load(&mut self, s: SavedLines, lines: u64) -> Result<(), Error> {
         let (n, used) = (self.lines.len(), s.lines.len());
         let next = s.next as usize;
@@ -313,7 +315,7 @@ impl Translations {
         }
     }
 
-    /// Whether the page was cached; it is afterwards.
+    /// Whether the page was cached; afterwards it is.
     #[inline]
     pub fn touch(&mut self, page: u64) -> bool {
         let n = self.sets.len() as u64;
@@ -324,7 +326,7 @@ impl Translations {
         found.is_some()
     }
 
-    /// Sets that hold something, with their pages, the one used last first.
+    /// Non-empty sets with their pages, the most recently used first.
     pub fn save(&self) -> Vec<(u64, Vec<u64>)> {
         let pages = |set: &[u64; WAYS]| set.iter().copied().filter(|p| *p != NONE).collect();
         let all = (0..).zip(self.sets.iter().map(pages));
@@ -332,7 +334,7 @@ impl Translations {
             .collect()
     }
 
-    /// Takes a state over, of a DIMM of that many pages.
+    /// Loads a saved state of a DIMM of that many pages.
     pub fn load(&mut self, saved: Vec<(u64, Vec<u64>)>, pages: u64) -> Result<(), Error> {
         let n = self.sets.len() as u64;
         for (i, held) in saved {

@@ -10,26 +10,27 @@
 //! ```
 //!
 //! # Rules
-//! - A **read** takes the channel for `beat`, then looks into the write queue,
-//!   the combining buffer and the lines read. What it finds it has after
-//!   `buffer_read`; otherwise the line is read from the medium (`media_read`
-//!   later than its slot there), stays among the lines read, and is read from
-//!   there. `path` is added once.
-//! - A **write** is complete `write_response` after its arrival (the queue is
-//!   in the persistence domain). In order, writes move from the queue into
-//!   the combining buffer, one every `beat`. A line all of whose bytes have
-//!   been written goes to the medium and takes no more writes; if a new line
-//!   finds no room and none is on its way, one chosen at random goes. A line
-//!   that is not complete can still be written until its turn comes, and is
-//!   read first.
-//! - **Medium**: one path for reads and writes. Reads go first; a line write
-//!   begins when the path is free, no earlier than `media_write_interval`
-//!   after the one before (write current), and cannot be stopped.
-//! - **Translation**: each line access needs the entry of its page; one that is
-//!   not cached costs `translation_miss` before the access begins.
+//! - A **read** takes the channel for `beat`, then looks into the write queue, the combining buffer
+//!   and
+//! the read buffer. On a hit it has its data after `buffer_read`; otherwise the line is read from
+//! the medium (available `media_read` after its slot there), put into the read buffer, and read
+//! from there. `path` is added once.
+//! - A **write** is complete `write_response` after its arrival (the queue is in the persistence
+//!   domain).
+//! Writes move in order from the queue into the combining buffer, one every `beat`. A line whose
+//! bytes have all been written is written back to the medium and accepts no more writes; if there
+//! is no room for a new line and no line is waiting to be written back, one chosen at random is. An
+//! incomplete line can still be written to until its turn comes, and is read first.
+//! - **Medium**: one path for reads and writes. Reads go first; a line write begins when the path
+//!   is
+//! free, but not before `media_write_interval` has passed since the beginning of the previous one
+//! (write current), and cannot be interrupted.
+//! - **Translation**: each line access needs the translation of its page; one that is not cached
+//!   costs
+//! `translation_miss` before the access begins.
 //! - **Wear levelling** by [`StartGap`]: each move is one more line read and write.
 //!
-//! At equal times reads that arrive go before internal events.
+//! At equal times, arriving reads go before internal events.
 
 mod buffers;
 mod params;
@@ -55,13 +56,13 @@ use crate::wear::{Wear, WearParams};
 use crate::window::Window;
 use buffers::{Combine, ReadLines, Translations};
 
-/// What a DIMM counts.
+/// Counts of a DIMM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XpointCounters {
-    /// Reads taken.
+    /// Reads accepted.
     pub reads: u64,
-    /// Writes taken.
+    /// Writes accepted.
     pub writes: u64,
     /// Bytes of the reads.
     pub read_bytes: u64,
@@ -79,14 +80,14 @@ pub struct XpointCounters {
     pub media_writes: u64,
     /// Lines moved by wear levelling (one read and one write each).
     pub moves: u64,
-    /// Translations found.
+    /// Translations that were cached.
     pub translation_hits: u64,
-    /// Translations fetched.
+    /// Translations that were not cached.
     pub translation_misses: u64,
 }
 
 impl XpointCounters {
-    /// Bytes written to the medium per byte of writes taken.
+    /// Bytes written to the medium per byte of accepted writes.
     pub fn write_amplification(&self, line_bytes: u64) -> Option<f64> {
         let lines = self.media_writes + self.moves;
         (self.write_bytes > 0).then(|| (lines * line_bytes) as f64 / self.write_bytes as f64)
@@ -107,9 +108,9 @@ struct Queued {
 pub struct Xpoint {
     params: XpointParams,
     latest: Ps,
-    /// Channel free again.
+    /// When the channel is free again.
     channel: Ps,
-    /// Medium's path free again.
+    /// When the medium's path is free again.
     media: Ps,
     /// Earliest beginning of the next line write.
     next_write: Ps,
@@ -117,7 +118,7 @@ pub struct Xpoint {
     written: Ps,
     /// Line moves that wait for the medium.
     moves_due: u32,
-    /// The combining buffer takes the next write.
+    /// When the combining buffer takes the next write.
     combine_free: Ps,
     queue: VecDeque<Queued>,
     combine: Combine,
@@ -219,7 +220,7 @@ impl Xpoint {
         &self.params
     }
 
-    /// Wear counters, if counted. Addresses are those of the medium, after levelling.
+    /// Wear counters, if wear is counted. Addresses are those of the medium, after levelling.
     pub fn wear(&self) -> Option<&Wear> {
         self.wear.as_ref()
     }
@@ -229,7 +230,7 @@ impl Xpoint {
         &self.counters
     }
 
-    /// Processes everything inside before the latest time.
+    /// Processes all internal events before the latest time.
     fn settle(&mut self) {
         while let Some(e) = self.next_inner().filter(|e| *e < self.latest) {
             self.step(e);
@@ -252,8 +253,8 @@ impl Xpoint {
         });
     }
 
-    /// Serves a read that reaches the buffers at `t`; returns when its data is
-    /// there, and whether a buffer had it.
+    /// Serves a read that reaches the buffers at `t`; returns when its data is available, and
+    /// whether a buffer had it.
     fn read(&mut self, t: Ps, line: u64, mask: u64) -> (Ps, bool) {
         let b = self.params.buffer_read;
         let queued = self
@@ -287,8 +288,8 @@ impl Xpoint {
         }
     }
 
-    /// When the next thing inside happens: a write enters the combining
-    /// buffer, or a line write begins.
+    /// Time of the next internal event: a write enters the combining buffer, or a line write
+    /// begins.
     fn next_inner(&self) -> Option<Ps> {
         let enter = self.queue.front().and_then(|q| {
             let room = self.combine.has_room() || self.combine.find(q.line).is_some();
@@ -354,7 +355,7 @@ impl Xpoint {
         }
     }
 
-    /// Looks up the translation of a line that is to leave.
+    /// Looks up the translation of a line that is to be written back.
     fn leave(&mut self, t: Ps, slot: Option<usize>) {
         if let Some(i) = slot {
             let wait = self.translate(self.combine.line(i));
@@ -362,7 +363,7 @@ impl Xpoint {
         }
     }
 
-    /// One line write whose turn is at `t`, after a line read if asked for.
+    /// One line write whose turn is at `t`, preceded by a line read if requested.
     fn write_medium(&mut self, t: Ps, fill: bool) {
         let p = &self.params;
         let start = if fill { t + p.media_read_slot } else { t };
@@ -374,8 +375,7 @@ impl Xpoint {
     }
 }
 
-/// `Busy` names the next time at which something happens inside; the queue
-/// may still be full then.
+/// `Busy` gives the next time at which an internal event happens; the queue may still be full then.
 impl MemoryModel for Xpoint {
     fn capacity(&self) -> u64 {
         self.params.capacity
@@ -454,7 +454,7 @@ impl MemoryModel for Xpoint {
         Ok(())
     }
 
-    /// All written lines go to the medium, as at power-down.
+    /// Writes all lines back to the medium, as at power-down.
     fn flush(&mut self, at: Ps) -> Result<Ps, Error> {
         self.advance_to(at)?;
         while !self.queue.is_empty() {
@@ -474,9 +474,8 @@ impl MemoryModel for Xpoint {
         Ok(self.written)
     }
 
-    /// The DIMM's queue and buffers are in the persistence domain (ADR gives
-    /// them the power to reach the medium): a write is unfinished only on the
-    /// channel to the DIMM.
+    /// The DIMM's queue and buffers are in the persistence domain (ADR supplies the power to reach
+    /// the medium): a write is unfinished only while it is on the channel to the DIMM.
     fn unfinished_writes(&self, at: Ps) -> Result<Vec<u64>, Error> {
         if at > Ps::MAX_TIME {
             return Err(Error::TooLate(at));
@@ -568,10 +567,10 @@ impl MemoryModel for Xpoint {
         self.params.clock
     }
 
-    /// Keys are those of [`XpointParams`] that are times, energies (of the
-    /// whole interval of the statistics), queue lengths or the interval of gap
-    /// moves. The change holds for what begins at `at` or later; a queue that
-    /// holds more than its new length takes nothing until it does not.
+    /// Keys are those of [`XpointParams`] that are times, energies (applied to the whole interval
+    /// of the statistics), queue lengths or the interval of gap moves. A change applies to what
+    /// begins at `at` or later; a queue that holds more than its new length accepts nothing until
+    /// it has drained below it.
     fn set_parameter(&mut self, at: Ps, key: &str, value: &str) -> Result<(), Error> {
         let (params, from) =
             crate::window::changed(&self.params, "xpoint", key, value, &CHANGEABLE)?;
@@ -616,8 +615,8 @@ fn pj(n: u64, each: u64) -> f64 {
     (u128::from(n) * u128::from(each)) as f64
 }
 
-/// The units of eight bytes that a request covers: a read needs those it
-/// touches, a write provides those it covers fully.
+/// The units of eight bytes that a request covers: for a read those that it touches, for a write
+/// those that it covers completely.
 fn units(offset: u64, bytes: u32, kind: Kind) -> u64 {
     let end = offset + u64::from(bytes);
     let (first, last) = match kind {

@@ -23,13 +23,13 @@ pub struct XpointParams {
     pub clock: Period,
     /// Bytes of an internal line: 64, 128, 256 or 512.
     pub line_bytes: u64,
-    /// Lines that combine writes, 1 to 256.
+    /// Lines of the write-combining buffer, 1 to 256.
     pub combine_lines: u32,
-    /// Lines of data read ahead of further requests, 1 to 256.
+    /// Lines of the read buffer, 1 to 256.
     pub read_lines: u32,
-    /// Reads under way at once, 1 to 256.
+    /// Outstanding reads, 1 to 256.
     pub read_queue: u32,
-    /// Writes that wait for the combining buffer, 1 to 256.
+    /// Entries of the queue of writes to the combining buffer, 1 to 256.
     pub write_queue: u32,
     /// From the requester's miss to the DIMM's controller and back.
     #[serde(with = "ps_text")]
@@ -37,7 +37,7 @@ pub struct XpointParams {
     /// Channel time of one request.
     #[serde(with = "ps_text")]
     pub beat: Ps,
-    /// Reading a sector that stands in one of the buffers.
+    /// Time to read a sector that is in one of the buffers.
     #[serde(with = "ps_text")]
     pub buffer_read: Ps,
     /// Latency of a line from the medium into the buffer.
@@ -52,7 +52,7 @@ pub struct XpointParams {
     /// Shortest time between the beginnings of two line writes.
     #[serde(with = "ps_text")]
     pub media_write_interval: Ps,
-    /// Arrival of a write to its response (persistence domain reached).
+    /// Arrival of a write to its response (the write has reached the persistence domain).
     #[serde(with = "ps_text")]
     pub write_response: Ps,
     /// Entries of the translation cache, a multiple of 8 up to 2^20.
@@ -62,23 +62,23 @@ pub struct XpointParams {
     /// Added to a line access whose translation is not cached.
     #[serde(with = "ps_text")]
     pub translation_miss: Ps,
-    /// Wear levelling by moved lines; `None`: lines stay where they are.
+    /// Wear levelling by moving lines; `None`: lines stay where they are.
     pub start_gap: Option<StartGapParams>,
     /// Wear counters; `None`: not counted.
     pub wear: Option<XpointWear>,
     /// Energy of the medium; `None`: not reported.
     pub energy: Option<XpointEnergy>,
-    /// Seed of the choice of lines to write back.
+    /// Seed of the random choice of lines to write back.
     pub seed: u64,
 }
 
-/// What is counted of the medium's wear.
+/// How the medium's wear is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XpointWear {
     /// Bytes of a row of the wear map, a power of two.
     pub row_bytes: u64,
-    /// What a line bears.
+    /// How many writes a line endures.
     pub endurance: Endurance,
 }
 
@@ -90,7 +90,7 @@ pub struct XpointEnergy {
     pub read_pj: u64,
     /// Line write in pJ.
     pub write_pj: u64,
-    /// Always, in mW.
+    /// Standby power, in mW.
     pub background_mw: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The DIMM as data.
+//! The saved state of the DIMM.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use crate::saved::{
 use crate::startgap::SavedGap;
 use crate::wear::SavedWear;
 
-/// Longest queue of writes; the length in use may have been made shorter.
+/// Longest queue of writes; the length in use may have been reduced.
 const MOST_QUEUED: usize = 256;
 
 /// Version of the format written.
 const VERSION: u32 = 1;
 
-/// Everything an [`Xpoint`] is; see there for what the fields mean.
+/// The complete state of an [`Xpoint`]; see there for the meaning of the fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {

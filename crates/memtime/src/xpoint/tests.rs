@@ -1,4 +1,4 @@
-//! The published anchors, and the rules one by one.
+//! The published figures, and the rules one by one.
 
 use super::*;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn random(i: u64, n: u64) -> u64 {
     crate::wear::mix(i) % n
 }
 
-/// Mean latency of dependent reads in ns, the first `skip` not counted.
+/// Mean latency of dependent reads in ns, without the first `skip`.
 fn chain(d: &mut Xpoint, addrs: impl Iterator<Item = u64>, skip: u64) -> f64 {
     let (mut t, mut sum, mut n, mut done) = (Ps::ZERO, 0.0, 0u64, Vec::new());
     for (i, a) in (0..).zip(addrs) {
@@ -38,8 +38,8 @@ fn chain(d: &mut Xpoint, addrs: impl Iterator<Item = u64>, skip: u64) -> f64 {
     sum / n as f64
 }
 
-/// Bandwidth in GB/s of requests submitted as fast as they are taken, of the
-/// last three quarters.
+/// Bandwidth in GB/s of requests submitted as fast as they are accepted, over the last three
+/// quarters.
 fn saturate(d: &mut Xpoint, requests: Vec<(Kind, u64)>) -> f64 {
     let (mut t, skip) = (Ps::ZERO, requests.len() / 4);
     let (mut from, mut bytes) = (Ps::ZERO, 0u64);
@@ -67,9 +67,8 @@ fn accesses(kind: Kind, size: u64, n: u64) -> Vec<(Kind, u64)> {
         .collect()
 }
 
-/// Yang et al.: all lines of a working set get their first half written, then
-/// all get their second half; what is left is written back before the next
-/// round.
+/// Yang et al.: the first halves of all lines of a working set are written, then their second
+/// halves; what is left is written back before the next round.
 fn amplification(lines: u64) -> f64 {
     let mut d = gen1();
     let mut t = Ps::ZERO;
@@ -324,8 +323,8 @@ fn covered_units() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Every request completes exactly once, no sooner than physics allows;
-    /// what is counted adds up; idle stepping changes nothing.
+    /// Every request completes exactly once, no sooner than the rules allow; counts are consistent;
+    /// stepping while idle changes nothing.
     #[test]
     fn random_traces(
         ops in prop::collection::vec((0u64..300, 0u64..4096, any::<bool>(), 0u32..3), 1..400),

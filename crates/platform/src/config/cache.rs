@@ -1,4 +1,4 @@
-//! Levels of caches behind the first, as a description names them.
+//! Descriptions of outer cache levels.
 
 use super::types::Replacement;
 use super::{ConfigError, Place, Size, Source};
@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// Harts that no machine exceeds: each has statistics registers.
+/// A number of harts that no machine exceeds: each hart has statistics registers.
 pub const MAX_HARTS: u32 = crate::control::HARTS as u32;
 
-/// A level of caches behind the first.
+/// An outer cache level.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelConfig {
@@ -22,21 +22,21 @@ pub struct LevelConfig {
     pub size: Size,
     /// Associativity, 1 to 64; a power of two with `lfsr` and `tree-plru`.
     pub ways: u32,
-    /// Core cycles from issue of a load to issue of its use if the line is found here: what a
-    /// pointer chase takes for each step. At least that of the level before. A line that is not
-    /// here is asked for in memory after that time.
+    /// Core cycles from issue of a load to issue of its use if the line is found here, as a pointer
+    /// chase measures it. At least that of the level before. A line that no level has is requested
+    /// from memory after the last level's latency.
     pub latency: u32,
     /// Core cycles in addition to the latency if another hart, for which this is the nearest level that
     /// both share, has the line modified.
     #[serde(default)]
     pub probe_latency: u32,
-    /// What it has in common with the caches before it.
+    /// Its relation to the inner caches.
     #[serde(default = "inclusive")]
     pub inclusion: Inclusion,
     /// Replacement policy. Hits in first-level caches are not seen here.
     #[serde(default = "lru")]
     pub replacement: Replacement,
-    /// What becomes of modified lines that come here.
+    /// What happens to modified lines that arrive here.
     #[serde(default = "back")]
     pub write: WritePolicy,
     /// Misses of each of its caches that may be under way at a time, prefetches among them, 1 to 64
@@ -123,7 +123,7 @@ pub enum All {
 }
 
 impl SharedBy {
-    /// As a number, which is that of no smaller machine for all.
+    /// As a number; `"all"` is a number that no machine exceeds.
     pub fn harts(self) -> u32 {
         match self {
             SharedBy::Harts(n) => n,
@@ -132,26 +132,26 @@ impl SharedBy {
     }
 }
 
-/// What a level has in common with the caches nearer to the cores.
+/// Relation of a level to the caches nearer to the cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {
-    /// All of theirs: a line that it gives up is taken away from them, too.
+    /// It holds all of their lines: a line that it evicts is removed from them, too.
     Inclusive,
-    /// What has passed and has not given way since.
+    /// It keeps every line that passes through it, until the line is evicted.
     NonInclusive,
-    /// What they have given up: nothing stays here on its way from memory, and a hit for data moves
-    /// the line to the core unless other harts have it, too.
+    /// It holds what they have evicted: lines from memory pass it by, and a hit for data moves the
+    /// line to the core unless other harts have it, too.
     Exclusive,
 }
 
-/// What becomes of modified lines that come to a level.
+/// What happens to modified lines that arrive at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WritePolicy {
-    /// They stay until they give way.
+    /// They stay until they are evicted.
     Back,
-    /// They go on at once.
+    /// They are passed on at once.
     Through,
 }
 
@@ -179,8 +179,8 @@ impl LevelConfig {
     }
 }
 
-/// Turns the list of `[[cache]]` tables into a table by their names, so that every value has a
-/// key: `cache.llc.size`.
+/// Turns the list of `[[cache]]` tables into a table by name, so that every value has a key:
+/// `cache.llc.size`.
 pub(super) fn name_levels(source: &Source, table: &mut Table) -> Result<(), ConfigError> {
     let Some(Value::Array(list)) = table.get("cache") else {
         return Ok(());

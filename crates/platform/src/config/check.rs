@@ -7,7 +7,7 @@ use super::types::*;
 use super::{ConfigError, Place, Source};
 use nagori_hart::config::{Ext, Extensions};
 
-/// A value that cannot be.
+/// An impossible value.
 pub(super) struct Problem {
     key: String,
     problem: String,
@@ -28,11 +28,11 @@ impl Problem {
     }
 }
 
-/// Extensions that a hart always has: its privileged modes need them.
+/// Extensions that every hart has, because its privileged modes need them.
 const MANDATORY_ISA: [Ext; 2] = [Ext::I, Ext::Zicsr];
 
-/// Extensions that a description may list. The privileged modes are always there, and markers
-/// have a key of their own.
+/// Extensions that a description may list. The privileged modes are always there, and markers have
+/// a separate key.
 fn listable() -> impl Iterator<Item = Ext> {
     let own = |e: &Ext| !matches!(e, Ext::Priv | Ext::Xmark);
     Ext::ALL.iter().copied().filter(own)
@@ -211,11 +211,11 @@ fn cache(key: &str, c: &CacheConfig) -> Result<(), Problem> {
     })
 }
 
-/// The levels behind the first.
+/// Checks the outer cache levels.
 fn levels(c: &MachineConfig) -> Result<(), Problem> {
     const MAX_LEVEL_BYTES: u64 = 1 << 30;
     const MAX_LATENCY: u64 = 10_000;
-    // The number of the level before, its sharers, its latency.
+    // The number of the previous level, its sharers, its latency.
     let (mut level, mut sharers, mut latency) = (1, 1, 0);
     for (name, l) in c.levels() {
         let k = |field: &str| format!("cache.{name}.{field}");
@@ -424,7 +424,7 @@ pub(super) fn core(c: &CoreConfig) -> Result<(), Problem> {
 }
 
 impl MachineConfig {
-    /// What the harts decode and which registers they have.
+    /// The extensions that the harts decode, and the registers that they have.
     pub fn extensions(&self) -> Extensions {
         let listed = self.isa.iter().filter_map(|n| Ext::from_name(n));
         let markers = self.markers.then_some(Ext::Xmark);

@@ -1,13 +1,13 @@
-//! Devices that a machine may have besides those that it always has: virtio slots.
+//! Devices in virtio slots, besides those that every machine has.
 
 use schemars::{gen::SchemaGenerator, schema::Schema, JsonSchema};
 use serde::{de, Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Most slots.
+/// Greatest number of slots.
 pub const MAX_SLOTS: usize = 8;
-/// Most bytes of a slot's name: what a block device's serial number holds.
+/// Greatest length of a slot's name in bytes: that of a block device's serial number.
 const MAX_NAME: usize = 20;
 
 /// What a slot holds.
@@ -57,14 +57,14 @@ pub struct SlotConfig {
 }
 
 impl SlotConfig {
-    /// A slot without a name of its own.
+    /// A slot without a given name.
     pub fn new(kind: SlotKind) -> SlotConfig {
         SlotConfig { kind, name: None }
     }
 }
 
-/// The names of all slots in order: what is given, else kind and number, such as `block0`. The
-/// guest sees it: a disk's serial number, a share's tag.
+/// The names of all slots in order: as given, else kind and number, such as `block0`. The guest
+/// sees them as a disk's serial number or a share's tag.
 pub fn slot_names(slots: &[SlotConfig]) -> Vec<String> {
     let mut counts = [0; SlotKind::ALL.len()];
     let mut names = Vec::new();
@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(block|net)?:?.*") {
+        fn any_text_is_refused_or_written_back(text in "(block|net)?:?.*") {
             if let Ok(slot) = text.parse::<SlotConfig>() {
                 prop_assert_eq!(slot.to_string(), text);
             }

@@ -37,7 +37,7 @@ impl Frequency {
             .flatten()
     }
 
-    /// The nearest whole number of Hz, for interfaces that have no place for more.
+    /// The nearest whole number of Hz, for interfaces that only take whole numbers.
     pub fn nearest_hz(self) -> u64 {
         let (num, den) = (u128::from(self.num), u128::from(self.den));
         ((num + den / 2) / den) as u64

@@ -1,10 +1,9 @@
-//! Where descriptions are found: files by path, installed ones by name, and
-//! those that are part of the program.
+//! Where descriptions are found: files by path, installed ones by name, and built-in ones.
 
 use super::ConfigError;
 use std::path::{Path, PathBuf};
 
-/// Machine that is meant when none is named.
+/// The default machine.
 pub const DEFAULT_MACHINE: &str = "vc707";
 /// Controller preset of a machine that names none.
 pub const DEFAULT_CONTROLLER: &str = "vc707";
@@ -41,7 +40,7 @@ pub struct Library {
     dirs: Vec<PathBuf>,
 }
 
-/// A description that is part of the program; `kind` is `.`, `cores` or `controllers`.
+/// A built-in description; `kind` is `.`, `cores` or `controllers`.
 pub fn embedded(kind: &str, name: &str) -> Option<&'static str> {
     EMBEDDED
         .iter()
@@ -54,7 +53,7 @@ fn is_path(name: &str) -> bool {
 }
 
 impl Library {
-    /// Searches these directories before the descriptions in the program.
+    /// Searches these directories before the built-in descriptions.
     pub fn new(dirs: Vec<PathBuf>) -> Library {
         Library { dirs }
     }
@@ -77,7 +76,7 @@ impl Library {
         Library { dirs }
     }
 
-    /// Names of all machines that can be named, sorted.
+    /// Names of all known machines, sorted.
     pub fn machines(&self) -> Vec<String> {
         self.names(".")
     }

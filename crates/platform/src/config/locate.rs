@@ -1,4 +1,4 @@
-//! From a key, or an offset in the text, to a line and column.
+//! Converts a key, or an offset in the text, to a line and column.
 
 use super::Source;
 use std::fmt;
@@ -35,7 +35,7 @@ impl Place {
         }
     }
 
-    /// The place of a dotted key, or of the innermost table of it that is there.
+    /// The place of a dotted key, or of the innermost existing table of it.
     pub fn of_key(source: &Source, key: &str) -> Place {
         Place::of_offset(source, offset_of(&source.text, key))
     }

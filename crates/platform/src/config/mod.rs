@@ -1,7 +1,7 @@
 //! Machine descriptions: read, completed, checked, shown.
 //!
-//! A machine is a TOML file. What it leaves out comes from its controller
-//! preset, its core description, and the defaults; [`Machine`] remembers which.
+//! A machine is a TOML file. Missing values come from its controller preset, its core description,
+//! and the defaults; [`Machine`] records the origin of each value.
 
 mod cache;
 mod check;
@@ -28,10 +28,10 @@ use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// Keys of a controller preset that describe it and are no parameters.
+/// Keys of a controller preset that describe it and are not parameters.
 pub(crate) const PRESET_TEXT_KEYS: &[&str] = &["name", "description", "source"];
 
-/// What is wrong with a description.
+/// Errors of a description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// No description has this name.
@@ -39,11 +39,11 @@ pub enum ConfigError {
         "there is no {kind} `{name}`; known are: {known} (a path must contain `/` or end in .toml)"
     )]
     NotFound {
-        /// What was looked for.
+        /// The kind of description.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// Names that would have been found.
+        /// The names that exist.
         known: String,
     },
     /// A file cannot be read.
@@ -51,7 +51,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         problem: String,
     },
     /// The text is not TOML.
@@ -77,7 +77,7 @@ pub enum ConfigError {
     Override(String),
 }
 
-/// Where a value of the resolved description comes from.
+/// The origin of a value of the resolved description.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -89,7 +89,7 @@ pub enum Origin {
     Preset,
     /// From the core description.
     Core,
-    /// Left out everywhere.
+    /// The default.
     Default,
 }
 
@@ -117,7 +117,7 @@ impl Machine {
         Machine::from_source(library, &source, overrides)
     }
 
-    /// The same for a description whose text is at hand.
+    /// The same for the text of a description.
     pub fn from_source(
         library: &Library,
         source: &Source,
@@ -149,7 +149,7 @@ impl Machine {
         })
     }
 
-    /// The same, if its values are possible: for one that was read from outside.
+    /// The same, if its values are possible: for a description that was read from outside.
     pub fn checked(self) -> Result<Machine, ConfigError> {
         let source = Source {
             name: self.source.clone(),
@@ -161,8 +161,8 @@ impl Machine {
         Ok(self)
     }
 
-    /// The same with other values (`key=value`), checked. Presets and core descriptions are
-    /// not read again, so what they are cannot be set.
+    /// The same with other values (`key=value`), checked. Presets and core descriptions are not
+    /// read again, so they cannot be changed.
     pub fn with(&self, overrides: &[String]) -> Result<Machine, ConfigError> {
         if overrides.is_empty() {
             return Ok(self.clone());
@@ -198,12 +198,12 @@ impl Machine {
         machine.checked()
     }
 
-    /// Where a value comes from.
+    /// The origin of a value.
     pub fn origin(&self, key: &str) -> Origin {
         if key.starts_with("core.") {
             return Origin::Core;
         }
-        // A list or table that was given as a whole covers what is in it.
+        // The origin of a list or table that was given as a whole applies to its elements.
         let mut prefix = key;
         loop {
             if let Some(origin) = self.origins.get(prefix) {
@@ -221,7 +221,7 @@ impl Machine {
 pub fn schema() -> serde_json::Value {
     let schema = schemars::schema_for!(MachineConfig);
     let mut schema = serde_json::to_value(schema).expect("a schema is JSON");
-    // A preset supplies what a file leaves out of the controller's table.
+    // A preset supplies missing values of the controller's table.
     if let Some(controller) = schema.pointer_mut("/definitions/ControllerConfig") {
         controller.as_object_mut().map(|c| c.remove("required"));
     }
@@ -264,7 +264,7 @@ fn decode<T: DeserializeOwned>(source: &Source, value: Value) -> Result<T, Confi
     })
 }
 
-/// Visits every value that is no table, with its dotted key.
+/// Visits every value that is not a table, with its dotted key.
 fn leaves(prefix: &str, value: &Value, visit: &mut dyn FnMut(&str, &Value)) {
     match value {
         Value::Table(table) => {
@@ -291,7 +291,7 @@ fn apply(table: &mut Table, setting: &str) -> Result<String, ConfigError> {
     if parts.len() > DEPTH || parts.iter().any(|p| p.is_empty()) || value.is_empty() {
         return Err(wrong());
     }
-    // What is no TOML value is meant as a string: method=fine.
+    // Text that is not a TOML value is taken as a string: method=fine.
     let value = toml::from_str::<Table>(&format!("v = {value}"))
         .ok()
         .filter(|t| t.len() == 1)
@@ -361,7 +361,7 @@ fn complete_controller(
     Ok(())
 }
 
-/// Adds to `given` what it leaves out.
+/// Adds missing values to `given`.
 fn overlay(prefix: &str, values: Table, given: &mut Table, origins: &mut BTreeMap<String, Origin>) {
     for (name, value) in values {
         let key = format!("{prefix}.{name}");

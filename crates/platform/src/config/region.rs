@@ -29,13 +29,14 @@ pub struct RegionConfig {
     /// Bytes, a multiple of 4 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
-    /// Number of such memories side by side, each with a controller of its own, 1 to 16.
+    /// Number of such memories, interleaved, each with a controller of its own, 1 to 16.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub controllers: u32,
-    /// Bytes behind one another in each of them, a power of two, 64 B to 1 GiB.
+    /// Granularity of the interleaving in bytes, a power of two, 64 B to 1 GiB.
     #[serde(default = "page", skip_serializing_if = "is_page")]
     pub interleave: Size,
-    /// The description, if it was read from a file: so that a snapshot can go on without it.
+    /// The description, if it was read from a file, so that a snapshot can be resumed without the
+    /// file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub file: Option<RegionFile>,
@@ -72,7 +73,7 @@ fn is_page(s: &Size) -> bool {
     *s == page()
 }
 
-/// A region with its place.
+/// A region with its address range.
 #[derive(Debug, Clone, Copy)]
 pub struct Region<'a> {
     /// Its name.
@@ -86,7 +87,7 @@ pub struct Region<'a> {
 }
 
 impl RegionConfig {
-    /// The settings as `nagori mem` takes them: `key=value`.
+    /// The settings in the form of `nagori mem`: `key=value`.
     pub fn settings(&self) -> Vec<String> {
         let mut all = Vec::new();
         for (key, value) in &self.set {
@@ -95,7 +96,7 @@ impl RegionConfig {
         all
     }
 
-    /// The memory that it is.
+    /// The region's memory.
     pub fn load(&self) -> Result<Memory, nagori_memcfg::Error> {
         let settings = self.settings();
         if self.controllers > 1 {
@@ -116,7 +117,7 @@ impl RegionConfig {
         }
     }
 
-    /// The description of several such memories side by side.
+    /// The description of several such memories, interleaved.
     fn interleaved(&self) -> nagori_memcfg::Source {
         let (n, granularity) = (self.controllers, self.interleave.0);
         // A file is found from its own directory.
@@ -153,7 +154,7 @@ fn leaves(key: &str, value: &Value, to: &mut Vec<String>) {
                 leaves(&format!("{key}.{name}"), value, to);
             }
         }
-        // Texts, numbers and lists are written alike in JSON and TOML.
+        // Texts, numbers and lists have the same form in JSON and TOML.
         _ => to.push(format!("{key}={value}")),
     }
 }
@@ -205,7 +206,7 @@ fn wrong(name: &str, key: &str, problem: String) -> Problem {
     Problem::new(format!("memory.regions.{name}.{key}"), problem)
 }
 
-/// Whether regions lie in memory, apart from one another, and are memories of their size.
+/// Checks that regions are inside memory, do not overlap, and are not larger than their memories.
 pub(super) fn check(config: &MachineConfig) -> Result<(), Problem> {
     let regions = config.regions();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

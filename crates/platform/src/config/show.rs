@@ -5,10 +5,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
-    /// Text, a truth value, or a bare count.
+    /// Text, a truth value, or a plain count.
     None,
     Hz,
     Ps,
@@ -89,22 +89,22 @@ pub struct Row {
     pub key: String,
     /// The value.
     pub value: Value,
-    /// What it counts; empty for texts and plain counts.
+    /// Its unit; empty for texts and plain counts.
     pub unit: &'static str,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// A value that follows from others of the machine.
+/// A value derived from others of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Derived {
     /// Dotted key; it cannot be set.
     pub key: String,
     /// The value.
     pub value: u64,
-    /// What it counts.
+    /// Its unit.
     pub unit: &'static str,
-    /// What it is, and what it follows from.
+    /// Its meaning, and the values from which it is derived.
     pub what: String,
 }
 
@@ -153,7 +153,7 @@ impl Machine {
         rows
     }
 
-    /// What follows from the values and is worth knowing.
+    /// Derived values that are useful to know.
     pub fn derived(&self) -> Vec<Derived> {
         let c = &self.config;
         let mut all = Vec::new();
@@ -192,7 +192,7 @@ impl Machine {
         })
     }
 
-    /// A table for people: value with unit and its length in time, origin.
+    /// A table for human readers: value with unit and its length in time, origin.
     pub fn show(&self) -> String {
         let rows: Vec<(String, String, Origin)> = self
             .rows()

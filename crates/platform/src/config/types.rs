@@ -40,8 +40,8 @@ pub struct MachineConfig {
     pub asid_bits: u32,
     /// Physical memory protection entries: 0 or 16.
     pub pmp_entries: u32,
-    /// Debug triggers of a hart (Sdtrig, type mcontrol6), 0 to 16; without any, `tselect` and its
-    /// kind do not exist.
+    /// Debug triggers of a hart (Sdtrig, type mcontrol6), 0 to 16; without any, `tselect` and the
+    /// other trigger registers do not exist.
     pub triggers: u32,
     /// Core description: a name, or a path relative to this file.
     pub core: String,
@@ -50,10 +50,10 @@ pub struct MachineConfig {
     /// Delay method in force after reset.
     pub method: Method,
     /// Longest turn of a hart in timed mode while some hart runs a kernel, in core cycles, before
-    /// the scheduler looks again. A matter of the host's speed: no result depends on it.
+    /// the scheduler looks again. It only affects the host's speed: no result depends on it.
     pub quantum_cycles: u32,
-    /// Core cycles by which a hart may run ahead of the others in functional mode. It is what
-    /// the order of their instructions follows from, where there is no timing model.
+    /// Core cycles by which a hart may run ahead of the others in functional mode. It determines
+    /// the order of their instructions, since there is no timing model.
     pub functional_quantum_cycles: u32,
     /// As `quantum_cycles`, while all harts run programs and none a kernel.
     pub run_ahead_cycles: u32,
@@ -67,14 +67,14 @@ pub struct MachineConfig {
     /// Whether the device tree advertises Zicbom and its block size, so that the kernel flushes.
     pub advertise_zicbom: bool,
     /// Whether markers, hints by which programs without privileges control statistics, method and
-    /// the run, are heard; otherwise they are no-ops.
+    /// the run, have an effect; otherwise they are no-ops.
     pub markers: bool,
     /// First-level data cache.
     pub l1d: CacheConfig,
     /// First-level instruction cache.
     pub l1i: CacheConfig,
-    /// Levels of caches behind the first, by name. In a file they can be written as a list, too:
-    /// `[[cache]]` tables with a `name`.
+    /// Outer cache levels, by name. In a file they can also be written as a list: `[[cache]]`
+    /// tables with a `name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cache: BTreeMap<String, LevelConfig>,
     /// Data TLB.
@@ -83,12 +83,12 @@ pub struct MachineConfig {
     pub itlb: TlbConfig,
     /// Main memory.
     pub memory: MemoryConfig,
-    /// What the board adds between the core and the memory controller.
+    /// Latencies of the board's bus between the core and the memory controller.
     pub board: BoardConfig,
     /// Devices on virtio in the order of their addresses, as on QEMU's `virt`: at most 8 of block,
-    /// net, share, console, entropy, each with a name behind a colon if it is to have one
-    /// (`share:data`). What of the host is behind them is said when the machine is run. The
-    /// entropy source, of which every machine has one, is behind all slots if it is not named here.
+    /// net, share, console, entropy, each optionally with a name after a colon (`share:data`). Host
+    /// resources are connected when the machine is run. The entropy source, which every machine
+    /// has, comes after all slots if it is not named here.
     pub devices: Vec<SlotConfig>,
     /// How long block devices take.
     pub block: BlockConfig,
@@ -114,7 +114,7 @@ pub struct CacheConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// Pseudo-random, by a linear-feedback shift register that looks at nothing, as in Rocket.
+    /// Pseudo-random, by a linear-feedback shift register that ignores hits, as in Rocket.
     Lfsr,
     /// An empty entry, else a random one.
     Random,
@@ -139,7 +139,7 @@ pub struct TlbConfig {
     pub superpage_entries: u32,
 }
 
-/// How NVMM reaches the guest's kernel.
+/// How the guest's kernel sees NVMM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expose {
@@ -151,7 +151,7 @@ pub enum Expose {
     NumaNode,
 }
 
-/// What a power cut leaves of what was on its way to NVMM.
+/// Which data on its way to NVMM survives a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PersistenceDomain {
@@ -179,13 +179,13 @@ pub struct MemoryConfig {
     pub firmware_reserve: Size,
     /// Number of banks, equal parts of the memory; 8.
     pub banks: u32,
-    /// Whether the machine keeps what caches have not written back apart from what NVMM holds, so
-    /// that a power cut can lose it. Costs time on the host.
+    /// Whether the machine tracks what caches have not written back to NVMM, so that a power cut
+    /// can lose it. Costs time on the host.
     pub track_persistence: bool,
     /// What a power cut leaves: `none`, `adr` (what the memory controller has accepted is kept), or `eadr` (caches
     /// are written back, too).
     pub persistence_domain: PersistenceDomain,
-    /// How NVMM reaches the guest's kernel.
+    /// How the guest's kernel sees NVMM.
     pub expose: Expose,
     /// The memory controller: a preset and what differs from it.
     pub controller: ControllerConfig,
@@ -208,7 +208,7 @@ pub struct ControllerConfig {
     pub clock: Period,
     /// Number of bank machines.
     pub machines: u32,
-    /// Which bank decides whether a precharge is one of NVMM and dirty.
+    /// Bank that is tested for the added tRP: is it NVMM, is its row dirty?
     pub rp_test: RpTest,
     /// Bits of bank, row and column in the offset from the memory's base.
     pub mapping: AddressMapping,

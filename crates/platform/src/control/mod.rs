@@ -1,10 +1,10 @@
 //! The control block: memory-mapped registers through which a guest sets the
 //! memory's delays, switches between functional and timed, and reads statistics.
 //!
-//! The registers are a table ([`table`]); the guest's C header and the
-//! documentation are generated from it ([`render`]). What they act on belongs
-//! to the machine: the bus only says that an access hit the block, and the
-//! machine passes it to its [`ControlBlock`] together with itself as
+//! The registers are a table ([`table`]); the guest's C header and the documentation are generated
+//! from it ([`render`]). The registers act on the machine: the bus only reports that an access hit
+//! the block, and the machine passes it to its [`ControlBlock`] together with itself as
+//! [`ControlPort`].
 //! [`ControlPort`].
 
 mod render;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub const KIND: &str = "control";
 /// Length of the range in bytes.
 pub const SIZE: u64 = 0x1_0000;
-/// What the register ID reads as: "NAGORI" in ASCII, little-endian.
+/// Value of the register ID: "NAGORI" in ASCII, little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NAGORI\0\0");
 /// Version of the register layout.
 pub const VERSION: u64 = 1;
@@ -50,7 +50,7 @@ pub(crate) fn access(offset: u64, size: u8) -> Result<ControlAccess, BusFault> {
     Ok(ControlAccess { offset, size })
 }
 
-/// Why a write was rejected; the numbers are what the register ERROR shows.
+/// Why a write was rejected; the numbers are the values of the register ERROR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ControlError {
@@ -63,13 +63,13 @@ pub enum ControlError {
     /// A 4-byte write to the upper half of a register.
     #[error("the upper half cannot be written by itself")]
     UpperHalf = 3,
-    /// The value is not one of those that the register takes.
+    /// The value is not one that the register accepts.
     #[error("the value is out of range")]
     Value = 4,
     /// The address is not a multiple of the bank size.
     #[error("the boundary is not a multiple of the bank size")]
     Alignment = 5,
-    /// The machine cannot do this now.
+    /// The machine cannot do this in its present state.
     #[error("not possible in this state of the machine")]
     State = 6,
 }
@@ -86,17 +86,17 @@ impl ControlError {
     ];
 }
 
-/// What a write to STATS_CONTROL or HOST_REQUEST asks for.
+/// The request of a write to STATS_CONTROL or HOST_REQUEST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatsAction {
-    /// All statistics start again at zero.
+    /// Reset all statistics.
     Reset,
-    /// The host records a snapshot under the value of the register LABEL.
+    /// Dump the statistics under the value of the register LABEL.
     Dump {
         /// The guest's label.
         label: u64,
     },
-    /// The host may save the whole machine; a write to HOST_REQUEST.
+    /// A snapshot of the machine, if the host takes snapshots; a write to HOST_REQUEST.
     Snapshot {
         /// The guest's label.
         label: u64,
@@ -104,11 +104,11 @@ pub enum StatsAction {
 }
 
 impl StatsAction {
-    /// Value that asks for a reset.
+    /// Value that requests a reset.
     pub const RESET: u64 = 1;
-    /// Value that asks for a snapshot.
+    /// Value that requests a dump of the statistics.
     pub const DUMP: u64 = 2;
-    /// Value of HOST_REQUEST that asks for a snapshot of the machine.
+    /// Value of HOST_REQUEST that requests a snapshot of the machine.
     pub const SNAPSHOT: u64 = 1;
 }
 
@@ -125,8 +125,8 @@ pub fn method_from_number(number: u64) -> Option<Method> {
     Method::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
-/// What the machine answers for. Registers that the block itself keeps (ID,
-/// VERSION, errors, NVMM_SIZE, LABEL, LABEL_TEXT, STATS_CONTROL, HOST_REQUEST) never get here.
+/// The registers that the machine implements. Registers that the block itself keeps (ID, VERSION,
+/// errors, NVMM_SIZE, LABEL, LABEL_TEXT, STATS_CONTROL, HOST_REQUEST) are never passed on.
 pub trait ControlPort {
     /// Value of a register.
     fn get(&mut self, reg: Reg) -> u64;
@@ -141,10 +141,10 @@ pub trait ControlPort {
     }
 }
 
-/// Most bytes of a label's text.
+/// Greatest length of a label's text in bytes.
 const LABEL_TEXT: usize = 64;
 
-/// The part of the block that is no one else's: the last error and the label.
+/// The state of the block itself: the last error and the label.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlBlock {
     error: Option<ControlError>,
@@ -152,7 +152,8 @@ pub struct ControlBlock {
     error_value: u64,
     errors: u64,
     label: u64,
-    /// What was written to LABEL_TEXT since LABEL; older snapshots have none.
+    /// Text written to LABEL_TEXT since the last write to LABEL; snapshots of older versions have
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     text: Vec<u8>,
 }
@@ -163,7 +164,7 @@ impl ControlBlock {
         ControlBlock::default()
     }
 
-    /// The guest's label as text, if it has given one beside this number.
+    /// The guest's label as text, if it has written one for this number.
     pub fn label_text(&self, label: u64) -> Option<String> {
         let given = label == self.label && !self.text.is_empty();
         given.then(|| String::from_utf8_lossy(&self.text).into_owned())
@@ -195,8 +196,8 @@ impl ControlBlock {
         part(value, access.offset & 7, access.size)
     }
 
-    /// A store. A store of 4 bytes to the lower half sets the whole register
-    /// to the zero-extended value. Rejected stores show in the ERROR registers.
+    /// A store. A store of 4 bytes to the lower half sets the whole register to the zero-extended
+    /// value. Rejected stores are reported in the ERROR registers.
     pub fn write(&mut self, access: ControlAccess, value: u64, port: &mut dyn ControlPort) {
         if let Err(e) = self.try_write(access, value, port) {
             self.error = Some(e);
@@ -270,7 +271,7 @@ impl ControlBlock {
         DeviceState::pack(KIND, 1, self)
     }
 
-    /// Takes over a saved state.
+    /// Loads a saved state.
     pub fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
         *self = state.unpack(KIND, 1)?;
         Ok(())

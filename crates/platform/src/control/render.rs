@@ -47,7 +47,7 @@ fn values() -> Vec<(String, u64, String)> {
     all.push((
         "STATS_DUMP".into(),
         StatsAction::DUMP,
-        "STATS_CONTROL: record a snapshot".into(),
+        "STATS_CONTROL: dump the statistics".into(),
     ));
     all.push((
         "HOST_SNAPSHOT".into(),

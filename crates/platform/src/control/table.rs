@@ -15,9 +15,9 @@ pub(super) const BANK_BASE: u64 = 0x2000;
 pub(super) const HART_BASE: u64 = 0x4000;
 /// Histogram of DRAM reads; DRAM writes, NVMM reads and NVMM writes follow.
 pub(super) const LATENCY_BASE: u64 = 0x8000;
-/// Distance of the blocks of regions, banks and harts.
+/// Distance between the blocks of regions, banks and harts.
 pub(super) const STRIDE: u64 = 0x100;
-/// Distance of the histograms.
+/// Distance between the histograms.
 pub(super) const LATENCY_STRIDE: u64 = 0x200;
 /// In a histogram: number of latencies, their sum, and the first bucket.
 pub(super) const LATENCY_COUNT: u64 = 0;
@@ -168,15 +168,15 @@ pub const FIXED: &[FixedRow] = &[
     rw(Fixed::BaseRp, 0x1a8, "BASE_RP", "clocks", "tRP: precharge to activation"),
     rw(Fixed::RefreshInterval, 0x1b0, "REFRESH_INTERVAL", "clocks", "tREFI: time between refreshes"),
     rw(Fixed::RefreshDuration, 0x1b8, "REFRESH_DURATION", "clocks", "tRFC: length of a refresh"),
-    rw(Fixed::StatsControl, 0x200, "STATS_CONTROL", "", "Writing 1 resets all statistics, 2 makes the host record a snapshot under LABEL; reads as 0"),
-    rw(Fixed::Label, 0x208, "LABEL", "", "The guest's name for what follows; kept with snapshots"),
+    rw(Fixed::StatsControl, 0x200, "STATS_CONTROL", "", "Writing 1 resets all statistics, 2 makes the host dump the statistics under LABEL; reads as 0"),
+    rw(Fixed::Label, 0x208, "LABEL", "", "The guest's label, recorded with dumps of statistics and with snapshots"),
     ro(Fixed::TimeNs, 0x210, "TIME_NS", "ns", "Machine time"),
     ro(Fixed::StatsFromNs, 0x218, "STATS_FROM_NS", "ns", "Machine time of the last reset of the statistics"),
     ro(Fixed::Clocks, 0x220, "CLOCKS", "clocks", "Clocks of the memory controller since the machine's start"),
     ro(Fixed::Refreshes, 0x228, "REFRESHES", "", "Refreshes of all banks"),
     ro(Fixed::RefreshTicksLost, 0x230, "REFRESH_TICKS_LOST", "", "Refresh ticks that found another one pending"),
-    rw(Fixed::WarmUp, 0x238, "WARM_UP", "instructions", "Instructions of all harts that run behind a switch to timed mode before the statistics start anew, to warm caches; 0: the statistics go on. For the next switch"),
-    rw(Fixed::HostRequest, 0x240, "HOST_REQUEST", "", "Writing 1 lets the host take a snapshot of the whole machine, with LABEL, if it wants to; the guest goes on behind the write. Reads as 0"),
+    rw(Fixed::WarmUp, 0x238, "WARM_UP", "instructions", "Instructions of all harts after the next switch to timed mode that warm caches before the statistics are reset; 0: no warm-up and no reset"),
+    rw(Fixed::HostRequest, 0x240, "HOST_REQUEST", "", "Writing 1 requests a snapshot of the whole machine, with LABEL; the host takes it if it was started with --snapshot. The guest continues after the write. Reads as 0"),
     rw(Fixed::SpaceName, 0x248, "SPACE_NAME", "", "Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0"),
     rw(Fixed::LabelText, 0x250, "LABEL_TEXT", "", "Writing up to 8 printable ASCII characters, the first one lowest, adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0"),
     rw(Fixed::MemorySet, 0x258, "MEMORY_SET", "", "Writing 1 changes a value of a region's own memory: the text of LABEL is REGION.KEY=VALUE, as below memory.regions in the machine's description; reads as 0"),

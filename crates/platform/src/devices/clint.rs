@@ -23,7 +23,7 @@ struct State {
     base_tick: u64,
     msip: Vec<bool>,
     mtimecmp: Vec<u64>,
-    /// Levels of the timer inputs; kept to know what is still to come.
+    /// Levels of the timer inputs; kept to know which changes are still to come.
     mtip: Vec<bool>,
 }
 
@@ -48,13 +48,13 @@ impl Clint {
         let ticks = self.timebase.ticks_at(now);
         match ticks.checked_sub(self.state.base_tick) {
             Some(since) => self.state.base.wrapping_add(since),
-            // Seen by a hart whose local time lies before the setting.
+            // Seen by a hart whose local time is before the setting.
             None => self.state.base.saturating_sub(self.state.base_tick - ticks),
         }
     }
 
-    /// The first instant at which mtime is at least `value` (for `stimecmp`,
-    /// too); in the past if that has been so for long.
+    /// The first instant at which mtime is at least `value` (also used for `stimecmp`); it may be
+    /// in the past.
     pub fn time_of(&self, value: u64) -> Ps {
         let State {
             base, base_tick, ..
@@ -66,7 +66,7 @@ impl Clint {
         tick.map_or(Ps::NEVER, |t| self.timebase.time_of(t))
     }
 
-    /// One hart only: another one's local time may lie ahead of this access.
+    /// One hart only: another hart's local time may be ahead of this access.
     fn update(&mut self, cx: &mut DeviceCx<'_>, hart: usize) {
         self.state.mtip[hart] = self.mtime(cx.now) >= self.state.mtimecmp[hart];
         cx.set_hart_lines(hart, line::MTIP, self.state.mtip[hart]);
@@ -179,7 +179,7 @@ impl Device for Clint {
     }
 
     fn on_time(&mut self, cx: &mut DeviceCx<'_>) {
-        // Time only brings interrupts; they go when the guest writes.
+        // The passing of time only raises interrupts; they are cleared by the guest's writes.
         for hart in 0..self.state.mtip.len() {
             if !self.state.mtip[hart] {
                 self.update(cx, hart);

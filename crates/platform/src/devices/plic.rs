@@ -25,9 +25,9 @@ struct State {
     priority: Vec<u32>,
     /// Wire levels.
     levels: u32,
-    /// Requests that the gateways have passed on and nobody has claimed.
+    /// Requests that the gateways have passed on and that have not been claimed.
     pending: u32,
-    /// Requests that were claimed and not completed; their gateways are shut.
+    /// Requests that were claimed and not completed; their gateways are closed.
     claimed: u32,
     enable: Vec<u32>,
     threshold: Vec<u32>,
@@ -60,8 +60,8 @@ impl State {
         }
     }
 
-    /// Level-triggered gateways: an asserted wire becomes one request, which
-    /// stays even if the wire falls, and the next only after completion.
+    /// Level-triggered gateways: an asserted wire becomes one request, which stays even if the wire
+    /// is deasserted; the next request is made only after completion.
     fn gateways(&mut self) {
         self.pending |= self.levels & !self.claimed;
     }
@@ -179,7 +179,7 @@ impl Device for Plic {
             Reg::Priority(source) => self.state.priority[source] = value & MAX_PRIORITY,
             Reg::Enable(context) => self.state.enable[context] = value & !1,
             Reg::Threshold(context) => self.state.threshold[context] = value & MAX_PRIORITY,
-            // A completion counts only from a context that has the source enabled.
+            // A completion is accepted only from a context that has the source enabled.
             Reg::Claim(context) if value <= SOURCES => {
                 self.state.claimed &= !(1u32 << value) | !self.state.enable[context];
             }

@@ -25,7 +25,7 @@ struct State {
     epoch_ns: u64,
     /// High half of the time, latched by a read of the low half.
     time_high: u32,
-    /// High halves waiting for the write of their low half.
+    /// High halves that wait for the write of their low half.
     time_high_new: u32,
     alarm_high_new: u32,
     /// Unix time in ns of the alarm, if one is set.
@@ -167,7 +167,7 @@ impl Device for Rtc {
     }
 
     fn reset(&mut self, cx: &mut DeviceCx<'_>) {
-        // The clock is battery-backed: what the guest set stays.
+        // The clock is battery-backed: the time that the guest set stays.
         let epoch_ns = self.state.epoch_ns;
         self.state = State::power_on(epoch_ns);
         self.update(cx);

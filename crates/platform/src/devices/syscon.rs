@@ -21,7 +21,7 @@ const LABEL: &str = "syscon";
 pub struct Syscon;
 
 fn check(offset: u64, size: u8) -> Result<(), BusFault> {
-    // OpenSBI of some versions stores half-words here.
+    // Some versions of OpenSBI store half-words here.
     if size == 2 || size == 4 {
         return Ok(());
     }

@@ -1,18 +1,16 @@
 //! UART 16550A (`ns16550a`) with 16-byte FIFOs.
 //!
-//! The transmitter takes no time: a byte written to THR is at the host at
-//! once, and the holding register is empty again. A baud-rate model would
-//! make every boot message cost milliseconds of guest time and measure nothing.
-//! Input waits in a backlog of any length and enters the FIFO as it drains, so
-//! that an overrun cannot happen; data below the trigger level are reported as
-//! a character timeout at once.
+//! The transmitter takes no time: a byte written to THR is at the host at once, and the holding
+//! register is empty again. A baud-rate model would make every boot message cost milliseconds of
+//! guest time and measure nothing. Input waits in an unbounded backlog and enters the FIFO as it
+//! drains, so an overrun cannot happen; data below the trigger level are reported as a character
+//! timeout at once.
 //!
-//! On a patient line ([`Uart::set_patient`]) the sender has everything from the
-//! start and waits for a reader: firmware and drivers that start empty the FIFO,
-//! and would lose it. Input enters the FIFO while the guest has enabled the
-//! receive interrupt, or, one byte at a time, when it polls: when it reads the
-//! line status again and again and does nothing else with the UART. Who sends
-//! reads the line status, too, but once for each byte.
+//! On a patient line ([`Uart::set_patient`]) all input is there from the start and waits for a
+//! reader: firmware and drivers clear the FIFO when they start, and would lose it. Input enters the
+//! FIFO while the guest has enabled the receive interrupt, or, one byte at a time, when it polls:
+//! when it reads the line status repeatedly and does nothing else with the UART. A guest that sends
+//! reads the line status, too, but only once for each byte.
 
 use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
 use crate::fdt::{Node, PLIC_LABEL};
@@ -22,13 +20,13 @@ use std::collections::VecDeque;
 
 /// Length of the range in bytes; the registers are its first 8.
 pub const SIZE: u64 = 0x100;
-/// Input clock that the device tree states, in Hz.
+/// Input clock in the device tree, in Hz.
 pub const CLOCK_HZ: u32 = 3_686_400;
 const FIFO: usize = 16;
 const KIND: &str = "uart16550a";
-/// Reads of the line status in a row by which a guest shows that it polls for input.
+/// Number of consecutive reads of the line status after which a guest counts as polling for input.
 const POLLS: u8 = 8;
-/// The same for a guest that has shown it before.
+/// The same for a guest that has polled before.
 const POLLS_AGAIN: u8 = 2;
 
 mod ier {
@@ -86,11 +84,11 @@ struct State {
     overrun: bool,
     /// The transmitter-empty interrupt is due (not yet shown by IIR).
     thre_due: bool,
-    /// Reads of the line status in a row that found no data.
+    /// Number of consecutive reads of the line status that found no data.
     polls: u8,
-    /// The guest polls for input.
+    /// Whether the guest polls for input.
     polling: bool,
-    /// The FIFO has bytes of the transmitter, by loopback.
+    /// Whether the FIFO has bytes of the transmitter, by loopback.
     looped: bool,
     rx: VecDeque<u8>,
     backlog: VecDeque<u8>,
@@ -101,7 +99,7 @@ struct State {
 #[derive(Debug, Default)]
 pub struct Uart {
     state: State,
-    /// The host's: see [`Uart::set_patient`].
+    /// A setting of the host: see [`Uart::set_patient`].
     patient: bool,
 }
 
@@ -111,20 +109,20 @@ impl Uart {
         Uart::default()
     }
 
-    /// Bytes from the host's side of the line. Reach it by [`crate::bus::Bus::with`].
+    /// Adds bytes from the host's side of the line. Reach it by [`crate::bus::Bus::with`].
     pub fn push_input(&mut self, cx: &mut DeviceCx<'_>, bytes: &[u8]) {
         self.state.backlog.extend(bytes);
         self.update(cx);
     }
 
     /// Whether the sender waits for a reader, as for input that was there before the machine
-    /// started; otherwise it sends at once, as a person who types.
+    /// started; otherwise it sends at once, like a person who types.
     pub fn set_patient(&mut self, patient: bool) {
         self.patient = patient;
     }
 
-    /// Takes up to `most` bytes of input that have not reached the FIFO: for another way into the
-    /// guest.
+    /// Takes up to `most` bytes of input that have not reached the FIFO, for another input path of
+    /// the guest.
     pub fn take_input(&mut self, most: usize) -> Vec<u8> {
         let n = most.min(self.state.backlog.len());
         self.state.backlog.drain(..n).collect()
@@ -140,7 +138,7 @@ impl Uart {
         std::mem::take(&mut self.state.out)
     }
 
-    /// Whether [`Uart::take_output`] would give anything.
+    /// Whether [`Uart::take_output`] would return anything.
     pub fn has_output(&self) -> bool {
         !self.state.out.is_empty()
     }
@@ -207,9 +205,9 @@ impl Uart {
         cx.set_irq(self.cause() != iir::NONE);
     }
 
-    /// Lets input into the FIFO until that holds `most` bytes.
+    /// Moves input into the FIFO until that holds `most` bytes.
     fn receive(&mut self, most: usize) {
-        // In loopback the receiver is cut off from the line.
+        // In loopback the receiver is disconnected from the line.
         while self.state.mcr & mcr::LOOP == 0 && self.state.rx.len() < most {
             let Some(byte) = self.state.backlog.pop_front() else {
                 break;
@@ -218,7 +216,7 @@ impl Uart {
         }
     }
 
-    /// The guest looks at the line status.
+    /// The guest reads the line status.
     fn poll(&mut self) {
         let s = &mut self.state;
         if !s.rx.is_empty() {
@@ -231,7 +229,7 @@ impl Uart {
         }
     }
 
-    /// Empties the receiver's FIFO. A patient sender has not sent yet what was in it.
+    /// Clears the receiver's FIFO. On a patient line its bytes have not been sent yet.
     fn clear_input(&mut self) {
         let s = &mut self.state;
         s.polling = false;
@@ -255,7 +253,7 @@ impl Uart {
 }
 
 fn check(offset: u64, size: u8) -> Result<(), BusFault> {
-    // Wider accesses that some drivers use touch one register as well.
+    // Some drivers use wider accesses, which touch one register as well.
     if matches!(size, 1 | 2 | 4) {
         return Ok(());
     }
@@ -342,7 +340,7 @@ impl Device for Uart {
             }
             2 => {
                 let on = value & fcr::ENABLE != 0;
-                // A change of the enable bit empties the FIFOs.
+                // A change of the enable bit clears the FIFOs.
                 if value & fcr::CLEAR_RX != 0 && on || on != s.fifo_on {
                     self.clear_input();
                 }
@@ -371,7 +369,7 @@ impl Device for Uart {
     }
 
     fn reset(&mut self, cx: &mut DeviceCx<'_>) {
-        // What is on its way to or from the host survives a reset of the chip.
+        // Data on its way to or from the host survives a reset of the chip.
         self.clear_input();
         let State { backlog, out, .. } = std::mem::take(&mut self.state);
         self.state = State {

@@ -85,7 +85,7 @@ fn the_empty_interrupt_comes_when_enabled_and_after_every_byte() {
     assert!(b.irq());
     b.w(1, 0);
     assert!(!b.irq());
-    // Off and on again, as the kernel's test for broken chips does.
+    // Off and on again, as in the kernel's test for broken chips.
     b.w(1, 2);
     assert_eq!(b.r(2), 2);
     b.w(1, 2);
@@ -181,7 +181,7 @@ fn double_words_are_faults() {
     assert_eq!(b.uart.read(&mut Bench::cx(&mut b.wires), 4, 4), Ok(0));
 }
 
-/// A line whose sender waits, with a FIFO as drivers set it.
+/// A patient line, with the FIFO set up as drivers do.
 fn patient(input: &[u8]) -> Bench {
     let mut b = Bench::new();
     b.uart.set_patient(true);
@@ -194,7 +194,7 @@ fn patient(input: &[u8]) -> Bench {
 fn a_patient_line_waits_for_the_receive_interrupt() {
     let mut b = patient(b"0123456789abcdefgh");
     assert_eq!(b.r(5) & 1, 0);
-    // A driver that starts empties the FIFO, reads what may be left, and sends its banner.
+    // A driver that starts clears the FIFO, reads remaining data, and sends its banner.
     b.w(2, 0x07);
     assert_eq!(b.r(0), 0);
     for _ in 0..100 {
@@ -204,7 +204,8 @@ fn a_patient_line_waits_for_the_receive_interrupt() {
     b.w(1, 1);
     assert!(b.irq());
     assert_eq!((b.uart.state.rx.len(), b.r(0)), (16, b'0'));
-    // What a driver throws away unread comes again; while it has no interrupts, nothing comes.
+    // Data that a driver discards unread is delivered again; while it has no interrupts enabled,
+    // nothing is delivered.
     b.w(1, 0);
     b.w(2, 0x03);
     assert_eq!(b.r(5) & 1, 0);
@@ -230,7 +231,7 @@ fn a_patient_line_feeds_a_guest_that_polls() {
         got
     };
     assert_eq!(line(&mut b), b"ab\n");
-    // Whoever prints much in between and then hands over to a driver takes nothing with it.
+    // Firmware that prints much in between and then hands over to a driver does not lose any input.
     for _ in 0..100 {
         assert_eq!(b.r(5) & 0x61, 0x60);
         b.w(0, b'x');
@@ -239,7 +240,7 @@ fn a_patient_line_feeds_a_guest_that_polls() {
     b.w(2, 0x07);
     b.w(1, 1);
     assert_eq!((b.r(0), b.r(0), b.r(5) & 1), (b'c', b'd', 0));
-    // Another way into the guest has what is left of the rest.
+    // The other input path of the guest gets the remaining data.
     b.w(1, 0);
     b.input(b"xyz");
     assert_eq!(b.uart.take_input(2), b"xy");

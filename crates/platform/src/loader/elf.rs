@@ -8,7 +8,7 @@ use object::LittleEndian;
 const EXPECTED: &str =
     "a static riscv64 executable (ELF, little-endian, linked to addresses in memory, no interpreter)";
 
-/// Symbols of a program: from addresses to names, for traces.
+/// Symbols of a program: maps addresses to names, for traces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Symbols {
     /// (address, size, name), ascending by address.
@@ -16,8 +16,8 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// The symbol at or before an address, and the distance from it. Symbols
-    /// with a size end there; those without reach to the next one.
+    /// The symbol at or before an address, and the distance from it. A symbol with a size ends
+    /// there; one without a size extends to the next one.
     pub fn lookup(&self, addr: u64) -> Option<(&str, u64)> {
         let at = self.table.partition_point(|s| s.0 <= addr);
         let (start, size, name) = self.table.get(at.checked_sub(1)?)?;
@@ -30,7 +30,7 @@ impl Symbols {
         self.table.iter().find(|s| s.2 == name).map(|s| s.0)
     }
 
-    /// All: address, size (0 if it is not known), name.
+    /// All symbols: address, size (0 if unknown), name.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, &str)> {
         self.table.iter().map(|(a, n, s)| (*a, *n, s.as_str()))
     }
@@ -40,7 +40,7 @@ impl Symbols {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no symbols.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -49,29 +49,29 @@ impl Symbols {
 /// A bare-metal program, ready to be copied to memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
-    /// Segments and entry. a1 is 0: set it if the program is given a tree.
+    /// Segments and entry. a1 is 0: set it if the program gets a device tree.
     pub plan: Plan,
     /// Functions and labels.
     pub symbols: Symbols,
-    /// What it has agreed on with the host.
+    /// Addresses on which it has agreed with the host.
     pub agreed: Agreed,
 }
 
-/// Addresses by which programs and hosts know one another, of symbols with these names.
+/// Addresses on which programs and hosts agree by names of symbols.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Agreed {
     /// HTIF's word of requests.
     pub tohost: Option<u64>,
     /// HTIF's word of answers.
     pub fromhost: Option<u64>,
-    /// Start of what a test has found out.
+    /// Start of a test's results (signature).
     pub begin_signature: Option<u64>,
     /// Its end.
     pub end_signature: Option<u64>,
 }
 
 impl Agreed {
-    /// The place for a symbol's address, if it is one of these.
+    /// The field for a symbol's address, if it has one of these names.
     fn place(&mut self, name: &[u8]) -> Option<&mut Option<u64>> {
         Some(match name {
             b"tohost" => &mut self.tohost,
@@ -88,7 +88,7 @@ pub fn load_elf(file: &FileData, ram: RamRange) -> Result<Elf, LoadError> {
     load_elf_as(file, ram, Role::Program)
 }
 
-/// Checks a program that is used as something.
+/// Checks a program; `role` is its purpose for messages.
 pub(super) fn load_elf_as(file: &FileData, ram: RamRange, role: Role) -> Result<Elf, LoadError> {
     let wrong = |problem: String| file.wrong(role, problem, EXPECTED);
     let bytes = &file.bytes[..];
@@ -154,7 +154,7 @@ pub(super) fn load_elf_as(file: &FileData, ram: RamRange, role: Role) -> Result<
         ram.claim(role, &file.path, addr, size)?;
         if (addr..addr + size).contains(&entry) {
             entry_ok = true;
-            // Some linker scripts give no flags; nothing that loads by physical addresses heeds them.
+            // Some linker scripts set no flags; loading by physical addresses does not need them.
             let flags = p.p_flags(e);
             if flags & elf::PF_X == 0 {
                 let what = if flags == 0 {

@@ -1,4 +1,4 @@
-//! What firmware, kernel and initramfs files are recognised by.
+//! How firmware, kernel and initramfs files are recognised.
 
 use super::{FileData, LoadError, Role};
 
@@ -10,7 +10,7 @@ const MAGIC2: [u8; 4] = *b"RSC\x05";
 const BIG_ENDIAN: u64 = 1;
 const ALIGN: u64 = 2 << 20;
 
-/// Beginnings of files that are given by mistake. (offset, bytes, name)
+/// First bytes of files that are given by mistake: (offset, bytes, name).
 const FORMATS: &[(usize, &[u8], &str)] = &[
     (0, b"\x7fELF", "an ELF file"),
     (
@@ -37,7 +37,7 @@ const FORMATS: &[(usize, &[u8], &str)] = &[
     (0, b"#!", "a script"),
 ];
 
-/// What a file looks like.
+/// A description of what a file looks like.
 fn looks_like(bytes: &[u8]) -> Option<&'static str> {
     let matches = |&&(at, magic, _): &&(usize, &[u8], &str)| {
         bytes.get(at..at + magic.len()).is_some_and(|b| b == magic)
@@ -53,19 +53,19 @@ fn describe(bytes: &[u8]) -> String {
     }
 }
 
-/// A Linux Image that can be placed.
+/// A Linux Image that can be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// The raw image.
     pub image: Vec<u8>,
-    /// Distance from a 2 MiB boundary at which it runs.
+    /// Offset from a 2 MiB boundary at which it runs.
     pub text_offset: u64,
-    /// Bytes it takes in memory, at least the image's.
+    /// Bytes that it occupies in memory, at least the image's size.
     pub memory_size: u64,
 }
 
-/// Checks a Linux Image; `limit` is the largest size that can fit at all, `packed` what is to be said of
-/// how it was found.
+/// Checks a Linux Image; `limit` is the largest size that can fit at all, `packed` describes for
+/// messages how it was packed.
 pub fn parse_image(
     file: &FileData,
     limit: u64,
@@ -100,7 +100,7 @@ pub fn parse_image(
     })
 }
 
-/// Bytes of memory that a Linux Image takes; nothing for anything else.
+/// Bytes of memory that a Linux Image occupies; `None` for any other file.
 pub fn image_memory(bytes: &[u8]) -> Option<u64> {
     let size = bytes.get(16..24)?.try_into().ok()?;
     (bytes.get(56..60)? == MAGIC2).then(|| u64::from_le_bytes(size))

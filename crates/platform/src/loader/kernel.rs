@@ -1,4 +1,4 @@
-//! What may be started behind the firmware: Linux Images, ELF files, images of U-Boot, raw files.
+//! Kernel formats: Linux Images, ELF files, images of U-Boot, raw files.
 
 use super::elf::load_elf_as;
 use super::image::{image_memory, parse_image, Image};
@@ -16,18 +16,18 @@ U-Boot's uImage or FIT image, or a raw file with its address behind it (FILE@0x8
 pub enum Kernel {
     /// A Linux Image, which runs at any boundary of 2 MiB.
     Image(Image),
-    /// Something with a place of its own.
+    /// A kernel with fixed load addresses.
     Fixed {
         /// Its parts.
         segments: Vec<Segment>,
-        /// Where it starts.
+        /// Its entry.
         entry: u64,
-        /// What the user should know.
+        /// Messages for the user.
         warnings: Vec<String>,
     },
 }
 
-/// Checks a kernel for memory; `at` is where a raw file goes.
+/// Checks a kernel for memory; `at` is the load address of a raw file.
 pub fn parse_kernel(file: &FileData, at: Option<u64>, ram: RamRange) -> Result<Kernel, LoadError> {
     let limit = ram.end.saturating_sub(ram.start);
     let wrong = |problem: String| file.wrong(Role::Kernel, problem, EXPECTED);

@@ -32,7 +32,7 @@ fn seal(h: &mut [u8]) {
     h[4..8].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// A FIT image with a hash of each kind; its data is in the tree, or behind it.
+/// A FIT image with a hash of each kind; its data is in the tree, or after it.
 fn fit(data: &[u8], packing: &str, inside: bool) -> Vec<u8> {
     let mut w = FdtWriter::new().unwrap();
     let root = w.begin_node("").unwrap();
@@ -87,7 +87,7 @@ fn problem(bytes: Vec<u8>) -> String {
     parse(bytes).unwrap_err().to_string()
 }
 
-/// The place, entry and bytes of a kernel of one part.
+/// The load address, entry and bytes of a kernel that consists of one part.
 fn single(kernel: Kernel) -> (u64, u64, Vec<u8>) {
     match kernel {
         Kernel::Fixed {
@@ -174,7 +174,7 @@ fn zboot_and_linux_images_in_u_boots_are_known() {
     assert_eq!(parse(zboot.clone()).unwrap(), parse(linux.clone()).unwrap());
     zboot.pop();
     assert!(problem(zboot).contains("is not all there"));
-    // What follows it in memory is its own.
+    // The memory after it belongs to it.
     let Kernel::Fixed { segments, .. } = parse(uimage(&linux, 2, 0)).unwrap() else {
         panic!("a place of its own");
     };
@@ -194,14 +194,14 @@ fn other_kernels_are_where_they_say_and_the_rest_is_behind() {
         "variables may follow"
     );
     assert_eq!((p.entry.pc, p.warnings.len()), (RAM.start, 0));
-    // Nothing may lie in the firmware, and without one the kernel is first.
+    // A kernel must not overlap the firmware; without a firmware it comes first.
     files.kernel_at = Some(RAM.start + 4096);
     let e = plan(&files, RAM).unwrap_err().to_string();
     assert!(e.contains("where the firmware is"), "{e}");
     files.firmware = None;
     let p = plan(&files, RAM).unwrap();
     assert_eq!((p.entry.pc, p.entry.a2), (RAM.start + 4096, 0));
-    // A Linux Image keeps out of what belongs to the firmware.
+    // A Linux Image is kept out of the firmware's memory.
     let mut files = super::tests::files();
     files.reserved = 6 << 20;
     let p = plan(&files, RAM).unwrap();

@@ -1,4 +1,4 @@
-//! Firmware, kernel, initramfs and device tree in memory.
+//! Places firmware, kernel, initramfs and device tree in memory.
 
 use super::elf::load_elf_as;
 use super::image::{check_firmware, check_initramfs};
@@ -8,13 +8,13 @@ use crate::fdt::FdtError;
 use crate::tree::BootInfo;
 use object::elf::ELFMAG;
 
-/// The kernel's mapping granule: what it starts from and what follows it.
+/// The kernel's mapping granule: alignment of the kernel and of what follows it.
 const ALIGN: u64 = 2 << 20;
-/// Room for the firmware's data, stacks and heap, which follow its file.
+/// Space for the firmware's data, stacks and heap, which follow its file.
 const FIRMWARE_ROOM: u64 = 512 << 10;
-/// Room behind kernels that do not say how much memory they use: a raw file's variables follow it.
+/// Space after kernels that do not state their memory size: the variables of a raw file follow it.
 const KERNEL_ROOM: u64 = 16 << 20;
-/// Room that firmware and kernel have for additions to the tree.
+/// Space in the tree for additions by firmware and kernel.
 const TREE_ROOM: u64 = 64 << 10;
 
 /// `struct fw_dynamic_info` of OpenSBI: six 64-bit words.
@@ -30,28 +30,28 @@ mod dynamic_info {
 pub struct LinuxFiles {
     /// OpenSBI fw_dynamic, raw or as ELF; without one the kernel starts in machine mode.
     pub firmware: Option<FileData>,
-    /// What the firmware starts: see [`parse_kernel`].
+    /// The kernel that the firmware starts: see [`parse_kernel`].
     pub kernel: FileData,
-    /// Where the kernel goes, if it is a raw file.
+    /// Load address of the kernel, if it is a raw file.
     pub kernel_at: Option<u64>,
     /// Initial root file system.
     pub initramfs: Option<FileData>,
     /// Kernel command line.
     pub bootargs: Option<String>,
-    /// Hart that the firmware starts the kernel on.
+    /// Hart on which the firmware starts the kernel.
     pub boot_hart: u32,
     /// Bytes at the start of memory that belong to the firmware.
     pub reserved: u64,
 }
 
-/// What is placed already.
+/// The segments that have been placed.
 struct Placed<'a> {
     ram: RamRange,
     segments: Vec<(Segment, &'a str)>,
 }
 
 impl<'a> Placed<'a> {
-    /// Adds a segment if there is room for it; gives the first address behind.
+    /// Adds a segment if there is room for it; returns the first address after it.
     fn put(&mut self, segment: Segment, path: &'a str) -> Result<u64, LoadError> {
         let (start, size) = (segment.addr, segment.memory_size);
         self.ram.claim(segment.role, path, start, size)?;
@@ -72,7 +72,7 @@ impl<'a> Placed<'a> {
         Ok(end)
     }
 
-    /// Bytes at an address, with room behind them.
+    /// Bytes at an address, followed by free space.
     fn bytes(
         &mut self,
         role: Role,
@@ -91,9 +91,10 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// Places everything in `ram` (System RAM only): firmware at the start (an ELF file where it says),
-/// a Linux Image at the next 2 MiB boundary plus its offset and other kernels where they say, then
-/// initramfs, device tree and the firmware's instructions. `tree` makes the device tree.
+/// Places everything in `ram` (System RAM only): the firmware at the start (an ELF file at its own
+/// addresses), a Linux Image at the next 2 MiB boundary plus its offset and other kernels at their
+/// own addresses, then initramfs, device tree and the firmware's instructions. `tree` makes the
+/// device tree.
 pub fn plan_linux(
     files: &LinuxFiles,
     ram: RamRange,
@@ -142,7 +143,7 @@ pub fn plan_linux(
             for s in segments {
                 end = placed.put(s, path)?.max(end);
             }
-            // As much room as there is, if it is not that much.
+            // As much space as there is, if it is less.
             let room = KERNEL_ROOM.min(ram.end.saturating_sub(end) / 2);
             (entry, end + room)
         }

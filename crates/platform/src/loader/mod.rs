@@ -1,7 +1,7 @@
-//! Programs into memory: firmware and kernel, or one bare-metal ELF.
+//! Loads programs into memory: firmware and kernel, or one bare-metal ELF.
 //!
-//! Loading is in two steps: a plan says what goes where (and is refused if
-//! anything does not fit), then the plan is copied to guest memory.
+//! Loading has two steps: a plan gives the place of every part (and is refused if anything does not
+//! fit), then the plan is copied to guest memory.
 
 mod elf;
 mod image;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// What is wrong with a file, or with all of them together.
+/// An error of a file, or of all of them together.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
@@ -31,10 +31,10 @@ pub enum LoadError {
         role: Role,
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         problem: String,
     },
-    /// The file is not what it should be.
+    /// The file is invalid.
     #[error("{path} cannot be used as {role}: {problem}; expected {expected}")]
     Format {
         /// What the file is for.
@@ -43,7 +43,7 @@ pub enum LoadError {
         path: String,
         /// What was found.
         problem: String,
-        /// What would be right.
+        /// What would be valid.
         expected: &'static str,
     },
     /// The file does not fit into memory.
@@ -62,7 +62,7 @@ pub enum LoadError {
         /// First address after that.
         ram_end: u64,
     },
-    /// Two files want the same memory.
+    /// Two files need the same memory.
     #[error(
         "{path} ({role}) needs {start:#x}..{end:#x}, where the {other} is, up to {other_end:#x}"
     )]
@@ -75,7 +75,7 @@ pub enum LoadError {
         start: u64,
         /// First address after that.
         end: u64,
-        /// What is there.
+        /// The file that is already there.
         other: Role,
         /// First address after that.
         other_end: u64,
@@ -85,7 +85,7 @@ pub enum LoadError {
     Tree(#[from] FdtError),
 }
 
-/// What a file is for.
+/// Purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// OpenSBI.
@@ -145,7 +145,7 @@ impl FileData {
     }
 }
 
-/// Memory that may be filled.
+/// Memory that may be used for loading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RamRange {
     /// First address.
@@ -172,16 +172,16 @@ impl RamRange {
     }
 }
 
-/// Bytes with their place.
+/// Bytes with their address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// What they are.
+    /// Their purpose.
     pub role: Role,
     /// First physical address.
     pub addr: u64,
     /// Content.
     pub bytes: Vec<u8>,
-    /// Bytes in memory, at least the content; the rest is zero.
+    /// Size in memory, at least the content's; the rest is zero.
     pub memory_size: u64,
 }
 
@@ -192,40 +192,40 @@ pub struct EntryState {
     pub pc: u64,
     /// Address of the device tree, or 0.
     pub a1: u64,
-    /// Address of what the firmware is to start next, or 0.
+    /// Address of the instructions for the firmware (`fw_dynamic_info`), or 0.
     pub a2: u64,
 }
 
-/// What goes where, and how it starts.
+/// The contents of memory, and the start of execution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Parts of memory in ascending order; they do not overlap.
     pub segments: Vec<Segment>,
     /// Start of execution.
     pub entry: EntryState,
-    /// What the user should know.
+    /// Messages for the user.
     pub warnings: Vec<String>,
 }
 
-/// What a machine starts with each time: its software, and how the start is run.
+/// The software that a machine loads at each start, and how it is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Software {
-    /// What goes where.
+    /// The contents of memory.
     pub plan: Plan,
-    /// Whether the timing model is on at first.
+    /// Whether the timing model is on at the start.
     pub timed: bool,
-    /// The word by which a bare-metal program tells its end.
+    /// The word by which a bare-metal program reports its end.
     pub tohost: Option<u64>,
 }
 
 impl Plan {
-    /// Adds a device tree for a bare-metal program: at the end of `ram`, as
-    /// far from the program as possible, with its address in a1.
+    /// Adds a device tree for a bare-metal program: at the end of `ram`, as far from the program as
+    /// possible, with its address in a1.
     pub fn add_tree(&mut self, ram: RamRange, tree: Vec<u8>) -> Result<(), LoadError> {
         const ALIGN: u64 = 4096;
         let (role, size) = (Role::DeviceTree, tree.len() as u64);
         let addr = ram.end.saturating_sub(size) & !(ALIGN - 1);
-        // Parts above, in NVMM, are not in its way.
+        // Parts above `ram`, in NVMM, do not conflict.
         let below = self.segments.iter().filter(|s| s.addr < ram.end);
         let used = below.map(|s| s.addr + s.memory_size).max();
         let free = RamRange {
@@ -243,8 +243,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Copies the plan to memory that starts at `ram_base`. Memory is taken to
-    /// be zero where nothing is loaded.
+    /// Copies the plan to memory that starts at `ram_base`. Memory is assumed to be zero where
+    /// nothing is loaded.
     pub fn apply(&self, ram: &GuestRam, ram_base: u64) -> Result<(), LoadError> {
         for s in &self.segments {
             let range = RamRange {

@@ -1,5 +1,5 @@
 //! Images of U-Boot: the older uImage with its header of 64 bytes, and FIT images, which are
-//! flattened trees with the parts in properties.
+//! flattened trees that contain the parts as properties.
 
 use super::unpack::Packing;
 use sha1::Digest;
@@ -10,16 +10,16 @@ pub const UIMAGE: [u8; 4] = *b"\x27\x05\x19\x56";
 /// First bytes of a flattened tree.
 pub const FIT: [u8; 4] = *b"\xd0\x0d\xfe\xed";
 
-/// A program at its place.
+/// A program with its load address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Where it goes.
+    /// Load address.
     pub load: u64,
-    /// Where it starts.
+    /// Entry.
     pub entry: u64,
-    /// What it is.
+    /// Name.
     pub bytes: Vec<u8>,
-    /// What the user should know.
+    /// Messages for the user.
     pub warnings: Vec<String>,
 }
 
@@ -28,11 +28,11 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(part.try_into().ok()?))
 }
 
-/// Takes a uImage apart; errors are ends of sentences that begin with "it".
+/// Parses a uImage; errors are the end of a sentence that begins with "it".
 pub fn uimage(file: &[u8], limit: u64) -> Result<Loaded, String> {
     const HEADER: usize = 64;
     const RISCV: u8 = 26;
-    /// Kinds of images: a program of its own, a kernel, several parts, firmware.
+    /// Types of images: standalone program, kernel, multi-part, firmware.
     const KINDS: [u8; 4] = [1, 2, 4, 5];
     const SEVERAL: u8 = 4;
     let mut header = file
@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The root of a flattened tree and the tree's length; nothing if it is damaged.
+/// The root of a flattened tree and the tree's length; `None` if it is damaged.
 fn read_tree(file: &[u8]) -> Option<(Node<'_>, usize)> {
     const MAX_DEPTH: usize = 16;
     let at = |n: usize| be32(file, n).map(|v| v as usize);
@@ -177,7 +177,7 @@ fn read_tree(file: &[u8]) -> Option<(Node<'_>, usize)> {
     }
 }
 
-/// The kernel of a FIT image; errors are ends of sentences that begin with "it".
+/// The kernel of a FIT image; errors are the end of a sentence that begins with "it".
 pub fn fit(file: &[u8], limit: u64) -> Result<Loaded, String> {
     let fail = |problem: &str| Err(format!("is a FIT image {problem}"));
     let Some((root, tree_len)) = read_tree(file) else {
@@ -207,7 +207,7 @@ pub fn fit(file: &[u8], limit: u64) -> Result<Loaded, String> {
     if let Some(arch) = image.text("arch").filter(|a| *a != "riscv") {
         return fail(&format!("for another processor ({arch})"));
     }
-    // Outside the tree, parts are counted from the file's start or from the tree's end.
+    // Positions of external parts are counted from the file's start or from the tree's end.
     let outside = |from: u64| {
         let len = image.number("data-size")?;
         let end = from.checked_add(len)?;
@@ -255,7 +255,7 @@ pub fn fit(file: &[u8], limit: u64) -> Result<Loaded, String> {
     let Some(load) = image.number("load") else {
         return fail(&format!("whose kernel {name} has no load address"));
     };
-    // The machine's own tree is the right one, and an initramfs is given by itself.
+    // The machine's own tree is used, and an initramfs is given separately.
     let used = BTreeSet::from(["kernel", "firmware", "fdt", "description", "compatible"]);
     let others = configuration.properties.iter().map(|p| p.0);
     let others: Vec<&str> = others.filter(|p| !used.contains(p)).collect();

@@ -2,10 +2,10 @@
 
 use std::io::Read;
 
-/// Most bytes of memory, in KiB, for an LZMA dictionary.
+/// Greatest memory, in KiB, for an LZMA dictionary.
 const MAX_DICTIONARY_KIB: u32 = 256 << 10;
 
-/// How something is packed.
+/// Compression of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
     /// Not at all.
@@ -14,7 +14,7 @@ pub enum Packing {
     Gzip,
     /// bzip2.
     Bzip2,
-    /// LZMA alone, the older format.
+    /// LZMA without a container, the older format.
     Lzma,
     /// xz.
     Xz,
@@ -24,7 +24,7 @@ pub enum Packing {
     Zstd,
 }
 
-/// All with their names, as U-Boot's and the kernel's tools write them.
+/// All with their names, as in U-Boot's and the kernel's tools.
 const NAMES: [(Packing, &str); 8] = [
     (Packing::None, "none"),
     (Packing::Gzip, "gzip"),
@@ -61,7 +61,7 @@ impl Packing {
         NAMES.iter().find(|n| n.0 == self).map_or("", |n| n.1)
     }
 
-    /// Unpacks to at most `limit` bytes; what is wrong, as an end of a sentence that begins with "it".
+    /// Unpacks to at most `limit` bytes; errors are the end of a sentence that begins with "it".
     pub fn unpack(self, packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
         let damaged = |e: &dyn std::fmt::Display| {
             format!("is {} data that cannot be unpacked ({e})", self.name())
@@ -81,7 +81,7 @@ impl Packing {
             }
         };
         let mut out = Vec::new();
-        // One byte more than can fit shows that it does not.
+        // One more byte than fits shows that it is too long.
         let mut bounded = reader.take(limit.saturating_add(1));
         bounded.read_to_end(&mut out).map_err(|e| damaged(&e))?;
         if out.len() as u64 > limit {

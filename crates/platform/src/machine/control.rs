@@ -76,7 +76,7 @@ impl<O> Surroundings<O> {
     }
 }
 
-/// Nobody's hart number: the host's accesses.
+/// A number that no hart has, for the host's accesses.
 const HOST: usize = usize::MAX;
 
 impl<O: Observer> Machine<O> {

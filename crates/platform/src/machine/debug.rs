@@ -1,9 +1,9 @@
-//! What a debugger needs of a machine: places to stop at, steps, memory as programs see it.
+//! Support for debuggers: breakpoints, watchpoints, steps, memory as programs see it.
 //!
-//! While there is anything to stop at, the interpreter runs all code and asks before each
-//! instruction ([`Debug`]); otherwise nothing is different from a machine without a debugger. A hart
-//! that stops within a block goes on within it, and the scheduler with the hart's turn, so stops
-//! cost the guest no time.
+//! While there is anything to stop at, the interpreter runs all code and checks before each
+//! instruction ([`Debug`]); otherwise the machine runs as without a debugger. A hart that stops
+//! within a block resumes within it, and the scheduler resumes the hart's turn, so stops cost the
+//! guest no time.
 
 use super::Machine;
 use nagori_hart::debug::lookup;
@@ -16,7 +16,7 @@ use nagori_hart::{Hart, Privilege};
 use nagori_ram::GuestRam;
 use std::ops::Range;
 
-/// Most places to stop at.
+/// Greatest number of places to stop at.
 pub const MAX_POINTS: usize = 4096;
 
 /// What a watchpoint watches.
@@ -55,12 +55,12 @@ impl Watch {
     }
 }
 
-/// Why a machine stands.
+/// Why a machine has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// In front of an instruction with a breakpoint.
+    /// Before an instruction with a breakpoint.
     Breakpoint,
-    /// Behind an instruction that touched what is watched.
+    /// After an instruction that accessed a watched range.
     Watch {
         /// Address of the access.
         addr: u64,
@@ -71,7 +71,7 @@ pub enum Why {
     Step,
 }
 
-/// Where and why a machine stands.
+/// Where and why a machine has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DebugStop {
     /// The hart.

@@ -1,16 +1,16 @@
-//! What runs the harts' code.
+//! The engine that runs the harts' code.
 
 use super::{Machine, MachineError};
 use nagori_hart::world::{Observer, World};
 use nagori_translator::{Options, Piece, Stats, Translator};
 
-/// What runs the harts' code. Results are the same, only host time differs.
+/// An engine. Results are the same, only host time differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Engine {
     /// The interpreter.
     #[default]
     Interpreter,
-    /// Translation to code of the host.
+    /// The translator to host code.
     Translator(Options),
 }
 
@@ -38,7 +38,7 @@ fn translators<W: World>(engine: Engine, n: usize) -> Result<Vec<Translator<W>>,
 }
 
 impl<O: Observer> Machine<O> {
-    /// Chooses what runs the harts' code, at any time.
+    /// Chooses the engine, at any time.
     pub fn set_engine(&mut self, engine: Engine) -> Result<(), MachineError> {
         let n = self.harts.len();
         let together = if self.parallel.is_some() { n } else { 0 };

@@ -1,7 +1,7 @@
-//! What programs tell the machine by markers: regions of interest, labels, wishes.
+//! Markers: what programs tell the machine about regions of interest, labels and requests.
 //!
-//! A marker takes effect between instructions, behind the one that it is, so at the same cycle
-//! with every engine.
+//! A marker takes effect between instructions, after the marker itself, so at the same cycle with
+//! every engine.
 
 use super::memory::RegionReport;
 use super::stats::{self, Baseline};
@@ -15,7 +15,7 @@ use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Labels and marked reports that are kept; a program may make any number.
+/// Number of labels and dumps that are kept; a program may make any number.
 const KEPT: usize = 1 << 14;
 
 /// A label, and when it was met.

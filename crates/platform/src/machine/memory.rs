@@ -50,24 +50,24 @@ pub struct BusCause {
 /// Learns of the lines that move over the bus, in the order in which their requests came to the
 /// controllers.
 pub trait BusWatch: Send {
-    /// A line has moved.
+    /// A line was transferred.
     fn moved(&mut self, t: &BusTransfer<'_>);
-    /// Whether what was told could be kept; the first failure.
+    /// The first failure to record transfers.
     fn check(&mut self) -> std::io::Result<()> {
         Ok(())
     }
-    /// Nothing more is told.
+    /// No more transfers follow.
     fn finish(&mut self) -> std::io::Result<()> {
         self.check()
     }
 }
 
-/// The transfers that have not been told, since an earlier one is not done.
+/// Transfers that have not been reported, because an earlier one is not complete.
 struct BusLog {
     to: Box<dyn BusWatch>,
     /// Requests that have not come to their controllers.
     coming: BTreeMap<u64, BusCause>,
-    /// The others, in order.
+    /// Requests that have reached their controllers, in order.
     under_way: VecDeque<Logged>,
     /// Time of the last one: for a controller, time does not go back.
     latest: Ps,
@@ -158,7 +158,7 @@ struct Region {
     name: String,
     /// What it was described as.
     described: String,
-    /// Offset in memory of its first byte, and behind its last one.
+    /// Offset in memory of its first byte, and of the first byte after it.
     base: u64,
     end: u64,
     model: Box<dyn MemoryModel + Send>,
@@ -218,11 +218,11 @@ pub(crate) struct Memory {
     next_id: u64,
     /// By hart: the request that it is blocked for.
     blocked: Vec<Option<u64>>,
-    /// Harts that are.
+    /// Number of blocked harts.
     waiting: usize,
-    /// Requests of prefetches, and their names among the caches.
+    /// Outstanding prefetches: the request's number, and the prefetch's token among the caches.
     ahead: Vec<(u64, u64)>,
-    /// Completions that have been drained and not looked at.
+    /// Completions taken from the controllers that have not been handled yet.
     done: Vec<Completion>,
     log: Option<Box<BusLog>>,
 }

@@ -1,8 +1,8 @@
 //! A machine: harts, caches, memory controller and bus, wired from a
 //! description, and the scheduler that advances them in machine time.
 //!
-//! Whose turn it is (`turns`) follows from machine time alone, so that the order
-//! of events depends on nothing but the machine.
+//! The order of turns (`turns`) follows from machine time alone, so the order of events depends on
+//! nothing but the machine.
 
 mod control;
 mod debug;
@@ -80,10 +80,10 @@ pub enum MachineError {
     /// The host lets no code be generated.
     #[error("translator: {0} (the interpreter is always there)")]
     Translator(#[from] nagori_translator::Error),
-    /// A power cut in timed mode without what it needs to know.
+    /// A power cut in timed mode without the tracking that it requires.
     #[error("what caches hold is not tracked, so a power cut cannot take it back: set memory.track_persistence=true in the machine's description (or memory.persistence_domain=eadr, with which caches lose nothing)")]
     NotTracked,
-    /// Harts at the same time where what caches hold is tracked.
+    /// Parallel harts while the content of caches is tracked.
     #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
     ParallelTracked,
     /// Saved state that does not fit.
@@ -99,7 +99,7 @@ pub enum MachineError {
     },
 }
 
-/// Why [`Machine::run`] came back.
+/// Why [`Machine::run`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// The guest switched the machine off, or asked for its end by a marker, with an exit code.
@@ -110,10 +110,10 @@ pub enum Stop {
     Instructions,
     /// A slice of work is done; call again.
     Slice,
-    /// A marker or the guest's kernel asks for a snapshot here, with a value of its own; call again
-    /// to go on.
+    /// A marker or the guest's kernel requests a snapshot here, with a value; call again to
+    /// continue.
     Snapshot(u64),
-    /// A debugger's wish is met: see [`Machine::debug_stop`].
+    /// A debugger's stop: see [`Machine::debug_stop`].
     Debug,
     /// The point of [`Machine::set_point`] is reached.
     Reached,
@@ -124,7 +124,7 @@ pub enum Stop {
     EndOfTime,
 }
 
-/// Watches nothing.
+/// An observer that observes nothing.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Quiet;
 impl Observer for Quiet {}
@@ -297,7 +297,7 @@ impl<O: Observer> Machine<O> {
         self.software.as_ref()
     }
 
-    /// What watches the machine.
+    /// The observer of the machine.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.world.observer
     }
@@ -404,7 +404,7 @@ impl<O: Observer> Machine<O> {
         self.instructions() + exceptions
     }
 
-    /// Gives bytes to the console.
+    /// Passes bytes to the console.
     pub fn console_input(&mut self, bytes: &[u8]) {
         let now = self.now();
         self.world

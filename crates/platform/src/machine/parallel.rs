@@ -1,9 +1,9 @@
-//! Harts that run at the same time, in threads of the host. Not deterministic: which hart comes
-//! first is up to the host. See docs/parallel.md.
+//! Harts that run at the same time, in threads of the host. Not deterministic: the order of the
+//! harts depends on the host. See docs/parallel.md.
 //!
 //! Each worker has some of the harts and runs them in turns, as the scheduler does with all. It
-//! waits where it would be more than the skew ahead of another worker. The workers meet where a
-//! device or a sleeping hart is due, and the last to come does what is due (a turn).
+//! waits if it would be more than the skew ahead of another worker. The workers meet when an event
+//! of a device or a sleeping hart is due, and the last to arrive handles it (a turn).
 
 use super::shared::{Held, Shared};
 use super::turns::{is_apart, mode};
@@ -109,7 +109,7 @@ impl<O: Observer> Team<'_, O> {
         self.clocks.len()
     }
 
-    /// A worker's life.
+    /// The main function of a worker thread.
     fn work(&self, me: usize, mut shared: Shared<O>) {
         let _alarm = Alarm(self);
         loop {

@@ -1,4 +1,4 @@
-//! From a checked description to the parameters of the parts.
+//! Converts a checked description to the parameters of the parts.
 
 use super::MachineError;
 use crate::config::{self, Machine as Resolved, TlbConfig};
@@ -16,7 +16,7 @@ fn cache(c: &crate::config::CacheConfig) -> CacheGeometry {
     }
 }
 
-/// Caches behind the first level.
+/// Outer cache levels.
 pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
     let level = |l: &config::LevelConfig| LevelConfig {
         geometry: CacheGeometry {

@@ -1,18 +1,18 @@
 //! Stopping a machine at an exact point of its run.
 //!
-//! The scheduler looks at counts and time between turns and blocks only. Where a turn may pass the point,
-//! the interpreter runs it and asks before each instruction, as for a debugger; so the run up to the
-//! point is what it would have been without it.
+//! The scheduler checks counts and time only between turns and blocks. The interpreter runs the
+//! turn that may pass the point, and checks before each instruction, as for a debugger; so the run
+//! up to the point is the same as without it.
 
 use super::turns::HartTurn;
 use super::{sleeps, Machine, Stop, Turn};
 use crate::clock::Ps;
 use nagori_hart::world::Observer;
 
-/// Most instructions of a block, and more.
+/// More than the greatest number of instructions in a block.
 const BLOCK: u64 = 256;
-/// Core cycles that a block may take beyond a turn's limit, and more: each instruction may wait for
-/// several transfers.
+/// More than the core cycles that a block may take beyond a turn's limit: each instruction may wait
+/// for several transfers.
 const BLOCK_CYCLES: u64 = 1 << 20;
 
 /// A point of a run, the same with every engine.
@@ -33,10 +33,10 @@ pub enum Point {
 }
 
 impl<O: Observer> Machine<O> {
-    /// Has [`Machine::run`] come back once with [`Stop::Reached`] at a point. One that is behind
-    /// already is reached at once. A machine that stops at a point must not go on from within the
-    /// block of instructions in which it may stand, other than by a reset or a power cut: its time
-    /// would not be that of a run without the stop.
+    /// Makes [`Machine::run`] return once with [`Stop::Reached`] at a point. A point in the past is
+    /// reached at once. After the stop the machine may only be reset or have its power cut if it is
+    /// within a block of instructions: otherwise its time would differ from that of a run without
+    /// the stop.
     ///
     /// Harts do not run at the same time while there is a point.
     pub fn set_point(&mut self, point: Option<Point>) {

@@ -1,11 +1,11 @@
-//! A power cut: what is lost with it, and what NVMM keeps.
+//! Power cuts: what is lost, and what NVMM keeps.
 //!
-//! Caches hold tags only; data is in memory as soon as it is stored. So that a cut can take
-//! back what was still in a cache, the machine keeps for each dirty line what memory behind
-//! the caches holds: what the line held when it turned dirty. A write-back counts as
-//! persistent from the instruction on that causes it: the controller has accepted it then.
-//! Where the persistence domain leaves the controller out, what the line held before is kept
-//! until the write's column command, with which the memory has it.
+//! Caches hold tags only; data is in memory as soon as it is stored. So that a cut can undo stores
+//! that were only in a cache, the machine keeps for each dirty line the content that memory behind
+//! the caches has: that of the line when it became dirty. A write-back counts as persistent from
+//! the instruction that causes it, when the controller has accepted it. If the persistence domain
+//! does not include the controller, the previous content is kept until the write's column command,
+//! with which it reaches the memory.
 
 use super::world::Surroundings;
 use super::{Machine, MachineError};
@@ -20,17 +20,17 @@ use std::collections::BTreeMap;
 const WORDS: u64 = 8;
 const LINE: u64 = 8 * WORDS;
 
-/// What DRAM holds after a power cut.
+/// Content of DRAM after a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dram {
     /// Zeros.
     #[default]
     Zero,
-    /// Pseudo-random words from this seed, so that software which relies on zeros shows.
+    /// Pseudo-random words from this seed, which reveals software that relies on zeros.
     Random(u64),
 }
 
-/// A power cut, and what it has done.
+/// A power cut and its losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerCut {
     /// Machine time in picoseconds.
@@ -45,9 +45,10 @@ pub struct PowerCut {
     pub dram_bytes: u64,
 }
 
-/// Power cuts that are kept; a run may have any number.
+/// Number of power cuts that are recorded; a run may have any number.
 const KEPT: usize = 1 << 14;
-/// Writes under way in the controller that are looked through when there are more: it holds fewer.
+/// Number of outstanding writes above which the list is searched for finished ones: the controller
+/// holds fewer.
 const MOST_WRITES: usize = 64;
 
 type Words = [u64; WORDS as usize];
@@ -58,11 +59,11 @@ struct Write {
     /// As the controller numbers requests.
     number: u64,
     line: u64,
-    /// What memory holds without it.
+    /// The content of memory without it.
     before: Words,
 }
 
-/// What memory behind the caches holds where a cache has newer data, by physical line.
+/// The content of memory behind the caches where a cache has newer data, by physical line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Behind {
     lines: BTreeMap<u64, Words>,
@@ -81,7 +82,7 @@ impl Behind {
 
     /// A line turns dirty, before anything is stored to it.
     pub fn dirtied(&mut self, ram: &GuestRam, ram_base: u64, line: u64) {
-        // A level behind the first may have it modified already.
+        // An outer cache level may hold it modified already.
         self.lines
             .entry(line)
             .or_insert_with(|| Self::read(ram, line.wrapping_sub(ram_base)));

@@ -1,4 +1,4 @@
-//! The state of a machine beside the contents of its memory, as data.
+//! The state of a machine, except the contents of its memory, as data.
 
 use super::control::ControlState;
 use super::marker::Markers;
@@ -16,7 +16,7 @@ use nagori_hart::world::Observer;
 use nagori_hart::{Hart, SavedCoherence, SavedError, SavedHart};
 use serde::{Deserialize, Serialize};
 
-/// Saved state that does not belong to a machine of this description, or is damaged.
+/// Saved state of another machine description, or damaged.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A hart or a cache.

@@ -1,4 +1,5 @@
-//! The machine as harts see it that run at the same time: one of them has it, until it lets go.
+//! The machine as harts see it that run at the same time: one of them holds its lock until it
+//! releases it.
 
 use super::world::Surroundings;
 use crate::clock::{Clock, Ps};
@@ -11,7 +12,7 @@ use nagori_ram::GuestRam;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::sync::Arc;
 
-/// Everything around the harts, of which one thread at a time has hold.
+/// The shared state, which one thread at a time may hold.
 pub(super) type Lock<O> = Arc<Mutex<Surroundings<O>>>;
 /// The hold on it.
 pub(super) type Held<O> = ArcMutexGuard<RawMutex, Surroundings<O>>;

@@ -1,4 +1,4 @@
-//! What a run has cost: counters of harts and memory, as plain values.
+//! The statistics of a run: counters of harts and memory, as plain values.
 
 use super::memory::{Memory, RegionReport};
 use super::world::HartView;
@@ -9,12 +9,12 @@ use nagori_hart::{Hart, HartStats};
 use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
 
-/// Counters of the harts at the time from which statistics count.
+/// Counters of the harts at the start of the statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Baseline {
     at: Ps,
     harts: Vec<HartView>,
-    /// Levels of caches behind the first.
+    /// Outer cache levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<LevelStats>,
 }
@@ -60,7 +60,7 @@ pub struct HartReport {
     pub events: HartStats,
 }
 
-/// What a level of caches behind the first has done.
+/// Statistics of an outer cache level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelReport {
     /// Name in the machine's description.
@@ -86,7 +86,7 @@ pub struct Report {
     pub instructions: u64,
     /// By hart.
     pub harts: Vec<HartReport>,
-    /// Levels of caches behind the first, from the nearest to the cores on.
+    /// Outer cache levels, the nearest to the cores first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<LevelReport>,
     /// Memory bus and controller.

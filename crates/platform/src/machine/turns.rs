@@ -1,11 +1,11 @@
-//! Whose turn it is, and how far it goes.
+//! The order and length of the harts' turns.
 //!
-//! With the timing model on, machine time is cut into windows. The hart that is furthest behind
-//! has the turn. Hits on lines that nobody else takes it may run up to the end of the window; what
-//! others can see (misses, flushes, devices, hits on contended lines) it does only as long as no
-//! other hart is behind it. Its turn ends at what it may not do, or with the window; then whoever
-//! is furthest behind is next. So what others see happens in the order of time, and in how many
-//! pieces the host runs a turn changes nothing.
+//! With the timing model on, machine time is cut into windows. The hart that is furthest behind has
+//! the turn. It may run hits on uncontended lines up to the end of the window. Actions that others
+//! can observe (misses, flushes, devices, hits on contended lines) it performs only as long as no
+//! other hart is behind it. Its turn ends at an action that has to wait, or with the window; then
+//! the hart that is furthest behind is next. So what others observe happens in the order of time,
+//! and the pieces in which the host runs a turn change nothing.
 
 use super::memory::Asker;
 use super::roster::{Roster, NOBODY};
@@ -27,12 +27,12 @@ const GRID: u64 = 1 << 20;
 
 /// All harts that run are in user mode.
 const USERS: u8 = 1;
-/// All harts that run are in machine mode, and there is no system below.
+/// All harts that run are in machine mode, without an operating system.
 const BARE: u8 = 2;
 /// Some hart runs a kernel or its firmware.
 const KERNEL: u8 = 4;
 
-/// The bit of what a hart runs.
+/// The bit for what a hart runs.
 #[inline(always)]
 pub(super) fn mode(h: &Hart) -> u8 {
     match h.privilege {
@@ -42,7 +42,7 @@ pub(super) fn mode(h: &Hart) -> u8 {
     }
 }
 
-/// Whether harts of these modes do not send interrupts to one another all the time.
+/// Whether harts in these modes rarely send interrupts to one another.
 #[inline(always)]
 pub(super) fn is_apart(modes: u8) -> bool {
     modes == USERS || modes == BARE
@@ -67,13 +67,12 @@ impl Window {
             && self.turn.is_none_or(|i| (i as usize) < harts)
     }
 
-    /// The hart whose turn is not over, and where the window ends.
+    /// The hart whose turn is not over, and the end of the window.
     pub fn turn(&self) -> Option<(usize, u64)> {
         self.turn.map(|i| (i as usize, self.end))
     }
 
-    /// A hart has met what it may not do before the others have caught up, or a device, or it sleeps:
-    /// its turn is over.
+    /// A hart has reached an action that has to wait, or a device, or it sleeps: its turn is over.
     pub fn end_turn(&mut self) {
         self.turn = None;
     }

@@ -1,4 +1,4 @@
-//! Warm-ups: instructions with the timing model in front of what statistics are of.
+//! Warm-ups: instructions that run with the timing model before statistics begin.
 
 use super::Machine;
 use nagori_hart::world::Observer;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WarmUps {
-    /// Those that ended, whereupon statistics started anew.
+    /// Warm-ups that ended; then statistics were reset.
     pub ended: u64,
-    /// Those that were still on when the timing model was turned off: statistics of that time are
-    /// of the warm-up itself.
+    /// Warm-ups that had not ended when the timing model was turned off: statistics of that time
+    /// cover the warm-up itself.
     pub cut: u64,
     /// Whether one is on now.
     #[serde(skip)]
@@ -26,9 +26,9 @@ impl WarmUps {
 }
 
 impl<O: Observer> Machine<O> {
-    /// How many instructions (of all harts) warm up caches, TLBs, predictors and row buffers
-    /// when the timing model is turned on; 0: none. They run with the timing model, and
-    /// behind them statistics start anew. Begins at once if the timing model is on.
+    /// Number of instructions (of all harts) that warm up caches, TLBs, predictors and row buffers
+    /// when the timing model is turned on; 0: none. They run with the timing model, and after them
+    /// statistics are reset. Begins at once if the timing model is on.
     pub fn set_warm_up(&mut self, instructions: u64) {
         self.world.control.warm_up = instructions;
         self.begin_warm_up();
@@ -48,7 +48,7 @@ impl<O: Observer> Machine<O> {
         self.warm_at = on.then(|| self.instructions().saturating_add(n));
     }
 
-    /// Instructions until everything is warm; at that point statistics start anew.
+    /// Instructions until everything is warm; at that point statistics are reset.
     pub(super) fn warm_left(&mut self) -> u64 {
         let Some(at) = self.warm_at else {
             return u64::MAX;

@@ -15,7 +15,7 @@ use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Counters of one hart as others may read them.
+/// Counters of one hart for reads by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HartView {
     pub cycle: u64,
@@ -23,9 +23,10 @@ pub(crate) struct HartView {
     pub stats: HartStats,
 }
 
-/// Learns which code waits for memory.
+/// A profiler, which learns which code waits for memory.
 pub trait Attribution: Send {
-    /// A line was moved; whether it lies in NVMM, and memory with its first physical address.
+    /// A line was transferred; `nvmm` tells whether it is in NVMM, with guest memory and its first
+    /// physical address.
     fn count(&mut self, stall: &Stall, nvmm: bool, ram: &GuestRam, ram_base: u64);
     /// Statistics start anew.
     fn reset(&mut self);
@@ -33,7 +34,7 @@ pub trait Attribution: Send {
     fn name_space(&mut self, satp: u64, name: &str);
 }
 
-/// What a guest asked for that concerns all harts: done between instructions.
+/// A request of a guest that concerns all harts: carried out between instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Timing model on or off.
@@ -61,7 +62,7 @@ pub(crate) struct Surroundings<O> {
     pub timebase: Clock,
     pub board: BoardConfig,
     pub observer: O,
-    /// Views of the harts, as of when they last stopped.
+    /// Views of the harts, from when they last stopped.
     pub views: Vec<HartView>,
     pub timed: bool,
     /// Whether markers are heard.
@@ -219,8 +220,8 @@ fn cause_of(req: &LineRequest) -> BusCause {
     }
 }
 
-/// Guest memory is the controllers' capacity, and no hart runs behind the end of time. An access that
-/// costs nothing would be a wrong result that nobody sees.
+/// Guest memory is as large as the controllers' capacity, and no hart runs after the end of time.
+/// An access that costs nothing would be a wrong result that nobody notices.
 pub(super) fn refused(e: nagori_memtime::Error) -> ! {
     panic!("a line of guest memory is refused: {e}")
 }

@@ -1,15 +1,14 @@
-//! What a snapshot says of itself, and which machines may go on from it.
+//! The description in a snapshot, and which machines may continue from it.
 
 use crate::config::Machine as Description;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// What the host notes beside the state: what ran, media of disks, a label.
+/// Notes of the host beside the state: what ran, disks, a label.
 pub type Meta = Map<String, Value>;
 
-/// Keys of a description that may have other values when a machine goes on: they can be
-/// changed while it runs, and nothing that it has done depends on them. A key stands for
-/// all below it.
+/// Keys of a description that may have other values when a machine is resumed: they can be changed
+/// while it runs, and nothing that it has done depends on them. A key stands for all keys below it.
 pub const RUNTIME_KEYS: &[&str] = &[
     "name",
     "description",
@@ -27,11 +26,11 @@ pub const RUNTIME_KEYS: &[&str] = &[
 /// A value that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Its key in the description; those of the core begin with `core.`.
+    /// Its key in the description; keys of the core begin with `core.`.
     pub key: String,
-    /// In the snapshot; nothing if it is not there.
+    /// The value in the snapshot; `None` if there is none.
     pub saved: Option<Value>,
-    /// In the machine that was to go on.
+    /// The value in the machine that was to continue.
     pub given: Option<Value>,
 }
 
@@ -46,12 +45,12 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Values of a description that a machine is bound to, by dotted key.
+/// Values of a description that a machine depends on, by dotted key.
 pub(super) fn bound(d: &Description) -> Map<String, Value> {
     let mut all = Map::new();
     let config = serde_json::to_value(&d.config).unwrap_or_default();
     leaves("", &config, &mut all);
-    // What a core costs is part of what it is; where the numbers come from is not.
+    // The costs of a core are part of its identity; the sources of the numbers are not.
     leaves("core.timing", &d.core.timing_values(), &mut all);
     leaves("core.predictor", &d.core.predictor_values(), &mut all);
     let below = |key: &str, top: &str| {
@@ -80,7 +79,7 @@ fn leaves(prefix: &str, value: &Value, to: &mut Map<String, Value>) {
     }
 }
 
-/// What keeps a machine from going on where another one was.
+/// The differences that keep a machine from continuing where another one was.
 pub(super) fn differences(saved: &Description, given: &Description) -> Vec<Difference> {
     let (saved, given) = (bound(saved), bound(given));
     let mut keys: Vec<&String> = saved.keys().chain(given.keys()).collect();

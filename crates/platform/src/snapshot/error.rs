@@ -1,4 +1,4 @@
-//! What can be wrong with a snapshot.
+//! Errors of snapshots.
 
 use super::describe::Difference;
 use super::layout::FORMAT;
@@ -12,7 +12,7 @@ pub enum SnapshotError {
     /// The host could not read or write.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The file is something else.
+    /// The file is not a snapshot.
     #[error("not a snapshot of a Nagori machine")]
     NotASnapshot,
     /// The file was written by a program with another format.
@@ -24,16 +24,16 @@ pub enum SnapshotError {
     /// The file ends too early.
     #[error("the file is incomplete ({0}); was it copied or written to its end?")]
     Truncated(&'static str),
-    /// A debugger has stopped a hart where no snapshot can go on from.
+    /// A debugger has stopped a hart at a place from which no snapshot can continue.
     #[error("a debugger has stopped a hart in the middle of a block of instructions: let the machine run, and take the snapshot then")]
     WithinBlock,
-    /// What was read is not what was written.
+    /// The content does not match its checksum.
     #[error("the file is damaged: {0}")]
     Damaged(&'static str),
-    /// The machine is another one than was saved.
+    /// The machine differs from the saved one.
     #[error("taken on another machine: {}", list(.0))]
     OtherMachine(Vec<Difference>),
-    /// The description inside is not one that this program takes.
+    /// This program does not accept the description inside.
     #[error("the machine's description in the file: {0}")]
     Description(#[from] ConfigError),
     /// The state does not fit the machine.
@@ -45,7 +45,7 @@ pub enum SnapshotError {
     /// Memory refused an access.
     #[error(transparent)]
     Ram(#[from] RamError),
-    /// The state has no saved form.
+    /// The state cannot be serialised or parsed.
     #[error("the state cannot be written: {0}")]
     Encode(String),
 }

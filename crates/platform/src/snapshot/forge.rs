@@ -1,5 +1,5 @@
-//! Files that are sound but for one part: for tests and fuzzing, which would otherwise
-//! only ever meet a checksum.
+//! Makes files that are valid except for one part, for tests and fuzzing, which would otherwise
+//! only ever fail at a checksum.
 
 use super::error::SnapshotError;
 use super::layout::{Chunk, Trailer};
@@ -7,7 +7,7 @@ use super::read::Snapshot;
 use super::source::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A file with another index (records) or state (compressed), and a state of that length.
+/// A file with another index (records) or state (compressed), and the stated length of that state.
 pub fn parts(
     file: &[u8],
     index: Option<Vec<u8>>,

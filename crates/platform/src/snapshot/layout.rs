@@ -1,4 +1,4 @@
-//! Where what stands in a file. All numbers are little-endian.
+//! The layout of a snapshot file. All numbers are little-endian.
 //!
 //! ```text
 //! prefix    magic 8, format 4, length of header 4, checksum 8
@@ -10,8 +10,8 @@
 //! trailer   places, lengths and checksums of the above, length of the file
 //! ```
 //!
-//! The parts follow one another without gaps, so that there is no byte
-//! that no checksum covers. Checksums are XXH3 of 64 bits.
+//! The parts follow one another without gaps, so every byte is covered by a checksum. Checksums are
+//! 64-bit XXH3.
 
 use super::error::SnapshotError;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
@@ -88,13 +88,13 @@ pub(super) fn read_prefix(p: &[u8; PREFIX as usize]) -> Result<(u64, u64), Snaps
 /// A chunk of memory in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
-    /// Which: the first byte in memory divided by [`CHUNK`].
+    /// Its number: the first byte in memory divided by [`CHUNK`].
     pub number: u32,
     /// Length of its frame.
     pub len: u32,
     /// Checksum of its frame.
     pub sum: u64,
-    /// Pages that are in the frame, a bit each.
+    /// Bitmap of the pages that are in the frame.
     pub pages: [u64; PAGES as usize / 64],
 }
 
@@ -139,7 +139,7 @@ impl Chunk {
 /// The end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trailer {
-    /// Where the software begins: behind the last chunk.
+    /// Start of the software: after the last chunk.
     pub software_at: u64,
     /// Length of the software's frame.
     pub software_len: u64,
@@ -153,11 +153,11 @@ pub(super) struct Trailer {
     pub state_bytes: u64,
     /// Checksum of the state's frame.
     pub state_sum: u64,
-    /// Chunks in the index, which follows the state.
+    /// Number of chunks in the index, which follows the state.
     pub chunks: u64,
     /// Checksum of the index.
     pub index_sum: u64,
-    /// Checksum of prefix and header: that of another file does not belong here.
+    /// Checksum of prefix and header, which links the trailer to them.
     pub header_sum: u64,
     /// Length of the file.
     pub file_len: u64,
@@ -236,12 +236,12 @@ impl Trailer {
         Ok(t)
     }
 
-    /// Where the state begins.
+    /// Start of the state.
     pub fn state_at(&self) -> u64 {
         self.software_at + self.software_len
     }
 
-    /// Where the index begins.
+    /// Start of the index.
     pub fn index_at(&self) -> u64 {
         self.state_at() + self.state_len
     }

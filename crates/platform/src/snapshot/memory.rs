@@ -1,4 +1,5 @@
-//! Memory in chunks: which of it is there, into frames and back, on all cores of the host.
+//! Memory in chunks: finding allocated pages, packing and unpacking frames, on all cores of the
+//! host.
 
 use super::error::SnapshotError;
 use super::layout::{Chunk, CHUNK, PAGES};
@@ -13,9 +14,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// zstd's level: one that keeps up with the disk.
 const LEVEL: i32 = 1;
-/// Most threads; memory of the host is what limits beyond.
+/// Greatest number of threads; more would only cost memory of the host.
 const MAX_THREADS: usize = 16;
-/// Frames under way for each thread.
+/// Frames in progress for each thread.
 const QUEUE: usize = 4;
 
 fn threads(work: usize) -> usize {
@@ -69,7 +70,7 @@ fn pack(
     Ok(Some((chunk, frame)))
 }
 
-/// Writes the frames of all chunks that are not zero, in order; the index of them.
+/// Writes the frames of all chunks that are not zero, in order; returns their index.
 pub(super) fn write(ram: &GuestRam, out: &mut dyn Write) -> Result<Vec<Chunk>, SnapshotError> {
     let todo = candidates(ram);
     let next = AtomicUsize::new(0);
@@ -87,7 +88,7 @@ pub(super) fn write(ram: &GuestRam, out: &mut dyn Write) -> Result<Vec<Chunk>, S
                         return;
                     };
                     let packed = pack(ram, *number, *held, &mut buffer);
-                    // Nobody listens any more after an error.
+                    // After an error the receiver is gone.
                     if send.send((i, packed)).is_err() {
                         return;
                     }
@@ -95,7 +96,7 @@ pub(super) fn write(ram: &GuestRam, out: &mut dyn Write) -> Result<Vec<Chunk>, S
             });
         }
         drop(send);
-        // They come in any order and are written in one.
+        // They arrive in any order and are written in order.
         let mut early = BTreeMap::new();
         let mut due = 0;
         for (i, packed) in &receive {
@@ -112,7 +113,7 @@ pub(super) fn write(ram: &GuestRam, out: &mut dyn Write) -> Result<Vec<Chunk>, S
     })
 }
 
-/// A frame back into pages; the buffer keeps its room.
+/// Unpacks a frame into pages; the buffer keeps its capacity.
 struct Unpacker<'a> {
     source: &'a dyn Source,
     frame: Vec<u8>,
@@ -149,7 +150,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Puts the pages into memory that was zero.
+    /// Writes the pages into memory that was zero.
     fn put(&self, chunk: &Chunk, ram: &GuestRam) -> Result<(), SnapshotError> {
         let base = u64::from(chunk.number) * CHUNK;
         let pages = (0..PAGES).filter(|p| chunk.has(*p));
@@ -160,8 +161,8 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Reads all chunks, each with its place in the file, and puts them into `ram`, which is
-/// zero; without one they are checked only.
+/// Reads all chunks, each with its place in the file, and writes them to `ram`, which must be zero;
+/// without `ram` they are only checked.
 pub(super) fn read(
     source: &dyn Source,
     chunks: &[(Chunk, u64)],

@@ -1,10 +1,10 @@
-//! Snapshots: a whole machine in a file, to go on from any number of times.
+//! Snapshots: a whole machine in a file, from which any number of machines can continue.
 //!
-//! A file holds the resolved description, the state of harts, caches, memory
-//! controller, devices and statistics, the pages of memory that are not
-//! zero, in compressed chunks, and the software that a restart loads again. Every byte is covered by a checksum. What
-//! belongs to the host is not inside: engine, observers, media of disks, and
-//! whatever else the host connects. See `docs/snapshots.md` for the layout.
+//! A file contains the resolved description, the state of harts, caches, memory controller, devices
+//! and statistics, the pages of memory that are not zero, in compressed chunks, and the software
+//! that a restart loads again. Every byte is covered by a checksum. Host resources are not part of
+//! it: engine, observers, disk images, and whatever else the host connects. See `docs/snapshots.md`
+//! for the layout.
 
 mod describe;
 mod error;

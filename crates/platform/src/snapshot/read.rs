@@ -1,4 +1,4 @@
-//! Reading a snapshot.
+//! Reads snapshots.
 
 use super::describe::{bound, differences, Meta};
 use super::error::SnapshotError;
@@ -16,15 +16,15 @@ use std::io::Read;
 use std::path::Path;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_64};
 
-/// What a snapshot says of itself: the JSON at its start.
+/// The header of a snapshot: the JSON at its start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// Version of the program that wrote it.
     pub program: String,
-    /// The machine.
+    /// The machine's resolved description.
     pub description: Description,
-    /// Hash of all values of the description that the machine is bound to.
+    /// Hash of all values of the description that the machine depends on.
     pub description_hash: String,
     /// Core cycles of the hart that is furthest ahead.
     pub cycle: u64,
@@ -32,7 +32,7 @@ pub struct Header {
     pub instructions: u64,
     /// Whether the timing model was on.
     pub timed: bool,
-    /// What the host noted.
+    /// Notes of the host.
     pub meta: Meta,
 }
 
@@ -49,7 +49,7 @@ impl Header {
         }
     }
 
-    /// Hash of what a machine is bound to: equal where one may go on from the other's
+    /// Hash of what a machine depends on: machines with equal hashes can continue from each other's
     /// snapshots.
     pub fn hash(description: &Description) -> String {
         let text = serde_json::to_vec(&bound(description)).unwrap_or_default();
@@ -57,13 +57,13 @@ impl Header {
     }
 }
 
-/// A snapshot that has been opened: its header, trailer and index are sound. It is only
-/// read, so that any number of machines may go on from it at once.
+/// An open snapshot whose header, trailer and index have been checked. It is only read, so any
+/// number of machines may continue from it at once.
 pub struct Snapshot<S: Source = File> {
     source: S,
     header: Header,
     pub(super) trailer: Trailer,
-    /// Chunks, and where their frames are.
+    /// Chunks, and the places of their frames.
     pub(super) chunks: Vec<(Chunk, u64)>,
 }
 
@@ -121,7 +121,7 @@ impl<S: Source> Snapshot<S> {
         first: u64,
         header: &Header,
     ) -> Result<Vec<(Chunk, u64)>, SnapshotError> {
-        // No longer than the file, which is known to have that length.
+        // Not longer than the file, whose length is known.
         let mut raw = vec![0; (t.chunks * Chunk::RECORD) as usize];
         read_part(source, &mut raw, t.index_at(), "its index")?;
         if xxh3_64(&raw) != t.index_sum {
@@ -152,7 +152,7 @@ impl<S: Source> Snapshot<S> {
         Ok(chunks)
     }
 
-    /// What the snapshot says of itself.
+    /// The snapshot's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -167,8 +167,8 @@ impl<S: Source> Snapshot<S> {
         self.chunks.iter().map(|(c, _)| c.bytes()).sum()
     }
 
-    /// A compressed part of the file: its place and length, what it has to be before compression,
-    /// its checksum, and its name.
+    /// Describes a compressed part of the file: its place and length, its uncompressed length, its
+    /// checksum, and its name.
     fn part(
         &self,
         (at, len): (u64, u64),
@@ -177,7 +177,7 @@ impl<S: Source> Snapshot<S> {
         name: [&'static str; 4],
     ) -> Result<Vec<u8>, SnapshotError> {
         let [ends, checksum, compressed, length] = name;
-        // No longer than the file, which is known to have that length.
+        // Not longer than the file, whose length is known.
         let mut frame = vec![0; len as usize];
         read_part(&self.source, &mut frame, at, ends)?;
         if xxh3_64(&frame) != sum {
@@ -198,7 +198,7 @@ impl<S: Source> Snapshot<S> {
         }
     }
 
-    /// The state beside memory.
+    /// The state, without memory.
     pub(super) fn state(&self) -> Result<MachineState, SnapshotError> {
         let t = &self.trailer;
         let place = (t.state_at(), t.state_len);
@@ -213,8 +213,8 @@ impl<S: Source> Snapshot<S> {
             .map_err(|_| SnapshotError::Damaged("the state is not what this program writes"))
     }
 
-    /// What a restart of the machine loads, if whoever took the snapshot knew that. A machine that
-    /// goes on is given it by [`Machine::set_software`].
+    /// The software that a restart of the machine loads, if it was known when the snapshot was
+    /// taken. It is given to a resumed machine by [`Machine::set_software`].
     pub fn software(&self) -> Result<Option<Software>, SnapshotError> {
         let t = &self.trailer;
         let place = (t.software_at, t.software_len);
@@ -236,14 +236,14 @@ impl<S: Source> Snapshot<S> {
         memory::read(&self.source, &self.chunks, None)
     }
 
-    /// A machine as it was, with the interpreter.
+    /// The machine as saved, with the interpreter.
     pub fn machine<O: Observer>(&self, observer: O) -> Result<Machine<O>, SnapshotError> {
         self.build(&self.header.description, observer)
     }
 
-    /// A machine of the given description that goes on where the saved one was. Values of
-    /// [`RUNTIME_KEYS`](super::RUNTIME_KEYS) may differ from the saved description's, and
-    /// hold from now on if they do; where they do not, what the guest has set stays.
+    /// A machine of the given description that continues where the saved one was. Values of
+    /// [`RUNTIME_KEYS`](super::RUNTIME_KEYS) may differ from the saved description's, and then
+    /// apply from now on; where they do not differ, the values that the guest has set stay.
     pub fn machine_as<O: Observer>(
         &self,
         description: &Description,

@@ -1,6 +1,7 @@
-//! The part of a snapshot that a restart loads: firmware, kernel and whatever else was in memory at first.
+//! The part of a snapshot that a restart loads: firmware, kernel and other initial contents of
+//! memory.
 //!
-//! A list of CBOR, with its length (u32) in front, and the bytes of all segments behind it.
+//! A list in CBOR, preceded by its length (u32), and followed by the bytes of all segments.
 
 use super::error::SnapshotError;
 use crate::loader::{EntryState, Plan, Role, Segment, Software};
@@ -27,7 +28,7 @@ struct Entry {
     memory_size: u64,
 }
 
-/// As bytes; nothing if there is no software.
+/// Serialises it; empty if there is no software.
 pub(super) fn encode(software: Option<&Software>) -> Result<Vec<u8>, SnapshotError> {
     let Some(s) = software else {
         return Ok(Vec::new());
@@ -56,7 +57,7 @@ pub(super) fn encode(software: Option<&Software>) -> Result<Vec<u8>, SnapshotErr
     Ok(out)
 }
 
-/// From bytes, for a machine with memory in this range.
+/// Parses it, for a machine with memory in this range.
 pub(super) fn decode(
     bytes: &[u8],
     ram_base: u64,

@@ -1,15 +1,15 @@
-//! Where the bytes of a snapshot come from.
+//! Sources of a snapshot's bytes.
 
 use super::error::SnapshotError;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 
-/// Bytes that can be read anywhere, by several threads at once.
+/// Bytes that several threads can read at any position.
 pub trait Source: Send + Sync {
     /// Number of bytes.
     fn size(&self) -> std::io::Result<u64>;
-    /// Fills a buffer from a place on; an error of kind `UnexpectedEof` behind the end.
+    /// Fills a buffer from a position on; an error of kind `UnexpectedEof` after the end.
     fn read_at(&self, to: &mut [u8], at: u64) -> std::io::Result<()>;
 }
 
@@ -38,7 +38,7 @@ impl Source for Bytes {
     }
 }
 
-/// Reads a part; `what` names it where the file ends before it does.
+/// Reads a part; `what` is its name for the error if the file ends too early.
 pub(super) fn read_part(
     source: &dyn Source,
     to: &mut [u8],

@@ -1,4 +1,4 @@
-//! Files: every kind of damage is an error, and nothing is lost on the way.
+//! Snapshot files: every kind of damage is an error, and nothing is lost in saving and restoring.
 
 use super::layout::{Chunk, CHUNK, PREFIX};
 use super::*;
@@ -12,7 +12,7 @@ fn describe(settings: &[&str]) -> Description {
     Description::load(&Library::default(), "small", &settings).expect("a description")
 }
 
-/// A machine that has run a little, with something in four places of memory.
+/// A machine that has run for a while, with data in four places of memory.
 fn machine() -> Machine {
     let mut m = Machine::new(&describe(&[]), Quiet).expect("a machine");
     let end = m.ram().len();
@@ -39,13 +39,13 @@ fn bytes(m: &Machine) -> Vec<u8> {
     out
 }
 
-/// The file of [`machine`]; made once.
+/// The file of [`machine`]; written once.
 fn sample() -> &'static [u8] {
     static SAMPLE: OnceLock<Vec<u8>> = OnceLock::new();
     SAMPLE.get_or_init(|| bytes(&machine()))
 }
 
-/// Opens and restores; whatever is wrong is an error.
+/// Opens and restores; any failure is an error.
 fn whole(file: Vec<u8>) -> Result<Machine, SnapshotError> {
     Snapshot::new(Bytes(file))?.machine(Quiet)
 }
@@ -128,7 +128,7 @@ fn what_a_restart_loads_comes_along() {
         let e = Snapshot::new(Bytes(f)).unwrap().software().unwrap_err();
         assert!(matches!(e, SnapshotError::Damaged(_)), "{e}");
     }
-    // Where memory ends is looked at, too.
+    // The end of memory is checked, too.
     let mut outside = software;
     outside.plan.segments[1].addr = base + m.ram().len() - 3;
     m.set_software(Some(std::sync::Arc::new(outside)));
@@ -166,7 +166,7 @@ fn files_are_complete_or_not_there() {
     m.save_file(&path, &Meta::new()).expect("a file again");
     let s = Snapshot::open(&path).expect("a snapshot");
     s.verify().expect("sound");
-    // Several at once from one file, which may have lost its name by now.
+    // Several restores at once from one file, whose name may have been removed meanwhile.
     std::fs::remove_file(&path).expect("removed");
     for _ in 0..3 {
         assert_eq!(bytes(&s.machine(Quiet).expect("a machine")), bytes(&m));
@@ -226,7 +226,7 @@ fn another_machine_is_told_by_its_keys() {
     for part in ["seed is 1 in the snapshot, 9 here", "l1d.ways is 4"] {
         assert!(text.contains(part), "{text}");
     }
-    // What can be changed while a machine runs may be another.
+    // Values that can be changed while a machine runs may differ.
     let other = describe(&[
         "method=fine",
         "memory.controller.timing.rcd=9",
@@ -267,7 +267,7 @@ fn forged_parts_are_errors() {
         let e = error(forged(Some(index), None, t.state_bytes));
         assert!(matches!(e, SnapshotError::Damaged(_)), "{e}");
     }
-    // A state that is none, one that is longer than said, one that is not compressed.
+    // Invalid state: not a state, longer than stated, or not compressed.
     let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 1).expect("compressed");
     for (state, len) in [(vec![1, 2, 3], 3), (bomb.clone(), 1000), (bomb, 64 << 20)] {
         let e = error(forged(None, Some(state), len));
@@ -285,7 +285,7 @@ fn mutate(v: &mut ciborium::Value, f: &mut dyn FnMut(&mut ciborium::Value)) {
     }
 }
 
-/// A state that was changed on purpose, in a file without damage.
+/// A deliberately changed state, in an undamaged file.
 fn with_changed_state(seed: u64, changes: u32) -> Vec<u8> {
     let plain = forge::state(sample()).expect("a state");
     let mut value: ciborium::Value = ciborium::from_reader(plain.as_slice()).expect("a value");
@@ -324,9 +324,9 @@ fn with_changed_state(seed: u64, changes: u32) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Damage of any kind: an error, or (if it hit nothing) the same machine.
+    /// Damage of any kind: an error, or (if it hit nothing important) the same machine.
     #[test]
-    fn damage_never_panics(
+    fn any_damage_is_an_error(
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
@@ -343,7 +343,7 @@ proptest! {
         }
     }
 
-    /// States that no machine was in: an error, or a machine that runs.
+    /// Impossible states: an error, or a machine that runs.
     #[test]
     fn impossible_states_never_panic(seed: u64, changes in 1u32..4) {
         if let Ok(mut m) = whole(with_changed_state(seed, changes)) {

@@ -1,4 +1,4 @@
-//! Writing a snapshot.
+//! Writes snapshots.
 
 use super::describe::Meta;
 use super::error::SnapshotError;
@@ -16,10 +16,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// zstd's level for the state, which is small.
 const STATE_LEVEL: i32 = 3;
-/// The same for the software, which is some tens of megabytes.
+/// The same for the software, which has tens of megabytes.
 const SOFTWARE_LEVEL: i32 = 1;
 
-/// What has been written.
+/// Sizes of a written snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// Bytes of the file.
@@ -28,7 +28,7 @@ pub struct Written {
     pub memory_bytes: u64,
 }
 
-/// Counts what passes.
+/// Counts the bytes that pass through.
 struct Counted<W> {
     out: W,
     bytes: u64,
@@ -46,9 +46,9 @@ impl<W: Write> Write for Counted<W> {
 }
 
 impl<O: Observer> Machine<O> {
-    /// Writes a snapshot. May be done whenever [`Machine::run`] has come back; the run that
-    /// goes on is not disturbed, and no untouched page of memory is touched. The same state
-    /// gives the same bytes.
+    /// Writes a snapshot. May be called whenever [`Machine::run`] has returned; the run that
+    /// continues is not disturbed, and no untouched page of memory is touched. The same state gives
+    /// the same bytes.
     pub fn save(&self, out: impl Write, meta: &Meta) -> Result<Written, SnapshotError> {
         if self.within_block() {
             return Err(SnapshotError::WithinBlock);
@@ -99,8 +99,8 @@ impl<O: Observer> Machine<O> {
         })
     }
 
-    /// Writes a snapshot to a file, which is either complete or not there under this name,
-    /// whatever happens; one that was there is replaced in the same way.
+    /// Writes a snapshot to a file, which is complete or does not exist under this name, whatever
+    /// happens; an existing file is replaced in the same way.
     pub fn save_file(&self, path: &Path, meta: &Meta) -> Result<Written, SnapshotError> {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -108,7 +108,7 @@ impl<O: Observer> Machine<O> {
         let written = self.save(BufWriter::with_capacity(1 << 20, file.as_file()), meta)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|e| e.error)?;
-        // The name is there for good only with the directory.
+        // The name is permanent only after the directory has been synced.
         File::open(parent)?.sync_all()?;
         Ok(written)
     }

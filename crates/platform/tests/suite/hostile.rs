@@ -1,5 +1,5 @@
-//! Guests that mean harm, on whole machines: whatever they do to devices, page tables and
-//! queues, the host neither panics nor hangs, and time moves on.
+//! Malicious guests on whole machines: whatever they do to devices, page tables and queues, the
+//! host neither panics nor hangs, and time advances.
 //!
 //! `NAGORI_HOSTILE` sets the number of machines of each test (default 150).
 

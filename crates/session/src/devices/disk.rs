@@ -11,7 +11,7 @@ use nagori_platform::snapshot::Meta;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 
-/// An overlay that is thrown away; a file of this name is `./temp`.
+/// An overlay that is thrown away; a file of this name is given as `./temp`.
 const TEMPORARY: &str = "temp";
 
 /// A disk of the host for the guest.
@@ -21,15 +21,15 @@ pub struct DiskSpec {
     pub file: PathBuf,
     /// Where writes go.
     pub writes: Writes,
-    /// The option of the command line that it comes from: errors begin with it.
+    /// The command-line option from which it comes: errors begin with it.
     pub option: &'static str,
 }
 
 /// The option of disks.
 const OPTION: &str = "--disk";
-/// The option of root file systems, which are disks of their own.
+/// The option of root file systems, which are also disks.
 const ROOTFS: &str = "--rootfs";
-/// Where a snapshot notes which disks its guest had.
+/// Key under which a snapshot records the disks of its guest.
 const NOTE: &str = "disks";
 
 impl DiskSpec {
@@ -42,7 +42,7 @@ impl DiskSpec {
         }
     }
 
-    /// A root file system, whose file stays as it is: writes are thrown away at the end.
+    /// A root file system, whose file is not changed: writes are thrown away at the end.
     pub fn rootfs(file: PathBuf) -> DiskSpec {
         DiskSpec {
             file,
@@ -51,7 +51,7 @@ impl DiskSpec {
         }
     }
 
-    /// Reads `FILE[,ro][,overlay=FILE|temp]`.
+    /// Parses `FILE[,ro][,overlay=FILE|temp]`.
     pub fn parse(text: &str) -> Result<DiskSpec, String> {
         let mut parts = text.split(',');
         let file = parts.next().filter(|f| !f.is_empty());
@@ -82,7 +82,7 @@ impl DiskSpec {
 
 /// A disk as `--disk` takes it.
 fn written(file: &Path, writes: &Writes) -> String {
-    // Whoever goes on may stand elsewhere.
+    // Absolute, since the resuming command may run in another directory.
     let full = |p: &Path| std::path::absolute(p).unwrap_or_else(|_| p.to_path_buf());
     let file = full(file).display().to_string();
     match writes {
@@ -93,7 +93,7 @@ fn written(file: &Path, writes: &Writes) -> String {
     }
 }
 
-/// Notes for a snapshot which disks a machine has, slot by slot.
+/// Records for a snapshot which disks a machine has, slot by slot.
 pub fn note<O: Observer>(machine: &mut Machine<O>, slots: &[usize], meta: &mut Meta) {
     let mut disk = |slot: &usize| -> Option<String> {
         machine.virtio(*slot, |b: &mut Block, _| {
@@ -108,7 +108,7 @@ pub fn note<O: Observer>(machine: &mut Machine<O>, slots: &[usize], meta: &mut M
     }
 }
 
-/// An error with their names if not all disks are given that a snapshot's guest has.
+/// An error with their names if not all disks of a snapshot's guest are given.
 pub fn check_noted(disks: &[DiskSpec], meta: &Meta) -> Result<()> {
     let noted = meta.get(NOTE).and_then(Value::as_array);
     let missing = noted.into_iter().flatten().skip(disks.len());
@@ -122,14 +122,14 @@ pub fn check_noted(disks: &[DiskSpec], meta: &Meta) -> Result<()> {
     }
 }
 
-/// The disks of a machine: tells what goes wrong on the host.
+/// The disks of a machine: reports errors of the host.
 pub struct Disks<'a> {
     slots: Vec<usize>,
     caller: &'a dyn Caller,
 }
 
 impl<'a> Disks<'a> {
-    /// Opens the files and puts them into slots; `None` if there are none.
+    /// Opens the files and connects them to slots; `None` if there are none.
     pub fn connect<O: Observer>(
         disks: &[DiskSpec],
         slots: &[usize],
@@ -160,10 +160,10 @@ impl<'a> Disks<'a> {
         }))
     }
 
-    /// Tells each disk's first error.
+    /// Reports each disk's first error.
     fn tell<O: Observer>(&mut self, machine: &mut Machine<O>) {
         let caller = self.caller;
-        // Whoever has failed once is known: it is told once.
+        // Each disk's failure is reported once.
         self.slots.retain(|slot| {
             let error = machine.virtio(*slot, |b: &mut Block, _| b.take_host_error());
             match error.flatten() {

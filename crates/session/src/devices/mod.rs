@@ -1,8 +1,8 @@
-//! Devices with something of the host behind them: what is wanted, slots, connections.
+//! Devices with host resources: requests, slots, connections.
 //!
-//! What is wanted takes the next slot of its kind in the machine's description; where there is none,
-//! one is added. So the description (and with it the device tree and snapshots) knows what kinds
-//! of devices there are, and [`Devices`] alone knows what is behind them.
+//! Each requested resource takes the next slot of its kind in the machine's description; if there
+//! is none, one is added. So the description (and with it the device tree and snapshots) contains
+//! the kinds of devices, and [`Devices`] alone knows the resources behind them.
 
 mod disk;
 mod net;
@@ -22,7 +22,7 @@ use nagori_platform::snapshot::Meta;
 pub use net::{Cable, NetSpec};
 pub use share::ShareSpec;
 
-/// What of the host is behind the machine's devices.
+/// The host resources behind the machine's devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Devices {
     /// Disks: the guest sees /dev/vda, then /dev/vdb, ...
@@ -34,7 +34,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// How many slots are taken, kind by kind.
+    /// Number of slots taken, by kind.
     fn wanted(&self) -> [(SlotKind, usize); 2] {
         [
             (SlotKind::Block, self.disks.len()),
@@ -42,7 +42,7 @@ impl Devices {
         ]
     }
 
-    /// The machine's description with a slot for everything that is wanted; `more` are further
+    /// The machine's description with a slot for every requested resource; `more` are further
     /// settings.
     pub fn resolve(&self, machine: &MachineChoice, more: &[String]) -> Result<Description> {
         let description = machine.resolve(more)?;
@@ -71,12 +71,12 @@ impl Devices {
         Ok(pairs.map(|(s, n)| (names[n].clone(), s.writable)).collect())
     }
 
-    /// An error if a disk is missing that a snapshot's guest has; it tells which.
+    /// An error that names a disk of a snapshot's guest that is missing.
     pub fn check_noted(&self, meta: &Meta) -> Result<()> {
         disk::check_noted(&self.disks, meta)
     }
 
-    /// Connects what is wanted to a machine that was just built or restored. The services
+    /// Connects the resources to a machine that was just built or restored. The returned services
     /// take part in its run.
     pub fn connect<'a, O: Observer>(
         &self,
@@ -100,7 +100,7 @@ impl Devices {
     }
 }
 
-/// Notes for a snapshot what of the host a machine has.
+/// Records for a snapshot which host resources a machine has.
 pub fn note<O: Observer>(machine: &mut Machine<O>, meta: &mut Meta) {
     let slots = slots_of(machine, SlotKind::Block);
     disk::note(machine, &slots, meta);

@@ -1,4 +1,4 @@
-//! `--net`: what a network interface is connected to.
+//! `--net`: the connection of a network interface.
 
 use crate::caller::Caller;
 use crate::drive::Outside;
@@ -10,14 +10,14 @@ use nagori_usernet::{Config, Forward, Link, Nat, Tap, Wire};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What is at the other end of the cable.
+/// The other end of the cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cable {
-    /// A network of the guest's own.
+    /// A private network for the guest, with NAT.
     User {
-        /// Ports of the host that lead to the guest.
+        /// Ports of the host that are forwarded to the guest.
         forwards: Vec<Forward>,
-        /// Nothing that the guest begins gets out.
+        /// Whether the guest cannot reach anything outside.
         restrict: bool,
     },
     /// An interface of the host.
@@ -28,8 +28,8 @@ pub enum Cable {
     Connect(PathBuf),
 }
 
-/// A network interface for the guest: read from `user[,hostfwd=FORWARD][,restrict]`, `tap=NAME`, `listen=PATH` or
-/// `connect=PATH`, each with `,mac=ADDRESS` if wanted.
+/// A network interface for the guest, parsed from `user[,hostfwd=FORWARD][,restrict]`, `tap=NAME`,
+/// `listen=PATH` or `connect=PATH`, each optionally with `,mac=ADDRESS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetSpec {
     cable: Cable,
@@ -80,7 +80,7 @@ impl FromStr for NetSpec {
     }
 }
 
-/// Six bytes in hexadecimal, of one interface alone.
+/// Six bytes in hexadecimal; a unicast address.
 fn parse_mac(text: &str) -> Result<[u8; 6], String> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
@@ -100,7 +100,7 @@ fn parse_mac(text: &str) -> Result<[u8; 6], String> {
     }
 }
 
-/// Plugs the cable of a slot's interface in.
+/// Connects the interface of a slot.
 pub fn connect<O: Observer>(
     machine: &mut Machine<O>,
     slot: usize,
@@ -127,7 +127,7 @@ pub fn connect<O: Observer>(
         Cable::Tap(name) => Box::new(Tap::open(name)?),
         Cable::Listen(path) => Box::new(Wire::listen(path)?),
         Cable::Connect(path) => {
-            // Both machines may have the same description.
+            // Both machines may have the same description, so their addresses have to differ.
             if mac.is_none() {
                 let own = machine.virtio::<Net, _>(slot, |n, _| n.mac());
                 mac = own.map(|mut m| {

@@ -10,7 +10,7 @@ use nagori_platform::machine::Machine;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::path::PathBuf;
 
-/// At most so many names of what is gone are told one by one.
+/// Greatest number of lost files whose names are reported one by one.
 const TOLD: usize = 5;
 
 /// A folder of the host for the guest.
@@ -25,7 +25,7 @@ pub struct ShareSpec {
 }
 
 impl ShareSpec {
-    /// A folder that the guest may read, with a tag by its number.
+    /// A folder that the guest may read, with a tag from its number.
     pub fn new(folder: impl Into<PathBuf>) -> ShareSpec {
         ShareSpec {
             folder: folder.into(),
@@ -34,21 +34,21 @@ impl ShareSpec {
         }
     }
 
-    /// Reads `DIR[:TAG][,rw]`.
+    /// Parses `DIR[:TAG][,rw]`.
     pub fn parse(text: &str) -> Result<ShareSpec, String> {
         let (rest, writable) = match text.strip_suffix(",rw") {
             Some(rest) => (rest, true),
             None => (text, false),
         };
         let (folder, tag) = match rest.rsplit_once(':') {
-            // What has a slash is still the folder's name.
+            // Text with a slash is part of the folder's name.
             Some((folder, tag)) if !tag.contains('/') => (folder, Some(tag)),
             _ => (rest, None),
         };
         if folder.is_empty() {
             return Err("the name of a folder is missing".into());
         }
-        // Tags are what slots may be called.
+        // Tags are the names that slots may have.
         if let Some(tag) = tag {
             format!("share:{tag}").parse::<SlotConfig>()?;
         }
@@ -60,8 +60,8 @@ impl ShareSpec {
     }
 }
 
-/// The slots that the options take, in their order; slots that are missing are appended. An option with a
-/// tag takes the share of that name, one without the next share that nobody else takes.
+/// The slots that the options take, in their order; missing slots are appended. An option with a
+/// tag takes the share of that name, one without a tag the next share that no other option takes.
 pub fn assign(shares: &[ShareSpec], slots: &mut Vec<SlotConfig>) -> Result<Vec<usize>> {
     let mut taken: Vec<Option<usize>> = vec![None; shares.len()];
     for (n, tag) in shares.iter().enumerate() {
@@ -103,7 +103,7 @@ pub fn assign(shares: &[ShareSpec], slots: &mut Vec<SlotConfig>) -> Result<Vec<u
     Ok(taken.into_iter().flatten().collect())
 }
 
-/// Puts the folders behind their slots.
+/// Connects the folders to their slots.
 pub fn connect<O: Observer>(
     shares: &[ShareSpec],
     machine: &mut Machine<O>,
@@ -138,14 +138,14 @@ pub fn connect<O: Observer>(
     Ok(())
 }
 
-/// The guest's open files are this process's: as many as the system allows.
+/// The guest's open files are open in this process: it needs as many as the system allows.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // Without it, the guest gets an error sooner (too many open files).
+    // Otherwise the guest gets an error sooner (too many open files).
     let _ = setrlimit(Resource::Nofile, raised);
 }
 

@@ -13,9 +13,9 @@ use nagori_hart::world::Observer;
 use nagori_platform::machine::Machine;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Core cycles between looks at the words.
+/// Core cycles between two reads of the words.
 pub const SLICE: u64 = 5_000;
-/// Devices: the first ends the program and does its system calls.
+/// Devices: the first ends the program and carries out its system calls.
 const SYSCALL: u8 = 0;
 const CONSOLE: u8 = 1;
 /// Commands of the console.
@@ -23,7 +23,7 @@ const GET: u8 = 0;
 const PUT: u8 = 1;
 /// Command of every device: write a name to memory.
 const IDENTIFY: u8 = 0xff;
-/// In a request for a name: that of the device, not of a command.
+/// In a request for a name: the name of the device is requested, not that of a command.
 const DEVICE_NAME: u8 = 0xff;
 /// Bytes of a name.
 const NAME: usize = 64;
@@ -31,7 +31,7 @@ const NAME: usize = 64;
 const HAS_CHARACTER: u64 = 0x100;
 /// The payload's bits.
 const PAYLOAD: u64 = (1 << 48) - 1;
-/// Most bytes that one system call moves.
+/// Greatest number of bytes that one system call moves.
 const MOST: u64 = 1 << 20;
 
 /// System calls: their numbers are Linux's.
@@ -40,19 +40,19 @@ mod call {
     pub const WRITE: u64 = 64;
     pub const EXIT: u64 = 93;
 }
-/// Results of system calls that failed.
+/// Results of failed system calls.
 mod errno {
     pub const EBADF: i64 = -9;
     pub const EFAULT: i64 = -14;
     pub const ENOSYS: i64 = -38;
 }
 
-/// Where a program's words are.
+/// Addresses of a program's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Words {
-    /// Of requests.
+    /// The word for requests.
     pub tohost: u64,
-    /// Of answers; a program without it gets none.
+    /// The word for answers; a program without it gets none.
     pub fromhost: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ pub struct Htif<'a> {
 }
 
 impl<'a> Htif<'a> {
-    /// For a program; `caller` takes what the user should know.
+    /// For a program; `caller` receives messages for the user.
     pub fn new(words: Words, caller: Option<&'a dyn Caller>) -> Htif<'a> {
         Htif {
             words,
@@ -86,13 +86,13 @@ impl<'a> Htif<'a> {
         }
     }
 
-    /// The program starts anew.
+    /// The program restarts.
     pub fn reset(&mut self) {
         self.answers.clear();
         self.waits = None;
     }
 
-    /// Does what the program asks for; `open` is whether input can still come.
+    /// Carries out the program's request; `open` is whether input can still arrive.
     pub fn serve<O: Observer>(
         &mut self,
         machine: &mut Machine<O>,
@@ -137,7 +137,7 @@ impl<'a> Htif<'a> {
         Ok(None)
     }
 
-    /// Gives input to who waits for it.
+    /// Passes input to the request that waits for it.
     fn feed<O: Observer>(&mut self, machine: &mut Machine<O>, open: bool) {
         match self.waits {
             None => {}
@@ -164,7 +164,7 @@ impl<'a> Htif<'a> {
         }
     }
 
-    /// Hands the next answer over if the program has taken the last one.
+    /// Passes the next answer on if the program has taken the last one.
     fn answer<O: Observer>(&mut self, machine: &mut Machine<O>) {
         let Some(at) = self.words.fromhost else {
             self.answers.clear();
@@ -177,8 +177,8 @@ impl<'a> Htif<'a> {
         }
     }
 
-    /// Does a system call: eight words at `block`, the number and its arguments; the first takes
-    /// the result.
+    /// Carries out a system call: eight words at `block`, the number and its arguments; the first
+    /// word receives the result.
     fn call<O: Observer>(
         &mut self,
         machine: &mut Machine<O>,
@@ -229,14 +229,14 @@ impl<'a> Htif<'a> {
         Ok(None)
     }
 
-    /// A system call is done.
+    /// Ends a system call.
     fn finish<O: Observer>(&mut self, machine: &mut Machine<O>, block: u64, result: i64) {
         put_word(machine, block, result as u64);
         self.answers.push_back(1);
     }
 }
 
-/// The name of a device or of one of its commands; empty if there is none.
+/// The name of a device or of one of its commands; empty if it does not exist.
 fn name(device: u8, what: u8) -> &'static str {
     match (device, what) {
         (SYSCALL, DEVICE_NAME) => "syscall_proxy",
@@ -258,7 +258,7 @@ fn put_word<O: Observer>(machine: &mut Machine<O>, at: u64, value: u64) {
     store(machine, at, &value.to_le_bytes());
 }
 
-/// Writes memory as a device does; whether there is any.
+/// Writes memory as a device does; returns whether there is memory.
 fn store<O: Observer>(machine: &mut Machine<O>, at: u64, bytes: &[u8]) -> bool {
     let offset = at.checked_sub(machine.config().memory.base);
     let done = offset.is_some_and(|o| machine.ram().write_bytes(o, bytes).is_ok());

@@ -1,4 +1,4 @@
-//! A word to whoever waits for a guest that traps in its own trap handler for ever.
+//! A hint for the user about a guest that traps in its own trap handler endlessly.
 
 use super::{Service, Wishes};
 use crate::caller::Caller;
@@ -8,17 +8,17 @@ use nagori_hart::world::Observer;
 use nagori_hart::TrapLoop;
 use nagori_platform::machine::{Machine, Stop};
 
-/// So often in a row no guest traps that gets anywhere.
+/// No guest that makes progress traps so often in a row.
 const MANY: u64 = 100_000;
 
-/// Watches for traps that lead to themselves; tells the first.
+/// Watches for traps that cause themselves; reports the first.
 pub struct Loops<'a> {
     caller: &'a dyn Caller,
     told: bool,
 }
 
 impl<'a> Loops<'a> {
-    /// Tells through `caller`.
+    /// Reports through `caller`.
     pub fn new(caller: &'a dyn Caller) -> Loops<'a> {
         Loops {
             caller,
@@ -46,7 +46,7 @@ impl<O: Observer> Service<O> for Loops<'_> {
     }
 }
 
-/// What happens, and what it usually means.
+/// What happens, and its usual cause.
 fn text(hart: usize, l: &TrapLoop, handler: u64) -> String {
     let (name, register) = match l.machine {
         true => ("machine", "mtvec"),
@@ -68,7 +68,7 @@ fn fetches(code: u64) -> bool {
     matches!(code, cause::FETCH_ACCESS | cause::FETCH_PAGE)
 }
 
-/// The name of an exception, and what it comes from in a handler.
+/// The name of an exception, and its usual cause in a handler.
 fn meaning(code: u64) -> (&'static str, &'static str) {
     const STACK: &str = "the handler's stack pointer or save area is not set up, or the stack has grown out of memory";
     match code {

@@ -22,43 +22,44 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 
-/// Core cycles between looks at the host: fixed, so that runs are the same.
+/// Core cycles between two calls of the services: fixed, so that runs are reproducible.
 const SLICE: u64 = 1_000_000;
-/// How long the host sleeps at most where nothing tells that the caller has a wish.
+/// How long the host sleeps at most if no descriptor announces the caller's wish to end.
 const LOOK: Duration = Duration::from_millis(50);
-/// What a slice may take on the host while somebody waits.
+/// Host time of a slice while somebody waits for answers.
 const PATIENCE: Duration = Duration::from_millis(8);
 
-/// How a machine starts anew.
+/// How a machine restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restart {
     /// Harts and devices are reset and the software is loaded again; memory is kept.
     Reset,
-    /// Behind a power cut: the software is loaded again, and runs in the mode in which the run began.
+    /// After a power cut: the software is loaded again, and runs in the mode in which the run
+    /// began.
     PowerCut,
 }
 
-/// What services want of the run; they add to one another's wishes.
+/// What services request of the run; the requests of several services are combined.
 #[derive(Debug, Default)]
 pub struct Wishes {
-    /// The run is over.
+    /// The run is to end.
     pub end: Option<End>,
-    /// The machine starts anew before it runs on.
+    /// The machine is to restart before it runs on.
     pub restart: Option<Restart>,
-    /// The machine stays as it is for now: no slice is run.
+    /// The machine is held: no slice is run.
     pub hold: bool,
     /// Somebody waits for answers: slices are kept short on the host.
     pub prompt: bool,
-    /// Idle guest time passes like the host's, not at once.
+    /// Idle guest time is to pass like the host's, instead of being skipped.
     pub paced: bool,
-    /// The host sleeps no longer than this before services are asked again.
+    /// The host is to sleep no longer than this before services are called again.
     pub within: Option<Duration>,
-    /// The next slice has at most this many core cycles.
+    /// The greatest length of the next slice, in core cycles.
     pub slice: Option<u64>,
 }
 
 impl Wishes {
-    /// Asks to be called again after a time at the latest.
+    /// Requests to be called again after a time at the latest.
     pub fn wake_within(&mut self, time: Duration) {
         self.within = Some(self.within.map_or(time, |t| t.min(time)));
     }
@@ -68,19 +69,19 @@ impl Wishes {
         self.slice = Some(self.slice.map_or(cycles, |s| s.min(cycles)));
     }
 
-    /// Ends the run, unless another service did.
+    /// Ends the run, unless another service has ended it already.
     pub fn end(&mut self, end: End) {
         self.end.get_or_insert(end);
     }
 }
 
-/// A part of the host that looks at a machine between slices: a console, a control socket, a
-/// debugger, a network. Services are asked in the order of their list.
+/// A part of the host that takes part in a run between slices: a console, a control socket, a
+/// debugger, a network. Services are called in the order of their list.
 ///
-/// What happens in the guest does not depend on where slices end, so a service that only looks
+/// What happens in the guest does not depend on where slices end, so a service that only reads
 /// changes nothing.
 pub trait Service<O: Observer> {
-    /// Adds what ends the host's sleep when it becomes ready.
+    /// Adds descriptors that end the host's sleep when they become ready.
     fn sources<'a>(&'a self, _to: &mut Vec<PollFd<'a>>) {}
 
     /// Called before each slice, also while the machine is held.
@@ -88,7 +89,7 @@ pub trait Service<O: Observer> {
         Ok(())
     }
 
-    /// Called after each slice with why it ended.
+    /// Called after each slice with the reason why it ended.
     fn after(
         &mut self,
         _machine: &mut Machine<O>,
@@ -103,7 +104,8 @@ pub trait Service<O: Observer> {
         Ok(())
     }
 
-    /// Whether something can still come from here while every hart waits without a timer.
+    /// Whether this service can still cause something to happen while every hart waits without a
+    /// timer.
     fn may_wake(&self, _machine: &Machine<O>) -> bool {
         false
     }
@@ -137,15 +139,16 @@ pub type BoxedService<'a, O> = Box<dyn Service<O> + 'a>;
 /// What the loop itself has to know of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Course {
-    /// The run ends when all harts together have executed this many instructions since the machine began.
+    /// The run ends when all harts together have executed this many instructions since the
+    /// machine's start.
     pub max_instructions: Option<u64>,
-    /// Whether the timing model is on when the machine starts anew behind a power cut.
+    /// Whether the timing model is on when the machine restarts after a power cut.
     pub timed: bool,
 }
 
 /// Runs a machine until a service, the caller, the guest or a limit ends it.
 ///
-/// What the caller wants is [`End::Signal`]; an error is that of a service, or of a restart.
+/// A wish of the caller is [`End::Signal`]; an error is that of a service, or of a restart.
 pub fn drive<O: Observer + Send>(
     machine: &mut Machine<O>,
     services: &mut [BoxedService<'_, O>],
@@ -180,7 +183,8 @@ pub fn drive<O: Observer + Send>(
         let started = Instant::now();
         let stop = machine.run(slice.min(wishes.slice.unwrap_or(u64::MAX)), limit);
         slice = match (machine.is_parallel(), wishes.prompt) {
-            // Nothing is the same anyhow, and threads are started for each.
+            // With `--parallel` runs are not reproducible anyway, and every slice starts threads,
+            // so slices are long.
             (true, _) => paced(slice, started.elapsed(), 64 * SLICE),
             (_, true) => paced(slice, started.elapsed(), 4 * SLICE),
             _ => SLICE,
@@ -199,7 +203,7 @@ pub fn drive<O: Observer + Send>(
             continue;
         }
         match stop {
-            // Who makes snapshots has seen it; so has a debugger, and who cuts the power.
+            // The services for snapshots, debuggers and power cuts have seen it.
             Stop::Slice | Stop::Snapshot(_) | Stop::Debug | Stop::Reached => {}
             Stop::PowerOff(code) => return Ok(End::Off(code)),
             Stop::Instructions => return Ok(End::Limit),
@@ -229,7 +233,7 @@ pub fn drive<O: Observer + Send>(
     }
 }
 
-/// Starts the machine anew; whether it is known with what.
+/// Restarts the machine; returns whether its software is known.
 fn restart<O: Observer>(machine: &mut Machine<O>, course: Course, how: Restart) -> Result<bool> {
     let Some(software) = machine.software().cloned() else {
         return Ok(false);
@@ -242,14 +246,15 @@ fn restart<O: Observer>(machine: &mut Machine<O>, course: Course, how: Restart) 
     Ok(true)
 }
 
-/// Waits until a source is ready, the caller has a wish, or a time (`None`: any time) has passed.
+/// Waits until a source is ready, the caller wants to end, or a time (`None`: without limit) has
+/// passed.
 fn sleep<O: Observer>(
     services: &[BoxedService<'_, O>],
     caller: &dyn Caller,
     wait: Option<Duration>,
 ) -> Result<()> {
     if wait == Some(Duration::ZERO) {
-        // Whoever has input finds it without being woken.
+        // A service that has input ready finds it without being woken.
         return Ok(());
     }
     let wake = caller.wake();
@@ -271,7 +276,7 @@ fn sleep<O: Observer>(
     }
 }
 
-/// The next slice, so that whoever waits is seen in time.
+/// The length of the next slice, so that somebody who waits is answered in time.
 fn paced(slice: u64, took: Duration, most: u64) -> u64 {
     if took > PATIENCE {
         (slice / 2).max(1000)

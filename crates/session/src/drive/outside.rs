@@ -1,4 +1,4 @@
-//! Networks, and the guest's idle time while something may come from there.
+//! Networks, and how guest time passes while something may arrive from them.
 
 use super::{Service, Wishes};
 use crate::error::{Context, Result};
@@ -10,9 +10,9 @@ use rustix::event::{PollFd, PollFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Watches networks while the guest waits. While one of them expects something, an idle
-/// guest's time passes like the host's: otherwise its timers would run out at once. Should be
-/// last in the list of services, so that it sees whether another one has woken the guest.
+/// Watches networks while the guest waits. While one of them expects something, an idle guest's
+/// time passes like the host's: otherwise its timers would expire at once. Should be last in the
+/// list of services, so that it sees whether another one has woken the guest.
 #[derive(Default)]
 pub struct Outside {
     networks: Vec<Network>,
@@ -21,7 +21,7 @@ pub struct Outside {
 
 struct Network {
     slot: usize,
-    /// Readable when the network should look outside.
+    /// Descriptors that become readable when the network should be polled.
     source: OwnedFd,
 }
 
@@ -33,12 +33,13 @@ struct Idle {
 }
 
 impl Outside {
-    /// Adds the network in a slot, and what becomes readable when it should look outside.
+    /// Adds the network in a slot, and the descriptor that becomes readable when it should be
+    /// polled.
     pub fn watch(&mut self, slot: usize, source: OwnedFd) {
         self.networks.push(Network { slot, source });
     }
 
-    /// Whether something may come; an error if a network has failed.
+    /// Whether something may arrive; an error if a network has failed.
     fn expects<O: Observer>(&self, machine: &mut Machine<O>) -> Result<bool> {
         let mut any = false;
         for n in &self.networks {
@@ -60,14 +61,14 @@ impl<O: Observer> Service<O> for Outside {
     }
 
     fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
-        // A machine that is held is left alone; one that does not wait is let look by the loop.
+        // A machine that is held is not touched; if it does not wait, the loop polls the networks.
         let Some(idle) = self.idle.as_ref().filter(|_| !wishes.hold) else {
             return Ok(());
         };
         let passed = u64::try_from(idle.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let now = Ps(idle.from.0.saturating_add(passed.saturating_mul(1000)));
         machine.poll_devices_at(now.min(idle.until));
-        // What a device has found out may want to be looked at earlier.
+        // Polling a device may show that it has to be polled again earlier.
         let until = idle.until.min(machine.bus().next_event());
         let left = until.saturating_sub(now);
         if machine.is_waiting() && left > Ps::ZERO && self.expects(machine)? {

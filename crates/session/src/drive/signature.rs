@@ -9,12 +9,12 @@ use nagori_platform::machine::{Machine, Stop};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// What is written where.
+/// What is written, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureFile {
     /// First physical address.
     pub start: u64,
-    /// First address behind it.
+    /// First address after it.
     pub end: u64,
     /// Bytes of a line.
     pub granularity: usize,
@@ -30,7 +30,7 @@ pub struct Signature<'a> {
 }
 
 impl<'a> Signature<'a> {
-    /// Tells through `caller` if there is none.
+    /// Reports through `caller` if there is none.
     pub fn new(what: &'a SignatureFile, caller: &'a dyn Caller) -> Signature<'a> {
         Signature {
             what,
@@ -55,7 +55,7 @@ impl<O: Observer> Service<O> for Signature<'_> {
             return Ok(());
         }
         let len = self.what.end - self.what.start;
-        // A range that no host could hold is in no memory either.
+        // A range that no host could hold is not in memory either.
         let mut bytes = vec![0; usize::try_from(len.min(machine.ram().len())).unwrap_or(0)];
         let read = machine.peek(None, self.what.start, &mut bytes);
         if read as u64 != len {
@@ -66,7 +66,7 @@ impl<O: Observer> Service<O> for Signature<'_> {
     }
 }
 
-/// Lines of so many bytes, the last byte first; the last line is filled up with zeros.
+/// Lines of so many bytes, the last byte first; the last line is padded with zeros.
 fn lines(bytes: &[u8], granularity: usize) -> String {
     let mut out = String::new();
     for line in bytes.chunks(granularity) {

@@ -1,4 +1,4 @@
-//! The guest's serial console as a service, with what programs say through HTIF.
+//! The guest's serial console as a service, including output of programs through HTIF.
 
 use super::htif::{self, Htif};
 use super::{Service, Wishes};
@@ -14,17 +14,18 @@ use nagori_platform::machine::{Machine, Stop};
 use rustix::event::{PollFd, PollFlags};
 use std::time::Duration;
 
-/// What Ctrl-C is as a signal.
+/// Number of the signal for which Ctrl-C stands.
 const SIGINT: u8 = 2;
 /// End of input at a terminal: Ctrl-D.
 const END_OF_INPUT: u8 = 4;
-/// Guest time between attempts to tell the guest that input has ended. One may be lost, to a
-/// program that does not read or when a shell changes the terminal's mode.
+/// Guest time between two attempts to tell the guest that input has ended. An attempt may be lost,
+/// to a program that does not read or when a shell changes the terminal's mode.
 const END_INTERVAL: Ps = Ps(1_000_000_000_000);
-/// Typed bytes that are kept for a guest that does not listen yet; more stay with the host.
+/// Typed bytes that are kept for a guest that does not listen yet; further ones are left in the
+/// host's buffers.
 const MOST_TYPED: usize = 1 << 20;
 
-/// Text about a machine for whoever sits at its console.
+/// Text about a machine, for the user at its console.
 pub type Statistics<'a, O> = &'a dyn Fn(&Machine<O>) -> String;
 
 /// The serial console of a machine.
@@ -33,21 +34,21 @@ pub struct Terminal<'a, O: Observer> {
     statistics: Option<Statistics<'a, O>>,
     send_end: bool,
     htif: Option<Htif<'a>>,
-    /// Input is there before the guest reads it; nobody types it.
+    /// Input is available before the guest reads it; it is not typed.
     patient: bool,
-    /// The UART was told so.
+    /// Whether the UART has been told so.
     set_up: bool,
     typed: Vec<u8>,
-    /// Bytes that the UART has and the guest has not read.
+    /// Number of bytes that the UART has and the guest has not read.
     unread: usize,
     end_sent: Option<Ps>,
-    /// The guest was just told of the end.
+    /// Whether the guest has just been told of the end.
     told: bool,
 }
 
 impl<'a, O: Observer> Terminal<'a, O> {
-    /// Joins a job's console to a port; `statistics` is what a user sees who asks for them, `caller` takes
-    /// what the user should know.
+    /// Connects a job's console to a port; `statistics` makes the text for a user who asks for
+    /// statistics, `caller` receives messages for the user.
     pub fn new(
         port: &'a mut dyn Port,
         job: &Job,
@@ -56,7 +57,7 @@ impl<'a, O: Observer> Terminal<'a, O> {
     ) -> Self {
         let htif = job.htif.words.map(|w| Htif::new(w, caller));
         Terminal {
-            // A program may read through HTIF what it does not read from the UART.
+            // A program may read input through HTIF instead of the UART.
             patient: htif.is_some() || job.send_end && !port.interactive(),
             set_up: false,
             port,
@@ -95,7 +96,8 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
             machine.set_console_patient(self.patient);
         }
         self.unread = unread(machine);
-        // All that there is: what a file or a pipe holds comes at the same time in every run.
+        // Everything available: the content of a file or a pipe arrives at the same time in every
+        // run.
         while !self.is_full() {
             let events = self.port.events()?;
             if events.is_empty() {
@@ -162,7 +164,7 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
     }
 }
 
-/// Bytes of input that the guest has not read.
+/// Number of input bytes that the guest has not read.
 fn unread<O: Observer>(machine: &Machine<O>) -> usize {
     let uart = machine.bus().get::<Uart>();
     uart.map_or(0, Uart::input_pending)

@@ -16,9 +16,9 @@ use nagori_platform::config::{Machine as Description, DEFAULT_MACHINE};
 use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
 use nagori_platform::snapshot::Header;
 
-/// Kernel arguments: where the root file system and the packages are.
+/// Kernel arguments: the places of the root file system and of the packages.
 const ARGUMENTS: &str = "quiet nagori.root=/dev/vda nagori.input=/dev/vdb";
-/// Guest time after which a script that does not end is given up: a day.
+/// Guest time after which a script that does not end is aborted: a day.
 const LIMIT: Ps = Ps(86_400_000_000_000_000);
 
 /// A machine with a guest image.
@@ -28,7 +28,7 @@ pub struct Installing<'a> {
 }
 
 impl<'a> Installing<'a> {
-    /// With the cached guest image, or a new one.
+    /// With the cached guest image, or a newly built one.
     pub fn new(options: &Options, caller: &'a dyn Caller) -> Result<Self> {
         let options = Options {
             refresh: false,
@@ -117,7 +117,7 @@ impl Installer for Installing<'_> {
     }
 }
 
-/// Ends a machine that goes on for ever.
+/// Ends a machine that would run for ever.
 struct Deadline;
 
 impl Service<Quiet> for Deadline {

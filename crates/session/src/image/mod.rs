@@ -1,4 +1,4 @@
-//! The guest's images: where they are, and how they are made on first use.
+//! The guest's images: where they are cached, and how they are built on first use.
 
 mod machine;
 pub mod rootfs;
@@ -8,7 +8,8 @@ use crate::error::{Context, Error, Result};
 use nagori_image::{GuestImage, Options, Progress};
 use std::path::Path;
 
-/// Where images are kept: in a directory, or where the environment says (`NAGORI_CACHE`, else ~/.cache/nagori).
+/// Where images are cached: in a directory, or where the environment says (`NAGORI_CACHE`, else
+/// ~/.cache/nagori).
 pub fn options(cache: Option<&Path>) -> Result<Options> {
     let mut options = match cache {
         Some(dir) => {
@@ -20,13 +21,13 @@ pub fn options(cache: Option<&Path>) -> Result<Options> {
         }
         None => Options::from_env()?,
     };
-    // A relative directory must not depend on where a later step is.
+    // Made absolute, so that it does not depend on a later change of directory.
     options.cache_dir = std::path::absolute(&options.cache_dir)
         .with_context(|| format!("cannot use the cache directory {:?}", options.cache_dir))?;
     Ok(options)
 }
 
-/// The cached image, or a new one.
+/// The cached image, or a newly built one.
 pub fn build(options: &Options, caller: &dyn Caller) -> Result<GuestImage> {
     with_progress(caller, |progress| {
         nagori_image::build(options, progress).map_err(|e| hint(options, e)).context(
@@ -35,7 +36,7 @@ pub fn build(options: &Options, caller: &dyn Caller) -> Result<GuestImage> {
     })
 }
 
-/// Says what can be done where the cache cannot be written.
+/// Adds a remedy to the error of a cache that cannot be written.
 fn hint(options: &Options, e: nagori_image::Error) -> Error {
     let unwritable = match &e {
         nagori_image::Error::Io { source, .. } => cannot_write(source),
@@ -50,15 +51,15 @@ fn hint(options: &Options, e: nagori_image::Error) -> Error {
     }
 }
 
-/// Whether a failure means that nothing can be written at a place.
+/// Whether a failure means that a place cannot be written at all.
 pub(crate) fn cannot_write(e: &std::io::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
-/// Tells the caller what `work` says of itself.
+/// Passes the progress of `work` on to the caller.
 ///
-/// The work is that of other programs, for the most part: a signal ends it.
+/// The work is done by other programs, for the most part: a signal ends it.
 fn with_progress<T>(
     caller: &dyn Caller,
     work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T>,

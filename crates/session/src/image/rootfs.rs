@@ -1,4 +1,4 @@
-//! Root file systems: made, and found by name.
+//! Root file systems: built, and found by name.
 
 use super::machine::Installing;
 use super::{hint, with_progress};
@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The cached root file system, or a new one, with its progress on stderr.
+/// The cached root file system, or a newly built one, with its progress passed on to the caller.
 pub fn build(options: &Options, spec: &RootfsSpec, caller: &dyn Caller) -> Result<RootFs> {
     let start = Instant::now();
     let mut worked = false;
@@ -40,7 +40,7 @@ pub fn build(options: &Options, spec: &RootfsSpec, caller: &dyn Caller) -> Resul
     Ok(image)
 }
 
-/// The file of the root file system that `name` means: a base, the start of a key, or a file.
+/// The file of the root file system that `name` denotes: a base, the start of a key, or a file.
 pub fn find(options: &Options, name: &str, caller: &dyn Caller) -> Result<PathBuf> {
     if let Some(image) = by_name(options, name, caller)? {
         return Ok(image.path);
@@ -59,7 +59,7 @@ pub fn find(options: &Options, name: &str, caller: &dyn Caller) -> Result<PathBu
     )))
 }
 
-/// Whether a file begins as an ext4 file system does: its magic number is in the superblock.
+/// Whether a file begins as an ext4 file system: its magic number is in the superblock.
 fn is_ext4(path: &Path) -> std::io::Result<bool> {
     const MAGIC: (u64, [u8; 2]) = (1024 + 56, [0x53, 0xef]);
     let mut file = std::fs::File::open(path)?;
@@ -71,7 +71,7 @@ fn is_ext4(path: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// A root file system by its base, which is built if need be, or by its key.
+/// A root file system by its base (built if necessary) or by its key.
 pub fn by_name(options: &Options, name: &str, caller: &dyn Caller) -> Result<Option<RootFs>> {
     let base = match name {
         "run" => Some(Base::Run),
@@ -96,7 +96,7 @@ pub fn by_name(options: &Options, name: &str, caller: &dyn Caller) -> Result<Opt
     }
 }
 
-/// The same, where nothing else is meant.
+/// The same, if the name cannot denote anything else.
 pub fn named(options: &Options, name: &str, caller: &dyn Caller) -> Result<RootFs> {
     by_name(options, name, caller)?.ok_or_else(|| {
         Error::Request(format!("no root file system `{name}`: give run, system, or the start of a key of `nagori image list`"))

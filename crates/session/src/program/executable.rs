@@ -1,4 +1,4 @@
-//! What is to be run: a file of the host, or a program of the image.
+//! The executable of a run: a file of the host, or a program of the image.
 
 use super::protocol::Placed;
 use crate::error::{Context, Error, Result};
@@ -6,19 +6,19 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where programs of the host are put in the guest.
+/// Where programs of the host are placed in the guest.
 const PLACE: &str = "/run/nagori/bin";
-/// Type of ELF files that can be anywhere.
+/// Type of ELF files that can be loaded anywhere (ET_DYN).
 const ET_DYN: u16 = 3;
-/// Where Linux puts such a program that has an interpreter: two thirds of the 256 GiB of Sv39.
+/// Where Linux loads such a program that has an interpreter: two thirds of the 256 GiB of Sv39.
 const DYNAMIC_BASE: u64 = 0x2a_aaaa_a000;
 /// Largest file that goes through the control port.
 const MOST: u64 = 1 << 30;
 
-/// What a file is, by its first bytes.
+/// Kind of a file, by its first bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A riscv64 ELF that needs nothing.
+    /// A static riscv64 ELF.
     Static,
     /// A riscv64 ELF with an interpreter.
     Dynamic(String),
@@ -26,7 +26,7 @@ pub enum Kind {
     Script(String),
 }
 
-/// What the program of a run is.
+/// The program of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Executable {
     /// A file of the host.
@@ -41,9 +41,9 @@ pub enum Executable {
 }
 
 impl Executable {
-    /// Finds what is meant: a path with a `/` is one of the host, or, if there is no such file
-    /// and it is absolute, one of the guest; a bare name is a program of the image, looked up in
-    /// the guest's PATH.
+    /// Finds the file: a path with a `/` is one of the host or, if there is no such file and it is
+    /// absolute, one of the guest; a bare name is a program of the image, looked up in the guest's
+    /// PATH.
     pub fn find(name: &str) -> Result<Executable> {
         let path = Path::new(name);
         if !name.contains('/') {
@@ -73,7 +73,7 @@ impl Executable {
         }
     }
 
-    /// Whether it is of this host, and needs files of a root file system.
+    /// Whether it is a file of the host, and needs files of a root file system.
     pub fn needs_files(&self) -> bool {
         matches!(
             self,
@@ -84,7 +84,7 @@ impl Executable {
         )
     }
 
-    /// Whether a library can be put in front of its own.
+    /// Whether a library can be preloaded into it.
     pub fn has_libraries(&self) -> bool {
         !matches!(
             self,
@@ -95,7 +95,7 @@ impl Executable {
         )
     }
 
-    /// The file to be placed, and what is executed if it is not the first argument.
+    /// The file to be created, and the file to execute if it is not the first argument.
     pub fn place(&self) -> Result<(Option<Placed>, Option<String>)> {
         let Executable::File { path, .. } = self else {
             return Ok((None, None));
@@ -113,8 +113,8 @@ impl Executable {
         Ok((Some(placed), Some(to)))
     }
 
-    /// Where the names of its functions are, as `--symbols` has it. The agent has programs put at the same
-    /// addresses each time.
+    /// The source of its function names, in the form of `--symbols`. The agent has programs loaded
+    /// at the same addresses each time.
     pub fn symbols(&self) -> Option<String> {
         let Executable::File { path, kind } = self else {
             return None;
@@ -131,7 +131,7 @@ impl Executable {
         }
     }
 
-    /// Why the guest may not have been able to execute it.
+    /// A likely reason why the guest could not execute it.
     pub fn hint(&self, errno: u32) -> Option<String> {
         const ENOENT: u32 = 2;
         match self {
@@ -146,7 +146,7 @@ impl Executable {
     }
 }
 
-/// Looks into a file of the host.
+/// Examines a file of the host.
 fn kind(path: &Path) -> Result<Kind> {
     let shown = path.display();
     let mut start = Vec::new();
@@ -163,7 +163,7 @@ pub fn is_dynamic(file: &[u8]) -> bool {
     matches!(inspect(file, file.len() as u64), Ok(Kind::Dynamic(_)))
 }
 
-/// What a file is that starts so and has a length.
+/// The kind of a file with this beginning and length.
 fn inspect(b: &[u8], length: u64) -> Result<Kind> {
     const MACHINES: [(u16, &str); 6] = [
         (3, "x86"),
@@ -206,7 +206,7 @@ fn inspect(b: &[u8], length: u64) -> Result<Kind> {
         Some(2 | 3) => {}
         _ => return no("it is an ELF file, but not an executable"),
     }
-    // What is cut off would only be noticed by the program.
+    // Otherwise only the program would notice that its file is truncated.
     let mut cut = None;
     let mut headers = || -> Option<Option<String>> {
         let at = long(32)? as usize;

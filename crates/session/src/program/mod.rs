@@ -1,4 +1,4 @@
-//! A program in the guest: what is run, with what input and under which conditions, and what it has cost.
+//! A program in the guest: what is run, its input and conditions, and its costs.
 
 mod executable;
 mod outcome;
@@ -29,9 +29,9 @@ pub enum Timing {
     /// From the program's start to its end.
     #[default]
     Whole,
-    /// In the program's regions of interest only; statistics are of that time.
+    /// In the program's regions of interest only; statistics cover only them.
     Regions,
-    /// Never: only instructions are counted, fast.
+    /// Never: only instructions are counted, which is fast.
     Off,
 }
 
@@ -44,8 +44,9 @@ pub enum Timing {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    /// The program, then its arguments. A name with a `/` is a file of the host, or, if there is no such file and
-    /// it is absolute, one of the guest; a bare name is looked up in the guest's PATH.
+    /// The program, then its arguments. A name with a `/` is a file of the host or, if there is no
+    /// such file and the name is absolute, one of the guest; a bare name is looked up in the
+    /// guest's PATH.
     pub args: Vec<String>,
     /// Variables, each as `NAME=VALUE`.
     pub env: Vec<String>,
@@ -57,7 +58,7 @@ pub struct Program {
     pub stdin: Stdin,
     /// Delay method of NVMM; otherwise that of the machine's description.
     pub method: Option<Method>,
-    /// What everything random in the run follows from; nothing is random without.
+    /// Seed of everything random in the run; without a seed nothing is random.
     pub seed: Option<u64>,
     /// When the timing model is on.
     pub timing: Timing,
@@ -65,12 +66,12 @@ pub struct Program {
     pub warm_up: Option<u64>,
     /// Limits in guest and host time.
     pub limits: Limits,
-    /// The run ends when all harts together have executed so many instructions.
+    /// The run ends when all harts together have executed this many instructions.
     pub max_instructions: Option<u64>,
 }
 
 impl Program {
-    /// A program by its name or path. Nothing is looked at before it is run.
+    /// A program by its name or path. Files are not accessed before it is run.
     pub fn new(name: impl Into<String>) -> Program {
         Program {
             args: vec![name.into()],
@@ -120,7 +121,7 @@ impl Program {
         self
     }
 
-    /// What is random in the run follows from this number.
+    /// Seed of everything random in the run.
     pub fn seed(mut self, seed: u64) -> Program {
         self.seed = Some(seed);
         self
@@ -138,7 +139,8 @@ impl Program {
         self
     }
 
-    /// Reads everything of the host that the program needs, and checks what can be checked without a machine.
+    /// Reads everything of the host that the program needs, and checks what can be checked without
+    /// a machine.
     pub fn load(self) -> Result<Loaded> {
         let name = self.args.first();
         let name = name.ok_or_else(|| Error::Request("no program is given".into()))?;
@@ -165,10 +167,11 @@ impl Program {
     }
 }
 
-/// A program whose files have been read. A copy shares them, so it serves many runs under other conditions.
+/// A program whose files have been read. Copies share them, so it can serve many runs under
+/// different conditions.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// As it was asked for; what of it is no file may still be changed.
+    /// The specification; everything but files may still be changed.
     pub program: Program,
     executable: Executable,
     exec: Option<String>,
@@ -176,12 +179,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// What the program is.
+    /// The kind of the program.
     pub fn executable(&self) -> &Executable {
         &self.executable
     }
 
-    /// What the agent is told, as far as it follows from the program.
+    /// The part of the agent's job that follows from the program.
     fn job(&self) -> protocol::Job {
         let p = &self.program;
         protocol::Job {

@@ -1,4 +1,4 @@
-//! How a program's run has ended, and what it has cost.
+//! How a program's run has ended, and its costs.
 
 use super::protocol::{Ended, LABEL_END};
 use crate::end::END_OF_TIME;
@@ -7,45 +7,45 @@ use nagori_hart::world::Observer;
 use nagori_memtime::Ps;
 use nagori_platform::machine::{Machine, Report};
 
-/// How a program ended, as the agent in the guest or a limit has it.
+/// How a program ended, according to the agent in the guest or a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The program ended.
     Ended(Ended),
-    /// It could not be run.
+    /// It could not be executed.
     Failed {
         /// The guest's errno.
         errno: u32,
-        /// What was tried.
+        /// The operation that failed.
         text: String,
     },
-    /// The guest time that it had was over.
+    /// Its limit of guest time was reached.
     Timeout,
-    /// The host time that it had was over.
+    /// Its limit of host time was reached.
     HostTimeout,
 }
 
-/// Why a run was over.
+/// Why a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// As the agent, or a limit, has it.
+    /// According to the agent, or a limit.
     Outcome(Outcome),
     /// The program ended the machine, by a marker or the power switch.
     Off(u32),
     /// The limit on instructions.
     Instructions,
-    /// Nothing could happen any more.
+    /// Deadlock: nothing could happen any more.
     Stuck,
-    /// Machine time was at its end.
+    /// The end of machine time.
     Time,
     /// A signal to this program.
     Signal(u8),
-    /// A power cut, as was asked.
+    /// A power cut, as requested.
     PowerCut,
 }
 
 impl Why {
-    /// For machines.
+    /// A word for programs.
     pub fn name(&self) -> &'static str {
         match self {
             Why::Outcome(Outcome::Ended(e)) if e.by_signal => "signal",
@@ -67,7 +67,7 @@ impl Why {
         matches!(self, Why::Outcome(Outcome::Ended(_)) | Why::Off(_))
     }
 
-    /// What the user should know, if the exit code does not say it.
+    /// A message for the user, if the exit code does not say it.
     pub fn message(&self) -> Option<String> {
         Some(match self {
             Why::Outcome(Outcome::Ended(e)) if e.by_signal => {
@@ -93,27 +93,28 @@ impl Why {
     }
 }
 
-/// A program's run that is over.
+/// The result of a program's run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Why.
+    /// Why it ended.
     pub why: Why,
-    /// What was counted from the program's start to its end, or in regions of interest.
+    /// Statistics from the program's start to its end, or of regions of interest.
     pub report: Report,
-    /// Regions of interest that ended, where only they count.
+    /// Number of regions of interest that ended, if only they count.
     pub regions: Option<u64>,
-    /// What makes the figures mean something else than they seem to.
+    /// Problems that make the figures incomplete or misleading.
     pub problems: Vec<Problem>,
-    /// What the program wrote, where [`Session::run`](crate::Session::run) was asked.
+    /// The program's output, if it was run by [`Session::run`](crate::Session::run).
     pub output: super::streams::Captured,
-    /// Sums of stdout and stderr, to compare runs by; they hold within one build of this crate.
+    /// Checksums of stdout and stderr, to compare runs; they are comparable only within one build
+    /// of this crate.
     pub sums: [u64; 2],
-    /// Processor time of this process when the program began, in seconds.
+    /// Processor time of this process when the program started, in seconds.
     pub start_cpu: Option<f64>,
 }
 
 impl Run {
-    /// Guest time of what was counted.
+    /// Guest time covered by the statistics.
     pub fn guest_time(&self) -> Ps {
         Ps(self.report.elapsed_ps)
     }
@@ -127,18 +128,18 @@ impl Run {
         }
     }
 
-    /// Whether there are figures of what was asked for.
+    /// Whether the requested figures exist.
     pub fn is_meaningful(&self) -> bool {
         self.problems.iter().all(|p| !p.meaningless)
     }
 
-    /// Whether the figures are of a whole run of the program.
+    /// Whether the figures cover a whole run of the program.
     pub fn is_whole(&self) -> bool {
         self.why.is_end() && self.is_meaningful()
     }
 }
 
-/// The statistics of the program: recorded by the agent, or so far.
+/// The statistics of the program: those that the agent recorded, or those so far.
 pub(super) fn of_program<O: Observer>(m: &Machine<O>, regions: bool) -> (Report, Option<u64>) {
     if regions {
         if let Some(r) = m.regions() {

@@ -17,16 +17,16 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-/// Ports by their numbers.
+/// The ports, by number.
 const CONTROL: usize = 0;
 const STDIN: usize = 1;
 const STDOUT: usize = 2;
 const STDERR: usize = 3;
-/// Bytes read from the host's input at once.
+/// Number of bytes read from the host's input at once.
 const PIECE: usize = 64 << 10;
 const PS_PER_S: f64 = 1e12;
 
-/// A program's output, and sums of stdout and stderr, to compare it by.
+/// A program's output, and checksums of stdout and stderr by which runs are compared.
 struct Output<'a> {
     streams: &'a mut dyn Streams,
     sums: [DefaultHasher; 2],
@@ -46,7 +46,7 @@ impl Output<'_> {
 /// Limits of a run, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
-    /// Guest time from the program's start on.
+    /// Guest time from the program's start.
     pub guest: Option<f64>,
     /// Host time.
     pub host: Option<f64>,
@@ -57,7 +57,7 @@ pub struct Ports<'a> {
     slot: usize,
     job: Vec<u8>,
     sent: usize,
-    /// Signals for the program, once it runs.
+    /// Signals for the program, sent once it runs.
     signals: Vec<u8>,
     input: Input,
     waiting: Vec<u8>,
@@ -101,7 +101,7 @@ impl<'a> Ports<'a> {
         }
     }
 
-    /// For the same console after its machine has started anew.
+    /// For the same console after its machine has restarted.
     pub fn again(self, job: Vec<u8>, input: Input) -> Self {
         Ports {
             begin: self.begin,
@@ -109,7 +109,7 @@ impl<'a> Ports<'a> {
         }
     }
 
-    /// Whether the program has begun.
+    /// Whether the program has started.
     pub fn started(&self) -> bool {
         self.started.is_some()
     }
@@ -124,7 +124,7 @@ impl<'a> Ports<'a> {
         self.start_cpu
     }
 
-    /// How the run ended, if it has; and sums of the outputs.
+    /// How the run ended, if it has; and checksums of the outputs.
     pub fn finish(self) -> (Option<Outcome>, [u64; 2]) {
         self.output.streams.end();
         (self.outcome, self.output.sums.map(|h| h.finish()))
@@ -149,7 +149,7 @@ impl<'a> Ports<'a> {
             .context("the guest's driver of the agent's console broke the rules")
     }
 
-    /// More of the input, as far as there is room.
+    /// Reads more of the input, as far as there is room.
     fn feed<O: Observer>(&mut self, machine: &mut Machine<O>) -> Result<()> {
         loop {
             if !self.waiting.is_empty() {
@@ -187,7 +187,7 @@ impl<'a> Ports<'a> {
         Ok(())
     }
 
-    /// Hands on what the program has written.
+    /// Passes on what the program has written.
     fn drain<O: Observer>(&mut self, machine: &mut Machine<O>) -> Result<()> {
         loop {
             let mut any = false;
@@ -273,7 +273,7 @@ impl<O: Observer> Service<O> for Ports<'_> {
         if self.started.is_some() || !matches!(self.input, Input::Live(_)) {
             self.feed(machine)?;
         }
-        // Whoever types wants to see what comes, and idle guest time to pass as it does here.
+        // A user who types wants to see the echo, and idle guest time to pass as on the host.
         let live = matches!(self.input, Input::Live(_));
         wishes.prompt |= live;
         wishes.paced |= live;

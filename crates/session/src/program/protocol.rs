@@ -1,11 +1,11 @@
-//! What is said on the agent's control port; guest/agent/protocol.h is the guest's side.
+//! The messages on the agent's control port; guest/agent/protocol.h is the guest's side.
 
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
 /// Version of the protocol.
 pub const VERSION: u32 = 1;
-/// Most bytes of a message.
+/// Greatest length of a message in bytes.
 const MOST: usize = 1 << 16;
 /// Label of the snapshot in which the agent waits for a job: "job wait".
 pub const LABEL_READY: u64 = 0x7469_6177_2062_6f6a;
@@ -35,14 +35,14 @@ mod says {
     pub const FAILED: u32 = 4;
 }
 
-/// A file to be placed in the guest.
+/// A file to be created in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// Absolute path in the guest.
     pub path: String,
     /// Permissions.
     pub mode: u32,
-    /// What it holds.
+    /// Its content.
     pub bytes: Arc<[u8]>,
 }
 
@@ -57,30 +57,31 @@ pub struct Mount {
     pub write: bool,
 }
 
-/// What the agent is to run.
+/// A job for the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Job {
-    /// Files to be there.
+    /// Files to be created.
     pub files: Vec<Placed>,
     /// Shares to be mounted.
     pub mounts: Vec<Mount>,
     /// Arguments, the program's name first.
     pub args: Vec<String>,
-    /// What is executed, if it is not the first argument; without `/` looked up in the guest.
+    /// The file to execute, if it is not the first argument; without `/` it is looked up in the
+    /// guest.
     pub exec: Option<String>,
-    /// NAME=VALUE, beside what the agent sets.
+    /// NAME=VALUE, in addition to what the agent sets.
     pub env: Vec<String>,
     /// Working directory.
     pub cwd: Option<String>,
-    /// Whether the timing model is on while it runs.
+    /// Whether the timing model is on while the program runs.
     pub timed: bool,
     /// Whether it has an input.
     pub stdin: bool,
-    /// Whether network interfaces are set up before.
+    /// Whether network interfaces are set up first.
     pub network: bool,
     /// NUMA node of its memory.
     pub node: Option<u32>,
-    /// The time of day, in seconds since 1970, if it is not that of the boot.
+    /// The time of day, in seconds since 1970, if it differs from that of the boot.
     pub clock: Option<u64>,
 }
 
@@ -94,7 +95,7 @@ fn message(to: &mut Vec<u8>, kind: u32, parts: &[&[u8]]) {
 }
 
 fn text(to: &mut Vec<u8>, kind: u32, head: &[u8], text: &str) -> Result<()> {
-    // Heads and the zeros between parts take their share.
+    // Headers and the zeros between parts need some room.
     let most = MOST - 64;
     if text.len() > most || text.contains('\0') {
         let shown: String = text.chars().take(40).collect();
@@ -105,7 +106,7 @@ fn text(to: &mut Vec<u8>, kind: u32, head: &[u8], text: &str) -> Result<()> {
 }
 
 impl Job {
-    /// An error if there is something in it that no message can hold.
+    /// An error if the job contains something that does not fit into a message.
     pub fn check(&self) -> Result<()> {
         let without = |f: &Placed| Placed {
             bytes: Arc::default(),
@@ -162,7 +163,7 @@ impl Job {
     }
 }
 
-/// What the randomness of a run follows from; stands in front of a job.
+/// The seed of a run's randomness; it precedes a job.
 pub fn seed(number: u64) -> Vec<u8> {
     let mut out = Vec::new();
     message(&mut out, job::SEED, &[&number.to_le_bytes()]);
@@ -176,7 +177,7 @@ pub fn signal(number: u32) -> Vec<u8> {
     out
 }
 
-/// How a program ended, and what it used, as its kernel counts.
+/// How a program ended, and its resource usage, as the guest's kernel counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Ended {
     /// Whether a signal ended it.
@@ -197,33 +198,33 @@ pub struct Ended {
     pub major_faults: u64,
 }
 
-/// What the agent says.
+/// A message of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Says {
     /// It waits for a job.
     Ready {
         /// Of the protocol.
         version: u32,
-        /// Whether it reaches the machine's registers.
+        /// Whether it can access the control block.
         registers: bool,
     },
-    /// The program runs.
+    /// The program has started.
     Started {
         /// Process in the guest.
         pid: u32,
     },
     /// The program has ended.
     Ended(Ended),
-    /// The program could not be run.
+    /// The program could not be executed.
     Failed {
         /// The guest's errno.
         errno: u32,
-        /// What was tried.
+        /// The operation that failed.
         text: String,
     },
 }
 
-/// Cuts a stream of bytes into messages.
+/// Splits a stream of bytes into messages.
 #[derive(Debug, Default)]
 pub struct Reader {
     bytes: Vec<u8>,
@@ -365,7 +366,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_messages_or_refused(bytes in prop::collection::vec(0u8..6, 0..200)) {
+        fn any_bytes_do_not_panic(bytes in prop::collection::vec(0u8..6, 0..200)) {
             let mut r = Reader::default();
             r.feed(&bytes);
             while let Ok(Some(_)) = r.next() {}

@@ -17,18 +17,19 @@ const SIGINT: u8 = 2;
 /// Where a program without a share works.
 const HOME: &str = "/root";
 
-/// A machine whose agent waits for a program that has not begun: the moment to look into the machine, and to add
-/// what takes part in the run. [`Session::run`] does without.
+/// A machine whose agent waits for a program that has not started. The caller can inspect the
+/// machine and add services to the run; [`Session::run`] does without that.
 pub struct Running<'s, 'a> {
     session: &'s Session<'a>,
     loaded: Loaded,
     /// The machine.
     pub machine: Machine,
-    /// Whoever may hold the machine, such as a debugger: asked before anything else.
+    /// Services that may hold the machine, such as a debugger: called before all others.
     pub holders: Vec<BoxedService<'a, Quiet>>,
-    /// Power cuts; the machine boots again and the program starts again, unless the run ends there.
+    /// Power cuts. The machine boots again and the program starts again, unless the run ends there.
     pub power: PowerCuts,
-    /// Whether the caller's first SIGINT goes to the program, once that runs, instead of ending the run.
+    /// Whether the caller's first SIGINT is sent to the program, once it runs, instead of ending
+    /// the run.
     pub pass_interrupt: bool,
     devices: Vec<BoxedService<'a, Quiet>>,
 }
@@ -52,13 +53,13 @@ impl<'s, 'a> Running<'s, 'a> {
         }
     }
 
-    /// What the agent is told.
+    /// The job for the agent.
     fn job(&self) -> Result<Vec<u8>> {
         let s = self.session;
         let mut job = self.loaded.job();
         let first = s.mounts().first().map(|m| m.path.clone());
         job.cwd = job.cwd.or(first).or(Some(HOME.into()));
-        // A variable that is given counts for more than one of ours.
+        // A given variable overrides a default one.
         job.env.splice(0..0, s.env().iter().cloned());
         job.mounts = s.mounts().to_vec();
         job.network = s.has_network();
@@ -83,7 +84,7 @@ impl<'s, 'a> Running<'s, 'a> {
             max_instructions: limit.map(|n| n.saturating_add(m.steps())),
             timed: false,
         };
-        // Whoever holds the machine comes first, and devices are asked last, as elsewhere.
+        // Services that hold the machine come first, and devices last, as elsewhere.
         let mut cutter = Cutter::new(&self.power, caller).map(|c| c.starting_at(m));
         let mut asked = false;
         let mut loops = Loops::new(caller);
@@ -100,7 +101,7 @@ impl<'s, 'a> Running<'s, 'a> {
             services.extend(self.devices.iter_mut().map(borrowed));
             let end = drive::drive(m, &mut services, caller, course)?;
             drop(services);
-            // The first Ctrl-C is the program's.
+            // The first Ctrl-C is sent to the program.
             let passes = self.pass_interrupt && ports.started();
             if end == End::Signal(SIGINT) && !asked && passes {
                 asked = true;
@@ -127,7 +128,7 @@ impl<'s, 'a> Running<'s, 'a> {
             (Some(o), _) => Why::Outcome(o),
             (None, End::Off(code)) => Why::Off(code),
             (None, End::Limit) => Why::Instructions,
-            // Of a program that has not begun there is nothing to tell.
+            // A program that has not started has no result.
             (None, End::Signal(n)) if !begun => return Err(Interrupted(n).into()),
             (None, End::Signal(n)) => Why::Signal(n),
             (None, End::Time) => Why::Time,
@@ -141,7 +142,7 @@ impl<'s, 'a> Running<'s, 'a> {
             warm_up: program.warm_up,
         };
         let problems = match why {
-            // It never began.
+            // It never started.
             Why::Outcome(Outcome::Failed { .. }) => Vec::new(),
             _ => problems::of(m, asked),
         };

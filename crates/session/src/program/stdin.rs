@@ -1,4 +1,4 @@
-//! Where a program's input comes from.
+//! Sources of a program's input.
 
 use crate::error::{Context, Result};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -9,37 +9,40 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A program's input, before it is opened; a program that is started again reads it from its beginning.
+/// A program's input, before it is opened; a program that is started again reads it from its
+/// beginning.
 #[derive(Debug, Clone, Default)]
 pub enum Stdin {
-    /// There is none.
+    /// No input.
     #[default]
     None,
     /// A file of the host.
     File(PathBuf),
     /// These bytes.
     Bytes(Arc<[u8]>),
-    /// An open file of the host, from where it stands: what it holds is there whenever the program asks.
+    /// An open file of the host, from its present position: its content is available whenever the
+    /// program reads.
     Open(Arc<OwnedFd>),
-    /// A pipe, terminal or socket of the host, whose input comes when it comes: runs may then differ.
+    /// A pipe, terminal or socket of the host, whose input arrives at any time: runs may then
+    /// differ.
     Live(Arc<OwnedFd>),
 }
 
-/// An input that is open.
+/// An open input.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// There is none, or no more.
+    /// No input, or no more.
     None,
-    /// What it holds is there whenever the program asks.
+    /// Its content is available whenever the program reads.
     File(File),
     /// The same.
     Bytes(Cursor<Arc<[u8]>>),
-    /// What comes when it comes.
+    /// Input that arrives at any time.
     Live(Arc<OwnedFd>),
 }
 
 impl Stdin {
-    /// Whether there is any.
+    /// Whether there is an input.
     pub fn is_some(&self) -> bool {
         !matches!(self, Stdin::None)
     }
@@ -59,7 +62,7 @@ impl Stdin {
         })
     }
 
-    /// From the beginning, also if it has been read.
+    /// From the beginning, even if it has been read before.
     pub(super) fn open_again(&self) -> Result<Input> {
         let mut input = self.open()?;
         if let Input::File(f) = &mut input {
@@ -69,7 +72,7 @@ impl Stdin {
     }
 }
 
-/// What a source has at this moment; `None`: nothing, but it may come.
+/// The input available at this moment; `None`: nothing now, but it may arrive.
 pub(super) fn read_now(fd: BorrowedFd<'_>, to: &mut [u8]) -> Result<Option<usize>> {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     match poll(&mut fds, Some(&Timespec::default())) {
@@ -80,7 +83,7 @@ pub(super) fn read_now(fd: BorrowedFd<'_>, to: &mut [u8]) -> Result<Option<usize
     match rustix::io::read(fd.as_fd(), to) {
         Ok(n) => Ok(Some(n)),
         Err(Errno::INTR | Errno::AGAIN) => Ok(None),
-        // A terminal that has gone away.
+        // A terminal that was closed.
         Err(Errno::IO) => Ok(Some(0)),
         Err(e) => Err(std::io::Error::from(e)).context("cannot read input"),
     }

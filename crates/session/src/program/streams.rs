@@ -1,4 +1,4 @@
-//! Where a program's output goes.
+//! Receivers of a program's output.
 
 use nagori_platform::machine::Report;
 use std::io;
@@ -12,20 +12,20 @@ pub enum Stream {
     Stderr,
 }
 
-/// Takes a program's output.
+/// Receives a program's output.
 pub trait Streams {
-    /// Takes bytes of a stream, in their order.
+    /// Receives bytes of a stream, in order.
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()>;
 
-    /// Called between slices of guest time while the program runs: instructions of all harts so far, and the
-    /// statistics, which take some time to collect.
+    /// Called between slices of guest time while the program runs, with the instructions of all
+    /// harts so far and a function that collects the statistics, which takes some time.
     fn tick(&mut self, _instructions: u64, _report: &dyn Fn() -> Report) {}
 
-    /// The run is over, however it has ended.
+    /// The run has ended, in whatever way.
     fn end(&mut self) {}
 }
 
-/// Keeps what a program writes.
+/// Keeps a program's output.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Captured {
     /// Standard output.

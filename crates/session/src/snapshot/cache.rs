@@ -1,4 +1,4 @@
-//! Boots that are kept: made on demand, found by a hash of everything that they depend on.
+//! Cached boots: made on demand, found by a hash of everything that they depend on.
 
 use crate::caller::{check, Caller, Step};
 use crate::devices::{self, Devices};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Cached boots that are kept without being asked; each takes some tens of MB.
+/// Number of cached boots that are kept without being requested; each takes tens of MB.
 const KEEP: usize = 24;
 /// How long the host sleeps at most while it works for a guest that waits.
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -29,19 +29,19 @@ const TAIL: usize = 15;
 /// End of a cached boot's file name.
 const SUFFIX: &str = ".snap";
 
-/// What to boot, up to the point where the guest asks for a snapshot.
+/// What to boot, up to the point where the guest requests a snapshot.
 pub struct Boot<'a> {
-    /// The machine. Of the values that can be changed while a machine runs none matters.
+    /// The machine. Values that can be changed while a machine runs do not matter.
     pub description: &'a Description,
-    /// What goes where in memory: firmware, kernel, initial root file system, device tree.
+    /// The contents of memory: firmware, kernel, initial root file system, device tree.
     pub plan: &'a Plan,
-    /// The guest's label of the point; any, if there is none.
+    /// The guest's label of the point; `None`: any label.
     pub label: Option<u64>,
-    /// What else the boot depends on, such as the identity of a disk.
+    /// Other things on which the boot depends, such as the identity of a disk.
     pub depends: &'a [String],
-    /// For people: what is booted.
+    /// What is booted, for human readers.
     pub what: &'a str,
-    /// What belongs to the host and the boot needs, such as a disk.
+    /// Host resources that the boot needs, such as a disk.
     pub devices: &'a Devices,
 }
 
@@ -53,7 +53,7 @@ pub fn dir(images: &Path) -> PathBuf {
 /// A cached boot, newly made if there is none. The same file serves any number of runs.
 ///
 /// Several processes may ask at once: one boots, the others wait. An interrupted boot leaves
-/// nothing behind that looks like one.
+/// nothing behind that could be taken for a cached boot.
 pub fn boot(dir: &Path, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
     let at = |what: &'static str| {
         move |e: std::io::Error| match image::cannot_write(&e) {
@@ -84,30 +84,30 @@ pub fn boot(dir: &Path, boot: &Boot, caller: &dyn Caller) -> Result<PathBuf> {
             return Ok(path);
         }
     }
-    // Somebody may have finished it between the look and the lock.
+    // Another process may have finished it before the lock was taken.
     if !usable(&path) {
         if path.exists() {
             caller.warning(&format!("{} cannot be used; booting anew", path.display()));
         }
         make(&path, boot, caller)?;
     }
-    // Who waits for the lock holds it by its file, not by its name.
+    // A process that waits for the lock has its file open and does not need the name.
     let _ = fs::remove_file(dir.join(format!("{key}.lock")));
     prune(dir, KEEP, None, false)?;
     Ok(path)
 }
 
-/// Whether a boot is there and sound as far as a look at its ends tells; notes its use.
+/// Whether a boot exists and its beginning and end are intact; records its use.
 fn usable(path: &Path) -> bool {
     let sound = Snapshot::open(path).is_ok();
     if sound {
-        // Only matters for what is removed first.
+        // Only affects which boots are removed first.
         let _ = File::open(path).and_then(|f| f.set_modified(SystemTime::now()));
     }
     sound
 }
 
-/// Hash of everything that a boot depends on. Any change of this program counts.
+/// Hash of everything that a boot depends on. Any change of this program's executable changes it.
 fn key(b: &Boot) -> Result<String> {
     let mut h = Xxh3::new();
     let mut part = |bytes: &[u8]| {
@@ -137,7 +137,7 @@ fn key(b: &Boot) -> Result<String> {
     Ok(format!("{:032x}", h.digest128()))
 }
 
-/// Hash of this program.
+/// Hash of this program's executable.
 fn program() -> std::io::Result<u128> {
     let mut file = File::open(std::env::current_exe()?)?;
     let mut h = Xxh3::new();
@@ -150,13 +150,13 @@ fn program() -> std::io::Result<u128> {
     }
 }
 
-/// Boots and saves, with a message for whoever waits.
+/// Boots and saves, with a message for the user.
 fn make(path: &Path, b: &Boot, caller: &dyn Caller) -> Result<()> {
     let mut console = Vec::new();
     caller.progress(Step::Boot(b.what));
     let result = until_asked(b, &mut console, caller);
     caller.progress(Step::Done);
-    // Whoever ends the boot need not be told how far it was.
+    // The caller that ended the boot need not be told how far it was.
     check(caller)?;
     let mut machine = result.with_context(|| {
         let text = String::from_utf8_lossy(&console);
@@ -176,7 +176,7 @@ fn make(path: &Path, b: &Boot, caller: &dyn Caller) -> Result<()> {
     check(caller)
 }
 
-/// Ends a boot where the guest asks for a snapshot, and keeps what it has printed.
+/// Ends a boot where the guest requests a snapshot, and keeps its output.
 struct Booting<'a> {
     label: Option<u64>,
     console: &'a mut Vec<u8>,
@@ -189,7 +189,7 @@ impl Service<Quiet> for Booting<'_> {
             Stop::Snapshot(label) if self.label.is_none_or(|l| l == label) => {
                 wishes.end(End::Saved);
             }
-            // A guest that starts over would do so for ever.
+            // A guest that restarts would do so for ever.
             Stop::Reset => wishes.end(End::Restart),
             // Something on the host works for the guest.
             Stop::Idle(Ps::NEVER) => wishes.wake_within(PATIENCE),
@@ -203,7 +203,7 @@ impl Service<Quiet> for Booting<'_> {
     }
 }
 
-/// Runs without the timing model until the guest asks for a snapshot.
+/// Runs without the timing model until the guest requests a snapshot.
 fn until_asked(b: &Boot, console: &mut Vec<u8>, caller: &dyn Caller) -> Result<Machine> {
     let mut machine = Machine::new(b.description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(false);
@@ -237,11 +237,11 @@ pub struct Entry {
     pub path: PathBuf,
     /// Its length.
     pub bytes: u64,
-    /// When it was made or used last.
+    /// When it was made, or last used.
     pub used: SystemTime,
 }
 
-/// All cached boots, those used last first.
+/// All cached boots, the last used first.
 pub fn entries(dir: &Path) -> Result<Vec<Entry>> {
     let context = || format!("cannot list {}", dir.display());
     let list = match fs::read_dir(dir) {
@@ -255,7 +255,7 @@ pub fn entries(dir: &Path) -> Result<Vec<Entry>> {
         if !path.to_string_lossy().ends_with(SUFFIX) {
             continue;
         }
-        // One that another process removes meanwhile is none.
+        // A boot that another process removes in the meantime is not listed.
         let Ok(meta) = e.metadata() else { continue };
         all.push(Entry {
             path,
@@ -267,7 +267,8 @@ pub fn entries(dir: &Path) -> Result<Vec<Entry>> {
     Ok(all)
 }
 
-/// Removes all but the `keep` used last, but none that was used within `age`; what was removed.
+/// Removes all but the `keep` last used, but none that was used within `age`; returns what was
+/// removed.
 pub fn prune(dir: &Path, keep: usize, age: Option<Duration>, dry_run: bool) -> Result<Vec<Entry>> {
     let now = SystemTime::now();
     let mut gone = Vec::new();

@@ -1,4 +1,4 @@
-//! Machines in files.
+//! Snapshots: machines in files.
 
 pub mod cache;
 mod take;
@@ -13,13 +13,13 @@ use nagori_platform::snapshot::Snapshot;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens a snapshot, with its name in what goes wrong.
+/// Opens a snapshot; errors contain its name.
 pub fn open(path: &Path) -> Result<Snapshot> {
     Snapshot::open(path).with_context(|| format!("cannot use the snapshot {}", path.display()))
 }
 
-/// A machine that goes on from a snapshot, with its description changed by settings, and with what it
-/// starts anew with.
+/// A machine that continues from a snapshot, with its description changed by settings, and the
+/// software that a restart loads.
 pub fn restore<O: Observer>(path: &Path, settings: &[String], observer: O) -> Result<Machine<O>> {
     let snapshot = open(path)?;
     let description: Description = snapshot.header().description.with(settings)?;

@@ -1,4 +1,4 @@
-//! Saving a machine on the way: when the guest asks, or at a count of instructions.
+//! Takes snapshots during a run: when the guest requests one, or at a count of instructions.
 
 use crate::caller::Caller;
 use crate::devices;
@@ -13,33 +13,33 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Instructions in a core cycle, at most: slices are cut to come close to a count.
+/// Greatest number of instructions in a core cycle: slices are cut to come close to a count.
 const PER_CYCLE: u64 = 1;
 
 /// When a run is saved, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saving {
-    /// The file, which is replaced as a whole whenever the guest asks for a snapshot.
+    /// The file, which is replaced as a whole whenever the guest requests a snapshot.
     pub path: PathBuf,
-    /// Once, as soon as this many instructions of all harts have been executed.
+    /// Take one as soon as all harts together have executed this many instructions.
     pub at: Option<u64>,
-    /// Whether the run ends behind the first snapshot.
+    /// Whether the run ends after the first snapshot.
     pub exit: bool,
 }
 
-/// Takes snapshots of a run.
+/// Takes the snapshots of a run.
 pub struct Taker<'a> {
     path: &'a Path,
     at: Option<u64>,
     exit: bool,
     caller: &'a dyn Caller,
-    /// How many there were to be, and how many of them could not be saved.
+    /// The number of snapshots requested, and of those that could not be saved.
     wanted: u64,
     failed: u64,
 }
 
 impl<'a> Taker<'a> {
-    /// As is asked.
+    /// Takes snapshots as requested.
     pub fn new(saving: &'a Saving, caller: &'a dyn Caller) -> Self {
         Taker {
             path: &saving.path,
@@ -62,7 +62,7 @@ impl<'a> Taker<'a> {
         match saved {
             Ok(()) if self.exit => wishes.end(End::Saved),
             Ok(()) => {}
-            // Without it such a run is for nothing.
+            // Without the snapshot, such a run would be useless.
             Err(e) if self.exit => return Err(e),
             Err(e) => {
                 self.failed += 1;
@@ -74,7 +74,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// Saves a machine to a file, with a message.
+/// Saves a machine to a file, with a message for the user.
 pub fn save<O: Observer>(
     machine: &mut Machine<O>,
     path: &Path,

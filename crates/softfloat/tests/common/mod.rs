@@ -61,13 +61,13 @@ pub fn operand<F: Format>() -> BoxedStrategy<u64> {
     .boxed()
 }
 
-/// Rounded product, good enough to aim an addend at it.
+/// Approximate product, to choose an addend close to it.
 fn product<F: Format>(a: u64, b: u64) -> u64 {
     F::bits(F::host(a) * F::host(b))
 }
 
-/// Three operands, the second often tied to the first and the third to the
-/// product of the others.
+/// Three operands; the second is often related to the first, and the third to the product of the
+/// others.
 pub fn operands<F: Format>() -> BoxedStrategy<[u64; 3]> {
     let (bias, top) = (i64::from(F::BIAS), F::EXP_MAX as i64);
     // Exponent fields, possibly out of range, where results get interesting.

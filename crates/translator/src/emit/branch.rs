@@ -1,4 +1,4 @@
-//! Branches and jumps, with the predictor's books.
+//! Branches and jumps, and the updates of the predictor.
 
 use super::*;
 use nagori_hart::engine::{bucket, is_link};
@@ -41,8 +41,8 @@ impl Emitter<'_> {
         self.tail_to(target);
     }
 
-    /// What a branch does to the predictor where it is right and nothing is replaced;
-    /// every other case is called.
+    /// The effect of a branch on the predictor if it is predicted correctly and nothing is
+    /// replaced; every other case is a call.
     fn predict(&mut self, i: usize, at: i32, taken: bool) {
         let (from, back) = (self.label(), self.label());
         let g = self.s.config.predictor;
@@ -196,7 +196,7 @@ impl Emitter<'_> {
         }
         dynasm!(self.a; .arch x64; and rax, -2);
         if p.flags & TARGET != 0 {
-            // The interpreter makes a trap of it.
+            // The interpreter raises the trap.
             let (from, info) = (self.label(), info(self.id, i));
             dynasm!(self.a; .arch x64; test al, 2; jnz =>from);
             self.cold.push(Cold::Rest { from, info });

@@ -1,9 +1,9 @@
 //! Floating point on the host's unit.
 //!
-//! The host rounds and signals as RISC-V does where the mode is round to nearest even:
-//! both detect tininess after rounding, and the host's sticky flags are collected
-//! when code is left. What differs goes to the interpreter: other rounding modes,
-//! badly boxed singles, results out of range of an integer. NaNs become canonical here.
+//! The host rounds and signals as RISC-V does if the mode is round to nearest even: both detect
+//! tininess after rounding, and the host's sticky flags are collected when code is left. Other
+//! cases go to the interpreter: other rounding modes, badly boxed singles, results out of range of
+//! an integer. NaNs become canonical here.
 
 use super::*;
 

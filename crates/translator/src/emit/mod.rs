@@ -1,4 +1,4 @@
-//! From a block to host code.
+//! Translates a block to host code.
 
 mod alu;
 mod branch;
@@ -34,7 +34,7 @@ impl Host {
     }
 }
 
-/// What translation depends on beside the block.
+/// What a translation depends on besides the block.
 pub(crate) struct Setting<'a> {
     pub config: &'a HartConfig,
     pub stubs: &'a Stubs,
@@ -83,7 +83,7 @@ pub(crate) struct Output {
     pub entries: Vec<Entry>,
     /// The jumps to be patched, by number from `first_link` on.
     pub exits: Vec<Exit>,
-    /// Which code is whose, ascending by place.
+    /// Which instruction each part of the code belongs to, in ascending order.
     pub marks: Vec<Mark>,
 }
 
@@ -94,11 +94,11 @@ pub(crate) struct Mark {
     pub at: usize,
     /// Index of the instruction that it belongs to; `None`: the block's start.
     pub op: Option<usize>,
-    /// Whether it is out of the way, for rare cases.
+    /// Whether it is out-of-line code for rare cases.
     pub cold: bool,
 }
 
-/// Code out of the way, written behind the block.
+/// Out-of-line code, written after the block.
 enum Cold {
     /// Call `stub` for instruction `info`.
     /// `fp`: the host's flags are the guest's again behind it.
@@ -118,7 +118,7 @@ enum Cold {
     },
     /// Leave the rest of the block to the interpreter.
     Rest { from: DynamicLabel, info: i32 },
-    /// Call `stub`, which needs to know nothing.
+    /// Call `stub`, which takes no argument.
     Call {
         stub: usize,
         from: DynamicLabel,
@@ -332,7 +332,7 @@ impl Emitter<'_> {
             ; mov edx, info
             ; call extern self.stub(self.s.stubs.op)
         );
-        // What it does to flags of the host is not the guest's business.
+        // Its effect on the host's flags does not concern the guest.
         self.fp_started = false;
     }
 
@@ -354,7 +354,7 @@ impl Emitter<'_> {
                 self.call_op(i);
                 self.leave();
             }
-            // The host keeps all orders but that of a store and a later load.
+            // The host preserves all orders except that of a store and a later load.
             Fence if self.s.parallel => dynasm!(self.a; .arch x64; mfence),
             Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
             | PrefetchW => {}

@@ -1,4 +1,4 @@
-//! The network as smoltcp's stack sees it: one packet in, a bounded queue out.
+//! The network device of smoltcp's stack: one packet in, a bounded queue out.
 
 use super::packet::{self, Builder, ETHERNET, MTU};
 use crate::link::{Frame, Partial};
@@ -12,14 +12,14 @@ use smoltcp::wire::{Ipv4Packet, TcpPacket};
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
-/// Bytes for the guest behind which nothing more is made.
+/// Number of queued bytes for the guest from which on no more packets are made.
 const QUEUE_BYTES: usize = 1 << 20;
-/// The same in frames.
+/// The same as a number of frames.
 const QUEUE_FRAMES: usize = 1024;
-/// Place of the checksum in a TCP header.
+/// Offset of the checksum in a TCP header.
 const TCP_CHECKSUM: u16 = 16;
 
-/// Frames on their way to the guest, and the packet of the guest that is being looked at.
+/// Frames queued for the guest, and the guest's packet that is being processed.
 #[derive(Debug)]
 pub(super) struct Out {
     queue: VecDeque<Frame>,
@@ -28,7 +28,7 @@ pub(super) struct Out {
     pub given: Option<Vec<u8>>,
     /// Makes frames.
     pub builder: Builder,
-    /// Whether the guest takes TCP larger than a frame.
+    /// Whether the guest accepts TCP packets larger than a frame.
     pub segments: bool,
 }
 
@@ -43,13 +43,13 @@ impl Out {
         }
     }
 
-    /// Whether the guest should take something first.
+    /// Whether the guest should take frames before more are made.
     pub fn is_full(&self) -> bool {
         self.bytes >= QUEUE_BYTES || self.queue.len() >= QUEUE_FRAMES
     }
 
     pub fn push(&mut self, frame: Frame) {
-        // Answers to what the guest sends itself may pass the limit, not by much: it cannot
+        // Answers to the guest's own packets may exceed the limit, but not by much, since it cannot
         // send more either.
         if self.queue.len() < 2 * QUEUE_FRAMES {
             self.bytes += frame.bytes.len();
@@ -102,7 +102,7 @@ impl TxToken for Tx<'_> {
     }
 }
 
-/// The checksum of a TCP packet of the stack, or its beginning, if it is to be cut.
+/// The checksum of a TCP packet of the stack, or its partial sum if the packet is to be segmented.
 fn fill(packet: &mut [u8], partly: bool) -> Option<Partial> {
     let seen = Ipv4Packet::new_checked(&*packet).ok()?;
     let (from, to) = (seen.src_addr().into(), seen.dst_addr().into());
@@ -150,8 +150,8 @@ impl Device for Out {
         let mut c = DeviceCapabilities::default();
         c.medium = Medium::Ip;
         c.max_transmission_unit = MTU;
-        // Nothing gets lost between guest and network, and what the guest left to its
-        // hardware has no checksum. Ours are made when the size is known.
+        // Nothing is lost between guest and network, and packets whose checksum the guest left to
+        // its hardware have none. Our checksums are computed when the size is known.
         let mut checksum = ChecksumCapabilities::default();
         checksum.ipv4 = Checksum::Tx;
         checksum.tcp = Checksum::None;

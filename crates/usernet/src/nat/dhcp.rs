@@ -12,11 +12,11 @@ pub(super) struct Answer {
     pub bytes: Vec<u8>,
 }
 
-/// Answers a message of a client, if it asks for something.
+/// Answers a client's message, if it needs an answer.
 pub(super) fn answer(message: &[u8]) -> Option<Answer> {
     let packet = DhcpPacket::new_checked(message).ok()?;
     let asked = DhcpRepr::parse(&packet).ok()?;
-    // Another server was chosen.
+    // The client has chosen another server.
     if asked.server_identifier.is_some_and(|s| s != GATEWAY) {
         return None;
     }

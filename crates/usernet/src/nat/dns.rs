@@ -1,4 +1,5 @@
-//! The network's name server: the host's own names; everything else is the host's servers' to know.
+//! The network's name server: it answers the host's own names; all other queries go to the host's
+//! servers.
 
 use super::GATEWAY;
 use crate::hosts::Hosts;
@@ -14,21 +15,21 @@ const AUTHORITATIVE: u16 = 0x0400;
 const RECURSION_DESIRED: u16 = 0x0100;
 const RECURSION_AVAILABLE: u16 = 0x0080;
 const SERVER_FAILURE: u16 = 2;
-/// How long an answer from the host's file is good, in seconds.
+/// Time to live, in seconds, of an answer from the host's file.
 const TTL: u32 = 60;
 
-/// What is to be done with a query.
+/// What to do with a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It has this answer.
+    /// Send this answer.
     Answer(Vec<u8>),
-    /// The host's servers know.
+    /// Ask the host's servers.
     Ask,
-    /// It is none.
+    /// Nothing: it is not a query.
     Drop,
 }
 
-/// Looks at a message to the name server.
+/// Examines a message to the name server.
 pub(super) fn look(query: &[u8], hosts: &Hosts) -> Verdict {
     let Ok(packet) = DnsPacket::new_checked(query) else {
         return Verdict::Drop;
@@ -80,7 +81,8 @@ pub(super) fn look(query: &[u8], hosts: &Hosts) -> Verdict {
     Verdict::Answer(answer)
 }
 
-/// The host's loopback is behind the gateway, but for `localhost`, which is everybody's own.
+/// The host's loopback is reached through the gateway, except for `localhost`, which is the guest's
+/// own.
 fn seen(address: IpAddr, local: bool) -> Option<IpAddr> {
     match address {
         IpAddr::V4(a) if a.is_loopback() && !local => Some(GATEWAY.into()),
@@ -102,7 +104,7 @@ fn header(query: &[u8], more: u16, answers: u16) -> Vec<u8> {
     bytes
 }
 
-/// Says that nobody could be asked.
+/// The answer if no server could be asked.
 pub(super) fn failure(query: &[u8]) -> Option<Vec<u8>> {
     if query.len() < HEADER || flags(query) & RESPONSE != 0 {
         return None;
@@ -183,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_message_is_answered(m in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn any_message_does_not_panic(m in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = look(&m, &Hosts::default());
             let _ = failure(&m);
         }

@@ -1,15 +1,16 @@
-//! Puts packets together that the guest has cut.
+//! Reassembles packets that the guest has fragmented.
 
 use super::packet::ETHERNET;
 use smoltcp::wire::{IpProtocol, Ipv4Address, Ipv4Packet};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Packets that may be incomplete at a time; the oldest gives way.
+/// Greatest number of incomplete packets; the oldest is dropped for a new one.
 const PACKETS: usize = 16;
-/// Fragments of one packet; more is no honest packet.
+/// Greatest number of fragments of a packet; no sane packet has more.
 const PIECES: usize = 128;
-/// How long the rest may take (RFC 1122 asks for 60 to 120 s; here nothing is ever late).
+/// How long the remaining fragments may take (RFC 1122 asks for 60 to 120 s; on this link nothing
+/// is delayed).
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Key = (Ipv4Address, Ipv4Address, IpProtocol, u16);
@@ -18,11 +19,11 @@ type Key = (Ipv4Address, Ipv4Address, IpProtocol, u16);
 struct Partial {
     key: Key,
     since: Duration,
-    /// Ethernet and IPv4 header of the first piece.
+    /// Ethernet and IPv4 header of the first fragment.
     head: Vec<u8>,
     /// By offset in bytes.
     pieces: BTreeMap<u16, Vec<u8>>,
-    /// Length of the payload, once the last piece is there.
+    /// Length of the payload, once the last fragment has arrived.
     length: Option<usize>,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// Takes a frame with a fragment; gives the whole, as one frame, when it is complete.
+    /// Takes a frame with a fragment; returns the whole packet as one frame when it is complete.
     pub fn add(&mut self, now: Duration, frame: &[u8]) -> Option<Vec<u8>> {
         self.waiting
             .retain(|p| now.saturating_sub(p.since) < PATIENCE);
@@ -93,8 +94,8 @@ impl Fragments {
 }
 
 impl Partial {
-    /// Whether the pieces follow one another without gaps. Those that overlap are an attack
-    /// (RFC 5722), and make the packet one that is never complete.
+    /// Whether the fragments follow one another without gaps. Overlapping fragments are an attack
+    /// (RFC 5722); a packet with them is never complete.
     fn complete(&self) -> bool {
         let mut end = 0;
         for (&offset, piece) in &self.pieces {

@@ -1,4 +1,4 @@
-//! A network of the guest's own behind address translation.
+//! A private network for the guest behind address translation (NAT).
 //!
 //! | address | what is there |
 //! | --- | --- |
@@ -6,8 +6,8 @@
 //! | 10.0.2.3 | the name server |
 //! | 10.0.2.15 | the guest, by DHCP |
 //!
-//! Only IPv4. A connection of the guest is opened at the host first; its SYN waits, and is
-//! answered with what the host found.
+//! Only IPv4. A connection of the guest is first opened on the host; its SYN waits, and is answered
+//! with the result.
 
 mod device;
 mod dhcp;
@@ -33,18 +33,18 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Address of the gateway, behind which are the host and everything else.
+/// Address of the gateway, behind which are the host and all other networks.
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 /// Address of the name server.
 pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
-/// Address that the guest gets.
+/// Address of the guest.
 pub const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 /// Length of the network's prefix in bits.
 pub const NETWORK_BITS: u8 = 24;
 /// The network's own Ethernet address, locally administered.
 const OWN: EthernetAddress = EthernetAddress([0x52, 0x55, 10, 0, 2, 2]);
 const DNS_PORT: u16 = 53;
-/// Events of the host that are looked at together.
+/// Greatest number of events of the host that are handled together.
 const EVENTS: usize = 256;
 
 /// Whether a guest may have this address.
@@ -53,21 +53,22 @@ pub(crate) fn is_guest(address: Ipv4Addr) -> bool {
     [a, b, c] == [10, 0, 2] && ![0, 2, 3, 255].contains(&d)
 }
 
-/// What a network lets through, and what the host knows.
+/// Configuration of a network, and the host's names.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// Ports of the host that lead to the guest.
+    /// Ports of the host that are forwarded to the guest.
     pub forwards: Vec<Forward>,
-    /// Nothing that the guest starts gets out; forwards work.
+    /// Whether the guest cannot open connections or send datagrams to the outside; forwarded ports
+    /// work.
     pub restrict: bool,
     /// Name servers to ask, in this order.
     pub servers: Vec<SocketAddr>,
-    /// Names that need no server.
+    /// Names that are answered without a server.
     pub hosts: Hosts,
 }
 
 impl Config {
-    /// The host's names and name servers, no forwards.
+    /// The host's names and name servers, and no forwarded ports.
     pub fn of_host() -> Config {
         Config {
             forwards: Vec::new(),
@@ -77,7 +78,7 @@ impl Config {
         }
     }
 
-    /// Where the host goes for an address that the guest uses.
+    /// The address on the host for an address that the guest uses.
     fn target(&self, address: Ipv4Addr, port: u16) -> Option<SocketAddr> {
         if self.restrict || port == 0 {
             return None;
@@ -97,7 +98,7 @@ impl Config {
     }
 }
 
-/// A host's address as the guest sees it.
+/// An address of the host as the guest sees it.
 fn seen(address: Ipv4Addr) -> Ipv4Addr {
     match address.is_loopback() {
         true => GATEWAY,
@@ -105,7 +106,7 @@ fn seen(address: Ipv4Addr) -> Ipv4Addr {
     }
 }
 
-/// What the parts of the network act on during one call.
+/// Shared context of the network's parts during one call.
 struct Cx<'a> {
     now: Duration,
     out: &'a mut Out,
@@ -127,7 +128,7 @@ fn token(kind: Kind, id: usize) -> Token {
     Token(id << 2 | kind as usize)
 }
 
-/// A guest's network behind address translation.
+/// A private network for a guest behind address translation.
 pub struct Nat {
     poll: Poll,
     events: Events,
@@ -137,12 +138,12 @@ pub struct Nat {
     udp: udp::Udp,
     fragments: Fragments,
     guest: Guest,
-    /// Where forwards listen, port 0 replaced by what the host chose.
+    /// Where forwarded ports listen; port 0 is replaced by the port that the host chose.
     forwards: Vec<Forward>,
 }
 
 impl Nat {
-    /// Opens the host's side of the forwards.
+    /// Opens the host's side of the forwarded ports.
     pub fn new(config: Config) -> Result<Nat, Error> {
         let poll = Poll::new().map_err(Error::Watch)?;
         let mut out = Out::new(Builder::new(OWN, EthernetAddress::BROADCAST));
@@ -172,7 +173,7 @@ impl Nat {
         Ok(nat)
     }
 
-    /// The forwards, with the ports that the host chose.
+    /// The forwarded ports, with the ports that the host chose.
     pub fn forwards(&self) -> &[Forward] {
         &self.forwards
     }
@@ -326,7 +327,7 @@ impl Link for Nat {
             return;
         }
         self.out.builder.guest = from;
-        // `None` says that there was nothing to answer.
+        // `None` means that no answer was needed.
         let _ = match ethernet.ethertype() {
             EthernetProtocol::Arp => {
                 let payload = ethernet.payload().to_vec();
@@ -364,7 +365,7 @@ impl Link for Nat {
     }
 
     fn next_time(&mut self, now: Duration) -> Option<Duration> {
-        // What waits for the guest to take frames is done when it has.
+        // Work that waits until the guest accepts frames is done then.
         match self.out.is_full() {
             true => None,
             false => self.tcp.next_time(now),
@@ -381,7 +382,7 @@ impl Link for Nat {
     }
 
     fn set_guest(&mut self, guest: Guest) {
-        // A guest that runs with a snapshot's state may wait for others to begin.
+        // A guest that was resumed from a snapshot may wait for others to begin.
         if self.out.builder.guest == EthernetAddress::BROADCAST {
             self.out.builder.guest = EthernetAddress(guest.mac);
         }

@@ -1,4 +1,4 @@
-//! Packets that the network itself sends to the guest, and what is read from the guest's.
+//! Packets that the network itself sends to the guest, and parsing of the guest's packets.
 
 use crate::link::Frame;
 use smoltcp::phy::ChecksumCapabilities;
@@ -9,7 +9,7 @@ use smoltcp::wire::{
 };
 use std::net::SocketAddrV4;
 
-/// Largest IPv4 packet on the network in bytes, but for those that are cut later.
+/// Largest IPv4 packet on the network in bytes, except for packets that are fragmented later.
 pub(super) const MTU: usize = 1500;
 /// Length of an Ethernet header in bytes.
 pub(super) const ETHERNET: usize = 14;
@@ -30,14 +30,14 @@ pub(super) fn address(frame: &mut [u8], from: EthernetAddress, to: EthernetAddre
     repr.emit(&mut EthernetFrame::new_unchecked(frame));
 }
 
-/// Makes frames with the network's and the guest's addresses.
+/// Builds frames with the network's and the guest's addresses.
 #[derive(Debug)]
 pub(super) struct Builder {
     /// The network's address.
     pub own: EthernetAddress,
-    /// The guest's, or what is said to everybody.
+    /// The guest's address, or broadcast.
     pub guest: EthernetAddress,
-    /// Number of the next packet that is cut into fragments.
+    /// Identification of the next packet that is fragmented.
     ident: u16,
 }
 
@@ -59,7 +59,7 @@ impl Builder {
         bytes
     }
 
-    /// A datagram; more than one frame if it is longer than one.
+    /// A datagram, as several frames if it is too long for one.
     pub fn udp(&mut self, from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<Frame> {
         let repr = UdpRepr {
             src_port: from.port(),
@@ -89,7 +89,7 @@ impl Builder {
         fragments(&whole, self.ident)
     }
 
-    /// The end of a connection that never was one: the answer to the SYN in `packet`.
+    /// A reset of a connection that was never opened: the answer to the SYN in `packet`.
     pub fn refuse(&self, packet: &Ipv4Packet<&[u8]>, syn: &TcpPacket<&[u8]>) -> Frame {
         let tcp = TcpRepr {
             src_port: syn.dst_port(),
@@ -122,7 +122,7 @@ impl Builder {
         }))
     }
 
-    /// Says that `packet` cannot reach its destination.
+    /// An ICMP message that `packet` cannot reach its destination.
     pub fn unreachable(
         &self,
         from: Ipv4Address,
@@ -146,7 +146,7 @@ impl Builder {
         self.icmp(from, packet.src_addr(), &icmp)
     }
 
-    /// A message of the network to the guest.
+    /// An ICMP message of the network to the guest.
     pub fn icmp(&self, from: Ipv4Address, to: Ipv4Address, icmp: &Icmpv4Repr<'_>) -> Frame {
         let ip = Ipv4Repr {
             src_addr: from,
@@ -164,14 +164,14 @@ impl Builder {
     }
 }
 
-/// A frame whose checksums we made.
+/// A frame whose checksums this code computed.
 pub(super) fn valid(bytes: Vec<u8>) -> Frame {
     let mut frame = Frame::plain(bytes);
     frame.offload.valid = true;
     frame
 }
 
-/// Cuts a packet that is longer than the network takes.
+/// Fragments a packet that is too long for the network.
 fn fragments(whole: &[u8], ident: u16) -> Vec<Frame> {
     const PIECE: usize = (MTU - IPV4) / 8 * 8;
     let (head, payload) = whole.split_at(ETHERNET + IPV4);
@@ -185,7 +185,7 @@ fn fragments(whole: &[u8], ident: u16) -> Vec<Frame> {
         packet.set_more_frags(i < last);
         packet.set_frag_offset((i * PIECE) as u16);
         packet.fill_checksum();
-        // The checksum of the whole is the receiver's to look at.
+        // The receiver checks the checksum of the whole packet.
         Frame::plain(bytes)
     };
     payload.chunks(PIECE).enumerate().map(piece).collect()

@@ -1,4 +1,4 @@
-//! Connections: one end in smoltcp's stack, towards the guest, the other a socket of the host.
+//! TCP connections: one end in smoltcp's stack, towards the guest, the other a socket of the host.
 
 use super::device::Out;
 use super::packet::ETHERNET;
@@ -20,22 +20,22 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-/// Connections at a time.
+/// Greatest number of connections.
 pub(super) const FLOWS: usize = 512;
-/// Bytes between the guest and the host, for each direction of a connection.
+/// Bytes buffered between the guest and the host, for each direction of a connection.
 const BUFFER: usize = 128 << 10;
-/// How long the guest may leave data unacknowledged, in its own time.
+/// How long the guest may leave data unacknowledged, in guest time.
 const TIMEOUT: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(300);
-/// Rounds of sending and moving in one call, so that a call ends.
+/// Greatest number of rounds of sending and moving in one call, so that a call ends.
 const ROUNDS: usize = 64;
 /// Packets of each connection in one round.
 const BURST: usize = 256;
-/// First port that stands for a client of the host whose own port is taken.
+/// First port that represents a client of the host whose own port is in use.
 const FIRST_PORT: u16 = 49_152;
-/// Shortest time to the next look, so that the guest is not stopped all the time.
+/// Shortest time to the next call, so that the guest is not stopped all the time.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Guest's end, and the other as the guest sees it.
+/// The guest's end, and the other end as the guest sees it.
 type Key = (SocketAddrV4, SocketAddrV4);
 
 enum Stage {
@@ -49,12 +49,12 @@ struct Flow {
     key: Key,
     host: TcpStream,
     stage: Stage,
-    /// What the host said last, until it says that nothing goes on.
+    /// Readiness as last reported by the host, until a call would block.
     readable: bool,
     writable: bool,
-    /// The host's side has sent all.
+    /// The host's side has sent all its data.
     host_ended: bool,
-    /// The guest has sent all, and the host knows.
+    /// The guest has sent all its data, and the host has been told.
     guest_ended: bool,
 }
 
@@ -83,7 +83,7 @@ fn interface(out: &mut Out) -> Interface {
         a.push(IpCidr::Ipv4(Ipv4Cidr::new(GATEWAY, NETWORK_BITS)))
             .expect("there is room for one address");
     });
-    // Whatever the guest connects to is answered here.
+    // The NAT answers every address that the guest connects to.
     interface.set_any_ip(true);
     interface
         .routes_mut()
@@ -117,17 +117,17 @@ impl Tcp {
         }
     }
 
-    /// What the guest's interface can do has changed.
+    /// The capabilities of the guest's interface have changed.
     pub fn device_changed(&mut self, out: &mut Out) {
         self.interface = interface(out);
     }
 
-    /// Connections, open or being opened.
+    /// Number of connections that are open or being opened.
     pub fn len(&self) -> usize {
         self.flows.len()
     }
 
-    /// Ends all connections, as a guest does that is switched off.
+    /// Ends all connections, as when a guest is switched off.
     pub fn clear(&mut self, out: &mut Out) {
         for flow in self.flows.values() {
             reset_host(&flow.host);
@@ -152,14 +152,14 @@ impl Tcp {
         Ok(host)
     }
 
-    /// Somebody wants to connect to a forwarded port.
+    /// A client wants to connect to a forwarded port.
     pub fn ready(&mut self, id: usize) {
         if let Some(l) = self.listeners.get_mut(&id) {
             l.ready = true;
         }
     }
 
-    /// Something has happened at the host's end of a connection.
+    /// Handles an event at the host's end of a connection.
     pub fn event(&mut self, id: usize, event: &Event) {
         if let Some(f) = self.flows.get_mut(&id) {
             f.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
@@ -198,14 +198,14 @@ impl Tcp {
         };
         match connecting {
             Some(id) if segment.rst() => self.remove(cx, id),
-            // The guest says again what it said.
+            // The guest has repeated its SYN.
             Some(_) => {}
             None => self.give(cx, frame),
         }
         Some(())
     }
 
-    /// Shows a frame to the stack.
+    /// Passes a frame to the stack.
     fn give(&mut self, cx: &mut Cx<'_>, frame: Vec<u8>) {
         cx.out.given = Some(frame);
         self.interface
@@ -222,7 +222,7 @@ impl Tcp {
             .register(&mut host, token(Kind::Flow, id), interest)
             .is_err()
         {
-            // The guest will ask again.
+            // The guest will repeat its SYN.
             return;
         }
         let open = matches!(stage, Stage::Open(_));
@@ -244,7 +244,7 @@ impl Tcp {
             return;
         };
         self.by_key.remove(&f.key);
-        // It goes away with the socket.
+        // The socket is removed, and with it this.
         let _ = cx.registry.deregister(&mut f.host);
         if let Stage::Open(handle) = f.stage {
             self.sockets.remove(handle);
@@ -280,9 +280,9 @@ impl Tcp {
             Stage::Open(handle) => {
                 let s: &tcp::Socket = sockets.get(handle);
                 match s.state() {
-                    // Nothing gets lost here that would have to be said again.
+                    // Nothing is lost on this link, so nothing has to be retransmitted.
                     State::TimeWait => !cx.out.is_full(),
-                    // A connection that was broken off has to tell the guest first.
+                    // A connection that was aborted must tell the guest first.
                     State::Closed => s.remote_endpoint().is_none(),
                     _ => false,
                 }
@@ -299,7 +299,7 @@ impl Tcp {
         }
     }
 
-    /// Takes connections to forwarded ports. They wait at the host until a guest is there.
+    /// Accepts connections to forwarded ports. They wait on the host until a guest is there.
     fn accept(&mut self, cx: &mut Cx<'_>) {
         if !cx.guest.running || self.listeners.values().all(|l| !l.ready) {
             return;
@@ -315,7 +315,7 @@ impl Tcp {
                             e.kind(),
                             ErrorKind::Interrupted | ErrorKind::ConnectionAborted
                         ) => {}
-                    // Too many open files, for instance; tried again at the next look.
+                    // For instance too many open files; tried again at the next call.
                     Err(_) => break,
                 }
             }
@@ -325,7 +325,7 @@ impl Tcp {
         }
     }
 
-    /// Connects to the guest for a client of the host.
+    /// Connects to the guest on behalf of a client of the host.
     fn lead_in(
         &mut self,
         cx: &mut Cx<'_>,
@@ -350,7 +350,7 @@ impl Tcp {
         if s.connect(self.interface.context(), remote, local).is_err() {
             return;
         }
-        // Only a matter of delay.
+        // Only affects delay.
         let _ = host.set_nodelay(true);
         let handle = self.sockets.add(s);
         let key = (guest, SocketAddrV4::new(GATEWAY, port));
@@ -360,7 +360,7 @@ impl Tcp {
         }
     }
 
-    /// Answers the guest where the host has found out whether somebody is there.
+    /// Answers the guest's SYN once the host knows whether the connection succeeds.
     fn connect(&mut self, cx: &mut Cx<'_>) {
         let waiting: Vec<usize> = self
             .flows
@@ -396,7 +396,7 @@ impl Tcp {
         }
     }
 
-    /// The host is connected: the guest's SYN is let in.
+    /// The host is connected: the guest's SYN is passed on to the stack.
     fn lead_out(&mut self, cx: &mut Cx<'_>, id: usize, syn: Vec<u8>) {
         let f = self.flows.get_mut(&id).expect("the caller has seen it");
         let _ = f.host.set_nodelay(true);
@@ -415,7 +415,7 @@ impl Tcp {
         let from = s.remote_endpoint();
         let met = from.is_some_and(|e| e.addr == (*guest.ip()).into() && e.port == guest.port());
         if !listening || !met {
-            // It was no SYN that the stack takes.
+            // The stack did not accept the SYN.
             self.remove(cx, id);
         }
     }
@@ -431,12 +431,13 @@ impl Tcp {
 }
 
 impl Flow {
-    /// Moves what can be moved between both ends; whether anything was.
+    /// Moves data between both ends; returns whether any was moved.
     fn pump(&mut self, s: &mut tcp::Socket<'static>) -> bool {
         let mut moved = false;
         while self.writable && s.can_recv() {
             let host = &mut self.host;
-            // What is not taken stays in the stack's buffer, and narrows the guest's window.
+            // Data that the host does not accept stays in the stack's buffer, and narrows the
+            // guest's window.
             let result = s.recv(|data| match host.write(data) {
                 Ok(n) => (n, Ok(n)),
                 Err(e) => (0, Err(e)),
@@ -455,7 +456,7 @@ impl Flow {
         if begun && !self.guest_ended && !s.may_recv() {
             self.guest_ended = true;
             moved = true;
-            // Fails if the host's side is gone already, which shows when it is read.
+            // Fails if the host's side is already gone; reading will show that.
             let _ = self.host.shutdown(Shutdown::Write);
         }
         while self.readable && !self.host_ended && s.can_send() {
@@ -486,13 +487,13 @@ impl Flow {
     }
 }
 
-/// Lets the host's peer see that the connection was broken off, not ended.
+/// Makes the host's peer see that the connection was aborted, not closed.
 fn reset_host(host: &TcpStream) {
-    // If it fails, the peer sees an ordinary end.
+    // If it fails, the peer sees an ordinary close.
     let _ = SockRef::from(host).set_linger(Some(Duration::ZERO));
 }
 
-/// Tells the guest what came of its SYN.
+/// Answers the guest's SYN with the result.
 fn refuse(cx: &mut Cx<'_>, syn: &[u8], why: &io::Error) {
     let Ok(packet) = Ipv4Packet::new_checked(&syn[ETHERNET..]) else {
         return;

@@ -10,30 +10,32 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-/// Ports of the guest that have a socket at the host at a time; the longest idle gives way.
+/// Greatest number of guest ports that have a socket on the host; the longest idle one is closed
+/// for a new one.
 const FLOWS: usize = 256;
-/// Clients of all forwarded ports at a time; the longest idle gives way.
+/// Greatest number of clients of all forwarded ports; the longest idle one is dropped for a new
+/// one.
 const CLIENTS: usize = 256;
-/// Addresses that may answer to one port.
+/// Greatest number of addresses that may answer to one port.
 const PEERS: usize = 64;
-/// Queries that are remembered to ask the next server at a repetition.
+/// Number of queries that are remembered, so that a repetition goes to the next server.
 const QUERIES: usize = 64;
-/// How long an idle port keeps its socket, in the guest's time (RFC 4787 asks for 2 minutes).
+/// How long an idle port keeps its socket, in guest time (RFC 4787 asks for 2 minutes).
 const IDLE: Duration = Duration::from_secs(120);
-/// How long an answer is waited for.
+/// How long an answer is awaited.
 const WAIT: Duration = Duration::from_secs(10);
-/// How long more is expected after a datagram.
+/// How long further datagrams are expected after one.
 const LULL: Duration = Duration::from_secs(1);
 /// Longest datagram.
 const LONGEST: usize = 65_535;
 const FIRST_PORT: u16 = 49_152;
 
-/// Where a guest's port leads.
+/// Where datagrams from a guest's port go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum To {
-    /// Anywhere.
+    /// To any address.
     Any,
-    /// A name server of the host, by its number.
+    /// To a name server of the host, by its index.
     Server(usize),
 }
 
@@ -45,9 +47,9 @@ struct Flow {
     /// Addresses that the guest has sent to.
     peers: VecDeque<Ipv4Addr>,
     last: Duration,
-    /// An answer is expected.
+    /// Whether an answer is expected.
     waiting: bool,
-    /// The last query, to be answered if the server is not there.
+    /// The last query, to be answered if there is no server.
     query: Vec<u8>,
 }
 
@@ -69,7 +71,7 @@ pub(super) struct Udp {
     flows: BTreeMap<usize, Flow>,
     by_key: BTreeMap<(SocketAddrV4, To), usize>,
     forwards: BTreeMap<usize, Inward>,
-    /// By guest's end and the port of the gateway that stands for the client.
+    /// By the guest's address and port, and the gateway's port that represents the client.
     clients: BTreeMap<(SocketAddrV4, u16), Client>,
     /// Queries and how often they were seen, oldest first.
     queries: VecDeque<(SocketAddrV4, u16, usize)>,
@@ -93,7 +95,7 @@ impl Udp {
         Ok(host)
     }
 
-    /// Forgets who has sent what; forwards stay.
+    /// Forgets the guest's sockets and queries; forwarded ports stay.
     pub fn clear(&mut self) {
         self.flows.clear();
         self.by_key.clear();
@@ -116,7 +118,7 @@ impl Udp {
         }
     }
 
-    /// Whether a datagram is expected from outside.
+    /// Whether a datagram from outside is expected.
     pub fn is_live(&self, now: Duration) -> bool {
         let since = |t: Duration| now.saturating_sub(t);
         let flow = |f: &Flow| since(f.last) < if f.waiting { WAIT } else { LULL };
@@ -134,7 +136,7 @@ impl Udp {
         if *remote.ip() == GATEWAY {
             if let Some(c) = self.clients.get_mut(&(guest, remote.port())) {
                 c.last = cx.now;
-                // A datagram that cannot be sent is lost, as datagrams are.
+                // A datagram that cannot be sent is lost, as UDP allows.
                 let _ = self.forwards[&c.forward]
                     .socket
                     .send_to(udp.payload(), c.address);
@@ -273,7 +275,7 @@ impl Udp {
         }
     }
 
-    /// Lets idle ports go.
+    /// Closes idle ports.
     fn sweep(&mut self, cx: &mut Cx<'_>) {
         if cx.now.saturating_sub(self.swept) < LULL {
             return;
@@ -291,7 +293,7 @@ impl Udp {
         }
     }
 
-    /// Brings datagrams of a forwarded port to the guest.
+    /// Delivers datagrams of a forwarded port to the guest.
     fn lead_in(&mut self, cx: &mut Cx<'_>, id: usize, buffer: &mut [u8]) {
         while !cx.out.is_full() {
             let Some(f) = self.forwards.get_mut(&id) else {
@@ -303,7 +305,7 @@ impl Udp {
                     f.readable = false;
                     return;
                 }
-                // What a client has refused is of no interest to the guest.
+                // An error from a client does not concern the guest.
                 Err(_) => continue,
             };
             let guest = f.guest;
@@ -317,7 +319,7 @@ impl Udp {
         }
     }
 
-    /// The gateway's port that stands for a client.
+    /// The gateway's port that represents a client.
     fn client(
         &mut self,
         now: Duration,
@@ -360,14 +362,14 @@ fn open(cx: &Cx<'_>, to: To) -> io::Result<UdpSocket> {
                 SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
             };
             let socket = UdpSocket::bind(any)?;
-            // So that a server that is not there is heard of.
+            // So that an ICMP error of a missing server is received.
             socket.connect(server)?;
             Ok(socket)
         }
     }
 }
 
-/// Whether an address could be a host's, so that the guest is told if it cannot be reached.
+/// Whether an address could be that of a host, so that the guest is told if it cannot be reached.
 fn is_reachable(address: Ipv4Addr) -> bool {
     !address.is_multicast() && !address.is_broadcast() && address.octets()[3] != 255
 }
@@ -380,7 +382,7 @@ fn answer(cx: &mut Cx<'_>, guest: SocketAddrV4, message: &[u8]) {
 }
 
 impl Flow {
-    /// Lets an address answer.
+    /// Allows an address to answer.
     fn expect(&mut self, peer: Ipv4Addr) {
         if !self.peers.contains(&peer) {
             if self.peers.len() == PEERS {
@@ -390,7 +392,7 @@ impl Flow {
         }
     }
 
-    /// Brings what has arrived to the guest.
+    /// Delivers datagrams that have arrived to the guest.
     fn receive(&mut self, cx: &mut Cx<'_>, buffer: &mut [u8]) {
         while !cx.out.is_full() {
             let (n, from) = match self.socket.recv_from(buffer) {
@@ -401,7 +403,7 @@ impl Flow {
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => {
-                    // Nobody is at the server's port.
+                    // No program listens at the server's port.
                     let query = std::mem::take(&mut self.query);
                     if let Some(a) = dns::failure(&query) {
                         answer(cx, self.guest, &a);
@@ -419,7 +421,7 @@ impl Flow {
                         cx.out.push(frame);
                     }
                 }
-                // Nobody was asked there.
+                // No query was sent to that server.
                 _ => continue,
             }
             self.waiting = false;

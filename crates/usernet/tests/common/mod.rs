@@ -1,4 +1,4 @@
-//! A guest made of smoltcp's stack, connected to the network that is tested.
+//! A guest made of smoltcp's stack, connected to the network under test.
 #![allow(dead_code)]
 
 use nagori_usernet::{Frame, Guest, Link, Nat, GATEWAY, GUEST, NETWORK_BITS};
@@ -119,7 +119,7 @@ impl World {
         routes.add_default_ipv4_route(GATEWAY).unwrap();
     }
 
-    /// Time passes, frames go both ways. Whether any did.
+    /// Advances time and moves frames in both directions. Returns whether there were any.
     pub fn step(&mut self) -> bool {
         self.now += Duration::from_micros(200);
         let now = instant(self.now);
@@ -149,7 +149,7 @@ impl World {
         moved
     }
 
-    /// Steps until something is so.
+    /// Steps until a condition holds.
     pub fn until<T>(&mut self, what: &str, mut f: impl FnMut(&mut World) -> Option<T>) -> T {
         loop {
             if let Some(t) = f(self) {

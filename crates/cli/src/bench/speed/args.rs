@@ -1,4 +1,4 @@
-//! What can be said to `nagori bench speed`.
+//! Arguments of `nagori bench speed`.
 
 use super::engine::Engine;
 use crate::args::{method, CacheArgs, MachineArgs};
@@ -81,7 +81,7 @@ impl SpeedArgs {
         }
     }
 
-    /// The machines of timed runs, the one of the other runs first.
+    /// The machines of timed runs, starting with the one of all other runs.
     pub fn machines(&self) -> Vec<MachineArgs> {
         let also = self.also.iter().map(|name| MachineArgs {
             machine: name.clone(),
@@ -99,7 +99,7 @@ impl SpeedArgs {
     }
 }
 
-/// Which engines are measured.
+/// Choice of engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineArg {
     /// The interpreter.
@@ -111,7 +111,7 @@ pub enum EngineArg {
 }
 
 impl EngineArg {
-    /// The engines that are meant.
+    /// The chosen engines.
     pub fn engines(self) -> Vec<Engine> {
         match self {
             EngineArg::Interpreter => vec![Engine::Interpreter],

@@ -1,4 +1,4 @@
-//! What runs the guest. The only place of the benchmark that knows how an engine is chosen.
+//! The engines that run the guest. Only this file of the benchmark knows how an engine is chosen.
 
 use super::host::{self, Probe};
 use crate::signals::Signals;
@@ -8,7 +8,7 @@ use nagori_platform::loader::Plan;
 use nagori_platform::machine::{Engine as Best, Report, TranslatorOptions};
 use nagori_session::{guest, End, Job};
 
-/// What runs the guest.
+/// An engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// The interpreter over predecoded blocks.
@@ -57,7 +57,7 @@ impl Engine {
     }
 }
 
-/// What a run was and what it took.
+/// The result and costs of a run.
 pub struct Run {
     /// Statistics of the machine.
     pub report: Report,
@@ -65,11 +65,11 @@ pub struct Run {
     pub lines: Vec<String>,
     /// Processor time of all threads, user and system, in seconds.
     pub cpu: f64,
-    /// Most memory that this process had resident beside that of the guest, in bytes.
+    /// Peak resident memory of this process apart from the guest's, in bytes.
     pub own_memory: u64,
 }
 
-/// Runs software to its end, which must be a good one.
+/// Runs software to its end, which must be a success.
 pub fn run(
     engine: Engine,
     description: &Description,

@@ -9,12 +9,12 @@ use serde::Serialize;
 const DOUBLE: &str = "matrix";
 /// Random accesses under paging.
 const RANDOM: &str = "random";
-/// Those whose timed speed is bounded by misses: their goal is a share of the functional speed.
+/// Workloads whose timed speed is bounded by misses: their goal is a share of the functional speed.
 const MISSES: [&str; 2] = [RANDOM, "chase64m"];
-/// Work of four harts, and the same on one.
+/// Work of four harts, and the same work on one.
 const SMP: (&str, &str) = ("smp4", "smp1");
 
-/// How much faster than QEMU an engine did a workload, functional.
+/// The speed of an engine for a workload relative to QEMU, functional.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ratio {
     /// Which program.
@@ -42,29 +42,29 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
     ours.filter_map(ratio).collect()
 }
 
-/// A goal and what was reached.
+/// A goal and its measured value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Goal {
-    /// What is compared.
+    /// The quantity.
     pub goal: &'static str,
     /// Which engine.
     pub engine: &'static str,
     /// The bound.
     pub bound: f64,
-    /// Whether it is the least that is wanted, or the most.
+    /// Whether the bound is a minimum or a maximum.
     pub at_least: bool,
     /// Unit of the values; a ratio if empty.
     pub unit: &'static str,
     /// What was measured; null if it was not.
     pub value: Option<f64>,
-    /// Where it is the extreme of several: which.
+    /// If it is the extreme of several: which one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// Whether it is met; null if it was not measured.
     pub met: Option<bool>,
 }
 
-/// A value, and which run it is of.
+/// A value, and the run from which it is.
 type Of = (f64, Option<String>);
 
 fn smallest(values: impl IntoIterator<Item = (f64, String)>) -> Option<Of> {
@@ -82,7 +82,7 @@ fn geometric_mean(values: &[f64]) -> Option<f64> {
     (n > 0.0).then(|| (values.iter().map(|v| v.ln()).sum::<f64>() / n).exp())
 }
 
-/// The middle one; the mean of the two in the middle of an even number.
+/// The median.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -101,7 +101,7 @@ impl Measured<'_> {
         self.rows.iter().copied().filter(|r| r.mode == TIMED)
     }
 
-    /// Timed rows of the set: what one hart runs.
+    /// Timed rows of the set: programs that run on one hart.
     fn set(&self) -> impl Iterator<Item = &Row> {
         self.timed()
             .filter(|r| r.workload != SMP.0 && r.workload != SMP.1)
@@ -135,7 +135,7 @@ impl Measured<'_> {
         Some((r.of_qemu, None))
     }
 
-    /// The least median of all methods.
+    /// The least median over all methods.
     fn timed_median(&self) -> Option<Of> {
         let mut methods: Vec<&str> = self.set().filter_map(|r| r.method).collect();
         methods.sort_unstable();
@@ -157,8 +157,8 @@ impl Measured<'_> {
         smallest(rows.filter_map(share))
     }
 
-    /// Host time that a miss adds, in ns: the whole difference between timed and functional is
-    /// charged to the misses.
+    /// Host time that a miss adds, in ns: the whole difference between timed and functional time is
+    /// attributed to the misses.
     fn miss_cost(&self) -> Option<Of> {
         let rows = self.set().filter(|r| MISSES.contains(&r.workload.as_str()));
         let cost = |r: &Row| {

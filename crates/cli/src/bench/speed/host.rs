@@ -1,4 +1,4 @@
-//! What runs take on the host: processor time and memory.
+//! Costs of runs on the host: processor time and memory.
 
 use anyhow::Context;
 use nagori_session::{Capture, Error, Event, Port};
@@ -18,7 +18,7 @@ pub fn own_time() -> anyhow::Result<f64> {
     time(UsageWho::RUSAGE_SELF)
 }
 
-/// The same of its children that have ended.
+/// The same for terminated child processes.
 pub fn child_time() -> anyhow::Result<f64> {
     time(UsageWho::RUSAGE_CHILDREN)
 }
@@ -33,8 +33,8 @@ pub fn processor() -> String {
     }
 }
 
-/// Bytes resident that are not of a mapping of at least `guest` bytes, from the text of
-/// /proc/self/smaps. The guest's memory is the only mapping of that size.
+/// Resident bytes outside of mappings of at least `guest` bytes, from the text of /proc/self/smaps.
+/// The guest's memory is the only mapping of that size.
 fn resident_beside(smaps: &str, guest: u64) -> Option<u64> {
     let kib = |line: &str, key: &str| -> Option<u64> {
         let rest = line.strip_prefix(key)?.trim();
@@ -54,7 +54,7 @@ fn resident_beside(smaps: &str, guest: u64) -> Option<u64> {
     any.then_some(sum * 1024)
 }
 
-/// A console that is kept, and looks at this process's memory now and then.
+/// A console that keeps its output, and samples this process's memory now and then.
 pub struct Probe {
     console: Capture<fn(&str)>,
     guest: u64,
@@ -63,7 +63,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Looks are this many calls apart, in the end; one takes about a millisecond.
+    /// Number of calls between two samples, in the end; a sample takes about a millisecond.
     const APART: u64 = 256;
 
     /// For a guest with this much memory.
@@ -76,7 +76,7 @@ impl Probe {
         }
     }
 
-    /// The lines printed, and most bytes resident beside the guest's memory.
+    /// The lines printed, and the peak resident memory apart from the guest's.
     pub fn finish(self) -> (Vec<String>, u64) {
         (self.console.lines(), self.most)
     }

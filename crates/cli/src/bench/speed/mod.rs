@@ -30,7 +30,7 @@ const COMMAND: &str = "nagori.run=\"true\"";
 
 /// Runs the command.
 pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    // What can be wrong is looked for before the minutes that the rest takes.
+    // Possible errors are found before the minutes of measurement.
     let names = || PROGRAMS.iter().map(|p| p.name).chain([BOOT]);
     if let Some(bad) = a.only.iter().find(|n| !names().any(|k| k == n.as_str())) {
         let known: Vec<&str> = names().collect();
@@ -47,7 +47,7 @@ pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
     for p in PROGRAMS.iter().filter(|p| wanted(p.name)) {
         rows.extend(session.program(p)?);
     }
-    // The boot takes its time whatever the length; it is left out of a quick run.
+    // The boot takes its time whatever the length; a quick run leaves it out.
     if wanted(BOOT) && (!a.quick || !a.only.is_empty()) {
         rows.extend(session.boot()?);
     }
@@ -84,13 +84,13 @@ pub fn command(a: &SpeedArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
-/// QEMU, and what starting it costs.
+/// QEMU, and the cost of starting it.
 struct Other {
     version: String,
     start: f64,
 }
 
-/// What all measurements share.
+/// Shared context of all measurements.
 struct Session<'a> {
     args: &'a SpeedArgs,
     messages: &'a Messages,
@@ -129,8 +129,8 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// The repetition that took the least time: what else the host does only adds to it; and the
-    /// times of all.
+    /// The repetition with the least processor time, since other work on the host only adds to it;
+    /// and the times of all.
     fn least<T>(
         &self,
         run: impl Fn() -> anyhow::Result<T>,
@@ -268,7 +268,7 @@ fn methods(a: &SpeedArgs, more: &[String]) -> anyhow::Result<Vec<(Method, Descri
     all.map(one).collect()
 }
 
-/// What a program printed, which must be the same wherever it ran.
+/// The output of a program, which must be the same wherever it ran.
 #[derive(Default)]
 struct Results(Option<(String, Vec<String>)>);
 

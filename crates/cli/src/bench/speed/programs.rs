@@ -1,4 +1,4 @@
-//! The bare-metal programs: which there are, how they are compiled.
+//! The bare-metal programs: their list, and their compilation.
 
 use anyhow::{bail, Context};
 use nagori_memtime::Method;
@@ -13,7 +13,7 @@ macro_rules! sources {
     };
 }
 
-/// The programs' sources, part of this program.
+/// The embedded sources of the programs.
 const SOURCES: &[(&str, &str)] = sources![
     "start.S",
     "start.c",
@@ -47,7 +47,7 @@ pub struct Program {
     files: &'static [&'static str],
     /// How many harts run it.
     pub harts: u32,
-    /// Loads from random places at length 100 %.
+    /// Number of loads from random places at length 100 %.
     pub accesses: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Program {
         }
     }
 
-    /// Whether one hart runs it, so that it belongs to the set that is compared.
+    /// Whether it runs on one hart, so that it belongs to the set that is compared.
     pub fn is_single(&self) -> bool {
         !self.name.starts_with("smp")
     }
@@ -88,7 +88,7 @@ pub const PROGRAMS: &[Program] = &[
         ..Program::new("smp4", &["smp.c"])
     },
 ];
-/// What starting a machine costs.
+/// An empty program: the cost of starting a machine.
 pub const EMPTY: Program = Program::new("empty", &["empty.c"]);
 
 const COMPILER: &str = "riscv64-linux-gnu-gcc";
@@ -114,12 +114,12 @@ const FLAGS: &[&str] = &[
     "-Wl,-T,link.ld",
 ];
 
-/// Room that the programs' data needs, in bytes.
+/// Space for the programs' data, in bytes.
 const ROOM: u64 = 128 << 20;
-/// How far code reaches, in bytes.
+/// Space for code, in bytes.
 const REACH: u64 = 2 << 30;
 
-/// Where data of timed programs is under a method: `None` behind the code, in DRAM.
+/// Address of the data of timed programs under a method; `None`: after the code, in DRAM.
 pub fn data_base(memory: &MemoryConfig, method: Method) -> anyhow::Result<Option<u64>> {
     if method == Method::Dram {
         return Ok(None);
@@ -136,11 +136,11 @@ pub fn data_base(memory: &MemoryConfig, method: Method) -> anyhow::Result<Option
     Ok(Some(from))
 }
 
-/// A directory of compiled programs that goes when it is dropped.
+/// A directory of compiled programs that is removed when it is dropped.
 pub struct Work(tempfile::TempDir);
 
 impl Work {
-    /// With the sources in it.
+    /// Creates it, with the sources.
     pub fn new() -> anyhow::Result<Work> {
         let dir = tempfile::Builder::new().prefix("nagori-speed-").tempdir();
         let dir = dir.context("cannot create a directory for the programs")?;
@@ -152,7 +152,8 @@ impl Work {
         Ok(Work(dir))
     }
 
-    /// Compiles a program of a length in percent, with its data at an address; the ELF's path.
+    /// Compiles a program for a length in percent, with its data at an address; returns the ELF's
+    /// path.
     pub fn compile(&self, p: &Program, scale: u32, data: Option<u64>) -> anyhow::Result<PathBuf> {
         let at = data.map_or(String::new(), |d| format!("-{d:x}"));
         let out = self.0.path().join(format!("{}{at}.elf", p.name));
@@ -184,7 +185,7 @@ impl Work {
     }
 }
 
-/// Where an ELF goes in a memory.
+/// The load address of an ELF in a memory.
 pub fn plan(memory: &MemoryConfig, elf: &Path) -> anyhow::Result<Plan> {
     let range = RamRange {
         start: memory.base,

@@ -10,15 +10,15 @@ use serde::Serialize;
 pub const FUNCTIONAL: &str = "functional";
 /// Name of the mode with it.
 pub const TIMED: &str = "timed";
-/// What QEMU is called among the engines.
+/// Name of QEMU in the list of engines.
 pub const QEMU: &str = "qemu";
 
-/// One result; the form of `--json`. What does not apply is left out.
+/// One result; the JSON form. Values that do not apply are left out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// Which program.
     pub workload: String,
-    /// Name of the machine's description; QEMU's is its own.
+    /// Name of the machine's description; none for QEMU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// [`FUNCTIONAL`] or [`TIMED`].
@@ -49,7 +49,7 @@ pub struct Row {
     /// Million loads from random places per second of processor time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub million_accesses_per_second: Option<f64>,
-    /// Most memory resident beside that of the guest, in bytes.
+    /// Peak resident memory apart from the guest's, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_memory_bytes: Option<u64>,
 }
@@ -75,7 +75,7 @@ impl Row {
         }
     }
 
-    /// A functional run of which no more is known.
+    /// A functional run without further data.
     pub fn of(workload: &str, engine: &'static str, n: Option<u64>, cpu: f64) -> Row {
         Row {
             workload: workload.into(),
@@ -95,7 +95,7 @@ impl Row {
         }
     }
 
-    /// Adds which machine it was.
+    /// Adds the name of the machine.
     pub fn with_machine(mut self, name: &str) -> Row {
         self.machine = Some(name.into());
         self
@@ -107,7 +107,7 @@ impl Row {
         self
     }
 
-    /// Adds how many loads from random places the run did.
+    /// Adds the number of loads from random places.
     pub fn with_accesses(mut self, n: Option<f64>) -> Row {
         self.million_accesses_per_second = n.map(|n| n / 1e6 / self.cpu_seconds);
         self
@@ -165,7 +165,7 @@ pub fn table(rows: &[Row]) -> String {
             real(r.own_memory_bytes.map(|b| b as f64 / 1_048_576.0), 1),
         ];
         if compared {
-            // The same work, so that times compare also where QEMU does not count instructions.
+            // The same work, so times can be compared even if QEMU does not count instructions.
             cells.push(real(qemu(r).map(|q| q.cpu_seconds / r.cpu_seconds), 3));
         }
         if several {

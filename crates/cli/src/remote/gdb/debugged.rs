@@ -1,4 +1,4 @@
-//! A machine as a debugger's session sees it, whatever watches it.
+//! A machine as a debugger's session sees it, whatever its observer.
 
 use crate::tables;
 use gdbstub_arch::riscv::reg::id::RiscvRegId;
@@ -22,9 +22,9 @@ reset                restart harts and devices, memory is kept
 help                 this
 ";
 
-/// What a session does with a machine.
+/// What a session can do with a machine.
 pub trait Debugged {
-    /// How many harts there are.
+    /// Number of harts.
     fn harts(&self) -> usize;
     /// Integer registers and pc.
     fn registers(&self, hart: usize) -> RiscvCoreRegs<u64>;
@@ -32,9 +32,9 @@ pub trait Debugged {
     fn set_registers(&mut self, hart: usize, r: &RiscvCoreRegs<u64>);
     /// Any register.
     fn register(&mut self, hart: usize, id: RiscvRegId<u64>) -> Option<u64>;
-    /// Sets any register; whether that is possible.
+    /// Sets any register; returns whether that is possible.
     fn set_register(&mut self, hart: usize, id: RiscvRegId<u64>, value: u64) -> bool;
-    /// Reads memory as a hart sees it or, without one, by physical addresses.
+    /// Reads memory as a hart sees it, or, without a hart, by physical addresses.
     fn peek(&self, hart: Option<usize>, addr: u64, to: &mut [u8]) -> usize;
     /// Writes memory; the number of bytes that could be written.
     fn poke(&mut self, hart: Option<usize>, addr: u64, from: &[u8]) -> usize;
@@ -42,20 +42,20 @@ pub trait Debugged {
     fn breakpoint(&mut self, pc: u64, add: bool) -> bool;
     /// Adds or removes a watchpoint.
     fn watch(&mut self, w: Watch, add: bool) -> bool;
-    /// Has harts step, and no others.
+    /// Makes these harts step, and no others.
     fn steps(&mut self, steps: &[(usize, Range<u64>)]);
-    /// A hart in a few words.
+    /// A short description of a hart.
     fn describe(&self, hart: usize) -> String;
-    /// Does what a `monitor` command says; `physical` is the session's switch.
+    /// Executes a `monitor` command; `physical` is the session's setting.
     fn monitor(&mut self, hart: usize, command: &str, physical: &mut bool) -> Monitored;
 }
 
-/// What a `monitor` command led to.
+/// The result of a `monitor` command.
 #[derive(Debug, Default)]
 pub struct Monitored {
     /// For the user.
     pub text: String,
-    /// The machine is to start anew.
+    /// Whether the machine is to restart.
     pub restart: Option<Restart>,
 }
 

@@ -1,8 +1,8 @@
 //! GDB's remote protocol as a service of a run.
 //!
-//! A session has a thread, in which the protocol's engine waits for the debugger; what it wants to know or
-//! change is done by the thread that runs the machine, between slices. So a debugger that
-//! waits costs nothing, and one that is not there costs nothing at all.
+//! A session has a thread, in which the protocol's engine waits for the debugger; its requests are
+//! carried out by the thread that runs the machine, between slices. So a waiting debugger costs
+//! nothing, and neither does a missing one.
 
 mod debugged;
 mod describe;
@@ -31,14 +31,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use target::{tid, Desk, Line, Session, Stand, Work};
 
-/// Where is listened if only a port is given: nobody else's machine is to be debugged from outside.
+/// Address if only a port is given: others must not be able to debug the machine from outside.
 const HOST: &str = "127.0.0.1";
 /// How long a debugger may take to read an answer.
 const SEND: Duration = Duration::from_secs(10);
 /// How long it may take to read that the run is over.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Where debuggers come from.
+/// The listening socket.
 enum Door {
     Tcp(TcpListener),
     Unix(Place),
@@ -58,7 +58,7 @@ impl Stream {
         })
     }
 
-    /// Reads and writes wait, writes not for ever.
+    /// Reads and writes block, writes with a time limit.
     fn prepare(&self) -> std::io::Result<()> {
         match self {
             Stream::Tcp(s) => {
@@ -74,7 +74,7 @@ impl Stream {
     }
 
     fn close(&self) {
-        // The other end may have gone already.
+        // The other end may be gone already.
         let _ = match self {
             Stream::Tcp(s) => s.shutdown(Shutdown::Both),
             Stream::Unix(s) => s.shutdown(Shutdown::Both),
@@ -115,7 +115,7 @@ impl Connection for Stream {
     }
 }
 
-/// Why a machine that ran for a debugger does not run any more.
+/// Why a machine that ran for a debugger has stopped.
 enum Halt {
     Debug(DebugStop),
     Off(u32),
@@ -125,7 +125,7 @@ enum Halt {
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// The machine goes on without a debugger.
+    /// The machine continues without a debugger.
     Alone,
     /// The debugger wants the run to end.
     Killed,
@@ -146,10 +146,10 @@ struct Talk {
     told: bool,
 }
 
-/// A place where debuggers can come in.
+/// An address where debuggers can connect.
 pub struct Gdb {
     door: Door,
-    /// The machine waits for the first debugger.
+    /// Whether the machine waits for the first debugger.
     waits: bool,
     talk: Option<Talk>,
 }
@@ -199,14 +199,14 @@ impl Gdb {
         let stream = match stream {
             Ok(s) => s,
             Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-            // Who has gone again before being let in.
+            // A debugger that left before it was accepted.
             Err(_) => return Ok(()),
         };
         stream.prepare().context("cannot talk to the debugger")?;
         let (bell, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
         bell.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
-        // Rung at every stop, and heard only by a session that waits: neither end may block.
+        // Written at every stop, and read only by a session that waits: neither end may block.
         let (ring, ringing) = UnixStream::pair().context("cannot make a socket pair")?;
         ring.set_nonblocking(true)?;
         ringing.set_nonblocking(true)?;
@@ -242,13 +242,13 @@ impl Talk {
     fn halt(&mut self, why: Halt) {
         self.stand.running = false;
         self.told = !matches!(why, Halt::Debug(_));
-        // A session that is over does not care.
+        // A session that is over does not need it.
         let _ = self.halts.send(why);
-        // Where nothing more fits in, it is rung already.
+        // If the pipe is full, the other end has been woken already.
         let _ = Write::write(&mut self.ring, &[0]);
     }
 
-    /// Ends the session, and says how it ended.
+    /// Ends the session, and returns how it ended.
     fn end(mut self) -> Left {
         if self.stand.running {
             self.halt(Halt::Over);
@@ -258,7 +258,7 @@ impl Talk {
             self.stream.close();
         }
         drop(self.work);
-        // A debugger that does not read keeps nobody.
+        // A debugger that does not read must not block the machine.
         if self.over.recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
             self.stream.close();
         }
@@ -338,7 +338,7 @@ impl Drop for Gdb {
     }
 }
 
-/// Bytes of a debugger, one at a time.
+/// Bytes from a debugger, one at a time.
 struct Bytes {
     stream: Stream,
     buffer: [u8; 4096],
@@ -347,12 +347,12 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// Whether one can be had without waiting.
+    /// Whether one can be read without waiting.
     fn is_ready(&self) -> bool {
         self.at < self.end
     }
 
-    /// The next one; `None` when the debugger has gone.
+    /// The next one; `None` when the debugger is gone.
     fn next(&mut self) -> Option<u8> {
         if self.at == self.end {
             self.at = 0;
@@ -374,7 +374,7 @@ fn session(stream: Stream, line: Line, halts: &Receiver<Halt>, ring: &UnixStream
     talk(stream, line, halts, ring).unwrap_or(Left::Alone)
 }
 
-/// `None` if the debugger or the machine has gone.
+/// `None` if the debugger or the machine is gone.
 fn talk(stream: Stream, line: Line, halts: &Receiver<Halt>, ring: &UnixStream) -> Option<Left> {
     let mut bytes = Bytes {
         stream: stream.try_clone().ok()?,
@@ -423,7 +423,7 @@ fn talk(stream: Stream, line: Line, halts: &Receiver<Halt>, ring: &UnixStream) -
     }
 }
 
-/// Waits for the debugger or the machine. Whether it was the debugger.
+/// Waits for the debugger or the machine. Returns whether it was the debugger.
 fn wait(stream: &Stream, ring: &UnixStream) -> bool {
     let mut fds = [
         PollFd::new(stream, PollFlags::IN),
@@ -436,7 +436,7 @@ fn wait(stream: &Stream, ring: &UnixStream) -> bool {
     if machine {
         let mut rung = [0; 256];
         let mut ring = ring;
-        // What was rung for is in the channel.
+        // The reason is in the channel.
         while matches!(ring.read(&mut rung), Ok(n) if n == rung.len()) {}
         return false;
     }

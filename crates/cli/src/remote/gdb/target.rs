@@ -1,4 +1,4 @@
-//! A debugger's session: the protocol's requests, passed on to whoever runs the machine.
+//! A debugger's session: the protocol's requests, passed on to the thread that runs the machine.
 
 use super::debugged::{Debugged, Monitored};
 use super::describe;
@@ -37,47 +37,47 @@ use std::sync::mpsc::{channel, Sender};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
 
-/// What a session can do at the machine.
+/// What a session can access.
 pub struct Desk<'a> {
     /// The machine.
     pub machine: &'a mut dyn Debugged,
-    /// How it is to go on.
+    /// How it is to continue.
     pub stand: &'a mut Stand,
 }
 
-/// What a session wants of the run.
+/// What a session requests of the run.
 #[derive(Debug, Default)]
 pub struct Stand {
     /// The machine runs.
     pub running: bool,
-    /// It is to start anew.
+    /// It is to restart.
     pub restart: Option<Restart>,
 }
 
-/// Something that a session does at the machine.
+/// An operation of a session on the machine.
 pub type Work = Box<dyn FnOnce(&mut Desk<'_>) + Send>;
 
-/// The way from a session's thread to the machine's.
+/// The channel from a session's thread to the machine's.
 pub struct Line {
-    /// What is to be done.
+    /// The operations.
     pub work: Sender<Work>,
     /// Wakes the machine's thread.
     pub bell: UnixStream,
 }
 
 impl Line {
-    /// Has something done at the machine, and waits for it.
+    /// Has an operation carried out on the machine, and waits for it.
     pub fn ask<R: Send + 'static>(
         &self,
         f: impl FnOnce(&mut Desk<'_>) -> R + Send + 'static,
     ) -> Result<R, Gone> {
         let (answer, wait) = channel();
         let work = move |d: &mut Desk<'_>| {
-            // Whoever asked is waiting.
+            // The thread that asked is waiting.
             let _ = answer.send(f(d));
         };
         self.work.send(Box::new(work)).map_err(|_| Gone)?;
-        // A full pipe rings as well.
+        // A full pipe wakes the other end as well.
         let _ = (&self.bell).write(&[0]);
         wait.recv().map_err(|_| Gone)
     }
@@ -100,7 +100,7 @@ pub struct Session {
     /// By address, whether a software and a hardware breakpoint is there.
     breakpoints: BTreeMap<u64, [bool; 2]>,
     physical: bool,
-    /// The hart that was looked at last, for `monitor`.
+    /// The hart that was inspected last, for `monitor`.
     current: usize,
 }
 
@@ -119,7 +119,7 @@ impl Session {
         })
     }
 
-    /// Stops the machine where it is.
+    /// Stops the machine in its present state.
     pub fn interrupt(&self) -> Result<(), Gone> {
         self.line.ask(|d| d.stand.running = false)
     }
@@ -331,7 +331,8 @@ impl MultiThreadRangeStepping for Session {
 }
 
 impl MultiThreadSchedulerLocking for Session {
-    /// Harts share one time, which a debugger does not change: the others run as far as they have to.
+    /// Harts share one time, which a debugger does not change: the others run as far as they have
+    /// to.
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), Gone> {
         Ok(())
     }

@@ -74,7 +74,7 @@ fn unfinished_runs_are_marked_and_not_compared() {
     assert_eq!(json["runs"][2]["complete"], false);
     assert_eq!(json["methods"][2]["run_time"], Value::Null);
     assert_eq!(exit(&rows), crate::output::LIMIT);
-    // Nothing can be compared with a first run that did not end.
+    // Nothing can be compared with a first run that did not complete.
     let rows = [
         row(Method::Dram, vec![run(timeout(), None, 1000)]),
         row(Method::Fine, vec![run(ended(0), None, 2000)]),
@@ -103,7 +103,7 @@ fn runs_without_figures_are_marked_too() {
     assert_eq!(json["summary"], Value::Null);
     assert_eq!(json["problems"][0]["what"], "warm-up-never-ended");
     assert_eq!(json["end"]["exit_code"], 1);
-    // The program's own code goes first.
+    // The program's own exit code takes precedence.
     rows[1].runs[0].result.why = ended(7);
     assert_eq!(exit(&rows), Exit(7));
 }
@@ -125,7 +125,7 @@ fn repeated_runs_are_compared_seed_by_seed() {
     assert_eq!(json["runs"][5]["seed"], 3);
     let ratio = &json["methods"][1]["run_time"];
     assert_eq!(ratio["values"], json!([2.0, 2.0, 2.1]));
-    // The ratios differ less than the times do.
+    // The ratios vary less than the times.
     let mean = ratio["mean"].as_f64().unwrap();
     let high = ratio["ci95"][1].as_f64().unwrap();
     let half = 4.302_653 * (0.01f64 / 3.0).sqrt() / 3f64.sqrt();

@@ -7,17 +7,17 @@ use super::*;
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cell {
-    /// Clock of its begin or resumption, overhead included.
+    /// Clock of its beginning or resumption, overhead included.
     pub begin: u64,
     /// Clock of its end, if it is not paused.
     pub end: u64,
-    /// What is left of a paused one; 0: not paused.
+    /// Clocks that remain of a paused one; 0: not paused.
     pub rest: u64,
-    /// Clock from which on it stands still.
+    /// Clock from which on it is paused.
     pub since: u64,
     /// Clock of the last precharge.
     pub closed: u64,
-    /// How often it was paused.
+    /// Number of pauses so far.
     pub pauses: u32,
 }
 
@@ -35,7 +35,7 @@ impl Cell {
         }
     }
 
-    /// Where a `PAUSE` at `clock` stops it, if before its end.
+    /// Clock at which a `PAUSE` at `clock` would stop it, if that is before its end.
     fn stop(&self, clock: u64, w: &CellWrite) -> Option<u64> {
         let n = clock.saturating_sub(self.begin).div_ceil(w.step).max(1);
         Some(self.begin + n * w.step).filter(|p| *p < self.end)
@@ -46,7 +46,7 @@ impl Cell {
         self.since.max(self.closed + w.close)
     }
 
-    /// When, from `now` on, it can be paused for a read.
+    /// First clock from `now` on at which it can be paused for a read.
     pub fn pausable(&self, now: u64, r: &Rules) -> Option<u64> {
         let w = r.table.cell.as_ref().filter(|_| r.params.write_pause)?;
         let limit = r.params.write_pause_limit;
@@ -59,7 +59,7 @@ impl Cell {
 }
 
 impl Channel {
-    /// Resumption of writes that nobody's requests hold up: the row is closed
+    /// Resumes paused writes whose bank no request wants; if the row is open, it is closed first.
     /// first if it is open.
     pub(super) fn offer_resume(&self, plan: &mut Plan, q: usize, w: &CellWrite) {
         self.paused.for_each(|i| {
@@ -83,7 +83,7 @@ impl Channel {
         });
     }
 
-    /// A precharge at `clock`: the cell write of a dirty row begins.
+    /// Handles a precharge at `clock`: the cell write of a dirty row begins.
     pub(super) fn cell_closed(&mut self, bank: u32, clock: u64, dirty: bool, t: &Table) {
         if dirty {
             self.written = self.written.max(clock + t.close_written);
@@ -125,7 +125,7 @@ impl Channel {
         self.log_bank(Command::Resume, bank, 0, 0, clock, t);
     }
 
-    /// Clocks in which the cell write of a bank stood still.
+    /// Number of clocks in which the cell write of a bank was paused.
     pub fn paused_clocks(&self, bank: usize) -> u64 {
         let running = match self.cells.get(bank) {
             Some(c) if c.is_paused() => self.now.saturating_sub(c.since.max(self.count_from)),

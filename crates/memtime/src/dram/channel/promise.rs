@@ -3,8 +3,8 @@
 use super::*;
 
 impl Channel {
-    /// The request that a bank's row is promised to: the oldest one for it, of
-    /// the queue `q` if it has any, else of the other one.
+    /// The request for which a bank's open row is promised: the oldest one for this row, from queue
+    /// `q` if that has any, else from the other one.
     #[inline]
     pub(super) fn promised(&self, i: usize, b: &Bank, q: usize) -> Option<u32> {
         if b.row == NONE || b.columns > 0 {
@@ -18,14 +18,14 @@ impl Channel {
         }
     }
 
-    /// The read or write of a request whose row is open.
+    /// The read or write for a request whose row is open.
     pub(super) fn offer_column(&self, plan: &mut Plan, i: usize, b: &Bank, slot: u32) {
         let s = &self.queues.slots[slot as usize];
         let clock = self.legal(i, b, RD + usize::from(s.write));
         plan.offer(clock, 2, s.seq, What::Column(slot));
     }
 
-    /// Reads and writes of promised rows that a refresh of a rank would close;
+    /// The reads and writes of promised rows that a refresh of the rank would close; returns
     /// whether there are any.
     pub(super) fn offer_promised(
         &self,

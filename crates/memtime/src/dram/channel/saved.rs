@@ -1,5 +1,5 @@
-//! A channel as data. Requests and bursts stand in lists; numbers of places,
-//! which the channel hands out as they come free, are not part of it.
+//! The saved state of a channel. Requests and bursts are lists; slot numbers, which the channel
+//! assigns as slots become free, are not part of it.
 
 use std::collections::BTreeMap;
 
@@ -43,14 +43,14 @@ struct SavedBurst {
     mask: u64,
     activated: bool,
     precharged: bool,
-    /// Requests that wait for it, in the order in which they will be told.
+    /// Requests that wait for it, in the order in which they will be completed.
     waiters: Vec<u32>,
     /// Ids of the writes in it, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     writers: Vec<u64>,
 }
 
-/// A [`Channel`]; see there for what the fields mean.
+/// A [`Channel`]; see there for the meaning of the fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Saved {
@@ -66,9 +66,9 @@ pub(crate) struct Saved {
     owed: Vec<u64>,
     turn: Vec<u32>,
     requests: Vec<SavedRequest>,
-    /// Bursts that the scheduler sees: reads, writes; by bank, as they queue.
+    /// Bursts that the scheduler sees: reads, writes; for each bank in queue order.
     queued: Vec<SavedBurst>,
-    /// Those on their way to it, in order.
+    /// Bursts on their way to the queues, in order.
     inbox: Vec<SavedBurst>,
     next_seq: u64,
     /// Clock and wake of the plan, if there is one.
@@ -172,8 +172,8 @@ impl Channel {
         }
     }
 
-    /// Takes a state over. `self` is new, of the rules that the state had;
-    /// `rows` is the number of rows of a bank.
+    /// Loads a saved state. `self` must be new, and of the rules that the saved channel had; `rows`
+    /// is the number of rows of a bank.
     pub fn load(&mut self, s: Saved, r: &Rules, rows: u32) -> Result<(), Error> {
         let t = &r.table;
         let far = far_clock(self.period);

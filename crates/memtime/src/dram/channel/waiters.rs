@@ -3,7 +3,7 @@
 use super::*;
 
 impl Channel {
-    /// The burst of that place, in the lists or on its way to them.
+    /// The queued burst for these coordinates, in the lists or on its way to them.
     pub(super) fn find(&self, q: usize, bank: u32, row: u32, column: u32) -> Option<u32> {
         self.queues.find(q, bank, row, column).or_else(|| {
             self.inbox.iter().copied().find(|&i| {
@@ -41,7 +41,7 @@ impl Channel {
         };
     }
 
-    /// A write goes into a burst; reads leave no trace.
+    /// Records that a write is part of a burst; reads are not recorded.
     #[inline]
     pub(super) fn write_in(&mut self, slot: u32, id: u64) {
         let s = &mut self.queues.slots[slot as usize];
@@ -58,7 +58,7 @@ impl Channel {
         };
     }
 
-    /// The device has the burst whose first writer this was.
+    /// The burst whose first write this was has reached the device.
     #[inline]
     pub(super) fn written(&mut self, mut writer: u32) {
         while writer != NONE {
@@ -79,8 +79,8 @@ impl Channel {
         ids
     }
 
-    /// Ids of the writes in bursts that wait for their column command; those
-    /// of several bursts more than once.
+    /// Ids of the writes in bursts that wait for their column command; a write of several bursts
+    /// appears more than once.
     pub fn unfinished_writes(&self, ids: &mut Vec<u64>) {
         for list in &self.queues.lists[1] {
             let mut i = list.head;

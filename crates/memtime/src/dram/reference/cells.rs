@@ -3,7 +3,7 @@
 use super::*;
 
 impl Reference {
-    /// Clocks of the write after which it stands if it is paused now.
+    /// Clocks of the write after which it stops if it is paused now.
     pub(super) fn next_stop(&self, b: usize) -> Option<u64> {
         let (cell, [_, _, step, _]) = (&self.cells[b], self.pausing?);
         let mut stop = step;
@@ -24,7 +24,7 @@ impl Reference {
             && self.next_stop(b).is_some()
     }
 
-    /// The write stands still, and the row has been given up.
+    /// The write is paused, and the row has been closed.
     pub(super) fn may_resume(&self, b: usize) -> bool {
         let cell = &self.cells[b];
         cell.stands && self.closed_for(b)
@@ -39,7 +39,7 @@ impl Reference {
         last.all(|until| until <= self.now)
     }
 
-    /// Cell writes go on by a clock.
+    /// Advances cell writes by one clock.
     pub(super) fn write_cells(&mut self) {
         let now = self.now;
         for cell in &mut self.cells {

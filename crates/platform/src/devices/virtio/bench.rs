@@ -1,4 +1,4 @@
-//! A virtio device alone, with a little memory and a driver's side: for tests and fuzz targets.
+//! A virtio device alone, with a little memory and a driver: for tests and fuzz targets.
 
 use super::mmio::{reg, VirtioMmio};
 use super::port::{Port, VirtioBackend};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 pub const BASE: u64 = 0x8000_0000;
 /// Bytes of memory.
 pub const SIZE: u64 = 1 << 20;
-/// Place for data, behind the rings.
+/// Address for data, after the rings.
 pub const DATA: u64 = BASE + 0x1_0000;
-/// Distance between the queues' rings.
+/// Distance between the rings of two queues.
 const QUEUE: u64 = 0x3000;
 const IRQ: u32 = 1;
 
-/// A device with a driver's side.
+/// A device with a driver.
 pub struct Bench<B> {
     /// The device.
     pub device: VirtioMmio<B>,
@@ -50,7 +50,7 @@ impl<B: VirtioBackend> Bench<B> {
         }
     }
 
-    /// Where a queue's descriptor table, driver's ring and device's ring are.
+    /// Addresses of a queue's descriptor table, driver's ring and device's ring.
     pub fn rings(queue: usize) -> [u64; 3] {
         let at = BASE + QUEUE * queue as u64;
         [at, at + 0x1000, at + 0x2000]
@@ -66,7 +66,7 @@ impl<B: VirtioBackend> Bench<B> {
         f(&mut self.device, &mut cx)
     }
 
-    /// Reads a register of 4 bytes; 0 where there is none.
+    /// Reads a register of 4 bytes; 0 if there is none.
     pub fn r(&mut self, offset: u64) -> u32 {
         self.with_cx(|d, cx| d.read(cx, offset, 4)).unwrap_or(0) as u32
     }
@@ -83,17 +83,17 @@ impl<B: VirtioBackend> Bench<B> {
         read.unwrap_or(0) as u8
     }
 
-    /// The host's side.
+    /// The host's access to the device.
     pub fn host<R>(&mut self, f: impl FnOnce(&mut B, &mut Port<'_>) -> R) -> R {
         self.with_cx(|d, cx| d.with(cx, f))
     }
 
-    /// The host looks outside.
+    /// Lets the device poll the host.
     pub fn poll(&mut self) {
         self.with_cx(|d, cx| d.poll(cx));
     }
 
-    /// Lets time pass until the device has no events any more; at most `events`.
+    /// Lets time pass until the device has no more events; at most `events`.
     pub fn settle(&mut self, events: usize) {
         for _ in 0..events {
             let Some(at) = self.device.next_event() else {
@@ -104,8 +104,8 @@ impl<B: VirtioBackend> Bench<B> {
         }
     }
 
-    /// Initialises the device as a driver does, with all features that it offers but those in
-    /// `without`. True if the device accepted.
+    /// Initialises the device as a driver does, with all features that it offers except those in
+    /// `without`. Returns true if the device accepted.
     pub fn start(&mut self, without: u64) -> bool {
         for status in [0, 1, 3] {
             self.w(reg::STATUS, status);
@@ -142,24 +142,24 @@ impl<B: VirtioBackend> Bench<B> {
         self.r(reg::STATUS) == 0xf
     }
 
-    /// Whether the device asks for a reset.
+    /// Whether the device requires a reset.
     pub fn is_broken(&mut self) -> bool {
         self.r(reg::STATUS) & 0x40 != 0
     }
 
-    /// Takes the interrupt's reasons: 1 used buffers, 2 configuration.
+    /// Takes the reasons of the interrupt: 1 used buffers, 2 configuration.
     pub fn take_interrupt(&mut self) -> u32 {
         let reasons = self.r(reg::INTERRUPT_STATUS);
         self.w(reg::INTERRUPT_ACK, reasons);
         reasons
     }
 
-    /// Whether the interrupt line is up.
+    /// Whether the interrupt line is asserted.
     pub fn interrupted(&self) -> bool {
         self.wires.irq_levels & 1 << IRQ != 0
     }
 
-    /// Puts bytes into memory, as far as they lie in it.
+    /// Writes bytes to memory, as far as they are inside.
     pub fn put(&self, addr: u64, bytes: &[u8]) {
         let _ = self.wires.ram.write_bytes(addr.wrapping_sub(BASE), bytes);
     }
@@ -193,8 +193,8 @@ impl<B: VirtioBackend> Bench<B> {
         self.put(avail + 2, &next.to_le_bytes());
     }
 
-    /// Offers a chain from descriptor `first` on, of (address, length, writable), and notifies
-    /// the device. Returns its head.
+    /// Offers a chain from descriptor `first` on, of (address, length, writable), and notifies the
+    /// device. Returns its head.
     pub fn send(&mut self, queue: usize, first: u16, buffers: &[(u64, u32, bool)]) -> u16 {
         for (i, (addr, len, writable)) in buffers.iter().enumerate() {
             let more = i + 1 < buffers.len();
@@ -212,7 +212,7 @@ impl<B: VirtioBackend> Bench<B> {
         self.w(reg::QUEUE_NOTIFY, queue as u32);
     }
 
-    /// The device's ring so far, as far as it has not been overwritten: (head, written).
+    /// The entries of the device's ring so far that have not been overwritten: (head, written).
     pub fn used(&self, queue: usize) -> Vec<(u32, u32)> {
         let [_, _, used] = Self::rings(queue);
         let word = |addr| {

@@ -1,8 +1,8 @@
-//! Disk.
+//! Virtio block device: a disk.
 //!
-//! Requests are done one after the other, each in the time that the machine's description says;
-//! at its end the data is moved and the driver interrupted. So what the guest sees follows from
-//! machine time, however fast the host is.
+//! Requests are carried out one after the other, each in the time given by the machine's
+//! description; at its end the data is moved and the driver interrupted. So what the guest sees
+//! depends on machine time alone, not on the speed of the host.
 
 use super::port::{Port, VirtioBackend};
 use super::queue::{Chain, QueueError, INDIRECT_DESC};
@@ -50,54 +50,55 @@ const HEADER: u64 = 16;
 const RANGE: u64 = 16;
 const MAX_RANGES: u32 = 16;
 const MAX_RANGE_SECTORS: u32 = 1 << 22;
-/// In a range's flags: the space may be given back.
+/// In a range's flags: the space may be returned.
 const UNMAP: u32 = 1;
 /// Bytes of a disk's name.
 const ID: u64 = 20;
-/// Most bytes of a buffer, and most buffers of data: a queue's descriptors without header and status.
+/// Greatest number of bytes of a buffer, and greatest number of data buffers: a queue's descriptors
+/// without header and status.
 const MAX_SEGMENT: u32 = 1 << 20;
 const MAX_SEGMENTS: u32 = 254;
 const MAX_BYTES: u64 = MAX_SEGMENT as u64 * MAX_SEGMENTS as u64;
-/// What is moved at once.
+/// Bytes moved at once.
 const CHUNK: usize = 256 << 10;
-/// log2 of sectors in what the disk likes to be read and written in: 4 KiB.
+/// log2 of sectors in the disk's preferred transfer size: 4 KiB.
 const PHYSICAL: u8 = 3;
 /// Sectors of a cluster of an overlay: 16 KiB.
 const OPTIMAL: u32 = 32;
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Request {
     chain: Chain,
-    /// When it is done.
+    /// When it completes.
     due: Ps,
 }
 
-/// A part of a temporary overlay: offset and length in bytes, content in base64 (none: zeros).
+/// A cluster of a temporary overlay: offset and length in bytes, content in base64 (none: zeros).
 type SavedChange = (u64, u64, Option<String>);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct State {
     under_way: VecDeque<Request>,
-    /// What the content of the medium is known by.
+    /// Identity of the medium's content.
     medium: Option<Identity>,
-    /// The whole of a temporary overlay.
+    /// The content of a temporary overlay.
     temporary: Vec<SavedChange>,
 }
 
-/// A medium that the device cannot take.
+/// A medium that the device cannot accept.
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
-    /// The saved guest had another one in use.
+    /// The saved guest used another one.
     #[error("the disk is not as it was when the state was saved, and the guest would damage it: {0}; give the same files, unchanged, in the same way")]
     Changed(String),
     /// The saved guest had none.
     #[error("the saved guest has no disk here")]
     None,
-    /// Its files.
+    /// The files of that medium.
     #[error(transparent)]
     Disk(#[from] nagori_disk::Error),
-    /// The saved part of it.
+    /// The saved overlay content.
     #[error("the saved content of the disk: {0}")]
     Content(String),
 }
@@ -118,7 +119,7 @@ pub struct Block {
     disk: Option<RefCell<Disk>>,
     expected: Option<Expected>,
     under_way: VecDeque<Request>,
-    /// The host's first error since the last look.
+    /// The host's first error since the last call.
     error: RefCell<Option<String>>,
     errors: u64,
 }
@@ -142,11 +143,11 @@ impl Block {
         &self.name
     }
 
-    /// Puts a disk in. After a saved state was loaded it must be the one that was in, with the
-    /// same content (a temporary overlay gets the content that it had).
+    /// Connects a disk. After a saved state was loaded it must be the saved one, with the same
+    /// content (a temporary overlay gets the content that it had).
     pub fn connect(&mut self, mut disk: Disk, port: &mut Port<'_>) -> Result<(), MediumError> {
         match &self.expected {
-            // The guest sees nothing of it, so that it runs on as if it had not been saved.
+            // The guest does not notice, so it runs on as if it had not been saved.
             Some(expected) => {
                 adopt(expected, &mut disk)?;
                 self.expected = None;
@@ -157,12 +158,12 @@ impl Block {
         Ok(())
     }
 
-    /// What a loaded state says of the disk that has to be connected.
+    /// The identity of the disk that has to be connected, according to a loaded state.
     pub fn expected(&self) -> Option<&Identity> {
         self.expected.as_ref()?.medium.as_ref()
     }
 
-    /// The disk that is in.
+    /// The connected disk.
     pub fn disk(&self) -> Option<std::cell::Ref<'_, Disk>> {
         self.disk.as_ref().map(RefCell::borrow)
     }
@@ -172,8 +173,8 @@ impl Block {
         self.disk.as_mut().map_or(Ok(()), |d| d.get_mut().flush())
     }
 
-    /// The first error of the host since the last call, and how many there were in all. The
-    /// guest was given an I/O error.
+    /// The first error of the host since the last call, and the number of all errors. The guest got
+    /// I/O errors.
     pub fn take_host_error(&mut self) -> Option<(String, u64)> {
         Some((self.error.get_mut().take()?, self.errors))
     }
@@ -189,7 +190,7 @@ impl Block {
         put(8, &MAX_SEGMENT.to_le_bytes());
         put(12, &MAX_SEGMENTS.to_le_bytes());
         put(20, &(SECTOR as u32).to_le_bytes());
-        // Topology: physical block, no offset, smallest and best transfer.
+        // Topology: physical block, alignment offset, minimum and optimal transfer.
         put(24, &[PHYSICAL, 0]);
         put(26, &(1u16 << PHYSICAL).to_le_bytes());
         put(28, &OPTIMAL.to_le_bytes());
@@ -203,7 +204,7 @@ impl Block {
         c
     }
 
-    /// Takes what the driver has made available; no more than a queue's length is under way.
+    /// Takes available requests; at most a queue's length are in progress.
     fn take(&mut self, port: &mut Port<'_>) -> Result<(), QueueError> {
         while self.under_way.len() < port.queue_size(QUEUE) {
             let Some(chain) = port.pop(QUEUE)? else { break };
@@ -226,7 +227,7 @@ impl Block {
         Ok(())
     }
 
-    /// Does a request; the number of bytes written to the chain before its status.
+    /// Carries out a request; returns the number of bytes written to the chain before its status.
     fn serve(&mut self, port: &mut Port<'_>, chain: &Chain) -> Result<(u8, u64), QueueError> {
         let (kind, sector) = header(port, chain)?;
         let Some(disk) = self.disk.as_mut() else {
@@ -250,7 +251,7 @@ impl Block {
             _ => Ok((UNSUPPORTED, 0)),
         };
         Ok(result.unwrap_or_else(|e| {
-            // Requests that cannot be are the guest's own affair.
+            // Invalid requests only concern the guest.
             if matches!(e, nagori_disk::Error::Io { .. }) {
                 self.errors += 1;
                 let text = format!("disk `{}`: {e}; the guest has an I/O error", self.name);
@@ -261,7 +262,7 @@ impl Block {
     }
 }
 
-/// Kind and sector of a request, whose form is checked.
+/// Kind and sector of a request, after checking its form.
 fn header(port: &Port<'_>, chain: &Chain) -> Result<(u32, u64), QueueError> {
     let head = chain.head;
     let mut h = [0; HEADER as usize];
@@ -287,7 +288,7 @@ fn header(port: &Port<'_>, chain: &Chain) -> Result<(u32, u64), QueueError> {
 /// The outcome of a request: status and bytes written, or an error of the host.
 type Served = Result<(u8, u64), nagori_disk::Error>;
 
-/// First byte of a transfer, if it can be.
+/// First byte of a transfer, if it is possible.
 fn start(disk: &Disk, sector: u64, len: u64) -> Option<u64> {
     let start = sector.checked_mul(SECTOR)?;
     let sound =
@@ -295,7 +296,7 @@ fn start(disk: &Disk, sector: u64, len: u64) -> Option<u64> {
     sound.then_some(start)
 }
 
-/// Which way the data of a request goes.
+/// Direction of a request's data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// From the disk to the guest.
@@ -376,7 +377,7 @@ fn zero(
         .map(|()| (OK, 0)))
 }
 
-/// Checks a disk against a saved one, and gives it the saved content if it is temporary.
+/// Compares a disk with the saved one, and gives it the saved content if it is temporary.
 fn adopt(expected: &Expected, disk: &mut Disk) -> Result<(), MediumError> {
     let wanted = expected.medium.as_ref().ok_or(MediumError::None)?;
     let found = disk.identity()?;
@@ -451,7 +452,7 @@ impl VirtioBackend for Block {
 
     fn on_time(&mut self, port: &mut Port<'_>) -> Result<(), QueueError> {
         if !port.is_live() {
-            // The driver broke the rules; nothing is done for it any more.
+            // The driver violated the protocol; nothing more is done for it.
             self.under_way.clear();
             return Ok(());
         }
@@ -464,11 +465,11 @@ impl VirtioBackend for Block {
         };
         let (status, written) = self.serve(port, &chain)?;
         port.write(&chain, chain.writable() - 1, &[status])?;
-        // With an error, what was written before the status does not count.
+        // After an error, what was written before the status does not count.
         let whole = written + 1 == chain.writable();
         let written = if whole { chain.writable() } else { written };
         port.complete(QUEUE, chain.head, written as u32)?;
-        // What did not fit before.
+        // Requests for which there was no room before.
         self.take(port)
     }
 
@@ -494,7 +495,8 @@ impl VirtioBackend for Block {
                 Ok((medium, temporary)) => {
                     (state.medium, state.temporary) = (Some(medium), temporary)
                 }
-                // Without the identity the state cannot be used, which is said then, and now.
+                // Without the disk's identity the state cannot be used; that is reported now and
+                // when it is loaded.
                 Err(e) => {
                     let text = format!("disk `{}` cannot be saved: {e}", self.name);
                     self.error.borrow_mut().get_or_insert(text);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::path::Path;
 
 const SIZE: u64 = 1 << 20;
-/// Where requests' headers and status bytes are.
+/// Addresses of the requests' headers and status bytes.
 const HEAD: u64 = DATA;
 const STATUS: u64 = DATA + 0x100;
 const BUFFER: u64 = DATA + 0x1000;
@@ -31,7 +31,7 @@ fn put_header(b: &Bench<Block>, at: u64, kind: u32, sector: u64) {
     b.put(at, &h);
 }
 
-/// Sends a request with one buffer, waits for it; its status.
+/// Sends a request with one buffer and waits for it; returns its status.
 fn request(b: &mut Bench<Block>, kind: u32, sector: u64, len: u32) -> u8 {
     put_header(b, HEAD, kind, sector);
     b.put(STATUS, &[0xff]);
@@ -115,7 +115,7 @@ fn requests_that_cannot_be_fail_and_harm_nothing() {
         assert_eq!(request(&mut b, kind, 0, len), status, "{range:?}");
     }
     assert!(b.host(|d, _| d.take_host_error()).is_none());
-    // No status byte, and a short header, break the rules.
+    // A missing status byte and a short header are protocol violations.
     for chain in [
         &[(HEAD, 16, false)][..],
         &[(HEAD, 15, false), (STATUS, 1, true)],
@@ -125,7 +125,7 @@ fn requests_that_cannot_be_fail_and_harm_nothing() {
         assert!(b.is_broken());
         b.settle(10);
     }
-    // So does a buffer outside memory, which is seen when data is moved.
+    // So is a buffer outside memory, which is noticed when data is moved.
     assert!(b.start(0));
     put_header(&b, HEAD, kind::IN, 0);
     b.send(
@@ -197,7 +197,7 @@ fn no_more_is_under_way_than_the_queue_holds() {
         b.send(0, 0, &[(HEAD, 16, false), (STATUS, 1, true)]);
         assert!(b.host(|d, _| d.under_way.len()) <= 4);
     }
-    // The driver has offered more than there is, which is seen when there is room.
+    // The driver has made more available than exists, which is noticed when there is room.
     b.settle(1);
     assert!(b.is_broken());
 }
@@ -242,7 +242,7 @@ fn the_hosts_errors_are_the_guests_and_told_once() {
     let path = file(dir.path(), "disk");
     let mut b = bench(Some(Disk::open(&path, &Writes::Refused).unwrap()));
     assert!(b.start(0));
-    // The file is cut off behind the machine's back.
+    // The file is truncated by somebody else.
     std::fs::OpenOptions::new()
         .write(true)
         .open(&path)
@@ -275,7 +275,7 @@ fn a_loaded_device_goes_on_with_what_was_under_way() {
         assert_eq!(request(&mut a, kind::OUT, 0, 512), OK);
         let len = ranges(&a, &[(32, 32, 0)]);
         assert_eq!(request(&mut a, kind::DISCARD, 0, len), OK);
-        // Two are under way.
+        // Two are in progress.
         a.put(BUFFER, &[9; 512]);
         put_header(&a, HEAD, kind::OUT, 1);
         put_header(&a, HEAD + 32, kind::IN, 0);
@@ -305,7 +305,7 @@ fn a_loaded_device_goes_on_with_what_was_under_way() {
         b.device.load(&state).unwrap();
         assert!(b.host(|d, _| d.expected().is_some()));
         assert!(b.device.save() == state, "nothing is connected yet");
-        // Not any disk will do.
+        // A different disk is refused.
         let e = b.host(|d, port| d.connect(blank(), port)).unwrap_err();
         assert!(matches!(e, MediumError::Changed(_)), "{e}");
         b.host(|d, port| d.connect(open(), port)).unwrap();
@@ -354,7 +354,7 @@ impl Bench<Block> {
 }
 
 proptest! {
-    /// Drivers that know the form of requests, and break it now and then.
+    /// Drivers that know the form of requests, and sometimes violate it.
     #[test]
     fn hostile_requests_never_panic(
         chains in prop::collection::vec((

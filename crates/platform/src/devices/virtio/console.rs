@@ -1,8 +1,8 @@
-//! Named byte streams between the guest and the host (virtio 1.2, section 5.3, with several
-//! ports): what `nagori run` speaks to its agent with.
+//! Named byte streams between the guest and the host (virtio 1.2, section 5.3, with several ports);
+//! `nagori run` uses them to communicate with its agent.
 //!
-//! Linux shows the ports under /dev/virtio-ports by their names. Every port has a queue of bytes
-//! in either direction, which is bounded: when the host's side is full, the guest's writes wait.
+//! Linux shows the ports under /dev/virtio-ports by their names. Every port has a bounded queue of
+//! bytes in either direction: when the host's side is full, the guest's writes wait.
 
 use super::port::{Port, VirtioBackend};
 use super::queue::{Chain, QueueError};
@@ -15,7 +15,7 @@ const VERSION: u32 = 2;
 /// VIRTIO_CONSOLE_F_MULTIPORT
 const MULTIPORT: u64 = 1 << 1;
 
-/// Names of the ports, by their numbers.
+/// Names of the ports, by number.
 pub const PORTS: [&str; 4] = [
     "nagori.control",
     "nagori.stdin",
@@ -40,7 +40,7 @@ mod event {
     pub const PORT_NAME: u16 = 7;
 }
 
-/// Queue of what the guest receives on a port.
+/// Index of the queue on which the guest receives from a port.
 fn receive(port: usize) -> usize {
     match port {
         0 => 0,
@@ -48,15 +48,15 @@ fn receive(port: usize) -> usize {
     }
 }
 
-/// Queue of what the guest sends on a port.
+/// Index of the queue on which the guest sends to a port.
 fn transmit(port: usize) -> usize {
     receive(port) + 1
 }
 
-/// What the device and its driver know of a port, and what is under way.
+/// State of a port, and what is in its queues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Stream {
-    /// What the driver has still to be told.
+    /// Messages that the driver still has to receive.
     tell_add: bool,
     tell_name: bool,
     tell_open: bool,
@@ -64,9 +64,9 @@ struct Stream {
     known: bool,
     /// Whether a program in the guest has it open.
     guest_open: bool,
-    /// No more input than there is will come.
+    /// Whether the input ends after the bytes in the queue.
     closed: bool,
-    /// Whether the driver was told that.
+    /// Whether the driver was told of that.
     closed_told: bool,
     #[serde(with = "bytes")]
     input: VecDeque<u8>,
@@ -93,7 +93,7 @@ impl Stream {
     }
 }
 
-/// Queues of bytes as text, two hexadecimal digits each.
+/// Byte queues as text, two hexadecimal digits for each byte.
 mod bytes {
     use serde::{de::Error, Deserialize, Deserializer, Serializer};
     use std::collections::VecDeque;
@@ -143,7 +143,7 @@ impl PortConsole {
         &self.name
     }
 
-    /// Number of a port.
+    /// Index of a port.
     pub fn port(name: &str) -> Option<usize> {
         PORTS.iter().position(|p| *p == name)
     }
@@ -153,7 +153,7 @@ impl PortConsole {
         self.streams.get(port).is_some_and(|s| s.guest_open)
     }
 
-    /// Bytes that [`PortConsole::push`] would take.
+    /// Number of bytes that [`PortConsole::push`] would accept.
     pub fn room(&self, port: usize) -> usize {
         match self.streams.get(port) {
             Some(s) if !s.closed => ROOM.saturating_sub(s.input.len()),
@@ -161,7 +161,7 @@ impl PortConsole {
         }
     }
 
-    /// Gives bytes to the guest; the number that found room.
+    /// Passes bytes to the guest; returns the number for which there was room.
     pub fn push(
         &mut self,
         at: &mut Port<'_>,
@@ -176,7 +176,7 @@ impl PortConsole {
         Ok(n)
     }
 
-    /// No more will be pushed: the guest reads what there is, then the end.
+    /// No more input will be pushed: the guest reads what is queued, then the end.
     pub fn close(&mut self, at: &mut Port<'_>, port: usize) -> Result<(), QueueError> {
         if let Some(s) = self.streams.get_mut(port) {
             s.closed = true;
@@ -185,7 +185,8 @@ impl PortConsole {
         Ok(())
     }
 
-    /// Takes what the guest has written to a port, with what it can write now that there is room.
+    /// Takes what the guest has written to a port, including what it can write now that there is
+    /// room.
     pub fn take(&mut self, at: &mut Port<'_>, port: usize) -> Result<Vec<u8>, QueueError> {
         let Some(s) = self.streams.get_mut(port) else {
             return Ok(Vec::new());
@@ -207,7 +208,7 @@ impl PortConsole {
             return Ok(());
         };
         let mut buffer = Vec::new();
-        // The driver may add chains, empty ones, too, for as long as it likes.
+        // Otherwise the driver could add chains, even empty ones, for ever.
         for _ in 0..=at.queue_size(queue) {
             if s.taking.is_none() {
                 s.taking = at.pop(queue)?.map(|chain| (chain, 0));
@@ -233,7 +234,7 @@ impl PortConsole {
         Ok(())
     }
 
-    /// Puts input into the chains that the guest has offered, then tells the end.
+    /// Copies input to the chains that the guest has offered, then reports the end.
     fn deliver(&mut self, at: &mut Port<'_>, port: usize) -> Result<(), QueueError> {
         let queue = receive(port);
         let Some(s) = self.streams.get_mut(port) else {
@@ -261,7 +262,7 @@ impl PortConsole {
         self.tell(at)
     }
 
-    /// Sends the driver what it has to be told, as far as it has offered room.
+    /// Sends pending control messages to the driver, as far as it has offered room.
     fn tell(&mut self, at: &mut Port<'_>) -> Result<(), QueueError> {
         for (id, (s, name)) in self.streams.iter_mut().zip(PORTS).enumerate() {
             if s.tell_add {
@@ -286,7 +287,7 @@ impl PortConsole {
         Ok(())
     }
 
-    /// The driver's control messages.
+    /// Handles the driver's control messages.
     fn listen(&mut self, at: &mut Port<'_>) -> Result<(), QueueError> {
         for _ in 0..at.queue_size(CONTROL_TRANSMIT) {
             let Some(chain) = at.pop(CONTROL_TRANSMIT)? else {
@@ -295,7 +296,7 @@ impl PortConsole {
             let mut m = [0; MESSAGE];
             let n = at.read(&chain, 0, &mut m)?;
             at.complete(CONTROL_TRANSMIT, chain.head, 0)?;
-            // What is too short or unknown is ignored, as the specification lets us.
+            // Messages that are too short or unknown are ignored, as the specification permits.
             if n == MESSAGE {
                 let id = u32::from_le_bytes([m[0], m[1], m[2], m[3]]);
                 let word = |k: usize| u16::from_le_bytes([m[k], m[k + 1]]);

@@ -2,7 +2,7 @@ use super::super::bench::{Bench, BASE};
 use super::*;
 use proptest::prelude::*;
 
-/// Behind the rings of all queues.
+/// Address after the rings of all queues.
 const DATA: u64 = BASE + 0x4_0000;
 
 /// Offers room for `n` control messages of 64 bytes, from descriptor 0 on.
@@ -88,7 +88,7 @@ fn bytes_go_both_ways_and_end() {
     assert_eq!(b.used(input), [(0, 4), (1, 4)]);
     assert_eq!(b.get(DATA, 4), b"abcd");
     assert_eq!([b.get(DATA + 16, 2), b.get(DATA + 32, 2)], [b"ef", b"gh"]);
-    // The end comes behind the last byte.
+    // The end is reported after the last byte.
     let before = heard(&b).len();
     b.host(|c, at| c.close(at, 1)).unwrap();
     assert_eq!(push(&mut b, 1, b"more"), 0);
@@ -142,7 +142,7 @@ fn a_loaded_device_goes_on() {
     let [a, b] = [of(&mut a), of(&mut b)];
     assert_eq!(a, b);
     assert_eq!(a.1, b"input");
-    // Other ports, or more than fits, are refused.
+    // Other ports, or more bytes than fit, are refused.
     let mut bad = state;
     let text = bad.data.to_string().replacen("696e707574", "6", 1);
     bad.data = serde_json::from_str(&text).unwrap();
@@ -163,7 +163,7 @@ fn a_reset_of_the_driver_starts_the_ports_anew() {
 }
 
 proptest! {
-    /// A driver that sends anything, anywhere.
+    /// A driver that sends anything to any port.
     #[test]
     fn hostile_drivers_never_panic(
         steps in prop::collection::vec((0usize..10, 0u16..8, prop::collection::vec((0u64..0x2000, any::<u32>(), any::<bool>()), 1..4)), 0..40),

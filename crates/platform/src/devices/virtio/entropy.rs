@@ -1,4 +1,4 @@
-//! Entropy source whose bytes follow from a seed.
+//! Entropy source whose bytes are derived from a seed.
 
 use super::port::{Port, VirtioBackend};
 use super::queue::QueueError;
@@ -8,10 +8,10 @@ use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
 const KIND: &str = "virtio-rng";
-/// At most this many bytes are given for a request, whatever its length.
+/// Greatest number of bytes given for a request, whatever its length.
 const CHUNK: usize = 4096;
 
-/// The generator is at a byte position of the seed's stream.
+/// State of the generator: its position in the seed's stream.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct State {
     seed: u64,
@@ -78,7 +78,7 @@ impl VirtioBackend for Entropy {
     }
 
     fn reset(&mut self) {
-        // A restarted guest gets new bytes; the stream goes on.
+        // A restarted guest gets new bytes; the stream continues.
     }
 
     fn save(&self) -> DeviceState {

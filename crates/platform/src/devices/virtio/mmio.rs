@@ -12,7 +12,7 @@ use std::any::Any;
 pub const SIZE: u64 = 0x1000;
 /// "virt"
 pub(super) const MAGIC: u32 = 0x7472_6976;
-/// QEMU's: small systems look for no other.
+/// QEMU's vendor number: small systems accept no other.
 pub(super) const VENDOR: u32 = u32::from_le_bytes(*b"QEMU");
 /// VIRTIO_F_VERSION_1
 const VERSION_1: u64 = 1 << 32;
@@ -57,7 +57,7 @@ struct State {
     queue_sel: u32,
     interrupt: u32,
     status: u32,
-    /// Counts changes of the configuration space.
+    /// Counter of changes of the configuration space.
     config_generation: u32,
     queues: Vec<Queue>,
 }
@@ -100,7 +100,7 @@ fn set_half(value: &mut u64, high: bool, half: u32) {
 }
 
 impl<B: VirtioBackend> VirtioMmio<B> {
-    /// Puts a backend behind a transport.
+    /// Creates a transport for a backend.
     pub fn new(backend: B) -> VirtioMmio<B> {
         VirtioMmio {
             state: State::power_on(&backend),
@@ -108,12 +108,12 @@ impl<B: VirtioBackend> VirtioMmio<B> {
         }
     }
 
-    /// The device behind the transport.
+    /// The backend.
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// The host's access to the backend, with its port: to connect it, to ask it.
+    /// The host's access to the backend, with its port: to connect it or to query it.
     pub fn with<R>(
         &mut self,
         cx: &mut DeviceCx<'_>,
@@ -139,14 +139,14 @@ impl<B: VirtioBackend> VirtioMmio<B> {
         result
     }
 
-    /// A call that can find the driver's rules broken.
+    /// A call in which the driver may turn out to violate the protocol.
     fn call(
         &mut self,
         cx: &mut DeviceCx<'_>,
         f: impl FnOnce(&mut B, &mut Port<'_>) -> Result<(), QueueError>,
     ) {
         let (live, result) = self.with(cx, |b, port| (port.live, f(b, port)));
-        // The specification's way to say that the driver broke the rules.
+        // Marks the device as in the specification after a protocol violation by the driver.
         if live && result.is_err() {
             self.state.status |= STATUS_NEEDS_RESET;
             self.state.interrupt |= INTERRUPT_CONFIG;

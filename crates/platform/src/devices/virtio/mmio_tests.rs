@@ -30,10 +30,10 @@ fn a_request_is_filled_and_answered() {
     assert_eq!(ranges, [DATA, DATA + 0x100, USED + 4, USED + 2]);
     b.w(reg::INTERRUPT_ACK, 1);
     assert!(!b.interrupted());
-    // Without new work nothing happens.
+    // Nothing happens without new work.
     b.notify(0);
     assert_eq!(b.r(reg::INTERRUPT_STATUS), 0);
-    // The driver may ask for silence.
+    // The driver may suppress interrupts.
     b.put(AVAIL, &[1, 0]);
     b.offer(0, 3);
     b.notify(0);
@@ -124,8 +124,8 @@ fn devices_that_are_not_connected_say_so() {
     assert_eq!(tag, b"\x04\0data\0");
 }
 
-/// Answers every chain with a checksum of what it can read, as often as there is room; looks
-/// outside, has a time, and a configuration space that can be written.
+/// Answers every chain with a checksum of its readable part, as often as there is room; polls the
+/// host, has a time, and a writable configuration space.
 #[derive(Default)]
 struct Probe {
     seen: Vec<(u64, u64)>,
@@ -265,7 +265,7 @@ fn time_the_host_and_the_configuration_reach_the_backend() {
     b.send(1, 0, &[(DATA, 4, true)]);
     assert_eq!(b.used(1).len(), 1);
     b.take_interrupt();
-    // An event and the host's look find what no notification has told.
+    // An event and polling find chains of which no notification told.
     b.descriptor(1, 0, (DATA, 1, 2, 0));
     b.offer(1, 0);
     b.host(|p, port| p.due = Some(port.now() + Ps(5)));
@@ -280,7 +280,7 @@ fn time_the_host_and_the_configuration_reach_the_backend() {
     b.w(reg::CONFIG, 7);
     assert_eq!((b.config(3), b.take_interrupt()), (7, 2));
     assert_eq!(b.r(reg::CONFIG_GENERATION), before + 1);
-    // Where the driver has not started, there are no queues and no interrupts.
+    // If the driver has not started, there are no queues and no interrupts.
     let resets = b.host(|p, _| p.resets);
     b.w(reg::STATUS, 0);
     b.host(|p, port| {

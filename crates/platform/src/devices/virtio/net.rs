@@ -1,8 +1,8 @@
-//! Network interface (virtio 1.2, section 5.1).
+//! Virtio network interface (virtio 1.2, section 5.1).
 //!
-//! What is at the other end of its cable is a [`Link`], which belongs to the host. Frames are
-//! taken from the guest when it notifies, and given to it then and whenever the host looks
-//! outside, as far as it has buffers; the rest waits.
+//! The other end of its cable is a [`Link`], a host resource. Frames are taken from the guest when
+//! it notifies the device. Frames for the guest are delivered then and whenever the host is polled,
+//! as far as the guest has offered buffers; the rest waits.
 
 use super::port::{Port, VirtioBackend};
 use super::queue::{Chain, QueueError, INDIRECT_DESC};
@@ -45,7 +45,7 @@ mod config {
 
 /// Largest packet without segmentation, in bytes.
 const MTU: u16 = 1500;
-/// Bytes in front of every frame.
+/// Length of the header of every frame in bytes.
 const HEADER: usize = 12;
 /// Shortest frame: two addresses and a type.
 const SHORTEST: usize = 14;
@@ -53,20 +53,20 @@ const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
-/// With explicit congestion notification, which the segments have in their headers anyway.
+/// With explicit congestion notification, which is in the segments' headers anyway.
 const GSO_ECN: u8 = 0x80;
 const LINK_UP: u8 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct State {
     mac: [u8; 6],
-    /// What the guest was told.
+    /// The link state that the guest was told.
     up: bool,
-    /// Buffers of the guest that are too small for the frame that waits.
+    /// Whether the guest's buffers are too small for the waiting frame.
     chains: Vec<Chain>,
 }
 
-/// Frames and bytes since the device was made.
+/// Frames and bytes since the device was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Traffic {
     /// From the guest.
@@ -87,18 +87,18 @@ pub struct Net {
     state: State,
     link: Option<Box<dyn Link>>,
     guest: Guest,
-    /// A frame that the guest has too few buffers for.
+    /// A frame for which the guest has offered too few buffers.
     waiting: Option<Frame>,
-    /// What the link wants of time, as of the last look.
+    /// When the link wants to run again, at the last call.
     next: Option<Ps>,
     live: bool,
-    /// Latest time that the link was told: harts are not equally far.
+    /// Latest time that the link was given: harts are at different times.
     time: Duration,
     traffic: Traffic,
     fault: Option<Error>,
 }
 
-/// A locally administered address that follows from a slot's name and the machine's seed.
+/// A locally administered address derived from a slot's name and the machine's seed.
 fn mac(name: &str, seed: u64) -> [u8; 6] {
     // FNV-1a
     let bytes = seed.to_le_bytes().into_iter().chain(name.bytes());
@@ -110,7 +110,7 @@ fn mac(name: &str, seed: u64) -> [u8; 6] {
 }
 
 impl Net {
-    /// A device that is not connected; its address follows from the name of its slot and the
+    /// A device that is not connected; its address is derived from the name of its slot and the
     /// machine's seed.
     pub fn new(name: String, seed: u64) -> Net {
         Net {
@@ -146,7 +146,7 @@ impl Net {
         self.state.mac = mac;
     }
 
-    /// What is at the other end of the cable.
+    /// The other end of the cable.
     pub fn link(&self) -> Option<&dyn Link> {
         self.link.as_deref()
     }
@@ -156,7 +156,7 @@ impl Net {
         self.traffic
     }
 
-    /// Why the cable was pulled out, if the host failed.
+    /// Why the cable was unplugged, if the host failed.
     pub fn take_fault(&mut self) -> Option<Error> {
         self.fault.take()
     }
@@ -169,7 +169,7 @@ impl Net {
         self.look_at_link(port);
     }
 
-    /// Tells the link about the guest, if there is something new.
+    /// Tells the link about the guest if something has changed.
     fn introduce(&mut self, port: &Port<'_>) {
         let large = feature::GUEST_TSO4 | feature::GUEST_CSUM | feature::MRG_RXBUF;
         let running = port.is_live();
@@ -184,7 +184,7 @@ impl Net {
         }
     }
 
-    /// Tells the guest whether somebody is at the other end, if that has changed.
+    /// Tells the guest whether the link is up, if that has changed.
     fn look_at_link(&mut self, port: &mut Port<'_>) {
         let up = self.link.as_ref().is_some_and(|l| l.is_up());
         if up != self.state.up {
@@ -198,7 +198,7 @@ impl Net {
         self.time
     }
 
-    /// Moves frames both ways until nothing moves any more.
+    /// Moves frames in both directions until none can be moved.
     fn work(&mut self, port: &mut Port<'_>) -> Result<(), QueueError> {
         let now = self.now(port);
         self.introduce(port);
@@ -223,7 +223,7 @@ impl Net {
         Ok(())
     }
 
-    /// Takes what the guest sends, as far as there is room for it. Whether there was anything.
+    /// Takes frames from the guest, as far as the link has room. Returns whether there were any.
     fn transmit(&mut self, port: &mut Port<'_>, now: Duration) -> Result<bool, QueueError> {
         let mut any = false;
         for _ in 0..port.queue_size(TRANSMIT) {
@@ -250,7 +250,7 @@ impl Net {
         Ok(any)
     }
 
-    /// Gives the guest what has come, as far as it has buffers. Whether there was anything.
+    /// Delivers frames to the guest, as far as it has buffers. Returns whether there were any.
     fn deliver(&mut self, port: &mut Port<'_>) -> Result<bool, QueueError> {
         let mut any = false;
         loop {
@@ -277,7 +277,7 @@ impl Net {
         }
     }
 
-    /// Puts a frame into the guest's buffers.
+    /// Copies a frame to the guest's buffers.
     fn place(&mut self, port: &mut Port<'_>, frame: &Frame) -> Result<Placed, QueueError> {
         let needed = (HEADER + frame.bytes.len()) as u64;
         let merge = port.negotiated(feature::MRG_RXBUF);
@@ -322,9 +322,9 @@ impl Net {
 
 enum Placed {
     Done,
-    /// No buffers that the guest may give would do.
+    /// No buffers of the guest could hold it.
     TooLarge,
-    /// The guest has to give more buffers.
+    /// The guest has to offer more buffers.
     NoRoom,
 }
 
@@ -351,7 +351,7 @@ fn header(port: &Port<'_>, offload: &Offload, buffers: u16) -> [u8; HEADER] {
     h
 }
 
-/// The frame in a chain of the guest; `None` if it asks for what was not agreed on.
+/// The frame in a chain of the guest; `None` if it uses features that were not negotiated.
 fn outgoing(port: &Port<'_>, chain: &Chain) -> Result<Option<Frame>, QueueError> {
     let mut h = [0; HEADER];
     let n = port.read(chain, 0, &mut h)?;
@@ -433,7 +433,7 @@ impl VirtioBackend for Net {
     fn poll(&mut self, port: &mut Port<'_>) -> Result<(), QueueError> {
         let now = self.now(port);
         if let Some(Err(e)) = self.link.as_mut().map(|l| l.poll(now)) {
-            // The host's fault, not the driver's.
+            // The host's failure, not the driver's.
             self.fault = Some(e);
             self.link = None;
         }
@@ -468,7 +468,7 @@ impl VirtioBackend for Net {
 
     fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
         self.state = state.unpack(KIND, 2)?;
-        // Frames on their way belong to the outside, which is another now.
+        // Frames in flight belong to the previous connection.
         self.waiting = None;
         self.next = None;
         self.guest = Guest::default();

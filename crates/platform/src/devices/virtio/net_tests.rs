@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-/// What a link has seen, and what it has to give.
+/// The frames that a link has received, and those that it delivers.
 #[derive(Default)]
 struct Seen {
     sent: Vec<Frame>,
@@ -73,7 +73,7 @@ fn frame(n: u8, len: usize) -> Frame {
     Frame::plain(vec![n; len])
 }
 
-/// Sends header and frame as the guest.
+/// Sends a header and a frame as the guest.
 fn send(b: &mut Bench<Net>, header: [u8; HEADER], bytes: &[u8]) {
     b.put(DATA, &header);
     b.put(DATA + 0x100, bytes);
@@ -133,7 +133,7 @@ fn the_guest_sends() {
     };
     assert_eq!(sent[1].offload, offload);
     assert_eq!(b.used(TRANSMIT), [(0, 0), (0, 0)]);
-    // UDP in segments was not offered, and nothing shorter than its header is a frame.
+    // UDP segmentation was not offered, and nothing shorter than its header is a frame.
     header[1] = 3;
     send(&mut b, header, &[3; 100]);
     send(&mut b, [0; HEADER], &[4; 13]);
@@ -144,7 +144,7 @@ fn the_guest_sends() {
         (t.sent_frames, t.sent_bytes, t.dropped_frames),
         (2, 3060, 2)
     );
-    // Without a header it is no driver of this device.
+    // Without a header it violates the protocol.
     b.send(TRANSMIT, 0, &[(DATA, 11, false)]);
     assert!(b.is_broken());
 }
@@ -171,7 +171,7 @@ fn the_guest_receives_into_several_buffers() {
     for i in 0..2 {
         b.send(RECEIVE, i, &[(DATA + 0x1000 * u64::from(i), 100, true)]);
     }
-    // Two hold 200 of the 262 bytes; they are kept, also over a snapshot.
+    // Two hold 200 of the 262 bytes; they are kept, also in a snapshot.
     assert_eq!(b.used(RECEIVE), []);
     let saved = b.host(|n, _| n.save());
     b.host(|n, _| n.load(&saved)).unwrap();
@@ -226,7 +226,7 @@ fn what_is_left_to_the_guest_is_said() {
     );
     let guest = *link.0.lock().unwrap().guests.last().unwrap();
     assert!(guest.running && guest.segments);
-    // A driver without these features gets nothing of the kind.
+    // A driver without these features gets no such frames.
     b.start(feature::GUEST_TSO4 | feature::GUEST_CSUM | feature::MRG_RXBUF);
     b.poll();
     let guest = *link.0.lock().unwrap().guests.last().unwrap();
@@ -236,7 +236,7 @@ fn what_is_left_to_the_guest_is_said() {
         .unwrap()
         .come
         .extend([frame(9, 60), frame(10, 60)]);
-    // One buffer for one frame: what does not fit is lost.
+    // One buffer for one frame: a frame that does not fit is lost.
     b.send(RECEIVE, 0, &[(DATA, 40, true)]);
     assert_eq!(b.used(RECEIVE), []);
     b.host(|n, _| assert_eq!(n.traffic().dropped_frames, 2));
@@ -270,7 +270,7 @@ fn resets() {
     b.poll();
     link.0.lock().unwrap().come.push_back(frame(5, 250));
     b.send(RECEIVE, 0, &[(DATA, 100, true)]);
-    // The driver starts anew: its old buffers are not written any more.
+    // The driver restarts: its old buffers are not written any more.
     b.start(0);
     assert!(!link.0.lock().unwrap().guests.last().unwrap().running);
     assert_eq!(link.0.lock().unwrap().resets, 0);
@@ -303,7 +303,7 @@ fn states_of_others_are_refused() {
 
 proptest! {
     #[test]
-    fn any_queue_is_borne(
+    fn any_queue_does_not_panic(
         rings in prop::collection::vec(any::<u8>(), 0x200..0x400),
         steps in prop::collection::vec((0usize..2, any::<u16>(), 0u8..4, 0u16..8), 1..40),
     ) {

@@ -1,4 +1,4 @@
-//! What a backend sees of its transport during one call.
+//! The view that a backend has of its transport during one call.
 
 use super::queue::{Chain, Queue, QueueError, INDIRECT_DESC};
 use crate::clock::Ps;
@@ -9,30 +9,30 @@ pub(super) const INTERRUPT_USED: u32 = 1;
 /// The configuration space has changed.
 pub(super) const INTERRUPT_CONFIG: u32 = 2;
 
-/// What is behind the transport.
+/// A device behind the transport.
 ///
-/// An error of [`VirtioBackend::notify`], [`VirtioBackend::on_time`] and
-/// [`VirtioBackend::poll`] says that the driver broke the rules: the device then needs a reset,
-/// as the specification has it. Errors of the host are no such errors.
+/// An error of [`VirtioBackend::notify`], [`VirtioBackend::on_time`] and [`VirtioBackend::poll`]
+/// means that the driver violated the protocol: the device then needs a reset, as in the
+/// specification. Errors of the host are not such errors.
 ///
-/// A backend is made unconnected, as a machine or a snapshot is. What connects it to the host
-/// (a file, a folder, a socket) comes through [`VirtioMmio::with`](super::VirtioMmio::with), is
-/// kept over resets, and is not part of the saved state.
+/// A backend is created unconnected, like a machine or a snapshot. The host connects it (to a file,
+/// a folder, a socket) through [`VirtioMmio::with`](super::VirtioMmio::with); the connection
+/// survives resets, and is not part of the saved state.
 pub trait VirtioBackend: Send + 'static {
     /// Stable short name, for messages and saved state.
     fn kind(&self) -> &'static str;
     /// Device type number of the virtio specification.
     fn device_id(&self) -> u32;
-    /// Features offered besides VERSION_1. The driver sees those that hold when it starts.
+    /// Features offered besides VERSION_1. The driver sees those that apply when it starts.
     fn features(&self) -> u64;
-    /// Whether requests have the same form for drivers from before VERSION_1, so that one that
-    /// does not accept it may go on: small systems accept the lower features only.
+    /// Whether requests have the same form for legacy drivers, so that a driver that does not
+    /// accept VERSION_1 may continue: small systems accept only the lower features.
     fn has_one_form(&self) -> bool {
         false
     }
     /// Number of queues, fixed for the life of the device.
     fn queues(&self) -> usize;
-    /// Most descriptors of a queue, a power of two.
+    /// Greatest number of descriptors of a queue, a power of two.
     fn queue_max(&self) -> u16 {
         256
     }
@@ -42,9 +42,9 @@ pub trait VirtioBackend: Send + 'static {
     }
     /// The driver writes to the configuration space: 1, 2, 4 or 8 bytes, aligned.
     fn config_write(&mut self, _port: &mut Port<'_>, _offset: u64, _size: u8, _value: u64) {}
-    /// The driver has put something into a queue.
+    /// The driver has notified a queue.
     fn notify(&mut self, port: &mut Port<'_>, queue: usize) -> Result<(), QueueError>;
-    /// When `on_time` has to be called next, in machine time. `on_time` must move it.
+    /// Machine time of the next call of `on_time`, which must change it.
     fn next_event(&self) -> Option<Ps> {
         None
     }
@@ -52,34 +52,33 @@ pub trait VirtioBackend: Send + 'static {
     fn on_time(&mut self, _port: &mut Port<'_>) -> Result<(), QueueError> {
         Ok(())
     }
-    /// The host gives it a chance to look outside. Called between slices of the run, with the
-    /// time of the hart that is furthest ahead; what arrives here is not reproducible unless
-    /// the outside is.
+    /// Lets the device poll the host. Called between slices of the run, with the time of the hart
+    /// that is furthest ahead; what arrives here is only as reproducible as the outside.
     fn poll(&mut self, _port: &mut Port<'_>) -> Result<(), QueueError> {
         Ok(())
     }
-    /// Whether something may still come from outside, so that a guest that waits is not stuck.
+    /// Whether something may still arrive from outside, so that a waiting guest is not stuck.
     fn expects_host(&self) -> bool {
         false
     }
-    /// The driver has reset the device: requests under way are forgotten, and chains taken from
+    /// The driver has reset the device: outstanding requests are forgotten, and chains taken from
     /// queues must not be completed any more.
     fn driver_reset(&mut self) {}
-    /// Back to the state after power-on. What connects it to the host stays.
+    /// Returns to the state after power-on. The connection to the host stays.
     fn reset(&mut self);
-    /// The whole state, without what belongs to the host.
+    /// The whole state, without host resources.
     fn save(&self) -> DeviceState;
-    /// Takes over a saved state. The transport's queues are loaded as well.
+    /// Loads a saved state. The transport loads its queues.
     fn load(&mut self, state: &DeviceState) -> Result<(), StateError>;
 }
 
-/// Queues, memory, interrupt and time, as a backend gets them for the length of a call.
+/// Queues, memory, interrupt and time, as a backend has them during a call.
 pub struct Port<'a> {
     pub(super) cx: DeviceCx<'a>,
     pub(super) queues: &'a mut [Queue],
     /// Features that the driver accepted.
     pub(super) features: u64,
-    /// Between DRIVER_OK and the next reset or broken rule.
+    /// Whether the device is live: between DRIVER_OK and the next reset or protocol violation.
     pub(super) live: bool,
     pub(super) interrupt: u32,
 }
@@ -90,8 +89,8 @@ impl Port<'_> {
         self.cx.now
     }
 
-    /// Whether the driver has started the device. Otherwise queues are empty, and
-    /// completions and interrupts are dropped.
+    /// Whether the driver has started the device. If not, queues are empty, and completions and
+    /// interrupts are dropped.
     pub fn is_live(&self) -> bool {
         self.live
     }
@@ -101,8 +100,8 @@ impl Port<'_> {
         self.features & features == features
     }
 
-    /// Takes the next chain of a queue, if there is one. A queue that does not exist is empty.
-    /// The driver may add more while the device takes: a call should take a bounded number.
+    /// Takes the next chain of a queue, if there is one. A queue that does not exist is empty. The
+    /// driver may add more while the device takes chains: a call should take a bounded number.
     pub fn pop(&mut self, queue: usize) -> Result<Option<Chain>, QueueError> {
         let indirect = self.negotiated(INDIRECT_DESC);
         match self.queues.get_mut(queue) {
@@ -119,7 +118,7 @@ impl Port<'_> {
         }
     }
 
-    /// Number of descriptors of a queue; no more chains than these are under way at once.
+    /// Number of descriptors of a queue; at most as many chains are in progress.
     pub fn queue_size(&self, queue: usize) -> usize {
         self.queues.get(queue).map_or(0, |q| q.size.into())
     }
@@ -135,7 +134,8 @@ impl Port<'_> {
         Ok(())
     }
 
-    /// Reads the readable part of a chain from `offset` on; the number of bytes that were there.
+    /// Reads the readable part of a chain from `offset` on; returns the number of bytes that were
+    /// there.
     pub fn read(&self, chain: &Chain, offset: u64, out: &mut [u8]) -> Result<usize, QueueError> {
         let mut done = 0;
         for (addr, len, at) in chain.pieces(false, offset, out.len() as u64) {
@@ -145,8 +145,8 @@ impl Port<'_> {
         Ok(done)
     }
 
-    /// Writes to the writable part of a chain from `offset` on; the number of bytes that found
-    /// room.
+    /// Writes to the writable part of a chain from `offset` on; returns the number of bytes for
+    /// which there was room.
     pub fn write(&mut self, chain: &Chain, offset: u64, bytes: &[u8]) -> Result<usize, QueueError> {
         let mut done = 0;
         for (addr, len, at) in chain.pieces(true, offset, bytes.len() as u64) {

@@ -13,7 +13,7 @@ const NO_INTERRUPT: u16 = 1;
 /// Bytes of a descriptor.
 const DESCRIPTOR: u64 = 16;
 
-/// A queue that the driver has filled with nonsense.
+/// A violation of the queue protocol by the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
     /// A ring or buffer lies outside memory.
@@ -28,7 +28,7 @@ pub enum QueueError {
     /// Indirect descriptors were not negotiated.
     #[error("descriptor {0} is indirect, which was not negotiated")]
     Indirect(u16),
-    /// A table of indirect descriptors that cannot be one.
+    /// An invalid table of indirect descriptors.
     #[error(
         "the table of indirect descriptor {index} has {len} bytes, or it is nested or continued"
     )]
@@ -38,7 +38,7 @@ pub enum QueueError {
         /// Length of the table in bytes.
         len: u32,
     },
-    /// A buffer to read stands behind one to write.
+    /// A readable buffer follows a writable one.
     #[error("descriptor chain from {0} has a buffer to read behind one to write")]
     Order(u16),
     /// A chain with too few bytes, or too many, for a request of this device.
@@ -46,12 +46,12 @@ pub enum QueueError {
     Length {
         /// Head of the chain.
         head: u16,
-        /// Bytes it has.
+        /// Bytes of the chain.
         len: u64,
-        /// What the device needs.
+        /// Bytes that the device needs.
         expected: &'static str,
     },
-    /// More entries made available than the queue has.
+    /// More chains made available than the queue has entries.
     #[error("available index {avail} is more than {size} ahead of {seen}")]
     Available {
         /// The driver's index.
@@ -74,8 +74,8 @@ pub struct Descriptor {
     pub writable: bool,
 }
 
-/// A chain of buffers that the driver made available: at most as many as the queue has
-/// descriptors, those to read before those to write. Nothing says that they lie in memory.
+/// A chain of buffers that the driver made available: at most as many as the queue has descriptors,
+/// the readable ones before the writable ones. The buffers need not be in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
     /// Its head, for [`Queue::complete`].
@@ -100,8 +100,8 @@ impl Chain {
         side.map(|b| u64::from(b.len)).sum()
     }
 
-    /// The pieces of guest memory that `len` bytes from `offset` of the readable or of the
-    /// writable part lie in: address, length, and distance from `offset`. Ends with the part.
+    /// The pieces of guest memory that contain `len` bytes from `offset` of the readable or of the
+    /// writable part: address, length, and distance from `offset`. Ends with the part.
     pub fn pieces(
         &self,
         writable: bool,
@@ -150,11 +150,11 @@ fn read_u16(cx: &DeviceCx<'_>, addr: u64) -> Result<u16, DmaError> {
 #[derive(Clone, Copy)]
 struct Table {
     addr: u64,
-    /// Entries.
+    /// Number of entries.
     len: u64,
 }
 
-/// A descriptor as it stands in a table.
+/// A descriptor as stored in a table.
 struct Entry {
     buffer: Descriptor,
     flags: u16,
@@ -202,7 +202,7 @@ impl Queue {
         Ok(self.waiting(cx)? != 0)
     }
 
-    /// Chains that the driver has made available and [`Queue::pop`] has not taken.
+    /// Number of chains that the driver has made available and [`Queue::pop`] has not taken.
     fn waiting(&self, cx: &DeviceCx<'_>) -> Result<u16, QueueError> {
         if !self.ready {
             return Ok(0);
@@ -268,8 +268,8 @@ impl Queue {
         Ok(Some(Chain { head, buffers }))
     }
 
-    /// Returns a chain with the number of bytes written to it. True if the
-    /// driver wants an interrupt.
+    /// Returns a chain with the number of bytes written to it. Returns true if the driver wants an
+    /// interrupt.
     pub fn complete(
         &mut self,
         cx: &mut DeviceCx<'_>,

@@ -1,8 +1,8 @@
-//! Folder of the host, over 9P.
+//! Virtio 9P device: a folder of the host.
 //!
-//! A request is carried out on the host when its turn comes, and its reply is returned when the time that
-//! the description gives for it has passed: one request after the other, so that nothing of the
-//! host's speed shows.
+//! A request is carried out on the host when its turn comes, and its reply is returned when the
+//! time given by the description has passed. Requests are handled one after the other, so the speed
+//! of the host is not visible.
 
 use super::port::{Port, VirtioBackend};
 use super::queue::QueueError;
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 const KIND: &str = "virtio-9p";
 /// VIRTIO_9P_MOUNT_TAG
 const MOUNT_TAG: u64 = 1;
-/// Every reply that says what went wrong has this length.
+/// Every error reply has this length.
 const ERROR_REPLY: u64 = HEADER as u64 + 4;
 
-/// A request whose reply is in the guest's memory, but not returned yet.
+/// A request whose reply is in the guest's memory, but has not been returned yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Busy {
     head: u16,
@@ -64,8 +64,9 @@ impl Share {
         &self.name
     }
 
-    /// Connects the folder. After a restore, what the guest had open is looked up by name;
-    /// returned are the names of what is not there any more, for which the guest gets `ESTALE`.
+    /// Connects the folder. After a restore, files that the guest had open are looked up by name;
+    /// returned are the names of those that do not exist any more, for which the guest gets
+    /// `ESTALE`.
     pub fn connect(&mut self, folder: Folder) -> Result<Vec<String>, Error> {
         self.server.connect(folder)
     }
@@ -75,7 +76,7 @@ impl Share {
         self.server.connected()
     }
 
-    /// Takes the next request, unless one is under way.
+    /// Takes the next request, unless one is in progress.
     fn begin(&mut self, port: &mut Port<'_>) -> Result<(), QueueError> {
         if self.busy.is_some() {
             return Ok(());
@@ -98,13 +99,13 @@ impl Share {
         }
         self.request.resize(HEADER, 0);
         port.read(&chain, 0, &mut self.request)?;
-        // A byte more than allowed shows the server that it is too long.
+        // One byte more than allowed shows the server that it is too long.
         let most = u64::from(self.server.msize()) + 1;
         let said = Header::of(&self.request).map_or(0, |h| u64::from(h.size));
         let size = said.clamp(HEADER as u64, most).min(readable);
         self.request.resize(size as usize, 0);
         port.read(&chain, 0, &mut self.request)?;
-        // There is a header, so there is a reply.
+        // It has a header, so there is a reply.
         let answered = self.server.handle(&self.request, &mut self.reply);
         if answered.is_err() || self.reply.len() as u64 > writable {
             return Err(wrong(writable, "room for the reply"));
@@ -182,7 +183,8 @@ impl VirtioBackend for Share {
         DeviceState::pack(KIND, 2, &state)
     }
 
-    /// If a folder is connected already, what is not in it is `ESTALE` without a word.
+    /// If a folder is connected already, files that are not in it become `ESTALE` without a
+    /// message.
     fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
         let state: State = state.unpack(KIND, 2)?;
         let content = |problem: String| StateError::Content {

@@ -32,7 +32,7 @@ fn put(b: &Bench<Share>, at: u64, request: &Request<'_>) -> u32 {
     bytes.len() as u32
 }
 
-/// Bytes of the reply to a request, returned at its time.
+/// Length of the reply to a request, returned at its time.
 fn call(b: &mut Bench<Share>, request: Request<'_>) -> Vec<u8> {
     let len = put(b, DATA, &request);
     let before = (b.now, b.used(0).len());
@@ -176,13 +176,13 @@ fn what_was_open_is_open_after_a_restore_or_stale() {
     mount(&mut b);
     walk_open(&mut b, 1, "f", 0);
     walk_open(&mut b, 2, "g", 0);
-    // Saved while a request is under way.
+    // Saved while a request is in progress.
     let len = put(&b, DATA, &Request::Getattr { fid: 1, mask: 1 });
     b.send(0, 0, &[(DATA, len, false), (REPLY, 200, true)]);
     let state = b.device.save();
     fs::remove_file(dir.path().join("g")).unwrap();
 
-    // The memory is the same, the device another one.
+    // The same memory, but another device.
     b.device = super::super::VirtioMmio::new(Share::new("data".into(), COST));
     b.device.load(&state).unwrap();
     assert_eq!(b.device.save(), state);
@@ -235,7 +235,7 @@ fn chains_that_are_no_requests_break_the_device_not_the_host() {
         &[(DATA, 11, false), (REPLY, 10, true)],
         &[(1, 11, false), (REPLY, 11, true)],
         &[(DATA, 11, false), (1, 11, true)],
-        // A reply that has no room where an error would have.
+        // A reply for which there is less room than for an error.
         &[(DATA, 300, false), (REPLY, 20, true)],
         ok,
     ] {
@@ -252,7 +252,7 @@ fn chains_that_are_no_requests_break_the_device_not_the_host() {
         assert_eq!(b.is_broken(), chain != ok, "{chain:?}");
         assert!(b.start(0), "a reset helps");
     }
-    // Sizes that lie are answered.
+    // Wrong sizes are answered with errors.
     let mut b = bench();
     connect(&mut b, dir.path(), false);
     mount(&mut b);

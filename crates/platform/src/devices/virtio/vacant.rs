@@ -1,4 +1,4 @@
-//! Slots without a device.
+//! Virtio slots without a device.
 
 use super::mmio::{MAGIC, VENDOR};
 use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
@@ -7,11 +7,11 @@ use crate::map::VIRTIO_STRIDE;
 use std::any::Any;
 
 const KIND: &str = "virtio-vacant";
-/// Where a device would have its configuration, which may be read by bytes.
+/// Offset of a device's configuration, which may be read by bytes.
 const CONFIG: u64 = 0x100;
 
-/// Transports with nothing behind them: the device number 0, which tells a driver to go on
-/// to the next. They are in no device tree.
+/// Transports without a device: the device number 0 tells a driver to go on to the next slot. They
+/// are in no device tree.
 #[derive(Debug, Clone, Copy)]
 pub struct Vacant;
 
