@@ -452,6 +452,11 @@ impl Hart {
                 next: n,
                 fetched: r.fetched,
             };
+            // Blocks of one line follow one another without a look at it: it may have been evicted.
+            let last = self.pc.wrapping_add(op.len.max(2) as u64 - 1);
+            let key = last & !63 | self.fetch_tag();
+            let there = self.fetch.at_mut((last >> 6) as usize).read == key;
+            let stop = if there { stop } else { 0 };
             match engine.go_on::<M>(self, code, w, at, stop) {
                 None => {}
                 Some(Ran::Ended { block, pc, end }) => {

@@ -467,6 +467,12 @@ impl<W: World> Engine<W> for Translator<W> {
         let (first, count) = (made.entries.0 as usize, made.entries.1 as usize);
         let entries = self.entries.get(first..first + count)?;
         let entry = entries.iter().find(|e| usize::from(e.op) == at.next)?;
+        if entry.fp {
+            hart.prepare_fp();
+            if hart.area().fp_ready == 0 {
+                return None;
+            }
+        }
         let place = made.full
             + if at.fetched {
                 entry.fetched

@@ -532,6 +532,12 @@ impl Memory {
                 });
             }
         }
+        self.board.advance_to(until)?;
+        self.board.drain(&mut found);
+        for r in &mut self.regions {
+            r.model.advance_to(until)?;
+            r.model.drain(&mut found);
+        }
         found.sort_by_key(|c| Reverse((c.done_at, c.id)));
         self.done = found;
         Ok(())

@@ -135,6 +135,16 @@ fn sleeps(h: &Hart) -> bool {
     h.waiting && !h.wakes()
 }
 
+/// What others may see of a hart. They see it as of the last moment that follows from the program:
+/// where it waited for memory, touched a device, slept, or came to the end of a window.
+fn view(h: &Hart) -> HartView {
+    HartView {
+        cycle: h.cycle,
+        instret: h.instret,
+        stats: h.stats,
+    }
+}
+
 /// Why harts stopped running.
 enum Turn {
     /// The whole run ends.
@@ -578,12 +588,8 @@ impl<O: Observer> Machine<O> {
     }
 
     fn keep_views(&mut self) {
-        for (view, h) in self.world.views.iter_mut().zip(&self.harts) {
-            *view = HartView {
-                cycle: h.cycle,
-                instret: h.instret,
-                stats: h.stats,
-            };
+        for (seen, h) in self.world.views.iter_mut().zip(&self.harts) {
+            *seen = view(h);
         }
     }
 
@@ -710,6 +716,9 @@ impl<O: Observer + Send> Machine<O> {
                 if !h.go_on_filling(&mut *self.world, bus_limit) {
                     *spent += 1;
                     roster.look_at(i, h);
+                    if h.is_blocked() {
+                        self.world.views[i] = view(h);
+                    }
                     self.window.end_turn();
                     continue;
                 }
@@ -734,13 +743,13 @@ impl<O: Observer + Send> Machine<O> {
             };
             // A hart that stands within a block counts from the block's start.
             *spent += h.cycle.saturating_sub(now).max(1);
-            // In the middle of a turn nobody looks, so that pieces make no difference.
-            if exit != Exit::Limit || h.cycle >= end {
-                self.world.views[i] = HartView {
-                    cycle: h.cycle,
-                    instret: h.instret,
-                    stats: h.stats,
-                };
+            let over = match exit {
+                Exit::Limit => h.cycle >= end,
+                Exit::Bus => h.is_blocked(),
+                _ => true,
+            };
+            if over {
+                self.world.views[i] = view(h);
             }
             roster.look_at(i, &self.harts[i]);
             self.release_waiting(roster);

@@ -189,7 +189,7 @@ impl<O> Surroundings<O> {
     /// Memory has been given what harts have asked of it before a cycle at which one of them looks
     /// at it or changes it, wherever that hart's turn began.
     fn catch_up(&mut self, cycle: u64) {
-        if !self.memory.is_quiet() {
+        if !self.alone {
             let until = self.first_arrival(self.ps(cycle));
             self.memory.catch_up(until).unwrap_or_else(|e| refused(e));
         }
