@@ -211,10 +211,14 @@ impl Coherence {
     }
 
     /// It is known when the line comes that a hart has missed.
+    #[inline]
     pub(crate) fn miss_ends(&mut self, hart: usize, at: u64) {
-        if !self.keeps_order() {
-            return;
+        if self.keeps_order() {
+            self.give_back_mshrs(hart, at);
         }
+    }
+
+    fn give_back_mshrs(&mut self, hart: usize, at: u64) {
         for level in &mut self.levels.levels {
             if level.config.mshrs > 0 {
                 level.part(hart).mshrs.end(hart, at);

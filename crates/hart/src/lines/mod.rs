@@ -317,7 +317,8 @@ impl Hart {
         };
         let start = self.cycle;
         let done = if kind == LineKind::Fetch {
-            self.l1i_fill(w, line, at).is_ok()
+            let present = w.coherence().l1i[self.id].find(line).is_some();
+            present || self.l1i_fill(w, line, at).is_ok()
         } else {
             let present = w.coherence().l1d[self.id].find(line);
             self.l1d_fill(w, line, kind, present, at).is_ok()

@@ -87,10 +87,16 @@ impl Coherence {
 
     /// A line is about to be stored to in a first-level cache. If levels have it modified, what it holds
     /// now is an older state from then on; its name.
+    #[inline(always)]
     pub(crate) fn ages(&mut self, line: u64) -> Option<u64> {
         if !self.levels.versions.on {
             return None;
         }
+        self.name_older(line)
+    }
+
+    #[cold]
+    fn name_older(&mut self, line: u64) -> Option<u64> {
         let name = self.levels.versions.next;
         let mut any = false;
         for (k, level) in self.levels.levels.iter().enumerate() {

@@ -58,8 +58,14 @@ fn a_machine_changes_between_parallel_and_deterministic() {
         return;
     };
     let (_, elf) = programs.iter().find(|(n, _)| n == "smp").expect("smp");
-    for timed in [false, true] {
-        let mut m = machine(elf, timed, Engine::best());
+    // Prefetches are under way, and misses wait, when harts go on at the same time.
+    let ahead =
+        "cache.llc={ level = 2, shared_by = \"all\", size = \"16 KiB\", ways = 4, latency = 20, \
+                 mshrs = 2, banks = 2, bank_cycles = 3, prefetcher = \"next-line\", degree = 2 }";
+    for (timed, settings) in [(false, &[][..]), (true, &[]), (true, &[ahead])] {
+        let mut m = build(&describe("vc707", settings), timed);
+        m.set_engine(Engine::best()).expect("an engine");
+        load(&mut m, elf);
         let mut console = Vec::new();
         let mut k = 0;
         let stop = loop {
