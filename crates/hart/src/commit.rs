@@ -145,7 +145,7 @@ pub trait Observer {
     fn tried_again(&mut self, _hart: usize, _pc: u64) {}
 }
 
-/// The instruction that is being executed.
+/// The instruction that is being executed. It stands outside of the hart, whose fields lie close together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     begun: Option<Begun>,
@@ -231,7 +231,7 @@ impl Hart {
         if W::COMMITS {
             match end {
                 End::Trap(..) => self.record.accesses = [None; 2],
-                End::NotNow(_) => self.record = Record::default(),
+                End::NotNow(_) => *self.record = Record::default(),
                 _ => self.commit(w, None),
             }
         }
@@ -266,7 +266,7 @@ impl Hart {
             begun,
             accesses,
             stored,
-        } = std::mem::take(&mut self.record);
+        } = std::mem::take(&mut *self.record);
         let Some(b) = begun else { return };
         let writes = match trap {
             Some(_) => [None; 2],

@@ -44,10 +44,10 @@ impl ContextId {
         Self(p as u32 | (sum as u32) << 2 | (mxr as u32) << 3)
     }
 
-    /// Of fetches.
+    /// The tag of fetches, which know neither SUM nor MXR: that of data without them.
     #[inline(always)]
-    pub const fn fetch(p: Privilege) -> Self {
-        Self(p as u32)
+    pub const fn fetch_tag(p: Privilege) -> u64 {
+        (p as u64) << 3
     }
 
     /// Whether nothing is translated.
@@ -95,7 +95,7 @@ const _: () = {
 };
 
 /// Identity of everything that fetches depend on: bits 1..0 privilege, 2 whether lines are simulated,
-/// 34..3 how often translations have changed, 35 V, 49..36 VMID. What was found under another one has to be
+/// 34..3 how often translations have changed, 35 V, 49..36 VMID (both 0 without a second stage). What was found under another one has to be
 /// looked up anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -105,12 +105,10 @@ impl FetchContext {
     /// Of nothing.
     pub const NONE: Self = Self(0);
 
-    /// A context in a mode, at a count of changes.
+    /// A context of a host's privilege in a mode, at a count of changes. It is asked for with every block.
     #[inline(always)]
-    pub const fn new(id: ContextId, lines: bool, generation: u32) -> Self {
-        let guest = (id.0 >> 4 & 1 | (id.0 >> 16 & 0x3fff) << 1) as u64;
-        let plain = (id.0 & 3) as u64 | (lines as u64) << 2 | (generation as u64) << 3;
-        Self(plain | guest << 35)
+    pub const fn new(p: Privilege, lines: bool, generation: u32) -> Self {
+        Self(p as u64 | (lines as u64) << 2 | (generation as u64) << 3)
     }
 
     /// Whether lines are simulated.
@@ -144,14 +142,13 @@ impl Hart {
     /// The context of fetches now.
     #[inline(always)]
     pub(crate) fn fetch_context(&self) -> FetchContext {
-        let id = ContextId::fetch(self.privilege);
-        FetchContext::new(id, self.timed, self.generation)
+        FetchContext::new(self.privilege, self.timed, self.generation)
     }
 
     /// What a key of a fetch holds beside the line.
     #[inline(always)]
     pub(crate) fn fetch_tag(&self) -> u64 {
-        ContextId::fetch(self.privilege).tag()
+        ContextId::fetch_tag(self.privilege)
     }
 }
 
@@ -169,21 +166,19 @@ mod tests {
                 assert_eq!(ContextId::of_key(0x1234_5000 | id.tag()), Some(id));
                 assert_eq!((id.privilege(), id.is_machine()), (p, p == Machine));
             }
-            assert_eq!(ContextId::fetch(p).tag(), (p as u64) << 3);
+            let plain = ContextId::data(p, false, false);
+            assert_eq!(ContextId::fetch_tag(p), plain.tag());
         }
         assert_eq!(ContextId::of_key(u64::MAX), None);
     }
 
     #[test]
     fn fetch_contexts_keep_their_parts_apart() {
-        let id = ContextId::fetch(Privilege::Machine);
-        let f = FetchContext::new(id, true, u32::MAX);
+        let f = FetchContext::new(Privilege::Machine, true, u32::MAX);
         assert_eq!((f.generation(), f.lines()), (u32::MAX, true));
-        let f = FetchContext::new(id, false, 5);
+        assert_eq!(f.bits() >> 35, 0, "of a second stage");
+        let f = FetchContext::new(Privilege::Machine, false, 5);
+        assert_eq!((f.generation(), f.lines()), (5, false));
         assert_eq!(f.bits(), 5 << 3 | 3);
-        let guest = ContextId(1 << 4 | 0x3fff << 16);
-        let g = FetchContext::new(guest, false, u32::MAX);
-        assert_eq!((g.generation(), g.lines()), (u32::MAX, false));
-        assert_eq!(g.bits() >> 35, 0x7fff);
     }
 }

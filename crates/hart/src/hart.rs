@@ -240,7 +240,7 @@ pub struct Hart {
     /// Where an observer has stopped the hart within a block.
     pub(crate) stopped: Option<Stopped>,
     /// For observers: the instruction being executed.
-    pub(crate) record: Record,
+    pub(crate) record: Box<Record>,
     pub(crate) trap_loop: TrapLoop,
 }
 
@@ -300,7 +300,7 @@ impl Hart {
             turn_from: (0, 0),
             area: Area::default(),
             stopped: None,
-            record: Record::default(),
+            record: Box::default(),
             trap_loop: TrapLoop::default(),
             config,
         };
