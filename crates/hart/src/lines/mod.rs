@@ -43,8 +43,8 @@ use serde::{Deserialize, Serialize};
 struct Others {
     /// Some have it.
     there: bool,
-    /// One had it dirty, and it has come to a level of the hart at work. The rest of
-    /// what was asked for belongs to that: else others could take the line again before, for ever.
+    /// One had it dirty, and it has been passed to a level of the running hart. The rest of the
+    /// request follows without waiting: otherwise other harts could take the line again and again.
     handed_over: bool,
 }
 
@@ -135,7 +135,7 @@ impl Hart {
         }
     }
 
-    /// What the hart has waited for has come at a cycle, and its time moves on.
+    /// What the hart has waited for arrives at a cycle. Advances the hart's time to it.
     #[inline(always)]
     fn came<Wd: World>(
         &mut self,
@@ -442,7 +442,8 @@ impl Hart {
         Ok(index)
     }
 
-    /// Blocks the hart until another one's work on a line is done, or it is given a register for its miss.
+    /// Blocks the hart until another hart has finished its fill of a line, or until a miss status
+    /// holding register is free.
     #[cold]
     fn await_other<T>(&mut self, line: u64, kind: LineKind) -> Result<T, NotNow> {
         self.awaited = Some(Awaited {
@@ -484,7 +485,7 @@ impl Hart {
         Ok(Others { there, handed_over })
     }
 
-    /// A line of L1D turns dirty, before anything is stored to it.
+    /// A line of L1D becomes dirty, before anything is stored to it.
     #[inline(always)]
     fn dirtied<Wd: World>(&mut self, w: &mut Wd, line: u64) {
         if let Some(name) = w.coherence().ages(line) {

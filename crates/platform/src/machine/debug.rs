@@ -265,7 +265,7 @@ impl<W: World> Observer for Watched<'_, W> {
         }
         match (event, event.trap()) {
             (Event::Commit(_), _) if W::COMMITS => self.inner.happened(event),
-            // Who does not ask for instructions is told their traps alone.
+            // Observers without instructions are told of their traps only.
             (Event::Commit(_), Some(t)) if W::TRAPS => self.inner.happened(&Event::Trap(t)),
             (Event::Commit(_), _) => {}
             _ => self.inner.happened(event),
