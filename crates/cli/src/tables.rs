@@ -84,7 +84,7 @@ fn caches(r: &Report) -> String {
     text(&t)
 }
 
-/// What they have done with several requests at a time, where a description has them do so.
+/// MSHR and bank waits and prefetches of the outer cache levels, if there are any.
 fn requests(r: &Report) -> Option<String> {
     let mut t = table([
         "cache",

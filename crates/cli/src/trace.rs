@@ -143,7 +143,7 @@ impl<W: Write> Tracer<W> {
 }
 
 impl<W: Write> Tracer<W> {
-    /// An instruction, with what it has written.
+    /// Writes an instruction, with the values that it has written.
     fn exec(&mut self, c: &Commit) {
         let letter = privilege_letter(c.privilege);
         let word = match c.word & 3 {
@@ -189,7 +189,7 @@ impl<W: Write> Tracer<W> {
         self.line("irq ", (e.hart, e.cycle, e.pc), rest);
     }
 
-    /// A line of Spike's log of commits.
+    /// Writes a line in the form of Spike's commit log.
     fn log(&mut self, c: &Commit) {
         if self.failure.is_none() {
             self.failure = writeln!(self.out, "{}", spike(c)).err();
@@ -197,7 +197,8 @@ impl<W: Write> Tracer<W> {
     }
 }
 
-/// What an instruction has written to registers and where it has accessed memory, behind its text.
+/// The registers that an instruction has written and its accesses to memory, as text after the
+/// disassembly.
 fn values(c: &Commit) -> String {
     let registers = c.writes().map(|(r, v)| match r {
         Reg::X(r) => format!("x{r}={v:#x}"),
@@ -216,7 +217,7 @@ fn values(c: &Commit) -> String {
     }
 }
 
-/// An instruction that has retired as Spike has it in its log of commits (`--log-commits`).
+/// A retired instruction in the form of Spike's commit log (`--log-commits`).
 fn spike(c: &Commit) -> String {
     let word = match c.word & 3 {
         3 => format!("{:08x}", c.word),

@@ -1,9 +1,11 @@
-//! What harts have done: one stream of events, in the order in which they happened, each told once and
-//! when it is certain. An instruction that is given up, to be tried again, leaves no trace.
+//! The stream of events that reports what the harts have done, in the order in which it happened.
+//! Each event is reported once, when it is certain. An instruction that is abandoned, to be
+//! executed again, is not reported.
 //!
-//! Harts run one after the other, so the order is one for all of them: a load reads what the last store
-//! in the stream has stored there, whichever hart that was (devices and translated page tables apart).
-//! The cycles of different harts interleave.
+//! Harts run one after the other, so there is one order for all of them: a load reads the value of
+//! the last store in the stream to its address, whichever hart that was. (Stores by devices and
+//! reads of page tables by the MMU are not in the stream.) Cycles of different harts may be out of
+//! order.
 
 use crate::block::{PreOp, ILLEGAL_LEN};
 use crate::hart::Hart;
@@ -11,22 +13,22 @@ use crate::run::{End, RunPoint};
 use crate::world::{LineRequest, TrapEvent, World};
 use nagori_isa::{Format, Op};
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// An instruction has been executed, or has trapped.
     Commit(&'a Commit),
-    /// A trap that belongs to no instruction that was begun: an interrupt, a fetch that is not
-    /// possible, a trigger in front of an instruction. For who does not ask for
+    /// A trap that belongs to no instruction that was begun: an interrupt, a fault of an
+    /// instruction fetch, a trigger before an instruction. For observers without
     /// [instructions](Observer::COMMITS), any trap.
     Trap(&'a TrapEvent),
-    /// A line is written back to memory, which has from now on what the stores so far have stored to
-    /// it. It comes before the instruction that is the reason.
+    /// A line is written back to memory, which then has the values of all stores to it that are
+    /// reported before. The event is reported before the instruction that causes it.
     WriteBack(&'a LineRequest),
 }
 
 impl Event<'_> {
-    /// The trap, also that of an instruction.
+    /// The trap, if the event is or contains one.
     pub fn trap(&self) -> Option<&TrapEvent> {
         match self {
             Event::Commit(c) => c.trap.as_ref(),
@@ -47,7 +49,7 @@ pub enum Reg {
     Csr(u16),
 }
 
-/// What an instruction does with memory.
+/// Kind of an instruction's access to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessKind {
     /// A load: plain, reserving, or the first half of an atomic.
@@ -65,7 +67,7 @@ pub enum AccessKind {
 /// An access to memory or to a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemAccess {
-    /// What was done.
+    /// Kind of the access.
     pub kind: AccessKind,
     /// First virtual address.
     pub vaddr: u64,
@@ -73,7 +75,7 @@ pub struct MemAccess {
     pub paddr: u64,
     /// Bytes; 64 for the operations on lines.
     pub size: u8,
-    /// What was read or written, zero-extended; 0 for the operations on lines.
+    /// The value read or written, zero-extended; 0 for the operations on lines.
     pub value: u128,
 }
 
@@ -82,25 +84,25 @@ pub struct MemAccess {
 pub struct Commit {
     /// Hart index.
     pub hart: usize,
-    /// Core cycle of its issue; of several tries, of the last.
+    /// Core cycle of its issue; if it was tried several times, of the last try.
     pub cycle: u64,
     /// Its address.
     pub pc: u64,
-    /// Its bits, 16 or 32; 0 for who does not ask ([`Observer::WORDS`]).
+    /// Its bits, 16 or 32; 0 without [`Observer::WORDS`].
     pub word: u32,
-    /// What it is; `None` if it is no instruction of this hart.
+    /// The decoded operation; `None` if the bits are not an instruction of this hart.
     pub op: Option<Op>,
     /// Privilege that it began with (0 U, 1 S, 3 M).
     pub privilege: u8,
-    /// Registers written, with the values they have now: the destination (of a pair both), the CSR of a
-    /// CSR instruction, and `fflags` if floating point has raised some. Of the status registers that
-    /// traps, returns and floating point change, nothing is said.
+    /// Registers written, with their new values: the destination (both of a pair), the CSR of a CSR
+    /// instruction, and `fflags` if floating point has set flags. Changes of status registers by
+    /// traps, returns and floating point are not reported.
     pub writes: [Option<(Reg, u64)>; 2],
-    /// Accesses, in order. Of what traps, none.
+    /// Accesses, in order. None if the instruction traps.
     pub accesses: [Option<MemAccess>; 2],
     /// Whether an `sc` has stored.
     pub stored: Option<bool>,
-    /// The trap that it has taken. Then it has not retired.
+    /// The trap that it has taken; it has not retired then.
     pub trap: Option<TrapEvent>,
 }
 
@@ -121,31 +123,31 @@ impl Commit {
     }
 }
 
-/// Watches harts. What nobody asks for costs nothing: the constants are looked at when the program is
-/// compiled.
+/// Observes harts. Events that no constant requests cost nothing: they are compiled out.
 pub trait Observer {
-    /// Whether instructions are told, with their traps. All code is interpreted then.
+    /// Whether instructions are reported, with their traps. All code is interpreted then.
     const COMMITS: bool = false;
-    /// Whether they are told with their bits, which costs a translation of the address for each.
+    /// Whether their bits are reported, too, which costs an address translation for each.
     const WORDS: bool = Self::COMMITS;
-    /// Whether traps are told.
+    /// Whether traps are reported.
     const TRAPS: bool = Self::COMMITS;
-    /// Whether lines that are written back are told.
+    /// Whether lines that are written back are reported.
     const WRITE_BACKS: bool = Self::COMMITS;
     /// Whether `stops` and `tried_again` are called.
     const STOPS: bool = false;
-    /// Something has happened.
+    /// Called for each event.
     fn happened(&mut self, _event: &Event<'_>) {}
-    /// Whether a hart is to stand still in front of the instruction at `pc`. It costs nothing:
-    /// when the hart runs again, it goes on within the block, and is asked again.
+    /// Whether a hart is to stop before the instruction at `pc`. Stopping costs no cycles: when the
+    /// hart runs again, it continues within the block, and this is called again.
     fn stops(&mut self, _hart: usize, _pc: u64) -> bool {
         false
     }
-    /// The instruction that `stops` let pass was given up; it will be tried again.
+    /// The instruction for which `stops` returned false was abandoned; it will be tried again.
     fn tried_again(&mut self, _hart: usize, _pc: u64) {}
 }
 
-/// The instruction that is being executed. It stands outside of the hart, whose fields lie close together.
+/// The instruction that is being executed. It is allocated outside the hart, to keep the hart's
+/// frequently used fields close together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     begun: Option<Begun>,
@@ -164,7 +166,7 @@ struct Begun {
 }
 
 impl Hart {
-    /// The instruction before has been executed.
+    /// The previous instruction has been executed.
     #[inline(always)]
     pub(crate) fn commit_last<W: World>(&mut self, w: &mut W) {
         if W::COMMITS {
@@ -190,7 +192,7 @@ impl Hart {
         }
     }
 
-    /// It has accessed memory or a device.
+    /// The instruction has accessed memory or a device.
     #[inline(always)]
     pub(crate) fn commit_access<W: World>(
         &mut self,
@@ -215,7 +217,7 @@ impl Hart {
         }
     }
 
-    /// It is an `sc`.
+    /// The instruction is an `sc`.
     #[inline(always)]
     pub(crate) fn commit_conditional<W: World>(&mut self, stored: bool) {
         if W::COMMITS {
@@ -223,9 +225,9 @@ impl Hart {
         }
     }
 
-    /// A run of instructions has ended. The last of them may have failed: a trap undoes its
-    /// accesses and is told with it when it is taken; an instruction that is to be tried again has not
-    /// been there at all.
+    /// A run of instructions has ended. The last of them may have failed: a trap discards its
+    /// accesses, and is reported with it when it is taken; an instruction that is to be tried again
+    /// is not reported.
     #[inline(always)]
     pub(crate) fn commit_end<W: World>(&mut self, w: &mut W, end: &End) {
         if W::COMMITS {
@@ -286,7 +288,7 @@ impl Hart {
         }));
     }
 
-    /// What an instruction has written to registers.
+    /// The registers that an instruction has written.
     fn written<W: World>(&mut self, w: &W, b: &Begun) -> [Option<(Reg, u64)>; 2] {
         use Format::*;
         let p = &b.op;
@@ -303,7 +305,8 @@ impl Hart {
             CasPair if p.rd < 32 => [x(self, p.rd), x(self, p.rd + 1)],
             CasPair => [Option::None; 2],
             Csr | CsrImm => {
-                // Of the instructions that set or clear bits, those without any do not write.
+                // An instruction that sets or clears bits does not write the CSR if its mask is
+                // register zero or 0.
                 let writes = p.rs1 != 0 || matches!(p.op, Op::Csrrw | Op::Csrrwi);
                 let number = p.imm as u16 & 0xfff;
                 let value = if writes {

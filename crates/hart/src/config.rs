@@ -79,13 +79,14 @@ pub struct LevelConfig {
     pub inclusion: Inclusion,
     /// Whether modified lines that arrive here are passed on at once.
     pub write_through: bool,
-    /// Misses of each of its caches that may be under way at a time; 0 for any number.
+    /// Maximum of outstanding misses of each of its caches; 0 for any number.
     pub mshrs: u32,
-    /// Banks of each of its caches, a power of two; a line belongs to the one that its lowest bits name.
+    /// Banks of each of its caches, a power of two; the lowest bits of the line's number select the
+    /// bank.
     pub banks: u32,
-    /// Core cycles for which an access keeps a bank busy; 0 where banks do not matter.
+    /// Core cycles for which an access keeps a bank busy; 0 if banks are not modelled.
     pub bank_cycles: u32,
-    /// What it brings before it is asked for.
+    /// The prefetcher of each of its caches.
     pub prefetch: PrefetchConfig,
 }
 
@@ -111,33 +112,33 @@ impl Default for LevelConfig {
     }
 }
 
-/// How a prefetcher guesses.
+/// How a prefetcher predicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefetcher {
-    /// There is none.
+    /// No prefetcher.
     #[default]
     None,
-    /// The lines behind the one that was asked for.
+    /// The lines that follow the requested one.
     NextLine,
-    /// What an instruction asks for at equal distances.
+    /// Accesses of an instruction at equal distances.
     Stride,
-    /// What is asked for in ascending or descending order within a page of 4 KiB.
+    /// Accesses in ascending or descending order within a page of 4 KiB.
     Stream,
 }
 
 /// A prefetcher of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefetchConfig {
-    /// How it guesses.
+    /// How it predicts.
     pub prefetcher: Prefetcher,
-    /// Lines that it asks for at a time, at most.
+    /// Maximum of lines that it requests at a time.
     pub degree: u32,
-    /// How far ahead of what was asked for it goes: lines, or strides.
+    /// How far ahead of an access it prefetches: lines, or strides.
     pub distance: u32,
-    /// Instructions or pages that it remembers; for `Stride` a power of two.
+    /// Instructions or pages that it records; for `Stride` a power of two.
     pub entries: u32,
-    /// How often in a row an instruction must have gone by its stride, or a page in its
-    /// direction.
+    /// How often in a row an instruction must have advanced by its stride, or accesses to a page in
+    /// its direction.
     pub confidence: u32,
 }
 

@@ -1,6 +1,6 @@
-//! Contexts: what beside an address decides where an access leads and whether it may happen. The filters,
-//! the table of pages and the block cache hold entries of several contexts at a time; what they tell
-//! them apart by is derived here and nowhere else.
+//! Contexts: everything besides the address that decides where an access leads and whether it is
+//! permitted. The filters, the table of pages and the block cache hold entries of several contexts
+//! at a time; the keys that distinguish them are derived here and nowhere else.
 //!
 //! # Keys of filters
 //!
@@ -11,16 +11,16 @@
 //! +----------------------------------+--------+-----------+
 //! ```
 //!
-//! One compare of 64 bits answers whether block, context and alignment are right, in the interpreter and in
-//! translated code. All bits of the address take part: also an address that is none (its upper bits are
-//! not those of bit 38) must not pass, and in machine mode all 64 bits count. So of the 64 bits only three
-//! are free for the context, its [tag](ContextId::tag): a short name for one of at most eight
-//! contexts that a filter holds at a time. [`ContextId`] itself has room for more.
+//! One comparison of 64 bits checks block, context and alignment, in the interpreter and in
+//! translated code. All bits of the address are compared: a non-canonical address (whose upper bits
+//! differ from bit 38) must miss, and in machine mode all 64 bits are significant. So only three of
+//! the 64 bits are free for the context: its [tag](ContextId::tag), a short number for one of at
+//! most eight contexts that a filter holds at a time. [`ContextId`] itself has room for more.
 //!
-//! A second stage of translation adds six contexts for each machine identifier (VU, VS, VS with SUM,
-//! each with and without MXR). Their tags are then handed out as they come up, and a filter that has run out
-//! of tags is emptied, as it is by a write of `satp`; the compare stays as it is. Today there are
-//! seven contexts and a tag for each.
+//! A second stage of translation adds six contexts for each machine identifier (VU, VS, VS with
+//! SUM, each with and without MXR). Their tags would be assigned on demand, and a filter that has
+//! run out of tags would be emptied, as a write of `satp` does; the comparison would stay the same.
+//! At present there are seven contexts, each with a fixed tag.
 
 use crate::hart::{Hart, Privilege};
 use crate::trap::status;
@@ -35,22 +35,23 @@ pub(crate) const TAG: u64 = 7 << 3;
 pub(crate) struct ContextId(u32);
 
 impl ContextId {
-    /// Of loads and stores. Where a bit means nothing it is left out.
+    /// The context of loads and stores. Bits without effect are 0.
     #[inline(always)]
     pub const fn data(p: Privilege, sum: bool, mxr: bool) -> Self {
         let sum = sum && matches!(p, Privilege::Supervisor);
-        // Without translation MXR means nothing.
+        // Without translation MXR has no effect.
         let mxr = mxr && !matches!(p, Privilege::Machine);
         Self(p as u32 | (sum as u32) << 2 | (mxr as u32) << 3)
     }
 
-    /// The tag of fetches, which know neither SUM nor MXR: that of data without them.
+    /// The tag of instruction fetches, for which SUM and MXR have no effect: that of data accesses
+    /// without them.
     #[inline(always)]
     pub const fn fetch_tag(p: Privilege) -> u64 {
         (p as u64) << 3
     }
 
-    /// Whether nothing is translated.
+    /// Whether addresses are not translated.
     pub const fn is_machine(self) -> bool {
         self.0 & 3 == Privilege::Machine as u32
     }
@@ -60,7 +61,7 @@ impl ContextId {
         Privilege::from_bits(u64::from(self.0) & 3)
     }
 
-    /// The tag where keys have it: 0 to 3 for U, S, S with SUM and M, and 4 more with MXR.
+    /// The tag at its position in a key: 0 to 3 for U, S, S with SUM and M, and 4 more with MXR.
     #[inline(always)]
     pub const fn tag(self) -> u64 {
         let plain = (self.0 & 3) + (self.0 >> 2 & 1);
@@ -84,8 +85,8 @@ const ALL: [ContextId; 7] = [
     ContextId::data(Privilege::Supervisor, true, true),
 ];
 
-// Contexts have tags of their own, and none has all three bits: the key of a misaligned access to the last
-// address would be that of an empty entry.
+// Each context has a tag of its own, and no tag has all three bits set: otherwise the key of a
+// misaligned access to the last address would be that of an empty entry.
 const _: () = {
     let mut i = 0;
     while i < ALL.len() {
@@ -94,18 +95,19 @@ const _: () = {
     }
 };
 
-/// Identity of everything that fetches depend on: bits 1..0 privilege, 2 whether lines are simulated,
-/// 34..3 how often translations have changed, 35 V, 49..36 VMID (both 0 without a second stage). What was found under another one has to be
-/// looked up anew.
+/// Identity of everything that instruction fetches depend on: bits 1..0 privilege, 2 whether lines
+/// are simulated, 34..3 how often translations have changed, 35 V, 49..36 VMID (both 0 without a
+/// second stage). An entry found under another identity has to be looked up again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct FetchContext(u64);
 
 impl FetchContext {
-    /// Of nothing.
+    /// Not the identity of any context in use.
     pub const NONE: Self = Self(0);
 
-    /// A context of a host's privilege in a mode, at a count of changes. It is asked for with every block.
+    /// The identity of a privilege without a second stage, in a mode, at a count of changes of
+    /// translations. It is needed for every block.
     #[inline(always)]
     pub const fn new(p: Privilege, lines: bool, generation: u32) -> Self {
         Self(p as u64 | (lines as u64) << 2 | (generation as u64) << 3)
@@ -121,7 +123,7 @@ impl FetchContext {
         (self.0 >> 3) as u32
     }
 
-    /// As one number.
+    /// All bits, as a number.
     #[inline(always)]
     pub const fn bits(self) -> u64 {
         self.0
@@ -129,7 +131,7 @@ impl FetchContext {
 }
 
 impl Hart {
-    /// The context of loads and stores now.
+    /// The present context of loads and stores.
     pub(crate) fn data_context(&self) -> ContextId {
         let st = self.csr.mstatus;
         ContextId::data(
@@ -139,13 +141,13 @@ impl Hart {
         )
     }
 
-    /// The context of fetches now.
+    /// The present context of instruction fetches.
     #[inline(always)]
     pub(crate) fn fetch_context(&self) -> FetchContext {
         FetchContext::new(self.privilege, self.timed, self.generation)
     }
 
-    /// What a key of a fetch holds beside the line.
+    /// The part of a fetch key besides the line.
     #[inline(always)]
     pub(crate) fn fetch_tag(&self) -> u64 {
         ContextId::fetch_tag(self.privilege)

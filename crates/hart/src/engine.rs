@@ -60,8 +60,8 @@ pub trait Engine<W: World> {
         None
     }
 
-    /// Goes on within a block, whose first cycle and instruction the hart counts from. `None`: the
-    /// interpreter has to.
+    /// Continues within a block; the hart's cycle and instruction count are those of the block's
+    /// start. `None` if the interpreter has to continue instead.
     #[inline(always)]
     fn go_on<M: Mode>(
         &mut self,
@@ -92,7 +92,7 @@ pub struct Within {
     pub block: u32,
     /// Virtual address of its first instruction.
     pub pc: u64,
-    /// Index of the instruction that is next.
+    /// Index of the next instruction.
     pub next: usize,
     /// Whether that instruction's line has been fetched.
     pub fetched: bool,
@@ -118,7 +118,7 @@ pub struct Area {
     pub stop: u64,
     /// First address of the page that the program counter is in.
     pub page: u64,
-    /// The same with the tag of the fetch context: what fetch keys of the page begin with.
+    /// The same with the tag of the fetch context: the common part of the page's fetch keys.
     pub page_key: u64,
     /// Distance of the page's first entry in the fetch filter.
     pub fetch_slots: u64,

@@ -67,7 +67,7 @@ impl Hart {
         }
     }
 
-    /// An access to a line has passed the filter.
+    /// An access to a line has hit the filter.
     #[inline(always)]
     pub(crate) fn note_use(&mut self, va: u64, p: &PreOp) {
         let now = self.cycle + p.cost as u64;
@@ -270,7 +270,8 @@ impl Hart {
             check!(M::fetch(self, w, p, at!()));
             self.commit_begin(w, p, at!());
             use Op::*;
-            // No arm for the rest: an instruction that is in no group and not here does not compile.
+            // No catch-all arm: an instruction that is neither in a group nor here is a compile
+            // error.
             match p.op {
                 Addi => set!(a!().wrapping_add(imm!())),
                 Add => set!(a!().wrapping_add(b!())),

@@ -1,9 +1,9 @@
-//! Groups of instructions that parts of the interpreter execute, checked when the program is compiled: an
-//! instruction of the table that nobody executes, and one of a group that its part does not know, are
-//! errors.
+//! Groups of instructions that modules of the interpreter execute, checked at compile time: an
+//! instruction of the table that no module executes, and one of a group that its module does not
+//! implement, are compile errors.
 //!
-//! The interpreter's own match (`exec.rs`) has no arm for the rest, so that a new instruction has to be put
-//! there or into a group.
+//! The interpreter's own match (`exec.rs`) has no catch-all arm, so a new instruction has to be
+//! added there or to a group.
 
 /// A pattern: floating-point arithmetic (`fp.rs`).
 macro_rules! fp_ops {
@@ -131,8 +131,8 @@ macro_rules! div_ops {
     };
 }
 
-/// A match over the instructions of a group. It does not compile if one of them is missing, or one does not
-/// belong to it; `else` is for what the group does not have, which nobody passes.
+/// A match over the instructions of a group. It does not compile if one of them is missing, or if
+/// one does not belong to the group; `else` is for the other instructions, which never get here.
 macro_rules! match_group {
     ($group:ident, $op:expr, { $($($arm:ident)|+ $(if $guard:expr)? => $body:expr,)* } else $other:expr) => {{
         const _: () = {

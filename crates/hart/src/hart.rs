@@ -234,7 +234,7 @@ pub struct Hart {
     /// How often protection or execute triggers were written.
     pub(crate) pmp_writes: u64,
     pub(crate) triggers: Triggers,
-    /// Cycle and retired instructions when the turn began, for modes that ask.
+    /// Cycle and retired instructions at the beginning of the turn, for modes that use them.
     pub(crate) turn_from: (u64, u64),
     pub(crate) area: Area,
     /// Where an observer has stopped the hart within a block.

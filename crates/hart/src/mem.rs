@@ -32,7 +32,7 @@ impl Hart {
         Err(Trap::new(c, va))
     }
 
-    /// The place of an aligned data access, which may happen from then on.
+    /// The location of an aligned data access. The access may happen after this.
     #[inline(always)]
     fn resolve<W: World, M: Mode>(
         &mut self,
@@ -45,7 +45,7 @@ impl Hart {
         M::resolve(self, w, Wanted { va, size, access }, at)
     }
 
-    /// Offset in guest memory of an access that has been translated, if it is one to memory.
+    /// Offset in guest memory of a translated access, if it is one to memory.
     #[inline(always)]
     pub(crate) fn memory_at<W: World>(
         &mut self,
@@ -73,8 +73,8 @@ impl Hart {
         c.break_reservations(self.id, pa & !63);
     }
 
-    /// Lets later accesses of the same block pass the filter, as far as that is exact; the block is in
-    /// an entry of L1D and one of the DTLB.
+    /// Installs a filter entry for later accesses to the same block, where that is exact; the block
+    /// is in an entry of L1D and one of the DTLB.
     #[inline(always)]
     pub(crate) fn install<W: World, M: Mode>(
         &mut self,
@@ -125,14 +125,14 @@ impl Hart {
         }
     }
 
-    /// An instruction has read from an offset of memory.
+    /// Reports an instruction's read at an offset in memory.
     #[inline(always)]
     pub(crate) fn read_at<W: World>(&mut self, w: &W, va: u64, offset: u64, size: u8, v: u128) {
         let pa = w.ram_base().wrapping_add(offset);
         self.commit_access::<W>(AccessKind::Read, (va, pa), size, v);
     }
 
-    /// It has written there.
+    /// Reports an instruction's write at an offset in memory.
     #[inline(always)]
     pub(crate) fn wrote_at<W: World>(&mut self, w: &W, va: u64, offset: u64, size: u8, v: u128) {
         let pa = w.ram_base().wrapping_add(offset);

@@ -49,7 +49,7 @@ struct Cost {
     busy: u32,
 }
 
-/// Every instruction stands here: one that is not in the table of costs does not compile.
+/// Every instruction is listed here: one without a cost is a compile error.
 fn cost(t: &CoreTiming, i: &Inst, after_store: bool) -> Cost {
     use Op::*;
     let simple = |issue: u32| Cost {
@@ -119,7 +119,7 @@ fn cost(t: &CoreTiming, i: &Inst, after_store: bool) -> Cost {
         | FsgnjD | FsgnjnD | FsgnjxD | FminD | FmaxD | FcvtSD | FcvtDS | FcvtWD | FcvtWuD
         | FcvtLD | FcvtLuD | FmvXD | FeqD | FltD | FleD | FclassD | FcvtDW | FcvtDWu | FcvtDL
         | FcvtDLu | FmvDX => result(t.fp_misc_latency),
-        // A new instruction has to say what it costs; these take a cycle.
+        // No catch-all arm, so that a new instruction has to be given a cost; these take one cycle.
         Lui | Auipc | Jal | Jalr | Beq | Bne | Blt | Bge | Bltu | Bgeu | Sb | Sh | Sw | Sd
         | Addi | Slti | Sltiu | Xori | Ori | Andi | Slli | Srli | Srai | Add | Sub | Sll | Slt
         | Sltu | Xor | Srl | Sra | Or | And | Addiw | Slliw | Srliw | Sraiw | Addw | Subw

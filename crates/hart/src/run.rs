@@ -139,7 +139,7 @@ impl Hart {
         }
     }
 
-    /// As [`Hart::run_ahead`], in a mode whose [`Mode::LINES`] is what [`Hart::timed`] says.
+    /// As [`Hart::run_ahead`], in a mode whose [`Mode::LINES`] equals [`Hart::timed`].
     pub fn run_as<M: Mode, W: World, E: Engine<W>>(
         &mut self,
         code: &mut CodeCache,
@@ -211,7 +211,7 @@ impl Hart {
             self.recheck = false;
             self.apply_notices(code, w);
             let stop = match self.recheck || self.pending_interrupt().is_some() {
-                // Behind the block there is something else to do.
+                // After this block something has to be checked first.
                 true => 0,
                 false => self.next_stop::<W, M>(w, limit),
             };
@@ -291,7 +291,7 @@ impl Hart {
         }
     }
 
-    /// The cycle up to which blocks run one behind the other.
+    /// The cycle up to which blocks run one after the other.
     #[inline(always)]
     fn next_stop<W: World, M: Mode>(&mut self, w: &mut W, limit: u64) -> u64 {
         let stop = M::stop(self, w, limit);

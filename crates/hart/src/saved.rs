@@ -126,12 +126,12 @@ impl Hart {
             fetch_waits: _,
             start_waits: _,
             line_fetched: _,
-            // Only while a hart runs.
+            // Only used while a hart runs.
             turn_from: _,
             // Follows from the registers.
             dctx: _,
             generation,
-            // Only while a hart runs.
+            // Only used while a hart runs.
             leave: _,
             recheck: _,
             pmp_writes,
@@ -304,10 +304,10 @@ pub struct SavedCoherence {
     /// Outer cache levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<SavedLevel>,
-    /// Prefetches on their way to them.
+    /// Outstanding prefetches of the outer levels.
     #[serde(default, skip_serializing_if = "SavedAhead::is_new")]
     ahead: SavedAhead,
-    /// Modified lines of theirs that are newer somewhere else.
+    /// Modified lines in the outer levels of which some inner cache has a newer state.
     #[serde(default, skip_serializing_if = "SavedVersions::is_new")]
     versions: SavedVersions,
     reservations: Vec<Option<u64>>,

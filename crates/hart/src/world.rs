@@ -66,7 +66,7 @@ pub enum LineKind {
     Flush,
     /// Write-back because another hart or an instruction fetch wants the line.
     Probe,
-    /// Read by a prefetcher of a level behind the first; no hart waits for it.
+    /// Read by a prefetcher of an outer cache level; no hart waits for it.
     Prefetch,
 }
 
@@ -87,8 +87,8 @@ pub struct LineRequest {
     pub privilege: u8,
     /// Address-space identifier in force.
     pub asid: u16,
-    /// What is written is an older state of the line, which caches have in a newer one: see
-    /// [`MemPort::line_aged`].
+    /// For a write of an older state of the line, of which some cache has a newer one: the state's
+    /// number. See [`MemPort::line_aged`].
     pub older: Option<u64>,
 }
 
@@ -128,7 +128,7 @@ pub enum Transfer {
     UnderWay,
 }
 
-/// What a hart has done in a turn.
+/// Summary of a hart's turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<'a> {
     /// Hart index.
@@ -145,8 +145,9 @@ pub struct Turn<'a> {
 
 /// Timing side: what a line transfer costs.
 pub trait MemPort {
-    /// Whether a hart that has to wait for what others do is blocked until it is told, so that everything happens
-    /// in the order of time. Where it is not, its time moves on at once by what is known.
+    /// Whether a hart that has to wait for others is blocked until
+    /// [`Hart::arrive`](crate::Hart::arrive) is called, so that everything happens in the order of
+    /// time. If not, its time is advanced at once, according to the known times.
     const BLOCKS: bool = false;
     /// Whether `stalled` is to be called.
     #[inline(always)]
@@ -172,14 +173,14 @@ pub trait MemPort {
     fn post_line(&mut self, req: &LineRequest) {
         self.write_line(req);
     }
-    /// Reads a line that no hart waits for. If it is under way, [`Coherence::line_came`] is told by
-    /// the prefetch's name when it comes.
+    /// Reads a line that no hart waits for. If the read is not complete at once,
+    /// [`Coherence::line_came`] is called with the prefetch's token when the line arrives.
     #[inline(always)]
     fn prefetch_line(&mut self, req: &LineRequest, _token: u64) -> Transfer {
         Transfer::Done(self.read_line(req))
     }
-    /// A hart that works on a line waits for something else than its own transfer: others that
-    /// want the line wait for the hart from now on.
+    /// A hart that is fetching a line waits for something other than its own transfer: other harts
+    /// that want the line wait for this hart from now on.
     #[inline(always)]
     fn claim_line(&mut self, _hart: usize, _line: u64) {}
     /// A hart wants a line that it lacks, or lacks the right to write. False: another hart's request for
@@ -194,7 +195,7 @@ pub trait MemPort {
     fn end_fill(&mut self, _hart: usize, _cycle: u64) -> Option<usize> {
         None
     }
-    /// Core cycles that a turn costs beyond its instructions, for modes that ask: see
+    /// Core cycles that a turn costs in addition to its instructions, for modes that use it: see
     /// [`Light`](crate::mode::Light).
     fn turn_cost(&mut self, _turn: &Turn<'_>) -> u64 {
         0
@@ -203,9 +204,9 @@ pub trait MemPort {
     /// now is what it keeps until [`MemPort::write_line`].
     #[inline(always)]
     fn line_dirtied(&mut self, _line: u64) {}
-    /// What a line holds now is kept by a level behind the first, while a first-level cache is about to get newer
-    /// data; the name by which it may come to memory ([`LineRequest::older`]). Only where
-    /// [`Coherence::track_versions`] was called.
+    /// An outer cache level keeps the present content of a line, and a first-level cache is about
+    /// to get newer data. `_name` is the number under which that content may be written to memory
+    /// ([`LineRequest::older`]). Only called after [`Coherence::track_versions`].
     fn line_aged(&mut self, _line: u64, _name: u64) {}
 }
 

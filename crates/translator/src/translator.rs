@@ -23,7 +23,7 @@ struct Code {
     fetch: u32,
     /// And the line is fetched.
     body: u32,
-    /// Its entries in front of instructions: the first of them, and how many.
+    /// Its entry points before instructions: index of the first, and number.
     entries: (u32, u32),
 }
 
@@ -56,7 +56,7 @@ pub struct Translator<W> {
     arena: Arena,
     stubs: Option<[Stubs; 2]>,
     code: Vec<Code>,
-    /// Entries in front of instructions, of all blocks.
+    /// Entry points before instructions, of all blocks.
     entries: Vec<emit::Entry>,
     heat: Vec<u8>,
     links: Vec<Link>,

@@ -1,9 +1,10 @@
-//! Prefetches under way, and harts that wait for miss status holding registers: what happens in the
-//! levels behind the first at a time of its own.
+//! Outstanding prefetches, and harts that wait for miss status holding registers: events in the
+//! outer levels that have a time of their own.
 //!
-//! Nothing of this happens before its time: whoever runs the harts looks at [`Coherence::next_due`]
-//! before a turn, and lets [`Coherence::settle_due`] do what is due before any hart does what others
-//! can see at that cycle or later. So a prefetch may be answered at any moment of the host.
+//! No event takes effect before its time: the scheduler checks [`Coherence::next_due`] before each
+//! turn, and calls [`Coherence::settle_due`] before any hart performs an action that others can
+//! observe at that cycle or later. So it does not matter at which moment of host time the answer to
+//! a prefetch becomes known.
 
 use super::caches::{bits, Caches};
 use super::coherence::Coherence;
@@ -13,42 +14,42 @@ use crate::trap::NotNow;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Prefetches of a cache that may be under way where its misses are not limited.
+/// Maximum of outstanding prefetches of a cache without a limit of misses.
 const MOST: usize = 32;
-/// No hart is at work.
+/// In place of a hart's number: no hart runs.
 const NOBODY: usize = usize::MAX;
 
-/// A prefetch under way.
+/// An outstanding prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnderWay {
-    /// Its name for whoever reads memory.
+    /// Identifies it to the memory system.
     token: u64,
-    /// The level that it is for.
+    /// The level that requested it.
     level: u32,
-    /// The level that has the line, or one behind the last: memory.
+    /// The level that has the line, or the number of levels: memory.
     source: u32,
-    /// The hart whose access has caused it, and the instruction.
+    /// The hart whose access caused it, and the pc of the instruction.
     hart: u32,
     pc: u64,
     line: u64,
-    /// The cycle when it comes, if that is known.
+    /// The cycle at which the line arrives, if that is known.
     comes: Option<u64>,
-    /// A hart that waits for it, and the first cycle at which it can have it.
+    /// A hart that waits for it, and the first cycle at which that hart can use the line.
     wanted: Option<(u32, u64)>,
 }
 
-/// See the module.
+/// See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Ahead {
-    /// In the order in which they were begun.
+    /// In the order in which they were requested.
     under_way: Vec<UnderWay>,
     next: u64,
-    /// Lines worth prefetching, with their levels, for the hart at work to ask for.
+    /// Predicted lines, with their levels, for the running hart to request.
     guesses: Vec<(usize, u64)>,
-    /// Harts that wait no longer, and since which cycle.
+    /// Harts that no longer wait, and since which cycle.
     woken: Vec<(usize, u64)>,
-    /// When something is due next.
+    /// The time of the next event.
     due: u64,
 }
 
@@ -65,7 +66,7 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// Nothing is under way. Names are not used twice.
+    /// Drops all prefetches. Tokens are never reused.
     pub fn clear(&mut self) {
         let next = self.next;
         *self = Ahead {
@@ -74,13 +75,13 @@ impl Ahead {
         };
     }
 
-    /// Lines worth prefetching for a level.
+    /// Records the lines that a level's prefetcher has predicted.
     pub fn guess(&mut self, level: usize, lines: Vec<u64>) {
         self.guesses.extend(lines.into_iter().map(|l| (level, l)));
     }
 }
 
-/// Prefetches under way as data.
+/// Outstanding prefetches, as saved in a snapshot.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedAhead {
@@ -94,19 +95,19 @@ impl SavedAhead {
     }
 }
 
-/// Something in the levels was due.
+/// An event that has taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// When.
+    /// When it took effect.
     pub cycle: u64,
-    /// The hart that has caused it.
+    /// The hart that caused it.
     pub hart: usize,
-    /// Its instruction, as far as it is known.
+    /// The pc of its instruction, 0 if unknown.
     pub pc: u64,
 }
 
 impl Coherence {
-    /// The first cycle at which something is due in the levels behind the first.
+    /// The cycle of the next event in the outer levels; `u64::MAX` if there is none.
     #[inline(always)]
     pub fn next_due(&self) -> u64 {
         self.levels.ahead.due
@@ -119,8 +120,9 @@ impl Coherence {
         self.levels.ahead.due = comes.chain(free).min().unwrap_or(u64::MAX);
     }
 
-    /// Does the first thing that is due at a cycle or before. Harts that wait no longer are
-    /// [`Coherence::take_woken`], lines that are written back [`Coherence::next_to_memory`].
+    /// Lets the first event take effect, if its time is not after `until`. Then
+    /// [`Coherence::take_woken`] gives the harts that no longer wait, and
+    /// [`Coherence::next_to_memory`] the lines that are written back.
     pub fn settle_due(&mut self, until: u64) -> Option<Settled> {
         let due = self.next_due();
         if due > until {
@@ -150,7 +152,7 @@ impl Coherence {
         Some(settled)
     }
 
-    /// Gives a register that is free now to the hart that waits for it.
+    /// Gives a register that is free now to the hart that waits for it. Returns the hart.
     fn grant(&mut self, now: u64) -> usize {
         for level in &mut self.levels.levels {
             let mut parts = level.parts.iter_mut();
@@ -167,19 +169,21 @@ impl Coherence {
         0
     }
 
-    /// A hart that waits no longer, and since which cycle.
+    /// The next hart that no longer waits, and since which cycle.
     pub fn take_woken(&mut self) -> Option<(usize, u64)> {
         self.levels.ahead.woken.pop()
     }
 
-    /// Does all that is due, for harts that are not blocked.
+    /// Lets all events up to a cycle take effect, if waiting harts are not blocked (see
+    /// [`Want::blocks`]).
     pub(crate) fn catch_up(&mut self, now: u64) {
         while self.settle_due(now).is_some() {}
         self.levels.ahead.woken.clear();
     }
 
-    /// Miss status holding registers for a miss of all levels before `k`. How long the hart has to
-    /// wait for them if it is not blocked, and since when it has wanted the first of them.
+    /// Takes a miss status holding register in each level before `k`, all of which have missed.
+    /// Returns for how many cycles the hart waits for them (0 if it blocks instead), and since when
+    /// it has waited for the first of them.
     pub(super) fn take_mshrs(&mut self, k: usize, want: &Want) -> Result<(u64, u64), NotNow> {
         let Want { hart, now, .. } = *want;
         let (mut waited, mut since) = (0, now);
@@ -191,7 +195,8 @@ impl Coherence {
             }
             let mshrs = &mut level.part(hart).mshrs;
             if j >= k {
-                // It has waited for one, and the line has come nearer meanwhile.
+                // The hart has waited for a register here, and the line has reached a nearer level
+                // in the meantime.
                 mshrs.end(hart, now);
             } else if !want.blocks {
                 let free = mshrs.take_when_free(limit, hart, now + waited);
@@ -210,7 +215,8 @@ impl Coherence {
         Ok((waited, since))
     }
 
-    /// It is known when the line comes that a hart has missed.
+    /// A hart's missing line arrives at a cycle that is known now: its registers are free from then
+    /// on.
     #[inline]
     pub(crate) fn miss_ends(&mut self, hart: usize, at: u64) {
         if self.keeps_order() {
@@ -227,7 +233,7 @@ impl Coherence {
         self.find_due();
     }
 
-    /// No hart waits for anything any more.
+    /// Ends all waits of harts.
     pub fn nobody_waits(&mut self) {
         for level in &mut self.levels.levels {
             level.parts.iter_mut().for_each(|p| p.mshrs.forget_harts());
@@ -245,13 +251,14 @@ impl Coherence {
         parts.any(|p| p.mshrs.blocks(hart)) || self.levels.ahead.under_way.iter().any(wanted)
     }
 
-    /// Prefetches that memory has not answered, by their names.
+    /// Tokens of the prefetches that memory has not answered yet.
     pub fn asked_ahead(&self) -> impl Iterator<Item = u64> + '_ {
         let asked = self.levels.ahead.under_way.iter();
         asked.filter(|p| p.comes.is_none()).map(|p| p.token)
     }
 
-    /// A prefetch that brings a line to a level for a hart, unless somebody waits for it already.
+    /// The index of a prefetch that will bring a line to a hart's cache of level `k` and for which
+    /// no hart waits yet.
     pub(super) fn coming(&self, k: usize, hart: usize, line: u64) -> Option<usize> {
         let level = &self.levels.levels[k];
         let mut all = self.levels.ahead.under_way.iter();
@@ -262,8 +269,8 @@ impl Coherence {
         })
     }
 
-    /// A hart waits for a prefetch, and can have the line from a cycle on; when it comes, if that is
-    /// known.
+    /// Makes a hart wait for a prefetch. It can use the line at cycle `from` at the earliest.
+    /// Returns the cycle of the line's arrival, if that is known.
     pub(super) fn join(&mut self, i: usize, hart: usize, from: u64) -> Option<u64> {
         let p = &mut self.levels.ahead.under_way[i];
         p.wanted = Some((hart as u32, from));
@@ -273,8 +280,8 @@ impl Coherence {
         p.comes
     }
 
-    /// Whether a line is worth prefetching for a hart's cache of a level: neither that one nor one between it and
-    /// its cores has it, nobody has it modified, and it is not on its way.
+    /// Whether a hart's cache of level `k` should prefetch a line: neither this cache nor an inner
+    /// one has the line, no hart has it modified, and no prefetch of it is outstanding.
     pub(super) fn lacks(&self, k: usize, hart: usize, line: u64) -> bool {
         let level = &self.levels.levels[k];
         self.inside(line)
@@ -287,7 +294,7 @@ impl Coherence {
             })
     }
 
-    /// Whether a cache between a hart's cache of a level and its cores has a line.
+    /// Whether an inner cache of a hart's cache of level `k` has a line.
     fn is_near(&self, k: usize, hart: usize, line: u64) -> bool {
         let shared_by = self.levels.levels[k].config.shared_by as usize;
         let first = hart / shared_by * shared_by;
@@ -304,12 +311,12 @@ impl Coherence {
             })
     }
 
-    /// The next line that a hart at work is to ask memory for on behalf of a prefetcher, and the
-    /// prefetch's name. What a level further behind has comes by itself.
+    /// Starts the predicted prefetches, up to the next one that has to be read from memory by the
+    /// running hart; returns its token and line. Lines that an outer level has need no request.
     pub(crate) fn next_prefetch(&mut self, hart: usize, pc: u64, now: u64) -> Option<(u64, u64)> {
         while !self.levels.ahead.guesses.is_empty() {
             let (k, line) = self.levels.ahead.guesses.remove(0);
-            // Another level may have guessed the same.
+            // Another level may have predicted the same line.
             if self.lacks(k, hart, line) {
                 let begun = self.begin_prefetch(k, (hart, pc), line, now);
                 if begun.is_some() {
@@ -372,8 +379,8 @@ impl Coherence {
         None
     }
 
-    /// It is known at which cycle the line of a prefetch comes. A name that is not known any more is
-    /// that of one that was given up.
+    /// Sets the cycle at which the line of a prefetch arrives. An unknown token is that of a
+    /// prefetch that was dropped.
     pub fn line_came(&mut self, token: u64, cycle: u64) {
         let mut all = self.levels.ahead.under_way.iter_mut();
         let Some(p) = all.find(|p| p.token == token) else {
@@ -389,7 +396,8 @@ impl Coherence {
         self.find_due();
     }
 
-    /// The line of a prefetch is put into its level, and into those behind it that it has passed.
+    /// Puts the line of a prefetch into its level, and into the outer levels that it has passed
+    /// through.
     fn put_ahead(&mut self, p: &UnderWay, now: u64) {
         let (k, hart, line) = (p.level as usize, p.hart as usize, p.line);
         self.levels.now = now;
@@ -413,8 +421,9 @@ impl Coherence {
         cache.guesses.unused.insert(line);
     }
 
-    /// A line passes from a level, which may have given it up since, or from memory (one behind the
-    /// last), to a hart's cache of level `k`; those on its way take it up that keep what passes.
+    /// Moves a line from level `source`, which may have evicted it in the meantime, or from memory
+    /// (the number of levels), to a hart's cache of level `k`; the levels between them take a copy
+    /// according to their inclusion.
     fn pass(&mut self, k: usize, source: usize, (of, by): (usize, usize), line: u64) {
         for j in (k..self.levels.levels.len()).rev() {
             let level = &self.levels.levels[j];
@@ -436,7 +445,8 @@ impl Coherence {
         }
     }
 
-    /// Takes over what was saved, behind the levels; false if it is not of such levels.
+    /// Restores the saved state, after that of the levels. Returns false if it does not fit these
+    /// levels.
     pub(crate) fn load_ahead(&mut self, saved: SavedAhead) -> bool {
         let (n, harts) = (self.levels.levels.len() as u32, self.l1d.len() as u32);
         let cycle = |t: u64| t < 1 << 62;

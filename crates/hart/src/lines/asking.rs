@@ -1,4 +1,5 @@
-//! What a hart asks the levels behind the first for, and what follows from that; lines of code.
+//! Requests of a hart to the outer cache levels, with the prefetches and write-backs that follow
+//! from them; fills of L1I.
 
 use super::levels::{From, Want};
 use super::tags::{LineState, NO_SLOT};
@@ -10,7 +11,7 @@ use crate::trap::NotNow;
 use crate::world::{LineKind, Transfer, World};
 
 impl Hart {
-    /// Waits for a level behind the first.
+    /// Waits for an outer cache level.
     pub(super) fn await_level<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -27,9 +28,9 @@ impl Hart {
         }
     }
 
-    /// Brings a line to a first-level cache, from the levels behind it or from memory; whether it
-    /// comes with what memory does not have yet. `penalty` is added to a line from memory; of a
-    /// level's latency, `scheduled` cycles are in the instruction's cost already.
+    /// Brings a line to a first-level cache, from the outer levels or from memory. Returns whether
+    /// it is modified, that is, newer than in memory. `penalty` is added to a line from memory;
+    /// `scheduled` cycles of a level's latency are part of the instruction's cost already.
     #[inline(always)]
     pub(super) fn bring<Wd: World>(
         &mut self,
@@ -108,29 +109,29 @@ impl Hart {
         brought.map(|()| found.modified)
     }
 
-    /// What prefetchers have guessed is asked for behind what the hart waits for.
+    /// Requests the lines that prefetchers have predicted, after the line that the hart waits for.
     fn prefetch<Wd: World>(&mut self, w: &mut Wd, (now, asked): (u64, u64), at: RunPoint) {
         while let Some((token, line)) = w.coherence().next_prefetch(self.id, at.pc, now) {
             let mut req = self.line_request(at, 0, line, LineKind::Prefetch);
             req.cycle = asked + at.offset;
             match w.prefetch_line(&req, token) {
                 Transfer::Done(first) => w.coherence().line_came(token, first),
-                // It may come before any other hart goes on.
+                // The line may arrive before any other hart runs on.
                 Transfer::UnderWay => self.yield_at = self.yield_at.min(now + 1),
             }
         }
         self.leave_for_due(w);
     }
 
-    /// What is due in the levels comes before what the hart does then.
+    /// Lets the hart return to the scheduler at the time of the next event in the outer levels.
     fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
         if Wd::BLOCKS {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
     }
 
-    /// What levels behind the first have given up goes to memory at a cycle, behind what the hart
-    /// waits for; and its filters follow.
+    /// Posts the lines evicted from outer cache levels to memory at `cycle`, after the transfer
+    /// that the hart waits for, and drops the filter slots of removed lines.
     pub(super) fn settle_levels<Wd: World>(&mut self, w: &mut Wd, cycle: u64, at: RunPoint) {
         while let Some((line, older)) = w.coherence().next_to_memory() {
             let mut req = self.line_request(at, 0, line, LineKind::Evict);
@@ -148,14 +149,15 @@ impl Hart {
         }
     }
 
-    /// L1D gives a line up, or has it cleaned.
+    /// L1D evicts or cleans a line.
     pub(super) fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
         let now = self.cycle + at.offset;
         w.coherence().give(self.id, line, modified, now);
         self.settle_levels(w, self.cycle, at);
     }
 
-    /// Brings a line into L1I; the hart's time moves on by the cost. Index of the line.
+    /// Brings a line into L1I, and advances the hart's time by the cost. Returns the index of the
+    /// line.
     pub(crate) fn l1i_touch<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -178,7 +180,7 @@ impl Hart {
         filled
     }
 
-    /// Brings a line into L1I that is not there.
+    /// Brings a missing line into L1I.
     #[inline(never)]
     pub(super) fn l1i_fill<Wd: World>(
         &mut self,
@@ -191,7 +193,8 @@ impl Hart {
         if !w.begin_fill(id, line) {
             return self.await_other(line, LineKind::Fetch);
         }
-        // Fetches are not coherent, but the hub collects dirty data from every L1D, this hart's included.
+        // Instruction caches are not coherent, but for a fetch the hub collects dirty data from
+        // every L1D, this hart's included.
         let c = w.coherence();
         let own = c.l1d[id]
             .find(line)

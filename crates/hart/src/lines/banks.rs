@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Until when each bank is busy; nothing where banks do not matter.
+/// The cycle until which each bank is busy; empty if banks are not modelled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Banks(Vec<u64>);
@@ -13,7 +13,8 @@ impl Banks {
         Banks(vec![0; if cycles == 0 { 0 } else { count as usize }])
     }
 
-    /// An access to a line at a cycle keeps its bank busy for `cycles`; how long it has to wait.
+    /// An access to a line at a cycle, which keeps its bank busy for `cycles`. Returns for how many
+    /// cycles it has to wait.
     #[inline]
     pub fn access(&mut self, line: u64, now: u64, cycles: u32) -> u64 {
         if self.0.is_empty() {
@@ -29,7 +30,7 @@ impl Banks {
         self.0.fill(0);
     }
 
-    /// Whether it is a possible state of banks like `other`, with times below `far`.
+    /// Whether this is a possible state of banks like `other`, with times below `far`.
     pub fn fits(&self, other: &Banks, far: u64) -> bool {
         self.0.len() == other.0.len() && self.0.iter().all(|t| *t < far)
     }

@@ -44,25 +44,26 @@ pub struct LevelStats {
     /// Core cycles that they have waited.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub mshr_wait_cycles: u64,
-    /// Lines asked for that have waited for another access to their bank.
+    /// Requests that have waited for another access to their bank.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bank_waits: u64,
     /// Core cycles that they have waited.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bank_wait_cycles: u64,
-    /// Lines that the prefetcher has asked for.
+    /// Lines that the prefetcher has requested.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prefetches: u64,
-    /// Those that were asked for by a hart after they had come.
+    /// Prefetched lines that a hart requested after their arrival.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prefetch_useful: u64,
-    /// Those that were asked for by a hart before they had come; it has waited for the rest.
+    /// Prefetches for which a hart had to wait, since it requested the line before its arrival.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prefetch_late: u64,
-    /// Those that went again, or were no longer wanted when they came, without a hart asking.
+    /// Prefetched lines that were evicted before any hart requested them, or that were no longer
+    /// needed on arrival.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prefetch_useless: u64,
-    /// Those that were not asked for since no miss status holding register was free.
+    /// Predicted lines that were not requested, since no miss status holding register was free.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prefetch_dropped: u64,
 }
@@ -72,7 +73,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl LevelStats {
-    /// Count by count.
+    /// Combines two sets of counters, counter by counter.
     pub fn zip(&self, o: &LevelStats, f: impl Fn(u64, u64) -> u64) -> LevelStats {
         LevelStats {
             mshr_waits: f(self.mshr_waits, o.mshr_waits),
@@ -98,14 +99,14 @@ impl LevelStats {
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub config: LevelConfig,
-    /// Its caches, by their harts.
+    /// Its caches, in the order of their harts.
     pub caches: Caches,
     pub stats: LevelStats,
-    /// What belongs to each of them.
+    /// The other state of each cache.
     pub parts: Vec<Parts>,
 }
 
-/// What belongs to a cache beside its tags.
+/// State of a cache besides its tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parts {
@@ -143,38 +144,38 @@ impl Level {
         self.config.prefetch.prefetcher != Prefetcher::None
     }
 
-    /// An access to a line's bank; how long it has to wait.
+    /// An access to a line's bank. Returns for how many cycles it has to wait.
     fn access_bank(&mut self, hart: usize, line: u64, now: u64) -> u64 {
         let cycles = self.config.bank_cycles;
         self.part(hart).banks.access(line, now, cycles)
     }
 
-    /// A line is gone that may have been prefetched for nothing.
+    /// A line is gone: if it was prefetched and never requested, the prefetch was useless.
     fn gone(&mut self, cache: usize, line: u64) {
         let useless = self.prefetches() && self.parts[cache].guesses.unused.remove(&line);
         self.stats.prefetch_useless += u64::from(useless);
     }
 
-    /// Takes the line out of an entry of a cache.
+    /// Removes the line in an entry of a cache.
     fn take(&mut self, cache: usize, entry: usize) {
         let line = self.caches[cache].entry(entry).0;
         self.caches.take(cache, entry);
         self.gone(cache, line);
     }
 
-    /// Whether any of its caches keeps a miss waiting or brings lines by itself.
+    /// Whether the level has MSHRs or a prefetcher.
     fn keeps_order(&self) -> bool {
         self.config.mshrs > 0 || self.prefetches()
     }
 }
 
-/// A level as data.
+/// A level, as saved in a snapshot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedLevel {
     caches: Vec<Tags>,
     stats: LevelStats,
-    /// Only where there is anything in them.
+    /// Only if any of them holds something.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Parts>,
 }
@@ -183,22 +184,22 @@ pub struct SavedLevel {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Levels {
     pub levels: Vec<Level>,
-    /// Modified lines that the last level has given up, for the hart at work to send to memory, and which
-    /// version if it is an older one.
+    /// Modified lines that the last level has evicted, for the running hart to send to memory, each
+    /// with its version if that is an older one.
     to_memory: Vec<(u64, Option<u64>)>,
-    /// Which of the modified lines are older versions.
+    /// The modified lines that are older states.
     pub versions: Versions,
-    /// Filter slots of the hart at work whose lines are gone.
+    /// Filter slots of the running hart whose lines are gone.
     dropped: Vec<(Side, u16)>,
-    /// The cycle at which the hart at work does what it does.
+    /// The core cycle of the running hart's request.
     pub now: u64,
-    /// Whether what happens here has to be in the order of time: see [`Coherence::keeps_order`].
+    /// Whether requests have to be handled in the order of time: see [`Coherence::keeps_order`].
     pub ordered: bool,
-    /// Prefetches under way.
+    /// Outstanding prefetches.
     pub ahead: Ahead,
 }
 
-/// What a hart asks the levels for.
+/// A hart's request to the outer levels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
     pub hart: usize,
@@ -208,7 +209,8 @@ pub(crate) struct Want {
     pub pc: u64,
     /// Core cycle.
     pub now: u64,
-    /// Whether the hart is blocked when it has to wait: see [`MemPort::BLOCKS`](crate::world::MemPort::BLOCKS).
+    /// Whether a hart that has to wait is blocked: see
+    /// [`MemPort::BLOCKS`](crate::world::MemPort::BLOCKS).
     pub blocks: bool,
 }
 
@@ -216,7 +218,7 @@ pub(crate) struct Want {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Cycles from the request until the line is there or, if it comes from memory, until the last
-    /// level has asked for it.
+    /// level has requested it.
     pub latency: u64,
     pub from: From,
     /// It was modified and has not been written to memory since.
@@ -230,7 +232,7 @@ pub(crate) enum From {
     Level,
     /// No level has it.
     Memory,
-    /// A prefetch is under way; the cycle when it comes, if that is known.
+    /// An outstanding prefetch; the cycle of its arrival, if that is known.
     Prefetch(Option<u64>),
 }
 
@@ -278,7 +280,7 @@ impl Levels {
         self.levels.iter().map(saved).collect()
     }
 
-    /// Takes over what was saved; false if it is not of such levels.
+    /// Restores the saved state. Returns false if it does not fit these levels.
     pub fn load(
         &mut self,
         saved: Vec<SavedLevel>,
@@ -360,32 +362,32 @@ impl Coherence {
         l.is_some_and(|l| l.config.inclusion == Inclusion::Exclusive)
     }
 
-    /// Lines for memory, one after the other, and which version if it is an older one.
+    /// The next line to write to memory, with its version if that is an older one.
     pub fn next_to_memory(&mut self) -> Option<(u64, Option<u64>)> {
         self.levels.to_memory.pop()
     }
 
-    /// Filter slots of the hart at work whose lines are gone, one after the other.
+    /// The next filter slot of the running hart whose line is gone.
     pub(crate) fn next_dropped(&mut self) -> Option<(Side, u16)> {
         self.levels.dropped.pop()
     }
 
-    /// Whether misses may have to wait for one another, or lines come that no hart waits for: then
-    /// no request may be answered before its time, even if only one hart runs.
+    /// Whether misses may have to wait for one another, or lines may arrive for which no hart
+    /// waits. Then no request may be answered before its time, even if only one hart runs.
     #[inline]
     pub fn keeps_order(&self) -> bool {
         self.levels.ordered
     }
 
-    /// Looks for a line that a hart's first level lacks; the levels without it take it up. `NotNow`
-    /// if the hart has to wait for a miss status holding register.
+    /// Looks a line up that a hart's first level lacks; levels that miss allocate it. `NotNow` if
+    /// the hart has to wait for a miss status holding register.
     pub(crate) fn fetch(&mut self, want: &Want) -> Result<Found, NotNow> {
         let Want {
             hart, line, now, ..
         } = *want;
         let n = self.levels.levels.len();
         let (mut entry, mut coming) = (None, None);
-        // The first level that has it, or that it is on its way to.
+        // The first level that has the line, or to which a prefetch is bringing it.
         let mut k = 0;
         while k < n {
             let level = &self.levels.levels[k];
@@ -416,7 +418,7 @@ impl Coherence {
                 self.learn(j, want, hit);
             }
         }
-        // While a miss waits for a register, it is looked for on the way there.
+        // While a miss waits for a register, the outer levels are looked up.
         let after = |latency: u32| (waited + u64::from(latency)).saturating_sub(now - since);
         let mut found = Found {
             latency: after(self.last_latency()),
@@ -425,7 +427,8 @@ impl Coherence {
         };
         let Some(i) = entry else {
             if let Some(p) = coming {
-                // What is in front of where it comes along has looked for it, and no more.
+                // The levels up to the one that receives the prefetch have been looked up, and no
+                // others.
                 found.latency = after(self.level_latency(k));
                 found.from = From::Prefetch(self.join(p, hart, now + found.latency));
             } else {
@@ -433,7 +436,8 @@ impl Coherence {
             }
             return Ok(found);
         };
-        // Instruction caches give nothing back, and others' copies stay where this one is theirs, too.
+        // Instruction caches do not return evicted lines. If another hart has a copy, this level
+        // keeps the line for it, too.
         let data = want.kind != LineKind::Fetch;
         let moves = self.wants_clean_at(k) && data && !self.elsewhere(hart, line);
         let level = &mut self.levels.levels[k];
@@ -443,7 +447,7 @@ impl Coherence {
         found.modified = moves && level.caches[of].entry(i).1 == LineState::Dirty;
         if moves {
             level.caches.take(of, i);
-            // Nobody nearer has it, so it is the newest.
+            // No inner cache has the line, so this is its newest state.
             self.levels.versions.take(k, of, line);
         } else {
             level.caches[of].touch(i);
@@ -453,14 +457,14 @@ impl Coherence {
         Ok(found)
     }
 
-    /// The prefetcher of a level learns of an access there, and guesses.
+    /// The prefetcher of a level observes an access there, and predicts.
     fn learn(&mut self, k: usize, want: &Want, hit: bool) {
         let level = &mut self.levels.levels[k];
         let c = level.config.prefetch;
         let cache = level.of(want.hart);
         let guesses = &mut level.parts[cache].guesses;
         if hit {
-            // Other hits say nothing of what is missing.
+            // Hits on lines that were not prefetched are not observed.
             if !guesses.unused.remove(&want.line) {
                 return;
             }
@@ -479,11 +483,11 @@ impl Coherence {
         self.levels.ahead.guess(k, missing);
     }
 
-    /// Levels nearer than `k` that keep what passes take a line up.
+    /// The levels inside `k` that keep lines passing through them allocate a line.
     fn take_up(&mut self, k: usize, hart: usize, line: u64, modified: bool) {
         for j in (0..k).rev() {
             if !self.wants_clean_at(j) {
-                // What is modified goes on to the core so.
+                // A modified line stays modified on its way to the core.
                 let stays = modified && !self.levels.levels[j].config.write_through;
                 self.allocate(j, (hart, hart), line, stays, None);
             }
@@ -496,8 +500,8 @@ impl Coherence {
         self.put(0, (hart, hart), line, modified, None);
     }
 
-    /// A line comes to a level from one nearer to the cores of `of`; `by` is the hart at work. If it is
-    /// modified, it is of that version.
+    /// A level receives a line from an inner cache of hart `of`; `by` is the running hart. If the
+    /// line is modified, `version` is its version.
     fn put(
         &mut self,
         k: usize,
@@ -540,7 +544,7 @@ impl Coherence {
         }
     }
 
-    /// Puts a line into a level, in the place of another one.
+    /// Puts a line into a level, which evicts another one if necessary.
     pub(super) fn allocate(
         &mut self,
         k: usize,
@@ -570,7 +574,7 @@ impl Coherence {
         }
     }
 
-    /// A level has given a line up.
+    /// A level has evicted a line.
     fn evicted(
         &mut self,
         k: usize,
@@ -593,8 +597,8 @@ impl Coherence {
         }
     }
 
-    /// Takes a line away from all that is nearer to the cores; how many copies there were, and
-    /// the version of the nearest that was modified, if one was.
+    /// Removes a line from all inner caches. Returns the number of copies, and the version of the
+    /// innermost modified one, if there was one.
     fn back_invalidate(
         &mut self,
         k: usize,
@@ -639,7 +643,7 @@ impl Coherence {
         }
     }
 
-    /// Takes a line out of an entry of a hart's first-level cache; in which state it was.
+    /// Removes the line in an entry of a hart's first-level cache. Returns its state.
     fn drop_copy(&mut self, (hart, i): (usize, usize), by: usize, side: Side) -> LineState {
         let caches = self.first_level(side);
         let state = caches[hart].entry(i).1;
@@ -656,14 +660,15 @@ impl Coherence {
         state
     }
 
-    /// Whether a cache of other harts has a line: a first-level one, or one that a hart does not share.
+    /// Whether another hart's first-level data cache, or an outer cache that the hart does not
+    /// share, has a line.
     fn elsewhere(&self, hart: usize, line: u64) -> bool {
         let mut mask = self.l1d.mask(line, Some(hart));
         self.l1d.next(line, &mut mask).is_some() || self.level_holders(hart, line).0
     }
 
-    /// Whether a level that a hart does not share has a line, and whether it is modified there;
-    /// then also a hart that shares that cache.
+    /// Whether an outer cache that a hart does not share has a line; if it is modified there, also
+    /// a hart of that cache.
     pub(super) fn level_holders(&self, hart: usize, line: u64) -> (bool, Option<usize>) {
         let mut any = false;
         for level in &self.levels.levels {
@@ -678,7 +683,8 @@ impl Coherence {
         (any, None)
     }
 
-    /// Takes a line away from every cache that a hart does not share (`exclusive`), or cleans it there.
+    /// Removes a line from every outer cache that a hart does not share (`exclusive`), or cleans it
+    /// there.
     pub(super) fn probe_levels(&mut self, hart: usize, line: u64, exclusive: bool) {
         for (k, level) in self.levels.levels.iter_mut().enumerate() {
             let mut mask = level.caches.mask(line, Some(level.of(hart)));
@@ -744,7 +750,7 @@ impl Coherence {
         modified
     }
 
-    /// Whether a cache has of a line what memory does not have.
+    /// Whether some cache has a line modified.
     pub fn is_modified(&self, line: u64) -> bool {
         let levels = self.levels.levels.iter().flat_map(|l| l.caches.iter());
         let mut holding = self.l1d.iter().chain(levels);
@@ -754,8 +760,8 @@ impl Coherence {
         })
     }
 
-    /// Checks that inclusive levels hold what is nearer to the cores, and that it is noted who has
-    /// which line. The first violation is the error.
+    /// Checks that inclusive levels hold every line of their inner caches, and that the sharer
+    /// directories are right. The first violation is the error.
     pub(crate) fn check_levels(&self) -> Result<(), String> {
         let levels = self.levels.levels.iter().map(|l| &l.caches);
         let all = [&self.l1d, &self.l1i].into_iter().chain(levels);

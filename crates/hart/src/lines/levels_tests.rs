@@ -27,12 +27,12 @@ fn level(sets: u32, ways: u32, shared_by: u32, inclusion: Inclusion) -> LevelCon
     }
 }
 
-/// Four harts whose accesses go through the caches as those of real ones.
+/// Four model harts whose accesses use the caches as those of real harts do.
 struct Harts {
     c: Coherence,
-    /// Lines that were stored to since memory had them last.
+    /// Lines that were stored to since they were last written to memory.
     newer: BTreeSet<u64>,
-    /// Accesses so far; a cycle is one.
+    /// Accesses so far; each takes a cycle.
     now: u64,
 }
 
@@ -47,7 +47,7 @@ impl Harts {
         }
     }
 
-    /// Memory gets a line, which caches have in a newer state if it is an older one.
+    /// A line is written to memory; if it is an older state, some cache has a newer one.
     fn arrives(&mut self, line: u64, older: Option<u64>) {
         assert!(self.newer.contains(&line), "{line:#x} was not modified");
         let stays = self.c.is_modified(line);
@@ -114,7 +114,7 @@ impl Harts {
             None => self.c.fetch(&self.want(hart, line)).unwrap().modified,
         };
         while let Some((token, ahead)) = self.c.next_prefetch(hart, 0, self.now) {
-            // Some come soon, some not for a while.
+            // Some lines arrive soon, some late.
             self.c.line_came(token, self.now + 1 + ahead / 64 % 7);
         }
         self.settle();
@@ -218,7 +218,7 @@ prop_compose! {
             ..l
         };
         let near = through(level(2, 4, 1 << first.2, first.0), first.1);
-        // One that holds all that nearer ones can, or not by far.
+        // A level as large as all of its inner caches together, or much smaller.
         let far = through(level(4, last.2, 4, last.0), last.1);
         let (near, far) = (with(near, ahead.0), with(far, ahead.1));
         if two { vec![near, far] } else { vec![far] }
@@ -291,7 +291,7 @@ fn other_levels_are_refused() {
     assert!(large.load(own, HARTS, |_| true));
 }
 
-/// Four lines of a page that follow one another.
+/// Four consecutive lines of a page.
 const ROW: [u64; 4] = [0x1000, 0x1040, 0x1080, 0x10c0];
 
 fn ahead(l: LevelConfig, mshrs: u32) -> LevelConfig {
@@ -305,8 +305,8 @@ fn ahead(l: LevelConfig, mshrs: u32) -> LevelConfig {
     }
 }
 
-/// A hart asks at a cycle; where the line comes from, after how many cycles, and the prefetch that
-/// memory is asked for.
+/// A request of a hart at a cycle. Returns where the line comes from, after how many cycles, and
+/// the prefetch that memory has to answer.
 fn ask(c: &mut Coherence, hart: usize, line: u64, now: u64) -> (From, u64, Option<u64>) {
     c.catch_up(now);
     let want = Want {
@@ -334,11 +334,11 @@ fn a_prefetched_line_is_there_when_it_has_come() {
     assert_eq!((from, latency), (From::Memory, 10));
     c.line_came(begun.unwrap(), 1130);
     assert_eq!(c.next_due(), 1130);
-    // A hit on it has the next one asked for.
+    // A hit on it triggers the next prefetch.
     let (from, latency, begun) = ask(&mut c, 0, ROW[1], 1130);
     assert_eq!((from, latency), (From::Level, 10));
     c.line_came(begun.unwrap(), 1300);
-    // A cycle too early, it is waited for, and no other one is asked for.
+    // A cycle too early, the hart waits for the prefetch, and the line is not requested again.
     let (from, latency, begun) = ask(&mut c, 2, ROW[2], 1299);
     assert_eq!((from, latency), (From::Prefetch(Some(1300)), 10));
     c.line_came(begun.unwrap(), 1400);
@@ -362,14 +362,14 @@ fn what_another_hart_has_modified_is_not_prefetched() {
     put(&mut c, ROW[1], LineState::Dirty);
     let (_, _, begun) = ask(&mut c, 0, ROW[0], 0);
     assert_eq!(begun, None);
-    // Nor is it kept if another one has taken it before it came.
+    // Nor is it kept if another hart has modified it before its arrival.
     let (_, _, begun) = ask(&mut c, 0, ROW[2], 500);
     c.line_came(begun.unwrap(), 700);
     put(&mut c, ROW[3], LineState::Dirty);
     c.catch_up(700);
     assert_eq!(c.holders(3, ROW[3]), (false, None));
     assert_eq!(c.level_stats()[0].prefetch_useless, 1);
-    // What it has for itself, and has not modified, both have then.
+    // A line that the other hart has exclusive and unmodified is shared afterwards.
     let i = put(&mut c, 0x1240, LineState::Exclusive);
     let (_, _, begun) = ask(&mut c, 0, 0x1200, 800);
     c.line_came(begun.unwrap(), 900);
@@ -383,7 +383,7 @@ fn a_prefetch_that_finds_no_register_is_dropped() {
     let l2 = ahead(level(4, 4, 4, Inclusion::Inclusive), 1);
     let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(&[l2]);
     assert_eq!(ask(&mut c, 0, ROW[0], 0).2, None);
-    // The register is free when the line has come; until then others wait for it.
+    // The register is free when the line has arrived; until then other harts wait for it.
     assert_eq!(ask(&mut c, 1, 0x1200, 99), (From::Memory, 11, None));
     assert_eq!(ask(&mut c, 1, 0x1400, 300), (From::Memory, 10, None));
     let s = c.level_stats()[0];

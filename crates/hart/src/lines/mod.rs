@@ -43,8 +43,8 @@ use serde::{Deserialize, Serialize};
 struct Others {
     /// Some have it.
     there: bool,
-    /// One had it dirty, and it has come to a level of the hart at work. The rest of
-    /// what was asked for belongs to that: else others could take the line again before, for ever.
+    /// One had it dirty, and it has been passed to a level of the running hart. The rest of the
+    /// request follows without waiting: otherwise other harts could take the line again and again.
     handed_over: bool,
 }
 
@@ -56,7 +56,8 @@ pub(crate) struct Awaited {
     kind: LineKind,
     /// Written, not read.
     write: bool,
-    /// Not a transfer, but another hart's work on the line.
+    /// The hart does not wait for a transfer, but for another hart's fill of the line or for a miss
+    /// status holding register.
     other: bool,
     /// Core cycles to add after the first beat.
     penalty: u32,
@@ -70,7 +71,8 @@ pub(crate) enum Side {
 }
 
 impl Hart {
-    /// Whether what others can see may happen now; otherwise the instruction has to be tried again.
+    /// Whether an action that other harts can observe may happen now; otherwise the instruction has
+    /// to be tried again.
     #[inline(always)]
     pub(crate) fn bus_free(&self, at: RunPoint) -> Result<(), NotNow> {
         if self.cycle + at.offset < self.yield_at {
@@ -80,8 +82,8 @@ impl Hart {
         }
     }
 
-    /// Reads a line from memory, `later` cycles from now; the hart's time moves on to its first
-    /// beat and `penalty` cycles.
+    /// Reads a line from memory, `later` cycles from now, and advances the hart's time to its first
+    /// beat plus `penalty` cycles.
     #[inline(always)]
     fn read_line<Wd: World>(
         &mut self,
@@ -98,7 +100,7 @@ impl Hart {
         self.transfer(w, &req, false, penalty, at)
     }
 
-    /// Whether a line has come that the hart was blocked for.
+    /// Whether the line for which the hart was blocked has arrived. Forgets it then.
     #[inline(always)]
     fn take_arrived(&mut self, line: u64) -> bool {
         let arrived = self.arrived == Some(line);
@@ -135,7 +137,7 @@ impl Hart {
         }
     }
 
-    /// What the hart has waited for has come at a cycle, and its time moves on.
+    /// What the hart has waited for arrives at a cycle. Advances the hart's time to it.
     #[inline(always)]
     fn came<Wd: World>(
         &mut self,
@@ -155,7 +157,8 @@ impl Hart {
         }
     }
 
-    /// The cycle from which on the hart's last run was to leave alone what others can see.
+    /// The cycle from which on the hart's last run was to perform no action that others can
+    /// observe.
     pub fn bus_limit(&self) -> u64 {
         self.yield_at
     }
@@ -167,8 +170,9 @@ impl Hart {
         self.awaited.is_some()
     }
 
-    /// What the hart is blocked for has come at a core cycle: the first beat of a line, or the
-    /// acknowledgement of a write-back. Its time moves on, and the instruction is executed again.
+    /// What the hart is blocked for arrives at a core cycle: the first beat of a line, or the
+    /// acknowledgement of a write-back. Advances its time to that cycle; the instruction is
+    /// executed again.
     pub fn arrive<Wd: World>(&mut self, w: &mut Wd, cycle: u64) {
         let Some(a) = self.awaited.take() else {
             return;
@@ -200,7 +204,7 @@ impl Hart {
         }
     }
 
-    /// The instruction that was to be executed again does something else now.
+    /// The instruction that was to be executed again is replaced by another one.
     pub(crate) fn abandon_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
         self.arrived = None;
         self.cleaned = None;
@@ -210,7 +214,8 @@ impl Hart {
         self.end_fill(w, at);
     }
 
-    /// The hart has its line. Another one that has waited for it is behind from now on.
+    /// The hart has its line. A hart that has waited for it is unblocked, and may be behind this
+    /// one from now on.
     #[inline(always)]
     fn end_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
         let now = self.cycle + at.offset;
@@ -238,8 +243,9 @@ impl Hart {
         });
     }
 
-    /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement. Caches know
-    /// it as clean already, so that nobody writes it back again when the instruction is tried again.
+    /// Writes a line back, `later` cycles from now; the hart waits for the acknowledgement. The
+    /// caches have it marked clean already, so that it is not written back again when the
+    /// instruction is tried again.
     pub(crate) fn write_line<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -260,12 +266,12 @@ impl Hart {
         !Wd::PARALLEL && w.coherence().contention.is(line, self.cycle + at.offset)
     }
 
-    /// Brings a line into L1D (if it is not there with the needed right); the
-    /// hart's time moves on by the cost. Index of the line.
+    /// Brings a line into L1D (if it is not there with the needed right); the hart's time advances
+    /// by the cost. Returns the index of the line.
     ///
-    /// A miss is up to three transfers. Each happens only while no other hart
-    /// is behind; what is done stays done when the instruction is tried again.
-    /// So does a hit on a contended line.
+    /// A miss consists of up to three transfers. Each happens only while no other hart is behind;
+    /// completed transfers are not repeated when the instruction is tried again. A hit on a
+    /// contended line, too, happens only while no other hart is behind.
     #[inline(always)]
     pub(crate) fn l1d_touch<Wd: World>(
         &mut self,
@@ -304,8 +310,8 @@ impl Hart {
         filled
     }
 
-    /// Goes on with a fill that had to wait; whether it is done. If it is not, the hart has to wait
-    /// again, and does not run. `bus_limit` is as for [`Hart::run_ahead`].
+    /// Continues a fill that had to wait. Returns whether it is complete; if not, the hart has to
+    /// wait again, and does not run. `bus_limit` is as for [`Hart::run_ahead`].
     pub fn go_on_filling<Wd: World>(&mut self, w: &mut Wd, bus_limit: u64) -> bool {
         let Some((line, kind)) = self.fill else {
             return true;
@@ -339,7 +345,7 @@ impl Hart {
         self.fill.is_some()
     }
 
-    /// Brings a line into L1D that is not there, or not with the needed right.
+    /// Brings a line into L1D that is missing, or present without the needed right.
     #[inline(never)]
     fn l1d_fill<Wd: World>(
         &mut self,
@@ -392,7 +398,7 @@ impl Hart {
                 i
             }
         };
-        // What is done stays done if the rest has to be tried again.
+        // This is not repeated if the rest has to be tried again.
         self.refill = Some((line, index));
         let asked = self.cycle + at.offset;
         let mut others = Others::default();
@@ -404,7 +410,7 @@ impl Hart {
         }
         let others = others.there;
         let modified = if cache_levels && present.is_some() {
-            // The line is there; what is asked for is that nobody else has it.
+            // The line is there; the request only removes it from other harts.
             let last = w.coherence().last_latency().saturating_sub(scheduled);
             self.await_level(w, last.into(), (line, kind, false), at);
             false
@@ -415,7 +421,7 @@ impl Hart {
         if write || modified {
             self.dirtied(w, line);
         }
-        // No other hart runs in between: who had the line before still has it.
+        // No other hart runs in between, so the same harts still have the line.
         let c = w.coherence();
         if others {
             c.probe(id, line, write);
@@ -442,7 +448,8 @@ impl Hart {
         Ok(index)
     }
 
-    /// Blocks the hart until another one's work on a line is done, or it is given a register for its miss.
+    /// Blocks the hart until another hart has finished its fill of a line, or until a miss status
+    /// holding register is free.
     #[cold]
     fn await_other<T>(&mut self, line: u64, kind: LineKind) -> Result<T, NotNow> {
         self.awaited = Some(Awaited {
@@ -484,7 +491,7 @@ impl Hart {
         Ok(Others { there, handed_over })
     }
 
-    /// A line of L1D turns dirty, before anything is stored to it.
+    /// A line of L1D becomes dirty, before anything is stored to it.
     #[inline(always)]
     fn dirtied<Wd: World>(&mut self, w: &mut Wd, line: u64) {
         if let Some(name) = w.coherence().ages(line) {

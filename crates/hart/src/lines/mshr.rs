@@ -1,8 +1,9 @@
-//! Miss status holding registers: how many misses of a cache may be under way at a time.
+//! Miss status holding registers (MSHRs): the limit of outstanding misses of a cache.
 //!
-//! A register is taken from the moment of the miss until the line has come to the cache. When that
-//! will be is known as soon as the line comes from a level further behind, or memory has answered.
-//! Who finds none free waits, in the order of asking, and is given the one that is free first.
+//! A register is occupied from the miss until the line has arrived in the cache. The time of
+//! arrival is known at once if an outer level has the line, otherwise when memory has answered. A
+//! hart that finds no free register waits; waiting harts are served in the order of their requests,
+//! each with the register that is free first.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -11,29 +12,31 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mshrs {
-    /// Harts that have one and do not know until when, and since when they have wanted it.
+    /// Harts that occupy a register until a time that is not known yet, and since when they have
+    /// requested it.
     harts: Vec<(u32, u64)>,
-    /// Taken by prefetches, for which the same holds.
+    /// Number of registers that prefetches occupy until a time that is not known yet.
     prefetches: u32,
-    /// The others are taken until these cycles.
+    /// The cycles at which the other occupied registers become free.
     until: Vec<u64>,
-    /// Harts that wait for one, and since when.
+    /// Harts that wait for a register, and since when.
     waiting: VecDeque<(u32, u64)>,
 }
 
 impl Mshrs {
-    /// How many are taken at a cycle.
+    /// Number of registers occupied at a cycle.
     fn taken(&mut self, now: u64) -> usize {
         self.until.retain(|end| *end > now);
         self.harts.len() + self.prefetches as usize + self.until.len()
     }
 
-    /// Whether one of so many is free at a cycle, and nobody waits for it.
+    /// Whether one of `limit` registers is free at a cycle, and no hart waits for it.
     pub fn is_free(&mut self, limit: u32, now: u64) -> bool {
         self.waiting.is_empty() && self.taken(now) < limit as usize
     }
 
-    /// A hart misses, or goes on with a miss that has waited; since when it has. None: it waits.
+    /// Takes a register for a hart's miss, also for one that has waited and is tried again. Returns
+    /// the cycle at which the hart requested the register, `None` if it has to wait.
     pub fn take(&mut self, limit: u32, hart: usize, now: u64) -> Option<u64> {
         let hart = hart as u32;
         if let Some((_, since)) = self.harts.iter().find(|h| h.0 == hart) {
@@ -48,7 +51,8 @@ impl Mshrs {
         free.then_some(now)
     }
 
-    /// A hart that is not blocked takes one as soon as it is free, by what is known; when that is.
+    /// Takes a register for a hart that is not blocked, as soon as one is free according to the
+    /// known times. Returns that cycle.
     pub fn take_when_free(&mut self, limit: u32, hart: usize, mut now: u64) -> u64 {
         while self.taken(now) >= limit as usize {
             match self.until.iter().min() {
@@ -60,12 +64,13 @@ impl Mshrs {
         now
     }
 
-    /// A prefetch takes one that is free.
+    /// A prefetch takes a free register.
     pub fn take_ahead(&mut self) {
         self.prefetches += 1;
     }
 
-    /// It is known when the line comes that a hart has asked for, if it has.
+    /// The line that a hart has requested arrives at a cycle that is known now; without effect if
+    /// the hart occupies no register.
     pub fn end(&mut self, hart: usize, at: u64) {
         if let Some(i) = self.harts.iter().position(|h| h.0 == hart as u32) {
             self.harts.remove(i);
@@ -73,21 +78,21 @@ impl Mshrs {
         }
     }
 
-    /// It is known when the line of a prefetch comes.
+    /// The line of a prefetch arrives at a cycle that is known now.
     pub fn end_ahead(&mut self, at: u64) {
         self.prefetches = self.prefetches.saturating_sub(1);
         self.until.push(at);
     }
 
-    /// When the hart that has waited longest is given one, as far as is known.
+    /// The cycle at which the hart that has waited longest is given a register, if that is known.
     pub fn due(&self) -> Option<u64> {
         let end = self.until.iter().min();
         let since = self.waiting.front()?.1;
         Some((*end?).max(since))
     }
 
-    /// Gives the one that is free first, at [`Mshrs::due`], to the hart that has waited longest; since
-    /// when it has.
+    /// Gives the register that is free first, at [`Mshrs::due`], to the hart that has waited
+    /// longest. Returns the hart, and since when it has waited.
     pub fn grant(&mut self) -> Option<(usize, u64)> {
         let first = (0..self.until.len()).min_by_key(|i| self.until[*i])?;
         let (hart, since) = self.waiting.pop_front()?;
@@ -96,18 +101,18 @@ impl Mshrs {
         Some((hart as usize, since))
     }
 
-    /// Whether a hart waits.
+    /// Whether a hart waits for a register.
     pub fn blocks(&self, hart: usize) -> bool {
         self.waiting.iter().any(|w| w.0 as usize == hart)
     }
 
-    /// No hart has one or waits for one any more.
+    /// Ends all misses and waits of harts.
     pub fn forget_harts(&mut self) {
         self.harts.clear();
         self.waiting.clear();
     }
 
-    /// Whether it is a possible state for so many harts, with times below `far`.
+    /// Whether this is a possible state for a number of harts, with times below `far`.
     pub fn fits(&self, harts: usize, far: u64) -> bool {
         let hart = |h: &(u32, u64)| (h.0 as usize) < harts && h.1 < far;
         self.harts.iter().all(hart)
@@ -133,7 +138,7 @@ mod tests {
         assert!(!m.is_free(2, 250), "it is hart 2's");
         assert_eq!(m.grant(), Some((2, 120)));
         assert_eq!(m.take(2, 2, 250), Some(120), "it has what it was given");
-        // Hart 1's is taken for one more cycle at 299, and free at 300.
+        // Hart 1's register is occupied at 299, and free at 300.
         assert!(!m.is_free(2, 299) && m.is_free(2, 300));
     }
 

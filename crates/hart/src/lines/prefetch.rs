@@ -1,8 +1,8 @@
-//! Prefetchers: which lines are likely to be asked for next.
+//! Prefetchers: predictions of the lines that will be requested next.
 //!
-//! A prefetcher belongs to one cache of a level behind the first, and learns of the misses there and
-//! of the first hit on each line that it has brought. It never looks beyond a page of 4 KiB, since
-//! what lies behind it is another one's in physical memory.
+//! A prefetcher belongs to one cache of an outer level. It observes the misses of that cache and
+//! the first hit on each prefetched line. It never crosses a page of 4 KiB, since the next physical
+//! page may belong to something else.
 
 use crate::config::{PrefetchConfig, Prefetcher};
 use crate::world::LineKind;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 const PAGE: u64 = 4096;
 
-/// An access that a prefetcher learns of.
+/// An access that a prefetcher observes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     pub hart: usize,
@@ -20,7 +20,7 @@ pub(super) struct Access {
     pub kind: LineKind,
 }
 
-/// What an instruction has asked for.
+/// The access pattern of one instruction (`stride`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stride {
@@ -28,38 +28,38 @@ struct Stride {
     hart: u32,
     /// The last line.
     line: u64,
-    /// Lines from one to the next.
+    /// Distance between consecutive accesses, in lines.
     stride: i64,
-    /// How often in a row that was so, less how often it was not.
+    /// Confidence: goes up with each access at this distance, and down with each other one.
     sure: u32,
 }
 
-/// What was asked for of a page.
+/// The access pattern within one page (`stream`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Page {
     page: u64,
     /// The last line.
     line: u64,
-    /// Upwards or downwards.
+    /// Direction: 1 upwards, -1 downwards, 0 unknown.
     step: i64,
-    /// How often in a row.
+    /// Confidence: number of accesses in a row in this direction.
     sure: u32,
 }
 
-/// A count beyond this says nothing more.
+/// Maximum of a confidence counter.
 const SURE: u32 = 16;
 
-/// What the prefetcher of a cache remembers.
+/// The state of the prefetcher of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Guesses {
-    /// Lines in the cache that it has brought and nobody has asked for yet.
+    /// Prefetched lines in the cache that no hart has requested yet.
     pub unused: BTreeSet<u64>,
-    /// By instruction.
+    /// `stride`: by instruction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     strides: Vec<Option<Stride>>,
-    /// By page, the one used last first.
+    /// `stream`: by page, the most recently used one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pages: Vec<Page>,
 }
@@ -76,7 +76,7 @@ impl Guesses {
         }
     }
 
-    /// Learns of an access. The lines that are likely to follow, the nearest first.
+    /// Observes an access. Returns the predicted lines, the nearest first.
     pub fn learn(&mut self, c: &PrefetchConfig, a: &Access) -> impl Iterator<Item = u64> {
         let step = match c.prefetcher {
             Prefetcher::None => None,
@@ -92,7 +92,8 @@ impl Guesses {
     }
 
     fn stride(&mut self, c: &PrefetchConfig, a: &Access) -> Option<i64> {
-        // Code has no instruction that asks for it again and again.
+        // Instruction fetches have no stride by program counter: their address is the program
+        // counter.
         if !matches!(a.kind, LineKind::Load | LineKind::Store) {
             return None;
         }
@@ -145,14 +146,15 @@ impl Guesses {
         (step != 0 && p.sure >= c.confidence).then_some(step)
     }
 
-    /// Nothing is remembered.
+    /// Forgets everything.
     pub fn clear(&mut self) {
         self.unused.clear();
         self.strides.fill(None);
         self.pages.clear();
     }
 
-    /// Whether it is a possible state of a prefetcher like `c` of lines for which `inside` holds.
+    /// Whether this is a possible state of a prefetcher with configuration `c`, with lines for
+    /// which `inside` holds.
     pub fn fits(&self, c: &PrefetchConfig, inside: impl Fn(u64) -> bool) -> bool {
         let line = |l: u64| inside(l) && l.is_multiple_of(64);
         self.unused.iter().all(|l| line(*l))
@@ -179,7 +181,8 @@ mod tests {
         }
     }
 
-    /// Lines relative to the base that follow the last of these accesses (pc, line), all of which lie there.
+    /// The predictions after the last of these accesses (pc, line), all as numbers of lines from
+    /// the base.
     fn guesses(c: &PrefetchConfig, accesses: &[(u64, u64)]) -> Vec<i64> {
         let mut g = Guesses::new(c);
         let mut last = Vec::new();
@@ -227,7 +230,7 @@ mod tests {
             .flat_map(|k| [(0x40, k), (0x42, 60 - 5 * k)])
             .collect();
         assert_eq!(guesses(&c, &both), [40]);
-        // Four entries: these two take one another's.
+        // With four entries, these two instructions replace each other's entry.
         let same: Vec<(u64, u64)> = (0..4)
             .flat_map(|k| [(0x40, k), (0x48, 60 - 5 * k)])
             .collect();
@@ -238,7 +241,7 @@ mod tests {
     fn a_stream_has_a_direction() {
         let c = config(Prefetcher::Stream, 2, 3);
         let at = |lines: &[u64]| -> Vec<i64> {
-            // Whoever asks.
+            // The program counter does not matter.
             let accesses: Vec<_> = lines.iter().map(|l| (8 * l, *l)).collect();
             guesses(&c, &accesses)
         };

@@ -1,15 +1,17 @@
-//! Older states of lines: what a level still has of a line that was stored to again nearer to a core.
+//! Older states of lines: the contents that a level has of a line that was stored to again in an
+//! inner cache.
 //!
-//! Caches here have tags only, and guest memory is what programs see: the newest state. A level that is
-//! not told of each store may send an older one to memory, though. Where it matters what memory has
-//! at any time (for power cuts), such states have names; whoever tracks memory keeps their contents.
+//! The modelled caches have tags only, and the guest's RAM holds the newest state, which programs
+//! see. But a level that does not see every store may write an older state to memory. If it matters
+//! what memory holds at any time (for power cuts), such states have numbers, and the persistence
+//! tracking keeps their contents.
 
 use super::coherence::Coherence;
 use super::tags::LineState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where an older state is, and its name.
+/// The cache that holds an older state, and the state's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Older {
@@ -18,18 +20,19 @@ struct Older {
     name: u64,
 }
 
-/// See the module.
+/// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Versions {
-    /// Whether anybody wants to know.
+    /// Whether older states are tracked.
     on: bool,
     next: u64,
-    /// By line. A modified copy that is not here is the newest state.
+    /// By line. A modified copy without an entry here is the newest state.
     older: BTreeMap<u64, Vec<Older>>,
 }
 
 impl Versions {
-    /// A modified copy in a cache is of this version from now on: older, or the newest (none).
+    /// Sets the version of a modified copy in a cache: the number of an older state, or `None` for
+    /// the newest.
     pub fn set(&mut self, level: usize, cache: usize, line: u64, version: Option<u64>) {
         if !self.on {
             return;
@@ -44,7 +47,7 @@ impl Versions {
         }
     }
 
-    /// A copy in a cache is gone, or not modified any more; which version it was.
+    /// A copy in a cache is gone, or no longer modified. Returns its version.
     pub fn take(&mut self, level: usize, cache: usize, line: u64) -> Option<u64> {
         if self.older.is_empty() {
             return None;
@@ -59,13 +62,13 @@ impl Versions {
         Some(name)
     }
 
-    /// Nothing is modified anywhere. Names are not used twice.
+    /// No line is modified anywhere. Numbers are never reused.
     pub fn clear(&mut self) {
         self.older.clear();
     }
 }
 
-/// Older states as data.
+/// Older states, as saved in a snapshot.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedVersions {
@@ -80,13 +83,13 @@ impl SavedVersions {
 }
 
 impl Coherence {
-    /// Older states of lines have names from now on: for somebody who wants to know what memory has.
+    /// Tracks older states of lines from now on.
     pub fn track_versions(&mut self) {
         self.levels.versions.on = true;
     }
 
-    /// A line is about to be stored to in a first-level cache. If levels have it modified, what it holds
-    /// now is an older state from then on; its name.
+    /// A line is about to be stored to in a first-level cache. If levels have it modified, its
+    /// present content becomes an older state. Returns the number of that state.
     #[inline(always)]
     pub(crate) fn ages(&mut self, line: u64) -> Option<u64> {
         if !self.levels.versions.on {
@@ -125,7 +128,7 @@ impl Coherence {
         all.is_some_and(|all| all.iter().any(|o| o.name == name))
     }
 
-    /// All older states: line and name.
+    /// All older states: line and number.
     pub fn versions(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.levels.versions.older.iter();
         all.flat_map(|(line, all)| all.iter().map(|o| (*line, o.name)))
@@ -138,7 +141,8 @@ impl Coherence {
         }
     }
 
-    /// Takes over what was saved, behind the levels; false if it is not of such levels.
+    /// Restores the saved state, after that of the levels. Returns false if it does not fit these
+    /// levels.
     pub(crate) fn load_versions(&mut self, saved: SavedVersions) -> bool {
         let modified = |(line, o): (u64, &Older)| {
             let level = self.levels.levels.get(o.level as usize);

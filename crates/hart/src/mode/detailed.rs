@@ -135,7 +135,7 @@ impl Mode for Detailed {
     fn device<W: World>(h: &mut Hart, at: RunPoint) -> Result<(), NotNow> {
         Self::visible::<W>(h, at)?;
         let t = &h.config.timing;
-        // The load and its use are in the schedule with the latency of a hit.
+        // The block's schedule includes the load with the latency of a hit.
         h.cycle += (t.mmio + t.mmio_latency).saturating_sub(t.load_latency) as u64;
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Mode for Detailed {
 
     fn flush_all<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
         let n = w.coherence().l1d[h.id].len();
-        // Entries that were looked at before the instruction had to be tried again.
+        // Entries that were scanned before the instruction had to be tried again.
         let done = h.flushed.take().filter(|(pc, _)| *pc == at.pc);
         let first = done.map_or(0, |(_, i)| i);
         for i in first..n {

@@ -1,4 +1,5 @@
-//! Nothing costs anything but its instruction; a block of the data filter is a page.
+//! The functional mode: an instruction costs the same number of cycles whatever it does; a block of
+//! the data filter is a page.
 
 use super::{Mode, Wanted};
 use crate::hart::{Hart, Privilege};
@@ -25,7 +26,7 @@ impl Mode for Functional {
     ) -> Result<Place, Undone> {
         let va = want.va;
         let write = want.access == Access::Write;
-        // Whoever may flush a translation may flush this: see `flush_filters`.
+        // Every flush of translations also flushes this table: see `flush_filters`.
         if let Some(offset) = h.pages.get(va, h.dctx, write) {
             let pa = w.ram_base() + offset;
             if write {

@@ -1,5 +1,6 @@
-//! As the functional mode, and after each turn of a hart the world says what the turn costs beyond its
-//! instructions. The place for models of time that need counts and no cycles.
+//! Like the functional mode, but after each turn of a hart the world states what the turn costs
+//! beyond its instructions. For timing models that need event counts and no cycle-by-cycle
+//! simulation.
 
 use super::{Functional, Mode, Wanted};
 use crate::hart::{Hart, Privilege};
@@ -9,7 +10,7 @@ use crate::run::RunPoint;
 use crate::trap::Undone;
 use crate::world::{Turn, World};
 
-/// The light mode. No machine chooses it by itself: see [`Hart::run_as`].
+/// The light mode. No machine uses it yet: see [`Hart::run_as`].
 #[derive(Clone, Copy, Debug)]
 pub struct Light;
 

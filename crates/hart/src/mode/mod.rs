@@ -1,7 +1,7 @@
-//! Modes of time: what a hart does beside executing instructions. Each mode is a type without data and
-//! stands in a file of its own; interpreter and engines are compiled once for each.
+//! Timing modes: what a hart does besides executing instructions. Each mode is a type without data,
+//! in a file of its own; interpreter and engines are compiled once for each mode.
 //!
-//! The defaults of [`Mode`] are those of a mode that costs nothing.
+//! The default methods of [`Mode`] do nothing and cost nothing.
 
 mod detailed;
 mod functional;
@@ -21,12 +21,12 @@ use crate::trap::{NotNow, Undone};
 use crate::world::World;
 use nagori_isa::Op;
 
-/// Bits of an address inside a block of the data filter where it holds lines.
+/// Number of address bits within a block of the data filter, if its blocks are lines.
 const LINE_SHIFT: u32 = 6;
-/// And where it holds pages.
+/// The same if its blocks are pages.
 const PAGE_SHIFT: u32 = 12;
 
-/// Bits of an address inside a block of the data filter, by [`Mode::LINES`].
+/// Number of address bits within a block of the data filter, by [`Mode::LINES`].
 #[inline(always)]
 pub const fn block_shift(lines: bool) -> u32 {
     match lines {
@@ -35,7 +35,7 @@ pub const fn block_shift(lines: bool) -> u32 {
     }
 }
 
-/// A data access that the filter did not let pass.
+/// A data access that has missed the filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     pub(crate) va: u64,
@@ -43,23 +43,23 @@ pub struct Wanted {
     pub(crate) access: Access,
 }
 
-/// What a hart does beside executing instructions.
+/// What a hart does besides executing instructions.
 pub trait Mode: Copy + 'static {
-    /// Whether first-level caches, TLBs and the pipeline are simulated: a block of the data filter is
-    /// then a line that is in L1D, and otherwise a page. It is what [`Hart::timed`] says.
+    /// Whether first-level caches, TLBs and the pipeline are simulated: a block of the data filter
+    /// is then a line in L1D, and otherwise a page. Equal to [`Hart::timed`].
     const LINES: bool;
-    /// Bits of an address inside a block of the data filter.
+    /// Number of address bits within a block of the data filter.
     const BLOCK_SHIFT: u32 = block_shift(Self::LINES);
 
     /// A turn of the hart begins ([`Hart::run_ahead`]).
     #[inline(always)]
     fn turn_begins(_h: &mut Hart) {}
-    /// A turn of the hart has ended at the end of a block. The hook may add cycles to the hart. How
-    /// often it is called is not part of the model, so what it adds must follow from what the hart
-    /// has done since.
+    /// A turn of the hart has ended at the end of a block. This method may add cycles to the hart.
+    /// How often it is called is not part of the model, so the cycles that it adds must follow from
+    /// what the hart has done since the last call.
     #[inline(always)]
     fn turn_ends<W: World>(_h: &mut Hart, _w: &mut W) {}
-    /// The cycle up to which blocks may begin before this is asked again.
+    /// The cycle up to which blocks may begin before this is called again.
     #[inline(always)]
     fn stop<W: World>(_h: &mut Hart, _w: &mut W, limit: u64) -> u64 {
         limit
@@ -75,7 +75,7 @@ pub trait Mode: Copy + 'static {
     ) -> Result<(), NotNow> {
         Ok(())
     }
-    /// A block has ended, with results of its own under way.
+    /// A block has ended, with the pending results of its own.
     #[inline(always)]
     fn block_ends(_h: &mut Hart, _own: Pending) {}
     /// An instruction is going to be executed.
@@ -87,19 +87,19 @@ pub trait Mode: Copy + 'static {
     #[inline(always)]
     fn fetch_anew<W: World>(_h: &mut Hart, _w: &mut W) {}
 
-    /// A load has passed the filter, by an entry of the DTLB.
+    /// A load has hit the filter, by an entry of the DTLB.
     #[inline(always)]
     fn load_passed(_h: &mut Hart, _va: u64, _way: u8, _p: &PreOp) {}
-    /// The filter did not let a load pass.
+    /// A load has missed the filter.
     #[inline(always)]
     fn load_missed(_h: &mut Hart, _va: u64, _p: &PreOp) {}
     /// A store is going to be executed.
     #[inline(always)]
     fn store_begins(_h: &mut Hart, _va: u64) {}
-    /// A store has passed the filter, by an entry of the DTLB.
+    /// A store has hit the filter, by an entry of the DTLB.
     #[inline(always)]
     fn store_passed(_h: &mut Hart, _va: u64, _way: u8, _p: &PreOp) {}
-    /// An atomic has passed the filter, to a line of L1D.
+    /// An atomic has hit the filter, with a line of L1D.
     #[inline(always)]
     fn atomic_passed<W: World>(_h: &mut Hart, _w: &mut W, _index: usize) {}
 
@@ -119,7 +119,7 @@ pub trait Mode: Copy + 'static {
     #[inline(always)]
     fn divide(_h: &mut Hart, _op: Op, _a: u64, _b: u64) {}
 
-    /// What all harts can see is going to happen.
+    /// An action that other harts can observe is going to happen.
     #[inline(always)]
     fn visible<W: World>(_h: &mut Hart, _at: RunPoint) -> Result<(), NotNow> {
         Ok(())
@@ -130,7 +130,7 @@ pub trait Mode: Copy + 'static {
         Ok(())
     }
 
-    /// The place of an aligned data access, which may happen from then on.
+    /// The location of an aligned data access. The access may happen after this.
     fn resolve<W: World>(
         h: &mut Hart,
         w: &mut W,
@@ -146,10 +146,11 @@ pub trait Mode: Copy + 'static {
         p: Privilege,
         at: RunPoint,
     ) -> Result<u64, Undone>;
-    /// Whether a block of the filter holds decoded code; `lines` are the marked lines of its page.
+    /// Whether a block of the filter holds decoded code; `lines` are the lines of its page marked
+    /// as code.
     fn marked(lines: u64, pa: u64) -> bool;
-    /// The block of the filter at a slot is going to be the one of a line of L1D and a way of the DTLB;
-    /// false if it may not be.
+    /// A filter slot is about to be used for a line of L1D and a way of the DTLB. Returns false if
+    /// it must not be.
     #[inline(always)]
     fn claim<W: World>(
         _h: &mut Hart,
@@ -161,7 +162,7 @@ pub trait Mode: Copy + 'static {
         true
     }
 
-    /// A line is stored to whole.
+    /// A whole line is stored to.
     #[inline(always)]
     fn own_line<W: World>(
         _h: &mut Hart,
@@ -186,7 +187,7 @@ pub trait Mode: Copy + 'static {
     fn flush_all<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
         Ok(())
     }
-    /// A line is written back from wherever it is modified and, unless `keep`, leaves all caches.
+    /// A line is written back if any cache has it modified and, unless `keep`, leaves all caches.
     #[inline(always)]
     fn clean_line<W: World>(
         _h: &mut Hart,

@@ -1,4 +1,5 @@
-//! The light mode: what programs see is as in functional mode, and each turn costs what the world says.
+//! The light mode: programs behave as in functional mode, and each turn costs the cycles that the
+//! world states.
 
 use crate::common::bare::{Bare, BASE};
 use crate::common::{i, n, rm, s};

@@ -1,12 +1,12 @@
-//! Requests of several cores that are answered as they arrive, where nothing that comes later can
-//! change the answer.
+//! Requests of several cores that are answered on arrival, if no later request can change the
+//! answer.
 //!
-//! All choices of the controller are made by age, so that a younger request takes nothing from an
-//! older one, but for three things: the newest request decides how long a precharge lasts
-//! ([`RpTest::NewestRequest`](crate::params::RpTest)); a precharge goes on earlier if one in front of
-//! it is not needed any more, since its row is passed; and `coarse` holds requests at the port,
-//! where those of the other channel go first. Where one of these may matter, the answer is that
-//! nobody knows yet.
+//! The controller chooses by age, so a younger request does not delay an older one, with three
+//! exceptions: the newest request decides how long a precharge lasts
+//! ([`RpTest::NewestRequest`](crate::params::RpTest)); a precharge is issued earlier if the one
+//! before it is no longer needed, since its row is passed on; and `coarse` holds requests at the
+//! port, where those of the other channel may go first. If one of these may apply, the request is
+//! not answered on arrival.
 
 use super::engine::NO_TAGS;
 use super::Controller;
@@ -14,18 +14,18 @@ use crate::error::Error;
 use crate::request::{Request, Submit};
 use crate::units::Ps;
 
-/// What is known of a request as it arrives.
+/// What is known of a request on its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// It is done at this time, whatever comes later; no completion follows.
+    /// It completes at this time, whatever arrives later; no completion record follows.
     Done(Ps),
     /// As after [`Controller::submit`].
     Submitted(Submit),
 }
 
 impl Controller {
-    /// As [`Controller::submit`], but where it is certain when the request is done, that is said
-    /// at once. Requests have to be submitted in the order of their arrival.
+    /// As [`Controller::submit`], but returns the time of completion at once if it is certain.
+    /// Requests have to be submitted in the order of their arrival.
     pub fn submit_foreseen(&mut self, at: Ps, r: Request) -> Result<Arrived, Error> {
         self.check(at, r.addr, r.bytes)?;
         if self.timing.hold != [0, 0] || self.out.log.is_some() {
@@ -51,7 +51,7 @@ impl Controller {
         Ok(self.foresee_in_engine(r))
     }
 
-    /// The same where many machines are at work, or somebody waits for what was not certain.
+    /// The same if many machines are busy, or if an earlier request was not certain.
     fn foresee_in_engine(&mut self, r: Request) -> Arrived {
         self.go_back();
         if !self.state.has_room(r.kind) {

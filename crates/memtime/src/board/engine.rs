@@ -217,7 +217,7 @@ impl State {
             || Bits(self.busy).any(dirty)
     }
 
-    /// Whether somebody waits for the column of a read in a machine.
+    /// Whether a completion record is owed for a read that has not had its column command.
     #[inline]
     pub fn owes_reads(&self, tags: &Tags) -> bool {
         let waits = |i: usize| !tags[self.place[i] as usize % PLACES].sync;

@@ -20,7 +20,8 @@ impl State {
             self.ready[o].max(self.now)
         } else {
             let precharge = self.ready[o].max(self.ras_end[o]).max(self.now);
-            // Accepted before, the read is the newest request; otherwise it comes too late.
+            // If the read is accepted before the precharge, it is the newest request; otherwise it
+            // comes too late.
             let tested = if t.own_bank || accept < precharge {
                 bank
             } else {
@@ -33,9 +34,8 @@ impl State {
         (column < self.calm_until(t)).then_some(column)
     }
 
-    /// When the only request at the port is accepted (write) or has its column
-    /// (read), where that follows without simulation; `certain`: and nothing that comes later can
-    /// change it.
+    /// When the only request at the port is accepted (write) or has its column command (read), if
+    /// that follows without simulation. With `certain`, only if no later request can change it.
     #[inline]
     pub fn foresee(&self, tag: &Tag, t: &Timing, certain: bool) -> Option<u64> {
         let mine = &self.channels[tag.kind as usize];
@@ -69,7 +69,7 @@ impl State {
             let o = older as usize % MAX_MACHINES;
             let open = self.rtp & bit(o) != 0 && self.ready[o] > accept;
             if !open || self.row[o] != tag.row || self.marked & bit(o) != 0 {
-                // A newcomer would be what the precharge tests.
+                // A later request would be the one that the precharge tests.
                 let open = certain && t.add_rp != 0 && !t.own_bank;
                 return self.behind(o, accept, t).filter(|_| !open);
             }

@@ -11,7 +11,7 @@ use crate::request::Kind;
 
 /// Marks that there is no request.
 const NO_PLACE: u8 = u8::MAX - 1;
-/// Machines that may be busy: as many as have a source number of their own in [`Serial::run`].
+/// Maximum of busy machines: as many as have a source number of their own in [`Serial::run`].
 const FEW: usize = 6;
 
 /// The lifetime, in clocks, of a request that meets neither another request nor a refresh.
@@ -95,12 +95,12 @@ pub(crate) struct EventCounts {
     closed: [(u8, bool); 2 * FEW],
     /// Banks activated.
     opened: [u8; 2 * FEW],
-    /// Reads that had their column: places of their tags, and clocks.
+    /// Reads that have had their column command: indices of their tags, and clocks.
     read: [(u8, u64); FEW],
     closings: u8,
     openings: u8,
     reads: u8,
-    /// Whether a request that comes later could have changed something that others wait for.
+    /// Whether a later request could change the time of an awaited event.
     pub open: bool,
     /// Clock in which the newcomer was accepted.
     accepted: u64,
@@ -389,8 +389,8 @@ impl Serial {
         })
     }
 
-    /// Processes all clocks before `until`, in which a request that came in clock `now` is
-    /// accepted; its column is not among them.
+    /// Processes all clocks before `until`. A request that arrived in clock `now` is accepted in
+    /// them, but does not have its column command.
     #[inline]
     pub fn take_in(
         &mut self,
@@ -451,7 +451,7 @@ impl Serial {
         counts: &mut EventCounts,
     ) {
         loop {
-            // What comes first, and when the next but one.
+            // The first event, and the time of the second.
             let tick = if t.refresh { self.tick_at } else { NEVER };
             let end = if self.refreshing {
                 self.refresh_end
@@ -497,7 +497,7 @@ impl Serial {
             } else if source == REFRESH {
                 let released = self.maintain(c, t, counts);
                 self.update_all();
-                // Those that were held may go on in the same clock.
+                // Held requests may continue in the same clock.
                 self.now = c + u64::from(!released);
             } else {
                 let i = source as usize;
@@ -510,7 +510,7 @@ impl Serial {
                     _ => {
                         self.timers(c);
                         self.maintain(c, t, counts);
-                        // The next of the bank may go on in the same clock.
+                        // The next machine of the bank may continue in the same clock.
                         self.now = c;
                     }
                 }
@@ -518,12 +518,12 @@ impl Serial {
             if NEW {
                 let write = x.tag.kind == Kind::Write;
                 if had == x.place {
-                    // Whoever waits for it counts it.
+                    // The caller counts this read.
                     counts.reads -= 1;
                     return;
                 }
                 if accepted {
-                    // What has happened by now, nobody can change.
+                    // What has happened by now can no longer change.
                     counts.open = false;
                     counts.accepted = c;
                     if write {
@@ -664,19 +664,20 @@ impl Serial {
         let over = |m: &Machine| m.phase == Phase::Rtp && !m.passing && m.ready.max(m.ras_end) <= c;
         if let Some(i) = self.machines().iter().position(over) {
             self.precharge_machine(i, c, t, counts);
-            // Those behind it would have gone on, if its row had been passed to a newcomer.
+            // Later machines would have been precharged earlier if this one's row had been passed
+            // on to a new request.
             let len = self.len.min(FEW);
             let delayed = |k: usize| over(&self.machines[k]) && self.is_awaited(k);
             counts.open |= (i + 1..len).any(delayed);
         }
     }
 
-    /// Whether the bank of a newcomer could be one with a dirty row in clock `c`, if newcomers are
-    /// accepted behind a clock.
+    /// Whether the bank of a new request could have a dirty row in clock `c`, if new requests are
+    /// accepted after clock `accepted`.
     #[inline]
     fn newcomer_is_tested(&self, c: u64, t: &Timing, accepted: u64) -> bool {
         let written = c > accepted + t.wait + t.rcd + t.add_rcd;
-        // A write to a row that is there could have its column at once.
+        // A write to an open row could have its column command at once.
         let there = |m: &Machine| t.is_nvmm(m.bank) && m.phase != Phase::Rp;
         let newest = |(k, m): (usize, &Machine)| {
             there(m) && !self.machines()[k + 1..].iter().any(|b| b.bank == m.bank)
@@ -684,7 +685,7 @@ impl Serial {
         written || self.dirty & t.nvmm != 0 || self.machines().iter().enumerate().any(newest)
     }
 
-    /// Whether a request, or a refresh, waits for the end of a machine.
+    /// Whether a request or a refresh waits until a machine is idle.
     #[inline]
     fn is_awaited(&self, i: usize) -> bool {
         let m = &self.machines[i % FEW];

@@ -1,5 +1,5 @@
-//! The controller as long as few machines are at work, and at most one request is at its port,
-//! whose lifetime is known.
+//! The controller while few machines are busy, and at most one request, whose lifetime is known, is
+//! at its port.
 
 use super::event::Tag;
 use super::serial::{EventCounts, Lifetime, Serial, Undisturbed};
@@ -9,7 +9,7 @@ use crate::period::Period;
 use crate::request::Kind;
 use crate::units::Ps;
 
-/// What is known about the request under way.
+/// What is known about the outstanding request.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     None,
@@ -54,24 +54,24 @@ impl SerialPath {
         self.next = Next::None;
     }
 
-    /// Forgets the request that was foreseen last.
+    /// Drops the request that was foreseen last.
     pub fn withdraw(&mut self) {
         self.next = Next::None;
     }
 
-    /// The state without the request under way, and that one.
+    /// The state without the outstanding request, and that request.
     pub fn parts(&self) -> (&Serial, Option<Tag>) {
         let under_way = !matches!(self.next, Next::None);
         (&self.base, under_way.then_some(self.tag))
     }
 
-    /// Whether a request that comes later can change the end of the one that was foreseen last.
+    /// Whether a later request can change the completion of the one that was foreseen last.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.tag.kind == Kind::Read && matches!(self.next, Next::Planned(_)) && self.counts.open
     }
 
-    /// Whether no request is under way whose lifetime may still change.
+    /// Whether there is no outstanding request whose lifetime may still change.
     #[inline]
     pub fn is_free(&self) -> bool {
         matches!(self.next, Next::None)
@@ -158,9 +158,9 @@ impl SerialPath {
         true
     }
 
-    /// Processes all clocks before `clock`, in which a request arrives, also where the one before
-    /// has not had its column: it is accepted first, before the newcomer is looked at. For
-    /// methods that hold nothing at the port. False: the general engine has to go on from here.
+    /// Processes all clocks before `clock`, in which a new request arrives, also if the previous
+    /// one has not had its column command: the previous one is accepted first. For methods that
+    /// hold nothing at the port. If it returns false, the general engine has to continue from here.
     #[inline]
     pub fn commit_before(
         &mut self,
@@ -187,7 +187,8 @@ impl SerialPath {
         };
         let accepted = lifetime.accept + 1;
         if clock >= self.after.now || self.after.now == accepted {
-            // A write, which is done as it is accepted; or it has had its column.
+            // Either a write, which is complete when it is accepted, or a read that has had its
+            // column command.
             return self.commit(clock.max(accepted), t, tags, out);
         }
         let place = self.place;

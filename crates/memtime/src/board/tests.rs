@@ -286,7 +286,7 @@ proptest! {
         );
     }
 
-    /// What is said of a request as it arrives is what becomes of it, whatever comes later.
+    /// An answer given on arrival is the request's time of completion, whatever arrives later.
     #[test]
     fn certain_answers_hold(
         p in params(),
@@ -323,7 +323,7 @@ proptest! {
                 b = Controller::restore(serde_json::from_str(&text).unwrap()).unwrap();
             }
             if peek {
-                // Requests that came in one clock have been accepted one after the other.
+                // Requests that arrived in one clock are accepted one after the other.
                 let then = at + Ps(s.gap + 500_000);
                 prop_assert_eq!(a.stats(then), b.stats(then));
             }

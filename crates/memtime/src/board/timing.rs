@@ -86,7 +86,7 @@ impl Timing {
         }
     }
 
-    /// Clocks from the column of a read, or the acceptance of a write, to its answer.
+    /// Clocks from the column command of a read, or the acceptance of a write, to its answer.
     #[inline]
     pub fn answer(&self, kind: Kind) -> u64 {
         match kind {

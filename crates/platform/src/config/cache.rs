@@ -39,50 +39,50 @@ pub struct LevelConfig {
     /// What happens to modified lines that arrive here.
     #[serde(default = "back")]
     pub write: WritePolicy,
-    /// Misses of each of its caches that may be under way at a time, prefetches among them, 1 to 64
-    /// (miss status holding registers). Any number where it is left out.
+    /// Miss status holding registers of each of its caches, 1 to 64: the maximum of outstanding
+    /// misses, prefetches included. Unlimited if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mshrs: Option<u32>,
-    /// Banks of each of its caches, a power of two from 1 to 64; lines that follow one another are in
-    /// different ones.
+    /// Banks of each of its caches, a power of two from 1 to 64; consecutive lines are in different
+    /// banks.
     #[serde(default = "one")]
     pub banks: u32,
     /// Core cycles for which an access keeps its bank busy, 0 to 1000; with 0, accesses do not
     /// wait for one another.
     #[serde(default)]
     pub bank_cycles: u32,
-    /// What each of its caches brings before it is asked for.
+    /// The prefetcher of each of its caches.
     #[serde(default)]
     pub prefetcher: Prefetcher,
-    /// Lines that the prefetcher asks for at a time, 1 to 16.
+    /// Maximum of lines that the prefetcher requests at a time, 1 to 16.
     #[serde(default = "one")]
     pub degree: u32,
-    /// How far the prefetcher goes ahead of what was asked for, 1 to 63: lines, or strides. The degree
-    /// where it is left out; at least that.
+    /// How far ahead of an access the prefetcher requests lines, 1 to 63 lines or strides. At least
+    /// the degree, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<u32>,
-    /// Instructions (`stride`, a power of two) or pages (`stream`) that the prefetcher remembers, 1 to
-    /// 1024.
+    /// Instructions (`stride`, a power of two) or pages (`stream`) that the prefetcher records, 1
+    /// to 1024.
     #[serde(default = "entries")]
     pub prefetch_entries: u32,
-    /// How often in a row an instruction must have gone by its stride, or a page in its direction,
-    /// before anything is prefetched, 1 to 15.
+    /// How often in a row an instruction must have advanced by its stride, or accesses to a page in
+    /// its direction, before lines are prefetched, 1 to 15.
     #[serde(default = "confidence")]
     pub prefetch_confidence: u32,
 }
 
-/// How a prefetcher guesses.
+/// How a prefetcher predicts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefetcher {
-    /// There is none.
+    /// No prefetcher.
     #[default]
     None,
-    /// The lines behind the one that was asked for.
+    /// The lines that follow the requested one.
     NextLine,
-    /// What an instruction has asked for at equal distances, by its program counter.
+    /// Accesses of an instruction at equal distances, by its program counter.
     Stride,
-    /// What was asked for in ascending or descending order within a page of 4 KiB.
+    /// Accesses in ascending or descending order within a page of 4 KiB.
     Stream,
 }
 
@@ -173,7 +173,7 @@ impl LevelConfig {
         self.size.0 / (u64::from(self.ways) * 64)
     }
 
-    /// How far its prefetcher goes ahead.
+    /// How far ahead of an access its prefetcher requests lines.
     pub fn distance(&self) -> u32 {
         self.distance.unwrap_or(self.degree)
     }

@@ -263,7 +263,7 @@ fn levels(c: &MachineConfig) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What a level does with several requests at a time.
+/// MSHRs, banks and prefetcher of a level.
 fn level_traffic(l: &LevelConfig, key: impl Fn(&str) -> String) -> Result<(), Problem> {
     if let Some(mshrs) = l.mshrs {
         within(&key("mshrs"), mshrs.into(), 1, 64)?;

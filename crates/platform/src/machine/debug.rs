@@ -89,7 +89,7 @@ struct Orders {
     step: Option<Range<u64>>,
     /// An instruction has been let pass since the machine went on.
     begun: bool,
-    /// In front of which it stands: the next one at that address passes.
+    /// The instruction before which the hart has stopped: the next one at that address passes.
     standing: Option<u64>,
     /// The last one that was let pass.
     passed: Option<u64>,
@@ -133,7 +133,7 @@ impl Debug {
     }
 
     fn stops(&mut self, hart: usize, pc: u64) -> bool {
-        // Asked again about this instruction, a debugger has its say then.
+        // This instruction will be checked again, and then the debugger's conditions apply.
         if self.passes == Some(0) {
             return true;
         }
@@ -265,7 +265,7 @@ impl<W: World> Observer for Watched<'_, W> {
         }
         match (event, event.trap()) {
             (Event::Commit(_), _) if W::COMMITS => self.inner.happened(event),
-            // Who does not ask for instructions is told their traps alone.
+            // Observers without instructions are told of their traps only.
             (Event::Commit(_), Some(t)) if W::TRAPS => self.inner.happened(&Event::Trap(t)),
             (Event::Commit(_), _) => {}
             _ => self.inner.happened(event),
@@ -335,7 +335,8 @@ impl<O: Observer> Machine<O> {
         true
     }
 
-    /// Has every hart stop behind instructions that touch a range. Whether there was room.
+    /// Makes every hart stop after instructions that access a range. Returns whether there was
+    /// room.
     pub fn add_watch(&mut self, watch: Watch) -> bool {
         let d = self.debug_mut();
         let room = d.watches.len() < MAX_POINTS;
@@ -359,7 +360,7 @@ impl<O: Observer> Machine<O> {
         }
     }
 
-    /// No hart steps any more, and why the machine stands is forgotten.
+    /// Ends all single steps, and clears the reason for the last stop.
     pub fn clear_steps(&mut self) {
         if let Some(d) = &mut self.debug {
             d.stop = None;
@@ -375,7 +376,7 @@ impl<O: Observer> Machine<O> {
         self.set_passes(passes);
     }
 
-    /// Has harts stop, all together, after so many instructions; without a number, go on.
+    /// Makes the harts stop after a number of instructions in total; `None` removes the limit.
     pub(super) fn set_passes(&mut self, passes: Option<u64>) {
         if passes.is_some() {
             self.debug_mut().passes = passes;
@@ -389,13 +390,13 @@ impl<O: Observer> Machine<O> {
         self.debug.as_ref().is_some_and(|d| d.passes == Some(0))
     }
 
-    /// Why the machine stands, if a debugger's wish has stopped it.
+    /// The reason for the stop, if the machine was stopped for a debugger.
     pub fn debug_stop(&self) -> Option<DebugStop> {
         self.debug.as_ref()?.stop
     }
 
-    /// Whether a hart stands in the middle of a block. What is done to the machine then other than
-    /// looking and going on may change the guest's time.
+    /// Whether a hart has stopped in the middle of a block. Changing the machine then, other than
+    /// by resuming it, may change the guest's time.
     pub fn within_block(&self) -> bool {
         self.held.is_some()
     }
@@ -419,7 +420,7 @@ impl<O: Observer> Machine<O> {
         h.is_some_and(|h| h.put_csr(&*self.world, number, value))
     }
 
-    /// Has a hart go on elsewhere.
+    /// Makes a hart continue at another address.
     pub fn set_pc(&mut self, hart: usize, pc: u64) {
         if self.harts.get(hart).is_some_and(|h| h.pc != pc) {
             self.settle();

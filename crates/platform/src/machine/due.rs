@@ -1,15 +1,15 @@
-//! What is due in the caches behind the first level at a time of its own: lines that were prefetched,
-//! and harts that have waited for a miss status holding register.
+//! Events in the outer cache levels that have a time of their own: arrivals of prefetched lines,
+//! and harts that get a miss status holding register.
 //!
-//! It is done between turns only. A turn that is not over goes on first, up to what others can see, so
-//! that it makes no difference in how many pieces the host runs it.
+//! They take effect between turns only. A turn that is not over continues first, up to the next
+//! action that others can observe, so the pieces in which the host runs a turn make no difference.
 
 use super::roster::Roster;
 use super::{sleeps, Machine};
 use nagori_hart::world::{Event, LineKind, LineRequest, MemPort, Observer};
 
 impl<O: Observer> Machine<O> {
-    /// Whether a hart's turn is not over that began before; `next` is the next event.
+    /// Whether a turn that has begun is not over yet; `next` is the time of the next event.
     pub(super) fn has_turn(&self, next: u64) -> bool {
         self.window.turn().is_some_and(|(i, end)| {
             let h = &self.harts[i];
@@ -17,7 +17,7 @@ impl<O: Observer> Machine<O> {
         })
     }
 
-    /// Does what is due at a cycle, and lets harts go on that have waited for it.
+    /// Lets the events up to a cycle take effect, and resumes harts that have waited for them.
     #[cold]
     pub(super) fn settle_due(&mut self, due: u64, roster: &mut Roster) {
         let w = &mut *self.world;

@@ -1,10 +1,11 @@
-//! Memory behind the caches: the controllers, the requests on their way to them, and the harts that
-//! are blocked until a request is done.
+//! The memory side of the caches: the controllers, the requests on their way to them, and the harts
+//! that are blocked until a request is complete.
 //!
-//! A line belongs to the region with a memory of its own that it lies in, otherwise to the board's
-//! controller. Time in a controller moves on only as far as no request can come any more: a request is
-//! answered when the controller has done it, never foreseen. The exception is a hart that runs
-//! alone: nobody can come between, so its requests are answered at once ([`Memory::access`]).
+//! A line belongs to the region with a memory of its own in which it lies, otherwise to the board's
+//! controller. Time in a controller advances only as far as no further request can arrive: a
+//! request is answered when the controller has completed it, or on arrival if later requests cannot
+//! change the answer ([`Arrived::Done`]). While a hart runs alone, no other request can come in
+//! between, so its requests are answered at once ([`Memory::access`]).
 
 use crate::config::MachineConfig;
 use nagori_hart::world::LineKind;
@@ -19,24 +20,25 @@ use std::collections::{BTreeMap, VecDeque};
 /// Bytes of a line.
 const LINE: u32 = 64;
 
-/// A line that has moved over the bus.
+/// A line transferred over the bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BusTransfer<'a> {
-    /// When the request came to its controller.
+    /// When the request reached its controller.
     pub at: Ps,
-    /// Offset in the memory that it went to.
+    /// Offset in that controller's memory.
     pub offset: u64,
     /// The region with a memory of its own; none for the board's controller.
     pub region: Option<&'a str>,
     /// Direction.
     pub kind: Kind,
-    /// First beat of a read, response of a write; none if it was still under way at the end.
+    /// First beat of a read, response of a write; none if the request was still outstanding at the
+    /// end.
     pub done: Option<Ps>,
-    /// Who asked for it, and why.
+    /// Who requested it, and why.
     pub by: BusCause,
 }
 
-/// Who moves a line, and why.
+/// Who transfers a line, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BusCause {
     /// Hart.
@@ -47,7 +49,7 @@ pub struct BusCause {
     pub kind: LineKind,
 }
 
-/// Learns of the lines that move over the bus, in the order in which their requests came to the
+/// Observes the lines transferred over the bus, in the order in which their requests reached the
 /// controllers.
 pub trait BusWatch: Send {
     /// A line was transferred.
@@ -62,10 +64,10 @@ pub trait BusWatch: Send {
     }
 }
 
-/// Transfers that have not been reported, because an earlier one is not complete.
+/// Transfers that have not been reported yet, because an earlier one is not complete.
 struct BusLog {
     to: Box<dyn BusWatch>,
-    /// Requests that have not come to their controllers.
+    /// Requests that have not reached their controllers.
     coming: BTreeMap<u64, BusCause>,
     /// Requests that have reached their controllers, in order.
     under_way: VecDeque<Logged>,
@@ -73,7 +75,7 @@ struct BusLog {
     latest: Ps,
 }
 
-/// A request that has come to its controller.
+/// A request that has reached its controller.
 struct Logged {
     id: u64,
     at: Ps,
@@ -109,7 +111,7 @@ impl BusLog {
         }
     }
 
-    /// Tells of the first one.
+    /// Reports the first one.
     fn tell(&mut self, regions: &[Region]) {
         let Some(l) = self.under_way.pop_front() else {
             return;
@@ -136,7 +138,7 @@ struct Coming {
     kind: Kind,
 }
 
-/// A request that is done, and the hart that was blocked for it.
+/// A completed request, and who is notified of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
     pub to: Asker,
@@ -144,19 +146,19 @@ pub(super) struct Answer {
     pub kind: Kind,
 }
 
-/// Who is told that a request is done.
+/// Who is notified when a request is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asker {
     /// A hart that is blocked.
     Hart(usize),
-    /// A prefetch, by its name among the caches.
+    /// A prefetch, by its token among the caches.
     Prefetch(u64),
 }
 
 /// A region with a memory of its own.
 struct Region {
     name: String,
-    /// What it was described as.
+    /// Its description.
     described: String,
     /// Offset in memory of its first byte, and of the first byte after it.
     base: u64,
@@ -164,7 +166,7 @@ struct Region {
     model: Box<dyn MemoryModel + Send>,
 }
 
-/// What a region with a memory of its own has done.
+/// Statistics of a region with a memory of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegionReport {
     /// Its name in the machine's description.
@@ -227,7 +229,7 @@ pub(crate) struct Memory {
     log: Option<Box<BusLog>>,
 }
 
-/// Requests under way, and who waits for them, as data.
+/// Outstanding requests, and who waits for them, as saved in a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedMemory {
@@ -272,15 +274,15 @@ impl Memory {
         })
     }
 
-    /// The region with a memory of its own that an offset lies in.
+    /// The region with a memory of its own in which an offset lies.
     #[inline]
     fn region(&self, offset: u64) -> Option<usize> {
         let holds = |r: &Region| (r.base..r.end).contains(&offset);
         self.regions.iter().position(holds)
     }
 
-    /// Has somebody learn of the lines that move from now on; what is under way is told to the one
-    /// before.
+    /// Sets the observer of all transfers from now on; outstanding ones are reported to the
+    /// previous observer.
     pub fn watch(&mut self, to: Option<Box<dyn BusWatch>>) -> std::io::Result<()> {
         let mut checked = Ok(());
         if let Some(mut log) = self.log.take() {
@@ -300,12 +302,12 @@ impl Memory {
         checked
     }
 
-    /// Whether what was told of the bus could be kept.
+    /// The first failure of the observer of the bus, if any.
     pub fn check_watch(&mut self) -> std::io::Result<()> {
         self.log.as_mut().map_or(Ok(()), |l| l.to.check())
     }
 
-    /// Whether nobody waits, and nothing is on its way to a controller.
+    /// Whether no hart waits, and no request is on its way to a controller.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
         self.waiting == 0 && self.coming.is_empty() && self.ahead.is_empty()
@@ -322,8 +324,8 @@ impl Memory {
         id
     }
 
-    /// A request of a hart that runs alone, and when it is done: first beat of a read, response of
-    /// a write.
+    /// Performs a request of a hart that runs alone. Returns when it is complete: first beat of a
+    /// read, response of a write.
     pub fn access(
         &mut self,
         at: Ps,
@@ -349,7 +351,7 @@ impl Memory {
             None => (self.board.access_as(at, r)?, at),
             Some(i) => self.regions[i].access(at, r, &mut self.done)?,
         };
-        // Nobody else waits.
+        // No other hart waits.
         self.forget_done();
         if let Some(log) = &mut self.log {
             let c = Coming {
@@ -375,7 +377,8 @@ impl Memory {
         }
     }
 
-    /// A request that arrives at its controller at a time to come; `hart` is blocked until it is done.
+    /// Sends a request that arrives at its controller at a later time; `hart` is blocked until it
+    /// is complete.
     pub fn post(
         &mut self,
         at: Ps,
@@ -401,31 +404,32 @@ impl Memory {
         self.expect(coming);
     }
 
-    /// The first request on its way, if it arrives by a time.
+    /// The first request on its way, if it arrives by `until`.
     #[inline]
     fn next_coming(&self, until: Ps) -> Option<Coming> {
         self.coming.front().filter(|c| c.at <= until).copied()
     }
 
-    /// Puts a request among those on their way.
+    /// Inserts a request among those on their way.
     #[inline]
     fn expect(&mut self, c: Coming) {
         let earlier = self.coming.iter().rposition(|e| *e < c);
         self.coming.insert(earlier.map_or(0, |i| i + 1), c);
     }
 
-    /// The same for a prefetch; who asks for it is told when it is done.
+    /// The same for a prefetch, whose token is answered when it is complete.
     pub fn post_ahead(&mut self, at: Ps, offset: u64, token: u64, by: impl FnOnce() -> BusCause) {
         self.ahead.push((self.next_id, token));
         self.post(at, offset, Kind::Read, None, by);
     }
 
-    /// Prefetches that are not done, by their names.
+    /// Tokens of the prefetches that are not complete.
     pub fn asked_ahead(&self) -> impl Iterator<Item = u64> + '_ {
         self.ahead.iter().map(|a| a.1)
     }
 
-    /// A request comes to its controller; when it is done, if that is certain already.
+    /// Submits a request to its controller. Returns when it is complete, if that is certain
+    /// already.
     #[inline]
     fn submit(&mut self, c: Coming) -> Result<Option<Ps>, Error> {
         let r = Request {
@@ -444,7 +448,7 @@ impl Memory {
             Arrived::Submitted(s) => (s, None),
         };
         match (submitted, &mut self.log) {
-            // It stands in front of those that come later.
+            // It stays before requests that arrive later.
             (Submit::Busy(t), _) => {
                 let at = t.max(Ps(c.at.0 + 1));
                 self.expect(Coming { at, ..c });
@@ -461,7 +465,7 @@ impl Memory {
         Ok(done)
     }
 
-    /// Who waits for a request that is done.
+    /// Who is notified of a completed request, if anybody.
     #[inline]
     fn release(&mut self, id: u64, done: Ps, kind: Kind) -> Option<Answer> {
         let to = if let Some(hart) = self.blocked.iter().position(|b| *b == Some(id)) {
@@ -475,8 +479,8 @@ impl Memory {
         Some(Answer { to, done, kind })
     }
 
-    /// Lets the controllers go on until a hart is answered, but only up to a time before which no
-    /// request can come any more.
+    /// Advances the controllers until a hart is answered, but only up to a time before which no
+    /// further request can arrive.
     pub fn advance(&mut self, until: Ps) -> Result<Option<Answer>, Error> {
         loop {
             while let Some(c) = self.done.pop() {
@@ -494,7 +498,7 @@ impl Memory {
             let next = self.next_coming(until);
             let to = next.map_or(until, |c| c.at);
             if self.advance_to_completion(to)? {
-                // The earliest is looked at first.
+                // The earliest one is handled first.
                 self.done.sort_by_key(|c| Reverse((c.done_at, c.id)));
                 continue;
             }
@@ -509,8 +513,8 @@ impl Memory {
         }
     }
 
-    /// Lets the controllers go on up to a time before which no request can come any more, also
-    /// beyond answers: whoever waits for these learns of them from [`Memory::advance`].
+    /// Advances the controllers up to a time before which no further request can arrive, also
+    /// beyond answers, which are then returned by [`Memory::advance`].
     pub fn catch_up(&mut self, until: Ps) -> Result<(), Error> {
         let mut found = std::mem::take(&mut self.done);
         loop {
@@ -543,8 +547,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Lets all controllers go on up to a time, but none beyond the first completion of any. Whether
-    /// there is one.
+    /// Advances all controllers up to a time, but none beyond the first completion of any. Returns
+    /// whether there is a completion.
     fn advance_to_completion(&mut self, to: Ps) -> Result<bool, Error> {
         loop {
             let events = self.regions.iter().enumerate();
@@ -569,7 +573,7 @@ impl Memory {
         }
     }
 
-    /// What regions with a memory of their own have done.
+    /// Statistics of the regions with a memory of their own.
     pub fn reports(&self, at: Ps) -> Vec<RegionReport> {
         let report = |r: &Region| RegionReport {
             name: r.name.clone(),
@@ -581,7 +585,7 @@ impl Memory {
         self.regions.iter().map(report).collect()
     }
 
-    /// Statistics start anew.
+    /// Resets the statistics.
     pub fn reset_stats(&mut self, at: Ps) -> Result<(), Error> {
         self.board.reset_stats(at)?;
         self.regions
@@ -589,7 +593,7 @@ impl Memory {
             .try_for_each(|r| r.model.reset_stats(at))
     }
 
-    /// Changes a value of a region's memory from a time on.
+    /// Changes a value of a region's memory, from a given time on.
     pub fn set_parameter(
         &mut self,
         at: Ps,
@@ -613,7 +617,7 @@ impl Memory {
         r.model.set_parameter(at, key, value).map_err(wrong)
     }
 
-    /// Values of regions' memories are those of the description again.
+    /// Resets the values of the regions' memories to those of the description.
     pub fn restore_parameters(
         &mut self,
         at: Ps,
@@ -641,14 +645,14 @@ impl Memory {
         self.regions.iter().flat_map(of).collect()
     }
 
-    /// Nobody waits any more; requests under way go on.
+    /// No hart waits any more; outstanding requests continue.
     pub fn release_all(&mut self) {
         self.blocked.fill(None);
         self.waiting = 0;
         self.ahead.clear();
     }
 
-    /// Ids of writes that memory has not been given by now.
+    /// Ids of writes that are not complete at a given time.
     pub fn unfinished_writes(&mut self, at: Ps) -> Result<Vec<u64>, Error> {
         let coming = self.coming.iter();
         let mut ids: Vec<u64> = coming
@@ -680,7 +684,7 @@ impl Memory {
         }
     }
 
-    /// The same memory as it was saved; an error if it is not of the same form.
+    /// Restores a saved state; an error if it is not one of the same form.
     pub fn restore(
         &self,
         config: &MachineConfig,
@@ -690,7 +694,7 @@ impl Memory {
             true => Err(super::LoadError::Machine(what)),
             false => Ok(()),
         };
-        // Models change as they are loaded, and this one goes on if that fails.
+        // Loading changes a model, and this memory has to stay usable if it fails.
         let mut fresh = Memory::new(config)
             .map_err(|_| super::LoadError::Machine("memory of the machine's description"))?;
         fail(
@@ -744,8 +748,8 @@ impl Region {
         self.model.submit(at, Request { addr, ..r })
     }
 
-    /// A request that is answered at once, where nobody can come between.
-    /// When it is done, and when it came into the controller.
+    /// A request that is answered at once, where no other request can come in between. When it is
+    /// complete, and when it reached the controller.
     fn access(
         &mut self,
         mut at: Ps,
@@ -761,7 +765,7 @@ impl Region {
             if let Some(c) = done.iter().find(|c| c.id == r.id) {
                 return Ok((c.done_at, at));
             }
-            // A request that is under way has an event to come.
+            // An outstanding request has a future event.
             let t = self.model.next_event().unwrap_or(Ps(Ps::MAX_TIME.0 + 1));
             self.model.advance_to(t)?;
         }

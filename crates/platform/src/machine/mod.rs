@@ -117,8 +117,8 @@ pub enum Stop {
     Debug,
     /// The point of [`Machine::set_point`] is reached.
     Reached,
-    /// Every hart waits; the next event is at this time ([`Ps::NEVER`]: only
-    /// input from outside can go on).
+    /// Every hart waits; the next event is at this time ([`Ps::NEVER`]: only input from outside can
+    /// end the wait).
     Idle(Ps),
     /// Machine time has reached [`Ps::END`], and nothing can run any more.
     EndOfTime,
@@ -302,7 +302,7 @@ impl<O: Observer> Machine<O> {
         self.software = software;
     }
 
-    /// What a restart loads, as far as it was told.
+    /// The software that a restart loads, if it was set.
     pub fn software(&self) -> Option<&Arc<Software>> {
         self.software.as_ref()
     }
@@ -369,13 +369,13 @@ impl<O: Observer> Machine<O> {
         Ok(self.world.memory.board.set_params(at, p)?)
     }
 
-    /// Has somebody learn of the lines that move over the bus from now on. An error of the one
-    /// before, if there was one: it is told what is still under way.
+    /// Sets the observer of all transfers over the bus from now on. Outstanding transfers are
+    /// reported to the previous observer; if that one had a failure, it is returned.
     pub fn watch_bus(&mut self, to: Option<Box<dyn BusWatch>>) -> std::io::Result<()> {
         self.world.memory.watch(to)
     }
 
-    /// The first failure of whoever watches the bus.
+    /// The first failure of the bus observer.
     pub fn check_bus_watch(&mut self) -> std::io::Result<()> {
         self.world.memory.check_watch()
     }
@@ -480,8 +480,8 @@ impl<O: Observer> Machine<O> {
         self.poll_devices_at(self.now());
     }
 
-    /// The same at a later time, for a machine that waits: a hart that is woken by what has
-    /// come goes on then. Must not be behind the end of the wait that [`Stop::Idle`] said.
+    /// The same at a later time, for a machine that waits: a hart that is woken by the input
+    /// resumes then. Must not be after the end of the wait that [`Stop::Idle`] gave.
     pub fn poll_devices_at(&mut self, at: Ps) {
         if self.world.bus.slots() == 0 {
             return;
@@ -501,8 +501,8 @@ impl<O: Observer> Machine<O> {
         self.world.bus.expects_host()
     }
 
-    /// Restarts harts and devices; memory (with what caches held) and time go on. The caller
-    /// loads again.
+    /// Restarts harts and devices; memory (with the caches' modified lines) and time continue. The
+    /// caller loads the software again.
     pub fn reset(&mut self) {
         self.held = None;
         let now = self.now();
@@ -556,14 +556,14 @@ impl<O: Observer> Machine<O> {
         let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
         self.world.control.baselines = self.started.views();
         self.restart_region();
-        // No hart is seen behind the point from which it is counted.
+        // No view of a hart is older than the start of its statistics.
         self.world.views = self.started.views();
         if let Some(p) = &mut self.world.profile {
             p.reset();
         }
     }
 
-    /// Has somebody learn which code waits for memory from now on.
+    /// Sets the profiler, which observes from now on which code waits for memory.
     pub fn set_attribution(&mut self, to: Option<Box<dyn Attribution>>) {
         self.world.profile = to;
     }
@@ -623,7 +623,7 @@ impl<O: Observer + Send> Machine<O> {
             // Between accesses to devices only the harts' own time passes.
             let event = self.world.next_event();
             let turn = match self.parallel {
-                // Whoever waits for a debugger's stops does it one after the other.
+                // With a debugger, harts run one after the other, so that stops are exact.
                 Some(skew) if !self.debugged() && self.point.is_none() => {
                     self.run_together(skew, &mut spent, cycles, instructions)
                 }
@@ -741,7 +741,7 @@ impl<O: Observer + Send> Machine<O> {
                 }
                 (None, _) => h.run_ahead(code, world, limit, bus_limit, &mut NoEngine),
             };
-            // A hart that stands within a block counts from the block's start.
+            // A hart that has stopped within a block has the cycle of the block's start.
             *spent += h.cycle.saturating_sub(now).max(1);
             let over = match exit {
                 Exit::Limit => h.cycle >= end,

@@ -70,7 +70,7 @@ pub(crate) struct Behind {
     /// Writes that may be in the controller still, in order; none if it is in the persistence domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     writes: Vec<Write>,
-    /// Older states that levels of caches still have, by line and name.
+    /// Older states of lines that outer cache levels still hold, by line and number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     older: BTreeMap<u64, Vec<(u64, Words)>>,
 }
@@ -88,8 +88,8 @@ impl Behind {
             .or_insert_with(|| Self::read(ram, line.wrapping_sub(ram_base)));
     }
 
-    /// What a line holds is an older state of it from now on, under a name; others of the line are kept
-    /// if some cache still has them.
+    /// The present content of a line becomes an older state with a number. Earlier states of the
+    /// line are kept if some cache still has them.
     pub fn aged(
         &mut self,
         ram: &GuestRam,
@@ -102,8 +102,8 @@ impl Behind {
         all.push((name, Self::read(ram, line.wrapping_sub(ram_base))));
     }
 
-    /// A line is written back by a request of the controller, in its newest state or in an older one;
-    /// `number`, where it may be lost there.
+    /// A line is written back, in its newest state or in an older one. `number` is that of the
+    /// controller's request, if the write may be lost there.
     pub fn written(&mut self, line: u64, older: Option<u64>, number: Option<u64>) {
         let before = match older {
             None => {
@@ -113,7 +113,7 @@ impl Behind {
             Some(name) => {
                 let all = self.older.get(&line);
                 let state = all.and_then(|all| all.iter().find(|o| o.0 == name));
-                // Each older state was told of before.
+                // Each older state was recorded before.
                 state.and_then(|s| self.lines.insert(line, s.1))
             }
         };

@@ -1,46 +1,47 @@
-//! How far each hart is and what it runs, side by side, so that the next turn is found without a
-//! look at the harts themselves.
+//! A compact table of each hart's cycle and of what it runs, so that the scheduler finds the next
+//! turn without accessing the harts themselves.
 
 use super::sleeps;
 use super::turns::mode;
 use nagori_hart::Hart;
 
-/// A hart's cycle and number. Of two at the same time the one with the lower number is first.
+/// A hart's cycle and number. Of two harts at the same cycle, the one with the lower number is
+/// first.
 pub(super) type Place = (u64, usize);
 pub(super) const NOBODY: Place = (u64::MAX, usize::MAX);
 
-/// What the scheduler knows of a hart.
+/// The scheduler's copy of a hart's state.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Its cycle if it could run; else the end of time.
+    /// Its cycle if it can run, otherwise `u64::MAX`.
     cycle: u64,
-    /// The cycle at which it wakes by itself, if it sleeps; else the end of time.
+    /// The cycle at which it wakes by itself if it sleeps, otherwise `u64::MAX`.
     wake: u64,
-    /// The bit of what it runs; none if it sleeps.
+    /// The bit for what it runs (see `turns`); 0 if it sleeps.
     mode: u8,
 }
 
-/// All harts as they are between turns; whoever changes one says so.
+/// All harts, as they are between turns. Must be updated whenever a hart has changed.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     harts: Vec<Entry>,
     /// Harts that do not sleep, a bit each; blocked ones are among them.
     pub running: u64,
-    /// What they run, a bit for each kind.
+    /// What these harts run, a bit for each kind.
     pub modes: u8,
-    /// When the first of the others wakes.
+    /// The earliest cycle at which one of the sleeping harts wakes by itself.
     pub wake: u64,
 }
 
 impl Roster {
-    /// Looks at all harts.
+    /// Updates the table from all harts.
     pub fn look(&mut self, harts: &[Hart]) {
         self.harts.clear();
         self.harts.extend(harts.iter().map(entry));
         self.sum_up();
     }
 
-    /// Looks at one of them.
+    /// Updates the entry of one hart.
     #[inline(always)]
     pub fn look_at(&mut self, i: usize, h: &Hart) {
         let new = entry(h);
@@ -59,12 +60,12 @@ impl Roster {
         }
     }
 
-    /// The two that are furthest behind of those that could run.
+    /// Of the harts that can run, the two that are furthest behind.
     #[inline(always)]
     pub fn first_two(&self) -> (Place, Place) {
         let (mut first, mut second) = (NOBODY, NOBODY);
         for (i, e) in self.harts.iter().enumerate() {
-            // Of equals the first stays in front.
+            // Of harts at the same cycle, the one with the lower number stays first.
             if e.cycle < first.0 {
                 (first, second) = ((e.cycle, i), first);
             } else if e.cycle < second.0 {
@@ -74,7 +75,7 @@ impl Roster {
         (first, second)
     }
 
-    /// The cycle of a hart that could run.
+    /// The cycle of a hart that can run.
     #[inline(always)]
     pub fn cycle(&self, i: usize) -> u64 {
         self.harts[i].cycle

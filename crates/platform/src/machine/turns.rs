@@ -21,8 +21,8 @@ const PROGRAM_WINDOW: u64 = 256;
 /// another arrives at the end of the window at the latest.
 const KERNEL_WINDOW: u64 = 16;
 
-/// Longest run of one hart before the scheduler looks again, in cycles. A grid
-/// in guest time, so that it does not depend on how often the host looks.
+/// Longest run of one hart before the scheduler chooses again, in cycles. A grid in guest time, so
+/// that it does not depend on how often the host checks.
 const GRID: u64 = 1 << 20;
 
 /// All harts that run are in user mode.
@@ -48,8 +48,8 @@ pub(super) fn is_apart(modes: u8) -> bool {
     modes == USERS || modes == BARE
 }
 
-/// The window that harts are in. It is part of the machine's state: a run that goes on from
-/// a snapshot goes on within it.
+/// The present window. It is part of the machine's state: a run that continues from a snapshot
+/// continues within it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Window {
     /// Core cycle of its end.
@@ -61,7 +61,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Whether it may be that of a machine with so many harts.
+    /// Whether it is a possible window of a machine with a number of harts.
     pub fn fits(&self, harts: usize) -> bool {
         (harts >= 64 || self.running >> harts == 0)
             && self.turn.is_none_or(|i| (i as usize) < harts)
@@ -85,13 +85,13 @@ pub(super) struct HartTurn {
     /// Its cycle at the start.
     pub from: u64,
     pub limit: u64,
-    /// Where its turn is over, in how many pieces the host may run it.
+    /// Where its turn is over, in however many pieces the host runs it.
     pub end: u64,
-    /// From which on it does nothing that others can see.
+    /// The cycle from which on it performs no action that others can observe.
     pub bus_limit: u64,
 }
 
-/// What may still happen in a run.
+/// The limits of a run that are left.
 #[derive(Clone, Copy)]
 pub(super) struct Left {
     /// The next event of devices, as a core cycle.
@@ -102,7 +102,7 @@ pub(super) struct Left {
 }
 
 impl<O: Observer> Machine<O> {
-    /// The next hart's turn, or what else is due.
+    /// The next hart's turn, or the reason why there is none.
     #[inline(always)]
     pub(super) fn next_turn(&mut self, left: Left, roster: &mut Roster) -> Result<HartTurn, Turn> {
         if let Some(t) = self.held.take() {
@@ -122,7 +122,7 @@ impl<O: Observer> Machine<O> {
         if self.counted_out() {
             return Err(Turn::Stop(self.reach()));
         }
-        // Harts that have come to a point in time are given no more turns.
+        // Harts that have reached a stopping point in time get no more turns.
         let end = self.point_cycle();
         let event = left.event.min(end.unwrap_or(u64::MAX));
         let turn = match self.world.timed {
@@ -167,7 +167,7 @@ impl<O: Observer> Machine<O> {
     /// With the timing model: see the description of this module.
     #[inline(always)]
     fn timed_turn(&mut self, event: u64, roster: &mut Roster) -> Result<HartTurn, Turn> {
-        // No blocked hart goes on before this cycle, and nothing is due in the caches.
+        // No blocked hart resumes before this cycle, and no event in the caches takes effect.
         let mut blocked;
         let (mut first, mut second);
         loop {
@@ -197,7 +197,7 @@ impl<O: Observer> Machine<O> {
         }
         self.world.alone = running.is_power_of_two() && !self.world.coherence.keeps_order();
         if first == NOBODY {
-            // All wait for memory, and something is due before it answers.
+            // All harts wait for memory, and another event comes before its answer.
             return Err(Turn::Event {
                 cycle: next,
                 asleep: false,
@@ -206,7 +206,7 @@ impl<O: Observer> Machine<O> {
         let window = &mut self.window;
         let now = first.0;
         let apart = is_apart(modes);
-        // A hart that has nobody to wait for needs no windows.
+        // A hart that runs alone needs no windows.
         let span = match running.is_power_of_two() {
             true => GRID,
             false if apart => PROGRAM_WINDOW,
@@ -254,9 +254,9 @@ impl<O: Observer> Machine<O> {
         })
     }
 
-    /// Lets memory go on up to where harts that are not blocked, devices and sleepers can send it
-    /// something; harts whose lines have come are blocked no longer. The first cycle at which one of
-    /// the others can go on.
+    /// Advances memory up to the earliest time at which a running hart, a device or a sleeping hart
+    /// can send a request, and unblocks harts whose lines have arrived. Returns the first cycle at
+    /// which another blocked hart can resume.
     fn serve_memory(&mut self, event: u64, roster: &mut Roster) -> u64 {
         let due = self.world.coherence.next_due();
         let mut first = event.min(roster.wake).min(roster.first_two().0 .0).min(due);
@@ -268,7 +268,7 @@ impl<O: Observer> Machine<O> {
                         roster.look_at(hart, &self.harts[hart]);
                         first = first.min(self.harts[hart].cycle);
                     }
-                    // It could be followed by another request.
+                    // It may be followed by another request.
                     first = first.min(self.world.coherence.next_due());
                     until = self.world.first_arrival(self.world.ps(first));
                 }
@@ -278,7 +278,7 @@ impl<O: Observer> Machine<O> {
         }
     }
 
-    /// Lets memory go on to its next answer, but only up to a time; who has it.
+    /// Advances memory to its next answer, but only up to a time. Returns who is answered.
     fn answer(&mut self, until: nagori_memtime::Ps) -> Option<Asker> {
         let w = &mut *self.world;
         let a = w.memory.advance(until).unwrap_or_else(|e| refused(e))?;
@@ -290,7 +290,7 @@ impl<O: Observer> Machine<O> {
         Some(a.to)
     }
 
-    /// No hart is blocked any more, for harts that do not wait for one another.
+    /// Ends all waits, before harts run without waiting for one another.
     pub(super) fn end_waits(&mut self) {
         while self.answer(nagori_memtime::Ps::MAX_TIME).is_some() {}
         for h in self.harts.iter_mut().filter(|h| h.is_blocked()) {
@@ -300,7 +300,7 @@ impl<O: Observer> Machine<O> {
         self.world.nobody_waits();
     }
 
-    /// Harts that have waited for another one's work on a line go on.
+    /// Resumes the harts that have waited for another hart's fill.
     pub(super) fn release_waiting(&mut self, roster: &mut Roster) {
         while let Some((hart, cycle)) = self.world.fills.take_released() {
             self.harts[hart].arrive(&mut *self.world, cycle);

@@ -23,27 +23,27 @@ pub(crate) struct HartView {
     pub stats: HartStats,
 }
 
-/// A profiler, which learns which code waits for memory.
+/// A profiler: it observes which code waits for memory.
 pub trait Attribution: Send {
     /// A line was transferred; `nvmm` tells whether it is in NVMM, with guest memory and its first
     /// physical address.
     fn count(&mut self, stall: &Stall, nvmm: bool, ram: &GuestRam, ram_base: u64);
     /// Statistics start anew.
     fn reset(&mut self);
-    /// The guest names the address space with this value of satp.
+    /// The guest reports the address space that belongs to this value of satp.
     fn name_space(&mut self, satp: u64, name: &str);
 }
 
 /// A request of a guest that concerns all harts: carried out between instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Timing model on or off.
+    /// Turns the timing model on or off.
     Timed(bool),
     /// Statistics start anew.
     ResetStats,
-    /// The statistics so far are kept under a label.
+    /// The statistics so far are recorded under a label.
     Mark(u64),
-    /// What a marker of a hart says, with its value.
+    /// A marker of a hart, with its value.
     Marker(usize, Marker, u64),
 }
 
@@ -53,9 +53,10 @@ pub(crate) struct Surroundings<O> {
     pub ram_base: u64,
     pub bus: Bus,
     pub memory: Memory,
-    /// Lines that harts are working on.
+    /// Lines that harts are fetching.
     pub fills: Fills,
-    /// Whether one hart runs and all others sleep: nobody can come between its requests and their end.
+    /// Whether one hart runs and all others sleep: no other request can come before its requests
+    /// are complete.
     pub alone: bool,
     pub coherence: Coherence,
     pub core_clock: Clock,
@@ -65,17 +66,17 @@ pub(crate) struct Surroundings<O> {
     /// Views of the harts, from when they last stopped.
     pub views: Vec<HartView>,
     pub timed: bool,
-    /// Whether markers are heard.
+    /// Whether markers are carried out.
     pub markers: bool,
     pub actions: Vec<Action>,
-    /// What memory behind the caches holds, if that is tracked.
+    /// The contents of memory, without the newer data of the caches, if they are tracked.
     pub behind: Option<super::power::Behind>,
     /// Whether writes may be lost in the controller.
     pub keeps_queue: bool,
     /// Latest request for a line while harts ran at the same time.
     pub latest: Ps,
     pub control: super::control::ControlState,
-    /// Who learns which code waits for memory.
+    /// The profiler.
     pub profile: Option<Box<dyn Attribution>>,
 }
 
@@ -100,7 +101,7 @@ impl<O> Surroundings<O> {
         self.cycle_at(self.bus.next_event().min(Ps::END))
     }
 
-    /// What devices have written to memory becomes known to caches and harts.
+    /// Makes caches and harts aware of what devices have written to memory.
     pub fn apply_dma_writes(&mut self) {
         if self.bus.has_dma_writes() {
             for r in self.bus.take_dma_writes() {
@@ -109,7 +110,7 @@ impl<O> Surroundings<O> {
         }
     }
 
-    /// Memory was written by others than harts.
+    /// Memory was written by a device or the host.
     pub fn memory_written(&mut self, paddr: u64, len: u64) {
         self.coherence.device_wrote(paddr, len);
         if let Some(b) = &mut self.behind {
@@ -117,21 +118,21 @@ impl<O> Surroundings<O> {
         }
     }
 
-    /// Caches hold nothing that memory does not.
+    /// All lines of the caches are clean from now on.
     pub fn all_written(&mut self) {
         if let Some(b) = &mut self.behind {
             b.clear();
         }
     }
 
-    /// No hart is blocked any more; requests under way go on.
+    /// No hart is blocked any more; outstanding requests continue.
     pub fn nobody_waits(&mut self) {
         self.memory.release_all();
         self.coherence.nobody_waits();
         self.fills.clear();
     }
 
-    /// When a request that leaves a core at a time arrives at its controller.
+    /// When a request that leaves a core at a given time arrives at its controller.
     fn arrival(&self, at: Ps, kind: Kind) -> nagori_memtime::Ps {
         let b = &self.board;
         let there = match kind {
@@ -141,7 +142,7 @@ impl<O> Surroundings<O> {
         nagori_memtime::Ps(at.0 + there)
     }
 
-    /// When the core sees what a controller has done at a time.
+    /// When the core sees the answer that a controller gives at a given time.
     pub(super) fn answered(&self, done: nagori_memtime::Ps, kind: Kind) -> Ps {
         let b = &self.board;
         let back = match kind {
@@ -158,14 +159,14 @@ impl<O> Surroundings<O> {
         nagori_memtime::Ps(at.0.saturating_add(there)).min(nagori_memtime::Ps::MAX_TIME)
     }
 
-    /// The first time at which a core can see what no controller has done before `t`.
+    /// The first time at which a core can see an answer that a controller gives at `t` or later.
     pub(super) fn first_answer(&self, t: nagori_memtime::Ps) -> Ps {
         let b = &self.board;
         Ps(t.0 + b.read_response_ps.min(b.write_ack_ps))
     }
 
-    /// A request that is answered at once: it leaves a core at `at`; when its answer is back. `later`
-    /// is by how much the controller's time is ahead of the core's.
+    /// A request that leaves a core at `at` and is answered at once. Returns when the answer is
+    /// back. `later` is by how much the controller's time is ahead of the core's.
     pub(super) fn access(&mut self, at: Ps, req: &LineRequest, kind: Kind, later: Ps) -> Ps {
         let arrival = nagori_memtime::Ps(self.arrival(at, kind).0 + later.0);
         let offset = req.line - self.ram_base;
@@ -179,15 +180,15 @@ impl<O> Surroundings<O> {
         self.cycle_at(done)
     }
 
-    /// A request that is answered when it is done; `hart` is blocked until then.
+    /// A request that is answered when it is complete; `hart` is blocked until then.
     fn post(&mut self, req: &LineRequest, kind: Kind, hart: Option<usize>) {
         let at = self.arrival(self.ps(req.cycle), kind);
         let offset = req.line - self.ram_base;
         self.memory.post(at, offset, kind, hart, || cause_of(req));
     }
 
-    /// Memory has been given what harts have asked of it before a cycle at which one of them looks
-    /// at it or changes it, wherever that hart's turn began.
+    /// Advances memory with all requests that harts have sent before a cycle, at which a hart reads
+    /// or changes the state of memory, wherever that hart's turn began.
     fn catch_up(&mut self, cycle: u64) {
         if !self.alone {
             let until = self.first_arrival(self.ps(cycle));
@@ -195,7 +196,7 @@ impl<O> Surroundings<O> {
         }
     }
 
-    /// A line is written back, if that is of interest for power cuts.
+    /// Records that a line is written back, if power cuts are tracked.
     fn note_write(&mut self, req: &LineRequest) {
         if let Some(b) = &mut self.behind {
             let id = self.keeps_queue.then(|| self.memory.next_id());
@@ -221,21 +222,21 @@ fn cause_of(req: &LineRequest) -> BusCause {
 }
 
 /// Guest memory is as large as the controllers' capacity, and no hart runs after the end of time.
-/// An access that costs nothing would be a wrong result that nobody notices.
+/// An access that costs nothing would be a wrong result that goes unnoticed.
 pub(super) fn refused(e: nagori_memtime::Error) -> ! {
     panic!("a line of guest memory is refused: {e}")
 }
 
-/// Lines that harts are working on, from the first request of a line until it is there: one hart at
-/// a time works on a line, and others that want it wait in the order in which they came.
+/// Lines that harts are fetching, from the first request for a line until it is there: one hart at
+/// a time fetches a line, and others that want it wait in the order of their requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fills {
-    /// By hart: the line that it wants, and whether a request for it is under way.
+    /// By hart: the line that it fetches, and whether a request for it is outstanding.
     wanted: Vec<(u64, bool)>,
     /// Lines and harts that wait for another hart, in order.
     waiting: Vec<(u64, u32)>,
-    /// Harts that wait no longer, and since which cycle.
+    /// Harts that no longer wait, and since which cycle.
     released: Vec<(u32, u64)>,
 }
 
@@ -247,7 +248,7 @@ impl Fills {
         }
     }
 
-    /// A hart begins to work on a line, or goes on; false if it has to wait.
+    /// A hart begins or continues to fetch a line. Returns false if it has to wait.
     fn begin(&mut self, hart: usize, line: u64) -> bool {
         let taken = |(h, w): (usize, &(u64, bool))| h != hart && *w == (line, true);
         if self.wanted.iter().enumerate().any(taken) {
@@ -260,13 +261,13 @@ impl Fills {
         true
     }
 
-    /// A request of a hart is under way.
+    /// A request of a hart is outstanding.
     fn ask(&mut self, hart: usize, line: u64) {
         let w = &mut self.wanted[hart];
         w.1 |= w.0 == line;
     }
 
-    /// A hart's work on its line is done. The first that waits for it is next; whether there is one.
+    /// A hart has its line. The first hart that waits for it is next. Returns whether there is one.
     fn end(&mut self, hart: usize, cycle: u64) -> Option<usize> {
         let (line, asked) = std::mem::take(&mut self.wanted[hart]);
         if !asked {
@@ -279,23 +280,23 @@ impl Fills {
         Some(next as usize)
     }
 
-    /// A hart that waits no longer, and since when.
+    /// The next hart that no longer waits, and since when.
     pub fn take_released(&mut self) -> Option<(usize, u64)> {
         self.released.pop().map(|(h, c)| (h as usize, c))
     }
 
-    /// Whether a hart waits for another one.
+    /// Whether a hart waits for another hart.
     pub fn blocks(&self, hart: usize) -> bool {
         self.waiting.iter().any(|w| w.1 as usize == hart)
     }
 
-    /// Whether it is a possible state of so many harts.
+    /// Whether this is a possible state for a number of harts.
     pub fn fits(&self, harts: usize) -> bool {
         let hart = |h: &(u64, u32)| (h.1 as usize) < harts;
         self.wanted.len() == harts && self.waiting.iter().all(hart) && self.released.is_empty()
     }
 
-    /// Nobody works on anything.
+    /// No hart fetches a line.
     pub fn clear(&mut self) {
         *self = Fills::new(self.wanted.len());
     }

@@ -1,5 +1,5 @@
-//! What levels of caches do with several requests at a time: prefetches, misses under way, banks.
-//! Programs notice nothing of it, and no setting of the host changes a cycle.
+//! MSHRs, banks and prefetchers of outer cache levels: programs behave the same with them, and no
+//! setting of the host changes a cycle.
 
 use crate::common::random::op;
 use crate::common::*;
@@ -78,7 +78,7 @@ fn run_for(m: &mut Machine, instructions: u64, slice: u64) -> Outcome {
 /// Cycles and what the level did, for a program on so many harts.
 fn cost(harts: u32, more: &str, words: &[u32]) -> (u64, LevelStats) {
     let (harts, level) = (format!("harts={harts}"), llc(more));
-    // A long way to the controller, on which any number of requests are at a time.
+    // A long latency to the controller, with any number of outstanding requests.
     let settings = [&harts, &level, "board.read_request_ps=1000000"];
     let mut m = machine(&settings, words, EAGER);
     let o = run_for(&mut m, 60_000, u64::MAX);
@@ -151,10 +151,10 @@ fn each_read_of_memory_has_a_reason() {
         let of = |kind| kinds.iter().filter(|k| **k == kind).count() as u64;
         let (ahead, evicted) = (of(LineKind::Prefetch), of(LineKind::Evict));
         let waited = kinds.len() as u64 - ahead - evicted;
-        // What has not come to the controller by the end is not told.
+        // Requests that have not reached the controller by the end are not reported.
         let all = |told: u64, counted: u64| (told..told + 8).contains(&counted);
         assert!(all(ahead, e.prefetches), "{prefetcher}: {ahead}, {e:?}");
-        // A miss that meets a prefetch reads nothing.
+        // A miss of a line that is being prefetched does not read memory.
         let misses = e.misses - e.prefetch_late;
         assert!(all(waited, misses), "{prefetcher}: {waited}, {e:?}");
         assert!(all(evicted, e.writebacks), "{prefetcher}: {evicted}, {e:?}");
@@ -171,7 +171,7 @@ impl BusWatch for Kinds {
 
 #[test]
 fn misses_wait_for_one_another() {
-    // With four registers all that four harts can have under way is.
+    // Four registers are enough for the misses of four harts.
     let words = walk(64, 0, false);
     let (free, none) = cost(4, "", &words);
     assert_eq!(cost(4, "mshrs = 4", &words), (free, none));
@@ -179,7 +179,7 @@ fn misses_wait_for_one_another() {
     let (one, more) = cost(4, "mshrs = 1", &words);
     assert!(free < two && two < one, "{free}, {two} and {one} cycles");
     assert!(waits.mshr_waits > 1000 && more.mshr_wait_cycles > 2 * waits.mshr_wait_cycles);
-    // The time in memory adds up; a hart by itself takes its own time for each miss, too.
+    // The times in memory add up; each hart also needs time of its own for each miss.
     let (alone, s) = cost(1, "mshrs = 1", &words);
     assert_eq!(s.mshr_waits, 0);
     assert!(
@@ -190,7 +190,7 @@ fn misses_wait_for_one_another() {
 
 #[test]
 fn accesses_to_a_bank_wait_for_one_another() {
-    // Each hart goes round and round through 32 KiB, which the level has and its own cache does not.
+    // Each hart loops over 32 KiB, which fit into the level and not into its first-level cache.
     let mut words = walk(64, 0, false);
     words.pop();
     words.insert(3, op(Op::Addi, 12, 10, 0, 0));
@@ -220,7 +220,7 @@ fn accesses_to_a_bank_wait_for_one_another() {
     assert!(fewer.bank_waits > 0);
 }
 
-/// Two levels with everything.
+/// Two levels with MSHRs, banks and prefetchers.
 const ALL: [&str; 2] = [
     "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", \
      mshrs = 2, banks = 2, bank_cycles = 3, prefetcher = \"stride\", degree = 2, distance = 3 }",

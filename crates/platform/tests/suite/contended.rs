@@ -181,7 +181,7 @@ fn nor_with_policies_that_depend_on_hits() {
     }
 }
 
-/// The same with misses and banks that wait for one another, and lines that come before they are asked for.
+/// The same with MSHRs, banks and prefetchers.
 const AHEAD: [&str; 2] = [
     "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", \
      mshrs = 1, banks = 2, bank_cycles = 2, prefetcher = \"stride\", degree = 2 }",

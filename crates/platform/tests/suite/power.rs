@@ -23,7 +23,7 @@ struct Model {
     now: [Line; LINES],
     kept: [Line; LINES],
     dirty: [bool; LINES],
-    /// Written back the last time out of the first-level cache only.
+    /// Its last write-back went from the first-level cache to the level only.
     softly: [bool; LINES],
 }
 
@@ -165,7 +165,7 @@ fn what_was_cleaned_survives_and_the_rest_does_not() {
     assert!(lost > 100, "{lost}");
 }
 
-/// Levels that are not told of each store.
+/// Levels that do not see every store.
 const UNTOLD: [&str; 3] = [
     "cache.l2={ level = 2, shared_by = 1, size = \"4 KiB\", ways = 4, latency = 9, inclusion = \"non-inclusive\" }",
     "cache.l2={ level = 2, shared_by = 1, size = \"4 KiB\", ways = 4, latency = 9, inclusion = \"non-inclusive\", \
@@ -175,8 +175,8 @@ const UNTOLD: [&str; 3] = [
 
 #[test]
 fn a_level_sends_memory_what_it_has() {
-    // 1 comes to the level, 2 stays in the first-level cache, and then the level gives up what it has:
-    // lines of its set, and of other sets of the first level.
+    // The value 1 is written to the level, 2 stays in the first-level cache, and then the level
+    // evicts its state: by accesses to lines in its set, and in other sets of the first level.
     let mut words = vec![
         op(Op::Addi, 12, 0, 0, 1),
         op(Op::Sd, 0, 10, 12, 0),
@@ -222,7 +222,8 @@ fn what_was_flushed_survives_behind_any_levels() {
             let mut m = start(&words, &[TRACKED[0], levels], true, Engine::best());
             run_to_request(&mut m);
             m.power_cut(Dram::Zero).expect("a cut");
-            // `cflush.d.l1` reaches the level only, so the model says less than what is kept.
+            // `cflush.d.l1` writes to the level only, so the model expects less than what memory
+            // has.
             for i in (0..LINES).filter(|i| !model.dirty[*i]) {
                 let flushed = line(&m, i) == model.now[i] || model.softly[i];
                 assert!(flushed, "seed {seed}, line {i}, {levels}");

@@ -1,5 +1,5 @@
-//! The stream of what harts have done, replayed: registers and memory are followed by it alone, and each
-//! instruction is compared with what follows from those before it.
+//! Replay of the stream of events: registers and memory are reconstructed from it alone, and each
+//! instruction is compared with the state that follows from the events before it.
 //!
 //! `NAGORI_REPLAYS` sets the number of random programs (default 12).
 
@@ -16,7 +16,7 @@ const EAGER: Engine = Engine::Translator(TranslatorOptions {
     threshold: 0,
 });
 
-/// An event as data.
+/// An event with owned data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Told {
     Commit(Commit),
@@ -32,19 +32,19 @@ enum Told {
     },
 }
 
-/// What is known of a hart.
+/// The reconstructed state of a hart.
 #[derive(Clone, Default)]
 struct Shadow {
     x: [u64; 32],
     f: [u64; 32],
     mscratch: u64,
-    /// Where the next instruction is, where that is known.
+    /// The next instruction's address, if it is known.
     next: Option<u64>,
     cycle: u64,
     retired: u64,
 }
 
-/// Follows the stream and checks it.
+/// Reconstructs the state from the stream, and checks the stream.
 #[derive(Default)]
 struct Replay {
     harts: Vec<Shadow>,
@@ -52,7 +52,7 @@ struct Replay {
     memory: HashMap<u64, u8>,
     /// Addresses of memory.
     ram: std::ops::Range<u64>,
-    /// Whether others than harts store to memory.
+    /// Whether devices store to memory.
     shares: bool,
     keep: bool,
     told: Vec<Told>,
@@ -124,7 +124,7 @@ fn low(v: u64, size: u8) -> u64 {
     v & (u64::MAX >> (64 - 8 * u32::from(size)))
 }
 
-/// A loaded value as the register has it.
+/// A loaded value, extended as in the register.
 fn extended(op: Op, v: u64) -> u64 {
     use Op::*;
     match op {
@@ -304,7 +304,7 @@ impl Observer for Replay {
     }
 }
 
-/// The shadows begin with what the harts are.
+/// Initialises the reconstructed state from the harts.
 fn follow(m: &mut Machine<Replay>) {
     let harts = m.config().harts as usize;
     let ram = m.config().memory.base..m.config().memory.end();
@@ -331,7 +331,7 @@ fn follow(m: &mut Machine<Replay>) {
     m.observer_mut().ram = ram;
 }
 
-/// The shadows are what the harts are, between two instructions.
+/// Compares the reconstructed state with the harts, between two instructions.
 fn compare(m: &mut Machine<Replay>, what: &str) {
     let shadows = m.observer_mut().harts.clone();
     for (k, s) in shadows.iter().enumerate() {
@@ -345,10 +345,11 @@ fn compare(m: &mut Machine<Replay>, what: &str) {
     }
 }
 
-/// Bytes of code in front of the random part, and of the data that harts fight for.
+/// Bytes of code before the random part, and of the data that the harts contend for.
 const DATA: i32 = 0x4000;
 
-/// A loop of random instructions over the same lines on every hart; what traps is skipped. Ends in `wfi`.
+/// A loop of random instructions over the same lines on every hart; instructions that trap are
+/// skipped. Ends in `wfi`.
 fn program(rng: &mut Rng) -> Vec<u32> {
     let mut words = vec![
         op(Op::Auipc, 5, 0, 0, 0),
@@ -436,8 +437,8 @@ fn machine(words: &[u32], harts: usize, timed: bool) -> Machine<Replay> {
     machine_with(words, &[&format!("harts={harts}")], timed)
 }
 
-/// A machine that begins with the words. Instructions of extensions that it lacks are illegal, which the
-/// handler skips.
+/// A machine whose memory begins with these words. Instructions of extensions that it lacks are
+/// illegal, which the handler skips.
 fn machine_with(words: &[u32], settings: &[&str], timed: bool) -> Machine<Replay> {
     let description = describe("vc707", settings);
     let mut m = Machine::new(&description, Replay::new(false, true)).expect("a machine");
@@ -449,7 +450,7 @@ fn machine_with(words: &[u32], settings: &[&str], timed: bool) -> Machine<Replay
     m
 }
 
-/// Runs to the end, and checks the shadows at each stop.
+/// Runs to the end, and checks the reconstructed state at each stop.
 fn finish(m: &mut Machine<Replay>, slice: u64, what: &str) {
     for _ in 0..1_000_000 {
         if let Stop::Idle(_) = m.run(slice, None) {
@@ -498,7 +499,7 @@ fn lines_that_are_told_are_those_that_memory_gets() {
         finish(&mut m, 1000, &settings.concat());
         let told = m.observer_mut().write_backs;
         let written = m.report().memory.total().writes;
-        // The last ones may be under way.
+        // The last requests may be outstanding.
         assert!(
             told.abs_diff(written) <= 8,
             "{settings:?}: {told}, {written}"

@@ -60,12 +60,13 @@ pub(crate) struct Exit {
     pub target: u16,
 }
 
-/// Where code goes on with an instruction that had to wait.
+/// Entry point of an instruction that had to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// Index of the instruction.
     pub op: u8,
-    /// Place where its line is fetched, and behind that, from the block's first byte.
+    /// Offset of the code that fetches its line, and of the code after that, from the block's first
+    /// byte.
     pub line: u32,
     pub fetched: u32,
     /// Whether an instruction before it has made sure that floating point is ready.
@@ -79,7 +80,7 @@ pub(crate) struct Output {
     pub fetch: usize,
     /// Entry for those who fetched the line.
     pub body: usize,
-    /// Entries in front of instructions that may have to wait, ascending by instruction.
+    /// Entry points before instructions that may have to wait, in ascending order of instructions.
     pub entries: Vec<Entry>,
     /// The jumps to be patched, by number from `first_link` on.
     pub exits: Vec<Exit>,
@@ -227,8 +228,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The code of an instruction that may have to wait begins, its line's at `line`. The host's
-    /// flags are not the guest's here, as in front of a block.
+    /// Records the entry point of an instruction that may have to wait; the code that fetches its
+    /// line is at `line`. As at the beginning of a block, host flags hold no guest state here.
     fn entry(&mut self, i: usize, p: &PreOp, line: usize) {
         use nagori_isa::Format::{FpLoad, FpStore, Load, Store};
         let memory = matches!(p.op.info().format, Load | Store | FpLoad | FpStore);
@@ -380,8 +381,8 @@ impl Emitter<'_> {
                     self.call_op(i);
                 }
             }
-            // These the interpreter executes. There is no arm for the rest: a new instruction has to be put
-            // somewhere here.
+            // The interpreter executes these. There is no catch-all arm, so that a new instruction
+            // has to be added somewhere here.
             LrW | ScW | AmoswapW | AmoaddW | AmoxorW | AmoandW | AmoorW | AmominW | AmomaxW
             | AmominuW | AmomaxuW | LrD | ScD | AmoswapD | AmoaddD | AmoxorD | AmoandD | AmoorD
             | AmominD | AmomaxD | AmominuD | AmomaxuD | CboInval | CboClean | CboFlush
