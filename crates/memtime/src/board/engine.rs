@@ -224,6 +224,15 @@ impl State {
         Bits((self.wait | self.column) & !self.writes).any(waits)
     }
 
+    /// Whether any completion record is owed.
+    pub fn owes(&self, tags: &Tags) -> bool {
+        let waits = |ch: &Channel| {
+            let places = (0..ch.len).map(|i| ch.queue[(ch.first + i) as usize % PORT_DEPTH]);
+            places.into_iter().any(|p| !tags[p as usize % PLACES].sync)
+        };
+        self.owes_reads(tags) || self.channels.iter().any(waits)
+    }
+
     #[inline]
     pub fn has_room(&self, kind: Kind) -> bool {
         (self.channels[kind as usize].len as usize) < PORT_DEPTH

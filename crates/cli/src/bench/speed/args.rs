@@ -12,7 +12,7 @@ Examples:
   nagori bench speed --qemu --only integer,matrix
   nagori bench speed --qemu --report speed.json
   nagori bench speed --only linux-boot --json
-  nagori bench speed --also big.toml --methods dram
+  nagori bench speed --also server-caches --methods dram
       Timed rows for two machines
   nagori bench speed --set l1d.replacement=lru --set l1i.replacement=lru
 
