@@ -3,16 +3,16 @@
 //!
 //! # Rules
 //! - Tags are looked up and updated in the order of arrival. The lookup takes the time of the SRAM,
-//! or, if tags are stored with the data, is the front read that begins each access.
+//!   or, if tags are stored with the data, is the front read that begins each access.
 //! - **Hit**: a front read or write of the piece asked for.
 //! - **Miss**: the block's pieces are read from the back memory, the requested one first (none if a
-//! write covers the block), and each is written to the front when it arrives. A read is complete
-//! when its piece arrives from the back, a write when its piece is written to the front.
+//!   write covers the block), and each is written to the front when it arrives. A read is complete
+//!   when its piece arrives from the back, a write when its piece is written to the front.
 //! - A dirty victim is read from the front (unless tags are with the data: then it has already been
-//! read) and written to the back, piece by piece. It is in a buffer meanwhile: the fetch does not
-//! wait for it.
+//!   read) and written to the back, piece by piece. It is in a buffer meanwhile: the fetch does not
+//!   wait for it.
 //! - A request to a set in which an earlier one misses, and a miss to a set that an earlier request
-//! still uses, begin when that earlier request has ended.
+//!   still uses, begin when that earlier request has ended.
 //! - Reads and writes to each memory are issued in separate queues, each in order.
 
 mod params;

@@ -3,19 +3,19 @@
 //! # Rules of one clock of a channel, in this order
 //! 1. **Arrivals** of this clock become visible. A read whose bytes are all in a queued write, and
 //!    a
-//! request that joins a queued request of the same burst, have already been handled when they were
-//! submitted.
+//!    request that joins a queued request of the same burst, have already been handled when they were
+//!    submitted.
 //! 2. **Refresh.** A rank owes one more refresh for every interval that has ended. It is
 //!    *refreshing* when
-//! it owes more than may be postponed, or owes one and has no requests. Its banks (or the bank
-//! whose turn it is) then get no commands for requests or by the page policy; open banks are
-//! precharged, then the refresh is issued. Promised rows (see below) get their read or write first,
-//! unless the rank owes two more refreshes than may be postponed.
+//!    it owes more than may be postponed, or owes one and has no requests. Its banks (or the bank
+//!    whose turn it is) then get no commands for requests or by the page policy; open banks are
+//!    precharged, then the refresh is issued. Promised rows (see below) get their read or write first,
+//!    unless the rank owes two more refreshes than may be postponed.
 //! 3. **Queue.** Writes begin to be served at the high mark, or without reads;
 //!    reads at the low mark if there are any, or without writes.
 //! 4. **One command**, the first of the following that all rules of the device allow in this clock;
 //!    among
-//! equal ones the oldest (then by rank and bank).
+//!    equal ones the oldest (then by rank and bank).
 //!    - for refresh;
 //!    - while a request of either queue is overdue (`starvation`): only what
 //!      the oldest overdue one of each bank needs, and data only for the

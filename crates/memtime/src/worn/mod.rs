@@ -4,15 +4,15 @@
 //! # Rules
 //! - Without levelling the layer only counts: time is that of the inner model.
 //! - A write counts for its line when the inner model accepts it. Writes that the inner controller
-//! merges, or that its row buffer combines, are counted each: the wear is an upper bound for such
-//! memories.
+//!   merges, or that its row buffer combines, are counted each: the wear is an upper bound for such
+//!   memories.
 //! - With **Start-Gap** ([`StartGap`]) the memory is smaller by one line for each region. After
 //!   every ψ
-//! writes to a region a line is moved: its pieces of 64 bytes are read from the inner model, and
-//! each is written to its new place when it has arrived. The mapping changes at once; requests to a
-//! line that is being moved, and writes while [`MOVES`] moves wait, find the port busy. Moves are
-//! carried out one after the other. Their reads and writes are part of the inner model's counts,
-//! and are also counted separately as "levelling_reads" and "levelling_writes".
+//!   writes to a region a line is moved: its pieces of 64 bytes are read from the inner model, and
+//!   each is written to its new place when it has arrived. The mapping changes at once; requests to a
+//!   line that is being moved, and writes while [`MOVES`] moves wait, find the port busy. Moves are
+//!   carried out one after the other. Their reads and writes are part of the inner model's counts,
+//!   and are also counted separately as "levelling_reads" and "levelling_writes".
 //!
 //! A request at the time of an internal event goes before it.
 

@@ -12,22 +12,22 @@
 //! # Rules
 //! - A **read** takes the channel for `beat`, then looks into the write queue, the combining buffer
 //!   and
-//! the read buffer. On a hit it has its data after `buffer_read`; otherwise the line is read from
-//! the medium (available `media_read` after its slot there), put into the read buffer, and read
-//! from there. `path` is added once.
+//!   the read buffer. On a hit it has its data after `buffer_read`; otherwise the line is read from
+//!   the medium (available `media_read` after its slot there), put into the read buffer, and read
+//!   from there. `path` is added once.
 //! - A **write** is complete `write_response` after its arrival (the queue is in the persistence
 //!   domain).
-//! Writes move in order from the queue into the combining buffer, one every `beat`. A line whose
-//! bytes have all been written is written back to the medium and accepts no more writes; if there
-//! is no room for a new line and no line is waiting to be written back, one chosen at random is. An
-//! incomplete line can still be written to until its turn comes, and is read first.
+//!   Writes move in order from the queue into the combining buffer, one every `beat`. A line whose
+//!   bytes have all been written is written back to the medium and accepts no more writes; if there
+//!   is no room for a new line and no line is waiting to be written back, one chosen at random is. An
+//!   incomplete line can still be written to until its turn comes, and is read first.
 //! - **Medium**: one path for reads and writes. Reads go first; a line write begins when the path
 //!   is
-//! free, but not before `media_write_interval` has passed since the beginning of the previous one
-//! (write current), and cannot be interrupted.
+//!   free, but not before `media_write_interval` has passed since the beginning of the previous one
+//!   (write current), and cannot be interrupted.
 //! - **Translation**: each line access needs the translation of its page; one that is not cached
 //!   costs
-//! `translation_miss` before the access begins.
+//!   `translation_miss` before the access begins.
 //! - **Wear levelling** by [`StartGap`]: each move is one more line read and write.
 //!
 //! At equal times, arriving reads go before internal events.

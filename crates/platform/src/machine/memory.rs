@@ -404,6 +404,11 @@ impl Memory {
         self.expect(coming);
     }
 
+    /// When the first request on its way arrives.
+    pub fn first_coming(&self) -> Option<Ps> {
+        self.coming.front().map(|c| c.at)
+    }
+
     /// The first request on its way, if it arrives by `until`.
     #[inline]
     fn next_coming(&self, until: Ps) -> Option<Coming> {
@@ -672,9 +677,10 @@ impl Memory {
         self.blocked.get(hart).is_some_and(Option::is_some)
     }
 
-    pub fn save(&self) -> SavedMemory {
+    /// `until`: a time before which no request can come any more.
+    pub fn save(&self, until: Ps) -> SavedMemory {
         SavedMemory {
-            board: self.board.save(),
+            board: self.board.save_at(until),
             regions: self.regions.iter().map(|r| r.model.save()).collect(),
             coming: self.coming.iter().copied().collect(),
             next_id: self.next_id,

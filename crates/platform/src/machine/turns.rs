@@ -10,7 +10,7 @@
 use super::memory::Asker;
 use super::roster::{Roster, NOBODY};
 use super::world::refused;
-use super::{Machine, Stop, Turn};
+use super::{sleeps, Machine, Stop, Turn};
 use nagori_hart::world::Observer;
 use nagori_hart::{Hart, Privilege};
 use serde::{Deserialize, Serialize};
@@ -275,6 +275,22 @@ impl<O: Observer> Machine<O> {
                 None if self.world.memory.is_quiet() => return u64::MAX,
                 None => return self.world.cycle_at(self.world.first_answer(until)),
             }
+        }
+    }
+
+    /// A time before which no request can come to memory.
+    pub(super) fn first_request(&self) -> nagori_memtime::Ps {
+        let mut first = self.world.next_event().min(self.world.coherence.next_due());
+        for h in self.harts.iter().filter(|h| !h.is_blocked()) {
+            first = first.min(match sleeps(h) {
+                true => h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle),
+                false => h.cycle,
+            });
+        }
+        let until = self.world.first_arrival(self.world.ps(first));
+        match self.world.memory.first_coming() {
+            Some(at) => until.min(at),
+            None => until,
         }
     }
 
