@@ -160,11 +160,12 @@ impl Saved {
             newest_bank: s.newest_bank,
             tick_at: s.tick_at,
             begin_at: (s.begin_at != NEVER).then_some(s.begin_at),
-            pulse_end: s.pulse_end,
+            pulse_end: if s.pulse_end > s.now { s.pulse_end } else { 0 },
             requested: s.requested,
             maintenance: s.maintenance,
             refreshing: s.refreshing,
-            refresh_end: s.refresh_end,
+            // What is over is the same, whenever it was.
+            refresh_end: if s.refreshing { s.refresh_end } else { 0 },
         }
     }
 

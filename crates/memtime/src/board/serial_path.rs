@@ -186,16 +186,16 @@ impl SerialPath {
             return false;
         };
         let accepted = lifetime.accept + 1;
-        if clock >= self.after.now || self.after.now == accepted {
-            // Either a write, which is complete when it is accepted, or a read that has had its
-            // column command.
-            return self.commit(clock.max(accepted), t, tags, out);
+        if clock < accepted {
+            return false;
+        }
+        if clock >= self.after.now {
+            return self.commit(clock, t, tags, out);
         }
         let place = self.place;
         let tag = tags[usize::from(place) % tags.len()];
         self.counts.clear();
-        self.base
-            .take_in(&tag, place, clock.max(accepted), t, &mut self.counts);
+        self.base.take_in(&tag, place, clock, t, &mut self.counts);
         out.accept(&tag);
         out.counts(&self.counts, tags);
         self.next = Next::None;

@@ -50,20 +50,6 @@ impl Controller {
         }
     }
 
-    /// The same as it will be at a time before which nothing arrives, if nobody waits for a
-    /// completion: how far a controller has gone until then is a matter of how it was asked.
-    pub fn save_at(&self, t: Ps) -> Snapshot {
-        let (state, tags) = self.committed();
-        if state.owes(&tags) || !self.out.done.is_empty() {
-            return self.save();
-        }
-        let mut later = self.clone();
-        match later.advance_to(t) {
-            Ok(()) => later.save(),
-            Err(_) => self.save(),
-        }
-    }
-
     /// Takes over a state saved by a controller of the same clock, capacity,
     /// mapping and machines.
     pub(super) fn resume(&mut self, s: Snapshot) -> Result<(), Error> {

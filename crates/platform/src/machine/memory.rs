@@ -404,9 +404,13 @@ impl Memory {
         self.expect(coming);
     }
 
-    /// When the first request on its way arrives.
-    pub fn first_coming(&self) -> Option<Ps> {
-        self.coming.front().map(|c| c.at)
+    /// Lets the board's controller go on up to a time before which no request can come any more, if
+    /// nobody waits for it.
+    pub fn settle(&mut self, until: Ps) -> Result<(), Error> {
+        match self.is_quiet() {
+            true => self.board.advance_to(until),
+            false => Ok(()),
+        }
     }
 
     /// The first request on its way, if it arrives by `until`.
@@ -677,10 +681,9 @@ impl Memory {
         self.blocked.get(hart).is_some_and(Option::is_some)
     }
 
-    /// `until`: a time before which no request can come any more.
-    pub fn save(&self, until: Ps) -> SavedMemory {
+    pub fn save(&self) -> SavedMemory {
         SavedMemory {
-            board: self.board.save_at(until),
+            board: self.board.save(),
             regions: self.regions.iter().map(|r| r.model.save()).collect(),
             coming: self.coming.iter().copied().collect(),
             next_id: self.next_id,

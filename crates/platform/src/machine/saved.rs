@@ -156,7 +156,7 @@ impl<O: Observer> Machine<O> {
             timed: *timed,
             harts: harts.iter().zip(code).map(|(h, c)| h.save(c)).collect(),
             coherence: coherence.save(harts),
-            memory: memory.save(self.first_request()),
+            memory: memory.save(),
             fills: fills.clone(),
             bus: bus.save(),
             control: control.block.clone(),

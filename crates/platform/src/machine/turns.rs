@@ -278,8 +278,9 @@ impl<O: Observer> Machine<O> {
         }
     }
 
-    /// A time before which no request can come to memory.
-    pub(super) fn first_request(&self) -> nagori_memtime::Ps {
+    /// Lets memory go on to where the next request can come. How far a controller has gone for
+    /// which nobody waits depends on how it was asked; for whoever compares states of machines.
+    pub fn settle_memory(&mut self) {
         let mut first = self.world.next_event().min(self.world.coherence.next_due());
         for h in self.harts.iter().filter(|h| !h.is_blocked()) {
             first = first.min(match sleeps(h) {
@@ -288,10 +289,8 @@ impl<O: Observer> Machine<O> {
             });
         }
         let until = self.world.first_arrival(self.world.ps(first));
-        match self.world.memory.first_coming() {
-            Some(at) => until.min(at),
-            None => until,
-        }
+        let settled = self.world.memory.settle(until);
+        settled.unwrap_or_else(|e| refused(e));
     }
 
     /// Advances memory to its next answer, but only up to a time. Returns who is answered.

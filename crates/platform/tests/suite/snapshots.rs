@@ -121,6 +121,7 @@ fn compare(m: &mut Machine, seed: u64, steps: u64, most: u64, name: &str) -> usi
         }
         script.step(m, most);
     }
+    m.settle_memory();
     for (step, mut again, bytes) in taken.iter().cloned() {
         let both = [Engine::Interpreter, EAGER];
         let engine = choice.pick(&both);
@@ -137,6 +138,7 @@ fn compare(m: &mut Machine, seed: u64, steps: u64, most: u64, name: &str) -> usi
             }
             again.step(&mut copy, most);
         }
+        copy.settle_memory();
         let code = engine_known && engine == Engine::Interpreter;
         let name = format!("{name}, from step {step}, {engine:?}");
         assert_eq!(script.console, again.console, "{name}");
