@@ -190,7 +190,7 @@ impl<O> Surroundings<O> {
     /// Advances memory with all requests that harts have sent before a cycle, at which a hart reads
     /// or changes the state of memory, wherever that hart's turn began.
     fn catch_up(&mut self, cycle: u64) {
-        if !self.alone {
+        if self.timed && !self.alone {
             let until = self.first_arrival(self.ps(cycle));
             self.memory.catch_up(until).unwrap_or_else(|e| refused(e));
         }
