@@ -32,6 +32,7 @@ fn read(data: Vec<u8>, format: Option<Format>, skip_other: bool) {
         format,
         skip_other,
         compose: Some(compose()),
+        region: None,
     };
     let mut reader = match Reader::new("fuzz".into(), Cursor::new(data), options) {
         Ok(r) => r,
