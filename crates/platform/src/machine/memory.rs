@@ -504,20 +504,34 @@ impl Memory {
             if self.is_quiet() {
                 return Ok(None);
             }
+            if !self.advance_to_done(until)? {
+                return Ok(None);
+            }
+            // The earliest one is handled first.
+            self.done.sort_by_key(|c| Reverse((c.done_at, c.id)));
+        }
+    }
+
+    /// Advances the controllers until some requests are done, but only up to a time before which no
+    /// further request can arrive; these are in `done` then. Returns whether there are any.
+    fn advance_to_done(&mut self, until: Ps) -> Result<bool, Error> {
+        loop {
             let next = self.next_coming(until);
             let to = next.map_or(until, |c| c.at);
             if self.advance_to_completion(to)? {
-                // The earliest one is handled first.
-                self.done.sort_by_key(|c| Reverse((c.done_at, c.id)));
-                continue;
+                return Ok(true);
             }
-            let Some(c) = next else { return Ok(None) };
+            let Some(c) = next else { return Ok(false) };
             self.coming.pop_front();
-            if let Some(done) = self.submit(c)? {
-                let answer = self.release(c.id, done, c.kind);
-                if answer.is_some() {
-                    return Ok(answer);
-                }
+            if let Some(done_at) = self.submit(c)? {
+                self.done.push(Completion {
+                    id: c.id,
+                    kind: c.kind,
+                    accepted_at: c.at,
+                    done_at,
+                    row_hit: false,
+                });
+                return Ok(true);
             }
         }
     }
@@ -526,24 +540,8 @@ impl Memory {
     /// beyond answers, which are then returned by [`Memory::advance`].
     pub fn catch_up(&mut self, until: Ps) -> Result<(), Error> {
         let mut found = std::mem::take(&mut self.done);
-        loop {
-            let next = self.next_coming(until);
-            let to = next.map_or(until, |c| c.at);
-            if self.advance_to_completion(to)? {
-                found.append(&mut self.done);
-                continue;
-            }
-            let Some(c) = next else { break };
-            self.coming.pop_front();
-            if let Some(done_at) = self.submit(c)? {
-                found.push(Completion {
-                    id: c.id,
-                    kind: c.kind,
-                    accepted_at: c.at,
-                    done_at,
-                    row_hit: false,
-                });
-            }
+        while self.advance_to_done(until)? {
+            found.append(&mut self.done);
         }
         self.board.advance_to(until)?;
         self.board.drain(&mut found);
