@@ -2,15 +2,15 @@
 //! world states.
 
 use crate::common::bare::{Bare, BASE};
+use crate::common::worlds::bus_of_flat;
 use crate::common::{i, n, rm, s};
 use nagori_hart::engine::NoEngine;
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::Coherence;
 use nagori_hart::mode::{Functional, Light, Mode};
-use nagori_hart::world::{Bus, BusFault, LineRequest, MemPort, Observer, Requester, Turn, World};
+use nagori_hart::world::{LineRequest, MemPort, Observer, Turn, World};
 use nagori_hart::{Hart, HartConfig};
 use nagori_isa::Op;
-use nagori_ram::GuestRam;
 
 /// Flat memory where turns cost three cycles an instruction.
 struct Priced {
@@ -18,32 +18,7 @@ struct Priced {
     turns: Vec<(u64, u64, u64)>,
 }
 
-impl Bus for Priced {
-    fn ram(&self) -> &GuestRam {
-        self.flat.ram()
-    }
-    fn ram_base(&self) -> u64 {
-        self.flat.ram_base()
-    }
-    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
-        self.flat.mmio_read(by, paddr, size)
-    }
-    fn mmio_write(
-        &mut self,
-        by: &Requester<'_>,
-        paddr: u64,
-        size: u8,
-        v: u64,
-    ) -> Result<(), BusFault> {
-        self.flat.mmio_write(by, paddr, size, v)
-    }
-    fn time(&self, cycle: u64) -> u64 {
-        self.flat.time(cycle)
-    }
-    fn cycle_of_time(&self, time: u64) -> u64 {
-        self.flat.cycle_of_time(time)
-    }
-}
+bus_of_flat!(Priced);
 
 impl MemPort for Priced {
     fn read_line(&mut self, req: &LineRequest) -> u64 {

@@ -1,18 +1,17 @@
 //! What an observer is told: each instruction once, and each access that has happened.
 
 use crate::common::bare::{BASE, MEMORY, TRAP};
+use crate::common::worlds::bus_of_flat;
 use crate::common::{bytes, csrr, csrw, i, n, r, rm, s};
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::Coherence;
 use nagori_hart::trap::status;
 use nagori_hart::world::AccessKind::{self, Clean, Flush, FlushAll, Read, Write};
 use nagori_hart::world::{
-    Bus, BusFault, Commit, Event, LineKind, LineRequest, MemAccess, MemPort, Observer, Reg,
-    Requester, TrapEvent, World,
+    Bus, Commit, Event, LineKind, LineRequest, MemAccess, MemPort, Observer, Reg, TrapEvent, World,
 };
 use nagori_hart::{CodeCache, Hart, HartConfig};
 use nagori_isa::Op;
-use nagori_ram::GuestRam;
 
 const DATA: u64 = BASE + 0x2000;
 /// More cycles than any program here takes.
@@ -30,32 +29,7 @@ struct Witness {
     loops: u64,
 }
 
-impl Bus for Witness {
-    fn ram(&self) -> &GuestRam {
-        self.flat.ram()
-    }
-    fn ram_base(&self) -> u64 {
-        self.flat.ram_base()
-    }
-    fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
-        self.flat.mmio_read(by, paddr, size)
-    }
-    fn mmio_write(
-        &mut self,
-        by: &Requester<'_>,
-        paddr: u64,
-        size: u8,
-        v: u64,
-    ) -> Result<(), BusFault> {
-        self.flat.mmio_write(by, paddr, size, v)
-    }
-    fn time(&self, cycle: u64) -> u64 {
-        self.flat.time(cycle)
-    }
-    fn cycle_of_time(&self, time: u64) -> u64 {
-        self.flat.cycle_of_time(time)
-    }
-}
+bus_of_flat!(Witness);
 
 impl MemPort for Witness {
     fn read_line(&mut self, req: &LineRequest) -> u64 {
