@@ -1,6 +1,5 @@
 //! What other guest systems and programs rely on: addresses of devices, polled input, file formats,
 //! the host-target interface.
-//! files, the host-target interface.
 
 mod common;
 
@@ -26,23 +25,40 @@ fn alone(kernel: &str) -> assert_cmd::Command {
 }
 
 #[test]
-fn piped_input_reaches_a_guest_that_polls() {
+fn input_reaches_a_guest_that_polls() {
     let files = Files::new();
-    let run = || {
-        let out = nagori()
-            .args(files.boot(&echo()))
-            .args(["--stats", "json"])
-            .write_stdin("one two\nq")
-            .assert()
-            .code(5);
-        let text = String::from_utf8(out.get_output().stdout.clone()).unwrap();
+    let echo = files.boot(&echo());
+    let boot = || {
+        let mut c = nagori();
+        c.args(&echo).args(["--stats", "json"]);
+        c
+    };
+    let read = |output: &std::process::Output| {
+        assert_eq!(output.status.code(), Some(5));
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
         let (said, stats) = text.split_once("{\n").unwrap();
         let stats: serde_json::Value = serde_json::from_str(&format!("{{{stats}")).unwrap();
         (said.to_string(), stats["instructions"].clone())
     };
-    let first = run();
-    assert_eq!(first.0, "ready\none two\nq\n");
-    assert_eq!(run(), first, "the same input, the same run");
+    let input = "one two\nq";
+    let said = "ready\none two\nq\n";
+    let piped = boot().write_stdin(input).output().unwrap();
+    assert_eq!(read(&piped).0, said);
+
+    // A pipe is filled when the host pleases; a file is there from the beginning.
+    let file = files.write("input.txt", input.as_bytes());
+    let from_file = || {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_nagori"))
+            .args(&echo)
+            .args(["--stats", "json"])
+            .stdin(std::fs::File::open(&file).unwrap())
+            .output()
+            .unwrap();
+        read(&output)
+    };
+    let first = from_file();
+    assert_eq!(first.0, said);
+    assert_eq!(from_file(), first, "the same input, the same run");
 }
 
 /// Prints the kinds of devices in virtio slots as digits, and ends.

@@ -96,8 +96,7 @@ impl<O: Observer> Service<O> for Terminal<'_, O> {
             machine.set_console_patient(self.patient);
         }
         self.unread = unread(machine);
-        // Everything available: the content of a file or a pipe arrives at the same time in every
-        // run.
+        // Everything available: the content of a file arrives at the same time in every run.
         while !self.is_full() {
             let events = self.port.events()?;
             if events.is_empty() {
