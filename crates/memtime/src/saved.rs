@@ -20,7 +20,7 @@ use crate::{board, cache, cxl, dram, hybrid, interleaved, worn, xpoint};
 #[non_exhaustive]
 pub enum SavedModel {
     /// The board's controller.
-    Board(Box<board::Snapshot>),
+    Board(Box<board::SavedController>),
     /// The general controller.
     Dram(Box<dram::Saved>),
     /// A DIMM of 3D-XPoint class.

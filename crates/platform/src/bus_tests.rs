@@ -13,7 +13,7 @@ fn board(harts: u32) -> Bus {
     let config = Machine::load(&Library::default(), "small", &settings)
         .unwrap()
         .config;
-    crate::board::build(&config, Arc::new(GuestRam::new(MEMORY_SIZE).unwrap())).unwrap()
+    crate::assembly::build(&config, Arc::new(GuestRam::new(MEMORY_SIZE).unwrap())).unwrap()
 }
 
 fn read(bus: &mut Bus, addr: u64, size: u8, now: Ps) -> u64 {

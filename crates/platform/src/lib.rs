@@ -1,14 +1,14 @@
 //! A Nagori machine: its description, bus, devices, device tree and loading.
 //!
 //! * [`config`]: machine descriptions in TOML, resolved and checked.
-//! * [`bus`], [`device`], [`devices`], [`map`]: what sits at which address.
+//! * [`bus`], [`device`], [`devices`], [`map`]: what sits at which address; [`assembly`] attaches it.
 //! * [`control`]: registers through which guests set delays and read statistics.
 //! * [`fdt`], [`tree`]: the device tree, generated from what is attached.
 //! * [`loader`]: firmware, kernels and bare-metal programs.
 //! * [`snapshot`]: whole machines in files.
 //! * [`clock`]: machine time.
 
-pub mod board;
+pub mod assembly;
 pub mod bus;
 pub mod clock;
 pub mod config;

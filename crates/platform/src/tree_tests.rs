@@ -11,7 +11,7 @@ fn machine(settings: &[&str]) -> (MachineConfig, Bus) {
         .unwrap()
         .config;
     let ram = Arc::new(GuestRam::new(config.memory.size.0).unwrap());
-    let bus = crate::board::build(&config, ram).unwrap();
+    let bus = crate::assembly::build(&config, ram).unwrap();
     (config, bus)
 }
 

@@ -165,7 +165,7 @@ pub fn plan(
 pub fn bus(description: &Description) -> Result<Bus> {
     // Devices need some memory to be attached to; they are not used here.
     let ram = GuestRam::new(PAGE)?;
-    nagori_platform::board::build(&description.config, ram.into())
+    nagori_platform::assembly::build(&description.config, ram.into())
         .context("the machine cannot be built")
 }
 

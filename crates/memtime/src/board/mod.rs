@@ -76,9 +76,9 @@ mod model;
 #[cfg(test)]
 mod reference;
 mod saved;
+mod saved_controller;
 mod serial;
 mod serial_path;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -87,7 +87,7 @@ mod until;
 pub use certain::Arrived;
 pub use divide::Divider;
 pub use event::{Command, Op};
-pub use snapshot::Snapshot;
+pub use saved_controller::SavedController;
 
 use engine::{State, Tags, NO_TAGS};
 use event::{Event, Sink, Tag};

@@ -407,7 +407,7 @@ proptest! {
         let mut all = numbers(&mut v);
         let i = place.index(all.len());
         *all[i] = value.into();
-        if let Ok(s) = serde_json::from_value::<Snapshot>(v) {
+        if let Ok(s) = serde_json::from_value::<SavedController>(v) {
             if let Ok(mut c) = Controller::restore(s) {
                 let end = c.finish(Ps::ZERO).unwrap();
                 let _ = c.access(end, 0, Kind::Read, 64);

@@ -9,7 +9,7 @@
 
 use crate::config::MachineConfig;
 use nagori_hart::world::LineKind;
-use nagori_memtime::board::{Arrived, Snapshot};
+use nagori_memtime::board::{Arrived, SavedController};
 use nagori_memtime::{
     Completion, Controller, Error, Kind, MemoryModel, ModelStats, Ps, Request, SavedModel, Submit,
 };
@@ -233,7 +233,7 @@ pub(crate) struct Memory {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedMemory {
-    board: Snapshot,
+    board: SavedController,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     regions: Vec<SavedModel>,
     coming: Vec<Coming>,

@@ -210,7 +210,7 @@ impl<O: Observer> Machine<O> {
         let config = resolved.config.clone();
         let m = &config.memory;
         let ram = Arc::new(GuestRam::new(m.size.0)?);
-        let bus = crate::board::build(&config, ram.clone())?;
+        let bus = crate::assembly::build(&config, ram.clone())?;
         let hart_config = parts::hart_config(resolved)?;
         let memory = Memory::new(&config)?;
         let harts = (0..config.harts as usize)

@@ -17,7 +17,7 @@ const VERSION: u32 = 2;
 /// The complete state of a controller, except for its command log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Snapshot {
+pub struct SavedController {
     version: u32,
     params: BoardParams,
     state: Saved,
@@ -27,7 +27,7 @@ pub struct Snapshot {
     done: Vec<Completion>,
 }
 
-impl Snapshot {
+impl SavedController {
     /// Ids of the completions not yet fetched.
     pub(crate) fn add_owed(&self, ids: &mut Vec<u64>) {
         self.state.add_owed(ids);
@@ -37,9 +37,9 @@ impl Snapshot {
 
 impl Controller {
     /// The controller as data.
-    pub fn save(&self) -> Snapshot {
+    pub fn save(&self) -> SavedController {
         let (state, tags) = self.committed();
-        Snapshot {
+        SavedController {
             version: VERSION,
             params: self.params.clone(),
             state: Saved::new(&state, &tags),
@@ -52,7 +52,7 @@ impl Controller {
 
     /// Takes over a state saved by a controller of the same clock, capacity,
     /// mapping and machines.
-    pub(super) fn resume(&mut self, s: Snapshot) -> Result<(), Error> {
+    pub(super) fn resume(&mut self, s: SavedController) -> Result<(), Error> {
         let log = self.out.log.as_ref().map(|_| Vec::new());
         let new = Controller::restore(s)?;
         let fixed = |p: &BoardParams| (p.clock, p.capacity, p.mapping, p.machines);
@@ -68,7 +68,7 @@ impl Controller {
     }
 
     /// A controller that continues from the saved state. The state is checked: damage is an error.
-    pub fn restore(s: Snapshot) -> Result<Controller, Error> {
+    pub fn restore(s: SavedController) -> Result<Controller, Error> {
         let fail = |what: &str| Err(Error::SavedState(what.to_owned()));
         if s.version != VERSION {
             return Err(Error::SavedState(format!(
