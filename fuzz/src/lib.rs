@@ -31,7 +31,7 @@ pub use translator::translator;
 pub use virtio::{disk_overlay, virtqueue};
 
 use nagori_isa::{decode as decode_word, encode};
-use nagori_platform::board;
+use nagori_platform::assembly;
 use nagori_platform::bus::Bus;
 use nagori_platform::config::{Library, Machine as Description, Source};
 use nagori_platform::loader::{
@@ -187,7 +187,7 @@ pub fn machine_toml(data: &[u8]) {
 /// A bus with all devices of a description.
 fn bus(d: &Description) -> Bus {
     let ram = GuestRam::new(4096).expect("a page");
-    board::build(&d.config, ram.into()).expect("an accepted machine has a bus")
+    assembly::build(&d.config, ram.into()).expect("an accepted machine has a bus")
 }
 
 /// Instruction words: what decodes is encoded to the same word, and can be printed.
