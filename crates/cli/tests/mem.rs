@@ -36,11 +36,105 @@ fn help_is_as_recorded() {
         ("help-mem.txt", &["--help"][..]),
         ("help-mem-run.txt", &["run", "--help"]),
         ("help-mem-gen.txt", &["gen", "--help"]),
+        ("help-mem-convert.txt", &["convert", "--help"]),
         ("help-mem-sweep.txt", &["sweep", "--help"]),
         ("help-mem-plot.txt", &["plot", "--help"]),
     ] {
         golden(name, &run(args));
     }
+}
+
+#[test]
+fn traces_become_traces_of_other_formats() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let (plain, vectors, back) = (file("a.trc.gz"), file("b.vec"), file("c.txt"));
+    run(&[
+        "gen",
+        "mixed",
+        "--count",
+        "5000",
+        "--format",
+        "dramsim3",
+        "--gap",
+        "3",
+        "-o",
+        path(&plain),
+    ]);
+    let memory = ["--memory", "ddr4"];
+    let to = ["--to", "ramulator-vector", "-o", path(&vectors), "--json"];
+    let done = json(&[&["convert", path(&plain)], &to[..], &memory].concat());
+    assert_eq!(
+        (&done["records"], &done["written"]),
+        (&5000.into(), &5000.into())
+    );
+    assert_eq!(done["times_lost"], true);
+    let to = ["--to", "gem5-text", "-o", path(&back)];
+    run(&[&["convert", path(&vectors)], &to[..], &memory].concat());
+
+    let cycles = |trace: &Path| {
+        let play = ["run", "-q", "--memory", "ddr4", "--json", "--trace"];
+        json(&[&play[..], &[path(trace)]].concat())["cycles"].clone()
+    };
+    let first = cycles(&plain);
+    assert_eq!((cycles(&vectors), cycles(&back)), (first.clone(), first));
+
+    fails(
+        &[
+            "convert",
+            path(&plain),
+            "--to",
+            "gem5",
+            "-o",
+            path(&file("d")),
+        ],
+        "--cycle '1.25 ns'",
+    );
+    fails(
+        &[
+            "convert",
+            path(&plain),
+            "--to",
+            "ramulator-vector",
+            "-o",
+            path(&file("d")),
+        ],
+        "address mapping",
+    );
+    assert!(!file("d").exists(), "a refused trace is not begun");
+}
+
+#[test]
+fn accesses_across_lines_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("u.trc");
+    std::fs::write(&trace, "LD 0x1010\nST 0x2000\nLD 0x3008\n").unwrap();
+    let play = [
+        "mem",
+        "run",
+        "--memory",
+        "ddr3",
+        "--trace",
+        path(&trace),
+        "--json",
+    ];
+    for (rule, requests) in [("split", 5), ("truncate", 3)] {
+        let out = nagori()
+            .args(play)
+            .args(["--unaligned", rule])
+            .assert()
+            .code(0);
+        let out = out.stderr(contains("2 of 3 accesses cross the end of a line"));
+        let v: Value = serde_json::from_slice(&out.get_output().stdout).unwrap();
+        assert_eq!(
+            (&v["unaligned"], &v["requests"]),
+            (&2.into(), &requests.into())
+        );
+    }
+    fails(
+        &[&play[1..], &["--unaligned", "refuse"]].concat(),
+        "u.trc, line 1: the access of 64 bytes at 0x1010",
+    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use nagori_memtime::request::Kind;
 
 use crate::record::{Record, LINE};
+use crate::text::Wrong;
 
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +67,15 @@ impl Transfer<'_> {
 }
 
 /// Reads a line without its end.
-pub fn parse(line: &[u8]) -> Result<Transfer<'_>, String> {
+pub fn parse(line: &[u8]) -> Result<Transfer<'_>, Wrong> {
     let mut fields = line
         .split(|b| b.is_ascii_whitespace())
         .filter(|f| !f.is_empty());
-    let mut next = |what: &str| fields.next().ok_or_else(|| format!("no {what}"));
+    let mut next = |what: &str| {
+        fields
+            .next()
+            .ok_or_else(|| Wrong::Short(format!("no {what}")))
+    };
     let text = |f: &[u8]| String::from_utf8_lossy(f).into_owned();
     let number = |f: &[u8], what: &str| -> Result<u64, String> {
         let value = std::str::from_utf8(f).ok().and_then(|t| t.parse().ok());
@@ -87,14 +92,14 @@ pub fn parse(line: &[u8]) -> Result<Transfer<'_>, String> {
     let hart = next("hart")?;
     let hart = match hart.strip_prefix(b"h").map(|n| number(n, "hart")) {
         Some(n) => u32::try_from(n?).map_err(|e| format!("hart: {e}"))?,
-        None => return Err(format!("no hart: '{}'", text(hart))),
+        None => return Err(format!("no hart: '{}'", text(hart)).into()),
     };
     let pc = hex(next("program counter")?, "program counter")?;
     let reason = next("reason")?;
     let kind = match next("direction")? {
         b"r" => Kind::Read,
         b"w" => Kind::Write,
-        other => return Err(format!("no direction: '{}'", text(other))),
+        other => return Err(format!("no direction: '{}'", text(other)).into()),
     };
     let offset = hex(next("offset")?, "offset")?;
     let region = next("region")?;
@@ -103,7 +108,7 @@ pub fn parse(line: &[u8]) -> Result<Transfer<'_>, String> {
         l => Some(number(l, "latency")?),
     };
     match fields.next() {
-        Some(f) => Err(format!("too many fields ('{}')", text(f))),
+        Some(f) => Err(format!("too many fields ('{}')", text(f)).into()),
         None => Ok(Transfer {
             time,
             hart,
@@ -154,7 +159,7 @@ mod tests {
             ("1 h0 0x1 load r 0x40 board 1 2", "too many fields"),
         ] {
             let e = parse(line.as_bytes()).unwrap_err();
-            assert!(e.contains(what), "{line}: {e}");
+            assert!(e.to_string().contains(what), "{line}: {e}");
         }
     }
 }

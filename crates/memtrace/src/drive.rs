@@ -14,6 +14,7 @@ use nagori_memtime::{MemoryModel, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::lines::{self, Unaligned};
 use crate::measure::{Latencies, LatencySummary, Point, Series};
 use crate::record::{Record, Source, Times};
 
@@ -56,6 +57,8 @@ pub struct Options {
     pub base: u64,
     /// Whether addresses are taken modulo the capacity; otherwise those beyond it are errors.
     pub wrap: bool,
+    /// What becomes of accesses that cross the end of a line.
+    pub unaligned: Unaligned,
 }
 
 impl Options {
@@ -67,6 +70,7 @@ impl Options {
             limit: None,
             base: 0,
             wrap: false,
+            unaligned: Unaligned::default(),
         }
     }
 }
@@ -78,7 +82,10 @@ pub struct Outcome {
     pub records: u64,
     /// Accesses that were left out as neither reads nor writes.
     pub skipped: u64,
-    /// Requests: an access that crosses a 64-byte line becomes several.
+    /// Accesses that begin inside a line and reach beyond its end; see [`Unaligned`].
+    #[serde(default)]
+    pub unaligned: u64,
+    /// Requests: an access that reaches beyond a line becomes several.
     pub requests: u64,
     /// Reads among them.
     pub reads: u64,
@@ -228,6 +235,7 @@ pub fn run(
         map: WriteMap::new(capacity),
     };
     let mut records = 0u64;
+    let mut unaligned = 0;
     let mut time_before = 0;
     let mut reported = 0;
     while options.limit.is_none_or(|l| records < l) {
@@ -256,26 +264,19 @@ pub fn run(
         let wanted = wanted.map(Ps).filter(|&t| t <= Ps::MAX_TIME);
         let wanted =
             wanted.ok_or_else(|| malformed("the time is too late for the model".into()))?;
-        let mut addr = r.addr.checked_sub(options.base).ok_or_else(|| {
+        let addr = r.addr.checked_sub(options.base).ok_or_else(|| {
             malformed(format!(
                 "the address {:#x} is below the base {:#x}",
                 r.addr, options.base
             ))
         })?;
-        let mut left = r.bytes;
-        while left > 0 {
+        let moved = Record { addr, ..r };
+        let access = lines::align(moved, options.unaligned, &mut unaligned).map_err(malformed)?;
+        for mut piece in lines::pieces(access) {
             if options.wrap {
-                addr %= capacity;
+                piece.addr %= capacity;
             }
-            let n = left.min(64 - (addr % 64) as u32);
-            let piece = Record {
-                addr,
-                bytes: n,
-                ..r
-            };
             d.submit(wanted, &piece, source)?;
-            left -= n;
-            addr = addr.saturating_add(n.into());
         }
         if d.next_id - reported >= PROGRESS_EVERY {
             reported = d.next_id;
@@ -294,6 +295,7 @@ pub fn run(
     Ok(Outcome {
         records,
         skipped: source.skipped(),
+        unaligned,
         requests: d.next_id,
         reads: d.read.count(),
         writes: d.write.count(),

@@ -81,6 +81,11 @@ impl Format {
         !matches!(self, Format::Ramulator | Format::RamulatorVector)
     }
 
+    /// Whether records carry a length in bytes; otherwise they are lines.
+    pub const fn has_lengths(self) -> bool {
+        matches!(self, Format::Gem5 | Format::Gem5Text | Format::Nagori)
+    }
+
     /// The format of a (decompressed) file that begins with `head`. Each is recognised by a magic
     /// number or by the form of the first line that is not blank.
     pub fn detect(head: &[u8]) -> Option<Format> {
@@ -90,10 +95,10 @@ impl Format {
         if head.starts_with(&gem5::MAGIC) {
             return Some(Format::Gem5);
         }
-        let line = head
-            .split(|&b| b == b'\n')
-            .map(|l| l.trim_ascii())
-            .find(|l| !l.is_empty())?;
+        let line = first_line(head);
+        if line.is_empty() {
+            return None;
+        }
         if text::is_nvmain_version(line) {
             return Some(Format::Nvmain);
         }
@@ -102,6 +107,12 @@ impl Format {
             .filter(|f| f.is_text())
             .find(|&f| text::fits(f, line))
     }
+}
+
+/// The first line of a text that is not blank, trimmed; empty if there is none.
+pub(crate) fn first_line(text: &[u8]) -> &[u8] {
+    let mut lines = text.split(|&b| b == b'\n').map(|l| l.trim_ascii());
+    lines.find(|l| !l.is_empty()).unwrap_or_default()
 }
 
 impl fmt::Display for Format {

@@ -11,7 +11,7 @@ use nagori_memtime::Ps;
 use crate::binary;
 use crate::bus;
 use crate::error::{Error, Place};
-use crate::format::{Compression, Format};
+use crate::format::{first_line, Compression, Format};
 use crate::gem5;
 use crate::record::{Record, Source, Times};
 use crate::text::{self, Compose, Line};
@@ -72,6 +72,9 @@ const BUFFER: usize = 1 << 18;
 /// Number of first bytes by which the format is recognised.
 const HEAD: usize = 2 * text::MAX_LINE;
 
+/// What is wrong with a trace of blank lines.
+const BLANK: &str = "the trace is empty: none of its lines is an access";
+
 /// A trace being read.
 pub struct Reader {
     name: String,
@@ -87,6 +90,8 @@ pub struct Reader {
     block: Block,
     skip_other: bool,
     skipped: u64,
+    /// Whether a line of a text format has been an access.
+    any: bool,
     compose: Option<Compose>,
     region: Option<String>,
 }
@@ -149,6 +154,7 @@ impl Reader {
             block: Block::default(),
             skip_other: options.skip_other,
             skipped: 0,
+            any: false,
             compose: options.compose,
             region: options.region,
         };
@@ -179,14 +185,22 @@ impl Reader {
         if head.is_empty() {
             return Err(self.format_error("the trace is empty".into()));
         }
+        if head.len() < HEAD && head.trim_ascii().is_empty() {
+            return Err(self.format_error(BLANK.into()));
+        }
         self.format = match (asked, Format::detect(&head)) {
             (None, None) => {
                 let forms: Vec<_> = Format::ALL
                     .iter()
                     .map(|f| format!("\n  {f}: {}", f.form()))
                     .collect();
+                let near: Vec<_> = text::nearest(first_line(&head))
+                    .into_iter()
+                    .map(|(f, what)| format!("; {f} comes nearest: {what}"))
+                    .collect();
                 return Err(self.format_error(format!(
-                    "the first line fits none of the formats; known are:{}",
+                    "the first line fits none of the formats{}; known are:{}",
+                    near.concat(),
                     forms.concat()
                 )));
             }
@@ -330,7 +344,10 @@ impl Reader {
     fn text(&mut self) -> Result<Option<Record>, Error> {
         loop {
             if !self.line()? {
-                return Ok(None);
+                return match self.any || self.skipped > 0 {
+                    true => Ok(None),
+                    false => Err(self.format_error(BLANK.into())),
+                };
             }
             if self.buffer.trim_ascii().is_empty() {
                 continue;
@@ -347,6 +364,7 @@ impl Reader {
             }
             let line = text::parse(self.format, &self.buffer, self.compose.as_ref());
             if let Some(r) = self.accept(line)? {
+                self.any = true;
                 return Ok(Some(r));
             }
         }

@@ -4,6 +4,7 @@
 //!   compact binary one of our own; all may be compressed (gzip, zstd);
 //! - [`input::open`]: reads any of them as a stream, in constant memory;
 //! - [`output::Writer`]: writes them;
+//! - [`convert`]: takes a trace from one format to another;
 //! - [`gen`]: generates traces of known patterns from a seed;
 //! - [`drive`]: plays a trace into a [`MemoryModel`](nagori_memtime::MemoryModel)
 //!   and measures what the requester sees.
@@ -14,12 +15,14 @@
 
 pub mod binary;
 pub mod bus;
+pub mod convert;
 pub mod drive;
 pub mod error;
 pub mod format;
 pub mod gem5;
 pub mod gen;
 pub mod input;
+pub mod lines;
 pub mod measure;
 pub mod output;
 pub mod random;
@@ -28,4 +31,5 @@ pub mod text;
 
 pub use error::Error;
 pub use format::Format;
+pub use lines::Unaligned;
 pub use record::{Record, Source, Times};

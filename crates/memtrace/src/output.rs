@@ -5,10 +5,15 @@ use std::io::{self, BufWriter, Write};
 use nagori_memtime::request::Kind;
 
 use crate::binary;
+use crate::bus::Transfer;
 use crate::error::{Error, Place};
 use crate::format::{Compression, Format};
 use crate::gem5;
 use crate::record::{Record, Times, LINE};
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
+}
 
 /// Level of zstd: traces are written once and read often.
 const ZSTD_LEVEL: i32 = 9;
@@ -38,6 +43,18 @@ impl<W: Write> Sink<W> {
     }
 }
 
+/// Turns an address into a DRAM address vector (channel first, column in bursts).
+pub type Decompose = Box<dyn Fn(u64) -> Result<Vec<u64>, String> + Send>;
+
+/// What some formats need besides the accesses.
+#[derive(Default)]
+pub struct Details {
+    /// Address vectors, for [`Format::RamulatorVector`].
+    pub decompose: Option<Decompose>,
+    /// Name of the region, for [`Format::Bus`]: one word.
+    pub region: Option<String>,
+}
+
 /// Writes a trace. Without [`Writer::finish`] it is incomplete, and a reader
 /// of a compressed or binary trace will say so.
 pub struct Writer<W: Write> {
@@ -51,11 +68,13 @@ pub struct Writer<W: Write> {
     in_block: u32,
     crc: flate2::Crc,
     count: u64,
+    decompose: Decompose,
+    region: Vec<u8>,
 }
 
 impl<W: Write> Writer<W> {
     /// Begins a trace whose records have times of the unit `times`. Times are left out if the
-    /// format has none.
+    /// format has none. Formats that need [`Details`] are refused.
     pub fn new(
         name: String,
         to: W,
@@ -63,23 +82,40 @@ impl<W: Write> Writer<W> {
         compression: Compression,
         times: Times,
     ) -> Result<Writer<W>, Error> {
+        Writer::with_details(name, to, format, compression, times, Details::default())
+    }
+
+    /// The same for all formats. A bus trace has no harts, program counters and latencies: its
+    /// lines say hart 0, address 0, `load` or `evict`, and no latency.
+    pub fn with_details(
+        name: String,
+        to: W,
+        format: Format,
+        compression: Compression,
+        times: Times,
+        details: Details,
+    ) -> Result<Writer<W>, Error> {
         let wrong = |what: &str| Error::Format {
             name: name.clone(),
             what: format!("{format}: {what}"),
         };
         let mut out = Vec::new();
         match (format, times) {
-            (Format::RamulatorVector, _) => {
-                return Err(wrong("address vectors are read, not written"))
+            (Format::RamulatorVector, _) if details.decompose.is_none() => {
+                return Err(wrong(
+                    "address vectors need a memory whose address mapping is known",
+                ))
             }
-            (Format::Bus, _) => return Err(wrong("is written by machines (--trace bus)")),
+            (Format::Bus, _) if details.region.as_ref().is_none_or(|r| !is_word(r)) => {
+                return Err(wrong("needs the name of a region, one word"))
+            }
             (Format::Dramsim3 | Format::Nvmain, Times::Ticks(_)) => {
                 return Err(wrong("has cycles, the trace has ticks of a fixed length"))
             }
-            (Format::Gem5 | Format::Gem5Text, Times::Cycles) => {
+            (Format::Gem5 | Format::Gem5Text | Format::Bus, Times::Cycles) => {
                 return Err(wrong("has ticks of a fixed length, the trace has cycles"))
             }
-            (Format::Gem5Text, Times::Ticks(t)) if t.0 != 1 => {
+            (Format::Gem5Text | Format::Bus, Times::Ticks(t)) if t.0 != 1 => {
                 return Err(wrong("ticks are 1 ps in this format"))
             }
             (Format::Gem5, _) => {
@@ -122,6 +158,10 @@ impl<W: Write> Writer<W> {
             in_block: 0,
             crc: flate2::Crc::new(),
             count: 0,
+            decompose: details
+                .decompose
+                .unwrap_or_else(|| Box::new(|_| Err("no address mapping".into()))),
+            region: details.region.unwrap_or_default().into_bytes(),
         })
     }
 
@@ -133,19 +173,16 @@ impl<W: Write> Writer<W> {
     /// Writes one record. An error if the format cannot express its size.
     pub fn push(&mut self, r: &Record) -> Result<(), Error> {
         self.count += 1;
-        let sizes = !matches!(
-            self.format,
-            Format::Ramulator | Format::Dramsim3 | Format::Nvmain
-        );
-        if !sizes && r.bytes != LINE {
-            return Err(Error::Malformed {
-                name: self.name.clone(),
-                place: Place::Record(self.count),
-                what: format!(
-                    "{} bytes: accesses of the format {} have {LINE}",
-                    r.bytes, self.format
-                ),
-            });
+        let malformed = |what: String| Error::Malformed {
+            name: self.name.clone(),
+            place: Place::Record(self.count),
+            what,
+        };
+        if !self.format.has_lengths() && r.bytes != LINE {
+            return Err(malformed(format!(
+                "{} bytes: accesses of the format {} have {LINE}",
+                r.bytes, self.format
+            )));
         }
         let (addr, time) = (r.addr, r.time);
         let read = r.kind == Kind::Read;
@@ -172,7 +209,22 @@ impl<W: Write> Writer<W> {
                 }
                 return Ok(());
             }
-            Format::RamulatorVector | Format::Bus => Ok(()),
+            Format::RamulatorVector => {
+                let levels = (self.decompose)(addr).map_err(malformed)?;
+                let levels: Vec<_> = levels.iter().map(u64::to_string).collect();
+                writeln!(out, "{} {}", word("R", "W"), levels.join(","))
+            }
+            Format::Bus => Transfer {
+                time,
+                hart: 0,
+                pc: 0,
+                reason: word("load", "evict").as_bytes(),
+                kind: r.kind,
+                offset: addr,
+                region: &self.region,
+                latency: None,
+            }
+            .write(out),
         };
         if self.out.len() >= 1 << 16 {
             self.flush()?;

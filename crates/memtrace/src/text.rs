@@ -1,5 +1,7 @@
 //! The text formats: one access per line.
 
+use std::fmt;
+
 use nagori_memtime::request::Kind;
 
 use crate::bus;
@@ -29,10 +31,38 @@ pub enum Line {
     Other,
 }
 
+/// Why a line is no record of a format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It ends before all fields have come; the ones that are there are right.
+    Short(String),
+    /// A field that the format does not have there.
+    Field(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wrong::Short(what) | Wrong::Field(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(what: String) -> Wrong {
+        Wrong::Field(what)
+    }
+}
+
 /// Reads one line without its end. If `compose` is `None`, only the form of address vectors is
 /// checked.
 pub fn parse(format: Format, line: &[u8], compose: Option<&Compose>) -> Result<Line, String> {
     let line = line.trim_ascii();
+    read(format, line, compose)
+        .map_err(|what| format!("{what} in '{}'; expected {}", shown(line), format.form()))
+}
+
+fn read(format: Format, line: &[u8], compose: Option<&Compose>) -> Result<Line, Wrong> {
     match format {
         Format::Ramulator => ramulator(line).map(Line::Record),
         Format::RamulatorVector => vector(line, compose).map(Line::Record),
@@ -40,14 +70,37 @@ pub fn parse(format: Format, line: &[u8], compose: Option<&Compose>) -> Result<L
         Format::Nvmain => nvmain(line).map(Line::Record),
         Format::Gem5Text => gem5(line),
         Format::Bus => bus::parse(line).map(|l| Line::Record(l.record())),
-        Format::Gem5 | Format::Nagori => Err(format!("{format} is no text format")),
+        Format::Gem5 | Format::Nagori => Err(format!("{format} is no text format").into()),
     }
-    .map_err(|what| format!("{what} in '{}'; expected {}", shown(line), format.form()))
 }
 
 /// Whether a line has the form of a format.
 pub fn fits(format: Format, line: &[u8]) -> bool {
     parse(format, line, None).is_ok()
+}
+
+/// The formats that come nearest to a line which fits none: those that can read most of its first
+/// fields, and at least one. With each comes what is wrong with the line.
+pub fn nearest(line: &[u8]) -> Vec<(Format, String)> {
+    let line = line.trim_ascii();
+    let texts = Format::ALL.into_iter().filter(|f| f.is_text());
+    let read: Vec<_> = texts.map(|f| (f, fields_read(f, line))).collect();
+    let most = read.iter().map(|r| r.1).max().unwrap_or(0);
+    let best = read.into_iter().filter(|r| most > 0 && r.1 == most);
+    best.filter_map(|(f, _)| Some((f, parse(f, line, None).err()?)))
+        .collect()
+}
+
+/// Number of first fields of a line that a format can read.
+fn fields_read(format: Format, line: &[u8]) -> usize {
+    let between: fn(&u8) -> bool = match format {
+        Format::Gem5Text => |&b| b == b',',
+        _ => u8::is_ascii_whitespace,
+    };
+    let inner = (1..line.len()).filter(|&i| between(&line[i]) && !between(&line[i - 1]));
+    let ends = inner.chain([line.len()]);
+    ends.take_while(|&end| !matches!(read(format, &line[..end], None), Err(Wrong::Field(_))))
+        .count()
 }
 
 /// NVMain's optional first line.
@@ -72,7 +125,7 @@ fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|f| !f.is_empty())
 }
 
-fn ramulator(line: &[u8]) -> Result<Record, String> {
+fn ramulator(line: &[u8]) -> Result<Record, Wrong> {
     let mut f = fields(line);
     let kind = match f.next() {
         Some(b"LD") => Kind::Read,
@@ -84,24 +137,24 @@ fn ramulator(line: &[u8]) -> Result<Record, String> {
     Ok(record(kind, addr, LINE, 0))
 }
 
-fn vector(line: &[u8], compose: Option<&Compose>) -> Result<Record, String> {
+fn vector(line: &[u8], compose: Option<&Compose>) -> Result<Record, Wrong> {
     let mut f = fields(line);
     let kind = match f.next() {
         Some(b"R") => Kind::Read,
         Some(b"W") => Kind::Write,
         other => return Err(unknown("operation", other)),
     };
-    let list = f.next().ok_or("no address vector")?;
+    let list = f.next().ok_or_else(|| unknown("address vector", None))?;
     end(f.next())?;
     let mut levels = [0u64; MAX_LEVELS];
     let mut n = 0;
     for v in list.split(|&b| b == b',') {
-        let slot = levels.get_mut(n).ok_or("too many levels")?;
+        let slot = levels.get_mut(n).ok_or("too many levels".to_owned())?;
         *slot = decimal(v).ok_or_else(|| unknown("level", Some(v)))?;
         n += 1;
     }
     if n < 2 {
-        return Err("an address vector has several levels".into());
+        return Err("an address vector has several levels".to_owned().into());
     }
     let addr = match compose {
         Some(c) => c(&levels[..n])?,
@@ -110,7 +163,7 @@ fn vector(line: &[u8], compose: Option<&Compose>) -> Result<Record, String> {
     Ok(record(kind, addr, LINE, 0))
 }
 
-fn dramsim3(line: &[u8]) -> Result<Record, String> {
+fn dramsim3(line: &[u8]) -> Result<Record, Wrong> {
     let mut f = fields(line);
     let addr = hexadecimal(f.next(), "address")?;
     let kind = match f.next() {
@@ -123,7 +176,7 @@ fn dramsim3(line: &[u8]) -> Result<Record, String> {
     Ok(record(kind, addr, LINE, time))
 }
 
-fn nvmain(line: &[u8]) -> Result<Record, String> {
+fn nvmain(line: &[u8]) -> Result<Record, Wrong> {
     let mut f = fields(line);
     let time = number(f.next(), "cycle")?;
     let kind = match f.next() {
@@ -141,17 +194,20 @@ fn nvmain(line: &[u8]) -> Result<Record, String> {
         [Some(d), None, _] if data(d) => {}
         [Some(d), Some(t), None] if data(d) && decimal(t).is_some() => {}
         [Some(d), Some(o), Some(t)] if data(d) && data(o) && decimal(t).is_some() => {}
-        _ => return Err("data (hexadecimal digits) or thread (decimal) malformed".into()),
+        _ => {
+            let what = "data (hexadecimal digits) or thread (decimal) malformed";
+            return Err(what.to_owned().into());
+        }
     }
     Ok(record(kind, addr, LINE, time))
 }
 
-fn gem5(line: &[u8]) -> Result<Line, String> {
+fn gem5(line: &[u8]) -> Result<Line, Wrong> {
     // A line of gem5's decoder: [id,] command, addr, size [, flags], tick [, pc].
     let mut list: [&[u8]; 8] = [b""; 8];
     let mut n = 0;
     for f in line.split(|&b| b == b',') {
-        *list.get_mut(n).ok_or("too many fields")? = f;
+        *list.get_mut(n).ok_or("too many fields".to_owned())? = f;
         n += 1;
     }
     let first = match list[0] {
@@ -163,7 +219,7 @@ fn gem5(line: &[u8]) -> Result<Line, String> {
     let mut v = [0u64; 6];
     let mut k = 0;
     for f in after {
-        *v.get_mut(k).ok_or("too many fields")? =
+        *v.get_mut(k).ok_or("too many fields".to_owned())? =
             decimal(f).ok_or_else(|| unknown("number", Some(f)))?;
         k += 1;
     }
@@ -171,7 +227,8 @@ fn gem5(line: &[u8]) -> Result<Line, String> {
         3 => (v[0], v[1], v[2]),
         // Flags before the tick; after it an optional program counter.
         4 | 5 => (v[0], v[1], v[3]),
-        _ => return Err(format!("{} fields", n)),
+        0..=2 => return Err(Wrong::Short(format!("{n} fields"))),
+        _ => return Err(format!("{n} fields").into()),
     };
     let kind = match list[first] {
         b"r" => Kind::Read,
@@ -198,26 +255,26 @@ fn record(kind: Kind, addr: u64, bytes: u32, time: u64) -> Record {
     }
 }
 
-fn unknown(what: &str, found: Option<&[u8]>) -> String {
+fn unknown(what: &str, found: Option<&[u8]>) -> Wrong {
     match found {
-        Some(f) => format!("no known {what}: '{}'", shown(f)),
-        None => format!("no {what}"),
+        Some(f) => Wrong::Field(format!("no known {what}: '{}'", shown(f))),
+        None => Wrong::Short(format!("no {what}")),
     }
 }
 
-fn end(f: Option<&[u8]>) -> Result<(), String> {
+fn end(f: Option<&[u8]>) -> Result<(), Wrong> {
     match f {
-        Some(f) => Err(format!("too many fields ('{}')", shown(f))),
+        Some(f) => Err(format!("too many fields ('{}')", shown(f)).into()),
         None => Ok(()),
     }
 }
 
-fn number(f: Option<&[u8]>, what: &str) -> Result<u64, String> {
+fn number(f: Option<&[u8]>, what: &str) -> Result<u64, Wrong> {
     f.and_then(decimal).ok_or_else(|| unknown(what, f))
 }
 
-fn address(f: Option<&[u8]>) -> Result<u64, String> {
-    let a = f.ok_or("no address")?;
+fn address(f: Option<&[u8]>) -> Result<u64, Wrong> {
+    let a = f.ok_or_else(|| unknown("address", None))?;
     let value = match a.strip_prefix(b"0x").or_else(|| a.strip_prefix(b"0X")) {
         Some(digits) => hex(digits),
         None => decimal(a),
@@ -225,7 +282,7 @@ fn address(f: Option<&[u8]>) -> Result<u64, String> {
     value.ok_or_else(|| unknown("address", f))
 }
 
-fn hexadecimal(f: Option<&[u8]>, what: &str) -> Result<u64, String> {
+fn hexadecimal(f: Option<&[u8]>, what: &str) -> Result<u64, Wrong> {
     let a = f.ok_or_else(|| unknown(what, f))?;
     let digits = a.strip_prefix(b"0x").or_else(|| a.strip_prefix(b"0X"));
     hex(digits.unwrap_or(a)).ok_or_else(|| unknown(what, f))
@@ -330,6 +387,34 @@ mod tests {
     }
 
     #[test]
+    fn the_nearest_format_is_the_one_that_reads_most() {
+        use Format::*;
+        for (line, formats, what) in [
+            ("LD 12x", &[Ramulator][..], "no known address: '12x'"),
+            ("0x1000 FETCH 1", &[Dramsim3], "no known operation: 'FETCH'"),
+            ("0x1000 READ", &[Dramsim3], "no cycle"),
+            ("7 R 0x40 zz 0", &[Nvmain], "data"),
+            ("R 0,1,x", &[RamulatorVector], "no known level: 'x'"),
+            ("r,128,32,x", &[Gem5Text], "no known number: 'x'"),
+            (
+                "5 h0 0x10 load r 40 nvmm -",
+                &[Bus],
+                "no offset in hexadecimal",
+            ),
+            // A cycle, an address or a time.
+            ("12 turtles", &[Dramsim3, Nvmain, Bus], "turtles"),
+            ("turtles all the way down", &[], ""),
+        ] {
+            let near = nearest(line.as_bytes());
+            let names: Vec<_> = near.iter().map(|n| n.0).collect();
+            assert_eq!(names, formats, "{line}");
+            for (_, why) in near {
+                assert!(why.contains(what), "{line}: {why}");
+            }
+        }
+    }
+
+    #[test]
     fn vectors_are_composed() {
         let c: Compose = Box::new(|v| match v {
             [0, b, c] => Ok(b << 16 | c << 6),
@@ -350,6 +435,7 @@ mod tests {
                 let _ = parse(f, &line, None);
             }
             let _ = Format::detect(&line);
+            let _ = nearest(&line);
         }
 
         #[test]
@@ -358,6 +444,7 @@ mod tests {
                 let _ = parse(f, line.as_bytes(), None);
             }
             let _ = Format::detect(line.as_bytes());
+            let _ = nearest(line.as_bytes());
         }
     }
 }

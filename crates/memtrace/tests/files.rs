@@ -160,6 +160,34 @@ fn what_is_no_trace_is_told() {
         .unwrap()
         .to_string()
         .contains("the trace is empty"));
+    let blank = [&b" \n"[..], &b"\n\t\r\n".repeat(10_000)];
+    for (text, format) in blank
+        .iter()
+        .flat_map(|t| [(t, None), (t, Some(Format::Dramsim3))])
+    {
+        let asked = Options {
+            format,
+            ..Options::default()
+        };
+        let e = Reader::new("t".into(), std::io::Cursor::new(text.to_vec()), asked)
+            .and_then(|mut r| r.next())
+            .unwrap_err()
+            .to_string();
+        let long_and_unknown = text.len() > 2 && format.is_none();
+        let what = match long_and_unknown {
+            true => "fits none of the formats",
+            false => "the trace is empty",
+        };
+        assert!(e.contains(what), "{format:?}: {e}");
+    }
+    let e = open(b"0x1000 FETCH 10\n".to_vec())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        e.contains("formats; dramsim3 comes nearest: no known operation: 'FETCH'"),
+        "{e}"
+    );
     let e = open(b"hello world\n".to_vec()).err().unwrap().to_string();
     assert!(
         e.contains("fits none of the formats") && e.contains("dramsim3: 'addr"),

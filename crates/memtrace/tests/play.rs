@@ -4,7 +4,7 @@ use nagori_memtime::request::{Completion, Kind, Request, Submit};
 use nagori_memtime::{Error as ModelError, MemoryModel, ModelStats, Period, Ps, SavedModel};
 use nagori_memtrace::drive::{run, Mode, Options, Outcome};
 use nagori_memtrace::record::Slice;
-use nagori_memtrace::{Error, Record, Times};
+use nagori_memtrace::{Error, Record, Times, Unaligned};
 use proptest::prelude::*;
 
 const CLOCK: Ps = Ps(1000);
@@ -303,6 +303,41 @@ fn large_accesses_are_split_at_lines() {
     let pieces: Vec<_> = m.log.iter().map(|l| (l.2.addr, l.2.bytes)).collect();
     assert_eq!(pieces, [(0x1030, 16), (0x1040, 64), (0x1080, 20)]);
     assert_eq!((o.records, o.requests, o.read_bytes), (1, 3, 100));
+}
+
+#[test]
+fn accesses_across_lines_are_counted_and_treated_as_asked() {
+    let mut records = trace(4, 0);
+    // Inside the second line, at the end of the third, and a long one from its beginning.
+    (records[1].addr, records[1].bytes) = (72, 16);
+    records[2].addr = 128 + 16;
+    records[3].bytes = 128;
+    let saturated = Options::new(Mode::Saturated { per_clock: 1 });
+    let with = |unaligned| {
+        let mut m = Pipe::new(100, 8);
+        let o = play(
+            &mut m,
+            &records,
+            Options {
+                unaligned,
+                ..saturated
+            },
+        );
+        (o, m.log.iter().map(|l| l.2.addr).collect::<Vec<_>>())
+    };
+    let (o, addresses) = with(Unaligned::Split);
+    let o = o.unwrap();
+    assert_eq!((o.records, o.unaligned, o.requests), (4, 1, 6));
+    assert_eq!(addresses, [0, 72, 144, 192, 192, 256]);
+    let (o, addresses) = with(Unaligned::Truncate);
+    let o = o.unwrap();
+    assert_eq!((o.records, o.unaligned, o.requests), (4, 1, 5));
+    assert_eq!(addresses, [0, 72, 128, 192, 256]);
+    let e = with(Unaligned::Refuse).0.unwrap_err().to_string();
+    assert!(
+        e.starts_with("trace, record 3: the access of 64 bytes at 0x90 crosses"),
+        "{e}"
+    );
 }
 
 #[test]

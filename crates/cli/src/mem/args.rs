@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use nagori_memtime::Ps;
-use nagori_memtrace::Format;
+use nagori_memtrace::{Format, Unaligned};
 use std::path::PathBuf;
 
 /// Memory models on their own: play traces, make traces, compare, draw.
@@ -14,6 +14,7 @@ pub enum MemCommand {
     Run(Box<RunArgs>),
     Show(ShowArgs),
     Gen(GenArgs),
+    Convert(Box<ConvertArgs>),
     Sweep(Box<SweepArgs>),
     Plot(PlotArgs),
 }
@@ -138,6 +139,10 @@ pub struct PlayArgs {
     /// Take addresses modulo the capacity; otherwise those beyond it are errors.
     #[arg(long)]
     pub wrap: bool,
+    /// Accesses that begin inside a line of 64 bytes and reach beyond its end: split (a request for each line),
+    /// truncate (drop the low bits of the address, as Ramulator, DRAMsim3 and NVMain do), refuse.
+    #[arg(long, value_name = "RULE", default_value_t)]
+    pub unaligned: Unaligned,
     /// Leave out packets of gem5 that are neither reads nor writes; they are counted.
     #[arg(long)]
     pub skip_other: bool,
@@ -228,6 +233,67 @@ pub enum PatternName {
     Zipf,
     /// All lines of the span in one random order, again and again.
     PointerChase,
+}
+
+const CONVERT_EXAMPLES: &str = "\
+Examples:
+  nagori mem convert app.trc.gz --to ramulator -o app.ram.zst
+  nagori mem convert gem5.ptrc.gz --to dramsim3 --cycle '833 ps' -o app.trc
+  nagori mem convert app.trc --to gem5-text --cycle '1.25 ns' -o app.txt
+  nagori mem convert app.trc --to ramulator-vector --memory ddr4 -o app.vec
+  nagori mem convert bus.txt --region nvmm --to nagori -o nvmm.trc.zst
+
+Whatever the other format cannot hold is told: times, lengths, program counters. From cycles to a
+unit of time and back, --cycle is the length of a cycle. A format without lengths holds whole
+lines of 64 bytes.";
+
+/// Write a trace in another format.
+#[derive(Debug, Args)]
+#[command(after_long_help = CONVERT_EXAMPLES)]
+pub struct ConvertArgs {
+    /// The trace: a file, `-` for standard input, or gen:PATTERN[,key=value...].
+    #[arg(value_name = "TRACE")]
+    pub trace: String,
+    /// Format to write.
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Format,
+    /// Format of the trace [default: recognised by its first bytes].
+    #[arg(long, value_name = "FORMAT")]
+    pub from: Option<Format>,
+    /// File to write; .zst and .gz are compressed.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// ramulator-vector: the memory whose address mapping applies, the name of a preset, or a path.
+    #[arg(short, long, value_name = "NAME|PATH")]
+    pub memory: Option<String>,
+    /// Change a value of the memory's description.
+    #[arg(long, value_name = "KEY=VALUE", requires = "memory")]
+    pub set: Vec<String>,
+    /// Length of a cycle, from cycles to a unit of time or back ("1.25 ns").
+    #[arg(long, value_name = "TIME")]
+    pub cycle: Option<Ps>,
+    /// Cycles from one access to the next, for a trace without times.
+    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    pub gap: u64,
+    /// Accesses that begin inside a line of 64 bytes and reach beyond its end: split, truncate or refuse, as in
+    /// `nagori mem run`.
+    #[arg(long, value_name = "RULE", default_value_t)]
+    pub unaligned: Unaligned,
+    /// Subtract this from all addresses.
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = size)]
+    pub base: u64,
+    /// Greatest number of accesses to convert.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Leave out packets of gem5 that are neither reads nor writes; they are counted.
+    #[arg(long)]
+    pub skip_other: bool,
+    /// From a bus trace, only the transfers of this region. To a bus trace, the name of the region.
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
+    /// What was converted, as one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 const SWEEP_EXAMPLES: &str = "\

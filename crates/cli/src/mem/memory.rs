@@ -2,6 +2,7 @@
 
 use nagori_memcfg::Kind;
 use nagori_memtime::{dram, MemoryModel};
+use nagori_memtrace::output::Decompose;
 use nagori_memtrace::text::Compose;
 
 /// A checked description of a memory, from which models are made.
@@ -42,6 +43,34 @@ impl Memory {
     /// A model at time 0.
     pub fn model(&self) -> anyhow::Result<Box<dyn MemoryModel + Send>> {
         Ok(self.described.build()?)
+    }
+
+    /// Turns addresses into DRAM address vectors, the inverse of [`Memory::compose`].
+    pub fn decompose(&self) -> Option<Decompose> {
+        match &self.described.kind {
+            Kind::Device { device, controller } => {
+                let c = dram::Controller::new((**device).clone(), (**controller).clone()).ok()?;
+                let groups = device.organisation.bank_groups > 1;
+                Some(Box::new(move |a| {
+                    inside(a, c.capacity())?;
+                    let p = c.place(a);
+                    let [ch, r, g, b, row, col] =
+                        [p.channel, p.rank, p.bank_group, p.bank, p.row, p.column].map(u64::from);
+                    Ok(match groups {
+                        true => vec![ch, r, g, b, row, col],
+                        false => vec![ch, r, b, row, col],
+                    })
+                }))
+            }
+            Kind::Board(p) => {
+                let (m, capacity) = (p.mapping, p.capacity);
+                Some(Box::new(move |a| {
+                    inside(a, capacity)?;
+                    Ok(vec![0, 0, m.bank.of(a), m.row.of(a), m.column.of(a) >> 6])
+                }))
+            }
+            _ => None,
+        }
     }
 
     /// Turns DRAM address vectors into addresses, if there is one mapping for the whole memory.
@@ -85,6 +114,15 @@ impl Memory {
             }
             _ => None,
         }
+    }
+}
+
+fn inside(addr: u64, capacity: u64) -> Result<(), String> {
+    match addr < capacity {
+        true => Ok(()),
+        false => Err(format!(
+            "the address {addr:#x} is beyond the memory's {capacity:#x} bytes; --base subtracts a base address"
+        )),
     }
 }
 
@@ -177,6 +215,9 @@ mod tests {
             let b = compose(&[0, 0, 3, 17, 6]).unwrap();
             assert_eq!(b - a, 64, "{name}");
             assert!(compose(&[0, 0, 8, 0, 0]).unwrap_err().contains("outside"));
+            let decompose = load(name, &[]).unwrap().decompose().unwrap();
+            assert_eq!(decompose(a).unwrap(), [0, 0, 3, 17, 5], "{name}");
+            assert!(decompose(1 << 40).unwrap_err().contains("beyond"));
             assert!(compose(&[0, 0]).unwrap_err().contains("2 levels"));
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod commands;
+mod convert;
 mod draw;
 mod gen;
 mod memory;
@@ -22,6 +23,7 @@ pub fn command(command: &MemCommand, messages: &Messages) -> anyhow::Result<Exit
         MemCommand::Run(a) => run::command(a, messages),
         MemCommand::Show(a) => show(a),
         MemCommand::Gen(a) => gen::command(a, messages),
+        MemCommand::Convert(a) => convert::command(a, messages),
         MemCommand::Sweep(a) => sweep::command(a, messages),
         MemCommand::Plot(a) => plot(a, messages),
     }

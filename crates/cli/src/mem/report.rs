@@ -136,6 +136,7 @@ impl Report {
                 format!("{:.2}", o.longest_delay.as_ns()),
             ),
             ("skipped packets", grouped(o.skipped)),
+            ("unaligned accesses", grouped(o.unaligned)),
             ("processor time, s", format!("{:.3}", self.cpu_seconds)),
             (
                 "requests per s of it",
@@ -148,6 +149,7 @@ impl Report {
                 "delayed requests",
                 "longest delay, ns",
                 "skipped packets",
+                "unaligned accesses",
             ];
             if optional.contains(&name) && ["0", "0.00", "0 ps"].contains(&value.as_str()) {
                 continue;

@@ -7,6 +7,7 @@ use crate::mem::report::{About, Report};
 use crate::mem::{draw, gen};
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SIGNAL, SUCCESS};
+use crate::tables::grouped;
 use anyhow::{bail, Context};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +15,7 @@ use nagori_memtime::MemoryModel;
 use nagori_memtrace::drive::{self, Mode, Options, Outcome};
 use nagori_memtrace::gen::Generator;
 use nagori_memtrace::input::{self, Position, Reader};
-use nagori_memtrace::{Error, Source};
+use nagori_memtrace::{Error, Source, Unaligned};
 use rustix::time::{clock_gettime, ClockId};
 use std::path::{Path, PathBuf};
 
@@ -149,7 +150,23 @@ pub fn options(a: &PlayArgs) -> anyhow::Result<Options> {
         limit: a.limit,
         base: a.base,
         wrap: a.wrap,
+        unaligned: a.unaligned,
     })
+}
+
+/// What is told of accesses that cross the end of a line.
+pub fn unaligned(count: u64, records: u64, rule: Unaligned) -> String {
+    let done = match rule {
+        Unaligned::Truncate => {
+            "were moved to its beginning (--unaligned split: a request for each line)"
+        }
+        _ => "became a request for each line (--unaligned truncate: one, at the line's beginning)",
+    };
+    format!(
+        "{} of {} accesses cross the end of a line of 64 bytes; they {done}",
+        grouped(count),
+        grouped(records)
+    )
 }
 
 /// Name of a mode on the command line.
@@ -253,6 +270,10 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
         r => r?,
     };
+    let o = &report.outcome;
+    if o.unaligned > 0 {
+        messages.note(&unaligned(o.unaligned, o.records, a.play.unaligned));
+    }
     // All contents are on the disk before the first file gets its name.
     let text = match a.json {
         true => format!("{:#}\n", serde_json::to_value(&report)?),

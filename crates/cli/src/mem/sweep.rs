@@ -23,6 +23,7 @@ pub const COLUMNS: &[Column] = &[
     ("requests", |r| Some(r.outcome.requests.to_string())),
     ("reads", |r| Some(r.outcome.reads.to_string())),
     ("writes", |r| Some(r.outcome.writes.to_string())),
+    ("unaligned", |r| Some(r.outcome.unaligned.to_string())),
     ("cycles", |r| Some(r.outcome.cycles.to_string())),
     ("simulated_seconds", |r| {
         Some(r.simulated_seconds.to_string())
