@@ -346,7 +346,7 @@ impl Reader {
             if !self.line()? {
                 return match self.any || self.skipped > 0 {
                     true => Ok(None),
-                    false => Err(self.format_error(BLANK.into())),
+                    false => Err(self.malformed(BLANK.into())),
                 };
             }
             if self.buffer.trim_ascii().is_empty() {
