@@ -37,6 +37,7 @@ fn help_is_as_recorded() {
         ("help-mem-run.txt", &["run", "--help"]),
         ("help-mem-gen.txt", &["gen", "--help"]),
         ("help-mem-convert.txt", &["convert", "--help"]),
+        ("help-mem-record.txt", &["record", "--help"]),
         ("help-mem-sweep.txt", &["sweep", "--help"]),
         ("help-mem-plot.txt", &["plot", "--help"]),
     ] {

@@ -18,6 +18,7 @@
 //! |---|---|
 //! | [`Session`] | Debian, booted once; every program runs on a machine of its own from there |
 //! | [`Job`] and [`guest`] | any software on a machine, with a console |
+//! | [`record`] | memory traces of the host's own programs |
 //! | [`drive`] | the loop around a machine's slices, and the services that take part in it |
 //!
 //! Nothing here prints, and no signal is caught: the user of the crate receives messages through a
@@ -36,6 +37,7 @@ mod port;
 pub mod power;
 pub mod problems;
 pub mod program;
+pub mod record;
 pub mod rtc;
 mod session;
 pub mod snapshot;

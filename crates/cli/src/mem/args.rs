@@ -15,6 +15,7 @@ pub enum MemCommand {
     Show(ShowArgs),
     Gen(GenArgs),
     Convert(Box<ConvertArgs>),
+    Record(Box<RecordArgs>),
     Sweep(Box<SweepArgs>),
     Plot(PlotArgs),
 }
@@ -294,6 +295,55 @@ pub struct ConvertArgs {
     /// What was converted, as one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+const RECORD_EXAMPLES: &str = "\
+Examples:
+  nagori mem record -o gcc.trc.zst -- gcc -O2 -c app.c
+  nagori mem record --skip 100000000 --limit 1000000 -o db.trc.zst -- sqlite3 app.db '.read query.sql'
+  nagori mem record --machine server-caches --set 'cache.llc.size=2560 KiB' -o sort.trc.zst -- sort big.txt
+  nagori mem run --memory ddr4 --trace gcc.trc.zst --mode timestamped --cycle '0.3 ns'
+
+Programs for x86-64, AArch64 and RV64 run under Debian's qemu-user. The trace has what the caches of the
+machine do not have: lines read, lines written back. Its time is the number of instructions. Pages have the
+order of their first use. What the kernel does in system calls is not seen, nor are other programs that this
+one starts.";
+
+/// Record the memory traffic of a program of this computer.
+#[derive(Debug, Args)]
+#[command(after_long_help = RECORD_EXAMPLES)]
+pub struct RecordArgs {
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub program: Vec<String>,
+    /// File to write; .zst and .gz are compressed.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Format to write.
+    #[arg(long, value_name = "FORMAT", default_value = "nagori")]
+    pub to: Format,
+    /// The machine whose caches are in front of memory: a name (see `nagori machine list`) or a path. Threads
+    /// run on its harts in turn.
+    #[arg(short, long, value_name = "NAME|PATH", default_value = "server-caches")]
+    pub machine: String,
+    /// Change a value of the machine's description, for instance of `l1d` or `cache.llc`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Instructions for which the caches are filled and nothing is recorded.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: u64,
+    /// Greatest number of accesses; then the program is ended.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Time of an instruction, for formats with a unit of time ("0.3 ns").
+    #[arg(long, value_name = "TIME")]
+    pub cycle: Option<Ps>,
+    /// ramulator-vector: the memory whose address mapping applies, the name of a preset, or a path.
+    #[arg(long, value_name = "NAME|PATH")]
+    pub memory: Option<String>,
+    /// Write what the program did, instructions and misses of each level, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 const SWEEP_EXAMPLES: &str = "\

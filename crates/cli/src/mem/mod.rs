@@ -7,6 +7,7 @@ mod draw;
 mod gen;
 mod memory;
 mod page;
+mod record;
 mod report;
 mod run;
 mod sweep;
@@ -24,6 +25,7 @@ pub fn command(command: &MemCommand, messages: &Messages) -> anyhow::Result<Exit
         MemCommand::Show(a) => show(a),
         MemCommand::Gen(a) => gen::command(a, messages),
         MemCommand::Convert(a) => convert::command(a, messages),
+        MemCommand::Record(a) => record::command(a, messages),
         MemCommand::Sweep(a) => sweep::command(a, messages),
         MemCommand::Plot(a) => plot(a, messages),
     }

@@ -18,6 +18,7 @@ mod levels;
 mod mshr;
 mod prefetch;
 mod replacement;
+pub mod standalone;
 mod tags;
 mod versions;
 

@@ -29,7 +29,7 @@ pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
-pub use parts::hart_config;
+pub use parts::{caches, hart_config};
 pub use point::Point;
 pub use power::{Dram, PowerCut};
 pub use saved::{LoadError, MachineState};

@@ -6,6 +6,7 @@ use nagori_hart::config::{
     CacheGeometry, CoreTiming, HartConfig, Inclusion, LevelConfig, PredictorGeometry,
     PrefetchConfig, Prefetcher, Replacement, TlbGeometry,
 };
+use nagori_hart::lines::standalone::Standalone;
 
 fn cache(c: &crate::config::CacheConfig) -> CacheGeometry {
     CacheGeometry {
@@ -69,6 +70,19 @@ fn tlb(t: &TlbConfig) -> TlbGeometry {
         pages_per_sector: t.pages_per_sector,
         superpages: t.superpage_entries,
     }
+}
+
+/// The caches of a machine alone, in front of a memory of a number of bytes: without time, so without
+/// prefetchers and miss status holding registers.
+pub fn caches(r: &Resolved, bytes: u64) -> Result<Standalone, MachineError> {
+    let hart = hart_config(r)?;
+    let first = (hart.l1i, hart.l1d);
+    Ok(Standalone::new(
+        r.config.harts as usize,
+        first,
+        &levels(&r.config),
+        bytes,
+    ))
 }
 
 /// Parameters of every hart.
