@@ -611,6 +611,7 @@ impl Coherence {
             };
             p.token < saved.next
                 && passes
+                && !(p.held && (p.wanted.is_some() || p.comes.is_none()))
                 && p.source <= n
                 && p.hart < harts
                 && self.inside(p.line)

@@ -157,7 +157,11 @@ impl Hart {
             let (id, c) = (self.id, w.coherence());
             match side {
                 Side::Data => self.data.drop_slot(&mut c.l1d[id], slot as usize),
-                Side::Inst => self.fetch.drop_slot(&mut c.l1i[id], slot as usize),
+                Side::Inst => {
+                    self.fetch.drop_slot(&mut c.l1i[id], slot as usize);
+                    // Translated code does not look at a line again that it goes on in.
+                    self.recheck = true;
+                }
             }
         }
     }

@@ -320,3 +320,20 @@ fn a_snapshot_of_other_prefetches_is_refused() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+#[test]
+fn code_that_an_inclusive_level_takes_back_is_fetched_again() {
+    // The loop hits in L1I, so its line is the one that was used longest ago in the outer level.
+    let words = walk(64, 2, true);
+    let l2 = "cache.l2={ level = 2, shared_by = 1, size = \"1 KiB\", ways = 2, latency = 9 }";
+    let run = |engine, prefetcher: &str| {
+        let mut m = machine(&[l2, prefetcher], &words, engine);
+        run_for(&mut m, 20_000, u64::MAX)
+    };
+    for prefetcher in ["l1d.prefetcher=none", "l1d.prefetcher=next-line"] {
+        let first = run(Engine::Interpreter, prefetcher);
+        let h = &first.report.harts[0].events;
+        assert!(h.l1i_misses > 100, "{h:?}");
+        assert_eq!(first, run(EAGER, prefetcher));
+    }
+}
