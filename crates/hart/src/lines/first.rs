@@ -182,7 +182,7 @@ impl Coherence {
     /// The bit of a line's set, among the at most 64 sets of a first-level cache.
     fn set_bit(&self, side: Side, hart: usize, line: u64) -> u64 {
         let cache = self.tags(side, hart);
-        1 << (cache.set_start(line) / cache.ways() & 63)
+        1 << ((cache.set_start(line) / cache.ways()) & 63)
     }
 
     /// Whether a prefetched line is coming to the set of a line; see the [module](self).

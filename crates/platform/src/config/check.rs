@@ -214,7 +214,7 @@ fn cache(key: &str, c: &CacheConfig) -> Result<(), Problem> {
             c.size, c.ways, c.ways
         )
     })?;
-    traffic(&c.traffic(), &k)
+    traffic(&c.traffic(), k)
 }
 
 /// Checks the outer cache levels.
