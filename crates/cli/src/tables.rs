@@ -84,7 +84,7 @@ fn caches(r: &Report) -> String {
     text(&t)
 }
 
-/// MSHR and bank waits and prefetches of the outer cache levels, if there are any.
+/// MSHR and bank waits and prefetches of the caches, if there are any.
 fn requests(r: &Report) -> Option<String> {
     let mut t = table([
         "cache",
@@ -99,6 +99,24 @@ fn requests(r: &Report) -> Option<String> {
         "dropped",
     ]);
     let mut any = false;
+    for c in &r.first_level {
+        let e = &c.events;
+        let counts = [
+            e.mshr_waits,
+            e.mshr_wait_cycles,
+            // The banks of first-level caches are not modelled.
+            0,
+            0,
+            e.prefetches,
+            e.prefetch_useful,
+            e.prefetch_late,
+            e.prefetch_useless,
+            e.prefetch_dropped,
+        ];
+        any |= counts.iter().any(|n| *n > 0);
+        let cells = std::iter::once(c.name.clone()).chain(counts.map(grouped));
+        row(&mut t, cells.collect::<Vec<_>>());
+    }
     for c in &r.caches {
         let e = &c.events;
         let counts = [
@@ -267,10 +285,10 @@ fn one(r: &Report) -> String {
     if !r.caches.is_empty() {
         out.push_str(&caches(r));
         out.push('\n');
-        if let Some(table) = requests(r) {
-            out.push_str(&table);
-            out.push('\n');
-        }
+    }
+    if let Some(table) = requests(r) {
+        out.push_str(&table);
+        out.push('\n');
     }
     out.push_str(&memory(r));
     if !r.memories.is_empty() {

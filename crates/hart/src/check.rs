@@ -21,6 +21,7 @@ impl Hart {
         let base = w.ram_base();
         let c = w.coherence();
         c.check_levels()?;
+        c.check_first()?;
         let notices = c.take_notices(self.id);
         for n in &notices {
             c.post(self.id, *n);

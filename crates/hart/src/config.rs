@@ -154,6 +154,22 @@ impl Default for PrefetchConfig {
     }
 }
 
+/// MSHRs and prefetcher of a first-level cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirstConfig {
+    /// Maximum of outstanding misses and prefetches; 0 for any number.
+    pub mshrs: u32,
+    /// The prefetcher.
+    pub prefetch: PrefetchConfig,
+}
+
+impl FirstConfig {
+    /// Whether lines may arrive at a time of their own, or a miss may have to wait for a register.
+    pub fn keeps_order(&self) -> bool {
+        self.mshrs > 0 || self.prefetch.prefetcher != Prefetcher::None
+    }
+}
+
 /// Geometry of a TLB: sectored entries of contiguous pages, and superpage entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlbGeometry {

@@ -478,7 +478,7 @@ impl Hart {
                 Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
                 | PrefetchW => {}
                 FenceI => {
-                    M::fetch_anew(self, w);
+                    check!(M::fetch_anew(self, w, at!()));
                     if W::PARALLEL {
                         self.drop_unguarded(w);
                     }
@@ -606,7 +606,7 @@ impl Hart {
 
     /// fence.i empties L1I; the refetch is an ordinary miss.
     pub(crate) fn empty_l1i<W: World>(&mut self, w: &mut W) {
-        w.coherence().l1i.clear(self.id);
+        w.coherence().empty_l1i(self.id);
         self.fetch.restart(self.cycle);
     }
 

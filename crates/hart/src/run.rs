@@ -4,7 +4,7 @@ use crate::block::{Block, CodeCache, PreOp, HAZARD, NEW_LINE};
 use crate::engine::{Engine, NoEngine, Ran, Within};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
-use crate::lines::Notice;
+use crate::lines::{Notice, Side};
 use crate::mode::{Detailed, Functional, Mode};
 use crate::pmp::Access;
 use crate::trap::{cause, NotNow, Trap, Undone};
@@ -551,6 +551,11 @@ impl Hart {
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {
             self.fetch_waits = true;
         })?;
+        if w.coherence().is_guarded(Side::Inst, self.id, pa & !63) {
+            // The line may be replaced at any time, and has to be looked up by the next block.
+            self.recheck = true;
+            return Ok(());
+        }
         let slot = (va >> 6) as usize & (SLOTS - 1);
         let cache = &mut w.coherence().l1i[self.id];
         let now = self.cycle + at.offset;

@@ -11,7 +11,8 @@ use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
 use crate::lines::{
-    Awaited, Caches, Coherence, Moves, Notice, SavedAhead, SavedLevel, SavedVersions, Tags,
+    Awaited, Caches, Coherence, Moves, Notice, SavedAhead, SavedFirst, SavedLevel, SavedVersions,
+    Tags,
 };
 use crate::mode::block_shift;
 use crate::pipeline::Pending;
@@ -304,7 +305,10 @@ pub struct SavedCoherence {
     /// Outer cache levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<SavedLevel>,
-    /// Outstanding prefetches of the outer levels.
+    /// MSHRs and prefetchers of the first-level caches.
+    #[serde(default, skip_serializing_if = "SavedFirst::is_new")]
+    first: SavedFirst,
+    /// Outstanding prefetches.
     #[serde(default, skip_serializing_if = "SavedAhead::is_new")]
     ahead: SavedAhead,
     /// Modified lines in the outer levels of which some inner cache has a newer state.
@@ -330,6 +334,7 @@ impl Coherence {
             l1d,
             l1i,
             levels: self.save_levels(),
+            first: self.save_first(),
             ahead: self.save_ahead(),
             versions: self.save_versions(),
             reservations: self.reservations.clone(),
@@ -361,6 +366,7 @@ impl Coherence {
         fail(s.code.iter().any(|(p, _)| *p >= pages), "marks of code")?;
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
         fail(!self.load_versions(s.versions), "older states of lines")?;
+        fail(!self.load_first(s.first), "first-level caches")?;
         fail(!self.load_ahead(s.ahead), "prefetches under way")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
         self.l1d = Caches::new(s.l1d);

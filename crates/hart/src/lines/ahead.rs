@@ -1,5 +1,6 @@
 //! Outstanding prefetches, and harts that wait for miss status holding registers: events in the
-//! outer levels that have a time of their own.
+//! caches that have a time of their own. What is special about prefetches into first-level caches is
+//! in [`super::first`].
 //!
 //! No event takes effect before its time: the scheduler checks [`Coherence::next_due`] before each
 //! turn, and calls [`Coherence::settle_due`] before any hart performs an action that others can
@@ -8,7 +9,9 @@
 
 use super::caches::{bits, Caches};
 use super::coherence::Coherence;
-use super::levels::Want;
+use super::levels::{Level, LevelStats, Parts, Want};
+use super::mshr::Mshrs;
+use super::Side;
 use crate::config::Inclusion;
 use crate::trap::NotNow;
 use serde::{Deserialize, Serialize};
@@ -17,36 +20,73 @@ use std::ops::Range;
 /// Maximum of outstanding prefetches of a cache without a limit of misses.
 const MOST: usize = 32;
 /// In place of a hart's number: no hart runs.
-const NOBODY: usize = usize::MAX;
+pub(super) const NOBODY: usize = usize::MAX;
+
+/// The cache to which a prefetch brings a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A first-level cache.
+    First(Side),
+    /// That of an outer level.
+    Level(usize),
+}
+
+impl Target {
+    /// The innermost outer level that the line reaches or passes through.
+    fn level(self) -> usize {
+        match self {
+            Target::First(_) => 0,
+            Target::Level(k) => k,
+        }
+    }
+}
 
 /// An outstanding prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UnderWay {
+pub(super) struct UnderWay {
     /// Identifies it to the memory system.
     token: u64,
-    /// The level that requested it.
+    /// The level that requested it, or the first one that the line passes through.
     level: u32,
     /// The level that has the line, or the number of levels: memory.
-    source: u32,
+    pub source: u32,
     /// The hart whose access caused it, and the pc of the instruction.
-    hart: u32,
+    pub hart: u32,
     pc: u64,
-    line: u64,
+    pub line: u64,
     /// The cycle at which the line arrives, if that is known.
     comes: Option<u64>,
     /// A hart that waits for it, and the first cycle at which that hart can use the line.
-    wanted: Option<(u32, u64)>,
+    pub wanted: Option<(u32, u64)>,
+    /// The first-level cache that requested it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<Side>,
+    /// The line has arrived at a first-level cache whose hart is about to request it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// The line is no longer wanted when it arrives at the first-level cache.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub void: bool,
+}
+
+impl UnderWay {
+    fn target(&self) -> Target {
+        match self.first {
+            Some(side) => Target::First(side),
+            None => Target::Level(self.level as usize),
+        }
+    }
 }
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Ahead {
     /// In the order in which they were requested.
-    under_way: Vec<UnderWay>,
+    pub under_way: Vec<UnderWay>,
     next: u64,
-    /// Predicted lines, with their levels, for the running hart to request.
-    guesses: Vec<(usize, u64)>,
+    /// Predicted lines, with the caches for them, for the running hart to request.
+    guesses: Vec<(Target, u64)>,
     /// Harts that no longer wait, and since which cycle.
     woken: Vec<(usize, u64)>,
     /// The time of the next event.
@@ -75,9 +115,9 @@ impl Ahead {
         };
     }
 
-    /// Records the lines that a level's prefetcher has predicted.
-    pub fn guess(&mut self, level: usize, lines: Vec<u64>) {
-        self.guesses.extend(lines.into_iter().map(|l| (level, l)));
+    /// Records the lines that a cache's prefetcher has predicted.
+    pub fn guess(&mut self, target: Target, lines: Vec<u64>) {
+        self.guesses.extend(lines.into_iter().map(|l| (target, l)));
     }
 }
 
@@ -107,17 +147,42 @@ pub struct Settled {
 }
 
 impl Coherence {
-    /// The cycle of the next event in the outer levels; `u64::MAX` if there is none.
+    /// The cycle of the next event in the caches; `u64::MAX` if there is none.
     #[inline(always)]
     pub fn next_due(&self) -> u64 {
         self.levels.ahead.due
     }
 
-    fn find_due(&mut self) {
-        let comes = self.levels.ahead.under_way.iter().filter_map(|p| p.comes);
-        let limited = self.levels.levels.iter().filter(|l| l.config.mshrs > 0);
-        let free = limited.flat_map(|l| l.parts.iter().filter_map(|p| p.mshrs.due()));
-        self.levels.ahead.due = comes.chain(free).min().unwrap_or(u64::MAX);
+    pub(super) fn find_due(&mut self) {
+        let under_way = self.levels.ahead.under_way.iter();
+        let comes = under_way.filter(|p| !p.held).filter_map(|p| p.comes);
+        let free = self.limited().filter_map(|p| p.mshrs.due());
+        let due = comes.chain(free).min().unwrap_or(u64::MAX);
+        self.levels.ahead.due = due;
+        self.find_guards();
+    }
+
+    /// The caches with a limited number of registers.
+    fn limited(&self) -> impl Iterator<Item = &Parts> {
+        let first = self.levels.first.iter().filter(|f| f.config.mshrs > 0);
+        let outer = self.levels.levels.iter().filter(|l| l.config.mshrs > 0);
+        let first = first.flat_map(|f| &f.parts);
+        first.chain(outer.flat_map(|l| &l.parts))
+    }
+
+    /// All caches, by level, with their statistics.
+    fn all_parts(&mut self) -> impl Iterator<Item = (&mut LevelStats, &mut Vec<Parts>)> {
+        let first = self.levels.first.iter_mut();
+        let outer = self.levels.levels.iter_mut();
+        let first = first.map(|f| (&mut f.stats, &mut f.parts));
+        first.chain(outer.map(|l| (&mut l.stats, &mut l.parts)))
+    }
+
+    fn stats_of(&mut self, target: Target) -> &mut LevelStats {
+        match target {
+            Target::First(side) => &mut self.levels.first[side as usize].stats,
+            Target::Level(k) => &mut self.levels.levels[k].stats,
+        }
     }
 
     /// Lets the first event take effect, if its time is not after `until`. Then
@@ -129,12 +194,21 @@ impl Coherence {
             return None;
         }
         let ahead = &mut self.levels.ahead;
-        let settled = match ahead.under_way.iter().position(|p| p.comes == Some(due)) {
+        let now = |p: &UnderWay| p.comes == Some(due) && !p.held;
+        let settled = match ahead.under_way.iter().position(now) {
             Some(i) => {
-                let p = ahead.under_way.remove(i);
-                match p.wanted {
-                    Some((hart, from)) => ahead.woken.push((hart as usize, due.max(from))),
-                    None => self.put_ahead(&p, due),
+                let p = ahead.under_way[i];
+                if p.wanted.is_none() && self.is_about_to_ask(&p) {
+                    self.levels.ahead.under_way[i].held = true;
+                } else {
+                    let p = self.levels.ahead.under_way.remove(i);
+                    match p.wanted {
+                        Some((hart, from)) => {
+                            let woken = (hart as usize, due.max(from));
+                            self.levels.ahead.woken.push(woken);
+                        }
+                        None => self.put_ahead(&p, due),
+                    }
                 }
                 Settled {
                     cycle: due,
@@ -154,19 +228,21 @@ impl Coherence {
 
     /// Gives a register that is free now to the hart that waits for it. Returns the hart.
     fn grant(&mut self, now: u64) -> usize {
-        for level in &mut self.levels.levels {
-            let mut parts = level.parts.iter_mut();
-            let Some(part) = parts.find(|p| p.mshrs.due() == Some(now)) else {
+        let mut granted = None;
+        for (stats, parts) in self.all_parts() {
+            let Some(part) = parts.iter_mut().find(|p| p.mshrs.due() == Some(now)) else {
                 continue;
             };
-            if let Some((hart, since)) = part.mshrs.grant() {
-                level.stats.mshr_waits += 1;
-                level.stats.mshr_wait_cycles += now - since;
-                self.levels.ahead.woken.push((hart, now));
-                return hart;
-            }
+            granted = part.mshrs.grant().map(|(hart, since)| {
+                stats.mshr_waits += 1;
+                stats.mshr_wait_cycles += now - since;
+                hart
+            });
+            break;
         }
-        0
+        let woken = granted.map(|hart| (hart, now));
+        self.levels.ahead.woken.extend(woken);
+        granted.unwrap_or(0)
     }
 
     /// The next hart that no longer waits, and since which cycle.
@@ -181,38 +257,54 @@ impl Coherence {
         self.levels.ahead.woken.clear();
     }
 
-    /// Takes a miss status holding register in each level before `k`, all of which have missed.
+    /// Takes a miss status holding register in each level before `k`, all of which have missed, and
+    /// in the first-level cache, unless a prefetch is bringing the line there (`own`).
     /// Returns for how many cycles the hart waits for them (0 if it blocks instead), and since when
     /// it has waited for the first of them.
-    pub(super) fn take_mshrs(&mut self, k: usize, want: &Want) -> Result<(u64, u64), NotNow> {
+    pub(super) fn take_mshrs(
+        &mut self,
+        (k, own): (usize, bool),
+        want: &Want,
+    ) -> Result<(u64, u64), NotNow> {
         let Want { hart, now, .. } = *want;
         let (mut waited, mut since) = (0, now);
-        for j in 0..self.levels.levels.len() {
-            let level = &mut self.levels.levels[j];
-            let limit = level.config.mshrs;
-            if limit == 0 {
-                continue;
+        let first = &mut self.levels.first[want.side() as usize];
+        let first = match first.config.mshrs {
+            0 => None,
+            limit => Some((limit, !own, &mut first.stats, &mut first.parts[hart].mshrs)),
+        };
+        let outer = self.levels.levels.iter_mut().enumerate();
+        let outer = outer.filter_map(|(j, l)| match l.config.mshrs {
+            0 => None,
+            limit => {
+                let of = l.of(hart);
+                Some((limit, j < k, &mut l.stats, &mut l.parts[of].mshrs))
             }
-            let mshrs = &mut level.part(hart).mshrs;
-            if j >= k {
+        });
+        let mut none_free = false;
+        for (limit, misses, stats, mshrs) in first.into_iter().chain(outer) {
+            if !misses {
                 // The hart has waited for a register here, and the line has reached a nearer level
                 // in the meantime.
                 mshrs.end(hart, now);
             } else if !want.blocks {
                 let free = mshrs.take_when_free(limit, hart, now + waited);
                 let wait = free - (now + waited);
-                level.stats.mshr_waits += u64::from(wait > 0);
-                level.stats.mshr_wait_cycles += wait;
+                stats.mshr_waits += u64::from(wait > 0);
+                stats.mshr_wait_cycles += wait;
                 waited += wait;
             } else if let Some(wanted) = mshrs.take(limit, hart, now) {
                 since = since.min(wanted);
             } else {
-                self.find_due();
-                return Err(NotNow);
+                none_free = true;
+                break;
             }
         }
         self.find_due();
-        Ok((waited, since))
+        match none_free {
+            true => Err(NotNow),
+            false => Ok((waited, since)),
+        }
     }
 
     /// A hart's missing line arrives at a cycle that is known now: its registers are free from then
@@ -225,6 +317,11 @@ impl Coherence {
     }
 
     fn give_back_mshrs(&mut self, hart: usize, at: u64) {
+        for first in &mut self.levels.first {
+            if first.config.mshrs > 0 {
+                first.parts[hart].mshrs.end(hart, at);
+            }
+        }
         for level in &mut self.levels.levels {
             if level.config.mshrs > 0 {
                 level.part(hart).mshrs.end(hart, at);
@@ -235,8 +332,8 @@ impl Coherence {
 
     /// Ends all waits of harts.
     pub fn nobody_waits(&mut self) {
-        for level in &mut self.levels.levels {
-            level.parts.iter_mut().for_each(|p| p.mshrs.forget_harts());
+        for (_, parts) in self.all_parts() {
+            parts.iter_mut().for_each(|p| p.mshrs.forget_harts());
         }
         let ahead = &mut self.levels.ahead;
         ahead.under_way.retain(|p| p.wanted.is_none());
@@ -246,7 +343,7 @@ impl Coherence {
 
     /// Whether a hart waits for a register or a prefetch.
     pub fn blocks(&self, hart: usize) -> bool {
-        let mut parts = self.levels.levels.iter().flat_map(|l| &l.parts);
+        let mut parts = self.limited();
         let wanted = |p: &UnderWay| p.wanted.is_some_and(|w| w.0 as usize == hart);
         parts.any(|p| p.mshrs.blocks(hart)) || self.levels.ahead.under_way.iter().any(wanted)
     }
@@ -265,7 +362,17 @@ impl Coherence {
         all.position(|p| {
             let passes = (p.level..p.source).contains(&(k as u32));
             let here = level.of(p.hart as usize) == level.of(hart);
-            p.line == line && p.wanted.is_none() && passes && here
+            p.line == line && p.wanted.is_none() && !p.void && passes && here
+        })
+    }
+
+    /// The index of a prefetch that will bring a line, or has brought it, to a hart's first-level
+    /// cache and for which no hart waits yet.
+    pub(super) fn coming_first(&self, side: Side, hart: usize, line: u64) -> Option<usize> {
+        let mut all = self.levels.ahead.under_way.iter();
+        all.position(|p| {
+            let here = p.first == Some(side) && p.hart as usize == hart;
+            p.line == line && here && p.wanted.is_none() && !p.void
         })
     }
 
@@ -274,24 +381,33 @@ impl Coherence {
     pub(super) fn join(&mut self, i: usize, hart: usize, from: u64) -> Option<u64> {
         let p = &mut self.levels.ahead.under_way[i];
         p.wanted = Some((hart as u32, from));
+        p.held = false;
         let p = *p;
-        self.levels.levels[p.level as usize].stats.prefetch_late += 1;
+        self.stats_of(p.target()).prefetch_late += 1;
         self.pass(0, p.source as usize, (hart, hart), p.line);
+        self.find_due();
         p.comes
     }
 
-    /// Whether a hart's cache of level `k` should prefetch a line: neither this cache nor an inner
-    /// one has the line, no hart has it modified, and no prefetch of it is outstanding.
-    pub(super) fn lacks(&self, k: usize, hart: usize, line: u64) -> bool {
-        let level = &self.levels.levels[k];
+    /// Whether a hart's cache should prefetch a line: neither this cache nor an inner one has the
+    /// line, no hart has it modified, and no prefetch of it is outstanding.
+    pub(super) fn lacks(&self, target: Target, hart: usize, line: u64) -> bool {
+        let missing = match target {
+            Target::First(side) => self.first_lacks(side, hart, line),
+            Target::Level(k) => {
+                let level = &self.levels.levels[k];
+                level.caches[level.of(hart)].find(line).is_none() && !self.is_near(k, hart, line)
+            }
+        };
+        let comes = |p: &UnderWay| {
+            let common = self.levels.levels.get(target.level().max(p.level as usize));
+            let same = |l: &Level| l.of(p.hart as usize) == l.of(hart);
+            p.line == line && common.map_or(p.hart as usize == hart, same)
+        };
         self.inside(line)
-            && level.caches[level.of(hart)].find(line).is_none()
-            && !self.is_near(k, hart, line)
+            && missing
             && self.holders(hart, line).1.is_none()
-            && !self.levels.ahead.under_way.iter().any(|p| {
-                let common = &self.levels.levels[k.max(p.level as usize)];
-                p.line == line && common.of(p.hart as usize) == common.of(hart)
-            })
+            && !self.levels.ahead.under_way.iter().any(comes)
     }
 
     /// Whether an inner cache of a hart's cache of level `k` has a line.
@@ -315,10 +431,10 @@ impl Coherence {
     /// running hart; returns its token and line. Lines that an outer level has need no request.
     pub(crate) fn next_prefetch(&mut self, hart: usize, pc: u64, now: u64) -> Option<(u64, u64)> {
         while !self.levels.ahead.guesses.is_empty() {
-            let (k, line) = self.levels.ahead.guesses.remove(0);
+            let (target, line) = self.levels.ahead.guesses.remove(0);
             // Another level may have predicted the same line.
-            if self.lacks(k, hart, line) {
-                let begun = self.begin_prefetch(k, (hart, pc), line, now);
+            if self.lacks(target, hart, line) {
+                let begun = self.begin_prefetch(target, (hart, pc), line, now);
                 if begun.is_some() {
                     return begun.map(|token| (token, line));
                 }
@@ -329,7 +445,7 @@ impl Coherence {
 
     fn begin_prefetch(
         &mut self,
-        k: usize,
+        target: Target,
         (hart, pc): (usize, u64),
         line: u64,
         now: u64,
@@ -339,27 +455,39 @@ impl Coherence {
             let level = &self.levels.levels[*j];
             level.caches[level.of(hart)].find(line).is_some()
         };
-        let source = (k + 1..n).find(has).unwrap_or(n);
-        let levels = &mut self.levels.levels;
-        let free = levels[k..source].iter_mut().all(|l| {
-            let limit = l.config.mshrs;
-            limit == 0 || l.part(hart).mshrs.is_free(limit, now)
-        });
-        let of = levels[k].of(hart);
+        let (k, first) = match target {
+            Target::First(side) => (0, Some(side)),
+            Target::Level(k) => (k, None),
+        };
+        let beyond = k + usize::from(first.is_none());
+        let source = (beyond..n).find(has).unwrap_or(n);
+        let (limit, group) = match first {
+            Some(side) => (
+                self.levels.first[side as usize].config.mshrs,
+                hart..hart + 1,
+            ),
+            None => {
+                let level = &self.levels.levels[k];
+                let harts = level.config.shared_by as usize;
+                let start = level.of(hart) * harts;
+                (level.config.mshrs, start..start + harts)
+            }
+        };
         let mine = |p: &&UnderWay| {
-            p.level as usize == k && levels[k].of(p.hart as usize) == of && p.wanted.is_none()
+            let here = p.target() == target && group.contains(&(p.hart as usize));
+            here && p.wanted.is_none() && !p.held
         };
         let under_way = self.levels.ahead.under_way.iter().filter(mine).count();
-        if !free || levels[k].config.mshrs == 0 && under_way >= MOST {
-            levels[k].stats.prefetch_dropped += 1;
+        let passed = (first, k..source, hart);
+        let full = limit == 0 && under_way >= MOST;
+        let mut free = true;
+        self.each_passed(passed.clone(), |limit, m| free &= m.is_free(limit, now));
+        if !free || full {
+            self.stats_of(target).prefetch_dropped += 1;
             return None;
         }
-        for level in &mut levels[k..source] {
-            if level.config.mshrs > 0 {
-                level.part(hart).mshrs.take_ahead();
-            }
-        }
-        levels[k].stats.prefetches += 1;
+        self.each_passed(passed, |_, m| m.take_ahead());
+        self.stats_of(target).prefetches += 1;
         let token = self.levels.ahead.next;
         self.levels.ahead.next += 1;
         self.levels.ahead.under_way.push(UnderWay {
@@ -371,7 +499,11 @@ impl Coherence {
             line,
             comes: None,
             wanted: None,
+            first,
+            held: false,
+            void: false,
         });
+        self.begun_first(first, hart, line);
         if source == n {
             return Some(token);
         }
@@ -387,20 +519,41 @@ impl Coherence {
             return;
         };
         p.comes = Some(cycle);
-        let (from, to, hart) = (p.level as usize, p.source as usize, p.hart as usize);
-        for level in &mut self.levels.levels[from..to] {
-            if level.config.mshrs > 0 {
-                level.part(hart).mshrs.end_ahead(cycle);
-            }
-        }
+        let passed = (
+            p.first,
+            p.level as usize..p.source as usize,
+            p.hart as usize,
+        );
+        self.each_passed(passed, |_, m| m.end_ahead(cycle));
         self.find_due();
     }
 
-    /// Puts the line of a prefetch into its level, and into the outer levels that it has passed
+    /// Calls a function for the registers, where they are limited, of each cache that a prefetch
+    /// passes through on its way to a hart's first-level cache or the first of these levels.
+    fn each_passed(
+        &mut self,
+        (first, levels, hart): (Option<Side>, Range<usize>, usize),
+        mut f: impl FnMut(u32, &mut Mshrs),
+    ) {
+        let first = first.map(|side| &mut self.levels.first[side as usize]);
+        if let Some(first) = first.filter(|c| c.config.mshrs > 0) {
+            f(first.config.mshrs, &mut first.parts[hart].mshrs);
+        }
+        for level in &mut self.levels.levels[levels] {
+            if level.config.mshrs > 0 {
+                f(level.config.mshrs, &mut level.part(hart).mshrs);
+            }
+        }
+    }
+
+    /// Puts the line of a prefetch into its cache, and into the outer levels that it has passed
     /// through.
     fn put_ahead(&mut self, p: &UnderWay, now: u64) {
         let (k, hart, line) = (p.level as usize, p.hart as usize, p.line);
         self.levels.now = now;
+        if let Some(side) = p.first {
+            return self.put_first(side, p);
+        }
         let here = |c: &Coherence, j: usize| {
             let level = &c.levels.levels[j];
             level.caches[level.of(hart)].find(line).is_some()
@@ -424,7 +577,7 @@ impl Coherence {
     /// Moves a line from level `source`, which may have evicted it in the meantime, or from memory
     /// (the number of levels), to a hart's cache of level `k`; the levels between them take a copy
     /// according to their inclusion.
-    fn pass(&mut self, k: usize, source: usize, (of, by): (usize, usize), line: u64) {
+    pub(super) fn pass(&mut self, k: usize, source: usize, (of, by): (usize, usize), line: u64) {
         for j in (k..self.levels.levels.len()).rev() {
             let level = &self.levels.levels[j];
             let keeps = match level.config.inclusion {
@@ -451,8 +604,14 @@ impl Coherence {
         let (n, harts) = (self.levels.levels.len() as u32, self.l1d.len() as u32);
         let cycle = |t: u64| t < 1 << 62;
         let fits = |p: &UnderWay| {
+            let passes = match p.first {
+                // The line may come from the first outer level.
+                Some(side) => p.level == 0 && self.levels.first[side as usize].prefetches(),
+                None => p.level < p.source && !p.held && !p.void,
+            };
             p.token < saved.next
-                && p.level < p.source
+                && passes
+                && !(p.held && (p.wanted.is_some() || p.comes.is_none()))
                 && p.source <= n
                 && p.hart < harts
                 && self.inside(p.line)

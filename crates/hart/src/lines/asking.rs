@@ -29,17 +29,19 @@ impl Hart {
     }
 
     /// Brings a line to a first-level cache, from the outer levels or from memory. Returns whether
-    /// it is modified, that is, newer than in memory. `penalty` is added to a line from memory;
+    /// it is modified, that is, newer than in memory. `upgrade`: the line is there already, and only
+    /// the right to store is missing. `penalty` is added to a line from memory;
     /// `scheduled` cycles of a level's latency are part of the instruction's cost already.
     #[inline(always)]
     pub(super) fn bring<Wd: World>(
         &mut self,
         w: &mut Wd,
-        (line, kind): (u64, LineKind),
+        (line, kind, upgrade): (u64, LineKind, bool),
         (penalty, scheduled): (u32, u32),
         at: RunPoint,
     ) -> Result<bool, NotNow> {
-        if !w.coherence().has_levels() {
+        let c = w.coherence();
+        if !c.has_levels() && (upgrade || !c.has_first()) {
             self.read_line(w, line, kind, (0, penalty), at)?;
             return Ok(false);
         }
@@ -49,6 +51,18 @@ impl Hart {
         self.ask_levels(w, (line, kind), (penalty, scheduled), at)
     }
 
+    /// A request to the caches.
+    pub(super) fn want<Wd: World>(&self, line: u64, kind: LineKind, at: RunPoint) -> Want {
+        Want {
+            hart: self.id,
+            line,
+            kind,
+            pc: at.pc,
+            now: self.cycle + at.offset,
+            blocks: Wd::BLOCKS,
+        }
+    }
+
     fn ask_levels<Wd: World>(
         &mut self,
         w: &mut Wd,
@@ -56,14 +70,7 @@ impl Hart {
         (penalty, scheduled): (u32, u32),
         at: RunPoint,
     ) -> Result<bool, NotNow> {
-        let want = Want {
-            hart: self.id,
-            line,
-            kind,
-            pc: at.pc,
-            now: self.cycle + at.offset,
-            blocks: Wd::BLOCKS,
-        };
+        let want = self.want::<Wd>(line, kind, at);
         if !Wd::BLOCKS {
             w.coherence().catch_up(want.now);
         }
@@ -110,7 +117,12 @@ impl Hart {
     }
 
     /// Requests the lines that prefetchers have predicted, after the line that the hart waits for.
-    fn prefetch<Wd: World>(&mut self, w: &mut Wd, (now, asked): (u64, u64), at: RunPoint) {
+    pub(super) fn prefetch<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        (now, asked): (u64, u64),
+        at: RunPoint,
+    ) {
         while let Some((token, line)) = w.coherence().next_prefetch(self.id, at.pc, now) {
             let mut req = self.line_request(at, 0, line, LineKind::Prefetch);
             req.cycle = asked + at.offset;
@@ -120,6 +132,7 @@ impl Hart {
                 Transfer::UnderWay => self.yield_at = self.yield_at.min(now + 1),
             }
         }
+        self.guard_sets(w);
         self.leave_for_due(w);
     }
 
@@ -144,7 +157,11 @@ impl Hart {
             let (id, c) = (self.id, w.coherence());
             match side {
                 Side::Data => self.data.drop_slot(&mut c.l1d[id], slot as usize),
-                Side::Inst => self.fetch.drop_slot(&mut c.l1i[id], slot as usize),
+                Side::Inst => {
+                    self.fetch.drop_slot(&mut c.l1i[id], slot as usize);
+                    // Translated code does not look at a line again that it goes on in.
+                    self.recheck = true;
+                }
             }
         }
     }
@@ -166,12 +183,16 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let id = self.id;
+        if self.arrived != Some(line) {
+            self.in_order(w, Side::Inst, line, at)?;
+        }
         let c = &mut w.coherence().l1i[id];
         self.fetch.settle(c, line);
         if let Some(i) = c.find(line) {
             if self.take_arrived(line) {
                 return Ok(i);
             }
+            self.uses_line(w, line, LineKind::Fetch, at)?;
             w.coherence().l1i[id].touch(i);
             return Ok(i);
         }
@@ -190,6 +211,7 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let id = self.id;
         self.bus_free(at)?;
+        w.coherence().filling(Side::Inst, id, line);
         if !w.begin_fill(id, line) {
             return self.await_other(line, LineKind::Fetch);
         }
@@ -221,13 +243,16 @@ impl Hart {
         }
         let t = self.config.timing;
         let penalty = t.l1i_miss + t.hub;
-        self.bring(w, (line, LineKind::Fetch), (penalty, 0), at)?;
+        self.bring(w, (line, LineKind::Fetch, false), (penalty, 0), at)?;
         self.stats.l1i_misses += 1;
-        let l1i = &mut w.coherence().l1i;
-        let i = l1i[id].victim(line);
-        self.fetch.release(&mut l1i[id], i);
-        l1i.put(id, i, line, LineState::Shared);
-        l1i[id].filled(i);
+        let c = w.coherence();
+        let i = c.l1i[id].victim(line);
+        let old = c.l1i[id].entry(i).0;
+        self.fetch.release(&mut c.l1i[id], i);
+        c.l1i.put(id, i, line, LineState::Shared);
+        c.l1i[id].filled(i);
+        c.left_first(Side::Inst, id, old);
+        c.filled_first(id);
         self.end_fill(w, at);
         Ok(i)
     }

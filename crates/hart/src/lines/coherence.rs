@@ -4,6 +4,7 @@ use super::caches::Caches;
 use super::contention::Contention;
 use super::levels::Levels;
 use super::tags::{LineState, Tags, NO_SLOT};
+use super::Side;
 use crate::config::{CacheGeometry, LevelConfig};
 use serde::{Deserialize, Serialize};
 
@@ -264,6 +265,7 @@ impl Coherence {
             if exclusive {
                 self.l1d.take(h, i);
                 self.l1d[h].set_slot(i, NO_SLOT);
+                self.left_first(Side::Data, h, line);
                 if slot != NO_SLOT {
                     self.notices[h].push(Notice::DropSlot(slot));
                 }

@@ -5,16 +5,17 @@
 //! other hart is behind, so nobody can observe a line between levels. Only prefetches take time
 //! ([`super::ahead`]).
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Target};
 use super::banks::Banks;
 use super::caches::{bits, Caches};
 use super::coherence::{Coherence, Notice};
+use super::first::{Filling, First};
 use super::mshr::Mshrs;
 use super::prefetch::{Access, Guesses};
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::versions::Versions;
 use super::Side;
-use crate::config::{Inclusion, LevelConfig, Prefetcher};
+use crate::config::{Inclusion, LevelConfig, PrefetchConfig, Prefetcher};
 use crate::trap::NotNow;
 use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
@@ -123,6 +124,17 @@ impl Parts {
             guesses: Guesses::new(&c.prefetch),
         }
     }
+
+    /// Whether this is a possible state of a cache of so many harts, with such banks and prefetcher.
+    pub fn fits(
+        &self,
+        harts: usize,
+        banks: &Banks,
+        c: &PrefetchConfig,
+        inside: impl Fn(u64) -> bool,
+    ) -> bool {
+        self.mshrs.fits(harts, FAR) && self.banks.fits(banks, FAR) && self.guesses.fits(c, inside)
+    }
 }
 
 impl Level {
@@ -197,6 +209,14 @@ pub(super) struct Levels {
     pub ordered: bool,
     /// Outstanding prefetches.
     pub ahead: Ahead,
+    /// What the first-level caches for data and for instructions have besides tags.
+    pub first: [First; 2],
+    /// Whether some of them have MSHRs or a prefetcher.
+    pub has_first: bool,
+    /// Then, for each hart, the miss that it works on.
+    pub fillings: Vec<Option<Filling>>,
+    /// Lines that the running hart has begun to prefetch into its first-level caches.
+    pub begun: Vec<(Side, u64)>,
 }
 
 /// A hart's request to the outer levels.
@@ -212,6 +232,13 @@ pub(crate) struct Want {
     /// Whether a hart that has to wait is blocked: see
     /// [`MemPort::BLOCKS`](crate::world::MemPort::BLOCKS).
     pub blocks: bool,
+}
+
+impl Want {
+    /// The first-level cache that lacks the line.
+    pub fn side(&self) -> Side {
+        Side::of(self.kind)
+    }
 }
 
 /// Where a line was found.
@@ -264,6 +291,8 @@ impl Levels {
                 p.guesses.clear();
             }
         }
+        self.first.iter_mut().for_each(First::clear);
+        self.fillings.fill(None);
         self.ahead.clear();
         self.versions.clear();
     }
@@ -290,11 +319,8 @@ impl Levels {
         let fits = |(old, new): (&Level, &SavedLevel)| {
             let pairs = || new.caches.iter().zip(old.caches.iter());
             let c = &old.config;
-            let part = |p: &Parts| {
-                p.mshrs.fits(harts, FAR)
-                    && p.banks.fits(&Banks::new(c.banks, c.bank_cycles), FAR)
-                    && p.guesses.fits(&c.prefetch, &inside)
-            };
+            let banks = Banks::new(c.banks, c.bank_cycles);
+            let part = |p: &Parts| p.fits(harts, &banks, &c.prefetch, &inside);
             new.caches.len() == old.caches.len()
                 && pairs().all(|(n, o)| n.fits(o, &inside))
                 && (new.parts.is_empty() || new.parts.len() == old.parts.len())
@@ -387,9 +413,13 @@ impl Coherence {
         } = *want;
         let n = self.levels.levels.len();
         let (mut entry, mut coming) = (None, None);
+        let own = match self.levels.has_first {
+            true => self.coming_first(want.side(), hart, line),
+            false => None,
+        };
         // The first level that has the line, or to which a prefetch is bringing it.
         let mut k = 0;
-        while k < n {
+        while k < n && own.is_none() {
             let level = &self.levels.levels[k];
             entry = level.caches[level.of(hart)].find(line);
             if entry.is_none() {
@@ -402,10 +432,15 @@ impl Coherence {
         }
         let (mut waited, mut since) = (0, now);
         if self.levels.ordered {
-            (waited, since) = self.take_mshrs(k, want)?;
+            (waited, since) = self.take_mshrs((k, own.is_some()), want)?;
         }
         self.levels.now = now;
-        for j in 0..n.min(k + 1) {
+        self.learn_first(want);
+        let looked_up = match own {
+            Some(_) => 0,
+            None => n.min(k + 1),
+        };
+        for j in 0..looked_up {
             let hit = j == k && entry.is_some();
             let level = &mut self.levels.levels[j];
             level.stats.hits += u64::from(hit);
@@ -426,10 +461,13 @@ impl Coherence {
             modified: false,
         };
         let Some(i) = entry else {
-            if let Some(p) = coming {
+            if let Some(p) = own.or(coming) {
                 // The levels up to the one that receives the prefetch have been looked up, and no
                 // others.
-                found.latency = after(self.level_latency(k));
+                found.latency = after(match own {
+                    Some(_) => 0,
+                    None => self.level_latency(k),
+                });
                 found.from = From::Prefetch(self.join(p, hart, now + found.latency));
             } else {
                 self.take_up(n, hart, line, false);
@@ -477,10 +515,11 @@ impl Coherence {
             kind: want.kind,
         };
         let likely: Vec<u64> = guesses.learn(&c, &access).collect();
-        let missing = |l: &u64| self.lacks(k, want.hart, *l);
+        let target = Target::Level(k);
+        let missing = |l: &u64| self.lacks(target, want.hart, *l);
         let missing = likely.into_iter().filter(missing);
         let missing: Vec<u64> = missing.take(c.degree as usize).collect();
-        self.levels.ahead.guess(k, missing);
+        self.levels.ahead.guess(target, missing);
     }
 
     /// The levels inside `k` that keep lines passing through them allocate a line.
@@ -502,7 +541,7 @@ impl Coherence {
 
     /// A level receives a line from an inner cache of hart `of`; `by` is the running hart. If the
     /// line is modified, `version` is its version.
-    fn put(
+    pub(super) fn put(
         &mut self,
         k: usize,
         (of, by): (usize, usize),
@@ -636,7 +675,7 @@ impl Coherence {
         (copies, modified)
     }
 
-    fn first_level(&mut self, side: Side) -> &mut Caches {
+    pub(super) fn first_level(&mut self, side: Side) -> &mut Caches {
         match side {
             Side::Data => &mut self.l1d,
             Side::Inst => &mut self.l1i,
@@ -646,10 +685,11 @@ impl Coherence {
     /// Removes the line in an entry of a hart's first-level cache. Returns its state.
     fn drop_copy(&mut self, (hart, i): (usize, usize), by: usize, side: Side) -> LineState {
         let caches = self.first_level(side);
-        let state = caches[hart].entry(i).1;
+        let (line, state) = caches[hart].entry(i);
         let slot = caches[hart].slot(i);
         caches.take(hart, i);
         caches[hart].set_slot(i, NO_SLOT);
+        self.left_first(side, hart, line);
         if slot != NO_SLOT {
             match side {
                 _ if hart == by => self.levels.dropped.push((side, slot)),

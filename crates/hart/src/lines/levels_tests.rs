@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{CacheGeometry, PrefetchConfig, Prefetcher, Replacement};
+use crate::config::{CacheGeometry, FirstConfig, PrefetchConfig, Prefetcher, Replacement};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -38,7 +38,13 @@ struct Harts {
 
 impl Harts {
     fn new(levels: &[LevelConfig]) -> Self {
-        let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20).with_levels(levels);
+        Harts::with_first(levels, FirstConfig::default())
+    }
+
+    fn with_first(levels: &[LevelConfig], first: FirstConfig) -> Self {
+        let mut c = Coherence::new(HARTS, L1, L1, 0x1000, 1 << 20)
+            .with_levels(levels)
+            .with_first([first; 2]);
         c.track_versions();
         Harts {
             c,
@@ -75,6 +81,11 @@ impl Harts {
             LineState::Shared => !write,
             _ => true,
         };
+        if present.is_some() && self.c.is_unused(Side::Data, hart, line) {
+            let want = self.want(hart, line);
+            self.c.used_first(&want);
+            self.prefetch(hart);
+        }
         if !enough {
             self.fill(hart, line, write, present);
         } else if write {
@@ -89,14 +100,29 @@ impl Harts {
         self.check();
     }
 
+    fn prefetch(&mut self, hart: usize) {
+        while let Some((token, ahead)) = self.c.next_prefetch(hart, 0, self.now) {
+            // Some lines arrive soon, some late.
+            self.c.line_came(token, self.now + 1 + ahead / 64 % 7);
+        }
+    }
+
     fn fill(&mut self, hart: usize, line: u64, write: bool, present: Option<usize>) {
+        self.c.filling(Side::Data, hart, line);
         let i = present.unwrap_or_else(|| {
             let i = self.c.l1d[hart].victim(line);
             let (old, state) = self.c.l1d[hart].entry(i);
             self.c.l1d.take(hart, i);
+            self.c.left_first(Side::Data, hart, old);
+            self.c.reserve(hart, i);
             let modified = state == LineState::Dirty;
             if modified || self.c.wants_clean() && state != LineState::Invalid {
                 self.c.give(hart, old, modified, 0);
+            }
+            if self.now.is_multiple_of(3) {
+                // The hart waits, and lines arrive in the meantime.
+                self.now += 2;
+                self.c.catch_up(self.now);
             }
             self.settle();
             i
@@ -113,11 +139,12 @@ impl Harts {
             Some(_) => false,
             None => self.c.fetch(&self.want(hart, line)).unwrap().modified,
         };
-        while let Some((token, ahead)) = self.c.next_prefetch(hart, 0, self.now) {
-            // Some lines arrive soon, some late.
-            self.c.line_came(token, self.now + 1 + ahead / 64 % 7);
-        }
+        self.prefetch(hart);
         self.settle();
+        if write {
+            self.c.void_prefetches(line, hart);
+        }
+        self.c.filled_first(hart);
         if write || modified {
             self.c.ages(line);
         }
@@ -149,7 +176,10 @@ impl Harts {
         if let Some(i) = self.c.l1d[hart].find(line) {
             let state = self.c.l1d[hart].entry(i).1;
             match (keep, state) {
-                (false, _) => self.c.l1d.take(hart, i),
+                (false, _) => {
+                    self.c.l1d.take(hart, i);
+                    self.c.left_first(Side::Data, hart, line);
+                }
                 (true, LineState::Dirty) => self.c.l1d[hart].set(i, line, LineState::Exclusive),
                 (true, _) => {}
             }
@@ -165,6 +195,7 @@ impl Harts {
 
     fn check(&self) {
         self.c.check_levels().unwrap();
+        self.c.check_first().unwrap();
         for line in lines() {
             let newer = self.newer.contains(&line);
             assert_eq!(self.c.is_modified(line), newer, "{line:#x}");
@@ -228,10 +259,21 @@ prop_compose! {
 proptest! {
     #[test]
     fn no_modified_line_is_lost_or_made_up(
-        levels in levels(),
+        levels in prop_oneof![9 => levels(), 1 => Just(Vec::new())],
+        first in (prefetcher(), 0u32..4),
         steps in prop::collection::vec((0..HARTS, 0u64..24, 0u8..8), 1..200),
     ) {
-        let mut h = Harts::new(&levels);
+        let first = FirstConfig {
+            mshrs: first.1,
+            prefetch: PrefetchConfig {
+                prefetcher: first.0,
+                degree: 2,
+                distance: 3,
+                confidence: 1,
+                ..PrefetchConfig::default()
+            },
+        };
+        let mut h = Harts::with_first(&levels, first);
         for (hart, line, what) in steps {
             let line = 0x1000 + 64 * line;
             match what {

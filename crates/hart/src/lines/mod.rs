@@ -14,6 +14,7 @@ mod banks;
 mod caches;
 mod coherence;
 mod contention;
+mod first;
 mod levels;
 mod mshr;
 mod prefetch;
@@ -26,6 +27,7 @@ pub use ahead::{SavedAhead, Settled};
 pub use caches::Caches;
 pub use coherence::{Coherence, Notice};
 pub(crate) use contention::Moves;
+pub use first::{FirstStats, SavedFirst};
 pub use levels::{LevelStats, SavedLevel};
 pub use replacement::Lfsr;
 pub use tags::{LineState, Tags, NO_SLOT};
@@ -65,10 +67,20 @@ pub(crate) struct Awaited {
 }
 
 /// Which of the two caches an L1 operation concerns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Side {
     Data,
     Inst,
+}
+
+impl Side {
+    /// The cache that a request of a hart concerns.
+    fn of(kind: LineKind) -> Self {
+        match kind {
+            LineKind::Fetch => Side::Inst,
+            _ => Side::Data,
+        }
+    }
 }
 
 impl Hart {
@@ -212,6 +224,7 @@ impl Hart {
         self.fill = None;
         let now = self.cycle + at.offset;
         w.coherence().miss_ends(self.id, now);
+        w.coherence().filled_first(self.id);
         self.end_fill(w, at);
     }
 
@@ -283,6 +296,9 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
+        if self.arrived != Some(line) {
+            self.in_order(w, Side::Data, line, at)?;
+        }
         let cache = &mut w.coherence().l1d[self.id];
         self.data.settle(cache, line);
         let present = cache.find(line);
@@ -293,6 +309,7 @@ impl Hart {
             if self.contended(w, line, at) {
                 self.bus_free(at)?;
             }
+            self.uses_line(w, line, kind, at)?;
             let cache = &mut w.coherence().l1d[self.id];
             cache.touch(i);
             match cache.entry(i).1 {
@@ -322,6 +339,11 @@ impl Hart {
             offset: 0,
             pc: self.pc,
         };
+        if !w.coherence().has_begun(self.id, Side::of(kind), line) {
+            // A prefetch may have brought the line: the instruction looks it up again.
+            self.fill = None;
+            return true;
+        }
         let start = self.cycle;
         let done = if kind == LineKind::Fetch {
             let present = w.coherence().l1i[self.id].find(line).is_some();
@@ -359,6 +381,7 @@ impl Hart {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
         self.bus_free(at)?;
         let id = self.id;
+        w.coherence().filling(Side::Data, id, line);
         if !w.begin_fill(id, line) {
             return self.await_other(line, kind);
         }
@@ -370,9 +393,10 @@ impl Hart {
         let c = w.coherence();
         let (cache_levels, gives_clean) = (c.has_levels(), c.wants_clean());
         let index = match (self.refill, present) {
-            (Some((l, i)), _) if l == line => i,
+            (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
             (_, Some(i)) => {
                 self.stats.l1d_upgrades += 1;
+                c.reserve(id, i);
                 i
             }
             (_, None) => {
@@ -385,6 +409,7 @@ impl Hart {
                 let i = cache.victim(line);
                 let (old, state) = cache.entry(i);
                 self.drop_entry(w, i);
+                w.coherence().reserve(id, i);
                 if state == LineState::Dirty {
                     self.refill = Some((line, i));
                     self.stats.l1d_writebacks += 1;
@@ -416,9 +441,14 @@ impl Hart {
             self.await_level(w, last.into(), (line, kind, false), at);
             false
         } else {
-            self.bring(w, (line, kind), (penalty, scheduled), at)?
+            let upgrade = present.is_some();
+            self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
         };
         self.refill = None;
+        if write {
+            w.coherence().void_prefetches(line, id);
+        }
+        w.coherence().filled_first(id);
         if write || modified {
             self.dirtied(w, line);
         }
@@ -503,9 +533,11 @@ impl Hart {
 
     /// Takes a line out of L1D. The filter entry goes with it.
     fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
-        let l1d = &mut w.coherence().l1d;
-        self.data.release(&mut l1d[self.id], index);
-        l1d.take(self.id, index);
+        let (id, c) = (self.id, w.coherence());
+        let line = c.l1d[id].entry(index).0;
+        self.data.release(&mut c.l1d[id], index);
+        c.l1d.take(id, index);
+        c.left_first(Side::Data, id, line);
     }
 
     #[inline(always)]
@@ -576,6 +608,11 @@ impl Hart {
         keep: bool,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        self.in_order(w, Side::Data, line, at)?;
+        if !keep && w.coherence().has_first() {
+            self.bus_free(at)?;
+            w.coherence().void_prefetches(line, ahead::NOBODY);
+        }
         if w.coherence().has_levels() {
             return self.clean_levels(w, line, keep, at);
         }

@@ -95,6 +95,24 @@ impl Tags {
         s + self.victims.choose(s, self.ways, empty)
     }
 
+    /// The same where an entry is reserved for another line that has not arrived yet, and counts as
+    /// just filled; `None` if there is no other.
+    pub(super) fn victim_but(&mut self, line: u64, reserved: Option<usize>) -> Option<usize> {
+        let s = self.set_start(line);
+        let n = self.ways as usize;
+        let Some(r) = reserved.filter(|r| (s..s + n).contains(r)) else {
+            return Some(self.victim(line));
+        };
+        if n == 1 {
+            return None;
+        }
+        self.filled(r);
+        let set = &self.tags[s..s + n];
+        let empty = |i: usize| set[i] & STATE == 0 && s + i != r;
+        let way = self.victims.choose(s, self.ways, empty);
+        Some(s + if s + way == r { (way + 1) % n } else { way })
+    }
+
     /// Address and state of an entry.
     #[inline]
     pub fn entry(&self, i: usize) -> (u64, LineState) {

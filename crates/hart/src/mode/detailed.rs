@@ -4,6 +4,7 @@
 use super::{Mode, Wanted};
 use crate::block::{PreOp, NEW_LINE};
 use crate::hart::{Hart, Privilege};
+use crate::lines::Side;
 use crate::mem::Place;
 use crate::pipeline::Pending;
 use crate::pmp::Access;
@@ -61,8 +62,10 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn fetch_anew<W: World>(h: &mut Hart, w: &mut W) {
+    fn fetch_anew<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        h.all_in_order(w, Side::Inst, at)?;
         h.empty_l1i(w);
+        Ok(())
     }
 
     #[inline(always)]
@@ -191,7 +194,7 @@ impl Mode for Detailed {
         (slot, index, way): (usize, usize, u8),
         at: RunPoint,
     ) -> bool {
-        if h.contended(w, pa & !63, at) {
+        if h.contended(w, pa & !63, at) || w.coherence().is_guarded(Side::Data, h.id, pa & !63) {
             return false;
         }
         let now = h.cycle + at.offset;
@@ -211,6 +214,7 @@ impl Mode for Detailed {
         line: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        h.in_order(w, Side::Data, line, at)?;
         match w.coherence().l1d[h.id].find(line) {
             Some(i) => h.flush_index(w, i, false, at),
             None => Ok(()),
@@ -226,7 +230,9 @@ impl Mode for Detailed {
             if done != Some((at.pc, i)) {
                 h.cycle += h.config.timing.flush_scan as u64;
             }
-            h.flush_index(w, i, false, at).inspect_err(|NotNow| {
+            let in_order = h.all_in_order(w, Side::Data, at);
+            let flushed = in_order.and_then(|()| h.flush_index(w, i, false, at));
+            flushed.inspect_err(|NotNow| {
                 h.flushed = Some((at.pc, i));
             })?;
         }

@@ -85,7 +85,9 @@ pub trait Mode: Copy + 'static {
     }
     /// `fence.i`.
     #[inline(always)]
-    fn fetch_anew<W: World>(_h: &mut Hart, _w: &mut W) {}
+    fn fetch_anew<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
 
     /// A load has hit the filter, by an entry of the DTLB.
     #[inline(always)]

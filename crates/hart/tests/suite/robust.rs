@@ -5,7 +5,7 @@
 //! `NAGORI_HART_ROBUST` sets the number of machines (default 600).
 
 use crate::common::bare::{Bare, BASE as BARE, OPEN};
-use crate::common::worlds::Watched;
+use crate::common::worlds::{prefetching, Watched};
 use crate::common::{bytes, csrw, env, i, n, r, Rng};
 use nagori_hart::trap::{cause, status};
 use nagori_hart::world::{Bus, World};
@@ -81,7 +81,11 @@ fn machine(rng: &mut Rng, harts: usize, timed: bool) -> (Watched, Vec<Hart>) {
     let mut config = HartConfig::rocket();
     config.asid_bits = rng.pick(&[0, 4, 16]);
     config.pmp_entries = rng.pick(&[0, 16, 16, 64]);
-    let w = Watched::new(BASE, MEMORY, harts, &config);
+    let mut w = Watched::new(BASE, MEMORY, harts, &config);
+    prefetching(
+        w.coherence(),
+        config.asid_bits as u64 / 4 + config.pmp_entries as u64 / 16,
+    );
     let ram = w.ram();
     for k in (FREE - BASE..MEMORY).step_by(4) {
         ram.write_u32(k, random_word(rng)).expect("in memory");
@@ -233,9 +237,7 @@ fn run_some(rng: &mut Rng, timed: bool, harts: usize) -> (u64, usize) {
             for h in &mut list {
                 h.set_timed(!h.timed());
             }
-            let c = w.coherence();
-            c.l1d.clear_all();
-            c.l1i.clear_all();
+            w.coherence().clear_caches();
         }
     }
     (w.steps, w.traps.len())

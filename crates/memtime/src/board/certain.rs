@@ -33,10 +33,7 @@ impl Controller {
         }
         self.latest = self.latest.max(at);
         let clock = self.period.edge_from(self.latest);
-        let (t, tags) = (&self.timing, &mut self.tags);
-        if !self.serial.on || !self.serial.commit_before(clock, t, tags, &mut self.out) {
-            self.commit(clock);
-        }
+        self.commit(clock, true);
         if !self.enter_serial() {
             return Ok(self.foresee_in_engine(r));
         }
@@ -53,20 +50,15 @@ impl Controller {
 
     /// The same if many machines are busy, or if an earlier request was not certain.
     fn foresee_in_engine(&mut self, r: Request) -> Arrived {
-        self.go_back();
-        if !self.state.has_room(r.kind) {
-            return Arrived::Submitted(Submit::Busy(self.room_at(r.kind)));
-        }
-        let tag = self.tag(self.latest, r, false);
-        let place = self.state.push(tag, &self.timing, &mut self.tags);
+        let (tag, place) = match self.take_in(r) {
+            Ok(entered) => entered,
+            Err(room) => return Arrived::Submitted(Submit::Busy(room)),
+        };
         match self.state.foresee(&tag, &self.timing, true) {
             None => Arrived::Submitted(Submit::Accepted),
             Some(clock) => {
                 self.tags[usize::from(place) % NO_TAGS.len()].sync = true;
-                Arrived::Done(Ps::of_clock(
-                    clock + self.timing.answer(r.kind),
-                    self.period,
-                ))
+                Arrived::Done(self.answer_at(clock, r.kind))
             }
         }
     }

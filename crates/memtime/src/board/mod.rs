@@ -416,14 +416,29 @@ impl Controller {
     /// last advance) is treated as that time. Completions are fetched by [`Controller::drain`].
     pub fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
         self.check(at, r.addr, r.bytes)?;
-        let at = self.arrive(at);
+        self.arrive(at);
+        let entered = self.take_in(r);
+        Ok(entered.map_or_else(Submit::Busy, |_| Submit::Accepted))
+    }
+
+    /// A request that has arrived enters the channel. Returns it with its place; if the channel is
+    /// full, the time at which there is room.
+    #[inline]
+    fn take_in(&mut self, r: Request) -> Result<(Tag, u8), Ps> {
         self.go_back();
         if !self.state.has_room(r.kind) {
-            return Ok(Submit::Busy(self.room_at(r.kind)));
+            return Err(self.room_at(r.kind));
         }
-        let tag = self.tag(at, r, false);
-        self.state.push(tag, &self.timing, &mut self.tags);
-        Ok(Submit::Accepted)
+        let tag = self.tag(self.latest, r, false);
+        let place = self.state.push(tag, &self.timing, &mut self.tags);
+        Ok((tag, place))
+    }
+
+    /// When a request is answered whose column command (read) is issued, or which is accepted (write),
+    /// at a clock.
+    #[inline]
+    fn answer_at(&self, clock: u64, kind: Kind) -> Ps {
+        Ps::of_clock(clock + self.timing.answer(kind), self.period)
     }
 
     /// The earliest time at which something can have happened after advancing to it; `None` if no
@@ -508,8 +523,7 @@ impl Controller {
             Some(clock) => clock,
             None => self.look_ahead(place, kind),
         };
-        let more = self.timing.answer(kind);
-        Ok(Ps::of_clock(clock + more, self.params.clock))
+        Ok(self.answer_at(clock, kind))
     }
 
     /// Selects a method from the clock edge at or after `at` on.
@@ -641,18 +655,17 @@ impl Controller {
     fn arrive(&mut self, at: Ps) -> Ps {
         self.latest = self.latest.max(at);
         let clock = self.period.edge_from(self.latest);
-        self.commit(clock);
+        self.commit(clock, false);
         self.latest
     }
 
-    /// Processes all clocks before `clock`; uses the simulated future where there is one.
+    /// Processes all clocks before `clock`; uses the simulated future where there is one. `arrives` is
+    /// as for [`SerialPath::commit`].
     #[inline]
-    fn commit(&mut self, clock: u64) {
+    fn commit(&mut self, clock: u64, arrives: bool) {
         if self.serial.on {
-            if self
-                .serial
-                .commit(clock, &self.timing, &mut self.tags, &mut self.out)
-            {
+            let (t, tags) = (&self.timing, &mut self.tags);
+            if self.serial.commit(clock, arrives, t, tags, &mut self.out) {
                 return;
             }
             self.go_back();

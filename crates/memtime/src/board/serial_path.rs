@@ -123,9 +123,17 @@ impl SerialPath {
     }
 
     /// Processes all clocks before `clock`. If it returns false, the general engine has to
-    /// continue.
+    /// continue. If a new request `arrives` in `clock`, under a method that holds nothing at the
+    /// port, the previous one may still be waiting for its column command: it is accepted first.
     #[inline]
-    pub fn commit(&mut self, clock: u64, t: &Timing, tags: &mut Tags, out: &mut Out) -> bool {
+    pub fn commit(
+        &mut self,
+        clock: u64,
+        arrives: bool,
+        t: &Timing,
+        tags: &mut Tags,
+        out: &mut Out,
+    ) -> bool {
         if clock <= self.base.now {
             return true;
         }
@@ -143,7 +151,11 @@ impl SerialPath {
         }
         if let Next::Planned(lifetime) = &self.next {
             if clock < self.after.now {
-                return false;
+                let accepted = arrives && clock > lifetime.accept;
+                if accepted {
+                    self.accept(clock, t, tags, out);
+                }
+                return accepted;
             }
             self.base = self.after;
             out.finished(&self.tag, lifetime.hit, self.done_at);
@@ -158,47 +170,15 @@ impl SerialPath {
         true
     }
 
-    /// Processes all clocks before `clock`, in which a new request arrives, also if the previous
-    /// one has not had its column command: the previous one is accepted first. For methods that
-    /// hold nothing at the port. If it returns false, the general engine has to continue from here.
-    #[inline]
-    pub fn commit_before(
-        &mut self,
-        clock: u64,
-        t: &Timing,
-        tags: &mut Tags,
-        out: &mut Out,
-    ) -> bool {
-        let under_way = match self.next {
-            Next::None => false,
-            Next::Undisturbed(lifetime) => clock <= lifetime.end,
-            Next::Planned(_) => clock < self.after.now,
-        };
-        if !under_way {
-            return self.commit(clock, t, tags, out);
-        }
-        if let Next::Undisturbed(_) = &self.next {
-            if self.plan(&self.tag.clone(), t, tags).is_none() {
-                return false;
-            }
-        }
-        let Next::Planned(lifetime) = self.next else {
-            return false;
-        };
-        let accepted = lifetime.accept + 1;
-        if clock < accepted {
-            return false;
-        }
-        if clock >= self.after.now {
-            return self.commit(clock, t, tags, out);
-        }
-        let place = self.place;
-        let tag = tags[usize::from(place) % tags.len()];
+    /// Accepts the planned request, and processes all clocks before `clock`, in which it has not had
+    /// its column command.
+    fn accept(&mut self, clock: u64, t: &Timing, tags: &mut Tags, out: &mut Out) {
+        let tag = tags[usize::from(self.place) % tags.len()];
         self.counts.clear();
-        self.base.take_in(&tag, place, clock, t, &mut self.counts);
+        self.base
+            .take_in(&tag, self.place, clock, t, &mut self.counts);
         out.accept(&tag);
         out.counts(&self.counts, tags);
         self.next = Next::None;
-        true
     }
 }

@@ -1,4 +1,4 @@
-//! Descriptions of outer cache levels.
+//! Descriptions of outer cache levels, and of the MSHRs and prefetcher of any cache.
 
 use super::types::Replacement;
 use super::{ConfigError, Place, Size, Source};
@@ -91,17 +91,34 @@ fn one() -> u32 {
 }
 
 /// Default of `prefetch_entries`.
-const ENTRIES: u32 = 64;
+pub(super) const ENTRIES: u32 = 64;
 
 fn entries() -> u32 {
     ENTRIES
 }
 
 /// Default of `prefetch_confidence`.
-const CONFIDENCE: u32 = 2;
+pub(super) const CONFIDENCE: u32 = 2;
 
 fn confidence() -> u32 {
     CONFIDENCE
+}
+
+/// MSHRs and prefetcher of a cache, by the keys of the same names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// `None`: any number.
+    pub mshrs: Option<u32>,
+    /// How it predicts.
+    pub prefetcher: Prefetcher,
+    /// Lines at a time.
+    pub degree: u32,
+    /// Lines or strides ahead of an access.
+    pub distance: u32,
+    /// `prefetch_entries`.
+    pub entries: u32,
+    /// `prefetch_confidence`.
+    pub confidence: u32,
 }
 
 /// Harts that share a cache.
@@ -173,9 +190,16 @@ impl LevelConfig {
         self.size.0 / (u64::from(self.ways) * 64)
     }
 
-    /// How far ahead of an access its prefetcher requests lines.
-    pub fn distance(&self) -> u32 {
-        self.distance.unwrap_or(self.degree)
+    /// Its MSHRs and prefetcher.
+    pub fn traffic(&self) -> Traffic {
+        Traffic {
+            mshrs: self.mshrs,
+            prefetcher: self.prefetcher,
+            degree: self.degree,
+            distance: self.distance.unwrap_or(self.degree),
+            entries: self.prefetch_entries,
+            confidence: self.prefetch_confidence,
+        }
     }
 }
 

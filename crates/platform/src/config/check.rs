@@ -1,6 +1,6 @@
 //! Ranges and relations that the types do not express.
 
-use super::cache::{LevelConfig, Prefetcher, SharedBy, MAX_HARTS};
+use super::cache::{Prefetcher, SharedBy, Traffic, MAX_HARTS};
 use super::devices::{slot_names, SlotConfig, SlotKind, MAX_SLOTS};
 use super::frequency::Frequency;
 use super::types::*;
@@ -104,6 +104,11 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     within("functional_cpi", c.functional_cpi.into(), 1, 1000)?;
     within("rtc_epoch", c.rtc_epoch, 0, 18_000_000_000)?;
     cache("l1d", &c.l1d)?;
+    let stride = c.l1i.prefetcher == Prefetcher::Stride;
+    ensure(!stride, "l1i.prefetcher", || {
+        "`stride` goes by the program counter of loads and stores: expected none, next-line or stream"
+            .into()
+    })?;
     cache("l1i", &c.l1i)?;
     levels(c)?;
     tlb("dtlb", &c.dtlb)?;
@@ -208,7 +213,8 @@ fn cache(key: &str, c: &CacheConfig) -> Result<(), Problem> {
             "{} in {} ways: expected {} times a power of two, from {low} to {high} bytes",
             c.size, c.ways, c.ways
         )
-    })
+    })?;
+    traffic(&c.traffic(), k)
 }
 
 /// Checks the outer cache levels.
@@ -219,6 +225,9 @@ fn levels(c: &MachineConfig) -> Result<(), Problem> {
     let (mut level, mut sharers, mut latency) = (1, 1, 0);
     for (name, l) in c.levels() {
         let k = |field: &str| format!("cache.{name}.{field}");
+        ensure(l.level != 1, &k("level"), || {
+            "first-level caches are `l1d` and `l1i`, which have these keys, too".into()
+        })?;
         ensure(l.level == level + 1, &k("level"), || {
             format!(
                 "{} does not follow {level}: each level from 2 on stands once",
@@ -257,44 +266,37 @@ fn levels(c: &MachineConfig) -> Result<(), Problem> {
         })?;
         within(&k("latency"), l.latency.into(), latency.max(1), MAX_LATENCY)?;
         within(&k("probe_latency"), l.probe_latency.into(), 0, MAX_LATENCY)?;
-        level_traffic(l, k)?;
+        power_of_two(&k("banks"), l.banks, 64)?;
+        within(&k("bank_cycles"), l.bank_cycles.into(), 0, 1000)?;
+        ensure(l.banks == 1 || l.bank_cycles > 0, &k("banks"), || {
+            format!(
+                "{} banks make no difference while bank_cycles is 0: say how long an access keeps one busy",
+                l.banks
+            )
+        })?;
+        traffic(&l.traffic(), k)?;
         (level, sharers, latency) = (l.level, n, l.latency.into());
     }
     Ok(())
 }
 
-/// MSHRs, banks and prefetcher of a level.
-fn level_traffic(l: &LevelConfig, key: impl Fn(&str) -> String) -> Result<(), Problem> {
-    if let Some(mshrs) = l.mshrs {
+/// MSHRs and prefetcher of a cache.
+fn traffic(t: &Traffic, key: impl Fn(&str) -> String) -> Result<(), Problem> {
+    if let Some(mshrs) = t.mshrs {
         within(&key("mshrs"), mshrs.into(), 1, 64)?;
     }
-    power_of_two(&key("banks"), l.banks, 64)?;
-    within(&key("bank_cycles"), l.bank_cycles.into(), 0, 1000)?;
-    ensure(l.banks == 1 || l.bank_cycles > 0, &key("banks"), || {
-        format!(
-            "{} banks make no difference while bank_cycles is 0: say how long an access keeps one busy",
-            l.banks
-        )
-    })?;
-    within(&key("degree"), l.degree.into(), 1, 16)?;
-    if let Some(distance) = l.distance {
-        within(&key("distance"), distance.into(), l.degree.into(), 63)?;
-    }
-    within(&key("prefetch_entries"), l.prefetch_entries.into(), 1, 1024)?;
-    let table = l.prefetcher == Prefetcher::Stride;
-    let indexed = !table || l.prefetch_entries.is_power_of_two();
+    within(&key("degree"), t.degree.into(), 1, 16)?;
+    within(&key("distance"), t.distance.into(), t.degree.into(), 63)?;
+    within(&key("prefetch_entries"), t.entries.into(), 1, 1024)?;
+    let table = t.prefetcher == Prefetcher::Stride;
+    let indexed = !table || t.entries.is_power_of_two();
     ensure(indexed, &key("prefetch_entries"), || {
         format!(
             "{} is not possible with this prefetcher: expected a power of two",
-            l.prefetch_entries
+            t.entries
         )
     })?;
-    within(
-        &key("prefetch_confidence"),
-        l.prefetch_confidence.into(),
-        1,
-        15,
-    )
+    within(&key("prefetch_confidence"), t.confidence.into(), 1, 15)
 }
 
 fn tlb(key: &str, t: &TlbConfig) -> Result<(), Problem> {

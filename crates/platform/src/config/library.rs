@@ -20,6 +20,7 @@ const EMBEDDED: &[(&str, &str, &str)] = shipped![
     "." / "vc707",
     "." / "small",
     "." / "server-caches",
+    "." / "server-prefetch",
     "cores" / "rocket",
     "controllers" / "vc707"
 ];

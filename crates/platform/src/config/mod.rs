@@ -14,7 +14,7 @@ mod show;
 mod size;
 mod types;
 
-pub use cache::{All, Inclusion, LevelConfig, Prefetcher, SharedBy, WritePolicy};
+pub use cache::{All, Inclusion, LevelConfig, Prefetcher, SharedBy, Traffic, WritePolicy};
 pub use devices::{slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, MAX_SLOTS};
 pub use frequency::Frequency;
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};

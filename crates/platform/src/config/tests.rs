@@ -310,6 +310,18 @@ fn levels_of_caches() {
             "`cache.l2.prefetch_confidence`: 16 is outside 1 to 15",
         ),
         ("cache.l4.level=4", "missing field"),
+        (
+            "cache.l2.level=1",
+            "`cache.l2.level`: first-level caches are `l1d` and `l1i`, which have these keys, too",
+        ),
+        ("l1d.mshrs=65", "`l1d.mshrs`: 65 is outside 1 to 64"),
+        ("l1i.degree=0", "`l1i.degree`: 0 is outside 1 to 16"),
+        ("l1d.distance=0", "`l1d.distance`: 0 is outside 1 to 63"),
+        (
+            "l1i.prefetcher=stride",
+            "expected none, next-line or stream",
+        ),
+        ("l1d.banks=2", "`l1d.banks`: unknown field"),
     ] {
         let e = with(&[setting]).unwrap_err().to_string();
         assert!(e.contains(problem), "{setting}: {e}");
@@ -326,8 +338,13 @@ fn levels_of_caches() {
         "cache.l2.bank_cycles=3",
     ];
     let ahead = with(&ahead).unwrap();
-    assert_eq!(ahead.config.cache["l2"].distance(), 4);
+    assert_eq!(ahead.config.cache["l2"].traffic().distance, 4);
     assert!(ahead.show().contains("3 core cycles (60 ns)"));
+    let first = ["l1d.prefetcher=stride", "l1d.degree=2", "l1i.mshrs=2"];
+    let first = with(&first).unwrap().config;
+    let (data, code) = (first.l1d.traffic(), first.l1i.traffic());
+    assert_eq!((data.prefetcher, data.distance), (Prefetcher::Stride, 2));
+    assert_eq!((code.prefetcher, code.mshrs), (Prefetcher::None, Some(2)));
     let two = ["cache.l2.shared_by=2", "cache.llc.shared_by=3"];
     let e = with(&two).unwrap_err().to_string();
     assert!(e.contains("3 is no multiple of 2"), "{e}");

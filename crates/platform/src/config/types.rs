@@ -1,6 +1,6 @@
 //! The form of a machine description. Doc comments here are the schema's texts.
 
-use super::cache::LevelConfig;
+use super::cache::{LevelConfig, Prefetcher, Traffic, CONFIDENCE, ENTRIES};
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::frequency::Frequency;
 use super::region::RegionConfig;
@@ -108,6 +108,24 @@ pub struct CacheConfig {
     pub line: u32,
     /// Replacement policy.
     pub replacement: Replacement,
+    /// Miss status holding registers, 1 to 64: the maximum of outstanding lines, that of the miss for
+    /// which the hart waits and prefetches. Unlimited if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mshrs: Option<u32>,
+    /// The prefetcher; `stride` for data only.
+    pub prefetcher: Prefetcher,
+    /// Maximum of lines that the prefetcher requests at a time, 1 to 16.
+    pub degree: u32,
+    /// How far ahead of an access the prefetcher requests lines, 1 to 63 lines or strides. At least
+    /// the degree, which is the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distance: Option<u32>,
+    /// Instructions (`stride`, a power of two) or pages (`stream`) that the prefetcher records, 1
+    /// to 1024.
+    pub prefetch_entries: u32,
+    /// How often in a row an instruction must have advanced by its stride, or accesses to a page in
+    /// its direction, before lines are prefetched, 1 to 15.
+    pub prefetch_confidence: u32,
 }
 
 /// Replacement policy of a cache.
@@ -329,6 +347,12 @@ impl Default for CacheConfig {
             ways: 4,
             line: 64,
             replacement: Replacement::Lfsr,
+            mshrs: None,
+            prefetcher: Prefetcher::None,
+            degree: 1,
+            distance: None,
+            prefetch_entries: ENTRIES,
+            prefetch_confidence: CONFIDENCE,
         }
     }
 }
@@ -337,6 +361,18 @@ impl CacheConfig {
     /// Number of sets.
     pub fn sets(&self) -> u64 {
         self.size.0 / (u64::from(self.ways) * u64::from(self.line))
+    }
+
+    /// Its MSHRs and prefetcher.
+    pub fn traffic(&self) -> Traffic {
+        Traffic {
+            mshrs: self.mshrs,
+            prefetcher: self.prefetcher,
+            degree: self.degree,
+            distance: self.distance.unwrap_or(self.degree),
+            entries: self.prefetch_entries,
+            confidence: self.prefetch_confidence,
+        }
     }
 }
 

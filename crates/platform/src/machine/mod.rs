@@ -219,7 +219,8 @@ impl<O: Observer> Machine<O> {
         let n = harts.len();
         let world = Surroundings {
             coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0)
-                .with_levels(&parts::levels(&config)),
+                .with_levels(&parts::levels(&config))
+                .with_first(parts::first(&config)),
             ram,
             ram_base: m.base,
             bus,
@@ -606,6 +607,16 @@ impl<O: Observer + Send> Machine<O> {
     ///
     /// `instructions` bounds [`Machine::steps`]; the last block may pass it by its length.
     pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
+        let stop = self.run_on(cycles, instructions);
+        let goes_on = matches!(stop, Stop::Slice | Stop::Idle(_) | Stop::Debug);
+        if !goes_on && self.world.coherence.keeps_order() {
+            // What statistics show of prefetches does not depend on when memory was looked at.
+            self.settle_memory();
+        }
+        stop
+    }
+
+    fn run_on(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         let mut spent = 0u64;
         loop {
             if let Some(stop) = self.markers.stop.take() {

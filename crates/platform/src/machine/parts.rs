@@ -3,7 +3,7 @@
 use super::MachineError;
 use crate::config::{self, Machine as Resolved, TlbConfig};
 use nagori_hart::config::{
-    CacheGeometry, CoreTiming, HartConfig, Inclusion, LevelConfig, PredictorGeometry,
+    CacheGeometry, CoreTiming, FirstConfig, HartConfig, Inclusion, LevelConfig, PredictorGeometry,
     PrefetchConfig, Prefetcher, Replacement, TlbGeometry,
 };
 use nagori_hart::lines::standalone::Standalone;
@@ -38,20 +38,32 @@ pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
         mshrs: l.mshrs.unwrap_or(0),
         banks: l.banks,
         bank_cycles: l.bank_cycles,
-        prefetch: PrefetchConfig {
-            prefetcher: match l.prefetcher {
-                config::Prefetcher::None => Prefetcher::None,
-                config::Prefetcher::NextLine => Prefetcher::NextLine,
-                config::Prefetcher::Stride => Prefetcher::Stride,
-                config::Prefetcher::Stream => Prefetcher::Stream,
-            },
-            degree: l.degree,
-            distance: l.distance(),
-            entries: l.prefetch_entries,
-            confidence: l.prefetch_confidence,
-        },
+        prefetch: prefetch(&l.traffic()),
     };
     c.levels().into_iter().map(|(_, l)| level(l)).collect()
+}
+
+/// MSHRs and prefetchers of the first-level caches for data and for instructions.
+pub fn first(c: &config::MachineConfig) -> [FirstConfig; 2] {
+    [&c.l1d, &c.l1i].map(|l| FirstConfig {
+        mshrs: l.mshrs.unwrap_or(0),
+        prefetch: prefetch(&l.traffic()),
+    })
+}
+
+fn prefetch(t: &config::Traffic) -> PrefetchConfig {
+    PrefetchConfig {
+        prefetcher: match t.prefetcher {
+            config::Prefetcher::None => Prefetcher::None,
+            config::Prefetcher::NextLine => Prefetcher::NextLine,
+            config::Prefetcher::Stride => Prefetcher::Stride,
+            config::Prefetcher::Stream => Prefetcher::Stream,
+        },
+        degree: t.degree,
+        distance: t.distance,
+        entries: t.entries,
+        confidence: t.confidence,
+    }
 }
 
 fn replacement(r: config::Replacement) -> Replacement {

@@ -4,7 +4,7 @@ use super::memory::{Memory, RegionReport};
 use super::world::HartView;
 use crate::clock::Ps;
 use crate::config::MachineConfig;
-use nagori_hart::lines::{Coherence, LevelStats};
+use nagori_hart::lines::{Coherence, FirstStats, LevelStats};
 use nagori_hart::{Hart, HartStats};
 use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,13 @@ pub(crate) struct Baseline {
     /// Outer cache levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     levels: Vec<LevelStats>,
+    /// First-level caches for data and for instructions.
+    #[serde(default, skip_serializing_if = "is_absent")]
+    first: [Option<FirstStats>; 2],
+}
+
+fn is_absent(first: &[Option<FirstStats>; 2]) -> bool {
+    *first == [None; 2]
 }
 
 impl Baseline {
@@ -25,6 +32,7 @@ impl Baseline {
             at: Ps::ZERO,
             harts: vec![HartView::default(); harts],
             levels: Vec::new(),
+            first: [None; 2],
         }
     }
 
@@ -38,6 +46,7 @@ impl Baseline {
             at,
             harts: harts.iter().map(view).collect(),
             levels: caches.level_stats(),
+            first: caches.first_stats(),
         }
     }
 
@@ -70,6 +79,16 @@ pub struct LevelReport {
     pub events: LevelStats,
 }
 
+/// Statistics of the MSHRs and prefetchers of the first-level caches of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FirstReport {
+    /// Name in the machine's description: `l1d` or `l1i`.
+    pub name: String,
+    /// Those of all harts together.
+    #[serde(flatten)]
+    pub events: FirstStats,
+}
+
 /// Statistics of a machine over a stretch of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -86,6 +105,9 @@ pub struct Report {
     pub instructions: u64,
     /// By hart.
     pub harts: Vec<HartReport>,
+    /// First-level caches with MSHRs or a prefetcher.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_level: Vec<FirstReport>,
     /// Outer cache levels, the nearest to the cores first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<LevelReport>,
@@ -106,6 +128,9 @@ impl Report {
             a.cycles += b.cycles;
             a.instructions += b.instructions;
             a.events = zip(&a.events, &b.events, |a, b| a + b);
+        }
+        for (a, b) in self.first_level.iter_mut().zip(&later.first_level) {
+            a.events = a.events.zip(&b.events, |a, b| a + b);
         }
         for (a, b) in self.caches.iter_mut().zip(&later.caches) {
             a.events = a.events.zip(&b.events, |a, b| a + b);
@@ -170,6 +195,13 @@ pub(crate) fn report(
             events: now.zip(before, |a, b| a - b),
         })
         .collect();
+    let both = caches.first_stats().into_iter().zip(from.first);
+    let first_level = ["l1d", "l1i"].into_iter().zip(both);
+    let first_level = first_level.filter_map(|(name, (now, before))| {
+        let events = now?.zip(&before.unwrap_or_default(), |a, b| a - b);
+        let name = name.to_owned();
+        Some(FirstReport { name, events })
+    });
     Report {
         machine: config.name.clone(),
         parallel,
@@ -177,6 +209,7 @@ pub(crate) fn report(
         cycles: rows.iter().map(|r| r.cycles).max().unwrap_or(0),
         instructions: rows.iter().map(|r| r.instructions).sum(),
         harts: rows,
+        first_level: first_level.collect(),
         caches: levels,
         memory: memory.board.stats(nagori_memtime::Ps(now.0)),
         memories: memory.reports(nagori_memtime::Ps(now.0)),

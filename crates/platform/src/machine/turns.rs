@@ -281,14 +281,21 @@ impl<O: Observer> Machine<O> {
     /// Lets memory go on to where the next request can come. How far a controller has gone for
     /// which nobody waits depends on how it was asked; for whoever compares states of machines.
     pub fn settle_memory(&mut self) {
-        let mut first = self.world.next_event().min(self.world.coherence.next_due());
-        for h in self.harts.iter().filter(|h| !h.is_blocked()) {
-            first = first.min(match sleeps(h) {
-                true => h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle),
-                false => h.cycle,
-            });
+        let mut until;
+        loop {
+            let mut first = self.world.next_event().min(self.world.coherence.next_due());
+            for h in self.harts.iter().filter(|h| !h.is_blocked()) {
+                first = first.min(match sleeps(h) {
+                    true => h.wake_cycle().unwrap_or(u64::MAX).max(h.cycle),
+                    false => h.cycle,
+                });
+            }
+            until = self.world.first_arrival(self.world.ps(first));
+            // An answer may be followed by another request.
+            if self.answer(until).is_none() {
+                break;
+            }
         }
-        let until = self.world.first_arrival(self.world.ps(first));
         let settled = self.world.memory.settle(until);
         settled.unwrap_or_else(|e| refused(e));
     }

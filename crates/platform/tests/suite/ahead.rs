@@ -9,7 +9,7 @@ use nagori_isa::Op;
 use nagori_platform::machine::{BusTransfer, BusWatch, Engine, Machine, Stop, TranslatorOptions};
 use std::sync::{Arc, Mutex};
 
-const EAGER: Engine = Engine::Translator(TranslatorOptions {
+pub const EAGER: Engine = Engine::Translator(TranslatorOptions {
     code_bytes: 4 << 20,
     threshold: 0,
 });
@@ -22,11 +22,11 @@ fn llc(more: &str) -> String {
     )
 }
 
-const FAR: u64 = 16 << 20;
+pub const FAR: u64 = 16 << 20;
 
 /// The harts of a machine, each in `FAR` bytes of its own, run through lines `step` bytes apart
 /// with `work` additions at each.
-fn walk(step: i32, work: usize, store: bool) -> Vec<u32> {
+pub fn walk(step: i32, work: usize, store: bool) -> Vec<u32> {
     let mut words = vec![
         op(Op::Csrrs, 6, 0, 0, 0xf14),
         op(Op::Slli, 6, 6, 0, 20),
@@ -45,7 +45,7 @@ fn walk(step: i32, work: usize, store: bool) -> Vec<u32> {
 }
 
 /// One hart follows pointers, with a few additions at each.
-fn chase() -> Vec<u32> {
+pub fn chase() -> Vec<u32> {
     let mut words = vec![op(Op::Ld, 10, 10, 0, 0)];
     words.extend((0..8).map(|_| op(Op::Add, 5, 5, 10, 0)));
     let here = words.len() as i32;
@@ -53,7 +53,7 @@ fn chase() -> Vec<u32> {
     words
 }
 
-fn machine(settings: &[&str], words: &[u32], engine: Engine) -> Machine {
+pub fn machine(settings: &[&str], words: &[u32], engine: Engine) -> Machine {
     let mut m = build(&describe("small", settings), true);
     m.set_engine(engine).expect("an engine");
     load_words(&mut m, words);
@@ -65,7 +65,7 @@ fn machine(settings: &[&str], words: &[u32], engine: Engine) -> Machine {
 }
 
 /// Runs for so many instructions, in slices of so many cycles.
-fn run_for(m: &mut Machine, instructions: u64, slice: u64) -> Outcome {
+pub fn run_for(m: &mut Machine, instructions: u64, slice: u64) -> Outcome {
     loop {
         match m.run(slice, Some(instructions)) {
             Stop::Instructions => return outcome(m, Stop::Instructions, Vec::new()),
@@ -161,7 +161,7 @@ fn each_read_of_memory_has_a_reason() {
     }
 }
 
-struct Kinds(Arc<Mutex<Vec<LineKind>>>);
+pub struct Kinds(pub Arc<Mutex<Vec<LineKind>>>);
 
 impl BusWatch for Kinds {
     fn moved(&mut self, t: &BusTransfer<'_>) {
@@ -318,5 +318,22 @@ fn a_snapshot_of_other_prefetches_is_refused() {
         let loaded = copy.load_state(state.expect("a state"));
         let said = loaded.expect_err(why).to_string();
         assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn code_that_an_inclusive_level_takes_back_is_fetched_again() {
+    // The loop hits in L1I, so its line is the one that was used longest ago in the outer level.
+    let words = walk(64, 2, true);
+    let l2 = "cache.l2={ level = 2, shared_by = 1, size = \"1 KiB\", ways = 2, latency = 9 }";
+    let run = |engine, prefetcher: &str| {
+        let mut m = machine(&[l2, prefetcher], &words, engine);
+        run_for(&mut m, 20_000, u64::MAX)
+    };
+    for prefetcher in ["l1d.prefetcher=none", "l1d.prefetcher=next-line"] {
+        let first = run(Engine::Interpreter, prefetcher);
+        let h = &first.report.harts[0].events;
+        assert!(h.l1i_misses > 100, "{h:?}");
+        assert_eq!(first, run(EAGER, prefetcher));
     }
 }

@@ -4,7 +4,7 @@ use crate::common::*;
 use nagori_platform::machine::{Engine, Machine, Stop};
 
 /// The program that is about contended lines.
-fn contend(of: &str) -> Option<Vec<u8>> {
+pub fn contend(of: &str) -> Option<Vec<u8>> {
     program(of, "contend")
 }
 
@@ -13,7 +13,7 @@ fn program(of: &str, name: &str) -> Option<Vec<u8>> {
     Some(list.find(|(n, _)| n == name).expect(name).1)
 }
 
-fn run_with(elf: &[u8], settings: &[&str], engine: Engine, slice: u64) -> Outcome {
+pub fn run_with(elf: &[u8], settings: &[&str], engine: Engine, slice: u64) -> Outcome {
     let mut m = build(&describe("vc707", settings), true);
     m.set_engine(engine).expect("an engine");
     load(&mut m, elf);
@@ -182,7 +182,7 @@ fn nor_with_policies_that_depend_on_hits() {
 }
 
 /// The same with MSHRs, banks and prefetchers.
-const AHEAD: [&str; 2] = [
+pub const AHEAD: [&str; 2] = [
     "cache.l2={ level = 2, shared_by = 2, size = \"4 KiB\", ways = 4, latency = 12, inclusion = \"non-inclusive\", \
      mshrs = 1, banks = 2, bank_cycles = 2, prefetcher = \"stride\", degree = 2 }",
     "cache.llc={ level = 3, shared_by = \"all\", size = \"10 KiB\", ways = 5, latency = 40, probe_latency = 20, \
@@ -261,7 +261,7 @@ fn a_snapshot_in_the_middle_of_a_fight_changes_nothing() {
     }
 }
 
-fn interrupted(elf: &[u8], settings: &[&str]) {
+pub fn interrupted(elf: &[u8], settings: &[&str]) {
     let description = describe("vc707", settings);
     let begin = || {
         let mut m = build(&description, true);

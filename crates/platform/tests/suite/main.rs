@@ -5,6 +5,7 @@ mod common;
 mod contended;
 mod debug;
 mod engines;
+mod first;
 mod hostile;
 mod markers;
 mod observers;

@@ -62,7 +62,19 @@ fn a_machine_changes_between_parallel_and_deterministic() {
     let ahead =
         "cache.llc={ level = 2, shared_by = \"all\", size = \"16 KiB\", ways = 4, latency = 20, \
                  mshrs = 2, banks = 2, bank_cycles = 3, prefetcher = \"next-line\", degree = 2 }";
-    for (timed, settings) in [(false, &[][..]), (true, &[]), (true, &[ahead])] {
+    let first = [
+        "l1d.prefetcher=next-line",
+        "l1d.mshrs=3",
+        "l1i.prefetcher=next-line",
+        ahead,
+    ];
+    for (timed, settings) in [
+        (false, &[][..]),
+        (true, &[]),
+        (true, &[ahead]),
+        (true, &first),
+        (true, &first[..3]),
+    ] {
         let mut m = build(&describe("vc707", settings), timed);
         m.set_engine(Engine::best()).expect("an engine");
         load(&mut m, elf);

@@ -218,15 +218,25 @@ fn what_was_flushed_survives_behind_any_levels() {
     for seed in 0..30 {
         let mut rng = Rng::new(seed ^ 0x1e4e1);
         let (words, model) = program(&mut rng, 200);
-        for levels in UNTOLD {
-            let mut m = start(&words, &[TRACKED[0], levels], true, Engine::best());
+        // Prefetched lines replace modified ones in the first-level cache.
+        let first = [
+            "l1d.prefetcher=next-line",
+            "l1d.degree=3",
+            "l1d.size=\"1 KiB\"",
+        ];
+        let levels = UNTOLD
+            .iter()
+            .flat_map(|l| [vec![*l], [&[*l], &first[..]].concat()]);
+        for levels in levels.chain([first.to_vec()]) {
+            let settings = [&TRACKED[..1], &levels].concat();
+            let mut m = start(&words, &settings, true, Engine::best());
             run_to_request(&mut m);
             m.power_cut(Dram::Zero).expect("a cut");
             // `cflush.d.l1` writes to the level only, so the model expects less than what memory
             // has.
             for i in (0..LINES).filter(|i| !model.dirty[*i]) {
                 let flushed = line(&m, i) == model.now[i] || model.softly[i];
-                assert!(flushed, "seed {seed}, line {i}, {levels}");
+                assert!(flushed, "seed {seed}, line {i}, {levels:?}");
             }
         }
     }

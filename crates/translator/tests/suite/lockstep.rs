@@ -8,17 +8,19 @@
 use crate::common::gen::{block_address, Image, Program};
 use crate::common::privileged::{Privileged, DONE};
 use crate::common::qemu::{set_up, Way};
-use crate::common::worlds::Taken;
+use crate::common::worlds::{prefetching, Taken};
 use crate::common::{env, Rng};
 use crate::sides::{lock_step, translator, Quiet, Runner, Side, CODE_BYTES};
 use nagori_hart::flat::Flat;
+use nagori_hart::world::World;
 use nagori_hart::{CodeCache, Exit};
 use nagori_translator::Options;
 
 fn privileged(seed: u64, timed: bool, slice: u64, runner: Runner<Quiet>) -> bool {
     let name = format!("program {seed}, timed {timed}, slice {slice}");
     let side = |runner| {
-        let Privileged { w, h } = Privileged::random(seed, 160, timed);
+        let Privileged { mut w, h } = Privileged::random(seed, 160, timed);
+        prefetching(w.coherence(), seed);
         Side {
             w: Quiet(w),
             h,
@@ -111,7 +113,8 @@ fn user_programs() {
             };
             let mut end = 0;
             let mut sides = [Runner::Interpreter, t].map(|runner| {
-                let (w, h, trap) = set_up(&image, way);
+                let (mut w, h, trap) = set_up(&image, way);
+                prefetching(w.coherence(), seed);
                 end = trap;
                 let code = CodeCache::default();
                 Side { w, h, code, runner }

@@ -1,5 +1,6 @@
 //! Worlds that watch: flat memory with a record of traps and a bound on work.
 
+use nagori_hart::config::{FirstConfig, PrefetchConfig, Prefetcher};
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{Event, LineRequest, MemPort, Observer, World};
@@ -118,4 +119,28 @@ impl World for Watched {
     fn coherence(&mut self) -> &mut Coherence {
         self.flat.coherence()
     }
+}
+
+/// For some numbers, gives all first-level caches prefetchers and few registers for misses.
+pub fn prefetching(c: &mut Coherence, number: u64) {
+    let first = |prefetcher, mshrs| FirstConfig {
+        mshrs,
+        prefetch: PrefetchConfig {
+            prefetcher,
+            degree: 2,
+            distance: 5,
+            confidence: 1,
+            ..PrefetchConfig::default()
+        },
+    };
+    let both = match number % 4 {
+        1 => [
+            first(Prefetcher::NextLine, 0),
+            first(Prefetcher::NextLine, 3),
+        ],
+        2 => [first(Prefetcher::Stride, 4), first(Prefetcher::Stream, 0)],
+        3 => [first(Prefetcher::Stream, 2), first(Prefetcher::None, 1)],
+        _ => return,
+    };
+    *c = c.clone().with_first(both);
 }

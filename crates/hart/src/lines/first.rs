@@ -1,0 +1,605 @@
+//! MSHRs and prefetchers of first-level caches.
+//!
+//! A prefetched line arrives at a time of its own ([`super::ahead`]), and may replace a line that the
+//! hart uses. Hits that the filters let pass are not ordered with such events. So the set to which a
+//! prefetched line comes is *guarded* until it has arrived: the filters contain no line of that set,
+//! and an access to it happens only while no other hart and no event is behind. Accesses to other
+//! sets do not depend on the arrival.
+//!
+//! A prefetcher observes the misses of its cache and the first hit on each prefetched line. No
+//! filter contains a prefetched line before that hit, so none of these accesses is missed.
+
+use super::ahead::{Target, UnderWay, NOBODY};
+use super::banks::Banks;
+use super::coherence::Coherence;
+use super::levels::{LevelStats, Parts, Want};
+use super::mshr::Mshrs;
+use super::prefetch::{Access, Guesses};
+use super::tags::{LineState, Tags, NO_SLOT};
+use super::Side;
+use crate::config::{FirstConfig, Prefetcher};
+use crate::hart::Hart;
+use crate::run::RunPoint;
+use crate::trap::NotNow;
+use crate::world::{LineKind, World};
+use serde::{Deserialize, Serialize};
+
+/// Both kinds of first-level caches.
+pub(super) const SIDES: [Side; 2] = [Side::Data, Side::Inst];
+
+/// The first-level caches of one kind: what they have besides tags.
+#[derive(Clone, Debug, Default)]
+pub(super) struct First {
+    pub config: FirstConfig,
+    /// By hart; empty if they have neither MSHRs nor a prefetcher.
+    pub parts: Vec<Parts>,
+    pub stats: LevelStats,
+    /// By hart: a bit for each set to which a prefetched line is coming.
+    guards: Vec<u64>,
+}
+
+impl First {
+    pub fn new(config: FirstConfig, harts: usize) -> Self {
+        let part = Parts {
+            mshrs: Mshrs::default(),
+            banks: Banks::default(),
+            guesses: Guesses::new(&config.prefetch),
+        };
+        let harts = match config.keeps_order() {
+            true => harts,
+            false => 0,
+        };
+        First {
+            config,
+            parts: vec![part; harts],
+            stats: LevelStats::default(),
+            guards: vec![0; harts],
+        }
+    }
+
+    pub fn prefetches(&self) -> bool {
+        self.config.prefetch.prefetcher != Prefetcher::None
+    }
+
+    pub fn clear(&mut self) {
+        for p in &mut self.parts {
+            p.mshrs = Mshrs::default();
+            p.guesses.clear();
+        }
+        self.guards.fill(0);
+    }
+}
+
+/// The miss that a hart works on, from the choice of the victim until the line is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filling {
+    side: Side,
+    line: u64,
+    /// The entry that is reserved for it.
+    entry: Option<u32>,
+}
+
+/// Counters of the first-level caches of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstStats {
+    /// Misses that have waited for a miss status holding register.
+    pub mshr_waits: u64,
+    /// Core cycles that they have waited.
+    pub mshr_wait_cycles: u64,
+    /// Lines that the prefetcher has requested.
+    pub prefetches: u64,
+    /// Prefetched lines that the hart used after their arrival.
+    pub prefetch_useful: u64,
+    /// Prefetches for which a hart had to wait, since it requested the line before its arrival.
+    pub prefetch_late: u64,
+    /// Prefetched lines that were removed before the hart used them, or that were no longer needed
+    /// on arrival.
+    pub prefetch_useless: u64,
+    /// Predicted lines that were not requested, since no miss status holding register was free.
+    pub prefetch_dropped: u64,
+}
+
+impl FirstStats {
+    /// Combines two sets of counters, counter by counter.
+    pub fn zip(&self, o: &FirstStats, f: impl Fn(u64, u64) -> u64) -> FirstStats {
+        FirstStats {
+            mshr_waits: f(self.mshr_waits, o.mshr_waits),
+            mshr_wait_cycles: f(self.mshr_wait_cycles, o.mshr_wait_cycles),
+            prefetches: f(self.prefetches, o.prefetches),
+            prefetch_useful: f(self.prefetch_useful, o.prefetch_useful),
+            prefetch_late: f(self.prefetch_late, o.prefetch_late),
+            prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
+            prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
+        }
+    }
+
+    fn of(s: &LevelStats) -> Self {
+        FirstStats {
+            mshr_waits: s.mshr_waits,
+            mshr_wait_cycles: s.mshr_wait_cycles,
+            prefetches: s.prefetches,
+            prefetch_useful: s.prefetch_useful,
+            prefetch_late: s.prefetch_late,
+            prefetch_useless: s.prefetch_useless,
+            prefetch_dropped: s.prefetch_dropped,
+        }
+    }
+}
+
+/// MSHRs and prefetchers of first-level caches, as saved in a snapshot.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedFirst {
+    /// For data and for instructions: counters, and the state by hart.
+    sides: Vec<(LevelStats, Vec<Parts>)>,
+    fillings: Vec<Option<Filling>>,
+}
+
+impl SavedFirst {
+    pub(crate) fn is_new(&self) -> bool {
+        self.sides.is_empty()
+    }
+}
+
+impl Coherence {
+    /// The same with MSHRs and prefetchers of the first-level caches for data and for instructions.
+    pub fn with_first(mut self, [data, inst]: [FirstConfig; 2]) -> Self {
+        let harts = self.l1d.len();
+        let on = data.keeps_order() || inst.keeps_order();
+        self.levels.first = [First::new(data, harts), First::new(inst, harts)];
+        self.levels.has_first = on;
+        self.levels.fillings = vec![None; if on { harts } else { 0 }];
+        self.levels.ordered |= on;
+        self
+    }
+
+    /// Whether some first-level cache has MSHRs or a prefetcher.
+    #[inline(always)]
+    pub(crate) fn has_first(&self) -> bool {
+        self.levels.has_first
+    }
+
+    /// Counters of the first-level caches for data and for instructions; `None` where they have
+    /// neither MSHRs nor a prefetcher.
+    pub fn first_stats(&self) -> [Option<FirstStats>; 2] {
+        let of = |side: Side| {
+            let first = &self.levels.first[side as usize];
+            let on = first.config.keeps_order();
+            on.then(|| FirstStats::of(&first.stats))
+        };
+        SIDES.map(of)
+    }
+
+    fn tags(&self, side: Side, hart: usize) -> &Tags {
+        match side {
+            Side::Data => &self.l1d[hart],
+            Side::Inst => &self.l1i[hart],
+        }
+    }
+
+    /// The bit of a line's set, among the at most 64 sets of a first-level cache.
+    fn set_bit(&self, side: Side, hart: usize, line: u64) -> u64 {
+        let cache = self.tags(side, hart);
+        1 << ((cache.set_start(line) / cache.ways()) & 63)
+    }
+
+    /// Whether a prefetched line is coming to the set of a line; see the [module](self).
+    #[inline(always)]
+    pub(crate) fn is_guarded(&self, side: Side, hart: usize, line: u64) -> bool {
+        self.levels.has_first && self.guards(side, hart) & self.set_bit(side, hart, line) != 0
+    }
+
+    /// A bit for each set of a hart's first-level cache to which a prefetched line is coming.
+    pub(crate) fn guards(&self, side: Side, hart: usize) -> u64 {
+        let guards = &self.levels.first[side as usize].guards;
+        guards.get(hart).copied().unwrap_or(0)
+    }
+
+    /// Finds the sets to which prefetched lines are coming.
+    pub(super) fn find_guards(&mut self) {
+        if !self.levels.has_first {
+            return;
+        }
+        for first in &mut self.levels.first {
+            first.guards.fill(0);
+        }
+        for i in 0..self.levels.ahead.under_way.len() {
+            let p = self.levels.ahead.under_way[i];
+            let comes = p.wanted.is_none() && !p.void && !p.held;
+            if let Some(side) = p.first.filter(|_| comes) {
+                let bit = self.set_bit(side, p.hart as usize, p.line);
+                self.levels.first[side as usize].guards[p.hart as usize] |= bit;
+            }
+        }
+    }
+
+    /// Whether a hart's first-level cache lacks a line that its prefetcher has predicted. Lines that
+    /// the hart has modified are not prefetched as code.
+    pub(super) fn first_lacks(&self, side: Side, hart: usize, line: u64) -> bool {
+        let own = self.l1d[hart].find(line).map(|i| self.l1d[hart].entry(i).1);
+        self.tags(side, hart).find(line).is_none()
+            && (side == Side::Data || own != Some(LineState::Dirty))
+    }
+
+    /// A prefetch into a first-level cache has begun; the running hart's filter has to give up the
+    /// lines of its set.
+    pub(super) fn begun_first(&mut self, side: Option<Side>, hart: usize, line: u64) {
+        if let Some(side) = side {
+            let bit = self.set_bit(side, hart, line);
+            self.levels.first[side as usize].guards[hart] |= bit;
+            self.levels.begun.push((side, line));
+        }
+    }
+
+    /// The prefetcher of a first-level cache observes an access, and predicts.
+    pub(super) fn learn_first(&mut self, want: &Want) {
+        let side = want.side();
+        let first = &mut self.levels.first[side as usize];
+        if !first.prefetches() {
+            return;
+        }
+        let c = first.config.prefetch;
+        let access = Access {
+            hart: want.hart,
+            pc: want.pc,
+            line: want.line,
+            kind: want.kind,
+        };
+        let target = Target::First(side);
+        let likely = first.parts[want.hart].guesses.learn(&c, &access);
+        let likely: Vec<u64> = likely.collect();
+        let missing = |l: &u64| self.lacks(target, want.hart, *l);
+        let missing = likely.into_iter().filter(missing);
+        let missing: Vec<u64> = missing.take(c.degree as usize).collect();
+        self.levels.ahead.guess(target, missing);
+    }
+
+    /// Whether a line is in a hart's first-level cache because of a prefetch, and has not been used.
+    pub(super) fn is_unused(&self, side: Side, hart: usize, line: u64) -> bool {
+        let first = &self.levels.first[side as usize];
+        let mut parts = first.parts.get(hart).into_iter();
+        parts.any(|p| p.guesses.unused.contains(&line))
+    }
+
+    /// A prefetched line is used for the first time.
+    pub(super) fn used_first(&mut self, want: &Want) {
+        let first = &mut self.levels.first[want.side() as usize];
+        first.parts[want.hart].guesses.unused.remove(&want.line);
+        first.stats.prefetch_useful += 1;
+        self.learn_first(want);
+    }
+
+    /// A line is removed from a first-level cache: if it was prefetched and never used, the prefetch
+    /// was useless.
+    #[inline(always)]
+    pub(super) fn left_first(&mut self, side: Side, hart: usize, line: u64) {
+        if self.levels.has_first {
+            let first = &mut self.levels.first[side as usize];
+            let part = first.parts.get_mut(hart);
+            let useless = part.is_some_and(|p| p.guesses.unused.remove(&line));
+            first.stats.prefetch_useless += u64::from(useless);
+        }
+    }
+
+    /// A hart works on a miss from now on; what it has done for the same line stays as it is.
+    pub(super) fn filling(&mut self, side: Side, hart: usize, line: u64) {
+        if self.levels.has_first {
+            let known = self.levels.fillings[hart];
+            if !known.is_some_and(|f| (f.side, f.line) == (side, line)) {
+                self.filled_first(hart);
+                let entry = None;
+                self.levels.fillings[hart] = Some(Filling { side, line, entry });
+            }
+        }
+    }
+
+    /// Whether a hart has begun to work on a miss of a line, so that no prefetch brings it.
+    pub(super) fn has_begun(&self, hart: usize, side: Side, line: u64) -> bool {
+        let known = self.levels.fillings.get(hart);
+        known.is_none_or(|f| f.is_some_and(|f| (f.side, f.line) == (side, line)))
+    }
+
+    /// The entry for the line that a hart works on is chosen: no prefetched line takes it.
+    pub(super) fn reserve(&mut self, hart: usize, entry: usize) {
+        if let Some(Some(f)) = self.levels.fillings.get_mut(hart) {
+            f.entry = Some(entry as u32);
+        }
+    }
+
+    /// Whether an entry is still the one for the line that a hart works on.
+    pub(super) fn is_reserved(&self, hart: usize, entry: usize) -> bool {
+        let known = self.levels.fillings.get(hart);
+        known.is_none_or(|f| f.is_some_and(|f| f.entry == Some(entry as u32)))
+    }
+
+    /// A hart's miss is complete, or given up. A prefetch that was held for it is complete, too.
+    #[inline(always)]
+    pub(super) fn filled_first(&mut self, hart: usize) {
+        if self.levels.has_first && self.levels.fillings[hart].take().is_some() {
+            let mut any = false;
+            for p in &mut self.levels.ahead.under_way {
+                let held = p.held && p.hart as usize == hart;
+                p.held &= !held;
+                any |= held;
+            }
+            if any {
+                self.find_due();
+            }
+        }
+    }
+
+    /// Whether the hart of a prefetch works on a miss of the same line, but has not requested it yet.
+    /// Then the line waits for that request.
+    pub(super) fn is_about_to_ask(&self, p: &UnderWay) -> bool {
+        let same = |f: &Filling| Some(f.side) == p.first && f.line == p.line;
+        let known = self.levels.fillings.get(p.hart as usize);
+        known.is_some_and(|f| f.as_ref().is_some_and(same)) && !p.void
+    }
+
+    /// Prefetches of a line into first-level caches are no longer wanted, except those of one hart:
+    /// the line is stored to, or flushed from all caches.
+    #[inline(always)]
+    pub(super) fn void_prefetches(&mut self, line: u64, but: usize) {
+        if self.levels.has_first {
+            self.void(|p| p.line == line && p.hart as usize != but);
+        }
+    }
+
+    #[cold]
+    fn void(&mut self, which: impl Fn(&UnderWay) -> bool) {
+        for p in &mut self.levels.ahead.under_way {
+            p.void |= p.first.is_some() && p.wanted.is_none() && which(p);
+            p.held &= !p.void;
+        }
+        self.find_due();
+    }
+
+    /// Empties a hart's first-level instruction cache; what is coming to it is no longer wanted.
+    pub(crate) fn empty_l1i(&mut self, hart: usize) {
+        if self.levels.has_first {
+            self.void(|p| p.first == Some(Side::Inst) && p.hart as usize == hart);
+            let lines: Vec<u64> = self.l1i[hart].lines().collect();
+            for line in lines {
+                self.left_first(Side::Inst, hart, line);
+            }
+        }
+        self.l1i.clear(hart);
+    }
+
+    /// A prefetched line arrives at a first-level cache. Its hart does not run.
+    pub(super) fn put_first(&mut self, side: Side, p: &UnderWay) {
+        let (hart, line) = (p.hart as usize, p.line);
+        let (others, modified) = self.holders(hart, line);
+        let entry = match p.void || modified.is_some() || !self.first_lacks(side, hart, line) {
+            true => None,
+            false => self.make_room(side, hart, line),
+        };
+        let Some(entry) = entry else {
+            self.levels.first[side as usize].stats.prefetch_useless += 1;
+            return;
+        };
+        let has = |l: &super::levels::Level| l.caches[l.of(hart)].find(line);
+        let found = self.levels.levels.iter().position(|l| has(l).is_some());
+        let mut state = LineState::Shared;
+        let mut source = p.source as usize;
+        if side == Side::Data {
+            if others {
+                self.probe(hart, line, false);
+            } else {
+                state = LineState::Exclusive;
+            }
+            if let Some(k) = found.filter(|k| !others && self.wants_clean_at(*k)) {
+                if self.move_up(k, hart, line) {
+                    state = LineState::Dirty;
+                }
+                source = k;
+            }
+        }
+        self.pass(0, source, (hart, NOBODY), line);
+        let caches = self.first_level(side);
+        caches.put(hart, entry, line, state);
+        caches[hart].filled(entry);
+        let part = &mut self.levels.first[side as usize].parts[hart];
+        part.guesses.unused.insert(line);
+    }
+
+    /// Moves a line out of an exclusive level. Returns whether it is modified.
+    fn move_up(&mut self, k: usize, hart: usize, line: u64) -> bool {
+        let level = &mut self.levels.levels[k];
+        let of = level.of(hart);
+        let Some(i) = level.caches[of].find(line) else {
+            return false;
+        };
+        let modified = level.caches[of].entry(i).1 == LineState::Dirty;
+        level.caches.take(of, i);
+        // No inner cache has the line, so this is its newest state.
+        self.levels.versions.take(k, of, line);
+        modified
+    }
+
+    /// Removes a line from a hart's first-level cache, if necessary, for a prefetched one. Returns
+    /// the entry; `None` if the only one is reserved.
+    fn make_room(&mut self, side: Side, hart: usize, line: u64) -> Option<usize> {
+        let filling = self.levels.fillings[hart].filter(|f| f.side == side);
+        let reserved = filling.and_then(|f| f.entry).map(|i| i as usize);
+        let cache = &mut self.first_level(side)[hart];
+        let i = cache.victim_but(line, reserved)?;
+        let (old, state) = cache.entry(i);
+        debug_assert_eq!(cache.slot(i), NO_SLOT, "its set is guarded");
+        if state != LineState::Invalid {
+            self.first_level(side).take(hart, i);
+            self.left_first(side, hart, old);
+            let modified = state == LineState::Dirty;
+            if side == Side::Data && (modified || self.wants_clean()) {
+                self.put(0, (hart, NOBODY), old, modified, None);
+            }
+        }
+        Some(i)
+    }
+
+    pub(crate) fn save_first(&self) -> SavedFirst {
+        if !self.levels.has_first {
+            return SavedFirst::default();
+        }
+        let sides = self.levels.first.iter();
+        SavedFirst {
+            sides: sides.map(|f| (f.stats, f.parts.clone())).collect(),
+            fillings: self.levels.fillings.clone(),
+        }
+    }
+
+    /// Restores the saved state, before that of outstanding prefetches. Returns false if it does not
+    /// fit these caches.
+    pub(crate) fn load_first(&mut self, saved: SavedFirst) -> bool {
+        if !self.levels.has_first {
+            return saved.is_new();
+        }
+        let harts = self.l1d.len();
+        let fits = |(first, (_, parts)): (&First, &(LevelStats, Vec<Parts>))| {
+            let c = &first.config.prefetch;
+            let part = |p: &Parts| p.fits(harts, &Banks::default(), c, |l| self.inside(l));
+            parts.len() == first.parts.len() && parts.iter().all(part)
+        };
+        let filling = |f: &Filling| {
+            let entries = self.tags(f.side, 0).len();
+            self.inside(f.line)
+                && f.line.is_multiple_of(64)
+                && f.entry.is_none_or(|i| (i as usize) < entries)
+        };
+        let both = self.levels.first.iter().zip(&saved.sides);
+        if saved.sides.len() != SIDES.len()
+            || !{ both }.all(fits)
+            || saved.fillings.len() != harts
+            || !saved.fillings.iter().flatten().all(filling)
+        {
+            return false;
+        }
+        for (first, (stats, parts)) in self.levels.first.iter_mut().zip(saved.sides) {
+            (first.stats, first.parts) = (stats, parts);
+        }
+        self.levels.fillings = saved.fillings;
+        true
+    }
+
+    /// Checks that each unused prefetched line is in its cache, and that no filter covers a line of a
+    /// guarded set. The first violation is the error.
+    pub(crate) fn check_first(&self) -> Result<(), String> {
+        for side in SIDES {
+            let first = &self.levels.first[side as usize];
+            for (hart, part) in first.parts.iter().enumerate() {
+                let cache = self.tags(side, hart);
+                let gone = |l: &&u64| cache.find(**l).is_none();
+                if let Some(line) = part.guesses.unused.iter().find(gone) {
+                    return Err(format!("{side:?} {hart} lacks prefetched line {line:#x}"));
+                }
+                let covered = |l: &u64| cache.find(*l).is_some_and(|i| cache.slot(i) != NO_SLOT);
+                let guarded = |l: &u64| self.is_guarded(side, hart, *l) && covered(l);
+                if let Some(line) = cache.lines().find(guarded) {
+                    return Err(format!("{side:?} {hart}: a filter covers {line:#x}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hart {
+    /// Before the hart looks at the set of a line in one of its first-level caches: if a prefetched
+    /// line is coming there, that happens only while no other hart and no event is behind.
+    #[inline(always)]
+    pub(crate) fn in_order<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        side: Side,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        match w.coherence().is_guarded(side, self.id, line) {
+            true => self.await_arrivals(w, at),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for all sets.
+    pub(crate) fn all_in_order<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        side: Side,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        match w.coherence().guards(side, self.id) {
+            0 => Ok(()),
+            _ => self.await_arrivals(w, at),
+        }
+    }
+
+    #[cold]
+    fn await_arrivals<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) -> Result<(), NotNow> {
+        self.bus_free(at)?;
+        if !Wd::BLOCKS {
+            w.coherence().catch_up(self.cycle + at.offset);
+            self.settle_levels(w, self.cycle, at);
+        }
+        Ok(())
+    }
+
+    /// A line is used that is present. If it is the first use of a prefetched line, the prefetcher
+    /// observes it.
+    #[inline(always)]
+    pub(super) fn uses_line<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        let c = w.coherence();
+        match c.has_first() && c.is_unused(Side::of(kind), self.id, line) {
+            true => self.first_use(w, line, kind, at),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn first_use<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        self.bus_free(at)?;
+        let want = self.want::<Wd>(line, kind, at);
+        let c = w.coherence();
+        c.used_first(&want);
+        // Prefetched lines are looked up in all levels before they are requested from memory.
+        let asked = self.cycle + u64::from(c.last_latency());
+        self.prefetch(w, (want.now, asked), at);
+        self.settle_levels(w, asked, at);
+        Ok(())
+    }
+
+    /// The filters give up the lines of sets to which prefetched lines are coming from now on.
+    pub(super) fn guard_sets<Wd: World>(&mut self, w: &mut Wd) {
+        let (id, c) = (self.id, w.coherence());
+        while let Some((side, line)) = c.levels.begun.pop() {
+            let (filter, cache) = match side {
+                Side::Data => (&mut self.data, &mut c.l1d[id]),
+                Side::Inst => (&mut self.fetch, &mut c.l1i[id]),
+            };
+            filter.settle(cache, line);
+            let start = cache.set_start(line);
+            for i in start..start + cache.ways() {
+                filter.release(cache, i);
+            }
+            // Translated code does not look at a line again that it goes on in.
+            self.recheck |= side == Side::Inst;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "first_tests.rs"]
+mod tests;
