@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""Runs the same programs on Rocket's RTL and on the model, and compares cycles.
+
+`make validate` builds everything and calls this; docs/validation.md says what is compared with what. Python 3.11.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SPEED = ROOT / "guest/speed"
+CONFIG = "freechips.rocketchip.system.LitexFullConfig"
+# Largest error of a row by the kind of its program, and of the mean of the programs and of the board's loops, in percent.
+BARS = {"micro": 5.0, "program": 3.0, "board": 3.0}
+MEANS = {"program": 2.0, "board": 1.0}
+# An error may be so much greater than the accepted one, in percent of the RTL's cycles: layouts of other compilers.
+SLACK = 1.0
+# A row is explained from this error on, by the first instruction that is so many cycles off.
+EXPLAINED, OFF = 5.0, 3
+# Instructions of a region that are compared at most.
+COMPARED = 200_000
+FLAGS = ("-std=gnu11 -O2 -Wall -Wextra -march=rv64gc -mabi=lp64d -mcmodel=medany -ffreestanding -fno-builtin -fno-pic -no-pie "
+         "-fno-stack-protector -fno-tree-loop-distribute-patterns -fno-tree-vectorize -nostdlib -static -Wl,--build-id=none "
+         "-Wl,--no-warn-rwx-segments").split()
+# Verilator: no assertions and no waveforms, which would take most of the time.
+VERILATOR = ("--cc -O3 --threads 1 --x-assign fast --x-initial fast --noassert -Wno-fatal -Wno-lint -Wno-style "
+             "+define+SYNTHESIS --output-split 30000 --top-module rocket_top --prefix Vrocket").split()
+
+
+class Failure(Exception):
+    """Something that ends the run with a message."""
+
+
+def call(command, **kwargs):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", **kwargs)
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+        raise Failure(f"{' '.join(str(c) for c in command[:2])}: exit code {done.returncode}\n{tail}")
+    return done.stdout
+
+
+# --- the simulator ---
+
+
+def fetch(work):
+    """The package by its version and digest, with pip; the files that are needed are unpacked."""
+    rtl = work / "rtl"
+    text = (HERE / "requirements.txt").read_text()
+    version, digest = re.search(r"^(\S+==\S+) --hash=sha256:(\w+)$", text, re.M).groups()
+    if (rtl / digest).exists():
+        return rtl, digest
+    wheels = list(work.glob("*.whl"))
+    if not any(hashlib.sha256(w.read_bytes()).hexdigest() == digest for w in wheels):
+        print(f"downloading {version}", flush=True)
+        call([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes",
+              "--disable-pip-version-check", "-r", HERE / "requirements.txt", "-d", work])
+        wheels = list(work.glob("*.whl"))
+    wheel = next(w for w in wheels if hashlib.sha256(w.read_bytes()).hexdigest() == digest)
+    shutil.rmtree(rtl, ignore_errors=True)
+    rtl.mkdir()
+    wanted = [f"{CONFIG}.v", f"{CONFIG}.behav_srams.v", "plusarg_reader.v", "EICG_wrapper.v", "AsyncResetReg.v"]
+    with zipfile.ZipFile(wheel) as z:
+        for member in z.namelist():
+            name = member.rsplit("/", 1)[-1]
+            if name in wanted:
+                (rtl / name).write_bytes(z.read(member))
+    missing = [w for w in wanted if not (rtl / w).exists()]
+    if missing:
+        raise Failure(f"{wheel.name}: {', '.join(missing)} is not in it")
+    (rtl / digest).touch()
+    return rtl, digest
+
+
+def build(work, library):
+    """Verilog to C++ to a program. The first two steps are repeated only if their inputs have changed."""
+    rtl, digest = fetch(work)
+    inputs = digest + "".join(VERILATOR) + (HERE / "rocket_top.sv").read_text()
+    inputs += call(["verilator", "--version"]) + call(["g++", "--version"])
+    stamp = work / f"verilated-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
+    objects = work / "obj"
+    if not stamp.exists():
+        print("translating the RTL (a minute)", flush=True)
+        for old in work.glob("verilated-*"):
+            old.unlink()
+        shutil.rmtree(objects, ignore_errors=True)
+        call(["verilator", *VERILATOR, "--Mdir", objects, HERE / "rocket_top.sv", *sorted(rtl.glob("*.v"))])
+        call(["make", "-C", objects, f"-j{os.cpu_count()}", "-f", "Vrocket.mk", "OPT_FAST=-O2", "OPT_SLOW=-O0",
+              "OPT_GLOBAL=-O2", "Vrocket__ALL.a", "verilated.o", "verilated_threads.o"])
+        stamp.touch()
+    root = re.search(r"^VERILATOR_ROOT = (.*)$", (objects / "Vrocket.mk").read_text(), re.M)[1]
+    program = work / "rocket"
+    call(["g++", "-std=c++17", "-O2", "-Wall", f"-I{objects}", f"-I{root}/include", f"-I{root}/include/vltstd",
+          f"-I{ROOT}/crates/rtlbus/include", HERE / "main.cpp", objects / "Vrocket__ALL.a", objects / "verilated.o",
+          objects / "verilated_threads.o", library, "-lpthread", "-ldl", "-lm", "-latomic", "-o", program])
+    return program
+
+
+def compile_program(p, work):
+    def place(name):
+        found = [d / name for d in (HERE / "programs", SPEED, ROOT / "guest/lib") if (d / name).exists()]
+        return found[0]
+    elf = work / f"{p['name']}.elf"
+    include = [f"-I{d}" for d in (HERE / "programs", SPEED, ROOT / "guest/lib", ROOT / "guest/include")]
+    call(["riscv64-linux-gnu-gcc", *FLAGS, f"-DSCALE={p.get('scale', 100)}", "-DHARTS=1", *include,
+          SPEED / "start.S", SPEED / "start.c", *map(place, p["sources"]), "-T", SPEED / "link.ld", "-o", elf],
+         cwd=HERE / "programs")
+    return elf
+
+
+# --- the two runs ---
+
+
+def machine_of(p):
+    settings = [w for s in p.get("settings", []) for w in ("--set", s)]
+    return ["--machine", ROOT / "machines" / p.get("machine", "rocket.toml"), *settings]
+
+
+def text_at(elf, address):
+    """The text that ends with a zero byte at an address of an ELF file."""
+    data = elf.read_bytes()
+    offset, size, count = int.from_bytes(data[32:40], "little"), *(int.from_bytes(data[i:i + 2], "little") for i in (54, 56))
+    for i in range(count):
+        header = data[offset + i * size:offset + (i + 1) * size]
+        kind, start, at, length = (int.from_bytes(header[a:b], "little") for a, b in ((0, 4), (8, 16), (16, 24), (32, 40)))
+        if kind == 1 and at <= address < at + length:
+            text = data[start + address - at:]
+            return text[:text.index(0)].decode()
+    raise Failure(f"{elf.name}: a label's value {address:#x} is no address in it")
+
+
+def regions(labels, elf):
+    """From (value, cycle) in order: cycles of each region, as it was the last time; also its number of entries."""
+    found, name, begin = {}, None, 0
+    for value, cycle in labels:
+        if value != 0:
+            name, begin = text_at(elf, value), cycle
+        elif name is not None:
+            times = found.get(name, (0, 0))[1]
+            found[name] = (cycle - begin, times + 1)
+            name = None
+    return found
+
+
+def run_rtl(rocket, p, elf, work):
+    report = work / f"{p['name']}.rtl.json"
+    ordered = ["--ordered"] if p["kind"] == "board" else []
+    call([rocket, *machine_of(p), *ordered, "--report", report, "--bus", work / f"{p['name']}.rtl.bus", elf])
+    r = json.loads(report.read_text())
+    return r["cycles"], [(l["value"], l["cycle"]) for l in r["labels"]]
+
+
+def run_model(nagori, p, elf, work):
+    report = work / f"{p['name']}.model.json"
+    call([nagori, "-q", "bare", *machine_of(p), "--stats", "json", "--stats-file", report,
+          "--trace", "bus", "--trace-file", work / f"{p['name']}.model.bus", elf])
+    r = json.loads(report.read_text())
+    period = 1e12 / r["machine"]["clock_hz"] if "clock_hz" in r["machine"] else period_of(p)
+    return r["cycles"], [(l["value"], round(l["time_ps"] / period)) for l in r["labels"]]
+
+
+def period_of(p):
+    text = (ROOT / "machines" / p.get("machine", "rocket.toml")).read_text()
+    return 1e12 / int(re.search(r"^clock_hz = ([0-9_]+)", text, re.M)[1].replace("_", ""))
+
+
+# --- where they part ---
+
+
+def lines_of(command):
+    """Lines that a program writes to the file that `{}` stands for."""
+    read, write = os.pipe()
+    child = subprocess.Popen([str(c).replace("{}", f"/dev/fd/{write}") for c in command], pass_fds=[write],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.close(write)
+    with os.fdopen(read) as f:
+        yield from f
+    child.wait()
+
+
+def steps(lines, where, wanted):
+    """(pc, cycle, text) of the instructions of each wanted region, as it was entered the last time. `where` finds pc,
+    cycle and word in a line; `wanted` maps names to the number of entries."""
+    found, seen, name, order = {}, {}, None, []
+    for line in lines:
+        m = where.match(line)
+        if m is None:
+            continue
+        cycle, pc, word = int(m["cycle"]), int(m["pc"], 16), int(m["word"], 16)
+        if word & 0xfff07fff == 0x4e502013:
+            if word & 0xf8000:
+                # Values are not in both traces: regions are told apart by the marker's place.
+                if pc not in seen:
+                    seen[pc] = 0
+                    order.append(pc)
+                seen[pc] += 1
+                name = order.index(pc)
+                found[name] = []
+            else:
+                name = None
+        if name is not None and len(found[name]) < COMPARED:
+            found[name].append((pc, cycle, line[m.end():].strip()))
+    return {wanted[i]: s for i, s in found.items() if i in wanted}
+
+
+RTL_STEP = re.compile(r"(?P<cycle>\d+) (?P<pc>0x[0-9a-f]+) (?P<word>[0-9a-f]{8})")
+MODEL_STEP = re.compile(r"exec +(?P<cycle>\d+) h0 (?P<pc>0x[0-9a-f]+) <[^>]*> \w +(?P<word>[0-9a-f]{4,8})")
+
+
+def parting(rtl, model):
+    """The first instruction whose time since the region's begin differs by more than OFF cycles, and by how much."""
+    if not rtl or not model:
+        return "no trace"
+    for i, ((pc, at, _), (model_pc, model_at, text)) in enumerate(zip(rtl, model)):
+        if pc != model_pc:
+            return f"instruction {i}: {pc:#x} on the RTL, {model_pc:#x} in the model"
+        off = (model_at - model[0][1]) - (at - rtl[0][1])
+        if abs(off) > OFF:
+            _, before, what = model[i - 1]
+            return (f"instruction {i} at {pc:#x} ({text}): {off:+d} cycles; before it `{what}`")
+    return f"no instruction is more than {OFF} cycles off"
+
+
+def explain(rocket, nagori, p, elf, names, order):
+    wanted = {i: n for i, n in enumerate(order) if n in names}
+    rtl = steps(lines_of([rocket, *machine_of(p), *(["--ordered"] if p["kind"] == "board" else []), "--trace", "{}", elf]),
+                RTL_STEP, wanted)
+    model = steps(lines_of([nagori, "-q", "bare", *machine_of(p), "--trace", "exec", "--trace-file", "{}", elf]),
+                  MODEL_STEP, wanted)
+    return {n: parting(rtl.get(n), model.get(n)) for n in names}
+
+
+# --- rows, tables, the guard ---
+
+
+def rows_of(p, rtl, model):
+    """Rows of a program from cycles and regions of both sides."""
+    (rtl_cycles, rtl_regions), (model_cycles, model_regions) = rtl, model
+    pairs = [(n, rtl_regions[n][0], model_regions.get(n, (0, 0))[0]) for n in rtl_regions] or [("run", rtl_cycles, model_cycles)]
+    return [{"program": p["name"], "region": n, "rtl_cycles": r, "model_cycles": m, "error": round(100 * (m / r - 1), 2),
+             "kind": p["kind"]} for n, r, m in pairs]
+
+
+def summary(rows):
+    """Per kind: rows, mean and largest error, rows over the bar."""
+    found = {}
+    for kind, bar in BARS.items():
+        errors = [abs(r["error"]) for r in rows if r["kind"] == kind]
+        if errors:
+            mean, over = sum(errors) / len(errors), sum(e > bar for e in errors)
+            met = over == 0 and mean <= MEANS.get(kind, bar)
+            found[kind] = {"rows": len(errors), "mean": mean, "largest": max(errors), "over": over, "bar": bar,
+                           "mean_bar": MEANS.get(kind), "met": met}
+    return found
+
+
+def read_accepted(path):
+    with path.open(newline="") as f:
+        rows = list(csv.DictReader(l for l in f if not l.startswith("#")))
+    for r in rows:
+        if not r["mechanism"]:
+            raise Failure(f"{path.name}: {r['program']}, {r['region']}: an accepted error needs a mechanism")
+    return {(r["program"], r["region"]): (float(r["error"]), r["mechanism"]) for r in rows}
+
+
+def grown(rows, accepted):
+    """Rows whose error is beyond what is accepted for them: the bar, or the recorded error."""
+    found = []
+    for r in rows:
+        limit = max(BARS[r["kind"]], abs(accepted.get((r["program"], r["region"]), (0, ""))[0]) + SLACK)
+        if abs(r["error"]) > limit:
+            found.append((r, limit))
+    return found
+
+
+def write_accepted(path, rows, accepted):
+    """Records the errors beyond the bars; mechanisms stay, and a new one has to be written by hand."""
+    head = [l for l in path.read_text().splitlines() if l.startswith("#")]
+    with path.open("w", newline="") as f:
+        f.write("".join(l + "\n" for l in head))
+        w = csv.writer(f, lineterminator="\n")
+        w.writerow(["program", "region", "error", "mechanism"])
+        ran = {r["program"] for r in rows}
+        for (program, region), (error, mechanism) in accepted.items():
+            if program not in ran:
+                w.writerow([program, region, error, mechanism])
+        for r in rows:
+            if abs(r["error"]) > BARS[r["kind"]]:
+                w.writerow([r["program"], r["region"], r["error"], accepted.get((r["program"], r["region"]), (0, ""))[1]])
+
+
+def markdown(rows):
+    lines = ["| program | region | RTL cycles | model cycles | error |", "|---|---|---|---|---|"]
+    lines += [f"| {r['program']} | {r['region']} | {r['rtl_cycles']} | {r['model_cycles']} | {r['error']:+.1f} % |" for r in rows]
+    return lines
+
+
+def sentences(rows):
+    lines = ["| kind | rows | mean error | largest | over the bar | bars | met |", "|---|---|---|---|---|---|---|"]
+    for kind, s in summary(rows).items():
+        mean = f", mean {s['mean_bar']:.0f} %" if s["mean_bar"] else ""
+        lines.append(f"| {kind} | {s['rows']} | {s['mean']:.1f} % | {s['largest']:.1f} % | {s['over']} | "
+                     f"each {s['bar']:.0f} %{mean} | {'yes' if s['met'] else 'no'} |")
+    return lines
+
+
+def renew(path, name, lines):
+    """Replaces what stands between two comments of a document."""
+    text = path.read_text()
+    new, count = re.subn(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
+                         lambda m: m[1] + "\n" + "".join(l + "\n" for l in lines) + "\n" + m[2], text, flags=re.S)
+    if count != 1:
+        raise Failure(f"{path.name}: {count} places for `{name}`; one is expected")
+    path.write_text(new)
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__)
+    a.add_argument("--nagori", type=pathlib.Path, required=True, help="the nagori command")
+    a.add_argument("--library", type=pathlib.Path, required=True, help="libnagori_rtlbus.a")
+    a.add_argument("--work", type=pathlib.Path, default=ROOT / "build/validation", help="directory for what is built")
+    a.add_argument("--quick", action="store_true", help="the quick set")
+    a.add_argument("--only", action="append", help="only this program; may be repeated")
+    a.add_argument("--no-explain", action="store_true", help="do not look for the instruction where the two part")
+    a.add_argument("--accept", action="store_true", help="record the errors beyond the bars as accepted")
+    a.add_argument("--document", type=pathlib.Path, help="renew the tables of this document")
+    a = a.parse_args()
+    a.work.mkdir(parents=True, exist_ok=True)
+    programs = tomllib.loads((HERE / "programs.toml").read_text())["program"]
+    programs = [p for p in programs if (not a.quick or p.get("quick")) and (not a.only or p["name"] in a.only)]
+    accepted = read_accepted(HERE / "accepted.csv")
+    rocket = build(a.work, a.library)
+    rows = []
+    for p in programs:
+        elf = compile_program(p, a.work)
+        cycles, labels = run_rtl(rocket, p, elf, a.work)
+        model_cycles, model_labels = run_model(a.nagori, p, elf, a.work)
+        rtl = regions(labels, elf)
+        new = rows_of(p, (cycles, rtl), (model_cycles, regions(model_labels, elf)))
+        over = [r["region"] for r in new if abs(r["error"]) > EXPLAINED and r["region"] in rtl]
+        why = {} if a.no_explain or not over else explain(rocket, a.nagori, p, elf, over, list(rtl))
+        for r in new:
+            print(f"{r['program']:<15} {r['region']:<28} {r['rtl_cycles']:>9} {r['model_cycles']:>9} {r['error']:>+7.2f} %", flush=True)
+            if r["region"] in why:
+                r["parts_at"] = why[r["region"]]
+                print(f"{'':<16}{r['parts_at']}")
+        rows += new
+    (ROOT / "build").mkdir(exist_ok=True)
+    (ROOT / "build/validation.json").write_text(json.dumps(rows, indent=1) + "\n")
+    print("\n".join(sentences(rows)))
+    if a.document:
+        renew(a.document, "summary", sentences(rows))
+        renew(a.document, "rows", markdown(rows))
+    if a.accept:
+        write_accepted(HERE / "accepted.csv", rows, accepted)
+        return 0
+    bad = grown(rows, accepted)
+    for r, limit in bad:
+        print(f"validate: {r['program']}, {r['region']}: error {r['error']:+.2f} %, and {limit:.2f} % is accepted", file=sys.stderr)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as e:
+        sys.exit(f"validate: {e}")
