@@ -6,6 +6,7 @@
 
 import argparse
 import csv
+import difflib
 import hashlib
 import json
 import os
@@ -95,14 +96,15 @@ def build(work, library):
             old.unlink()
         shutil.rmtree(objects, ignore_errors=True)
         call(["verilator", *VERILATOR, "--Mdir", objects, HERE / "rocket_top.sv", *sorted(rtl.glob("*.v"))])
-        call(["make", "-C", objects, f"-j{os.cpu_count()}", "-f", "Vrocket.mk", "OPT_FAST=-O2", "OPT_SLOW=-O0",
-              "OPT_GLOBAL=-O2", "Vrocket__ALL.a", "verilated.o", "verilated_threads.o"])
+        call(["make", "-C", objects, f"-j{os.cpu_count()}", "-f", "Vrocket.mk", "OPT_FAST=-O2",
+              "OPT_SLOW=-O0", "Vrocket__ALL.a"])
         stamp.touch()
-    root = re.search(r"^VERILATOR_ROOT = (.*)$", (objects / "Vrocket.mk").read_text(), re.M)[1]
+    root = pathlib.Path(re.search(r"^VERILATOR_ROOT = (.*)$", (objects / "Vrocket.mk").read_text(), re.M)[1])
+    runtime = [root / "include" / f for f in ("verilated.cpp", "verilated_threads.cpp")]
     program = work / "rocket"
-    call(["g++", "-std=c++17", "-O2", "-Wall", f"-I{objects}", f"-I{root}/include", f"-I{root}/include/vltstd",
-          f"-I{ROOT}/crates/rtlbus/include", HERE / "main.cpp", objects / "Vrocket__ALL.a", objects / "verilated.o",
-          objects / "verilated_threads.o", library, "-lpthread", "-ldl", "-lm", "-latomic", "-o", program])
+    call(["g++", "-std=c++17", "-O1", f"-I{objects}", f"-I{root}/include", f"-I{root}/include/vltstd",
+          f"-I{ROOT}/crates/rtlbus/include", HERE / "main.cpp", *runtime, objects / "Vrocket__ALL.a", library,
+          "-lpthread", "-ldl", "-lm", "-latomic", "-o", program])
     return program
 
 
@@ -123,7 +125,12 @@ def compile_program(p, work):
 
 def machine_of(p):
     settings = [w for s in p.get("settings", []) for w in ("--set", s)]
-    return ["--machine", ROOT / "machines" / p.get("machine", "rocket.toml"), *settings]
+    return ["--machine", HERE / p.get("machine", "rocket.toml"), *settings]
+
+
+def port_of(p):
+    """The board's hub waits for the response to a release; the RTL's does not."""
+    return ["--ordered"] if p["kind"] == "board" else []
 
 
 def text_at(elf, address):
@@ -139,23 +146,20 @@ def text_at(elf, address):
     raise Failure(f"{elf.name}: a label's value {address:#x} is no address in it")
 
 
-def regions(labels, elf):
-    """From (value, cycle) in order: cycles of each region, as it was the last time; also its number of entries."""
+def spans(labels, elf):
+    """First and last cycle of each region, as it was the last time."""
     found, name, begin = {}, None, 0
     for value, cycle in labels:
         if value != 0:
             name, begin = text_at(elf, value), cycle
         elif name is not None:
-            times = found.get(name, (0, 0))[1]
-            found[name] = (cycle - begin, times + 1)
-            name = None
+            found[name], name = (begin, cycle), None
     return found
 
 
 def run_rtl(rocket, p, elf, work):
     report = work / f"{p['name']}.rtl.json"
-    ordered = ["--ordered"] if p["kind"] == "board" else []
-    call([rocket, *machine_of(p), *ordered, "--report", report, "--bus", work / f"{p['name']}.rtl.bus", elf])
+    call([rocket, *machine_of(p), *port_of(p), "--report", report, "--bus", work / f"{p['name']}.rtl.bus", elf])
     r = json.loads(report.read_text())
     return r["cycles"], [(l["value"], l["cycle"]) for l in r["labels"]]
 
@@ -170,8 +174,58 @@ def run_model(nagori, p, elf, work):
 
 
 def period_of(p):
-    text = (ROOT / "machines" / p.get("machine", "rocket.toml")).read_text()
+    text = (HERE / p.get("machine", "rocket.toml")).read_text()
     return 1e12 / int(re.search(r"^clock_hz = ([0-9_]+)", text, re.M)[1].replace("_", ""))
+
+
+# --- requests on the memory port ---
+
+RTL_REQUEST = re.compile(r"(?P<at>\d+) (?P<kind>[rw]) (?P<offset>0x[0-9a-f]+)")
+MODEL_REQUEST = re.compile(r"(?P<at>\d+) h\d+ \S+ \S+ (?P<kind>[rw]) (?P<offset>0x[0-9a-f]+)")
+
+
+def requests(lines, form):
+    """(time in ps, direction, offset) of the requests, in the order in which they reached the controller."""
+    found = [form.match(l) for l in lines]
+    return sorted((int(m["at"]), m["kind"], int(m["offset"], 16)) for m in found if m)
+
+
+def between(requests, begin, end):
+    return [r for r in requests if begin <= r[0] < end]
+
+
+def aligned(rtl, model, key):
+    """Runs (place in one, place in the other, length) of requests with equal keys, in order."""
+    a, b = [key(r) for r in rtl], [key(r) for r in model]
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+
+
+def compare_requests(rtl, model, bank_bytes):
+    """One by one, in order, where a request that only one side has is left out: how many agree in direction and bank, and how
+    many in their line, too; and of those that do, by how much the distance to the request before differs, in percent of the
+    RTL's mean distance."""
+    same_bank = sum(n for _, _, n in aligned(rtl, model, lambda r: (r[1], r[2] // bank_bytes)))
+    blocks = aligned(rtl, model, lambda r: r[1:])
+    off = [abs((model[j + i][0] - model[j + i - 1][0]) - (rtl[k + i][0] - rtl[k + i - 1][0]))
+           for k, j, n in blocks for i in range(1, n)]
+    mean = (rtl[-1][0] - rtl[0][0]) / (len(rtl) - 1) if len(rtl) > 1 else 0
+    return {"rtl": len(rtl), "model": len(model), "same_bank": same_bank, "same_line": sum(n for _, _, n in blocks),
+            "spacing": round(100 * sum(off) / len(off) / mean, 2) if off and mean else None}
+
+
+def add_requests(rows, p, labels, model_labels, elf, work):
+    """Compares the requests of each region of a program."""
+    period = period_of(p)
+    bank_bytes = int(re.search(r"^bank = \{ low = (\d+)", (HERE / p["machine"]).read_text(), re.M)[1])
+    sides = []
+    for name, form, marks in (("rtl", RTL_REQUEST, labels), ("model", MODEL_REQUEST, model_labels)):
+        with (work / f"{p['name']}.{name}.bus").open() as f:
+            sides.append((requests(f, form), spans(marks, elf)))
+    for r in rows:
+        (rtl, rtl_spans), (model, model_spans) = sides
+        here = [between(side, *(period * c for c in spans[r["region"]]))
+                for side, spans in ((rtl, rtl_spans), (model, model_spans))]
+        r["requests"] = compare_requests(*here, 1 << bank_bytes)
 
 
 # --- where they part ---
@@ -188,29 +242,24 @@ def lines_of(command):
     child.wait()
 
 
-def steps(lines, where, wanted):
+def steps(lines, where, entries, wanted):
     """(pc, cycle, text) of the instructions of each wanted region, as it was entered the last time. `where` finds pc,
-    cycle and word in a line; `wanted` maps names to the number of entries."""
-    found, seen, name, order = {}, {}, None, []
+    cycle and word in a line; `entries` are the names of the regions in the order in which they are entered."""
+    found, count, name = {}, 0, None
     for line in lines:
         m = where.match(line)
         if m is None:
             continue
         cycle, pc, word = int(m["cycle"]), int(m["pc"], 16), int(m["word"], 16)
         if word & 0xfff07fff == 0x4e502013:
+            name = None
             if word & 0xf8000:
-                # Values are not in both traces: regions are told apart by the marker's place.
-                if pc not in seen:
-                    seen[pc] = 0
-                    order.append(pc)
-                seen[pc] += 1
-                name = order.index(pc)
+                name = entries[count] if count < len(entries) and entries[count] in wanted else None
+                count += 1
                 found[name] = []
-            else:
-                name = None
         if name is not None and len(found[name]) < COMPARED:
             found[name].append((pc, cycle, line[m.end():].strip()))
-    return {wanted[i]: s for i, s in found.items() if i in wanted}
+    return found
 
 
 RTL_STEP = re.compile(r"(?P<cycle>\d+) (?P<pc>0x[0-9a-f]+) (?P<word>[0-9a-f]{8})")
@@ -231,12 +280,11 @@ def parting(rtl, model):
     return f"no instruction is more than {OFF} cycles off"
 
 
-def explain(rocket, nagori, p, elf, names, order):
-    wanted = {i: n for i, n in enumerate(order) if n in names}
-    rtl = steps(lines_of([rocket, *machine_of(p), *(["--ordered"] if p["kind"] == "board" else []), "--trace", "{}", elf]),
-                RTL_STEP, wanted)
-    model = steps(lines_of([nagori, "-q", "bare", *machine_of(p), "--trace", "exec", "--trace-file", "{}", elf]),
-                  MODEL_STEP, wanted)
+def explain(rocket, nagori, p, elf, names, entries):
+    """Where both sides part, by region."""
+    rtl = lines_of([rocket, *machine_of(p), *port_of(p), "--trace", "{}", elf])
+    model = lines_of([nagori, "-q", "bare", *machine_of(p), "--trace", "exec", "--trace-file", "{}", elf])
+    rtl, model = steps(rtl, RTL_STEP, entries, names), steps(model, MODEL_STEP, entries, names)
     return {n: parting(rtl.get(n), model.get(n)) for n in names}
 
 
@@ -246,7 +294,11 @@ def explain(rocket, nagori, p, elf, names, order):
 def rows_of(p, rtl, model):
     """Rows of a program from cycles and regions of both sides."""
     (rtl_cycles, rtl_regions), (model_cycles, model_regions) = rtl, model
-    pairs = [(n, rtl_regions[n][0], model_regions.get(n, (0, 0))[0]) for n in rtl_regions] or [("run", rtl_cycles, model_cycles)]
+    def length(span):
+        return span[1] - span[0]
+    if rtl_regions.keys() != model_regions.keys():
+        raise Failure(f"{p['name']}: the regions of both sides are not the same")
+    pairs = [(n, length(s), length(model_regions[n])) for n, s in rtl_regions.items()] or [("run", rtl_cycles, model_cycles)]
     return [{"program": p["name"], "region": n, "rtl_cycles": r, "model_cycles": m, "error": round(100 * (m / r - 1), 2),
              "kind": p["kind"]} for n, r, m in pairs]
 
@@ -299,6 +351,11 @@ def write_accepted(path, rows, accepted):
                 w.writerow([r["program"], r["region"], r["error"], accepted.get((r["program"], r["region"]), (0, ""))[1]])
 
 
+def request_text(q):
+    return (f"requests {q['rtl']}, in the model {q['model']}; same direction and bank {q['same_bank']}, same line "
+            f"{q['same_line']}; spacing {q['spacing']} % off")
+
+
 def markdown(rows):
     lines = ["| program | region | RTL cycles | model cycles | error |", "|---|---|---|---|---|"]
     lines += [f"| {r['program']} | {r['region']} | {r['rtl_cycles']} | {r['model_cycles']} | {r['error']:+.1f} % |" for r in rows]
@@ -345,12 +402,17 @@ def main():
         elf = compile_program(p, a.work)
         cycles, labels = run_rtl(rocket, p, elf, a.work)
         model_cycles, model_labels = run_model(a.nagori, p, elf, a.work)
-        rtl = regions(labels, elf)
-        new = rows_of(p, (cycles, rtl), (model_cycles, regions(model_labels, elf)))
+        rtl = spans(labels, elf)
+        new = rows_of(p, (cycles, rtl), (model_cycles, spans(model_labels, elf)))
+        if p["kind"] == "board":
+            add_requests(new, p, labels, model_labels, elf, a.work)
+        entries = [text_at(elf, value) for value, _ in labels if value != 0]
         over = [r["region"] for r in new if abs(r["error"]) > EXPLAINED and r["region"] in rtl]
-        why = {} if a.no_explain or not over else explain(rocket, a.nagori, p, elf, over, list(rtl))
+        why = {} if a.no_explain or not over else explain(rocket, a.nagori, p, elf, over, entries)
         for r in new:
             print(f"{r['program']:<15} {r['region']:<28} {r['rtl_cycles']:>9} {r['model_cycles']:>9} {r['error']:>+7.2f} %", flush=True)
+            if "requests" in r:
+                print(f"{'':<16}{request_text(r['requests'])}")
             if r["region"] in why:
                 r["parts_at"] = why[r["region"]]
                 print(f"{'':<16}{r['parts_at']}")

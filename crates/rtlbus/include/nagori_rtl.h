@@ -21,9 +21,6 @@
 // Exit code of a run that could not begin.
 #define NAGORI_RTL_USAGE 2
 
-// Bytes of a beat.
-#define BEAT 8
-
 // A run. Only pointers to it leave the library.
 typedef struct NagoriRtl NagoriRtl;
 

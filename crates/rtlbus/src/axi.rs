@@ -302,14 +302,20 @@ mod tests {
     fn a_read_burst_begins_when_it_is_due_and_has_all_its_beats() {
         let mut p = Port::default();
         let h = p.clock(0, &p.drive(0, 0, true), &read(5, 0x40, 7));
-        assert_eq!(h.read.map(|b| (b.number, b.addr, b.beats)), Some((0, 0x40, 8)));
+        assert_eq!(
+            h.read.map(|b| (b.number, b.addr, b.beats)),
+            Some((0, 0x40, 8))
+        );
         p.read_due(0, 3);
         for cycle in 1..20 {
             let at = p.reading(cycle).map(|(_, addr)| addr);
             let s = p.drive(cycle, 0, true);
             let beat = cycle.checked_sub(3).filter(|b| *b < 8);
             assert_eq!(at, beat.map(|b| 0x40 + 8 * b), "cycle {cycle}");
-            assert_eq!((s.r_valid != 0, s.r_last != 0), (beat.is_some(), beat == Some(7)));
+            assert_eq!(
+                (s.r_valid != 0, s.r_last != 0),
+                (beat.is_some(), beat == Some(7))
+            );
             p.clock(cycle, &s, &IDLE);
         }
     }
@@ -344,7 +350,11 @@ mod tests {
                 aw_size: 3,
                 ..IDLE
             };
-            assert_eq!(p.drive(0, 0, true).w_ready, 0, "no beat without its address");
+            assert_eq!(
+                p.drive(0, 0, true).w_ready,
+                0,
+                "no beat without its address"
+            );
             p.clock(0, &p.drive(0, 0, true), &aw);
             p.write_due(0, due);
             let mut beats = Vec::new();

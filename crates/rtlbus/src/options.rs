@@ -83,9 +83,14 @@ mod tests {
 
     #[test]
     fn options_are_understood() {
-        let o = parse("--machine rocket --set a=1 --set b=2 --ordered --bus b.txt --max-cycles 9 p.elf");
+        let o = parse(
+            "--machine rocket --set a=1 --set b=2 --ordered --bus b.txt --max-cycles 9 p.elf",
+        );
         let o = o.expect("the arguments are right");
-        assert_eq!((o.machine.as_str(), o.max_cycles, o.ordered), ("rocket", 9, true));
+        assert_eq!(
+            (o.machine.as_str(), o.max_cycles, o.ordered),
+            ("rocket", 9, true)
+        );
         assert_eq!(o.settings, ["a=1", "b=2"]);
         assert_eq!(o.program, PathBuf::from("p.elf"));
         assert_eq!((o.report, o.trace), (None, None));
@@ -99,7 +104,10 @@ mod tests {
             ("--machine", "--machine: its value is missing"),
             ("--machine m --max-cycles many p.elf", "--max-cycles many"),
             ("--machine m --fast p.elf", "--fast: no such option"),
-            ("--machine m a.elf b.elf", "b.elf: there is a program already"),
+            (
+                "--machine m a.elf b.elf",
+                "b.elf: there is a program already",
+            ),
         ] {
             let e = parse(text).expect_err(text).to_string();
             assert!(e.contains(problem) && e.contains("usage:"), "{text}: {e}");

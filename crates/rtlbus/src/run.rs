@@ -285,7 +285,9 @@ impl Run {
         let data = self.memory.reading(self.cycle).map(|(_, addr)| {
             let mut bytes = [0; BEAT as usize];
             // Addresses outside memory read as zero.
-            let _ = self.ram.read_bytes(addr.wrapping_sub(self.ram_base), &mut bytes);
+            let _ = self
+                .ram
+                .read_bytes(addr.wrapping_sub(self.ram_base), &mut bytes);
             u64::from_le_bytes(bytes)
         });
         let reads = !(self.ordered && self.memory.owes_responses());
@@ -302,7 +304,11 @@ impl Run {
     fn read_device(&mut self, burst: Burst, addr: u64) -> u64 {
         if burst.beats > 1 {
             let at = (addr % LINE) as usize & !(BEAT as usize - 1);
-            return u64::from_le_bytes(self.rom[at..at + BEAT as usize].try_into().expect("eight bytes"));
+            return u64::from_le_bytes(
+                self.rom[at..at + BEAT as usize]
+                    .try_into()
+                    .expect("eight bytes"),
+            );
         }
         let now = self.now();
         let value = match self.bus.read(burst.addr, burst.bytes as u8, now, 0) {
@@ -402,7 +408,10 @@ impl Run {
             if let Some(o) = &mut self.bus_trace {
                 let direction = if m.kind == Kind::Read { 'r' } else { 'w' };
                 let latency = d.done_at.0 - m.at.0;
-                o.line(format_args!("{} {direction} {:#x} {latency}", m.at.0, m.offset))?;
+                o.line(format_args!(
+                    "{} {direction} {:#x} {latency}",
+                    m.at.0, m.offset
+                ))?;
             }
         }
         Ok(())
@@ -429,9 +438,10 @@ impl Run {
         };
         let (cycle, pc, word) = (self.cycle, c.pc, c.word);
         match (c.valid != 0, c.trap != 0) {
-            (true, _) if c.writes != 0 && c.rd != 0 => {
-                o.line(format_args!("{cycle} {pc:#x} {word:08x} x{}={:#x}", c.rd, c.value))
-            }
+            (true, _) if c.writes != 0 && c.rd != 0 => o.line(format_args!(
+                "{cycle} {pc:#x} {word:08x} x{}={:#x}",
+                c.rd, c.value
+            )),
             (true, _) => o.line(format_args!("{cycle} {pc:#x} {word:08x}")),
             (_, true) => o.line(format_args!(
                 "{cycle} {pc:#x} {word:08x} trap {:#x} {:#x}",

@@ -14,7 +14,8 @@
             END();                                                                                 \
         }                                                                                          \
     } while (0)
-#define NOINLINE __attribute__((noinline, noclone))
+// The compiler knows nothing of what it does, so it is called each time.
+#define NOINLINE __attribute__((noipa))
 // The compiler does not know the value any more.
 #define HIDE(x) __asm__ volatile("" : "+r"(x))
 #endif
