@@ -20,7 +20,7 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SPEED = ROOT / "guest/speed"
+SPEED, LOOPS = ROOT / "guest/speed", ROOT / "guest/lib"
 CONFIG = "freechips.rocketchip.system.LitexFullConfig"
 # Largest error of a row by the kind of its program, and of the mean of the programs and of the board's loops, in percent.
 BARS = {"micro": 5.0, "program": 3.0, "board": 3.0}
@@ -110,10 +110,10 @@ def build(work, library):
 
 def compile_program(p, work):
     def place(name):
-        found = [d / name for d in (HERE / "programs", SPEED, ROOT / "guest/lib") if (d / name).exists()]
+        found = [d / name for d in (HERE / "programs", SPEED, LOOPS) if (d / name).exists()]
         return found[0]
     elf = work / f"{p['name']}.elf"
-    include = [f"-I{d}" for d in (HERE / "programs", SPEED, ROOT / "guest/lib", ROOT / "guest/include")]
+    include = [f"-I{d}" for d in (HERE / "programs", SPEED, LOOPS, ROOT / "guest/include")]
     call(["riscv64-linux-gnu-gcc", *FLAGS, f"-DSCALE={p.get('scale', 100)}", "-DHARTS=1", *include,
           SPEED / "start.S", SPEED / "start.c", *map(place, p["sources"]), "-T", SPEED / "link.ld", "-o", elf],
          cwd=HERE / "programs")
