@@ -1,5 +1,8 @@
 // Rocket's system with the two AXI4 ports that lead out of it, and what its write-back stage does. The ports of the
-// debugger and of other masters are tied off; the names behind CORE are those of the generated Verilog.
+// debugger and of other masters are tied off, and of four cores the first is observed; the names behind CORE are those of the generated Verilog.
+`ifndef MEMORY_BYTES
+`define MEMORY_BYTES 8
+`endif
 module rocket_top (
     input  logic        clock, reset,
     // memory: the read channels
@@ -12,7 +15,7 @@ module rocket_top (
     output logic        mem_r_ready,
     input  logic        mem_r_valid,
     input  logic [3:0]  mem_r_id,
-    input  logic [63:0] mem_r_data,
+    input  logic [8*`MEMORY_BYTES-1:0] mem_r_data,
     input  logic        mem_r_last,
     input  logic        mem_aw_ready,
     output logic        mem_aw_valid,
@@ -22,8 +25,8 @@ module rocket_top (
     output logic [2:0]  mem_aw_size,
     input  logic        mem_w_ready,
     output logic        mem_w_valid,
-    output logic [63:0] mem_w_data,
-    output logic [7:0]  mem_w_strb,
+    output logic [8*`MEMORY_BYTES-1:0] mem_w_data,
+    output logic [`MEMORY_BYTES-1:0] mem_w_strb,
     output logic        mem_w_last,
     output logic        mem_b_ready,
     input  logic        mem_b_valid,
@@ -125,6 +128,9 @@ module rocket_top (
         .l2_frontend_bus_axi4_0_r_bits_resp(), .l2_frontend_bus_axi4_0_r_bits_last(),
 
         .resetctrl_hartIsInReset_0(reset),
+`ifdef FOUR_CORES
+        .resetctrl_hartIsInReset_1(reset), .resetctrl_hartIsInReset_2(reset), .resetctrl_hartIsInReset_3(reset),
+`endif
         .debug_clock(1'b0), .debug_reset(1'b1),
         .debug_clockeddmi_dmi_req_ready(), .debug_clockeddmi_dmi_req_valid(1'b0),
         .debug_clockeddmi_dmi_req_bits_addr(7'b0), .debug_clockeddmi_dmi_req_bits_data(32'b0),

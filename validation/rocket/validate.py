@@ -21,7 +21,11 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SPEED, LOOPS = ROOT / "guest/speed", ROOT / "guest/lib"
-CONFIG = "freechips.rocketchip.system.LitexFullConfig"
+# The configurations of the package that are used, with what the frame is told of them.
+ONE = ("LitexFullConfig", [])
+# With a memory port of 128 bits; for the cost of three more cores.
+WIDE = ("LitexFullDConfig", ["MEMORY_BYTES=16"])
+FOUR = ("LitexFull4DConfig", ["MEMORY_BYTES=16", "FOUR_CORES"])
 # Largest error of a row by the kind of its program, and of the mean of the programs and of the board's loops, in percent.
 BARS = {"micro": 5.0, "program": 3.0, "board": 3.0}
 MEANS = {"program": 2.0, "board": 1.0}
@@ -54,55 +58,58 @@ def call(command, **kwargs):
 # --- the simulator ---
 
 
-def fetch(work):
-    """The package by its version and digest, with pip; the files that are needed are unpacked."""
-    rtl = work / "rtl"
+def fetch(work, config):
+    """The package by its version and digest, with pip; the files of a configuration are unpacked."""
+    rtl = work / f"{config}.rtl"
     text = (HERE / "requirements.txt").read_text()
     version, digest = re.search(r"^(\S+==\S+) --hash=sha256:(\w+)$", text, re.M).groups()
     if (rtl / digest).exists():
         return rtl, digest
-    wheels = list(work.glob("*.whl"))
-    if not any(hashlib.sha256(w.read_bytes()).hexdigest() == digest for w in wheels):
+
+    def found():
+        return next((w for w in work.glob("*.whl") if hashlib.sha256(w.read_bytes()).hexdigest() == digest), None)
+    if not found():
         print(f"downloading {version}", flush=True)
         call([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes",
               "--disable-pip-version-check", "-r", HERE / "requirements.txt", "-d", work])
-        wheels = list(work.glob("*.whl"))
-    wheel = next(w for w in wheels if hashlib.sha256(w.read_bytes()).hexdigest() == digest)
     shutil.rmtree(rtl, ignore_errors=True)
     rtl.mkdir()
-    wanted = [f"{CONFIG}.v", f"{CONFIG}.behav_srams.v", "plusarg_reader.v", "EICG_wrapper.v", "AsyncResetReg.v"]
-    with zipfile.ZipFile(wheel) as z:
+    system = f"freechips.rocketchip.system.{config}"
+    wanted = [f"{system}.v", f"{system}.behav_srams.v", "plusarg_reader.v", "EICG_wrapper.v", "AsyncResetReg.v"]
+    with zipfile.ZipFile(found()) as z:
         for member in z.namelist():
             name = member.rsplit("/", 1)[-1]
             if name in wanted:
                 (rtl / name).write_bytes(z.read(member))
     missing = [w for w in wanted if not (rtl / w).exists()]
     if missing:
-        raise Failure(f"{wheel.name}: {', '.join(missing)} is not in it")
+        raise Failure(f"{version}: {', '.join(missing)} is not in it")
     (rtl / digest).touch()
     return rtl, digest
 
 
-def build(work, library):
+def build(work, library, kind):
     """Verilog to C++ to a program. The first two steps are repeated only if their inputs have changed."""
-    rtl, digest = fetch(work)
-    inputs = digest + "".join(VERILATOR) + (HERE / "rocket_top.sv").read_text()
+    config, defines = kind
+    rtl, digest = fetch(work, config)
+    options = [*VERILATOR, *(f"+define+{d}" for d in defines)]
+    inputs = digest + "".join(options) + (HERE / "rocket_top.sv").read_text()
     inputs += call(["verilator", "--version"]) + call(["g++", "--version"])
-    stamp = work / f"verilated-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
-    objects = work / "obj"
+    stamp = work / f"{config}-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
+    objects = work / f"{config}.obj"
     if not stamp.exists():
-        print("translating the RTL (a minute)", flush=True)
-        for old in work.glob("verilated-*"):
+        print(f"translating {config} (a minute)", flush=True)
+        for old in work.glob(f"{config}-*"):
             old.unlink()
         shutil.rmtree(objects, ignore_errors=True)
-        call(["verilator", *VERILATOR, "--Mdir", objects, HERE / "rocket_top.sv", *sorted(rtl.glob("*.v"))])
+        call(["verilator", *options, "--Mdir", objects, HERE / "rocket_top.sv", *sorted(rtl.glob("*.v"))])
         call(["make", "-C", objects, f"-j{os.cpu_count()}", "-f", "Vrocket.mk", "OPT_FAST=-O2",
               "OPT_SLOW=-O0", "Vrocket__ALL.a"])
         stamp.touch()
     root = pathlib.Path(re.search(r"^VERILATOR_ROOT = (.*)$", (objects / "Vrocket.mk").read_text(), re.M)[1])
     runtime = [root / "include" / f for f in ("verilated.cpp", "verilated_threads.cpp")]
-    program = work / "rocket"
-    call(["g++", "-std=c++17", "-O1", f"-I{objects}", f"-I{root}/include", f"-I{root}/include/vltstd",
+    program = work / config
+    call(["g++", "-std=c++17", "-O1", *(f"-D{d}" for d in defines), f"-I{objects}", f"-I{root}/include", f"-I{root}/include/vltstd",
           f"-I{ROOT}/crates/rtlbus/include", HERE / "main.cpp", *runtime, objects / "Vrocket__ALL.a", library,
           "-lpthread", "-ldl", "-lm", "-latomic", "-o", program])
     return program
@@ -381,6 +388,30 @@ def renew(path, name, lines):
     path.write_text(new)
 
 
+def four(a, programs):
+    """The cycles that four cores instead of one add to regions full of misses, on the RTL and in the model. Both
+    configurations have a wider memory port than the core of the other rows, so differences are compared."""
+    one, many = build(a.work, a.library, WIDE), build(a.work, a.library, FOUR)
+    rows = []
+    for p in programs:
+        if "four" not in p:
+            continue
+        elf, sides = compile_program(p, a.work), []
+        for run, harts in ((lambda q: run_rtl(one, q, elf, a.work), 1), (lambda q: run_rtl(many, q, elf, a.work), 4),
+                           (lambda q: run_model(a.nagori, q, elf, a.work), 1), (lambda q: run_model(a.nagori, q, elf, a.work), 4)):
+            settings = p.get("settings", []) + [f"harts={harts}", "hub_cycles=7"]
+            sides.append(spans(run({**p, "settings": settings})[1], elf))
+        for name, misses in p["four"].items():
+            rtl_one, rtl_many, model_one, model_many = (s[name][1] - s[name][0] for s in sides)
+            rtl, model = (rtl_many - rtl_one) / misses, (model_many - model_one) / misses
+            rows.append((p["name"], name, misses, rtl, model))
+            print(f"{p['name']:<15} {name:<28} {misses:>6} misses: {rtl:+.2f} cycles each, in the model {model:+.2f}", flush=True)
+    if a.document:
+        lines = ["| program | region | misses | RTL, cycles each | model |", "|---|---|---|---|---|"]
+        renew(a.document, "four", lines + [f"| {p} | {n} | {m} | {r:+.2f} | {o:+.2f} |" for p, n, m, r, o in rows])
+    return 0
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__)
     a.add_argument("--nagori", type=pathlib.Path, required=True, help="the nagori command")
@@ -388,6 +419,7 @@ def main():
     a.add_argument("--work", type=pathlib.Path, default=ROOT / "build/validation", help="directory for what is built")
     a.add_argument("--quick", action="store_true", help="the quick set")
     a.add_argument("--only", action="append", help="only this program; may be repeated")
+    a.add_argument("--four", action="store_true", help="what three more cores cost a miss, instead of all that")
     a.add_argument("--no-explain", action="store_true", help="do not look for the instruction where the two part")
     a.add_argument("--accept", action="store_true", help="record the errors beyond the bars as accepted")
     a.add_argument("--document", type=pathlib.Path, help="renew the tables of this document")
@@ -396,7 +428,9 @@ def main():
     programs = tomllib.loads((HERE / "programs.toml").read_text())["program"]
     programs = [p for p in programs if (not a.quick or p.get("quick")) and (not a.only or p["name"] in a.only)]
     accepted = read_accepted(HERE / "accepted.csv")
-    rocket = build(a.work, a.library)
+    if a.four:
+        return four(a, programs)
+    rocket = build(a.work, a.library, ONE)
     rows = []
     for p in programs:
         elf = compile_program(p, a.work)

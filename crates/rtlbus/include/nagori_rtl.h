@@ -26,8 +26,8 @@ typedef struct NagoriRtl NagoriRtl;
 
 // What a slave drives in one clock. All responses are OKAY.
 typedef struct {
-  // A beat that was read.
-  uint64_t r_data;
+  // A beat that was read, lowest bytes first.
+  uint64_t r_data[2];
   // A read burst would be accepted.
   uint8_t ar_ready;
   // A write burst would be accepted.
@@ -52,8 +52,8 @@ typedef struct {
   uint64_t ar_addr;
   // Address of the first byte of a write burst.
   uint64_t aw_addr;
-  // A beat to be written.
-  uint64_t w_data;
+  // A beat to be written, lowest bytes first.
+  uint64_t w_data[2];
   // A read burst is asked for.
   uint8_t ar_valid;
   // Its id.
@@ -73,7 +73,7 @@ typedef struct {
   // A beat to be written is there.
   uint8_t w_valid;
   // Which of its bytes are written.
-  uint8_t w_strb;
+  uint16_t w_strb;
   // It is the last of its burst.
   uint8_t w_last;
   // A beat that was read would be taken.
@@ -113,12 +113,13 @@ extern "C" {
 #endif // __cplusplus
 
 // Begins a run with the arguments of a program, `argv[0]` being its name. Returns null after a message
-// to stderr if that is not possible.
+// to stderr if that is not possible. The memory port has beats of `width` bytes, 8 or 16.
 //
 // # Safety
 // `argv` has `argc` strings, each of which ends with a zero byte.
 NagoriRtl *nagori_rtl_create(int argc,
-                             const char *const *argv);
+                             const char *const *argv,
+                             int width);
 
 // What the ports drive in this clock. It depends on nothing that the core drives in the same clock.
 // Returns 0 when the run is over.

@@ -1,10 +1,10 @@
-//! One AXI4 slave port with 64 bits of data: bursts in, beats out. It knows neither memory nor time;
+//! One AXI4 slave port with 64 or 128 bits of data: bursts in, beats out. It knows neither memory nor time;
 //! whoever owns it says which burst is answered, and when.
 
 use std::collections::VecDeque;
 
-/// Bytes of a beat.
-pub(crate) const BEAT: u64 = 8;
+/// Bytes of a beat of the widest port.
+pub(crate) const WIDEST: usize = 16;
 
 /// What a master drives in one clock.
 #[repr(C)]
@@ -14,8 +14,8 @@ pub struct NagoriAxiMaster {
     pub ar_addr: u64,
     /// Address of the first byte of a write burst.
     pub aw_addr: u64,
-    /// A beat to be written.
-    pub w_data: u64,
+    /// A beat to be written, lowest bytes first.
+    pub w_data: [u64; 2],
     /// A read burst is asked for.
     pub ar_valid: u8,
     /// Its id.
@@ -35,7 +35,7 @@ pub struct NagoriAxiMaster {
     /// A beat to be written is there.
     pub w_valid: u8,
     /// Which of its bytes are written.
-    pub w_strb: u8,
+    pub w_strb: u16,
     /// It is the last of its burst.
     pub w_last: u8,
     /// A beat that was read would be taken.
@@ -48,8 +48,8 @@ pub struct NagoriAxiMaster {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NagoriAxiSlave {
-    /// A beat that was read.
-    pub r_data: u64,
+    /// A beat that was read, lowest bytes first.
+    pub r_data: [u64; 2],
     /// A read burst would be accepted.
     pub ar_ready: u8,
     /// A write burst would be accepted.
@@ -84,12 +84,12 @@ pub struct Burst {
 /// Some bytes of a beat to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// Address of the beat, a multiple of 8.
+    /// Address of the beat, a multiple of the port's width.
     pub addr: u64,
     /// Its data.
-    pub data: u64,
+    pub data: [u8; WIDEST],
     /// Which of its bytes are written.
-    pub strobe: u8,
+    pub strobe: u16,
 }
 
 /// What has happened in one clock.
@@ -123,14 +123,34 @@ struct Writing {
 }
 
 /// A port. Bursts are answered in the order in which they are due; a burst that has begun is sent to its end.
-#[derive(Default)]
 pub struct Port {
+    /// Bytes of its beats.
+    width: u64,
     next: u64,
     reads: VecDeque<Reading>,
     writes: VecDeque<Writing>,
 }
 
+/// The bytes of a beat.
+fn bytes_of(data: [u64; 2]) -> [u8; WIDEST] {
+    let mut bytes = [0; WIDEST];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(data) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
 impl Port {
+    /// A port whose beats have 8 or 16 bytes.
+    pub fn new(width: u64) -> Port {
+        Port {
+            width,
+            next: 0,
+            reads: VecDeque::new(),
+            writes: VecDeque::new(),
+        }
+    }
+
     /// The first beat of a read burst is due at `cycle`; the others follow in a clock each.
     pub fn read_due(&mut self, number: u64, cycle: u64) {
         if let Some(r) = self.reads.iter_mut().find(|r| r.burst.number == number) {
@@ -153,13 +173,13 @@ impl Port {
     /// The read burst whose beat is sent in this clock, and that beat's address.
     pub fn reading(&self, cycle: u64) -> Option<(Burst, u64)> {
         let r = &self.reads[self.sending(cycle)?];
-        let addr = (r.burst.addr & !(BEAT - 1)) + r.sent * r.burst.bytes.max(BEAT);
+        let addr = (r.burst.addr & !(self.width - 1)) + r.sent * self.width;
         Some((r.burst, addr))
     }
 
     /// What this port drives; `data` is the beat of [`Port::reading`]. `reads` says whether it accepts
     /// read bursts.
-    pub fn drive(&self, cycle: u64, data: u64, reads: bool) -> NagoriAxiSlave {
+    pub fn drive(&self, cycle: u64, data: [u64; 2], reads: bool) -> NagoriAxiSlave {
         let mut s = NagoriAxiSlave {
             ar_ready: reads.into(),
             aw_ready: 1,
@@ -199,8 +219,8 @@ impl Port {
         if s.w_ready != 0 && m.w_valid != 0 {
             if let Some(w) = self.writes.iter_mut().find(|w| !w.complete) {
                 h.beat = Some(Beat {
-                    addr: (w.burst.addr & !(BEAT - 1)) + w.taken * w.burst.bytes.max(BEAT),
-                    data: m.w_data,
+                    addr: (w.burst.addr & !(self.width - 1)) + w.taken * self.width,
+                    data: bytes_of(m.w_data),
                     strobe: m.w_strb,
                 });
                 w.taken += 1;
@@ -241,7 +261,7 @@ impl Port {
             number,
             addr,
             beats: u64::from(len) + 1,
-            bytes: 1 << size.min(3),
+            bytes: 1 << size.min(4),
         }
     }
 
@@ -282,7 +302,7 @@ mod tests {
     const IDLE: NagoriAxiMaster = NagoriAxiMaster {
         ar_addr: 0,
         aw_addr: 0,
-        w_data: 0,
+        w_data: [0; 2],
         ar_valid: 0,
         ar_id: 0,
         ar_len: 0,
@@ -300,8 +320,8 @@ mod tests {
 
     #[test]
     fn a_read_burst_begins_when_it_is_due_and_has_all_its_beats() {
-        let mut p = Port::default();
-        let h = p.clock(0, &p.drive(0, 0, true), &read(5, 0x40, 7));
+        let mut p = Port::new(8);
+        let h = p.clock(0, &p.drive(0, [0; 2], true), &read(5, 0x40, 7));
         assert_eq!(
             h.read.map(|b| (b.number, b.addr, b.beats)),
             Some((0, 0x40, 8))
@@ -309,7 +329,7 @@ mod tests {
         p.read_due(0, 3);
         for cycle in 1..20 {
             let at = p.reading(cycle).map(|(_, addr)| addr);
-            let s = p.drive(cycle, 0, true);
+            let s = p.drive(cycle, [0; 2], true);
             let beat = cycle.checked_sub(3).filter(|b| *b < 8);
             assert_eq!(at, beat.map(|b| 0x40 + 8 * b), "cycle {cycle}");
             assert_eq!(
@@ -322,14 +342,14 @@ mod tests {
 
     #[test]
     fn a_burst_that_has_begun_is_not_interrupted_and_a_beat_that_is_not_taken_stays() {
-        let mut p = Port::default();
-        p.clock(0, &p.drive(0, 0, true), &read(1, 0x0, 1));
-        p.clock(1, &p.drive(1, 0, true), &read(2, 0x80, 1));
+        let mut p = Port::new(8);
+        p.clock(0, &p.drive(0, [0; 2], true), &read(1, 0x0, 1));
+        p.clock(1, &p.drive(1, [0; 2], true), &read(2, 0x80, 1));
         p.read_due(0, 3);
         p.read_due(1, 2);
         let mut ids = Vec::new();
         for cycle in 2..9 {
-            let s = p.drive(cycle, 0, true);
+            let s = p.drive(cycle, [0; 2], true);
             let r_ready = (cycle != 3).into();
             if s.r_valid != 0 {
                 ids.push(s.r_id);
@@ -342,7 +362,7 @@ mod tests {
     #[test]
     fn a_write_is_acknowledged_after_its_last_beat_and_no_earlier_than_it_is_due() {
         for (due, expected) in [(0, 4), (9, 9)] {
-            let mut p = Port::default();
+            let mut p = Port::new(8);
             let aw = NagoriAxiMaster {
                 aw_valid: 1,
                 aw_addr: 0x100,
@@ -351,11 +371,11 @@ mod tests {
                 ..IDLE
             };
             assert_eq!(
-                p.drive(0, 0, true).w_ready,
+                p.drive(0, [0; 2], true).w_ready,
                 0,
                 "no beat without its address"
             );
-            p.clock(0, &p.drive(0, 0, true), &aw);
+            p.clock(0, &p.drive(0, [0; 2], true), &aw);
             p.write_due(0, due);
             let mut beats = Vec::new();
             let mut acknowledged = None;
@@ -363,12 +383,12 @@ mod tests {
                 let w = NagoriAxiMaster {
                     w_valid: (cycle == 1 || cycle == 3).into(),
                     w_strb: 0xf0,
-                    w_data: cycle,
+                    w_data: [cycle, 0],
                     w_last: (cycle == 3).into(),
                     ..IDLE
                 };
-                let h = p.clock(cycle, &p.drive(cycle, 0, true), &w);
-                beats.extend(h.beat.map(|b| (b.addr, b.data, b.strobe)));
+                let h = p.clock(cycle, &p.drive(cycle, [0; 2], true), &w);
+                beats.extend(h.beat.map(|b| (b.addr, b.data[0], b.strobe)));
                 if h.acknowledged.is_some() {
                     acknowledged = Some(cycle);
                 }
@@ -377,5 +397,25 @@ mod tests {
             assert_eq!(acknowledged, Some(expected));
             assert!(!p.owes_responses());
         }
+    }
+
+    #[test]
+    fn a_wide_port_has_half_the_beats() {
+        let mut p = Port::new(16);
+        let m = NagoriAxiMaster {
+            ar_size: 4,
+            ..read(0, 0x40, 3)
+        };
+        p.clock(0, &p.drive(0, [0; 2], true), &m);
+        p.read_due(0, 1);
+        let addresses: Vec<_> = (1..5)
+            .map(|cycle| {
+                let at = p.reading(cycle).map(|(_, addr)| addr);
+                p.clock(cycle, &p.drive(cycle, [0; 2], true), &IDLE);
+                at
+            })
+            .collect();
+        assert_eq!(addresses, [0x40, 0x50, 0x60, 0x70].map(Some));
+        assert_eq!(p.reading(5), None);
     }
 }

@@ -64,7 +64,7 @@ unsafe fn value<T: Copy>(p: *const T) -> Option<T> {
 }
 
 /// Begins a run with the arguments of a program, `argv[0]` being its name. Returns null after a message
-/// to stderr if that is not possible.
+/// to stderr if that is not possible. The memory port has beats of `width` bytes, 8 or 16.
 ///
 /// # Safety
 /// `argv` has `argc` strings, each of which ends with a zero byte.
@@ -72,6 +72,7 @@ unsafe fn value<T: Copy>(p: *const T) -> Option<T> {
 pub unsafe extern "C" fn nagori_rtl_create(
     argc: c_int,
     argv: *const *const c_char,
+    width: c_int,
 ) -> *mut NagoriRtl {
     let begin = || -> Result<Run, Error> {
         let mut arguments = Vec::new();
@@ -83,7 +84,10 @@ pub unsafe extern "C" fn nagori_rtl_create(
             let text = unsafe { CStr::from_ptr(text.ok_or_else(none)?) };
             arguments.push(text.to_string_lossy().into_owned());
         }
-        Run::new(&Options::parse(&arguments)?)
+        Run::new(
+            &Options::parse(&arguments)?,
+            u64::try_from(width).unwrap_or(0),
+        )
     };
     match catch_unwind(AssertUnwindSafe(begin)) {
         Ok(Ok(run)) => Box::into_raw(Box::new(NagoriRtl { run, failed: false })),

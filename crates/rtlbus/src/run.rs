@@ -1,6 +1,6 @@
 //! A run: memory, devices and observers around the ports of a core.
 
-use crate::axi::{Beat, Burst, Happened, NagoriAxiMaster, NagoriAxiSlave, Port, BEAT};
+use crate::axi::{Beat, Burst, Happened, NagoriAxiMaster, NagoriAxiSlave, Port, WIDEST};
 use crate::error::Error;
 use crate::options::Options;
 use nagori_memtime::{Completion, Controller, Kind, Ps, Request, Submit};
@@ -24,6 +24,8 @@ use std::sync::Arc;
 const LINE: u64 = 64;
 /// Clocks from an access to a device to the first beat of its answer: devices answer at once.
 const DEVICE_CLOCKS: u64 = 1;
+/// Bytes of a beat of the devices' port.
+const DEVICE_BYTES: u64 = 8;
 /// `mcause` of a store that the core's own map refuses.
 const STORE_FAULT: u64 = 7;
 /// A label: `slti x0, rs1, 0x4e5`, without rs1.
@@ -172,8 +174,12 @@ fn jump_to(entry: u64) -> [u8; LINE as usize] {
 }
 
 impl Run {
-    /// Sets up memory and devices, and loads the program.
-    pub fn new(o: &Options) -> Result<Run, Error> {
+    /// Sets up memory and devices, and loads the program. The memory port has beats of `width` bytes, 8 or 16.
+    pub fn new(o: &Options, width: u64) -> Result<Run, Error> {
+        if !matches!(width, 8 | 16) {
+            let text = format!("beats of {width} bytes: 8 and 16 are possible");
+            return Err(Error::Usage(text));
+        }
         let library = Library::installed();
         let machine = Machine::load(&library, &o.machine, &o.settings)?;
         let c = &machine.config;
@@ -201,8 +207,8 @@ impl Run {
             ram,
             ram_base,
             controller: Controller::new(c.controller_params())?,
-            memory: Port::default(),
-            devices: Port::default(),
+            memory: Port::new(width),
+            devices: Port::new(DEVICE_BYTES),
             driven: Default::default(),
             coming: VecDeque::new(),
             under_way: Vec::new(),
@@ -283,32 +289,35 @@ impl Run {
 
     fn drive(&mut self) {
         let data = self.memory.reading(self.cycle).map(|(_, addr)| {
-            let mut bytes = [0; BEAT as usize];
-            // Addresses outside memory read as zero.
-            let _ = self
-                .ram
-                .read_bytes(addr.wrapping_sub(self.ram_base), &mut bytes);
-            u64::from_le_bytes(bytes)
+            let mut bytes = [0; WIDEST];
+            let half = WIDEST / 2;
+            for (i, part) in bytes.chunks_exact_mut(half).enumerate() {
+                let at = addr.wrapping_sub(self.ram_base) + (i * half) as u64;
+                // Addresses outside memory read as zero; so does what a narrow port does not have.
+                let _ = self.ram.read_bytes(at, part);
+            }
+            let word =
+                |i: usize| u64::from_le_bytes(bytes[i..i + half].try_into().expect("8 bytes"));
+            [word(0), word(half)]
         });
         let reads = !(self.ordered && self.memory.owes_responses());
-        self.driven[0] = self.memory.drive(self.cycle, data.unwrap_or(0), reads);
+        self.driven[0] = self
+            .memory
+            .drive(self.cycle, data.unwrap_or_default(), reads);
         let data = match self.devices.reading(self.cycle) {
             Some((burst, addr)) => self.read_device(burst, addr),
             None => 0,
         };
-        self.driven[1] = self.devices.drive(self.cycle, data, true);
+        self.driven[1] = self.devices.drive(self.cycle, [data, 0], true);
     }
 
     /// A beat from a device. The core fetches instructions by lines, and loads from devices by single accesses;
     /// so lines are those of the boot ROM.
     fn read_device(&mut self, burst: Burst, addr: u64) -> u64 {
         if burst.beats > 1 {
-            let at = (addr % LINE) as usize & !(BEAT as usize - 1);
-            return u64::from_le_bytes(
-                self.rom[at..at + BEAT as usize]
-                    .try_into()
-                    .expect("eight bytes"),
-            );
+            let at = (addr % LINE & !(DEVICE_BYTES - 1)) as usize;
+            let bytes = &self.rom[at..at + DEVICE_BYTES as usize];
+            return u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         }
         let now = self.now();
         let value = match self.bus.read(burst.addr, burst.bytes as u8, now, 0) {
@@ -316,7 +325,7 @@ impl Run {
             // The control block is the machine's own, and there is no machine here.
             _ => 0,
         };
-        value << (8 * (burst.addr % BEAT))
+        value << (8 * (burst.addr % DEVICE_BYTES))
     }
 
     fn device_side(&mut self, h: Happened) {
@@ -328,7 +337,8 @@ impl Run {
             self.devices.write_due(b.number, self.cycle + DEVICE_CLOCKS);
         }
         if let (Some(beat), Some(b)) = (h.beat, self.device_write) {
-            let value = beat.data >> (8 * (b.addr % BEAT));
+            let data = u64::from_le_bytes(beat.data[..8].try_into().expect("eight bytes"));
+            let value = data >> (8 * (b.addr % DEVICE_BYTES));
             let now = self.now();
             // What no device takes is lost, as on a bus that always answers OKAY.
             let _ = self.bus.write(b.addr, b.bytes as u8, value, now, 0);
@@ -337,7 +347,7 @@ impl Run {
 
     fn memory_side(&mut self, h: Happened) -> Result<(), Error> {
         if let Some(Beat { addr, data, strobe }) = h.beat {
-            for (i, byte) in data.to_le_bytes().into_iter().enumerate() {
+            for (i, byte) in data.into_iter().enumerate() {
                 if strobe >> i & 1 == 1 {
                     // What lies outside memory is lost.
                     let at = addr.wrapping_sub(self.ram_base).wrapping_add(i as u64);

@@ -63,13 +63,13 @@ fn options(dir: &Path) -> Options {
 }
 
 fn start(dir: &Path) -> Run {
-    Run::new(&options(dir)).expect("the run can begin")
+    Run::new(&options(dir), 8).expect("the run can begin")
 }
 
 const READY: NagoriAxiMaster = NagoriAxiMaster {
     ar_addr: 0,
     aw_addr: 0,
-    w_data: 0,
+    w_data: [0; 2],
     ar_valid: 0,
     ar_id: 0,
     ar_len: 0,
@@ -110,7 +110,7 @@ fn beats(run: &mut Run, port: usize) -> (u64, Vec<u64>) {
             if found.1.is_empty() {
                 found.0 = n;
             }
-            found.1.push(s.r_data);
+            found.1.push(s.r_data[0]);
         }
         if s.r_last != 0 {
             return found;
@@ -158,7 +158,7 @@ fn a_line_that_is_written_is_read_back() {
     for i in 0..8 {
         let w = NagoriAxiMaster {
             w_valid: 1,
-            w_data: 0x0101_0101_0101_0101 * (i + 1),
+            w_data: [0x0101_0101_0101_0101 * (i + 1), 0],
             w_strb: if i == 3 { 0x0f } else { 0xff },
             w_last: (i == 7).into(),
             ..READY
@@ -180,7 +180,7 @@ fn with_order_a_read_waits_for_the_response_to_a_write() {
             ordered,
             ..options(dir.path())
         };
-        let mut run = Run::new(&o).unwrap();
+        let mut run = Run::new(&o, 8).unwrap();
         let aw = NagoriAxiMaster {
             aw_valid: 1,
             aw_addr: BASE,
@@ -243,7 +243,7 @@ fn the_console_and_the_end_are_the_devices_of_the_machine() {
             w_valid: 1,
             w_last: 1,
             w_strb: 1,
-            w_data: c.into(),
+            w_data: [c.into(), 0],
             ..READY
         };
         clock(&mut run, READY, w);
@@ -300,7 +300,7 @@ fn labels_are_kept_with_the_clock_in_which_they_retire() {
 fn what_cannot_be_run_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let good = options(dir.path());
-    let refused = |o: Options| Run::new(&o).err().expect("it is refused").to_string();
+    let refused = |o: Options| Run::new(&o, 8).err().expect("it is refused").to_string();
     let e = refused(Options {
         program: dir.path().join("none.elf"),
         ..good.clone()
@@ -321,4 +321,8 @@ fn what_cannot_be_run_is_refused() {
         ..good
     });
     assert!(e.contains("trace.txt"), "{e}");
+    let e = Run::new(&options(dir.path()), 32)
+        .err()
+        .expect("it is refused");
+    assert!(e.to_string().contains("beats of 32 bytes"), "{e}");
 }
