@@ -315,7 +315,7 @@ impl Run {
     /// so lines are those of the boot ROM.
     fn read_device(&mut self, burst: Burst, addr: u64) -> u64 {
         if burst.beats > 1 {
-            let at = (addr % LINE & !(DEVICE_BYTES - 1)) as usize;
+            let at = ((addr % LINE) & !(DEVICE_BYTES - 1)) as usize;
             let bytes = &self.rom[at..at + DEVICE_BYTES as usize];
             return u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         }
