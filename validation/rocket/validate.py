@@ -241,7 +241,7 @@ def add_requests(rows, p, labels, model_labels, elf, work):
 def lines_of(command):
     """Lines that a program writes to the file that `{}` stands for."""
     read, write = os.pipe()
-    child = subprocess.Popen([str(c).replace("{}", f"/dev/fd/{write}") for c in command], pass_fds=[write],
+    child = subprocess.Popen([str(c).replace("{}", f"/proc/self/fd/{write}") for c in command], pass_fds=[write],
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.close(write)
     with os.fdopen(read) as f:
