@@ -20,7 +20,7 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
-test: test-rust test-bare lint ## Everything that CI checks
+test: test-rust test-bare validate-quick lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
 # No test may be skipped for want of a tool. The seed is fixed, so that a tree passes or fails
@@ -43,6 +43,27 @@ test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter'
 	@echo '== Bare-metal checks on Nagori, interpreted, functional =='
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter --functional'
+
+# Rocket's RTL, as a package of Python has it, and the model run the same programs; docs/validation.md.
+VALIDATE = python3 validation/rocket/validate.py --nagori $(CHECKED) --library $(TARGET)/debug/libnagori_rtlbus.a
+
+validate: setup ## The model beside Rocket's RTL: all programs, and the board's loops under all methods
+	cargo build -p nagori-cli -p nagori-rtlbus
+	$(VALIDATE) $(ARGS)
+
+validate-quick: setup ## The same with the short programs
+	cargo build -p nagori-cli -p nagori-rtlbus
+	@echo '== The model beside the RTL =='
+	@$(VALIDATE) --quick --no-explain $(ARGS)
+
+# The RTL of four cores takes minutes to build; nothing else needs it.
+validate-four: setup ## What four cores instead of one cost a miss, on the RTL and in the model
+	cargo build -p nagori-cli -p nagori-rtlbus
+	$(VALIDATE) --four $(ARGS)
+
+validate-docs: ## The tables of docs/validation.md, measured anew
+	$(MAKE) validate ARGS='--no-explain --document docs/validation.md'
+	$(MAKE) validate-four ARGS='--document docs/validation.md'
 
 # Packages of Debian in a guest's systemd, beyond those of `make test`.
 validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
@@ -89,4 +110,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build demo test test-rust validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean
+.PHONY: help setup build demo test test-rust validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean

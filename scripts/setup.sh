@@ -11,6 +11,7 @@ PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
 # What has to be there, and the package that brings it: commands by name, files by path.
 NEEDED='
 cc gcc
+g++ g++
 /usr/include/stdio.h libc6-dev
 make make
 git git
@@ -26,6 +27,8 @@ bzip2 bzip2
 mke2fs e2fsprogs
 debugfs e2fsprogs
 python3 python3
+pip3 python3-pip
+verilator verilator
 ip iproute2
 gdb-multiarch gdb-multiarch
 ssh openssh-client

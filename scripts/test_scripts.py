@@ -18,8 +18,9 @@ sys.dont_write_bytecode = True
 
 
 def load(name):
-    """A script without a suffix, as a module."""
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(SCRIPTS / name))
+    """A script as a module; one in another directory by its path from here."""
+    module = pathlib.Path(name).stem.replace("-", "_")
+    loader = importlib.machinery.SourceFileLoader(module, str(SCRIPTS / name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     return module
@@ -121,6 +122,110 @@ class FreshMachine(unittest.TestCase):
                     return
                 time.sleep(0.01)
             self.fail("a process is left")
+
+
+class Validate(unittest.TestCase):
+    """The comparison with RTL, as far as it needs no RTL."""
+    v = load("../validation/rocket/validate.py")
+
+    def elf(self, directory, text, address=0x80000000):
+        """An ELF file with one segment of these bytes."""
+        def number(value, size):
+            return value.to_bytes(size, "little")
+        header = b"\x7fELF" + bytes(28) + number(64, 8) + bytes(14) + number(56, 2) + number(1, 2) + bytes(6)
+        segment = number(1, 4) + number(4, 4) + b"".join(number(n, 8) for n in (120, address, address, len(text), len(text), 8))
+        path = pathlib.Path(directory, "p.elf")
+        path.write_bytes(header + segment + text)
+        return path
+
+    def test_regions_count_as_they_were_the_last_time(self):
+        with tempfile.TemporaryDirectory() as d:
+            elf = self.elf(d, b"one\0two\0")
+            one, two = 0x80000000, 0x80000004
+            labels = [(one, 10), (0, 30), (two, 31), (0, 36), (one, 40), (0, 45), (0, 99), (two, 100)]
+            self.assertEqual(self.v.spans(labels, elf), {"one": (40, 45), "two": (31, 36)})
+            with self.assertRaisesRegex(self.v.Failure, "0x5 is no address"):
+                self.v.spans([(5, 1), (0, 2)], elf)
+
+    def test_rows_have_the_error_of_the_model(self):
+        p = {"name": "p", "kind": "micro"}
+        rows = self.v.rows_of(p, (900, {"a": (0, 200), "b": (5, 105)}), (800, {"a": (7, 217), "b": (0, 95)}))
+        self.assertEqual([(r["region"], r["rtl_cycles"], r["model_cycles"], r["error"]) for r in rows],
+                         [("a", 200, 210, 5.0), ("b", 100, 95, -5.0)])
+        rows = self.v.rows_of(p, (900, {}), (810, {}))
+        self.assertEqual([(r["region"], r["error"]) for r in rows], [("run", -10.0)])
+        with self.assertRaisesRegex(self.v.Failure, "regions of both sides"):
+            self.v.rows_of(p, (900, {"a": (0, 1)}), (900, {}))
+
+    def row(self, error, kind="micro", region="a"):
+        return {"program": "p", "region": region, "rtl_cycles": 100, "model_cycles": 100, "error": error, "kind": kind}
+
+    def test_only_errors_beyond_bar_and_record_fail(self):
+        accepted = {("p", "known"): (-20.0, "a mechanism")}
+        rows = [self.row(4.9), self.row(-5.1), self.row(3.1, "program"), self.row(-20.9, region="known"),
+                self.row(21.1, region="known")]
+        self.assertEqual([(r["error"], limit) for r, limit in self.v.grown(rows, accepted)],
+                         [(-5.1, 5.0), (3.1, 3.0), (21.1, 21.0)])
+
+    def test_a_mean_can_miss_its_bar(self):
+        s = self.v.summary([self.row(2.5, "program"), self.row(-2.5, "program"), self.row(4)])
+        self.assertEqual((s["program"]["met"], s["program"]["over"], s["micro"]["met"]), (False, 0, True))
+
+    def test_recorded_errors_need_a_mechanism_and_keep_it(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = pathlib.Path(d, "accepted.csv")
+            path.write_text("# why\nprogram,region,error,mechanism\np,a,9.0,queue\nother,x,7.0,replay\np,gone,8.0,m\n")
+            accepted = self.v.read_accepted(path)
+            self.v.write_accepted(path, [self.row(8.0), self.row(6.0, region="new"), self.row(1.0, region="gone")], accepted)
+            self.assertEqual(path.read_text(), "# why\nprogram,region,error,mechanism\nother,x,7.0,replay\np,a,8.0,queue\n"
+                                               "p,new,6.0,\n")
+            with self.assertRaisesRegex(self.v.Failure, "p, new: an accepted error needs a mechanism"):
+                self.v.read_accepted(path)
+
+    def test_requests_are_compared_in_order(self):
+        rtl = [(0, "r", 0x000), (100, "r", 0x1040), (200, "w", 0x080), (300, "r", 0x20c0)]
+        # One more in the model; another line in the same bank; the last one later.
+        model = [(0, "r", 0x000), (50, "r", 0x5000), (100, "r", 0x1080), (200, "w", 0x080), (330, "r", 0x20c0)]
+        q = self.v.compare_requests(rtl, model, 0x1000)
+        self.assertEqual(q, {"rtl": 4, "model": 5, "same_bank": 4, "same_line": 3, "spacing": 30.0})
+        rtl = self.v.requests(["900 r 0x40 5\n", "100 w 0x0 5\n"], self.v.RTL_REQUEST)
+        model = self.v.requests(["100 h0 0x80000000 evict w 0x0 board 5\n", "900 h0 0x80000000 load r 0x40 board 5\n"],
+                                self.v.MODEL_REQUEST)
+        self.assertEqual((rtl, rtl), ([(100, "w", 0), (900, "r", 0x40)], model))
+
+    def test_both_traces_are_read_and_the_parting_is_named(self):
+        begin, end = 0x4e5fa013, 0x4e502013
+        rtl = [f"{at} {0x80000000 + 4 * i:#x} {word:08x}" for i, (at, word) in
+               enumerate([(5, begin), (6, 0x13), (7, end), (10, begin), (11, 0x13), (12, 0x13), (13, end)])]
+        model = [f"exec {at:>10} h0 {0x80000000 + 4 * i:#018x} <f+{4 * i:#x}> M {word:>8} op{i}" for i, (at, word) in
+                 enumerate([(0, "4e5fa013"), (1, "00000013"), (2, "4e502013"), (3, "4e5fa013"), (4, "00000013"), (9, "0001"),
+                            (10, "4e502013")])]
+        rtl = self.v.steps(rtl, self.v.RTL_STEP, ["a", "b"], ["b"])
+        model = self.v.steps(model, self.v.MODEL_STEP, ["a", "b"], ["b"])
+        self.assertEqual([len(s["b"]) for s in (rtl, model)], [3, 3])
+        self.assertEqual(self.v.parting(rtl["b"], model["b"]),
+                         "instruction 2 at 0x80000014 (op5): +4 cycles; before it `op4`")
+        self.assertIn("no instruction", self.v.parting(rtl["b"], rtl["b"]))
+
+    def test_a_place_in_a_document_is_renewed(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = pathlib.Path(d, "x.md")
+            path.write_text("a\n<!-- rows -->\nold\n<!-- end of rows -->\nb\n")
+            self.v.renew(path, "rows", ["new"])
+            self.assertEqual(path.read_text(), "a\n<!-- rows -->\n\nnew\n\n<!-- end of rows -->\nb\n")
+            with self.assertRaisesRegex(self.v.Failure, "0 places for `other`"):
+                self.v.renew(path, "other", ["new"])
+
+    def test_every_program_has_its_sources_and_its_machine(self):
+        here = self.v.HERE
+        programs = self.v.tomllib.loads((here / "programs.toml").read_text())["program"]
+        for p in programs:
+            self.assertIn(p["kind"], self.v.BARS)
+            self.assertTrue((here / p.get("machine", "rocket.toml")).exists(), p["name"])
+            for source in p["sources"]:
+                self.assertTrue(any((d / source).exists() for d in (here / "programs", self.v.SPEED, self.v.LOOPS)), source)
+        self.v.read_accepted(here / "accepted.csv")
+        self.assertEqual(len({p["name"] for p in programs}), len(programs))
 
 
 if __name__ == "__main__":
