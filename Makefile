@@ -20,7 +20,7 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
-test: test-rust test-bare lint ## Everything that CI checks
+test: test-rust test-bare rtl-quick lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
 # No test may be skipped for want of a tool. The seed is fixed, so that a tree passes or fails
@@ -43,6 +43,20 @@ test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter'
 	@echo '== Bare-metal checks on Nagori, interpreted, functional =='
 	@$(MAKE) -C guest/bare check-nagori LIMIT=300 NAGORI='$(CHECKED) bare --engine interpreter --functional'
+
+# The hardware of rtl/ in Verilator beside the models: every command at the same clock.
+rtl-quick: setup ## The hardware beside the models, a million clocks
+	@echo '== The controller in hardware beside the model =='
+	$(MAKE) -C rtl quick
+
+rtl-check: setup ## The same, ten million clocks and a recorded trace
+	$(MAKE) -C rtl check
+
+rtl-formal: ## Proofs about the hardware (Yosys, z3, boolector; installs them)
+	$(MAKE) -C rtl formal
+
+rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
+	$(MAKE) -C rtl synth
 
 # Packages of Debian in a guest's systemd, beyond those of `make test`.
 validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
@@ -88,4 +102,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build demo test test-rust validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean
+.PHONY: help setup build demo test test-rust rtl-quick rtl-check rtl-formal rtl-synth validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean

@@ -11,6 +11,8 @@ PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
 # What has to be there, and the package that brings it: commands by name, files by path.
 NEEDED='
 cc gcc
+c++ g++
+verilator verilator
 /usr/include/stdio.h libc6-dev
 make make
 git git
