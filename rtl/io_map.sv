@@ -247,7 +247,4 @@ module io_map #(
     end
   endgenerate
 
-`ifdef FORMAL
-`include "io_map_props.svh"
-`endif
 endmodule

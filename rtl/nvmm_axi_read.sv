@@ -210,7 +210,4 @@ module nvmm_axi_read #(
     end
   end
 
-`ifdef FORMAL
-`include "nvmm_axi_read_props.svh"
-`endif
 endmodule

@@ -28,6 +28,13 @@ module nvmm_bank_controller #(
     parameter int RAS_LIMIT = 5,
     parameter int RTP_LIMIT = 2,
     parameter int FIRST_NVMM = 2,
+    // Settings after reset, in clocks.
+    parameter int BASE_WAIT = 5,
+    parameter int BASE_RCD = 8,
+    parameter int BASE_RAS = 7,
+    parameter int BASE_RTP = 3,
+    parameter int BASE_WTP = 3,
+    parameter int BASE_RP = 4,
     parameter int CLOCK_PS = 5000,
     parameter int HARTS = 0,
     parameter int CORE_HZ = 0,
@@ -273,6 +280,8 @@ module nvmm_bank_controller #(
       // 10 ms, as in the model.
       .MAX_DELAY(TIMER_W >= 22 && CLOCK_PS >= 4000 ? 1_000_000_000 / (CLOCK_PS / 10)
                  : (1 << (TIMER_W - 1)) - 1),
+      .BASE_WAIT(BASE_WAIT), .BASE_RCD(BASE_RCD), .BASE_RAS(BASE_RAS), .BASE_RTP(BASE_RTP),
+      .BASE_WTP(BASE_WTP), .BASE_RP(BASE_RP),
       .CLOCK_PS(CLOCK_PS), .HARTS(HARTS), .CORE_HZ(CORE_HZ)
   ) control (
       .clk, .rst,

@@ -225,7 +225,4 @@ module nvmm_bank_core #(
     end
   endgenerate
 
-`ifdef FORMAL
-`include "nvmm_bank_core_props.svh"
-`endif
 endmodule

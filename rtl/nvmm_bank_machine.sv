@@ -200,7 +200,4 @@ module nvmm_bank_machine #(
     end
   end
 
-`ifdef FORMAL
-`include "nvmm_bank_machine_props.svh"
-`endif
 endmodule

@@ -184,6 +184,7 @@ void Bench::choose_phase() {
     }
     if (!options.trace.empty()) {
         phase.alone = phase.setting > 20;
+        if (phase.alone) phase.rready = phase.bready = 1024;
         if (phase.setting > 20) phase.setting = 2;
     }
     phase_end = clock + (front ? 1000000 : 500 + rng.below(6000));
