@@ -52,6 +52,9 @@ rtl-quick: setup ## The hardware beside the models, a million clocks
 rtl-check: setup ## The same, ten million clocks and a recorded trace
 	$(MAKE) -C rtl check
 
+rtl-rocket: setup ## Rocket's RTL with the hardware behind it runs the board's loops; after make validate
+	$(MAKE) -C rtl rocket
+
 rtl-formal: ## Proofs about the hardware (Yosys, z3, boolector; installs them)
 	$(MAKE) -C rtl formal
 
@@ -102,4 +105,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build demo test test-rust rtl-quick rtl-check rtl-formal rtl-synth validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean
+.PHONY: help setup build demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean

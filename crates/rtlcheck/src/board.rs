@@ -175,7 +175,9 @@ fn same(h: &Command, m: &Command) -> bool {
 /// The board with banks of so many rows, as a power of two; the board itself has 16.
 pub fn with_row_bits(bits: u32) -> Result<BoardParams, Error> {
     if !(1..=16).contains(&bits) {
-        return Err(Error::Usage(format!("{bits} bits of a row: 1 to 16 are possible")));
+        return Err(Error::Usage(format!(
+            "{bits} bits of a row: 1 to 16 are possible"
+        )));
     }
     let mut board = BoardParams::vc707();
     let first = board.nvmm_base >> board.mapping.bank.low;
