@@ -6,7 +6,7 @@ module fv_core #(
     parameter int TAG_W = 2,
     parameter int TIMER_W = 4,
     parameter bit REFRESH = 1'b1,
-    parameter int BOUND = 0  // Clocks in which a request has its column; 0: not proved.
+    parameter int REST = 0  // Clocks without any command while there is a request; 0: not proved.
 ) (
     input logic clk,
     input logic rst,
@@ -61,17 +61,24 @@ module fv_core #(
     assume (t_interval > TIMER_W'(8));
   end
 
-  // One arbitrary request: it has exactly one column command, its own, and within a bound.
+  // No deadlock: as long as there are requests, commands are issued. A request needs three at most,
+  // and older ones come first.
+  logic [5:0] quiet;
+  always_ff @(posedge clk) begin
+    quiet <= (idle || act || col || pre || refresh) ? '0 : quiet + 6'd1;
+    if (rst) quiet <= '0;
+    else if (REST != 0) assert (quiet < 6'(REST));
+  end
+
+  // One arbitrary request: it has at most one column command, and that is its own.
   logic watched, done;
   logic w_write;
   logic [BANK_W-1:0] w_bank;
   logic [ROW_W-1:0] w_row;
   logic [TAG_W-1:0] w_tag;
-  logic [6:0] age;
   logic takes;
   assign takes = req_valid && req_ready && watch && !watched;
   always_ff @(posedge clk) begin
-    age <= watched ? age + 7'd1 : 7'd0;
     if (takes) begin
       watched <= 1'b1;
       done <= 1'b0;
@@ -81,7 +88,6 @@ module fv_core #(
     if (rst) begin
       watched <= 1'b0;
       done <= 1'b0;
-      age <= '0;
     end
     if (!rst) begin
       // The tag is this request's alone: nobody else has it before or behind.
@@ -91,7 +97,6 @@ module fv_core #(
         assert (watched && !done && col_tag == w_tag);
         assert ({col_write, col_bank, col_row} == {w_write, w_bank, w_row});
       end
-      if (BOUND != 0 && watched && !done) assert (age < 7'(BOUND));
       cover (done);
       cover (done && tick_lost);
     end

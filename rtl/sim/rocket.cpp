@@ -27,6 +27,9 @@ constexpr uint64_t BASE = 0x80000000u, LINE = 64;
 constexpr uint64_t CORE_PS = 20000, CLOCK_PS = 5000, RATIO = CORE_PS / CLOCK_PS;
 constexpr uint64_t READ_THERE = 85000, READ_BACK = 90000, WRITE_THERE = 101000, WRITE_BACK = 363000;
 constexpr int BANK_LOW = 28, ROW_LOW = 13;
+constexpr uint64_t FIRST_NVMM = 2;
+// The coarse method's delay in clocks.
+constexpr unsigned DELAY = 200;
 // Where the program ends: the core's map has nothing there, so the store faults.
 constexpr uint64_t TEST_DEVICE = 0x100000, STORE_FAULT = 7;
 constexpr uint64_t DEVICE_CYCLES = 4;
@@ -110,7 +113,8 @@ void controller_clock() {
         top.s_arid = a.id, top.s_araddr = a.addr, top.s_arlen = a.len, top.s_arsize = a.size;
         top.s_arburst = 1;
     }
-    top.s_awvalid = !writes.empty();
+    // In front of the controller the hold begins with the address; it takes two clocks more to the arrival.
+    top.s_awvalid = !writes.empty() && (!front || c + 2 >= writes.front().at);
     if (top.s_awvalid) {
         const Address &a = writes.front();
         top.s_awid = a.id, top.s_awaddr = a.addr, top.s_awlen = a.len, top.s_awsize = a.size;
@@ -194,7 +198,9 @@ void controller_clock() {
         // The bus' latency is counted from the address; data that come later take from the way back.
         auto [a, arrived] = writing[top.s_bid].front();
         writing[top.s_bid].pop_front();
-        uint64_t late = arrived > a.at ? (arrived - a.at) * CLOCK_PS : 0;
+        bool held = front && a.addr >= BASE + (FIRST_NVMM << BANK_LOW);
+        uint64_t due = a.at + (held ? DELAY : 0);
+        uint64_t late = arrived > due ? (arrived - due) * CLOCK_PS : 0;
         uint64_t back = WRITE_BACK > late ? WRITE_BACK - late : 0;
         b_answers.push_back({top.s_bid, up(c * CLOCK_PS + back, CORE_PS), {}});
     }
@@ -250,8 +256,8 @@ int main(int argc, char **argv) {
     printf("N\n");
     // The method is written like any other register; it holds some clocks later.
     top.d_enable = front;
-    top.d_nvmm_base = BASE + (2ull << BANK_LOW);
-    top.d_read = top.d_write = 200;
+    top.d_nvmm_base = BASE + (FIRST_NVMM << BANK_LOW);
+    top.d_read = top.d_write = DELAY;
     bool setting = !front && method != 0;
     top.c_awvalid = top.c_wvalid = setting;
     top.c_awaddr = 0x100;
