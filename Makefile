@@ -55,7 +55,7 @@ rtl-check: setup ## The same, ten million clocks and a recorded trace
 rtl-rocket: setup ## Rocket's RTL with the hardware behind it runs the board's loops; after make validate
 	$(MAKE) -C rtl rocket
 
-rtl-formal: ## Proofs about the hardware (Yosys, z3, boolector; installs them)
+rtl-formal: ## Proofs about the hardware (Yosys, which it installs)
 	$(MAKE) -C rtl formal
 
 rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
