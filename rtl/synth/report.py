@@ -45,9 +45,12 @@ BLOCKS = [
     ("io_map, 4 entries, LRU", "io_map", MAP | {"KIND": 2, "ENTRIES": 4}, ["io_map.sv"]),
     ("io_map, 16 entries, LRU", "io_map", MAP | {"KIND": 2, "ENTRIES": 16}, ["io_map.sv"]),
     ("bank machines: 8 machines, 22-bit timers", "nvmm_bank_core", {}, NVMM),
+    ("bank machines: 8 machines, 12-bit timers", "nvmm_bank_core", {"TIMER_W": 12}, NVMM),
     ("bank machines: 8 machines, 6-bit timers (too short for delays)", "nvmm_bank_core", {"TIMER_W": 6, "FIRST_TICK": 60}, NVMM),
-    ("nvmm_bank_controller without statistics", "nvmm_bank_controller", {"STATISTICS": 0}, NVMM),
-    ("nvmm_bank_controller, all of it", "nvmm_bank_controller", {}, NVMM),
+    ("read port", "nvmm_axi_read", {}, NVMM),
+    ("write port", "nvmm_axi_write", {}, NVMM),
+    ("control block", "nvmm_ctl", {}, NVMM),
+    ("statistics", "nvmm_stats", {}, NVMM),
 ]
 
 
