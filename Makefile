@@ -20,7 +20,7 @@ demo: build ## Boot Debian, measure NVMM under every method, print tables, draw 
 
 # One after the other, in this order, whatever -j says.
 .NOTPARALLEL:
-test: test-rust test-bare validate-quick lint ## Everything that CI checks
+test: test-rust test-bare validate-quick rtl-quick lint ## Everything that CI checks
 	@echo 'make test: all passed'
 
 # No test may be skipped for want of a tool. The seed is fixed, so that a tree passes or fails
@@ -64,6 +64,23 @@ validate-four: setup ## What four cores instead of one cost a miss, on the RTL a
 validate-docs: ## The tables of docs/validation.md, measured anew
 	$(MAKE) validate ARGS='--no-explain --document docs/validation.md'
 	$(MAKE) validate-four ARGS='--document docs/validation.md'
+
+# The hardware of rtl/ in Verilator beside the models: every command at the same clock.
+rtl-quick: setup ## The hardware beside the models, a million clocks
+	@echo '== The controller in hardware beside the model =='
+	$(MAKE) -C rtl quick
+
+rtl-check: setup ## The same, ten million clocks and a recorded trace
+	$(MAKE) -C rtl check
+
+rtl-rocket: setup ## Rocket's RTL with the hardware behind it runs the board's loops; after make validate
+	$(MAKE) -C rtl rocket
+
+rtl-formal: ## Proofs about the hardware (Yosys, which it installs)
+	$(MAKE) -C rtl formal
+
+rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
+	$(MAKE) -C rtl synth
 
 # Packages of Debian in a guest's systemd, beyond those of `make test`.
 validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
@@ -110,4 +127,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build demo test test-rust validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean
+.PHONY: help setup build demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean

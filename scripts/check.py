@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_LINES = 850
-LONG_KINDS = {".rs", ".c", ".h", ".S", ".py", ".sh"}
+LONG_KINDS = {".rs", ".c", ".h", ".S", ".py", ".sh", ".cpp", ".sv", ".svh"}
 # Split up, so that this file does not contain them.
 FORBIDDEN = ["/work" + "/", "crates" + ".io", "index." + "crates", "pypi" + ".org",
              "npmjs" + ".com", "proxy." + "golang", "deb.debian" + ".org", "/root" + "/."]

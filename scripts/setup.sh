@@ -11,7 +11,7 @@ PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
 # What has to be there, and the package that brings it: commands by name, files by path.
 NEEDED='
 cc gcc
-g++ g++
+c++ g++
 /usr/include/stdio.h libc6-dev
 make make
 git git

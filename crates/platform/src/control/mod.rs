@@ -8,9 +8,11 @@
 //! [`ControlPort`].
 
 mod render;
+mod render_sv;
 mod table;
 
 pub use render::{c_header, markdown};
+pub use render_sv::{in_hardware, sv_decoder, sv_package, InHardware};
 pub use table::{
     Access, Fixed, FixedRow, HartStat, HartStatRow, MemStat, MemStatRow, Reg, FIXED, HARTS,
     HART_STATS, LATENCY_BUCKETS, MAX_BANKS, MEM_STATS,
@@ -200,11 +202,16 @@ impl ControlBlock {
     /// value. Rejected stores are reported in the ERROR registers.
     pub fn write(&mut self, access: ControlAccess, value: u64, port: &mut dyn ControlPort) {
         if let Err(e) = self.try_write(access, value, port) {
-            self.error = Some(e);
-            self.error_offset = access.offset;
-            self.error_value = value;
-            self.errors += 1;
+            self.reject(access, value, e);
         }
+    }
+
+    /// Reports a store that somebody else has rejected.
+    pub fn reject(&mut self, access: ControlAccess, value: u64, error: ControlError) {
+        self.error = Some(error);
+        self.error_offset = access.offset;
+        self.error_value = value;
+        self.errors += 1;
     }
 
     fn try_write(

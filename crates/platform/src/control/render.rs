@@ -31,7 +31,7 @@ fn error_name(e: ControlError) -> String {
 }
 
 /// Values with names: (name, number, meaning).
-fn values() -> Vec<(String, u64, String)> {
+pub(super) fn values() -> Vec<(String, u64, String)> {
     let mut all = Vec::new();
     for m in Method::ALL {
         let name = format!("METHOD_{}", m.name().to_uppercase());
@@ -61,7 +61,7 @@ fn values() -> Vec<(String, u64, String)> {
 }
 
 /// Arrays of blocks: (name, base, stride, count, meaning).
-fn arrays() -> [(&'static str, u64, u64, u64, &'static str); 4] {
+pub(super) fn arrays() -> [(&'static str, u64, u64, u64, &'static str); 4] {
     [
         (
             "REGION",

@@ -219,6 +219,8 @@ fn numbers_of_methods() {
 fn header_and_documentation_are_up_to_date() {
     crate::golden("../../../../guest/include/nagori_regs.h", &c_header());
     crate::golden("../../../../docs/registers.md", &markdown());
+    crate::golden("../../../../rtl/nvmm_regs_pkg.sv", &sv_package());
+    crate::golden("../../../../rtl/nvmm_regs_decode.sv", &sv_decoder());
 }
 
 #[test]
