@@ -4,7 +4,7 @@ use crate::axi::{Beat, Burst, Happened, NagoriAxiMaster, NagoriAxiSlave, Port, W
 use crate::error::Error;
 use crate::options::Options;
 use nagori_memtime::{Completion, Controller, Kind, Ps, Request, Submit};
-use nagori_platform::board;
+use nagori_platform::assembly;
 use nagori_platform::bus::{Bus, BusRead};
 use nagori_platform::clock::{self, Clock};
 use nagori_platform::config::{Library, Machine};
@@ -196,7 +196,7 @@ impl Run {
         };
         let elf = load_elf(&file, range)?;
         elf.plan.apply(&ram, ram_base)?;
-        let bus = board::build(c, ram.clone())?;
+        let bus = assembly::build(c, ram.clone())?;
         let output = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
         let mut run = Run {
             cycle: 0,
