@@ -128,7 +128,9 @@ fn an_unknown_machine_names_the_known_ones() {
         .unwrap_err()
         .to_string();
     assert!(
-        e.contains("there is no machine `vc770`; known are: server-caches, server-prefetch, small, vc707"),
+        e.contains(
+            "there is no machine `vc770`; known are: server-caches, server-prefetch, small, vc707"
+        ),
         "{e}"
     );
     let e = Machine::load(&Library::default(), "./nowhere.toml", &[])
