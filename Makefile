@@ -91,7 +91,7 @@ lint: setup ## Formatting, clippy, rules of the house
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	python3 scripts/check.py
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
-	cargo check --locked --no-default-features --manifest-path fuzz/Cargo.toml
+	cargo check --locked --no-default-features --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
 	@for f in .ci/run scripts/*.sh scripts/demo scripts/make-real-trace guest/init/* crates/image/src/rootfs/install.sh; do sh -n $$f || exit 1; done
 	python3 scripts/test_scripts.py
 
