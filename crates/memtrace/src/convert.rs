@@ -155,14 +155,11 @@ pub fn convert<W: Write>(
         let time = clocking
             .time(&r, done.records)
             .ok_or_else(|| malformed("the time is too late for the format".into()))?;
-        let addr = r.addr.checked_sub(o.base).ok_or_else(|| {
-            malformed(format!(
-                "the address {:#x} is below the base {:#x}",
-                r.addr, o.base
-            ))
-        })?;
+        let moved = Record {
+            time,
+            ..lines::rebase(r, o.base).map_err(malformed)?
+        };
         done.records += 1;
-        let moved = Record { addr, time, ..r };
         let access = lines::align(moved, o.unaligned, &mut done.unaligned).map_err(malformed)?;
         if format.has_lengths() {
             done.written += 1;

@@ -264,13 +264,7 @@ pub fn run(
         let wanted = wanted.map(Ps).filter(|&t| t <= Ps::MAX_TIME);
         let wanted =
             wanted.ok_or_else(|| malformed("the time is too late for the model".into()))?;
-        let addr = r.addr.checked_sub(options.base).ok_or_else(|| {
-            malformed(format!(
-                "the address {:#x} is below the base {:#x}",
-                r.addr, options.base
-            ))
-        })?;
-        let moved = Record { addr, ..r };
+        let moved = lines::rebase(r, options.base).map_err(malformed)?;
         let access = lines::align(moved, options.unaligned, &mut unaligned).map_err(malformed)?;
         for mut piece in lines::pieces(access) {
             if options.wrap {

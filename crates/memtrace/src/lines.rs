@@ -55,6 +55,17 @@ pub fn is_unaligned(r: &Record) -> bool {
     offset != 0 && offset + u64::from(r.bytes) > u64::from(LINE)
 }
 
+/// Subtracts a base from the address of an access. The error says what is wrong with it.
+pub fn rebase(r: Record, base: u64) -> Result<Record, String> {
+    match r.addr.checked_sub(base) {
+        Some(addr) => Ok(Record { addr, ..r }),
+        None => Err(format!(
+            "the address {:#x} is below the base {base:#x}",
+            r.addr
+        )),
+    }
+}
+
 /// Applies the rule to an access, and counts those to which it applies. The error says what is
 /// wrong with the access.
 pub fn align(r: Record, rule: Unaligned, count: &mut u64) -> Result<Record, String> {
