@@ -12,12 +12,9 @@ use nagori_memtrace::convert::{convert, times, Options, Outcome};
 use nagori_memtrace::format::Compression;
 use nagori_memtrace::gen::Generator;
 use nagori_memtrace::input::{self, Reader};
-use nagori_memtrace::output::{Details, Writer};
+use nagori_memtrace::output::Writer;
 use nagori_memtrace::{Error, Format, Source};
 use std::path::Path;
-
-/// Region of a bus trace that is made from a trace without regions.
-const REGION: &str = "memory";
 
 fn open(
     a: &ConvertArgs,
@@ -45,10 +42,8 @@ fn open(
 
 /// Runs the command.
 pub fn command(a: &ConvertArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let memory = match &a.memory {
-        Some(name) => Some(memory::load(name, &a.set)?),
-        None => None,
-    };
+    let memory = a.memory.as_deref();
+    let memory = memory.map(|m| memory::load(m, &a.set)).transpose()?;
     let (mut source, from) = open(a, memory.as_ref().and_then(|m| m.compose()))?;
     if a.region.is_some() && from != Some(Format::Bus) && a.to != Format::Bus {
         bail!("--region: neither trace is one of a machine's bus");
@@ -61,10 +56,7 @@ pub fn command(a: &ConvertArgs, messages: &Messages) -> anyhow::Result<Exit> {
         limit: a.limit,
     };
     let unit = times(a.to, source.times(), &o)?;
-    let details = Details {
-        decompose: memory.as_ref().and_then(|m| m.decompose()),
-        region: Some(a.region.clone().unwrap_or(REGION.into())),
-    };
+    let details = memory::details(memory.as_ref(), a.region.clone());
     let name = a.output.display().to_string();
     let file = Staged::create(&a.output).context("--output")?;
     let shown = file.is_stdout();

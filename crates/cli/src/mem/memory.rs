@@ -2,7 +2,7 @@
 
 use nagori_memcfg::Kind;
 use nagori_memtime::{dram, MemoryModel};
-use nagori_memtrace::output::Decompose;
+use nagori_memtrace::output::{Decompose, Details};
 use nagori_memtrace::text::Compose;
 
 /// A checked description of a memory, from which models are made.
@@ -17,6 +17,18 @@ pub fn load(name: &str, settings: &[String]) -> anyhow::Result<Memory> {
         described: nagori_memcfg::Memory::load(name, settings)?,
         settings: settings.to_vec(),
     })
+}
+
+/// Region of a bus trace that is made from a trace without regions.
+const REGION: &str = "memory";
+
+/// What formats of traces need besides the accesses: the address mapping of a memory, the name of a
+/// region.
+pub fn details(memory: Option<&Memory>, region: Option<String>) -> Details {
+    Details {
+        decompose: memory.and_then(Memory::decompose),
+        region: Some(region.unwrap_or(REGION.into())),
+    }
 }
 
 impl Memory {

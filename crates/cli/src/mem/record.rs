@@ -8,21 +8,16 @@ use crate::tables::grouped;
 use anyhow::{bail, Context};
 use nagori_memtrace::convert::{convert, times, Options, Outcome};
 use nagori_memtrace::format::Compression;
-use nagori_memtrace::output::{Details, Writer};
+use nagori_memtrace::output::Writer;
 use nagori_memtrace::{Error, Source};
 use nagori_session::record::{self, Recorder, Recording};
 use nagori_session::MachineChoice;
 use std::os::unix::process::ExitStatusExt;
 
-/// Region of a bus trace.
-const REGION: &str = "memory";
-
 /// Runs the command; the exit code is that of the program.
 pub fn command(a: &RecordArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let memory = match &a.memory {
-        Some(name) => Some(memory::load(name, &[])?),
-        None => None,
-    };
+    let memory = a.memory.as_deref();
+    let memory = memory.map(|m| memory::load(m, &[])).transpose()?;
     let o = Options {
         cycle: a.cycle,
         limit: a.limit,
@@ -36,10 +31,7 @@ pub fn command(a: &RecordArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
     let report = a.report.as_deref().map(Staged::create).transpose();
     let report = report.context("--report")?;
-    let details = Details {
-        decompose: memory.as_ref().and_then(|m| m.decompose()),
-        region: Some(REGION.into()),
-    };
+    let details = memory::details(memory.as_ref(), None);
     let compression = Compression::of_name(&name);
     let mut to = Writer::with_details(name.clone(), file, a.to, compression, unit, details)?;
     let (program, args) = a.program.split_first().context("no program")?;
