@@ -757,6 +757,8 @@ impl<O: Observer + Send> Machine<O> {
             let over = match exit {
                 Exit::Limit => h.cycle >= end,
                 Exit::Bus => h.is_blocked(),
+                // What other harts see of it must not depend on where a debugger stops it.
+                Exit::Stopped => false,
                 _ => true,
             };
             if over {

@@ -138,6 +138,26 @@ fn a_debugger_changes_nothing() {
 }
 
 #[test]
+fn what_harts_see_of_each_other_does_not_depend_on_stops() {
+    let Some(programs) = programs("debug") else {
+        return;
+    };
+    let (_, elf) = programs
+        .iter()
+        .find(|p| p.0 == "watch")
+        .expect("the program whose harts read each other's counters");
+    let want = alone(&mut machine(elf, 4, true, Engine::best()));
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let mut seen = Seen::default();
+        let engine = rng.pick(&[Engine::best(), Engine::Interpreter]);
+        let mut m = machine(elf, 4, true, engine);
+        assert_eq!(debugged(&mut m, &mut rng, &mut seen), want, "seed {seed}");
+        assert!(seen.within > 50, "{seen:?}");
+    }
+}
+
+#[test]
 fn what_a_debugger_changes_is_changed() {
     let mut m = build(&describe("small", &[]), true);
     // addi x5, x5, 1; addi x5, x5, 1; j -8
