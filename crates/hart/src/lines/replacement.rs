@@ -3,7 +3,8 @@
 use crate::config::Replacement;
 use serde::{Deserialize, Serialize};
 
-/// 16-bit LFSR that picks victims (taps of the Chisel library's maximal-period LFSR).
+/// 16-bit LFSR that picks victims: that of Rocket's caches (the Chisel library's maximal-period LFSR, from 1 at
+/// reset), so that the data cache replaces the same lines as the RTL's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lfsr(u16);
 
@@ -18,8 +19,8 @@ impl Lfsr {
     #[inline]
     pub fn pick(&mut self, ways: u32) -> u32 {
         let way = self.0 as u32 & (ways - 1);
-        let b = self.0 ^ self.0 >> 2 ^ self.0 >> 3 ^ self.0 >> 5;
-        self.0 = self.0 >> 1 | b << 15;
+        let b = self.0 >> 15 ^ self.0 >> 13 ^ self.0 >> 12 ^ self.0 >> 10;
+        self.0 = self.0 << 1 | b & 1;
         way
     }
 }
@@ -192,6 +193,15 @@ mod tests {
             }
         }
         assert_eq!(n, 65535);
+    }
+
+    #[test]
+    fn lfsr_begins_as_in_the_rtl() {
+        let mut l = Lfsr::default();
+        let ways: Vec<u32> = (0..20).map(|_| l.pick(4)).collect();
+        // State 1 is shifted left; bit 10 is the first that is fed back.
+        let expected = [1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1, 3, 2, 1, 2, 0, 0];
+        assert_eq!(ways, expected);
     }
 
     /// The ways that a full set of four loses one after the other, each filled again, after these hits.
