@@ -8,6 +8,7 @@
 #[allow(unsafe_code)]
 mod capi;
 mod guest;
+mod iomap;
 mod memory;
 mod net;
 mod ninep;
@@ -20,6 +21,7 @@ mod virtio;
 
 pub use capi::c_interface;
 pub use guest::{device_access, guest_words};
+pub use iomap::port_list;
 pub use memory::{mapping, memory_set, memory_toml};
 pub use net::nat_frames;
 pub use ninep::ninep;
@@ -70,6 +72,7 @@ pub const TARGETS: &[Target] = &[
     ("nat_frames", nat_frames),
     ("control_message", control_message),
     ("symbol_file", symbol_file),
+    ("port_list", port_list),
 ];
 
 const RAM: RamRange = RamRange {

@@ -120,6 +120,10 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             program(),
             text("ffffffff80000000 T _start\nffffffff80000010 t inner\t[mod]\n0000000000001000 W end\n"),
         ],
+        "port_list" => vec![
+            text("\x010x92000000 0x40001000 4 x18\n0x92000400 0x40001400 4 x256 # buffers\nkeep 0x40001048 8\n"),
+            text("\x0716 0x20 1 vm=1 r\n17 0x21 1 vm=1 w\n0 0 0x8000000000000000 vm=2\n"),
+        ],
         "device_access" => vec![
             b"\x80\x03\0\0\x03\x03\x00\x01\x03\0\0\0\x03\x03\x08\x02\x02\0\0\0\x0a\x03\x20\x01\0\0\0\0".to_vec(),
             b"\0\0\0\0\x02\x06\x70\x00\x0f\0\0\0\x02\x06\x38\x00\x08\0\0\0\x42\x06\x80\x00\0\x10\x20\0".to_vec(),

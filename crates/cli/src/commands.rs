@@ -6,13 +6,14 @@ use crate::bench::args::BenchCommand;
 use crate::boot::BootArgs;
 use crate::disasm::DisasmArgs;
 use crate::image::args::ImageCommand;
+use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
 use crate::mem::args::MemCommand;
 use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
-use crate::{bare, bench, boot, disasm, image, machine, mem, remote, run, snapshot};
+use crate::{bare, bench, boot, disasm, image, iomap, machine, mem, remote, run, snapshot};
 use clap::{Parser, Subcommand};
 
 /// A RISC-V computer with DRAM and non-volatile main memory, emulated.
@@ -50,6 +51,8 @@ pub enum Command {
     Ctl(CtlArgs),
     #[command(subcommand)]
     Mem(MemCommand),
+    #[command(subcommand)]
+    Iomap(IomapCommand),
 }
 
 impl Command {
@@ -62,7 +65,7 @@ impl Command {
                 !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
             }
             Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
-            Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) => false,
+            Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) | Command::Iomap(_) => false,
         }
     }
 
@@ -81,6 +84,7 @@ impl Command {
             Command::Snapshot(a) => snapshot::command(a, out),
             Command::Ctl(a) => remote::ctl::command(a),
             Command::Mem(a) => mem::command(a, out),
+            Command::Iomap(a) => iomap::command(a, out),
         }
     }
 }

@@ -11,6 +11,7 @@ mod disasm;
 mod guest;
 mod host;
 mod image;
+mod iomap;
 mod machine;
 mod mem;
 mod output;

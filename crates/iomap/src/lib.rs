@@ -20,6 +20,10 @@
 //! The hardware is `rtl/io_map.sv`, which is compared with this model.
 #![forbid(unsafe_code)]
 
+pub mod merge;
+pub mod ports;
+pub mod verilog;
+
 use thiserror::Error as ThisError;
 
 /// Greatest number of entries.
