@@ -1,5 +1,7 @@
 //! The DIMM's buffers: write combining, lines read, cached translations.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -9,7 +11,7 @@ use crate::wear::mix;
 
 /// No line or page.
 const NONE: u64 = u64::MAX;
-/// Marks the number of a complete line, which accepts no more writes.
+/// Marks the number of a line that accepts no more writes: it is complete, or its page was displaced.
 const SEALED: u64 = 1 << 63;
 
 /// One line of the combining buffer.
@@ -68,6 +70,9 @@ impl Combine {
     /// Whether all bytes of `mask` are in the buffer.
     #[inline]
     pub fn has(&self, line: u64, mask: u64) -> bool {
+        if self.used == 0 {
+            return false;
+        }
         self.lines
             .iter()
             .zip(&self.slots)
@@ -80,8 +85,8 @@ impl Combine {
     }
 
     /// Merges a write into a line; if the line is not in the buffer, there must be room. Returns
-    /// the slot if the line now has to be written back.
-    pub fn write(&mut self, line: u64, mask: u64) -> Option<usize> {
+    /// whether the line is complete now, and the slot if it has to be written back for that.
+    pub fn write(&mut self, line: u64, mask: u64) -> (bool, Option<usize>) {
         let i = self.find(line).unwrap_or_else(|| {
             self.used += 1;
             let i = self.find(NONE).expect("room was checked");
@@ -90,10 +95,10 @@ impl Combine {
         });
         self.slots[i].mask |= mask;
         if self.slots[i].mask != self.full {
-            return None;
+            return (false, None);
         }
         self.lines[i] |= SEALED;
-        self.leave(i)
+        (true, self.leave(i))
     }
 
     fn leave(&mut self, i: usize) -> Option<usize> {
@@ -114,6 +119,21 @@ impl Combine {
         self.draws += 1;
         let i = mix(self.seed ^ self.draws) % self.lines.len() as u64;
         self.leave(i as usize)
+    }
+
+    /// Whether the line in a slot accepts writes.
+    pub fn is_open(&self, slot: usize) -> bool {
+        self.lines[slot] & SEALED == 0
+    }
+
+    /// Closes the line in a slot if it is open and one of `lines`. Returns the slot if the line now
+    /// has to be written back.
+    pub fn close(&mut self, slot: usize, lines: &Range<u64>) -> Option<usize> {
+        if !lines.contains(&self.lines[slot]) {
+            return None;
+        }
+        self.lines[slot] |= SEALED;
+        self.leave(slot)
     }
 
     /// Schedules the line in a slot to be written back, if there is one that is not scheduled yet.
@@ -148,9 +168,10 @@ impl Combine {
         })
     }
 
-    /// Removes that line.
-    pub fn remove_first(&mut self) {
+    /// Removes that line; returns whether it still accepted writes.
+    pub fn remove_first(&mut self) -> bool {
         let i = self.leaving[self.head] as usize;
+        let open = self.is_open(i);
         self.head = (self.head + 1) % self.leaving.len();
         self.count -= 1;
         self.used -= 1;
@@ -160,6 +181,7 @@ impl Combine {
             leaving: false,
             ready: Ps::ZERO,
         };
+        open
     }
 }
 
@@ -170,6 +192,7 @@ struct SavedSlot {
     slot: u16,
     line: u64,
     mask: u64,
+    closed: bool,
     ready: Ps,
 }
 
@@ -190,6 +213,7 @@ impl Combine {
             slot: i as u16,
             line: self.line(i),
             mask: self.slots[i].mask,
+            closed: !self.is_open(i),
             ready: self.slots[i].ready,
         };
         let n = self.leaving.len();
@@ -223,79 +247,12 @@ impl Combine {
         }
         for x in &s.slots {
             let i = usize::from(x.slot);
-            if x.mask == self.full {
+            ensure(x.closed || x.mask != self.full, part)?;
+            if x.closed {
                 ensure(self.slots[i].leaving, part)?;
                 self.lines[i] |= SEALED;
             }
         }
-        Ok(())
-    }
-}
-
-/// Buffered lines read from the medium; the oldest is replaced first.
-#[derive(Clone, Debug)]
-pub(super) struct ReadLines {
-    lines: Vec<u64>,
-    ready: Vec<Ps>,
-    next: usize,
-}
-
-impl ReadLines {
-    pub fn new(n: usize) -> ReadLines {
-        ReadLines {
-            lines: vec![NONE; n],
-            ready: vec![Ps::ZERO; n],
-            next: 0,
-        }
-    }
-
-    /// When the line became or becomes available, if it is buffered.
-    #[inline]
-    pub fn find(&self, line: u64) -> Option<Ps> {
-        let i = self.lines.iter().position(|l| *l == line)?;
-        Some(self.ready[i])
-    }
-
-    #[inline]
-    pub fn insert(&mut self, line: u64, ready: Ps) {
-        self.lines[self.next] = line;
-        self.ready[self.next] = ready;
-        self.next = (self.next + 1) % self.lines.len();
-    }
-}
-
-/// The read buffer in saved form: line numbers and times, and the next slot to be replaced.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SavedLines {
-    lines: Vec<(u64, Ps)>,
-    next: u32,
-}
-
-impl ReadLines {
-    pub fn save(&self) -> SavedLines {
-        let used = self.lines.iter().take_while(|l| **l != NONE);
-        SavedLines {
-            lines: used.copied().zip(self.ready.iter().copied()).collect(),
-            next: self.next as u32,
-        }
-    }
-
-    /// Loads a saved state of a DIMM of that many lines.
-    pub fn load(&mut self, s: SavedLines, lines: u64) -> Result<(), Error> {
-        let (n, used) = (self.lines.len(), s.lines.len());
-        let next = s.next as usize;
-        let in_turn = next == used || (used == n && next < n);
-        let at_start = used < n || next < n;
-        ensure(
-            used <= n && in_turn && at_start && s.lines.iter().all(|l| l.0 < lines),
-            "lines read",
-        )?;
-        times(s.lines.iter().map(|l| l.1), "lines read")?;
-        for (i, (line, ready)) in s.lines.into_iter().enumerate() {
-            (self.lines[i], self.ready[i]) = (line, ready);
-        }
-        self.next = next;
         Ok(())
     }
 }
