@@ -23,10 +23,11 @@ inline void fatal(const char *text)
 class Packet
 {
   public:
-    Packet(Addr a, unsigned n, bool w) : addr(a), size(n), write(w) {}
+    Packet(Addr a, unsigned n, bool w, bool r) : addr(a), size(n), write(w), needs_response(r) {}
     Addr getAddr() const { return addr; }
     unsigned getSize() const { return size; }
     bool isWrite() const { return write; }
+    bool needsResponse() const { return needs_response; }
     bool isResponse() const { return response; }
     void makeResponse() { response = true; }
 
@@ -34,6 +35,7 @@ class Packet
     Addr addr;
     unsigned size;
     bool write;
+    bool needs_response;
     bool response = false;
 };
 typedef Packet *PacketPtr;

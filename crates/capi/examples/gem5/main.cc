@@ -14,10 +14,14 @@ class Requester : public ResponsePort
     {
         while (sent < total) {
             if (!packet)
-                packet.reset(new Packet(Addr(sent) * 4160 % (1 << 26) / 64 * 64, 64, sent % 4 == 3));
+                packet.reset(new Packet(Addr(sent) * 4160 % (1 << 26) / 64 * 64, 64, sent % 4 == 3,
+                                        sent % 8 != 7));
+            // Without a response, the memory deletes the packet as soon as it has taken it.
+            const bool answer = packet->needsResponse();
             if (!memory->recvTimingReq(packet.get()))
                 return;
             packet.release();
+            answered += !answer;
             sent++;
         }
     }
@@ -52,7 +56,7 @@ int main(int argc, char **argv)
     NagoriMem memory(queue, requester, argc > 1 ? argv[1] : "ddr4", {});
     requester.memory = &memory;
     requester.send();
-    while (queue.step() && requester.answered < requester.total) {
+    while ((requester.answered < requester.total || !memory.drained()) && queue.step()) {
         if (requester.refused) {
             requester.refused = false;
             memory.recvRespRetry();

@@ -12,7 +12,6 @@
 #include <map>
 #include <string>
 #include <vector>
-
 #include "gem5_stub.hh"
 
 namespace gem5 {
@@ -52,14 +51,12 @@ class NagoriMem : public AbstractMemory
         return s == NAGORI_OK;
     }
 
-    // The requester can take responses again.
     void recvRespRetry()
     {
         blocked = false;
         wake();
     }
 
-    // Nothing is under way: the state can be saved.
     bool drained() const { return waiting.empty() && ready.empty(); }
 
     std::string statistics()
@@ -79,11 +76,11 @@ class NagoriMem : public AbstractMemory
         check(nagori_memory_advance(model, curTick()));
         collect();
         while (!blocked && !ready.empty() && ready.begin()->first <= curTick()) {
-            PacketPtr pkt = ready.begin()->second;
-            pkt->makeResponse();
-            blocked = !port.sendTimingResp(pkt);
+            // The requester may send its next request from inside this call.
+            const auto first = ready.begin();
+            blocked = !port.sendTimingResp(first->second);
             if (!blocked)
-                ready.erase(ready.begin());
+                ready.erase(first);
         }
         if (retry_at <= curTick()) {
             retry_at = MaxTick;
@@ -101,8 +98,14 @@ class NagoriMem : public AbstractMemory
             check(nagori_memory_drain(model, c, 32, &n));
             for (size_t i = 0; i < n; i++) {
                 const auto it = waiting.find(c[i].id);
-                ready.insert({c[i].done_at, it->second});
+                PacketPtr pkt = it->second;
                 waiting.erase(it);
+                if (pkt->needsResponse()) {
+                    pkt->makeResponse();
+                    ready.insert({c[i].done_at, pkt});
+                } else {
+                    delete pkt;
+                }
             }
         } while (n == 32);
         plan();
