@@ -1,7 +1,5 @@
 //! The DIMM's buffers: write combining, lines read, cached translations.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -23,6 +21,8 @@ pub(super) struct Slot {
     pub leaving: bool,
     /// When its translation is available.
     pub ready: Ps,
+    /// Entry of its page, while it accepts writes.
+    pub entry: u16,
 }
 
 /// Written lines that are not yet in the medium.
@@ -47,6 +47,7 @@ impl Combine {
             mask: 0,
             leaving: false,
             ready: Ps::ZERO,
+            entry: 0,
         };
         Combine {
             lines: vec![NONE; lines],
@@ -86,7 +87,7 @@ impl Combine {
 
     /// Merges a write into a line; if the line is not in the buffer, there must be room. Returns
     /// whether the line is complete now, and the slot if it has to be written back for that.
-    pub fn write(&mut self, line: u64, mask: u64) -> (bool, Option<usize>) {
+    pub fn write(&mut self, line: u64, mask: u64, entry: usize) -> (bool, Option<usize>) {
         let i = self.find(line).unwrap_or_else(|| {
             self.used += 1;
             let i = self.find(NONE).expect("room was checked");
@@ -94,6 +95,7 @@ impl Combine {
             i
         });
         self.slots[i].mask |= mask;
+        self.slots[i].entry = entry as u16;
         if self.slots[i].mask != self.full {
             return (false, None);
         }
@@ -126,10 +128,10 @@ impl Combine {
         self.lines[slot] & SEALED == 0
     }
 
-    /// Closes the line in a slot if it is open and one of `lines`. Returns the slot if the line now
-    /// has to be written back.
-    pub fn close(&mut self, slot: usize, lines: &Range<u64>) -> Option<usize> {
-        if !lines.contains(&self.lines[slot]) {
+    /// Closes the line in a slot if it is open and its page has that entry. Returns the slot if the
+    /// line now has to be written back.
+    pub fn close(&mut self, slot: usize, entry: usize) -> Option<usize> {
+        if !self.is_open(slot) || usize::from(self.slots[slot].entry) != entry {
             return None;
         }
         self.lines[slot] |= SEALED;
@@ -168,10 +170,10 @@ impl Combine {
         })
     }
 
-    /// Removes that line; returns whether it still accepted writes.
-    pub fn remove_first(&mut self) -> bool {
+    /// Removes that line; returns the entry of its page if it still accepted writes.
+    pub fn remove_first(&mut self) -> Option<usize> {
         let i = self.leaving[self.head] as usize;
-        let open = self.is_open(i);
+        let open = self.is_open(i).then(|| usize::from(self.slots[i].entry));
         self.head = (self.head + 1) % self.leaving.len();
         self.count -= 1;
         self.used -= 1;
@@ -180,8 +182,24 @@ impl Combine {
             mask: 0,
             leaving: false,
             ready: Ps::ZERO,
+            entry: 0,
         };
         open
+    }
+}
+
+impl Combine {
+    /// Finds the entries of all lines that accept writes again, which `entry` adds a line to.
+    pub fn count(
+        &mut self,
+        mut entry: impl FnMut(u64) -> Result<usize, Error>,
+    ) -> Result<(), Error> {
+        for (line, s) in self.lines.iter().zip(&mut self.slots) {
+            if line & SEALED == 0 {
+                s.entry = entry(*line)? as u16;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -5,12 +5,13 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::saved::{ensure, times, MOST};
+use crate::saved::{bad, ensure, times, MOST};
 use crate::units::Ps;
 use crate::wear::mix;
 
 /// No line or page.
 const NONE: u64 = u64::MAX;
+const PART: &str = "page entries";
 
 /// Buffered lines. A line of which every sector has been read is replaced first, else any line, at
 /// random.
@@ -23,7 +24,10 @@ pub(super) struct ReadLines {
     /// Whether the line was read ahead.
     ahead: Vec<bool>,
     ready: Vec<Ps>,
-    used: usize,
+    /// Entry of the line's page.
+    entry: Vec<u16>,
+    /// Slots in use, a bit each.
+    used: [u64; 4],
     all: u8,
     draws: u64,
     seed: u64,
@@ -36,7 +40,8 @@ impl ReadLines {
             sectors: vec![0; n],
             ahead: vec![false; n],
             ready: vec![Ps::ZERO; n],
-            used: 0,
+            entry: vec![0; n],
+            used: [0; 4],
             all: u8::MAX >> (8 - line_bytes / 64),
             draws: 0,
             seed,
@@ -72,17 +77,31 @@ impl ReadLines {
         self.ahead[slot] || before.and_then(|l| self.find(l)).is_some_and(read)
     }
 
-    /// Puts a line into the buffer; returns its slot, and the line that it replaced.
-    pub fn insert(&mut self, line: u64, ready: Ps, ahead: bool) -> (usize, Option<u64>) {
-        let slot = if self.used < self.lines.len() {
-            self.used += 1;
-            self.find(NONE).expect("a slot is free")
-        } else {
-            self.victim()
+    /// Puts a line into the buffer, whose page has that entry; returns its slot, and the entry of the
+    /// line that it replaced.
+    pub fn insert(
+        &mut self,
+        line: u64,
+        entry: usize,
+        ready: Ps,
+        ahead: bool,
+    ) -> (usize, Option<usize>) {
+        let free = (0..4)
+            .map(|w| w * 64 + self.used[w].trailing_ones() as usize)
+            .enumerate()
+            .find(|(w, i)| *i < (w + 1) * 64 && *i < self.lines.len());
+        let (slot, old) = match free {
+            Some((_, slot)) => (slot, None),
+            None => {
+                let slot = self.victim();
+                (slot, Some(usize::from(self.entry[slot])))
+            }
         };
-        let old = std::mem::replace(&mut self.lines[slot], line);
+        self.used[slot / 64] |= 1 << (slot % 64);
+        self.lines[slot] = line;
+        self.entry[slot] = entry as u16;
         (self.sectors[slot], self.ahead[slot], self.ready[slot]) = (0, ahead, ready);
-        (slot, (old != NONE).then_some(old))
+        (slot, old)
     }
 
     fn victim(&mut self) -> usize {
@@ -97,13 +116,13 @@ impl ReadLines {
         candidates.nth((draw % n) as usize).expect("counted above")
     }
 
-    /// Drops all buffered lines of a range.
-    pub fn drop_all(&mut self, lines: &Range<u64>) {
+    /// Drops all buffered lines of an entry.
+    pub fn drop_all(&mut self, entry: usize) {
         for i in 0..self.lines.len() {
-            if lines.contains(&self.lines[i]) {
+            if usize::from(self.entry[i]) == entry && self.lines[i] != NONE {
                 self.lines[i] = NONE;
+                self.used[i / 64] &= !(1 << (i % 64));
                 (self.sectors[i], self.ahead[i], self.ready[i]) = (0, false, Ps::ZERO);
-                self.used -= 1;
             }
         }
     }
@@ -157,14 +176,22 @@ impl ReadLines {
             ensure(free && fine, part)?;
             self.lines[i] = l.line;
             (self.sectors[i], self.ahead[i], self.ready[i]) = (l.sectors, l.ahead, l.ready);
-            self.used += 1;
+            self.used[i / 64] |= 1 << (i % 64);
         }
         Ok(())
     }
 
-    /// The lines in the buffer.
-    pub fn held(&self) -> impl Iterator<Item = u64> + '_ {
-        self.lines.iter().copied().filter(|l| *l != NONE)
+    /// Finds the entries of all lines again, which `entry` adds a line to.
+    pub fn count(
+        &mut self,
+        mut entry: impl FnMut(u64) -> Result<usize, Error>,
+    ) -> Result<(), Error> {
+        for (line, e) in self.lines.iter().zip(&mut self.entry) {
+            if *line != NONE {
+                *e = entry(*line)? as u16;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -177,6 +204,15 @@ struct Entry {
     opened: u64,
     /// Number of the latest access.
     last: u64,
+}
+
+/// An entry that was used.
+pub(super) struct Touched {
+    pub entry: usize,
+    /// Whether the page has lines in the buffer.
+    pub has_lines: bool,
+    /// Whether the entry was another page's, which had lines: they have to go.
+    pub displaced: bool,
 }
 
 const FREE: Entry = Entry {
@@ -193,6 +229,7 @@ const FREE: Entry = Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     entries: Vec<Entry>,
+    sets: u64,
     ways: usize,
     /// Accesses after which an entry counts as idle.
     idle: u64,
@@ -203,6 +240,7 @@ impl Pages {
     pub fn new(sets: usize, ways: usize, idle: u64) -> Pages {
         Pages {
             entries: vec![FREE; sets * ways],
+            sets: sets as u64,
             ways,
             idle,
             accesses: 0,
@@ -210,8 +248,8 @@ impl Pages {
     }
 
     fn set(&self, page: u64) -> Range<usize> {
-        let sets = (self.entries.len() / self.ways) as u64;
-        let first = (mix(page) % sets) as usize * self.ways;
+        // The upper half of the hash as a fraction of the number of sets.
+        let first = ((mix(page) >> 32) * self.sets >> 32) as usize * self.ways;
         first..first + self.ways
     }
 
@@ -219,16 +257,20 @@ impl Pages {
         self.set(page).find(|&i| self.entries[i].page == page)
     }
 
-    /// Uses the entry of a page, and opens it if there is none. Returns whether the page has lines
-    /// in the buffer, and the page whose entry made room and had some.
+    /// Uses the entry of a page, and opens it if there is none.
     #[inline]
-    pub fn touch(&mut self, page: u64) -> (bool, Option<u64>) {
+    pub fn touch(&mut self, page: u64) -> Touched {
         self.accesses += 1;
-        if let Some(i) = self.find(page) {
+        let set = self.set(page);
+        if let Some(i) = set.clone().find(|&i| self.entries[i].page == page) {
             self.entries[i].last = self.accesses;
-            return (self.entries[i].lines > 0, None);
+            return Touched {
+                entry: i,
+                has_lines: self.entries[i].lines > 0,
+                displaced: false,
+            };
         }
-        let i = self.victim(page);
+        let i = self.victim(set);
         let old = self.entries[i];
         self.entries[i] = Entry {
             page,
@@ -236,11 +278,14 @@ impl Pages {
             opened: self.accesses,
             last: self.accesses,
         };
-        (false, (old.lines > 0).then_some(old.page))
+        Touched {
+            entry: i,
+            has_lines: false,
+            displaced: old.lines > 0,
+        }
     }
 
-    fn victim(&self, page: u64) -> usize {
-        let set = self.set(page);
+    fn victim(&self, set: Range<usize>) -> usize {
         let e = |i: &usize| &self.entries[*i];
         if let Some(i) = set.clone().find(|i| e(i).lines == 0) {
             return i;
@@ -253,18 +298,14 @@ impl Pages {
         set.max_by_key(|i| e(i).opened).unwrap_or(first)
     }
 
-    /// A line of a page with an entry came into the buffer.
-    pub fn add(&mut self, page: u64) {
-        if let Some(i) = self.find(page) {
-            self.entries[i].lines += 1;
-        }
+    /// A line came into the buffer whose page has that entry.
+    pub fn add(&mut self, entry: usize) {
+        self.entries[entry].lines += 1;
     }
 
-    /// A line of a page with an entry left the buffer.
-    pub fn remove(&mut self, page: u64) {
-        if let Some(i) = self.find(page) {
-            self.entries[i].lines -= 1;
-        }
+    /// A line left the buffer whose page has that entry.
+    pub fn remove(&mut self, entry: usize) {
+        self.entries[entry].lines -= 1;
     }
 }
 
@@ -285,22 +326,15 @@ impl Pages {
         }
     }
 
-    /// Loads saved entries of a DIMM of that many pages; `held` are the pages of the lines that are
-    /// found through them, a page for each line.
-    pub fn load(
-        &mut self,
-        s: SavedPages,
-        pages: u64,
-        held: impl Iterator<Item = u64>,
-    ) -> Result<(), Error> {
-        let part = "page entries";
-        ensure(s.accesses <= MOST, part)?;
+    /// Loads saved entries of a DIMM of that many pages; their lines are counted afterwards.
+    pub fn load(&mut self, s: SavedPages, pages: u64) -> Result<(), Error> {
+        ensure(s.accesses <= MOST, PART)?;
         self.accesses = s.accesses;
         for (i, page, opened, last) in s.entries {
             let i = i as usize;
             let place = page < pages && self.set(page).contains(&i) && self.find(page).is_none();
             let free = self.entries.get(i).is_some_and(|e| e.page == NONE);
-            ensure(place && free && opened <= last && last <= s.accesses, part)?;
+            ensure(place && free && opened <= last && last <= s.accesses, PART)?;
             self.entries[i] = Entry {
                 page,
                 lines: 0,
@@ -308,12 +342,15 @@ impl Pages {
                 last,
             };
         }
-        for page in held {
-            let Some(i) = self.find(page) else {
-                return ensure(false, part);
-            };
-            self.entries[i].lines += 1;
-        }
         Ok(())
+    }
+
+    /// Counts a line that was loaded; returns its page's entry.
+    pub fn count(&mut self, page: u64) -> Result<usize, Error> {
+        let Some(i) = self.find(page) else {
+            return Err(bad(format!("{PART}: a line's page has none")));
+        };
+        self.entries[i].lines += 1;
+        Ok(i)
     }
 }

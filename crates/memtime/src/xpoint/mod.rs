@@ -52,7 +52,6 @@ pub use params::{XpointEnergy, XpointMigration, XpointParams, XpointWear};
 pub use saved::Saved;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +143,8 @@ pub struct Xpoint {
     combine_pages: Pages,
     lines: ReadLines,
     read_pages: Pages,
+    /// A line's number without so many bits is its page's.
+    page_shift: u32,
     translations: Translations,
     reads: Window,
     start_gap: Option<StartGap>,
@@ -238,6 +239,7 @@ impl Xpoint {
                 params.read_page_ways as usize,
                 params.page_idle.into(),
             ),
+            page_shift: (params.translation_bytes / params.line_bytes).trailing_zeros(),
             translations: Translations::new(params.translation_entries as usize),
             reads: Window::new(params.read_queue as usize),
             start_gap,
@@ -306,12 +308,12 @@ impl Xpoint {
             self.counters.buffer_hits += 1;
             return (t + b, true);
         }
-        let found = self.buffered(line);
+        let (entry, found) = self.buffered(line);
         let hit = found.is_some();
         let (slot, ready) = match found {
             Some(i) => (i, t.max(self.lines.ready(i)) + b),
             None => {
-                let (i, ready) = self.fetch(t, line, false);
+                let (i, ready) = self.fetch(t, line, entry, false);
                 (i, ready + b)
             }
         };
@@ -322,50 +324,44 @@ impl Xpoint {
         let ahead = sectors == Some(self.params.read_ahead)
             && next < self.params.capacity / self.params.line_bytes
             && self.lines.follows(slot);
-        if ahead && self.buffered(next).is_none() {
-            self.counters.read_aheads += 1;
-            self.fetch(t, next, true);
+        if ahead {
+            if let (entry, None) = self.buffered(next) {
+                self.counters.read_aheads += 1;
+                self.fetch(t, next, entry, true);
+            }
         }
         (ready, hit)
     }
 
-    /// Looks a line up in the read buffer; afterwards its page has an entry.
-    fn buffered(&mut self, line: u64) -> Option<usize> {
-        let (any, displaced) = self.read_pages.touch(self.page(line));
-        if let Some(page) = displaced {
+    /// Looks a line up in the read buffer. Returns the entry that its page now has, and the line's
+    /// slot.
+    fn buffered(&mut self, line: u64) -> (usize, Option<usize>) {
+        let touched = self.read_pages.touch(line >> self.page_shift);
+        if touched.displaced {
             self.counters.pages_displaced += 1;
-            let lines = self.lines_of(page);
-            self.lines.drop_all(&lines);
+            self.lines.drop_all(touched.entry);
         }
-        any.then(|| self.lines.find(line)).flatten()
+        let found = touched.has_lines.then(|| self.lines.find(line)).flatten();
+        (touched.entry, found)
     }
 
-    /// Reads a line from the medium into the read buffer; its page has an entry. Returns its slot
-    /// and when it is there.
-    fn fetch(&mut self, t: Ps, line: u64, ahead: bool) -> (usize, Ps) {
+    /// Reads a line, whose page has that entry, from the medium into the read buffer. Returns its
+    /// slot and when it is there.
+    fn fetch(&mut self, t: Ps, line: u64, entry: usize, ahead: bool) -> (usize, Ps) {
         let start = (t + self.translate(line)).max(self.media);
         self.media = start + self.params.media_read_slot;
         self.counters.media_reads += 1;
         let ready = start + self.params.media_read;
-        let (slot, replaced) = self.lines.insert(line, ready, ahead);
+        let (slot, replaced) = self.lines.insert(line, entry, ready, ahead);
         if let Some(old) = replaced {
-            self.read_pages.remove(self.page(old));
+            self.read_pages.remove(old);
         }
-        self.read_pages.add(self.page(line));
+        self.read_pages.add(entry);
         (slot, ready)
     }
 
-    fn page(&self, line: u64) -> u64 {
-        line / (self.params.translation_bytes / self.params.line_bytes)
-    }
-
-    fn lines_of(&self, page: u64) -> Range<u64> {
-        let n = self.params.translation_bytes / self.params.line_bytes;
-        page * n..(page + 1) * n
-    }
-
     fn translate(&mut self, line: u64) -> Ps {
-        if self.translations.touch(self.page(line)) {
+        if self.translations.touch(line >> self.page_shift) {
             self.counters.translation_hits += 1;
             Ps::ZERO
         } else {
@@ -430,8 +426,8 @@ impl Xpoint {
         let Some((line, complete, _)) = self.combine.first_leaving() else {
             return;
         };
-        if self.combine.remove_first() {
-            self.combine_pages.remove(self.page(line));
+        if let Some(entry) = self.combine.remove_first() {
+            self.combine_pages.remove(entry);
         }
         self.counters.media_writes += 1;
         self.counters.media_fills += u64::from(!complete);
@@ -469,22 +465,20 @@ impl Xpoint {
 
     /// A queued write enters the combining buffer, which has room for it.
     fn combine_write(&mut self, t: Ps, q: &Queued, merges: bool) {
-        let page = self.page(q.line);
-        let (_, displaced) = self.combine_pages.touch(page);
-        if let Some(old) = displaced {
+        let touched = self.combine_pages.touch(q.line >> self.page_shift);
+        if touched.displaced {
             self.counters.pages_displaced += 1;
-            let lines = self.lines_of(old);
             for i in 0..self.params.combine_lines as usize {
-                let leaving = self.combine.close(i, &lines);
+                let leaving = self.combine.close(i, touched.entry);
                 self.leave(t, leaving);
             }
         }
         if !merges {
-            self.combine_pages.add(page);
+            self.combine_pages.add(touched.entry);
         }
-        let (complete, leaving) = self.combine.write(q.line, q.mask);
+        let (complete, leaving) = self.combine.write(q.line, q.mask, touched.entry);
         if complete {
-            self.combine_pages.remove(page);
+            self.combine_pages.remove(touched.entry);
         }
         self.leave(t, leaving);
     }

@@ -104,12 +104,13 @@ impl Xpoint {
         new.combine.load(s.combine, lines)?;
         new.lines.load(s.lines, lines)?;
         let pages = p.capacity.div_ceil(p.translation_bytes);
-        let page = |line| line / (p.translation_bytes / p.line_bytes);
-        let open = (0..p.combine_lines as usize).filter(|&i| new.combine.is_open(i));
-        let open = open.map(|i| page(new.combine.line(i)));
-        new.combine_pages.load(s.combine_pages, pages, open)?;
-        let held = new.lines.held().map(page);
-        new.read_pages.load(s.read_pages, pages, held)?;
+        let shift = new.page_shift;
+        new.combine_pages.load(s.combine_pages, pages)?;
+        new.read_pages.load(s.read_pages, pages)?;
+        let entries = &mut new.combine_pages;
+        new.combine.count(|line| entries.count(line >> shift))?;
+        let entries = &mut new.read_pages;
+        new.lines.count(|line| entries.count(line >> shift))?;
         new.translations.load(s.translations, pages)?;
         new.reads = Window::load(p.read_queue as usize, s.reads)?;
         match (&mut new.start_gap, s.start_gap) {
