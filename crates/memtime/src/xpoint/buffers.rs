@@ -7,6 +7,8 @@ use crate::saved::{ensure, times, MOST};
 use crate::units::Ps;
 use crate::wear::mix;
 
+use super::lines::NO_ENTRY;
+
 /// No line or page.
 const NONE: u64 = u64::MAX;
 /// Marks the number of a line that accepts no more writes: it is complete, or its page was displaced.
@@ -21,8 +23,6 @@ pub(super) struct Slot {
     pub leaving: bool,
     /// When its translation is available.
     pub ready: Ps,
-    /// Entry of its page, while it accepts writes.
-    pub entry: u16,
 }
 
 /// Written lines that are not yet in the medium.
@@ -31,7 +31,11 @@ pub(super) struct Combine {
     /// Line numbers in an array of their own, so that a search touches little memory.
     lines: Vec<u64>,
     slots: Vec<Slot>,
+    /// Entry of the line's page while it accepts writes, else `NO_ENTRY`.
+    entries: Vec<u32>,
     used: usize,
+    /// Slots in use, a bit each.
+    taken: [u64; 4],
     /// Slots to be written back, in order.
     leaving: Vec<u16>,
     head: usize,
@@ -47,12 +51,13 @@ impl Combine {
             mask: 0,
             leaving: false,
             ready: Ps::ZERO,
-            entry: 0,
         };
         Combine {
             lines: vec![NONE; lines],
             slots: vec![slot; lines],
+            entries: vec![NO_ENTRY; lines],
             used: 0,
+            taken: [0; 4],
             leaving: vec![0; lines],
             head: 0,
             count: 0,
@@ -85,22 +90,36 @@ impl Combine {
         self.used < self.lines.len()
     }
 
-    /// Merges a write into a line; if the line is not in the buffer, there must be room. Returns
-    /// whether the line is complete now, and the slot if it has to be written back for that.
-    pub fn write(&mut self, line: u64, mask: u64, entry: usize) -> (bool, Option<usize>) {
-        let i = self.find(line).unwrap_or_else(|| {
+    /// Merges a write into the line in a slot, or into a new line, for which there must be room.
+    /// Returns whether the line is complete now, and the slot if it has to be written back for that.
+    pub fn write(
+        &mut self,
+        slot: Option<usize>,
+        line: u64,
+        mask: u64,
+        entry: usize,
+    ) -> (bool, Option<usize>) {
+        let i = slot.unwrap_or_else(|| {
+            let word = self.taken.iter().position(|w| *w != u64::MAX);
+            let word = word.expect("room was checked");
+            let i = word * 64 + self.taken[word].trailing_ones() as usize;
             self.used += 1;
-            let i = self.find(NONE).expect("room was checked");
+            self.taken[word] |= 1 << (i % 64);
             self.lines[i] = line;
+            self.entries[i] = entry as u32;
             i
         });
         self.slots[i].mask |= mask;
-        self.slots[i].entry = entry as u16;
         if self.slots[i].mask != self.full {
             return (false, None);
         }
-        self.lines[i] |= SEALED;
+        self.seal(i);
         (true, self.leave(i))
+    }
+
+    fn seal(&mut self, i: usize) {
+        self.lines[i] |= SEALED;
+        self.entries[i] = NO_ENTRY;
     }
 
     fn leave(&mut self, i: usize) -> Option<usize> {
@@ -128,14 +147,13 @@ impl Combine {
         self.lines[slot] & SEALED == 0
     }
 
-    /// Closes the line in a slot if it is open and its page has that entry. Returns the slot if the
+    /// Closes the first open line of an entry, from a slot on. Returns that slot, and whether the
     /// line now has to be written back.
-    pub fn close(&mut self, slot: usize, entry: usize) -> Option<usize> {
-        if !self.is_open(slot) || usize::from(self.slots[slot].entry) != entry {
-            return None;
-        }
-        self.lines[slot] |= SEALED;
-        self.leave(slot)
+    pub fn close(&mut self, from: usize, entry: usize) -> Option<(usize, bool)> {
+        let open = &self.entries[from..];
+        let i = from + open.iter().position(|e| *e == entry as u32)?;
+        self.seal(i);
+        Some((i, self.leave(i).is_some()))
     }
 
     /// Schedules the line in a slot to be written back, if there is one that is not scheduled yet.
@@ -173,16 +191,17 @@ impl Combine {
     /// Removes that line; returns the entry of its page if it still accepted writes.
     pub fn remove_first(&mut self) -> Option<usize> {
         let i = self.leaving[self.head] as usize;
-        let open = self.is_open(i).then(|| usize::from(self.slots[i].entry));
+        let open = self.is_open(i).then(|| self.entries[i] as usize);
         self.head = (self.head + 1) % self.leaving.len();
         self.count -= 1;
         self.used -= 1;
+        self.taken[i / 64] &= !(1 << (i % 64));
         self.lines[i] = NONE;
+        self.entries[i] = NO_ENTRY;
         self.slots[i] = Slot {
             mask: 0,
             leaving: false,
             ready: Ps::ZERO,
-            entry: 0,
         };
         open
     }
@@ -194,9 +213,9 @@ impl Combine {
         &mut self,
         mut entry: impl FnMut(u64) -> Result<usize, Error>,
     ) -> Result<(), Error> {
-        for (line, s) in self.lines.iter().zip(&mut self.slots) {
+        for (line, e) in self.lines.iter().zip(&mut self.entries) {
             if line & SEALED == 0 {
-                s.entry = entry(*line)? as u16;
+                *e = entry(*line)? as u32;
             }
         }
         Ok(())
@@ -256,6 +275,7 @@ impl Combine {
             self.slots[i].mask = x.mask;
             self.slots[i].ready = x.ready;
             self.used += 1;
+            self.taken[i / 64] |= 1 << (i % 64);
         }
         times(s.slots.iter().map(|x| x.ready), part)?;
         for i in s.leaving {

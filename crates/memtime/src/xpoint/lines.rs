@@ -11,6 +11,8 @@ use crate::wear::mix;
 
 /// No line or page.
 const NONE: u64 = u64::MAX;
+/// No entry of a page.
+pub(super) const NO_ENTRY: u32 = u32::MAX;
 const PART: &str = "page entries";
 
 /// Buffered lines. A line of which every sector has been read is replaced first, else any line, at
@@ -24,8 +26,8 @@ pub(super) struct ReadLines {
     /// Whether the line was read ahead.
     ahead: Vec<bool>,
     ready: Vec<Ps>,
-    /// Entry of the line's page.
-    entry: Vec<u16>,
+    /// Entry of the line's page, `NO_ENTRY` in an empty slot.
+    entry: Vec<u32>,
     /// Slots in use, a bit each.
     used: [u64; 4],
     all: u8,
@@ -40,7 +42,7 @@ impl ReadLines {
             sectors: vec![0; n],
             ahead: vec![false; n],
             ready: vec![Ps::ZERO; n],
-            entry: vec![0; n],
+            entry: vec![NO_ENTRY; n],
             used: [0; 4],
             all: u8::MAX >> (8 - line_bytes / 64),
             draws: 0,
@@ -94,12 +96,12 @@ impl ReadLines {
             Some((_, slot)) => (slot, None),
             None => {
                 let slot = self.victim();
-                (slot, Some(usize::from(self.entry[slot])))
+                (slot, Some(self.entry[slot] as usize))
             }
         };
         self.used[slot / 64] |= 1 << (slot % 64);
         self.lines[slot] = line;
-        self.entry[slot] = entry as u16;
+        self.entry[slot] = entry as u32;
         (self.sectors[slot], self.ahead[slot], self.ready[slot]) = (0, ahead, ready);
         (slot, old)
     }
@@ -116,13 +118,18 @@ impl ReadLines {
         candidates.nth((draw % n) as usize).expect("counted above")
     }
 
-    /// Drops all buffered lines of an entry.
-    pub fn drop_all(&mut self, entry: usize) {
+    /// Drops all buffered lines of an entry, which are so many.
+    pub fn drop_all(&mut self, entry: usize, mut lines: u32) {
         for i in 0..self.lines.len() {
-            if usize::from(self.entry[i]) == entry && self.lines[i] != NONE {
+            if lines == 0 {
+                break;
+            }
+            if self.entry[i] == entry as u32 {
                 self.lines[i] = NONE;
+                self.entry[i] = NO_ENTRY;
                 self.used[i / 64] &= !(1 << (i % 64));
                 (self.sectors[i], self.ahead[i], self.ready[i]) = (0, false, Ps::ZERO);
+                lines -= 1;
             }
         }
     }
@@ -188,7 +195,7 @@ impl ReadLines {
     ) -> Result<(), Error> {
         for (line, e) in self.lines.iter().zip(&mut self.entry) {
             if *line != NONE {
-                *e = entry(*line)? as u16;
+                *e = entry(*line)? as u32;
             }
         }
         Ok(())
@@ -211,8 +218,8 @@ pub(super) struct Touched {
     pub entry: usize,
     /// Whether the page has lines in the buffer.
     pub has_lines: bool,
-    /// Whether the entry was another page's, which had lines: they have to go.
-    pub displaced: bool,
+    /// How many lines the page had whose entry this was: they have to go.
+    pub displaced: u32,
 }
 
 const FREE: Entry = Entry {
@@ -257,6 +264,12 @@ impl Pages {
         self.set(page).find(|&i| self.entries[i].page == page)
     }
 
+    /// Whether a page has lines in the buffer.
+    #[inline]
+    pub fn has_lines(&self, page: u64) -> bool {
+        self.find(page).is_some_and(|i| self.entries[i].lines > 0)
+    }
+
     /// Uses the entry of a page, and opens it if there is none.
     #[inline]
     pub fn touch(&mut self, page: u64) -> Touched {
@@ -267,7 +280,7 @@ impl Pages {
             return Touched {
                 entry: i,
                 has_lines: self.entries[i].lines > 0,
-                displaced: false,
+                displaced: 0,
             };
         }
         let i = self.victim(set);
@@ -281,7 +294,7 @@ impl Pages {
         Touched {
             entry: i,
             has_lines: false,
-            displaced: old.lines > 0,
+            displaced: old.lines,
         }
     }
 

@@ -62,6 +62,9 @@ impl Migrate {
 
     /// Where a line is, before other levelling. Places beyond the DIMM's lines are spares.
     pub fn place(&self, line: u64) -> u64 {
+        if self.places.is_empty() {
+            return line;
+        }
         let block = line / self.block_lines;
         match self.places.get(&block) {
             Some(p) => self.line(*p, line % self.block_lines),
@@ -92,7 +95,7 @@ impl Migrate {
 
     /// Counts a line write at `t`. Returns whether the block begins to move.
     pub fn wrote(&mut self, p: &XpointMigration, t: Ps, line: u64) -> bool {
-        let block = line / self.block_lines;
+        let block = line >> self.block_lines.trailing_zeros();
         self.hot = match self.hot {
             (b, n) if block >= self.blocks => (b, n.saturating_sub(1)),
             (_, 0) => (block, 1),

@@ -337,9 +337,9 @@ impl Xpoint {
     /// slot.
     fn buffered(&mut self, line: u64) -> (usize, Option<usize>) {
         let touched = self.read_pages.touch(line >> self.page_shift);
-        if touched.displaced {
+        if touched.displaced > 0 {
             self.counters.pages_displaced += 1;
-            self.lines.drop_all(touched.entry);
+            self.lines.drop_all(touched.entry, touched.displaced);
         }
         let found = touched.has_lines.then(|| self.lines.find(line)).flatten();
         (touched.entry, found)
@@ -374,7 +374,7 @@ impl Xpoint {
     /// begins.
     fn next_inner(&self) -> Option<Ps> {
         let enter = self.queue.front().and_then(|q| {
-            let room = self.combine.has_room() || self.combine.find(q.line).is_some();
+            let room = self.combine.has_room() || self.open_slot(q.line).is_some();
             room.then(|| q.ready.max(self.combine_free))
                 // Without room a line must be chosen, which happens at once.
                 .or_else(|| (!self.combine.is_leaving()).then(|| q.ready.max(self.combine_free)))
@@ -390,17 +390,24 @@ impl Xpoint {
         [enter, begin, copy].into_iter().flatten().min()
     }
 
+    /// Slot of a line in the combining buffer that accepts writes.
+    fn open_slot(&self, line: u64) -> Option<usize> {
+        let page = self.combine_pages.has_lines(line >> self.page_shift);
+        page.then(|| self.combine.find(line)).flatten()
+    }
+
     fn step(&mut self, t: Ps) {
-        if let Some(q) = self.queue.front().copied() {
-            let merges = self.combine.find(q.line).is_some();
-            if q.ready.max(self.combine_free) <= t && (merges || self.combine.has_room()) {
+        let first = self.queue.front().copied();
+        if let Some(q) = first.filter(|q| q.ready.max(self.combine_free) <= t) {
+            let slot = self.open_slot(q.line);
+            if slot.is_some() || self.combine.has_room() {
                 self.queue.pop_front();
-                self.counters.writes_merged += u64::from(merges);
-                self.combine_write(t, &q, merges);
+                self.counters.writes_merged += u64::from(slot.is_some());
+                self.combine_write(t, &q, slot);
                 self.combine_free = t + self.params.beat;
                 return;
             }
-            if q.ready.max(self.combine_free) <= t && !self.combine.is_leaving() {
+            if !self.combine.is_leaving() {
                 let chosen = self.combine.make_room();
                 self.leave(t, chosen);
                 return;
@@ -463,20 +470,21 @@ impl Xpoint {
         }
     }
 
-    /// A queued write enters the combining buffer, which has room for it.
-    fn combine_write(&mut self, t: Ps, q: &Queued, merges: bool) {
+    /// A queued write enters the combining buffer: the slot of its line, or a free one.
+    fn combine_write(&mut self, t: Ps, q: &Queued, slot: Option<usize>) {
         let touched = self.combine_pages.touch(q.line >> self.page_shift);
-        if touched.displaced {
+        if touched.displaced > 0 {
             self.counters.pages_displaced += 1;
-            for i in 0..self.params.combine_lines as usize {
-                let leaving = self.combine.close(i, touched.entry);
-                self.leave(t, leaving);
+            let mut from = 0;
+            while let Some((i, leaves)) = self.combine.close(from, touched.entry) {
+                self.leave(t, leaves.then_some(i));
+                from = i + 1;
             }
         }
-        if !merges {
+        if slot.is_none() {
             self.combine_pages.add(touched.entry);
         }
-        let (complete, leaving) = self.combine.write(q.line, q.mask, touched.entry);
+        let (complete, leaving) = self.combine.write(slot, q.line, q.mask, touched.entry);
         if complete {
             self.combine_pages.remove(touched.entry);
         }
