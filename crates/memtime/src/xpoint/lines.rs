@@ -30,6 +30,10 @@ pub(super) struct ReadLines {
     entry: Vec<u32>,
     /// Slots in use, a bit each.
     used: [u64; 4],
+    /// Slots whose line has been read completely.
+    read: [u64; 4],
+    /// Where the latest search ended; only saves time.
+    recent: usize,
     all: u8,
     draws: u64,
     seed: u64,
@@ -44,6 +48,8 @@ impl ReadLines {
             ready: vec![Ps::ZERO; n],
             entry: vec![NO_ENTRY; n],
             used: [0; 4],
+            read: [0; 4],
+            recent: 0,
             all: u8::MAX >> (8 - line_bytes / 64),
             draws: 0,
             seed,
@@ -53,6 +59,9 @@ impl ReadLines {
     /// Slot of the line, if it is buffered.
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
+        if self.lines[self.recent] == line {
+            return Some(self.recent);
+        }
         self.lines.iter().position(|l| *l == line)
     }
 
@@ -66,7 +75,11 @@ impl ReadLines {
     /// if they are the first ones of the line and this one is the last of them.
     #[inline]
     pub fn mark(&mut self, slot: usize, sector: u32) -> Option<u32> {
+        self.recent = slot;
         self.sectors[slot] |= 1 << sector;
+        if self.sectors[slot] == self.all {
+            self.read[slot / 64] |= 1 << (slot % 64);
+        }
         let upto = u8::MAX >> (7 - sector);
         (self.sectors[slot] == upto).then_some(sector + 1)
     }
@@ -100,6 +113,7 @@ impl ReadLines {
             }
         };
         self.used[slot / 64] |= 1 << (slot % 64);
+        self.read[slot / 64] &= !(1 << (slot % 64));
         self.lines[slot] = line;
         self.entry[slot] = entry as u32;
         (self.sectors[slot], self.ahead[slot], self.ready[slot]) = (0, ahead, ready);
@@ -109,13 +123,20 @@ impl ReadLines {
     fn victim(&mut self) -> usize {
         self.draws += 1;
         let draw = mix(self.seed ^ self.draws);
-        let read = |s: &&u8| **s == self.all;
-        let n = self.sectors.iter().filter(read).count() as u64;
+        let n: u32 = self.read.iter().map(|w| w.count_ones()).sum();
         if n == 0 {
             return (draw % self.lines.len() as u64) as usize;
         }
-        let mut candidates = (0..self.lines.len()).filter(|&i| self.sectors[i] == self.all);
-        candidates.nth((draw % n) as usize).expect("counted above")
+        let mut left = (draw % u64::from(n)) as u32;
+        for (i, word) in self.read.iter().enumerate() {
+            if left < word.count_ones() {
+                let mut rest = *word;
+                (0..left).for_each(|_| rest &= rest - 1);
+                return i * 64 + rest.trailing_zeros() as usize;
+            }
+            left -= word.count_ones();
+        }
+        0
     }
 
     /// Drops all buffered lines of an entry, which are so many.
@@ -128,6 +149,7 @@ impl ReadLines {
                 self.lines[i] = NONE;
                 self.entry[i] = NO_ENTRY;
                 self.used[i / 64] &= !(1 << (i % 64));
+                self.read[i / 64] &= !(1 << (i % 64));
                 (self.sectors[i], self.ahead[i], self.ready[i]) = (0, false, Ps::ZERO);
                 lines -= 1;
             }
@@ -184,6 +206,7 @@ impl ReadLines {
             self.lines[i] = l.line;
             (self.sectors[i], self.ahead[i], self.ready[i]) = (l.sectors, l.ahead, l.ready);
             self.used[i / 64] |= 1 << (i % 64);
+            self.read[i / 64] |= u64::from(l.sectors == self.all) << (i % 64);
         }
         Ok(())
     }
