@@ -279,7 +279,7 @@ impl Pages {
 
     fn set(&self, page: u64) -> Range<usize> {
         // The upper half of the hash as a fraction of the number of sets.
-        let first = ((mix(page) >> 32) * self.sets >> 32) as usize * self.ways;
+        let first = (((mix(page) >> 32) * self.sets) >> 32) as usize * self.ways;
         first..first + self.ways
     }
 
