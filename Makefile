@@ -15,6 +15,18 @@ setup: ## Install what building, tests and demo need
 build: setup ## The nagori command, optimised
 	cargo build --release -p nagori-cli
 
+# The C library with its header, for pkg-config and CMake (docs/c-api.md), and the command.
+INSTALL = SHARED=$(TARGET)/release/libnagori_capi.so STATIC=$(TARGET)/release/libnagori_capi.a \
+	PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)'
+
+install: ## Command and C library into PREFIX (/usr/local), below DESTDIR if it is set
+	cargo build --release -p nagori-cli -p nagori-capi
+	$(INSTALL) COMMAND=$(NAGORI) scripts/install.sh
+
+install-lib: ## The C library alone
+	cargo build --release -p nagori-capi
+	$(INSTALL) scripts/install.sh
+
 demo: build ## Boot Debian, measure NVMM under every method, print tables, draw a plot
 	@scripts/demo $(NAGORI)
 
@@ -127,4 +139,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean
+.PHONY: help setup build install install-lib demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean

@@ -29,6 +29,8 @@ debugfs e2fsprogs
 python3 python3
 pip3 python3-pip
 verilator verilator
+cmake cmake
+pkg-config pkg-config
 ip iproute2
 gdb-multiarch gdb-multiarch
 ssh openssh-client

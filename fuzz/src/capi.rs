@@ -84,7 +84,7 @@ fn call(m: *mut NagoriMemory, c: &[u8], id: u64, at: u64, address: u64) -> i32 {
     let mut done = [NagoriCompletion::default(); 256];
     // SAFETY: pointers are null or good for the call, lengths those of the arrays or less.
     unsafe {
-        match c[0] % 8 {
+        match c[0] % 9 {
             0..=2 => nagori_memory_submit(
                 m,
                 at,
@@ -105,10 +105,36 @@ fn call(m: *mut NagoriMemory, c: &[u8], id: u64, at: u64, address: u64) -> i32 {
                 let size = if bad { 0 } else { size };
                 nagori_memory_stats_json(m, at, out, size, &mut needed)
             }
-            _ => {
+            7 => {
                 let out = buffer.as_mut_ptr();
                 nagori_memory_message(m, out, size, null_mut())
             }
+            _ => restore(m, address, c[3]),
         }
+    }
+}
+
+/// Saves the memory, changes a byte of the state (or none), and restores it.
+fn restore(m: *mut NagoriMemory, place: u64, change: u8) -> i32 {
+    const HEAD: usize = 20;
+    let mut needed = 0usize;
+    // SAFETY: the handle is good, and the vector has the length asked for.
+    unsafe {
+        nagori_memory_save(m, null_mut(), 0, &mut needed);
+        let mut state = vec![0u8; needed];
+        let status = nagori_memory_save(m, state.as_mut_ptr(), needed, null_mut());
+        if status != NAGORI_OK {
+            return status;
+        }
+        state[place as usize % needed] ^= change;
+        if place >> 63 == 0 {
+            // With the checksum that belongs to it (FNV-1a), so that the model sees the change.
+            let step = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
+            let sum = state[HEAD..].iter().fold(0xcbf2_9ce4_8422_2325, step);
+            state[12..HEAD].copy_from_slice(&sum.to_le_bytes());
+        }
+        let status = nagori_memory_restore(m, state.as_ptr(), state.len());
+        assert!(matches!(status, NAGORI_OK | NAGORI_ERROR_SAVED), "{status}");
+        status
     }
 }

@@ -210,8 +210,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "nat_frames" => crate::net::seeds(),
         "c_interface" => {
             let mut calls = Vec::new();
-            for i in 0..24u8 {
-                let kind = i % 8;
+            for i in 0..27u8 {
+                let kind = i % 9;
                 calls.extend([kind, 0, 64 + i, i % 2, 0, 8 * i, 1, 0]);
                 calls.extend([0, i, 3 * i, i, 0, 0, 0, 0]);
             }

@@ -1,13 +1,13 @@
 /* Plays a stream of reads and writes into a memory and prints what came of it.
  *
- *   cc stream.c -I ../include libnagori_capi.a -lpthread -ldl -lm -o stream
+ *   cc stream.c $(pkg-config --cflags --libs nagori-memory) -o stream
  *   ./stream xpoint 20000
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "nagori.h"
+#include <nagori_memory.h>
 
 static void fail(const char *what, int status, NagoriMemory *m)
 {
@@ -83,8 +83,12 @@ int main(int argc, char **argv)
         last = written;
 
     printf("requests %" PRIu64 "\n", done);
-    printf("mean latency %.1f ns\n", (double)latency / (double)done / 1000.0);
-    printf("bandwidth %.2f GB/s\n", (double)done * 64.0 * 1000.0 / (double)last);
+    if (done > 0 && last > 0) {
+        printf("mean latency %.1f ns\n", (double)latency / (double)done / 1000.0);
+        printf("bandwidth %.2f GB/s\n", (double)done * 64.0 * 1000.0 / (double)last);
+    } else {
+        printf("mean latency -\nbandwidth -\n");
+    }
 
     size_t needed;
     nagori_memory_stats_json(m, last, NULL, 0, &needed);

@@ -10,15 +10,20 @@
 //! with a zero byte; that buffers are as long as stated. The `unsafe` blocks
 //! rest on that, and on nothing else.
 
-mod model;
+mod commands;
 mod pointers;
+mod saved;
+
+pub use commands::*;
+pub use saved::*;
 
 use std::ffi::c_char;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use nagori_memcfg::Memory;
 use nagori_memtime::{Error, Kind, MemoryModel, Ps, Request, Submit};
 
-use pointers::{bytes_out, handle, put, text_in};
+use pointers::{handle, put, text_in, text_out};
 
 /// Done.
 pub const NAGORI_OK: i32 = 0;
@@ -40,6 +45,10 @@ pub const NAGORI_ERROR_TIME: i32 = -5;
 pub const NAGORI_ERROR_BUFFER: i32 = -6;
 /// A defect of the library; the handle can only be destroyed.
 pub const NAGORI_ERROR_INTERNAL: i32 = -7;
+/// This memory has no such thing (device commands to log).
+pub const NAGORI_ERROR_UNSUPPORTED: i32 = -8;
+/// The saved state is damaged, of another version of the library, or of another memory.
+pub const NAGORI_ERROR_SAVED: i32 = -9;
 
 /// A request that reads.
 pub const NAGORI_READ: u32 = 0;
@@ -47,15 +56,18 @@ pub const NAGORI_READ: u32 = 0;
 pub const NAGORI_WRITE: u32 = 1;
 
 /// Changes whenever a program written for an older header would break.
-pub const NAGORI_ABI_VERSION: u32 = 1;
+pub const NAGORI_ABI_VERSION: u32 = 2;
 
 /// A memory. Only pointers to it leave the library.
 pub struct NagoriMemory {
+    /// What it was made from.
+    memory: Memory,
     model: Box<dyn MemoryModel + Send>,
     /// Completions fetched from the model and not yet by the caller.
     done: Vec<nagori_memtime::Completion>,
     /// How many of them the caller has.
     taken: usize,
+    log: commands::Log,
     message: String,
     /// Set by a panic.
     broken: bool,
@@ -84,6 +96,7 @@ fn failure(e: Error) -> Failure {
     let status = match e {
         Error::OutOfRange { .. } | Error::Size { .. } => NAGORI_ERROR_REQUEST,
         Error::TooLate(_) => NAGORI_ERROR_TIME,
+        Error::Unsupported { .. } => NAGORI_ERROR_UNSUPPORTED,
         _ => NAGORI_ERROR_ARGUMENT,
     };
     (status, e.to_string())
@@ -150,7 +163,7 @@ pub unsafe extern "C" fn nagori_memory_create(
     }
     let make = || -> Result<NagoriMemory, Failure> {
         // SAFETY: strings end with a zero byte, as the caller guarantees.
-        let name = unsafe { text_in(name) }.map_err(|e| (NAGORI_ERROR_ARGUMENT, e))?;
+        let name = unsafe { text_in(name, "name") }?;
         let mut list = Vec::new();
         for i in 0..settings_count {
             if settings.is_null() || !settings.is_aligned() {
@@ -158,13 +171,16 @@ pub unsafe extern "C" fn nagori_memory_create(
             }
             // SAFETY: not null and aligned; it has `settings_count` entries,
             // each a string, as the caller guarantees.
-            let s = unsafe { text_in(*settings.add(i)) };
-            list.push(s.map_err(|e| (NAGORI_ERROR_ARGUMENT, e))?);
+            list.push(unsafe { text_in(*settings.add(i), "setting") }?);
         }
+        let wrong = |e: nagori_memcfg::Error| (NAGORI_ERROR_CONFIG, e.to_string());
+        let memory = Memory::load(&name, &list).map_err(wrong)?;
         Ok(NagoriMemory {
-            model: model::build(&name, &list)?,
+            model: memory.build().map_err(wrong)?,
+            memory,
             done: Vec::new(),
             taken: 0,
+            log: commands::Log::default(),
             message: String::new(),
             broken: false,
         })
@@ -180,7 +196,7 @@ pub unsafe extern "C" fn nagori_memory_create(
     };
     if !message.is_null() {
         // SAFETY: not null, and `message_size` long by the caller's guarantee.
-        unsafe { bytes_out(&text, message, message_size, true) };
+        unsafe { text_out(&text, message, message_size) };
     }
     status
 }
@@ -284,14 +300,16 @@ pub unsafe extern "C" fn nagori_memory_submit(
 #[no_mangle]
 pub unsafe extern "C" fn nagori_memory_next_event(memory: *mut NagoriMemory, at: *mut u64) -> i32 {
     with(memory, |m| {
+        // A bad place is one whether it is needed or not.
+        if at.is_null() || !at.is_aligned() {
+            return Err(null("at"));
+        }
         let Some(t) = m.model.next_event() else {
             return Ok(NAGORI_NONE);
         };
         // SAFETY: `put` checks null and alignment.
-        match unsafe { put(at, t.0) } {
-            true => Ok(NAGORI_OK),
-            false => Err(null("at")),
-        }
+        unsafe { put(at, t.0) };
+        Ok(NAGORI_OK)
     })
 }
 
@@ -382,7 +400,7 @@ pub unsafe extern "C" fn nagori_memory_drain(
 
 /// Statistics at `at` ps as JSON with a zero byte. `*needed` (if not null) is
 /// the length with the zero byte; if `size` is less, nothing is written and
-/// NAGORI_ERROR_BUFFER is returned (`out` may be null with `size` 0 to ask).
+/// NAGORI_ERROR_BUFFER is returned. To ask for the length, `size` is 0 and `out` may be null.
 ///
 /// # Safety
 /// `out` has `size` bytes.
@@ -437,7 +455,7 @@ pub unsafe extern "C" fn nagori_memory_reset_stats(memory: *mut NagoriMemory, at
     })
 }
 
-/// Text into a buffer, whole or not at all.
+/// Text with its zero byte into a buffer, whole or not at all.
 ///
 /// # Safety
 /// `out` has `size` bytes unless it is null.
@@ -447,20 +465,35 @@ unsafe fn give(
     size: usize,
     needed: *mut usize,
 ) -> Result<i32, Failure> {
+    let bytes: Vec<u8> = text.bytes().chain([0]).collect();
+    // SAFETY: lengths are the caller's guarantee.
+    unsafe { give_bytes(&bytes, out.cast(), size, needed) }
+}
+
+/// Bytes into a buffer, whole or not at all.
+///
+/// # Safety
+/// `out` has `size` bytes unless it is null.
+pub(crate) unsafe fn give_bytes(
+    bytes: &[u8],
+    out: *mut u8,
+    size: usize,
+    needed: *mut usize,
+) -> Result<i32, Failure> {
+    if out.is_null() && size > 0 {
+        return Err(null("out"));
+    }
     if !needed.is_null() {
         // SAFETY: `put` checks alignment.
-        if !unsafe { put(needed, text.len() + 1) } {
+        if !unsafe { put(needed, bytes.len()) } {
             return Err(null("needed"));
         }
     }
-    if size <= text.len() {
-        let e = format!("buffer of {size} bytes: {} are needed", text.len() + 1);
+    if size < bytes.len() {
+        let e = format!("buffer of {size} bytes: {} are needed", bytes.len());
         return Err((NAGORI_ERROR_BUFFER, e));
     }
-    if out.is_null() {
-        return Err(null("out"));
-    }
-    // SAFETY: not null, and long enough by the caller's guarantee.
-    unsafe { bytes_out(text, out, size, false) };
+    // SAFETY: not null (its size is more than 0), and long enough by the caller's guarantee.
+    unsafe { pointers::copy_out(bytes, out) };
     Ok(NAGORI_OK)
 }

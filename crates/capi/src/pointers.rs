@@ -2,6 +2,8 @@
 
 use std::ffi::{c_char, CStr};
 
+use crate::{null, Failure, NAGORI_ERROR_ARGUMENT};
+
 /// The value behind a handle; `None` if the pointer is null or not aligned.
 ///
 /// # Safety
@@ -31,38 +33,65 @@ pub(crate) unsafe fn put<T: Copy>(p: *mut T, v: T) -> bool {
 ///
 /// # Safety
 /// If not null, it has such an end.
-pub(crate) unsafe fn text_in(p: *const c_char) -> Result<String, String> {
+pub(crate) unsafe fn text_in(p: *const c_char, what: &str) -> Result<String, Failure> {
     if p.is_null() {
-        return Err("a string is null: text that ends with a zero byte is needed".to_owned());
+        return Err(null(what));
     }
     // SAFETY: not null; ends with a zero byte by the caller's guarantee.
     let s = unsafe { CStr::from_ptr(p) };
     match s.to_str() {
         Ok(s) => Ok(s.to_owned()),
-        Err(_) => Err(format!("{:?} is not UTF-8", s.to_string_lossy())),
+        Err(_) => Err((
+            NAGORI_ERROR_ARGUMENT,
+            format!("{what}: {:?} is not UTF-8", s.to_string_lossy()),
+        )),
     }
 }
 
-/// Writes text and a zero byte; with `cut`, as much as fits (cut between
-/// characters).
+/// Bytes that are given by address and length; none if the length is 0.
 ///
 /// # Safety
-/// `p` is not null and has `size` bytes; without `cut`, more than the text has.
-pub(crate) unsafe fn bytes_out(text: &str, p: *mut c_char, size: usize, cut: bool) {
+/// If not null, `p` has `size` bytes that nobody changes meanwhile.
+pub(crate) unsafe fn bytes_in<'a>(
+    p: *const u8,
+    size: usize,
+    what: &str,
+) -> Result<&'a [u8], Failure> {
+    if p.is_null() {
+        return Err(null(what));
+    }
+    if size > isize::MAX as usize {
+        let e = format!("{what}: {size} bytes cannot be in memory");
+        return Err((NAGORI_ERROR_ARGUMENT, e));
+    }
+    // SAFETY: not null, of a possible length, and as long as stated by the caller's guarantee.
+    Ok(unsafe { std::slice::from_raw_parts(p, size) })
+}
+
+/// Writes text and a zero byte, or as much as fits (cut between characters).
+///
+/// # Safety
+/// `p` is not null and has `size` bytes.
+pub(crate) unsafe fn text_out(text: &str, p: *mut c_char, size: usize) {
     if size == 0 {
         return;
     }
-    let mut n = text.len();
-    if cut && n >= size {
-        n = size - 1;
-        while !text.is_char_boundary(n) {
-            n -= 1;
-        }
+    let mut n = text.len().min(size - 1);
+    while !text.is_char_boundary(n) {
+        n -= 1;
     }
-    // SAFETY: n < size bytes and the zero byte fit; the areas do not overlap,
-    // as the text is the library's own.
+    // SAFETY: n < size bytes and the zero byte fit.
     unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr(), p.cast::<u8>(), n);
+        copy_out(&text.as_bytes()[..n], p.cast());
         p.add(n).write(0);
     }
+}
+
+/// Writes bytes.
+///
+/// # Safety
+/// `p` is not null and has room for them.
+pub(crate) unsafe fn copy_out(bytes: &[u8], p: *mut u8) {
+    // SAFETY: they fit; the areas do not overlap, as the bytes are the library's own.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), p, bytes.len()) };
 }

@@ -68,7 +68,7 @@ fn names_and_settings() {
         let mut n = 9;
         assert_eq!(nagori_memory_drain(m, c.as_mut_ptr(), 2, &mut n), NAGORI_OK);
         assert_eq!((n, c[0].id, c[0].kind), (1, 7, NAGORI_READ));
-        assert_eq!(c[0].done_at, (3 + 41 + 500 + 41 + 80) * 1000);
+        assert_eq!(c[0].done_at, (3 + 67 + 500 + 80 + 100) * 1000);
         nagori_memory_destroy(m);
     }
 }
@@ -87,7 +87,12 @@ fn bad_pointers_and_arguments() {
         );
         assert_eq!(
             nagori_memory_create(null(), null(), 0, &mut h, null_mut(), 0),
-            NAGORI_ERROR_ARGUMENT
+            p
+        );
+        let missing = [null::<c_char>()];
+        assert_eq!(
+            nagori_memory_create(name.as_ptr(), missing.as_ptr(), 1, &mut h, null_mut(), 0),
+            p
         );
         assert_eq!(
             nagori_memory_create(name.as_ptr(), null(), 1, &mut h, null_mut(), 0),
@@ -115,6 +120,10 @@ fn bad_pointers_and_arguments() {
             assert_eq!(nagori_memory_stats_json(bad, 0, null_mut(), 0, &mut n), p);
             assert_eq!(nagori_memory_message(bad, null_mut(), 0, &mut n), p);
             assert_eq!(nagori_memory_reset_stats(bad, 0), p);
+            assert_eq!(nagori_memory_set_command_log(bad, 1), p);
+            assert_eq!(nagori_memory_take_commands(bad, null_mut(), 0, &mut n), p);
+            assert_eq!(nagori_memory_save(bad, null_mut(), 0, &mut n), p);
+            assert_eq!(nagori_memory_restore(bad, bytes.as_ptr().cast(), 2), p);
             nagori_memory_destroy(bad);
         }
         for bad in [null_mut(), odd] {
@@ -122,7 +131,35 @@ fn bad_pointers_and_arguments() {
             assert_eq!(nagori_memory_clock(m, bad), p);
             assert_eq!(nagori_memory_submit(m, 0, 0, 0, 0, 64, bad), p);
             assert_eq!(nagori_memory_flush(m, 0, bad), p);
+            // Also where no event is pending.
+            assert_eq!(nagori_memory_next_event(m, bad), p);
+            let count = bad.cast::<usize>();
+            assert_eq!(nagori_memory_drain(m, null_mut(), 0, count), p);
+            assert_eq!(nagori_memory_take_commands(m, null_mut(), 0, count), p);
         }
+        for size in [1, 1 << 20] {
+            assert_eq!(nagori_memory_stats_json(m, 0, null_mut(), size, &mut n), p);
+            assert_eq!(nagori_memory_message(m, null_mut(), size, &mut n), p);
+            assert_eq!(nagori_memory_save(m, null_mut(), size, &mut n), p);
+        }
+        let odd = odd.cast::<usize>();
+        assert_eq!(nagori_memory_stats_json(m, 0, null_mut(), 0, odd), p);
+        assert_eq!(nagori_memory_message(m, null_mut(), 0, odd), p);
+        assert_eq!(nagori_memory_save(m, null_mut(), 0, odd), p);
+        assert_eq!(nagori_memory_restore(m, null(), 0), p);
+        let commands = (&mut u as *mut u64).cast::<NagoriCommand>();
+        let misplaced = commands.cast::<u8>().wrapping_add(1).cast();
+        assert_eq!(nagori_memory_take_commands(m, null_mut(), 1, &mut n), p);
+        assert_eq!(nagori_memory_take_commands(m, misplaced, 1, &mut n), p);
+        let misplaced = commands.cast::<u8>().wrapping_add(1).cast();
+        assert_eq!(nagori_memory_drain(m, misplaced, 1, &mut n), p);
+        assert_eq!(nagori_memory_set_command_log(m, 2), NAGORI_ERROR_ARGUMENT);
+        assert_eq!(
+            nagori_memory_set_command_log(m, 1),
+            NAGORI_ERROR_UNSUPPORTED
+        );
+        assert!(message(m).contains("commands"), "{}", message(m));
+        assert_eq!(nagori_memory_reset_stats(m, u64::MAX), NAGORI_ERROR_TIME);
         assert_eq!(nagori_memory_drain(m, null_mut(), 1, &mut n), p);
         assert_eq!(nagori_memory_drain(m, null_mut(), 0, null_mut()), p);
         assert!(message(m).contains("count"));

@@ -121,7 +121,7 @@ fn tags_with_the_data_cost_a_front_read() {
 fn blocks_come_whole_and_the_piece_asked_for_first() {
     let mut m = make(sram(256, 2), SIZE);
     let l = latencies(&mut m, &[(Read, 128), (Read, 0), (Read, 192)]);
-    assert_eq!(l[0], 2 + 3 + 41 + 80 + 181 + 41);
+    assert_eq!(l[0], 2 + 3 + 67 + 100 + 126 + 80);
     assert!(l[1] <= 2 + 20 && l[2] <= 2 + 20, "{l:?}");
     let s = m.report(Ps::ZERO);
     assert_eq!(s.counters["back.xpoint.reads"], 4.0);

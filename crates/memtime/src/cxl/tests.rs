@@ -146,8 +146,8 @@ fn parameters_of_link_and_memory_change() {
     let before = lone(&mut m, 0, 0);
     let at = Ps::from_ns(10_000);
     m.set_parameter(at, "link.latency_up", "135 ns").unwrap();
-    m.set_parameter(at, "memory.path", "90 ns").unwrap();
-    m.set_parameter(at, "media_read", "281 ns").unwrap();
+    m.set_parameter(at, "memory.path", "110 ns").unwrap();
+    m.set_parameter(at, "media_read", "226 ns").unwrap();
     // Another line of the page whose translation is known.
     let t = XpointParams::optane_gen1().translation_miss;
     let after = lone(&mut m, 20_000, 1024);
@@ -158,8 +158,8 @@ fn parameters_of_link_and_memory_change() {
         changes,
         [
             (at, "link.latency_up", "135 ns"),
-            (at, "inner.path", "90 ns"),
-            (at, "inner.media_read", "281 ns"),
+            (at, "inner.path", "110 ns"),
+            (at, "inner.media_read", "226 ns"),
         ]
     );
     for (key, value, hint) in [

@@ -7,9 +7,11 @@ use crate::saved::{ensure, times, MOST};
 use crate::units::Ps;
 use crate::wear::mix;
 
+use super::lines::NO_ENTRY;
+
 /// No line or page.
 const NONE: u64 = u64::MAX;
-/// Marks the number of a complete line, which accepts no more writes.
+/// Marks the number of a line that accepts no more writes: it is complete, or its page was displaced.
 const SEALED: u64 = 1 << 63;
 
 /// One line of the combining buffer.
@@ -29,7 +31,11 @@ pub(super) struct Combine {
     /// Line numbers in an array of their own, so that a search touches little memory.
     lines: Vec<u64>,
     slots: Vec<Slot>,
+    /// Entry of the line's page while it accepts writes, else `NO_ENTRY`.
+    entries: Vec<u32>,
     used: usize,
+    /// Slots in use, a bit each.
+    taken: [u64; 4],
     /// Slots to be written back, in order.
     leaving: Vec<u16>,
     head: usize,
@@ -49,7 +55,9 @@ impl Combine {
         Combine {
             lines: vec![NONE; lines],
             slots: vec![slot; lines],
+            entries: vec![NO_ENTRY; lines],
             used: 0,
+            taken: [0; 4],
             leaving: vec![0; lines],
             head: 0,
             count: 0,
@@ -68,6 +76,9 @@ impl Combine {
     /// Whether all bytes of `mask` are in the buffer.
     #[inline]
     pub fn has(&self, line: u64, mask: u64) -> bool {
+        if self.used == 0 {
+            return false;
+        }
         self.lines
             .iter()
             .zip(&self.slots)
@@ -79,21 +90,36 @@ impl Combine {
         self.used < self.lines.len()
     }
 
-    /// Merges a write into a line; if the line is not in the buffer, there must be room. Returns
-    /// the slot if the line now has to be written back.
-    pub fn write(&mut self, line: u64, mask: u64) -> Option<usize> {
-        let i = self.find(line).unwrap_or_else(|| {
+    /// Merges a write into the line in a slot, or into a new line, for which there must be room.
+    /// Returns whether the line is complete now, and the slot if it has to be written back for that.
+    pub fn write(
+        &mut self,
+        slot: Option<usize>,
+        line: u64,
+        mask: u64,
+        entry: usize,
+    ) -> (bool, Option<usize>) {
+        let i = slot.unwrap_or_else(|| {
+            let word = self.taken.iter().position(|w| *w != u64::MAX);
+            let word = word.expect("room was checked");
+            let i = word * 64 + self.taken[word].trailing_ones() as usize;
             self.used += 1;
-            let i = self.find(NONE).expect("room was checked");
+            self.taken[word] |= 1 << (i % 64);
             self.lines[i] = line;
+            self.entries[i] = entry as u32;
             i
         });
         self.slots[i].mask |= mask;
         if self.slots[i].mask != self.full {
-            return None;
+            return (false, None);
         }
+        self.seal(i);
+        (true, self.leave(i))
+    }
+
+    fn seal(&mut self, i: usize) {
         self.lines[i] |= SEALED;
-        self.leave(i)
+        self.entries[i] = NO_ENTRY;
     }
 
     fn leave(&mut self, i: usize) -> Option<usize> {
@@ -114,6 +140,20 @@ impl Combine {
         self.draws += 1;
         let i = mix(self.seed ^ self.draws) % self.lines.len() as u64;
         self.leave(i as usize)
+    }
+
+    /// Whether the line in a slot accepts writes.
+    pub fn is_open(&self, slot: usize) -> bool {
+        self.lines[slot] & SEALED == 0
+    }
+
+    /// Closes the first open line of an entry, from a slot on. Returns that slot, and whether the
+    /// line now has to be written back.
+    pub fn close(&mut self, from: usize, entry: usize) -> Option<(usize, bool)> {
+        let open = &self.entries[from..];
+        let i = from + open.iter().position(|e| *e == entry as u32)?;
+        self.seal(i);
+        Some((i, self.leave(i).is_some()))
     }
 
     /// Schedules the line in a slot to be written back, if there is one that is not scheduled yet.
@@ -148,18 +188,37 @@ impl Combine {
         })
     }
 
-    /// Removes that line.
-    pub fn remove_first(&mut self) {
+    /// Removes that line; returns the entry of its page if it still accepted writes.
+    pub fn remove_first(&mut self) -> Option<usize> {
         let i = self.leaving[self.head] as usize;
+        let open = self.is_open(i).then(|| self.entries[i] as usize);
         self.head = (self.head + 1) % self.leaving.len();
         self.count -= 1;
         self.used -= 1;
+        self.taken[i / 64] &= !(1 << (i % 64));
         self.lines[i] = NONE;
+        self.entries[i] = NO_ENTRY;
         self.slots[i] = Slot {
             mask: 0,
             leaving: false,
             ready: Ps::ZERO,
         };
+        open
+    }
+}
+
+impl Combine {
+    /// Finds the entries of all lines that accept writes again, which `entry` adds a line to.
+    pub fn count(
+        &mut self,
+        mut entry: impl FnMut(u64) -> Result<usize, Error>,
+    ) -> Result<(), Error> {
+        for (line, e) in self.lines.iter().zip(&mut self.entries) {
+            if line & SEALED == 0 {
+                *e = entry(*line)? as u32;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -170,6 +229,7 @@ struct SavedSlot {
     slot: u16,
     line: u64,
     mask: u64,
+    closed: bool,
     ready: Ps,
 }
 
@@ -190,6 +250,7 @@ impl Combine {
             slot: i as u16,
             line: self.line(i),
             mask: self.slots[i].mask,
+            closed: !self.is_open(i),
             ready: self.slots[i].ready,
         };
         let n = self.leaving.len();
@@ -214,6 +275,7 @@ impl Combine {
             self.slots[i].mask = x.mask;
             self.slots[i].ready = x.ready;
             self.used += 1;
+            self.taken[i / 64] |= 1 << (i % 64);
         }
         times(s.slots.iter().map(|x| x.ready), part)?;
         for i in s.leaving {
@@ -223,79 +285,12 @@ impl Combine {
         }
         for x in &s.slots {
             let i = usize::from(x.slot);
-            if x.mask == self.full {
+            ensure(x.closed || x.mask != self.full, part)?;
+            if x.closed {
                 ensure(self.slots[i].leaving, part)?;
                 self.lines[i] |= SEALED;
             }
         }
-        Ok(())
-    }
-}
-
-/// Buffered lines read from the medium; the oldest is replaced first.
-#[derive(Clone, Debug)]
-pub(super) struct ReadLines {
-    lines: Vec<u64>,
-    ready: Vec<Ps>,
-    next: usize,
-}
-
-impl ReadLines {
-    pub fn new(n: usize) -> ReadLines {
-        ReadLines {
-            lines: vec![NONE; n],
-            ready: vec![Ps::ZERO; n],
-            next: 0,
-        }
-    }
-
-    /// When the line became or becomes available, if it is buffered.
-    #[inline]
-    pub fn find(&self, line: u64) -> Option<Ps> {
-        let i = self.lines.iter().position(|l| *l == line)?;
-        Some(self.ready[i])
-    }
-
-    #[inline]
-    pub fn insert(&mut self, line: u64, ready: Ps) {
-        self.lines[self.next] = line;
-        self.ready[self.next] = ready;
-        self.next = (self.next + 1) % self.lines.len();
-    }
-}
-
-/// The read buffer in saved form: line numbers and times, and the next slot to be replaced.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SavedLines {
-    lines: Vec<(u64, Ps)>,
-    next: u32,
-}
-
-impl ReadLines {
-    pub fn save(&self) -> SavedLines {
-        let used = self.lines.iter().take_while(|l| **l != NONE);
-        SavedLines {
-            lines: used.copied().zip(self.ready.iter().copied()).collect(),
-            next: self.next as u32,
-        }
-    }
-
-    /// Loads a saved state of a DIMM of that many lines.
-    pub fn load(&mut self, s: SavedLines, lines: u64) -> Result<(), Error> {
-        let (n, used) = (self.lines.len(), s.lines.len());
-        let next = s.next as usize;
-        let in_turn = next == used || (used == n && next < n);
-        let at_start = used < n || next < n;
-        ensure(
-            used <= n && in_turn && at_start && s.lines.iter().all(|l| l.0 < lines),
-            "lines read",
-        )?;
-        times(s.lines.iter().map(|l| l.1), "lines read")?;
-        for (i, (line, ready)) in s.lines.into_iter().enumerate() {
-            (self.lines[i], self.ready[i]) = (line, ready);
-        }
-        self.next = next;
         Ok(())
     }
 }

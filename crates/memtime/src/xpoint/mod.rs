@@ -1,26 +1,29 @@
 //! A DIMM of 3D-XPoint class behind a buffering controller.
 //!
 //! ```text
-//!            read queue                 lines read (16)
+//!            read queue                 lines read (16 KB)
 //! port ──┬──────────────► lookup ──────────────┬──► medium: reads of a line
 //!        │                   ▲                  │      one every media_read_slot
 //!        └─► write queue ──► combining buffer ──┴──► medium: writes of a line
-//!            (response here)  (16 KB, random       one every media_write_interval
-//!                              victim)
+//!            (response here)  (16 KB)                one every media_write_interval
 //! ```
 //!
 //! # Rules
 //! - A **read** takes the channel for `beat`, then looks into the write queue, the combining buffer
-//!   and
-//!   the read buffer. On a hit it has its data after `buffer_read`; otherwise the line is read from
-//!   the medium (available `media_read` after its slot there), put into the read buffer, and read
-//!   from there. `path` is added once.
+//!   and the read buffer. On a hit it has its data after `buffer_read`; otherwise the line is read
+//!   from the medium (available `media_read` after its slot there), put into the read buffer, and
+//!   read from there. `path` is added once. When the first `read_ahead` sectors of a line have been
+//!   read in order, and the line before it was read as well, the next line is read ahead.
 //! - A **write** is complete `write_response` after its arrival (the queue is in the persistence
 //!   domain).
 //!   Writes move in order from the queue into the combining buffer, one every `beat`. A line whose
 //!   bytes have all been written is written back to the medium and accepts no more writes; if there
 //!   is no room for a new line and no line is waiting to be written back, one chosen at random is. An
 //!   incomplete line can still be written to until its turn comes, and is read first.
+//! - **Page entries**: both buffers find their lines through entries for pages (the unit of
+//!   translation), in a few sets ([`lines::Pages`]). A page whose entry has to make room loses its
+//!   lines: those read are dropped, those being written are written back incomplete and accept no
+//!   more writes. So neighbouring lines fill a buffer, while many streams compete for entries.
 //! - **Medium**: one path for reads and writes. Reads go first; a line write begins when the path
 //!   is
 //!   free, but not before `media_write_interval` has passed since the beginning of the previous one
@@ -28,17 +31,24 @@
 //! - **Translation**: each line access needs the translation of its page; one that is not cached
 //!   costs
 //!   `translation_miss` before the access begins.
-//! - **Wear levelling** by [`StartGap`]: each move is one more line read and write.
+//! - **Wear levelling** by [`StartGap`]: each move is one more line read and write. Besides, a block
+//!   that gets most writes for `threshold` line writes moves to a spare place ([`migrate`]): a line
+//!   is copied every `line_time`, and until the end the block's writes stay in the queue, in front
+//!   of all later ones, and are answered `write_response` after it.
 //!
 //! At equal times, arriving reads go before internal events.
 
 mod buffers;
+mod lines;
+mod migrate;
 mod params;
+#[cfg(test)]
+mod published;
 mod saved;
 #[cfg(test)]
 mod tests;
 
-pub use params::{XpointEnergy, XpointParams, XpointWear};
+pub use params::{XpointEnergy, XpointMigration, XpointParams, XpointWear};
 pub use saved::Saved;
 
 use std::collections::VecDeque;
@@ -54,7 +64,9 @@ use crate::startgap::StartGap;
 use crate::units::Ps;
 use crate::wear::{Wear, WearParams};
 use crate::window::Window;
-use buffers::{Combine, ReadLines, Translations};
+use buffers::{Combine, Translations};
+use lines::{Pages, ReadLines};
+use migrate::Migrate;
 
 /// Counts of a DIMM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +92,12 @@ pub struct XpointCounters {
     pub media_writes: u64,
     /// Lines moved by wear levelling (one read and one write each).
     pub moves: u64,
+    /// Hot blocks that began to move; their lines are among `moves`.
+    pub migrations: u64,
+    /// Lines read ahead; they are among `media_reads`.
+    pub read_aheads: u64,
+    /// Pages that lost lines in a buffer because another page needed their entry.
+    pub pages_displaced: u64,
     /// Translations that were cached.
     pub translation_hits: u64,
     /// Translations that were not cached.
@@ -122,10 +140,15 @@ pub struct Xpoint {
     combine_free: Ps,
     queue: VecDeque<Queued>,
     combine: Combine,
+    combine_pages: Pages,
     lines: ReadLines,
+    read_pages: Pages,
+    /// A line's number without so many bits is its page's.
+    page_shift: u32,
     translations: Translations,
     reads: Window,
     start_gap: Option<StartGap>,
+    migrate: Option<Migrate>,
     wear: Option<Wear>,
     counters: XpointCounters,
     read_latency: Latency,
@@ -136,7 +159,7 @@ pub struct Xpoint {
 }
 
 /// Keys that can change while it runs.
-const CHANGEABLE: [&str; 15] = [
+const CHANGEABLE: [&str; 17] = [
     "read_queue",
     "write_queue",
     "path",
@@ -149,6 +172,8 @@ const CHANGEABLE: [&str; 15] = [
     "write_response",
     "translation_miss",
     "start_gap.gap_interval",
+    "migration.threshold",
+    "migration.line_time",
     "energy.read_pj",
     "energy.write_pj",
     "energy.background_mw",
@@ -165,7 +190,10 @@ impl Xpoint {
         };
         let wear = match params.wear {
             Some(w) => {
-                let places = start_gap.as_ref().map_or(lines, StartGap::places);
+                let spares = params.migration.map_or(0, |m| {
+                    u64::from(m.spare_blocks) * (m.block_bytes / params.line_bytes)
+                });
+                let places = start_gap.as_ref().map_or(lines, StartGap::places) + spares;
                 if !w.row_bytes.is_power_of_two() {
                     return Err(Error::Param {
                         field: "wear.row_bytes",
@@ -200,10 +228,25 @@ impl Xpoint {
                 params.line_bytes,
                 params.seed,
             ),
-            lines: ReadLines::new(params.read_lines as usize),
+            combine_pages: Pages::new(
+                params.combine_page_sets as usize,
+                params.combine_page_ways as usize,
+                params.page_idle.into(),
+            ),
+            lines: ReadLines::new(params.read_lines as usize, params.line_bytes, params.seed),
+            read_pages: Pages::new(
+                params.read_page_sets as usize,
+                params.read_page_ways as usize,
+                params.page_idle.into(),
+            ),
+            page_shift: (params.translation_bytes / params.line_bytes).trailing_zeros(),
             translations: Translations::new(params.translation_entries as usize),
             reads: Window::new(params.read_queue as usize),
             start_gap,
+            migrate: params
+                .migration
+                .as_ref()
+                .map(|m| Migrate::new(m, lines, params.line_bytes)),
             wear,
             counters: XpointCounters::default(),
             read_latency: Latency::default(),
@@ -265,21 +308,60 @@ impl Xpoint {
             self.counters.buffer_hits += 1;
             return (t + b, true);
         }
-        if let Some(ready) = self.lines.find(line) {
-            self.counters.buffer_hits += 1;
-            return (t.max(ready) + b, true);
+        let (entry, found) = self.buffered(line);
+        let hit = found.is_some();
+        let (slot, ready) = match found {
+            Some(i) => (i, t.max(self.lines.ready(i)) + b),
+            None => {
+                let (i, ready) = self.fetch(t, line, entry, false);
+                (i, ready + b)
+            }
+        };
+        self.counters.buffer_hits += u64::from(hit);
+        // Eight units of eight bytes are a sector.
+        let sectors = self.lines.mark(slot, mask.trailing_zeros() / 8);
+        let next = line + 1;
+        let ahead = sectors == Some(self.params.read_ahead)
+            && next < self.params.capacity / self.params.line_bytes
+            && self.lines.follows(slot);
+        if ahead {
+            if let (entry, None) = self.buffered(next) {
+                self.counters.read_aheads += 1;
+                self.fetch(t, next, entry, true);
+            }
         }
+        (ready, hit)
+    }
+
+    /// Looks a line up in the read buffer. Returns the entry that its page now has, and the line's
+    /// slot.
+    fn buffered(&mut self, line: u64) -> (usize, Option<usize>) {
+        let touched = self.read_pages.touch(line >> self.page_shift);
+        if touched.displaced > 0 {
+            self.counters.pages_displaced += 1;
+            self.lines.drop_all(touched.entry, touched.displaced);
+        }
+        let found = touched.has_lines.then(|| self.lines.find(line)).flatten();
+        (touched.entry, found)
+    }
+
+    /// Reads a line, whose page has that entry, from the medium into the read buffer. Returns its
+    /// slot and when it is there.
+    fn fetch(&mut self, t: Ps, line: u64, entry: usize, ahead: bool) -> (usize, Ps) {
         let start = (t + self.translate(line)).max(self.media);
         self.media = start + self.params.media_read_slot;
         self.counters.media_reads += 1;
         let ready = start + self.params.media_read;
-        self.lines.insert(line, ready);
-        (ready + b, false)
+        let (slot, replaced) = self.lines.insert(line, entry, ready, ahead);
+        if let Some(old) = replaced {
+            self.read_pages.remove(old);
+        }
+        self.read_pages.add(entry);
+        (slot, ready)
     }
 
     fn translate(&mut self, line: u64) -> Ps {
-        let page = line / (self.params.translation_bytes / self.params.line_bytes);
-        if self.translations.touch(page) {
+        if self.translations.touch(line >> self.page_shift) {
             self.counters.translation_hits += 1;
             Ps::ZERO
         } else {
@@ -292,7 +374,7 @@ impl Xpoint {
     /// begins.
     fn next_inner(&self) -> Option<Ps> {
         let enter = self.queue.front().and_then(|q| {
-            let room = self.combine.has_room() || self.combine.find(q.line).is_some();
+            let room = self.combine.has_room() || self.open_slot(q.line).is_some();
             room.then(|| q.ready.max(self.combine_free))
                 // Without room a line must be chosen, which happens at once.
                 .or_else(|| (!self.combine.is_leaving()).then(|| q.ready.max(self.combine_free)))
@@ -303,56 +385,110 @@ impl Xpoint {
         } else {
             self.combine.first_leaving().map(|(_, _, r)| free.max(r))
         };
-        match (enter, begin) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let copy = self.migrate.as_ref().and_then(Migrate::next);
+        let copy = copy.map(|c| c.max(free));
+        [enter, begin, copy].into_iter().flatten().min()
+    }
+
+    /// Slot of a line in the combining buffer that accepts writes.
+    fn open_slot(&self, line: u64) -> Option<usize> {
+        let page = self.combine_pages.has_lines(line >> self.page_shift);
+        page.then(|| self.combine.find(line)).flatten()
     }
 
     fn step(&mut self, t: Ps) {
-        if let Some(q) = self.queue.front().copied() {
-            let merges = self.combine.find(q.line).is_some();
-            if q.ready.max(self.combine_free) <= t && (merges || self.combine.has_room()) {
+        let first = self.queue.front().copied();
+        if let Some(q) = first.filter(|q| q.ready.max(self.combine_free) <= t) {
+            let slot = self.open_slot(q.line);
+            if slot.is_some() || self.combine.has_room() {
                 self.queue.pop_front();
-                self.counters.writes_merged += u64::from(merges);
-                let complete = self.combine.write(q.line, q.mask);
-                self.leave(t, complete);
+                self.counters.writes_merged += u64::from(slot.is_some());
+                self.combine_write(t, &q, slot);
                 self.combine_free = t + self.params.beat;
                 return;
             }
-            if q.ready.max(self.combine_free) <= t && !self.combine.is_leaving() {
+            if !self.combine.is_leaving() {
                 let chosen = self.combine.make_room();
                 self.leave(t, chosen);
                 return;
             }
         }
-        if self.moves_due > 0 {
+        let free = self.media.max(self.next_write);
+        if self.moves_due > 0 && free <= t {
             self.moves_due -= 1;
             self.counters.moves += 1;
             self.write_medium(t, true);
             return;
         }
+        if let (Some(m), Some(p)) = (&mut self.migrate, &self.params.migration) {
+            if free <= t && m.next().is_some_and(|n| n <= t) {
+                if let Some(place) = m.copy(p, t) {
+                    self.counters.moves += 1;
+                    self.wear_out(place);
+                    self.write_medium(t, true);
+                }
+                return;
+            }
+        }
         let Some((line, complete, _)) = self.combine.first_leaving() else {
             return;
         };
-        self.combine.remove_first();
+        if let Some(entry) = self.combine.remove_first() {
+            self.combine_pages.remove(entry);
+        }
         self.counters.media_writes += 1;
         self.counters.media_fills += u64::from(!complete);
         self.write_medium(t, !complete);
-        let mut place = line;
-        let mut moved = None;
-        if let Some(s) = &mut self.start_gap {
-            let permuted = s.permute(line);
-            place = s.place_permuted(permuted);
-            moved = s.write_permuted(permuted);
+        let place = self.migrate.as_ref().map_or(line, |m| m.place(line));
+        self.wear_out(place);
+        if let (Some(m), Some(p)) = (&mut self.migrate, &self.params.migration) {
+            self.counters.migrations += u64::from(m.wrote(p, t, line));
         }
-        self.moves_due += u32::from(moved.is_some());
+    }
+
+    /// A place of the medium is written. Places beyond the DIMM's lines are spare ones, which only
+    /// whole blocks use.
+    fn wear_out(&mut self, place: u64) {
+        let lines = self.params.capacity / self.params.line_bytes;
+        let mut written = [Some(place), None];
+        if let Some(s) = &mut self.start_gap {
+            if place < lines {
+                let permuted = s.permute(place);
+                let at = s.place_permuted(permuted);
+                let moved = s.write_permuted(permuted);
+                self.moves_due += u32::from(moved.is_some());
+                written = [Some(at), moved.map(|m| m.to)];
+            } else {
+                written = [Some(place - lines + s.places()), None];
+            }
+        }
         if let Some(w) = &mut self.wear {
             let bytes = self.params.line_bytes;
-            for p in [Some(place), moved.map(|m| m.to)].into_iter().flatten() {
+            for p in written.into_iter().flatten() {
                 w.write(p * bytes).expect("places are inside the medium");
             }
         }
+    }
+
+    /// A queued write enters the combining buffer: the slot of its line, or a free one.
+    fn combine_write(&mut self, t: Ps, q: &Queued, slot: Option<usize>) {
+        let touched = self.combine_pages.touch(q.line >> self.page_shift);
+        if touched.displaced > 0 {
+            self.counters.pages_displaced += 1;
+            let mut from = 0;
+            while let Some((i, leaves)) = self.combine.close(from, touched.entry) {
+                self.leave(t, leaves.then_some(i));
+                from = i + 1;
+            }
+        }
+        if slot.is_none() {
+            self.combine_pages.add(touched.entry);
+        }
+        let (complete, leaving) = self.combine.write(slot, q.line, q.mask, touched.entry);
+        if complete {
+            self.combine_pages.remove(touched.entry);
+        }
+        self.leave(t, leaving);
     }
 
     /// Looks up the translation of a line that is to be written back.
@@ -421,15 +557,17 @@ impl MemoryModel for Xpoint {
                 }
                 let start = at.max(self.channel);
                 self.channel = start + self.params.beat;
+                let moving = self.migrate.as_ref().and_then(|m| m.until(line));
+                let held = moving.map_or(start, |until| until.max(start));
                 self.queue.push_back(Queued {
                     id: r.id,
                     line,
                     mask,
-                    ready: self.channel,
+                    ready: held.max(self.channel),
                 });
                 self.counters.writes += 1;
                 self.counters.write_bytes += u64::from(r.bytes);
-                let end = start + self.params.write_response;
+                let end = held + self.params.write_response;
                 self.complete(&r, at, start, end, false);
             }
         }
@@ -529,6 +667,9 @@ impl MemoryModel for Xpoint {
             ("media_fills", c.media_fills),
             ("media_writes", c.media_writes),
             ("levelling_moves", c.moves),
+            ("migrations", c.migrations),
+            ("read_aheads", c.read_aheads),
+            ("pages_displaced", c.pages_displaced),
             ("translation_hits", c.translation_hits),
             ("translation_misses", c.translation_misses),
         ]

@@ -25,8 +25,23 @@ pub struct XpointParams {
     pub line_bytes: u64,
     /// Lines of the write-combining buffer, 1 to 256.
     pub combine_lines: u32,
+    /// Sets of page entries of the combining buffer, 1 to 256. A page is the unit of translation
+    /// (`translation_bytes`); lines that can still be written to are found through its entry.
+    pub combine_page_sets: u32,
+    /// Entries of each of these sets, 1 to 256.
+    pub combine_page_ways: u32,
     /// Lines of the read buffer, 1 to 256.
     pub read_lines: u32,
+    /// Sets of page entries of the read buffer, 1 to 256.
+    pub read_page_sets: u32,
+    /// Entries of each of these sets, 1 to 256.
+    pub read_page_ways: u32,
+    /// Accesses to a buffer after which the entry of a page that none of them used counts as idle.
+    pub page_idle: u32,
+    /// Sectors of 64 bytes at the start of a line that are read in ascending order before the next
+    /// line is read ahead (if the line before was read as well), at most those of a line; 0: lines
+    /// are not read ahead.
+    pub read_ahead: u32,
     /// Outstanding reads, 1 to 256.
     pub read_queue: u32,
     /// Entries of the queue of writes to the combining buffer, 1 to 256.
@@ -64,12 +79,30 @@ pub struct XpointParams {
     pub translation_miss: Ps,
     /// Wear levelling by moving lines; `None`: lines stay where they are.
     pub start_gap: Option<StartGapParams>,
+    /// Wear levelling by moving hot blocks; `None`: blocks stay where they are.
+    pub migration: Option<XpointMigration>,
     /// Wear counters; `None`: not counted.
     pub wear: Option<XpointWear>,
     /// Energy of the medium; `None`: not reported.
     pub energy: Option<XpointEnergy>,
     /// Seed of the random choice of lines to write back.
     pub seed: u64,
+}
+
+/// How blocks that are written again and again are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XpointMigration {
+    /// Bytes of a block, a power of two, at least a line. What the capacity has beyond whole blocks does
+    /// not move.
+    pub block_bytes: u64,
+    /// Line writes by which a block must be ahead of all others before it moves, at least 1.
+    pub threshold: u32,
+    /// Time to copy a line; the block takes no writes until all of its lines have had that time.
+    #[serde(with = "ps_text")]
+    pub line_time: Ps,
+    /// Places that are free for blocks that move, 1 to 65536.
+    pub spare_blocks: u32,
 }
 
 /// How the medium's wear is counted.
@@ -94,40 +127,93 @@ pub struct XpointEnergy {
     pub background_mw: u64,
 }
 
+impl XpointMigration {
+    fn validate(&self, p: &XpointParams) -> Result<(), Error> {
+        let fail = |field, value: String, expected: &str| {
+            Err(Error::Param {
+                field,
+                value,
+                expected: expected.to_owned(),
+            })
+        };
+        let b = self.block_bytes;
+        if !b.is_power_of_two() || b < p.line_bytes {
+            return fail(
+                "migration.block_bytes",
+                b.to_string(),
+                "a power of two, at least a line",
+            );
+        }
+        if self.threshold == 0 {
+            return fail("migration.threshold", "0".to_owned(), "at least 1");
+        }
+        if self.line_time == Ps::ZERO || self.line_time > Ps::from_ns(1_000_000) {
+            return fail(
+                "migration.line_time",
+                self.line_time.to_string(),
+                "more than 0, at most 1 ms",
+            );
+        }
+        if !(1..=65536).contains(&self.spare_blocks) {
+            return fail(
+                "migration.spare_blocks",
+                self.spare_blocks.to_string(),
+                "1 to 65536",
+            );
+        }
+        Ok(())
+    }
+}
+
 impl XpointParams {
     /// Optane DC persistent memory of generation 1, one DIMM of 128 GB.
     ///
-    /// Sources: *line, buffer* Yang et al. (FAST 2020): 256-byte line, 16 KB
-    /// combining buffer; *latencies and bandwidth* Izraelevitz et al. (arXiv
-    /// 1903.05714): 169 and 305 ns, 6.5 and 2.2 GB/s; *translation* Wang et
-    /// al. (MICRO 2020): 16 MB reach in units of 4 KB; *energy* Lee et al.
-    /// (ISCA 2009): 2.47 and 16.82 pJ a bit, PCM. See docs/xpoint.md for which
-    /// value follows from which measurement.
+    /// Sources: *line, buffers* Yang et al. (FAST 2020) and Wang et al. (MICRO
+    /// 2020): 256-byte lines, 16 KB each for reads and for combining;
+    /// *latencies* Wang et al. (data of VANS): pointer chases of 175 to 202,
+    /// 310 and 377 ns; *bandwidth* Yang et al. (data of OptaneStudy), also
+    /// the page entries, fitted to its curves over threads; *translation,
+    /// migration* Wang et al.: 16 MB in units of 4 KB, blocks of 64 KB, about
+    /// 14 k overwrites, 52 us; *energy* Lee et al. (ISCA 2009): 2.47 and 16.82
+    /// pJ a bit, PCM. See docs/xpoint.md for which value follows from which
+    /// measurement.
     pub fn optane_gen1() -> XpointParams {
         XpointParams {
             capacity: 1 << 37,
             clock: PS_750,
             line_bytes: 256,
             combine_lines: 64,
-            read_lines: 16,
+            combine_page_sets: 4,
+            combine_page_ways: 3,
+            read_lines: 64,
+            read_page_sets: 7,
+            read_page_ways: 4,
+            page_idle: 64,
+            read_ahead: 3,
             // Twelve lines: enough to hide a translation miss at full speed.
             read_queue: 48,
             write_queue: 32,
-            path: Ps::from_ns(80),
+            path: Ps::from_ns(100),
             beat: Ps::from_ns(3),
-            buffer_read: Ps::from_ns(41),
-            media_read: Ps::from_ns(181),
+            buffer_read: Ps::from_ns(80),
+            media_read: Ps::from_ns(126),
             media_read_slot: Ps::from_ns(39),
             media_write_slot: Ps::from_ns(73),
             media_write_interval: Ps::from_ns(112),
             write_response: Ps::from_ns(90),
             translation_entries: 4096,
             translation_bytes: 4096,
-            translation_miss: Ps::from_ns(41),
+            translation_miss: Ps::from_ns(67),
             start_gap: Some(StartGapParams {
                 region_lines: 1 << 29,
                 gap_interval: 28,
                 permute: Some(1),
+            }),
+            migration: Some(XpointMigration {
+                block_bytes: 1 << 16,
+                threshold: 14336,
+                line_time: Ps::from_ns(203),
+                spare_blocks: 256,
             }),
             wear: Some(XpointWear {
                 row_bytes: 4096,
@@ -174,13 +260,27 @@ impl XpointParams {
         }
         for (field, n) in [
             ("combine_lines", self.combine_lines),
+            ("combine_page_sets", self.combine_page_sets),
+            ("combine_page_ways", self.combine_page_ways),
             ("read_lines", self.read_lines),
+            ("read_page_sets", self.read_page_sets),
+            ("read_page_ways", self.read_page_ways),
             ("read_queue", self.read_queue),
             ("write_queue", self.write_queue),
         ] {
             if !(1..=256).contains(&n) {
                 return fail(field, n.to_string(), "1 to 256");
             }
+        }
+        if u64::from(self.read_ahead) > self.line_bytes / 64 {
+            return fail(
+                "read_ahead",
+                self.read_ahead.to_string(),
+                "at most the sectors of a line",
+            );
+        }
+        if let Some(m) = &self.migration {
+            m.validate(self)?;
         }
         let n = self.translation_entries;
         if n == 0 || !n.is_multiple_of(8) || n > 1 << 20 {

@@ -13,7 +13,7 @@ use crate::wear::SavedWear;
 const MOST_QUEUED: usize = 256;
 
 /// Version of the format written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The complete state of an [`Xpoint`]; see there for the meaning of the fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,10 +30,13 @@ pub struct Saved {
     combine_free: Ps,
     queue: Vec<Queued>,
     combine: buffers::SavedCombine,
-    lines: buffers::SavedLines,
+    combine_pages: lines::SavedPages,
+    lines: lines::SavedLines,
+    read_pages: lines::SavedPages,
     translations: Vec<(u64, Vec<u64>)>,
     reads: Vec<Ps>,
     start_gap: Option<SavedGap>,
+    migrate: Option<migrate::SavedMigrate>,
     wear: Option<SavedWear>,
     counters: XpointCounters,
     read_latency: Latency,
@@ -63,10 +66,13 @@ impl Xpoint {
             combine_free: self.combine_free,
             queue: self.queue.iter().copied().collect(),
             combine: self.combine.save(),
+            combine_pages: self.combine_pages.save(),
             lines: self.lines.save(),
+            read_pages: self.read_pages.save(),
             translations: self.translations.save(),
             reads: self.reads.save(),
             start_gap: self.start_gap.as_ref().map(StartGap::save),
+            migrate: self.migrate.as_ref().map(Migrate::save),
             wear: self.wear.as_ref().map(Wear::save),
             counters: self.counters,
             read_latency: self.read_latency.clone(),
@@ -98,12 +104,24 @@ impl Xpoint {
         new.combine.load(s.combine, lines)?;
         new.lines.load(s.lines, lines)?;
         let pages = p.capacity.div_ceil(p.translation_bytes);
+        let shift = new.page_shift;
+        new.combine_pages.load(s.combine_pages, pages)?;
+        new.read_pages.load(s.read_pages, pages)?;
+        let entries = &mut new.combine_pages;
+        new.combine.count(|line| entries.count(line >> shift))?;
+        let entries = &mut new.read_pages;
+        new.lines.count(|line| entries.count(line >> shift))?;
         new.translations.load(s.translations, pages)?;
         new.reads = Window::load(p.read_queue as usize, s.reads)?;
         match (&mut new.start_gap, s.start_gap) {
             (None, None) => {}
             (Some(g), Some(s)) => g.load(s)?,
             _ => return Err(bad("wear levelling is there or missing")),
+        }
+        match (&mut new.migrate, s.migrate) {
+            (None, None) => {}
+            (Some(m), Some(s)) => m.load(s)?,
+            _ => return Err(bad("migration of blocks is there or missing")),
         }
         match (&mut new.wear, s.wear) {
             (None, None) => {}
@@ -121,6 +139,9 @@ impl Xpoint {
             media_fills,
             media_writes,
             moves,
+            migrations,
+            read_aheads,
+            pages_displaced,
             translation_hits,
             translation_misses,
         } = s.counters;
@@ -135,6 +156,9 @@ impl Xpoint {
             media_fills,
             media_writes,
             moves,
+            migrations,
+            read_aheads,
+            pages_displaced,
             translation_hits,
             translation_misses,
         ])?;

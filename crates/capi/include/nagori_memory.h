@@ -2,11 +2,11 @@
  *
  * Every function checks its pointers for null and alignment and returns a status. The caller guarantees what
  * no check can see: a handle comes from nagori_memory_create, was not destroyed and is used by one thread at
- * a time; strings end with a zero byte; buffers are as long as stated. Times are picoseconds.
+ * a time; strings end with a zero byte; buffers are as long as stated. Times are picoseconds. See docs/c-api.md.
  */
 
-#ifndef NAGORI_H
-#define NAGORI_H
+#ifndef NAGORI_MEMORY_H
+#define NAGORI_MEMORY_H
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -44,6 +44,12 @@
 // A defect of the library; the handle can only be destroyed.
 #define NAGORI_ERROR_INTERNAL -7
 
+// This memory has no such thing (device commands to log).
+#define NAGORI_ERROR_UNSUPPORTED -8
+
+// The saved state is damaged, of another version of the library, or of another memory.
+#define NAGORI_ERROR_SAVED -9
+
 // A request that reads.
 #define NAGORI_READ 0
 
@@ -51,7 +57,7 @@
 #define NAGORI_WRITE 1
 
 // Changes whenever a program written for an older header would break.
-#define NAGORI_ABI_VERSION 1
+#define NAGORI_ABI_VERSION 2
 
 // A memory. Only pointers to it leave the library.
 typedef struct NagoriMemory NagoriMemory;
@@ -69,6 +75,28 @@ typedef struct {
   // 1 if the row (or buffered line) was already open, 0 if not.
   uint32_t row_hit;
 } NagoriCompletion;
+
+// A command that a controller sent to a device.
+typedef struct {
+  // When it was sent, in ps.
+  uint64_t at;
+  // The same in clocks of its channel.
+  uint64_t clock;
+  // Its name with a zero byte: ACT, PRE, PREab, RD, WR, RDA, WRA, REFab, REFpb, PAUSE, RESUM.
+  char name[8];
+  // Channel, counted over all controllers of the memory.
+  uint32_t channel;
+  // Rank.
+  uint32_t rank;
+  // Bank group; 0 for commands that concern the rank.
+  uint32_t bank_group;
+  // Bank in its group; 0 for commands that concern the rank.
+  uint32_t bank;
+  // Row; 0 where there is none.
+  uint32_t row;
+  // Column in bursts; 0 except for reads and writes.
+  uint32_t column;
+} NagoriCommand;
 
 #ifdef __cplusplus
 extern "C" {
@@ -159,7 +187,7 @@ int32_t nagori_memory_drain(NagoriMemory *memory,
 
 // Statistics at `at` ps as JSON with a zero byte. `*needed` (if not null) is
 // the length with the zero byte; if `size` is less, nothing is written and
-// NAGORI_ERROR_BUFFER is returned (`out` may be null with `size` 0 to ask).
+// NAGORI_ERROR_BUFFER is returned. To ask for the length, `size` is 0 and `out` may be null.
 //
 // # Safety
 // `out` has `size` bytes.
@@ -182,8 +210,47 @@ int32_t nagori_memory_message(NagoriMemory *memory, char *out, size_t size, size
 // See the top of this header.
 int32_t nagori_memory_reset_stats(NagoriMemory *memory, uint64_t at);
 
+// Keeps every device command from now on (`on` is 1), or stops that and discards the log (0).
+// NAGORI_ERROR_UNSUPPORTED for a memory without device commands ("xpoint").
+//
+// # Safety
+// See the top of this header.
+int32_t nagori_memory_set_command_log(NagoriMemory *memory, uint32_t on);
+
+// Moves up to `capacity` logged commands, in the order of their times, into `out` and sets
+// `*count`; what does not fit stays for the next call. None if nothing is logged.
+//
+// # Safety
+// `out` has room for `capacity` commands.
+int32_t nagori_memory_take_commands(NagoriMemory *memory,
+                                    NagoriCommand *out,
+                                    size_t capacity,
+                                    size_t *count);
+
+// Writes the memory's whole state into `out`: requests under way, completions that were not
+// drained, buffers, wear, statistics, changed parameters; not the log of commands. `*needed` (if not
+// null) is its length; if `size` is less, nothing is written and NAGORI_ERROR_BUFFER is returned.
+// To ask for the length, `size` is 0 and `out` may be null.
+//
+// # Safety
+// `out` has `size` bytes.
+int32_t nagori_memory_save(NagoriMemory *memory,
+                           uint8_t *out,
+                           size_t size,
+                           size_t *needed);
+
+// Puts the memory into a state that nagori_memory_save wrote, of a memory that was created from the same
+// name and settings; it continues exactly as the saved one would. A log of commands stays on or
+// off, and begins empty. NAGORI_ERROR_SAVED if the state is not good: the memory is then as before.
+//
+// # Safety
+// `state` has `size` bytes.
+int32_t nagori_memory_restore(NagoriMemory *memory,
+                              const uint8_t *state,
+                              size_t size);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* NAGORI_H */
+#endif  /* NAGORI_MEMORY_H */
