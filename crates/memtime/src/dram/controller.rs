@@ -36,11 +36,21 @@ pub struct Controller {
 }
 
 /// Parameters that cannot change while the controller runs.
-pub(super) const FIXED: [&str; 5] = ["region", "channels", "mapping", "read_queue", "write_queue"];
+pub(super) const FIXED: [&str; 8] = [
+    "region",
+    "channels",
+    "mapping",
+    "scheduler",
+    "rules",
+    "read_queue",
+    "write_queue",
+    "bank_queue",
+];
 
 impl Controller {
     /// A controller at time 0 with all banks closed.
     pub fn new(spec: DeviceSpec, params: ControllerParams) -> Result<Controller, Error> {
+        let spec = params.adapt(spec)?;
         let table = Table::new(&spec)?.split_cell_writes(&spec)?;
         params.validate(&spec)?;
         let decoder = Decoder::new(&params, &spec)?;
@@ -325,7 +335,7 @@ impl MemoryModel for Controller {
         }
         let c = &mut self.channels[places[0].0.channel as usize];
         c.run(clock, &self.rules);
-        if !c.has_room(r.kind, n as u32) {
+        if !c.admits(&self.rules, r.kind, &places[..n]) {
             let t = c.room_clock(&self.rules);
             return Ok(Submit::Busy(Ps::of_clock(t, self.spec.clock)));
         }

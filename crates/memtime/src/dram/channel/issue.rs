@@ -33,6 +33,11 @@ impl Channel {
                 self.queues.opened(bank, row);
                 self.count.banks[bank as usize].activations += 1;
                 self.times.issue(t, ACT, bank as usize, c, false);
+                match r.params.scheduler {
+                    Scheduler::General => {}
+                    Scheduler::Ramulator2 => self.make_active(i),
+                    Scheduler::Dramsim3 => self.peer.round = bank,
+                }
                 self.log_bank(Command::Act, bank, row, 0, c, t);
             }
             What::Precharge(i) => {
@@ -43,6 +48,7 @@ impl Channel {
                     let b = &mut self.banks[bank as usize];
                     b.timeout = (b.timeout / 2).max(min.into());
                 }
+                self.peer.round = bank;
                 self.precharge(bank, c, t);
             }
             What::Close(bank) => {
@@ -105,7 +111,8 @@ impl Channel {
         b.last = c;
         let (dirty, rank) = (b.dirty, b.rank);
         self.times.issue(t, RD + q, bank, c, dirty);
-        self.queues.remove(i, rank);
+        self.leave(i, rank, r);
+        self.peer.round = s.bank;
         self.written(s.writer);
         let n = &mut self.count.banks[bank];
         let bytes = u64::from(s.mask.count_ones());
