@@ -1,6 +1,7 @@
 //! One channel: queues, scheduler, refresh and page policy in one clock rule.
 //! See the rules of a clock in the [module](super) documentation.
 
+mod candidates;
 mod dramsim3;
 mod issue;
 mod pause;
@@ -18,7 +19,7 @@ use super::bank::{Bank, BankSet, Queues, Slot, NONE};
 use super::mapping::Place;
 use super::params::{Blocks, ControllerParams, Order, Page, RefreshMode, Scheduler, WriteDone};
 use super::spec::Command;
-use super::timing::{Table, Times, ACT, PRE, PREA, RD, REFA, REFB, WR};
+use super::timing::{Table, Times, ACT, MAX_GROUPS, PRE, PREA, RD, REFA, REFB, WR};
 use super::Issued;
 use crate::error::Error;
 use crate::model::{Counters, Latency};
@@ -26,6 +27,7 @@ use crate::period::Period;
 use crate::request::{Completion, Kind};
 use crate::units::Ps;
 
+use candidates::Candidates;
 use peer::{bank_of, Peer};
 
 /// Later than any time.
@@ -134,6 +136,7 @@ pub(crate) struct Channel {
     times: Times,
     queues: Queues,
     peer: Peer,
+    candidates: Candidates,
     inbox: VecDeque<u32>,
     writing: bool,
     /// Writes are served at once, without waiting for more of them.
@@ -197,7 +200,7 @@ impl Channel {
     pub fn new(number: u16, period: Period, r: &Rules) -> Channel {
         let t = &r.table;
         let p = &r.params;
-        let per_rank = t.banks / t.ranks;
+        let per_rank = t.per_rank;
         let timeout = match p.page {
             Page::Timeout { clocks } => clocks,
             Page::Adaptive { initial, .. } => initial,
@@ -232,6 +235,7 @@ impl Channel {
             times: Times::new(t),
             queues: Queues::new([p.read_queue, p.write_queue], r.beside(), t.banks, t.ranks),
             peer: Peer::new(r),
+            candidates: Candidates::new(t.banks),
             inbox: VecDeque::new(),
             writing: false,
             flushing: false,
@@ -284,6 +288,7 @@ impl Channel {
     /// After a change of rules at clock `now`.
     pub fn changed(&mut self, old: &Rules, new: &Rules) {
         self.plan = None;
+        self.candidates.forget();
         self.peer.settled = false;
         if old.params.page != new.params.page {
             let timeout = match new.params.page {
@@ -537,7 +542,13 @@ impl Channel {
             }
         }
         let p = match r.params.scheduler {
-            Scheduler::General => self.choose(r),
+            Scheduler::General => {
+                if r.one_command_a_bank() {
+                    let q = usize::from(self.mode(&r.params));
+                    self.refresh_candidates(q, r);
+                }
+                self.choose(r)
+            }
             Scheduler::Ramulator2 => self.choose_ramulator2(r),
             Scheduler::Dramsim3 => self.choose_dramsim3(r),
         };
@@ -618,13 +629,16 @@ impl Channel {
             return plan;
         }
         let active = self.queues.active[q];
-        active.for_each(|i| {
-            let b = &self.banks[i];
-            if ranks != 0 && blocked(i, b) {
-                return;
-            }
-            self.offer_bank(&mut plan, i, b, q, r);
-        });
+        if ranks == 0 && r.one_command_a_bank() {
+            self.offer_candidates(&mut plan, q);
+        } else {
+            active.for_each(|i| {
+                let b = &self.banks[i];
+                if !(ranks != 0 && blocked(i, b)) {
+                    self.offer_bank(&mut plan, i, b, q, r);
+                }
+            });
+        }
         if let (false, Some(w)) = (self.paused.is_empty(), &t.cell) {
             self.offer_resume(&mut plan, q, w);
         }
@@ -770,7 +784,7 @@ impl Channel {
     }
 
     fn refresh_bank(&self, rank: usize, t: &Table) -> usize {
-        rank * (t.banks / t.ranks) + self.turn[rank] as usize
+        rank * t.per_rank + self.turn[rank] as usize
     }
 
     fn offer_refresh(&self, plan: &mut Plan, rank: usize, kind: usize, t: &Table) {
@@ -782,7 +796,7 @@ impl Channel {
     fn refresh_step(&self, rank: usize, kind: usize, t: &Table) -> (u64, What) {
         if kind == 0 {
             if self.open_banks[rank] > 0 {
-                let per_rank = t.banks / t.ranks;
+                let per_rank = t.per_rank;
                 let mut clock = self.times.rank_command(rank, PREA);
                 for b in rank * per_rank..(rank + 1) * per_rank {
                     if self.banks[b].row != NONE {

@@ -24,7 +24,7 @@ impl Channel {
         let t = &r.table;
         let mut plan = self.no_command(r);
         let refreshing = self.due_rank(r);
-        let per_rank = t.banks / t.ranks;
+        let per_rank = t.per_rank;
         if let Some(rank) = refreshing {
             if self.open_banks[rank] == 0 {
                 let (clock, what) = self.refresh_step(rank, 0, t);

@@ -33,6 +33,7 @@ impl Channel {
                 self.queues.opened(bank, row);
                 self.count.banks[bank as usize].activations += 1;
                 self.times.issue(t, ACT, bank as usize, c, false);
+                self.candidates.touch(bank);
                 match r.params.scheduler {
                     Scheduler::General => {}
                     Scheduler::Ramulator2 => self.make_active(i),
@@ -58,7 +59,7 @@ impl Channel {
             }
             What::PreBank(bank) => self.precharge(bank, c, t),
             What::PreAll(rank) => {
-                let per_rank = t.banks / t.ranks;
+                let per_rank = t.per_rank;
                 let first = rank as usize * per_rank;
                 for b in first..first + per_rank {
                     if self.banks[b].row != NONE {
@@ -72,7 +73,7 @@ impl Channel {
                 self.log_rank(Command::PreAll, rank, c);
             }
             What::RefAll(rank) => {
-                let per_rank = t.banks / t.ranks;
+                let per_rank = t.per_rank;
                 let first = rank as usize * per_rank;
                 self.owed[rank as usize] -= 1;
                 for b in &mut self.count.banks[first..first + per_rank] {
@@ -85,8 +86,9 @@ impl Channel {
             What::RefBank(bank) => {
                 let rank = self.banks[bank as usize].rank as usize;
                 self.owed[rank] -= 1;
-                self.turn[rank] = (self.turn[rank] + 1) % (t.banks / t.ranks) as u32;
+                self.turn[rank] = (self.turn[rank] + 1) % t.per_rank as u32;
                 self.count.banks[bank as usize].refreshes += 1;
+                self.candidates.touch(bank);
                 self.times.issue(t, REFB, bank as usize, c, false);
                 self.log_bank(Command::RefBank, bank, 0, 0, c, t);
             }
@@ -175,6 +177,7 @@ impl Channel {
         } else {
             n.precharges_clean += 1;
         }
+        self.candidates.touch(bank);
         self.open.remove(bank);
         self.open_banks[rank] -= 1;
         if self.open_banks[rank] == 0 {

@@ -87,6 +87,7 @@ impl Channel {
         let s = &self.queues.slots[i as usize];
         let (q, bank) = (usize::from(s.write), s.bank as usize);
         if r.params.scheduler == Scheduler::General {
+            self.candidates.touch(bank as u32);
             return self.queues.push(i, &self.banks[bank]);
         }
         self.queues.visible[q] += 1;
@@ -98,6 +99,7 @@ impl Channel {
     #[inline]
     pub(super) fn leave(&mut self, i: u32, rank: u32, r: &Rules) {
         if r.params.scheduler == Scheduler::General {
+            self.candidates.touch(self.queues.slots[i as usize].bank);
             return self.queues.remove(i, rank);
         }
         let s = &self.queues.slots[i as usize];
@@ -212,6 +214,5 @@ impl Channel {
 /// Number of a bank in its channel.
 #[inline]
 pub(super) fn bank_of(p: &Place, t: &Table) -> u32 {
-    let per_rank = (t.banks / t.ranks) as u32;
-    p.rank * per_rank + p.bank_group * t.per_group as u32 + p.bank
+    p.rank * t.per_rank as u32 + p.bank_group * t.per_group as u32 + p.bank
 }

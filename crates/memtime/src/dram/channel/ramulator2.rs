@@ -31,7 +31,7 @@ impl Channel {
         }
         if let Some(rank) = self.due_rank(r) {
             let (clock, what) = self.refresh_step(rank, 0, t);
-            let per_rank = t.banks / t.ranks;
+            let per_rank = t.per_rank;
             let held = (rank * per_rank..(rank + 1) * per_rank).any(|b| held.contains(b as u32));
             if !(held && matches!(what, What::PreAll(_))) {
                 plan.offer(clock.max(self.now), 1, 0, what);

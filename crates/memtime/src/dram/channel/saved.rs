@@ -265,6 +265,7 @@ impl Channel {
         self.cells = s.cells;
         self.count_from = s.count_from;
         self.times = s.times;
+        self.times.complete(t);
         self.writing = s.writing;
         self.written = s.written;
         (self.due, self.owed, self.turn) = (s.due, s.owed, s.turn);
