@@ -43,7 +43,10 @@ fn rows_of_a_quick_run() {
             "70/30",
         ]
     );
-    let memories: Vec<_> = speed.iter().map(|r| r["memory"].as_str().unwrap()).collect();
+    let memories: Vec<_> = speed
+        .iter()
+        .map(|r| r["memory"].as_str().unwrap())
+        .collect();
     assert!(memories[..7].iter().all(|m| *m == "ddr3-1600k"));
     assert!(memories[7].starts_with("ddr4") && memories[8] == memories[7]);
     assert!(memories[9].starts_with("pcm") && memories[10].starts_with("xpoint"));
