@@ -37,16 +37,26 @@ fn rows_of_a_quick_run() {
             "stride 8192",
             "bzip2.dramsim3.zst",
             "bzip2.dramsim3.zst, read before",
+            "random",
+            "70/30",
+            "70/30",
+            "70/30",
         ]
     );
+    let memories: Vec<_> = speed
+        .iter()
+        .map(|r| r["memory"].as_str().unwrap())
+        .collect();
+    assert!(memories[..7].iter().all(|m| *m == "ddr3-1600k"));
+    assert!(memories[7].starts_with("ddr4") && memories[8] == memories[7]);
+    assert!(memories[9].starts_with("pcm") && memories[10].starts_with("xpoint"));
     for r in speed {
-        let n = if names[5..].contains(&r["workload"].as_str().unwrap()) {
+        let n = if names[5..7].contains(&r["workload"].as_str().unwrap()) {
             40_000
         } else {
             100_000
         };
         assert_eq!(r["requests"], n, "{r}");
-        assert_eq!(r["memory"], "ddr3-1600k");
         for key in ["requests_per_cpu_second", "steps_per_request", "cycles"] {
             assert!(r[key].as_f64() > Some(0.0), "{key}: {r}");
         }

@@ -386,7 +386,7 @@ fn values_of_a_policy_name_it() {
     let m = Memory::load("ddr3", &set).unwrap();
     let row = |k: &str| m.rows.iter().find(|r| r.key == k).unwrap();
     assert_eq!(row("controller.policy").origin, Origin::Set);
-    assert_eq!(row("controller.front_delay").source, "policy ramulator2");
+    assert_eq!(row("controller.back_delay").source, "policy ramulator2");
     assert_ne!(row("controller.order").source, "policy ramulator2");
     assert_eq!(row("controller.order").origin, Origin::Set);
     assert!(row("controller.region").source.contains("ddr3.toml"));

@@ -67,6 +67,7 @@ fn descriptions() -> Vec<Described> {
         None,
         &["controller.policy=dramsim3", "controller.channels=2"],
     );
+    add("ddr4", None, &["controller.policy=ramulator2"]);
     add(
         "ddr4",
         None,

@@ -23,6 +23,21 @@ pub trait MemoryModel {
     /// is no room for it before `t`; submit it again then.
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error>;
 
+    /// Submits a request that arrives at `at` and waits for room if there is none, with no other
+    /// request in between; returns when it was accepted. The same as submitting it again at the time
+    /// that `Busy` gives, at least a clock later each time, and faster.
+    fn submit_waiting(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
+        let clock = self.clock();
+        let mut at = at;
+        loop {
+            match self.submit(at, r)? {
+                Submit::Accepted => return Ok(at),
+                // A wrong answer cannot cause an endless loop.
+                Submit::Busy(until) => at = until.max(clock.edge(clock.edge_from(at) + 1)),
+            }
+        }
+    }
+
     /// The earliest time at which something can have happened after advancing to it; `None` if no
     /// request is under way.
     fn next_event(&self) -> Option<Ps>;

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use nagori_memtime::period::{number, Period};
-use nagori_memtime::request::{Completion, Kind, Request, Submit};
+use nagori_memtime::request::{Completion, Kind, Request};
 use nagori_memtime::{MemoryModel, Ps};
 use serde::{Deserialize, Serialize};
 
@@ -337,14 +337,10 @@ impl Driver<'_> {
             kind: r.kind,
             bytes: r.bytes,
         };
-        loop {
-            match self.model.submit(at, request) {
-                Ok(Submit::Accepted) => break,
-                // At least one clock later, so that a wrong answer cannot cause an endless loop.
-                Ok(Submit::Busy(until)) => at = until.max(self.clock_after(at)),
-                Err(e) => return Err(model_error(e, source)),
-            }
-        }
+        at = match self.model.submit_waiting(at, request) {
+            Ok(accepted) => accepted,
+            Err(e) => return Err(model_error(e, source)),
+        };
         let counts_from = match self.options.mode {
             Mode::Saturated { .. } | Mode::Dependent { .. } => at,
             Mode::Paced { .. } | Mode::Timestamped { .. } => wanted,

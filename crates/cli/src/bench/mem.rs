@@ -28,8 +28,8 @@ Examples:
   nagori bench mem
   nagori bench mem --json --trace app.trc.zst
 
-The memory is DDR3-1600K, one channel, one rank, 8 banks; statistics are complete, and the driver
-and the making or reading of the trace count, too. Every row is run several times and the best
+The memory is DDR3-1600K, one channel, one rank, 8 banks, unless another is named (ddr4 has two
+ranks of 16 banks); statistics are complete, and the driver and the making or reading of the trace count, too. Every row is run several times and the best
 is shown, with the 95 % confidence interval of the mean (Student's t) in percent of it. What the models
 compute is the same in every run; only host time is not. The result depends on the host and on what else it does; `steps` does so less: what a
 request costs in steps of a fixed loop (a binary heap of 64 numbers, one taken, one put) that is
@@ -65,6 +65,9 @@ const STEPS: u64 = 2_000_000;
 /// Goal of requests per second of processor time on a core of the 2.5 GHz Skylake class.
 const BAR: f64 = 1e6;
 const BAR_MIXED: f64 = 0.7e6;
+/// Ten times what Ramulator 2.1 does on one rank of DDR3, and on two of DDR4.
+const BAR_DDR3: f64 = 2.6e6;
+const BAR_DDR4: f64 = 3e6;
 /// Goal of the costs of energy and wear.
 const BAR_COST: f64 = 0.2;
 
@@ -410,17 +413,13 @@ pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let n = scale.requests(1_000_000);
     let all = scale.requests(records.len() as u64);
     let pattern = |p| Stream::Pattern(p, 0.0, None);
+    let mixed = || Stream::Pattern(Pattern::Random, 0.3, None);
     let mut calibration = Vec::new();
     let mut speed = Vec::new();
     for (workload, stream, count, bar) in [
         ("sequential", pattern(Pattern::Sequential), n, BAR),
-        ("random", pattern(Pattern::Random), n, BAR),
-        (
-            "70/30",
-            Stream::Pattern(Pattern::Random, 0.3, None),
-            n,
-            BAR_MIXED,
-        ),
+        ("random", pattern(Pattern::Random), n, BAR_DDR3),
+        ("70/30", mixed(), n, BAR_DDR3),
         ("stride 4096", pattern(Pattern::Strided(4096)), n, BAR),
         ("stride 8192", pattern(Pattern::Strided(8192)), n, BAR),
         (&*name, Stream::File(&a.trace), all, BAR),
@@ -442,8 +441,26 @@ pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
             &mut calibration,
         )?);
     }
-    messages.note("measuring energy and wear");
     let xpoint = Memory::load("xpoint", &[])?;
+    let (ddr4, pcm) = (Memory::load("ddr4", &[])?, Memory::load("pcm", &[])?);
+    for (memory, workload, stream, bar) in [
+        (&ddr4, "random", pattern(Pattern::Random), BAR_DDR4),
+        (&ddr4, "70/30", mixed(), BAR_DDR4),
+        (&pcm, "70/30", mixed(), BAR_MIXED),
+        (&xpoint, "70/30", mixed(), BAR_MIXED),
+    ] {
+        messages.note(&format!("measuring {workload} on {}", memory.name));
+        speed.push(measure(
+            memory,
+            workload,
+            &stream,
+            n,
+            bar,
+            &scale,
+            &mut calibration,
+        )?);
+    }
+    messages.note("measuring energy and wear");
     let all = ("70/30", None);
     let part = ("70/30 in 256 MiB", Some(256 << 20));
     let (e, w, ew) = ("energy", "wear", "energy and wear");
@@ -492,6 +509,7 @@ fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
     let optional = |v: Option<f64>, digits| v.map_or("-".into(), |v| format!("{v:.digits$}"));
     let mut t = tables::table([
         "saturated",
+        "memory",
         "requests",
         "k req/CPU s",
         "bar",
@@ -504,6 +522,7 @@ fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
     for r in speed {
         let cells = vec![
             r.workload.clone(),
+            r.memory.clone(),
             tables::grouped(r.requests),
             thousands(r.requests_per_cpu_second),
             thousands(r.bar_requests_per_cpu_second),
@@ -523,7 +542,7 @@ fn text(step_ns: f64, speed: &[Row], costs: &[Cost], peaks: &[Peak]) -> String {
         tables::row(&mut t, cells);
     }
     let mut out = format!(
-        "{MEMORY}, one channel; a step of the fixed loop takes {step_ns:.1} ns\n\n{}",
+        "one channel; a step of the fixed loop takes {step_ns:.1} ns\n\n{}",
         tables::text(&t)
     );
     let mut t = tables::table([

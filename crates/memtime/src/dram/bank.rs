@@ -74,8 +74,20 @@ impl BankSet {
         self.0[b as usize / 64] &= !(1 << (b % 64));
     }
     #[inline]
+    pub fn contains(&self, b: u32) -> bool {
+        self.0[b as usize / 64] >> (b % 64) & 1 != 0
+    }
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
+    }
+    pub fn intersection(&self, o: &BankSet) -> BankSet {
+        let mut both = *self;
+        both.0.iter_mut().zip(o.0).for_each(|(a, b)| *a &= b);
+        both
+    }
+    pub fn subtract(&mut self, o: &BankSet) {
+        self.0.iter_mut().zip(o.0).for_each(|(a, b)| *a &= !b);
     }
     pub fn union(&self, o: &BankSet) -> BankSet {
         let mut both = *self;
@@ -112,8 +124,9 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub fn new(room: [u32; 2], banks: usize, ranks: usize) -> Queues {
-        let n = room[0] + room[1];
+    /// `beside`: number of bursts that take no room in either queue.
+    pub fn new(room: [u32; 2], beside: u32, banks: usize, ranks: usize) -> Queues {
+        let n = room[0] + room[1] + beside;
         let slot = |i| Slot {
             next: if i + 1 < n { i + 1 } else { NONE },
             bank: 0,
@@ -156,11 +169,16 @@ impl Queues {
         self.next_seq = seq;
     }
 
-    /// Takes a free slot; the caller has checked that there is one.
-    pub fn allocate(&mut self, mut s: Slot) -> u32 {
+    /// Takes a free slot with a place in its queue; the caller has checked that there is one.
+    pub fn allocate(&mut self, s: Slot) -> u32 {
+        self.room[usize::from(s.write)] -= 1;
+        self.allocate_beside(s)
+    }
+
+    /// Takes a free slot without a place in a queue; the caller has checked that there is one.
+    pub fn allocate_beside(&mut self, mut s: Slot) -> u32 {
         let i = self.free;
         self.free = self.slots[i as usize].next;
-        self.room[usize::from(s.write)] -= 1;
         s.seq = self.next_seq;
         s.next = NONE;
         self.next_seq += 1;
@@ -226,6 +244,12 @@ impl Queues {
         self.visible[q] -= 1;
         self.by_rank[rank as usize] -= 1;
         self.room[q] += 1;
+        self.release(i);
+    }
+
+    /// Frees a slot that is in no list and has no place in a queue.
+    #[inline]
+    pub fn release(&mut self, i: u32) {
         self.slots[i as usize].next = self.free;
         self.free = i;
     }

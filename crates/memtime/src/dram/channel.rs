@@ -1,9 +1,13 @@
 //! One channel: queues, scheduler, refresh and page policy in one clock rule.
 //! See the rules of a clock in the [module](super) documentation.
 
+mod candidates;
+mod dramsim3;
 mod issue;
 mod pause;
+mod peer;
 mod promise;
+mod ramulator2;
 pub(crate) mod saved;
 mod waiters;
 
@@ -13,15 +17,18 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{Bank, BankSet, Queues, Slot, NONE};
 use super::mapping::Place;
-use super::params::{Blocks, ControllerParams, Order, Page, RefreshMode, WriteDone};
+use super::params::{Blocks, ControllerParams, Order, Page, RefreshMode, Scheduler, WriteDone};
 use super::spec::Command;
-use super::timing::{Table, Times, ACT, PRE, PREA, RD, REFA, REFB, WR};
+use super::timing::{Table, Times, ACT, MAX_GROUPS, PRE, PREA, RD, REFA, REFB, WR};
 use super::Issued;
 use crate::error::Error;
 use crate::model::{Counters, Latency};
 use crate::period::Period;
 use crate::request::{Completion, Kind};
 use crate::units::Ps;
+
+use candidates::Candidates;
+use peer::{bank_of, Peer};
 
 /// Later than any time.
 const NEVER: u64 = u64::MAX;
@@ -128,6 +135,8 @@ pub(crate) struct Channel {
     count_from: u64,
     times: Times,
     queues: Queues,
+    peer: Peer,
+    candidates: Candidates,
     inbox: VecDeque<u32>,
     writing: bool,
     /// Writes are served at once, without waiting for more of them.
@@ -161,7 +170,12 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub fn new(table: Table, params: ControllerParams) -> Rules {
+    pub fn new(mut table: Table, params: ControllerParams) -> Rules {
+        if params.scheduler == Scheduler::Dramsim3 {
+            // It counts intervals of one rank after the other.
+            let ranks = table.ranks as u64;
+            table.interval[0] = table.interval[0] / ranks * ranks;
+        }
         let refresh = match params.refresh {
             RefreshMode::Off => None,
             RefreshMode::AllBank => Some(0),
@@ -186,7 +200,7 @@ impl Channel {
     pub fn new(number: u16, period: Period, r: &Rules) -> Channel {
         let t = &r.table;
         let p = &r.params;
-        let per_rank = t.banks / t.ranks;
+        let per_rank = t.per_rank;
         let timeout = match p.page {
             Page::Timeout { clocks } => clocks,
             Page::Adaptive { initial, .. } => initial,
@@ -204,8 +218,6 @@ impl Channel {
                 closed_row: NONE,
             })
             .collect();
-        let interval = r.refresh.map_or(0, |i| t.interval[i]);
-        let ranks = t.ranks as u64;
         Channel {
             number,
             now: 0,
@@ -221,12 +233,14 @@ impl Channel {
             paused: BankSet::default(),
             count_from: 0,
             times: Times::new(t),
-            queues: Queues::new([p.read_queue, p.write_queue], t.banks, t.ranks),
+            queues: Queues::new([p.read_queue, p.write_queue], r.beside(), t.banks, t.ranks),
+            peer: Peer::new(r),
+            candidates: Candidates::new(t.banks),
             inbox: VecDeque::new(),
             writing: false,
             flushing: false,
             written: 0,
-            due: (1..=ranks).map(|k| interval * k / ranks).collect(),
+            due: r.first_due(0),
             owed: vec![0; t.ranks],
             turn: vec![0; t.ranks],
             waiters: Vec::new(),
@@ -274,6 +288,8 @@ impl Channel {
     /// After a change of rules at clock `now`.
     pub fn changed(&mut self, old: &Rules, new: &Rules) {
         self.plan = None;
+        self.candidates.forget();
+        self.peer.settled = false;
         if old.params.page != new.params.page {
             let timeout = match new.params.page {
                 Page::Timeout { clocks } => clocks,
@@ -286,11 +302,7 @@ impl Channel {
             }
         }
         if old.refresh != new.refresh {
-            let interval = new.refresh.map_or(0, |i| new.table.interval[i]);
-            let ranks = self.due.len() as u64;
-            for (k, d) in (1..).zip(&mut self.due) {
-                *d = self.now + interval * k / ranks;
-            }
+            self.due = new.first_due(self.now);
             self.owed.fill(0);
             self.turn.fill(0);
         }
@@ -305,6 +317,7 @@ impl Channel {
     /// cells to be written are closed.
     pub fn begin_flush(&mut self) {
         self.flushing = true;
+        self.peer.settled = false;
         self.plan = None;
     }
 
@@ -326,6 +339,9 @@ impl Channel {
 
     /// The earliest clock after which something can have happened.
     pub fn next_clock(&self, r: &Rules) -> Option<u64> {
+        if r.params.scheduler != Scheduler::General {
+            return self.peer_next_clock(r);
+        }
         let quiet = self.inbox.is_empty() && self.queues.visible[0] == 0;
         // Posted writes may wait for more of them.
         if quiet && !self.mode(&r.params) && !(self.flushing && self.is_unwritten(&r.table)) {
@@ -341,6 +357,9 @@ impl Channel {
     /// clock of the arrival.
     pub fn room_clock(&mut self, r: &Rules) -> u64 {
         let p = self.planned(r);
+        if self.is_unsettled(r) {
+            return self.now + 1;
+        }
         p.clock.min(p.wake).max(self.now) + 1
     }
 
@@ -381,21 +400,22 @@ impl Channel {
         *n += 1;
         *b += u64::from(bytes);
         let w = if write && p.write_done == WriteDone::Accepted {
-            self.complete(&waiter, u64::from(p.back_delay));
+            // DRAMsim3 reports it in the next clock.
+            let next = u64::from(p.scheduler == Scheduler::Dramsim3);
+            self.complete(&waiter, u64::from(p.back_delay) + next);
             NONE
         } else {
             self.new_waiter(waiter)
         };
-        let per_rank = (r.table.banks / r.table.ranks) as u32;
         for &(place, mask) in places {
-            let bank =
-                place.rank * per_rank + place.bank_group * r.table.per_group as u32 + place.bank;
+            let bank = bank_of(&place, &r.table);
             let (row, column) = (place.row, place.column);
             if !write && p.forward {
                 let found = self.find(1, bank, row, column);
                 if found.is_some_and(|i| self.queues.slots[i as usize].mask & mask == mask) {
                     self.count.requests.forwarded_reads += 1;
-                    self.burst_done(w, visible + 1, true, p.back_delay);
+                    let lag = u64::from(p.scheduler != Scheduler::Ramulator2);
+                    self.burst_done(w, visible + lag, true, p.back_delay);
                     continue;
                 }
             }
@@ -430,7 +450,7 @@ impl Channel {
             self.link(i, w);
             self.write_in(i, id);
             if visible == self.now {
-                self.queues.push(i, &self.banks[bank as usize]);
+                self.enter(i, r);
             } else {
                 self.inbox.push_back(i);
             }
@@ -439,6 +459,9 @@ impl Channel {
 
     /// Processes all clocks before `limit`.
     pub fn run(&mut self, limit: u64, r: &Rules) {
+        if r.params.scheduler == Scheduler::Dramsim3 {
+            return self.run_dramsim3(limit, r);
+        }
         while self.now < limit {
             self.skip_idle(limit, r);
             let p = self.planned(r);
@@ -507,7 +530,7 @@ impl Channel {
             if s.visible > c {
                 break;
             }
-            self.queues.push(i, &self.banks[s.bank as usize]);
+            self.enter(i, r);
             self.inbox.pop_front();
         }
         if let Some(kind) = r.refresh {
@@ -518,7 +541,17 @@ impl Channel {
                 }
             }
         }
-        let p = self.choose(r);
+        let p = match r.params.scheduler {
+            Scheduler::General => {
+                if r.one_command_a_bank() {
+                    let q = usize::from(self.mode(&r.params));
+                    self.refresh_candidates(q, r);
+                }
+                self.choose(r)
+            }
+            Scheduler::Ramulator2 => self.choose_ramulator2(r),
+            Scheduler::Dramsim3 => self.choose_dramsim3(r),
+        };
         self.plan = Some(p);
         p
     }
@@ -596,13 +629,16 @@ impl Channel {
             return plan;
         }
         let active = self.queues.active[q];
-        active.for_each(|i| {
-            let b = &self.banks[i];
-            if ranks != 0 && blocked(i, b) {
-                return;
-            }
-            self.offer_bank(&mut plan, i, b, q, r);
-        });
+        if ranks == 0 && r.one_command_a_bank() {
+            self.offer_candidates(&mut plan, q);
+        } else {
+            active.for_each(|i| {
+                let b = &self.banks[i];
+                if !(ranks != 0 && blocked(i, b)) {
+                    self.offer_bank(&mut plan, i, b, q, r);
+                }
+            });
+        }
         if let (false, Some(w)) = (self.paused.is_empty(), &t.cell) {
             self.offer_resume(&mut plan, q, w);
         }
@@ -748,13 +784,19 @@ impl Channel {
     }
 
     fn refresh_bank(&self, rank: usize, t: &Table) -> usize {
-        rank * (t.banks / t.ranks) + self.turn[rank] as usize
+        rank * t.per_rank + self.turn[rank] as usize
     }
 
     fn offer_refresh(&self, plan: &mut Plan, rank: usize, kind: usize, t: &Table) {
-        let (clock, what) = if kind == 0 {
+        let (clock, what) = self.refresh_step(rank, kind, t);
+        plan.offer(clock.max(self.now), 0, rank as u64, what);
+    }
+
+    /// The next command for a refresh of the rank, and when the rules allow it.
+    fn refresh_step(&self, rank: usize, kind: usize, t: &Table) -> (u64, What) {
+        if kind == 0 {
             if self.open_banks[rank] > 0 {
-                let per_rank = t.banks / t.ranks;
+                let per_rank = t.per_rank;
                 let mut clock = self.times.rank_command(rank, PREA);
                 for b in rank * per_rank..(rank + 1) * per_rank {
                     if self.banks[b].row != NONE {
@@ -775,8 +817,7 @@ impl Channel {
                 let clock = self.times.bank_command(t, b, REFB);
                 (clock, What::RefBank(b as u32))
             }
-        };
-        plan.offer(clock.max(self.now), 0, rank as u64, what);
+        }
     }
 }
 

@@ -36,11 +36,21 @@ pub struct Controller {
 }
 
 /// Parameters that cannot change while the controller runs.
-pub(super) const FIXED: [&str; 5] = ["region", "channels", "mapping", "read_queue", "write_queue"];
+pub(super) const FIXED: [&str; 8] = [
+    "region",
+    "channels",
+    "mapping",
+    "scheduler",
+    "rules",
+    "read_queue",
+    "write_queue",
+    "bank_queue",
+];
 
 impl Controller {
     /// A controller at time 0 with all banks closed.
     pub fn new(spec: DeviceSpec, params: ControllerParams) -> Result<Controller, Error> {
+        let spec = params.adapt(spec)?;
         let table = Table::new(&spec)?.split_cell_writes(&spec)?;
         params.validate(&spec)?;
         let decoder = Decoder::new(&params, &spec)?;
@@ -161,6 +171,48 @@ impl Controller {
             from,
             to,
         });
+    }
+
+    /// Calls `f` with the bursts that the bytes of a request touch, and a mask of bytes in each.
+    #[inline]
+    fn with_bursts<T>(
+        &mut self,
+        r: &Request,
+        f: impl FnOnce(&mut Controller, &[(Place, u64)]) -> T,
+    ) -> T {
+        let access = u64::from(self.access);
+        let first = r.addr & !(access - 1);
+        let end = r.addr + u64::from(r.bytes);
+        let decoder = &self.decoder;
+        let place = |start: u64| {
+            let from = r.addr.max(start) - start;
+            let to = end.min(start + access) - start;
+            let mask = (u64::MAX >> (64 - (to - from))) << from;
+            (decoder.decode(start), mask)
+        };
+        if end <= first + access {
+            let one = [place(first)];
+            return f(self, &one);
+        }
+        let mut places = [(Place::default(), 0u64); 8];
+        let n = (end - first).div_ceil(access) as usize;
+        for (i, p) in (0..).zip(&mut places[..n]) {
+            *p = place(first + i * access);
+        }
+        f(self, &places[..n])
+    }
+
+    /// Submits a request with these bursts.
+    fn submit_bursts(&mut self, r: Request, places: &[(Place, u64)]) -> Submit {
+        let clock = self.latest.clocks_ceil(self.spec.clock);
+        let c = &mut self.channels[places[0].0.channel as usize];
+        c.run(clock, &self.rules);
+        if !c.admits(&self.rules, r.kind, places) {
+            let t = c.room_clock(&self.rules);
+            return Submit::Busy(Ps::of_clock(t, self.spec.clock));
+        }
+        c.push(&self.rules, self.latest, r.id, r.kind, r.bytes, places);
+        Submit::Accepted
     }
 
     fn check(&self, at: Ps, r: &Request) -> Result<(), Error> {
@@ -309,35 +361,32 @@ impl MemoryModel for Controller {
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
         self.check(at, &r)?;
         self.latest = self.latest.max(at);
-        let clock = self.latest.clocks_ceil(self.spec.clock);
-        let access = u64::from(self.access);
-        // The bursts that the bytes touch, with a mask of bytes in each.
-        let mut places = [(Place::default(), 0u64); 8];
-        let first = r.addr / access;
-        let last = (r.addr + u64::from(r.bytes) - 1) / access;
-        let n = (last - first + 1) as usize;
-        for (i, p) in places[..n].iter_mut().enumerate() {
-            let start = (first + i as u64) * access;
-            let from = r.addr.max(start) - start;
-            let to = (r.addr + u64::from(r.bytes)).min(start + access) - start;
-            let mask = (u64::MAX >> (64 - (to - from))) << from;
-            *p = (self.decoder.decode(start), mask);
-        }
-        let c = &mut self.channels[places[0].0.channel as usize];
-        c.run(clock, &self.rules);
-        if !c.has_room(r.kind, n as u32) {
-            let t = c.room_clock(&self.rules);
-            return Ok(Submit::Busy(Ps::of_clock(t, self.spec.clock)));
-        }
-        c.push(
-            &self.rules,
-            self.latest,
-            r.id,
-            r.kind,
-            r.bytes,
-            &places[..n],
-        );
-        Ok(Submit::Accepted)
+        Ok(self.with_bursts(&r, |c, places| c.submit_bursts(r, places)))
+    }
+
+    fn submit_waiting(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
+        self.check(at, &r)?;
+        self.latest = self.latest.max(at);
+        self.with_bursts(&r, |m, places| {
+            let c = &mut m.channels[places[0].0.channel as usize];
+            let first = m.latest.clocks_ceil(m.spec.clock);
+            let mut clock = first;
+            c.run(clock, &m.rules);
+            while !c.admits(&m.rules, r.kind, places) {
+                clock = c.room_clock(&m.rules);
+                c.run(clock, &m.rules);
+            }
+            let mut accepted = at;
+            if clock > first {
+                accepted = Ps::of_clock(clock, m.spec.clock);
+                if accepted > Ps::MAX_TIME {
+                    return Err(Error::TooLate(accepted));
+                }
+                m.latest = accepted;
+            }
+            c.push(&m.rules, m.latest, r.id, r.kind, r.bytes, places);
+            Ok(accepted)
+        })
     }
 
     fn next_event(&self) -> Option<Ps> {

@@ -53,7 +53,10 @@ struct Mix {
 /// A compiled mapping.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    runs: [Vec<Run>; 6],
+    /// The lowest bits of every field, which mostly are all of it.
+    low: [Run; 6],
+    /// Further bits, with their field.
+    more: Vec<(usize, Run)>,
     mixes: Vec<Mix>,
     capacity: u64,
 }
@@ -127,7 +130,17 @@ impl Decoder {
             });
         }
         Ok(Decoder {
-            runs,
+            low: std::array::from_fn(|f| {
+                let none = Run {
+                    shift: 0,
+                    mask: 0,
+                    to: 0,
+                };
+                runs[f].first().copied().unwrap_or(none)
+            }),
+            more: (0..6)
+                .flat_map(|f| runs[f].iter().skip(1).map(move |r| (f, *r)))
+                .collect(),
             mixes,
             capacity: o.channel_bytes() << bits[CHANNEL],
         })
@@ -141,11 +154,10 @@ impl Decoder {
     /// Where `addr` lies. Bits beyond the capacity are ignored.
     #[inline]
     pub fn decode(&self, addr: u64) -> Place {
-        let mut v = [0u32; 6];
-        for (v, runs) in v.iter_mut().zip(&self.runs) {
-            for r in runs {
-                *v |= (((addr >> r.shift) & r.mask) as u32) << r.to;
-            }
+        let part = |r: &Run| (((addr >> r.shift) & r.mask) as u32) << r.to;
+        let mut v: [u32; 6] = std::array::from_fn(|f| part(&self.low[f]));
+        for (f, r) in &self.more {
+            v[*f] |= part(r);
         }
         for m in &self.mixes {
             v[m.field] ^= (v[m.with] >> m.from) & m.mask;

@@ -46,6 +46,9 @@
 //! An auto-precharge is a precharge at the first clock at which the rules of
 //! scope bank allow one; for statistics the row is closed with the command.
 //!
+//! These are the rules of [`params::Scheduler::General`]; `channel/ramulator2.rs` and
+//! `channel/dramsim3.rs` have those of the other schedulers.
+//!
 //! The engine computes the next clock at which anything can happen and jumps there; `reference` in
 //! the tests does the same clock by clock.
 

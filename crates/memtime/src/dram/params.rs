@@ -3,8 +3,39 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Command, DeviceSpec};
+use super::expr::Expr;
+use super::spec::{Command, DeviceSpec, Scope};
 use crate::error::Error;
+
+/// Whose rules of a clock the controller follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheduler {
+    /// The rules of this [module](super).
+    General,
+    /// Those of Ramulator 2.1's controller for DDR with its scheduler `FRFCFS`, see
+    /// [`ControllerParams::ramulator2`].
+    Ramulator2,
+    /// Those of DRAMsim3 with queues by bank, see [`ControllerParams::dramsim3`].
+    Dramsim3,
+}
+
+/// Another latency for a rule of the device: what another simulator has in its place. It applies
+/// where the device has this rule with the latency `replaces`, and changes nothing elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleChange {
+    /// Earlier command.
+    pub prev: Command,
+    /// Later command.
+    pub next: Command,
+    /// Where it applies.
+    pub scope: Scope,
+    /// Latency that the device has, compared in clocks.
+    pub replaces: Expr,
+    /// Latency in its place.
+    pub latency: Expr,
+}
 
 /// Which ready command goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +144,15 @@ pub struct ControllerParams {
     pub channels: u32,
     /// Mapping of addresses to channels, banks, rows.
     pub mapping: Mapping,
+    /// Whose rules of a clock the controller follows.
+    pub scheduler: Scheduler,
+    /// Latencies in place of those of the device.
+    pub rules: Vec<RuleChange>,
+    /// `dramsim3`: entries of each bank's command queue; 0 for other schedulers.
+    pub bank_queue: u32,
+    /// `dramsim3`: queued writes that begin to be served once no bank has a command; 0 for other
+    /// schedulers.
+    pub idle_writes: u32,
     /// Read queue of every channel, in bursts.
     pub read_queue: u32,
     /// Write queue of every channel, in bursts.
@@ -165,6 +205,8 @@ pub struct ControllerParams {
 
 /// Greatest length of a queue.
 pub const MAX_QUEUE: u32 = 4096;
+/// Greatest length of a bank's command queue.
+pub const MAX_BANK_QUEUE: u32 = 64;
 
 impl ControllerParams {
     /// A plain open-page FR-FCFS controller.
@@ -176,6 +218,10 @@ impl ControllerParams {
                 order: "row bank bank_group rank column channel".to_owned(),
                 xor: Vec::new(),
             },
+            scheduler: Scheduler::General,
+            rules: Vec::new(),
+            bank_queue: 0,
+            idle_writes: 0,
             read_queue: 32,
             write_queue: 32,
             write_high: 24,
@@ -200,50 +246,118 @@ impl ControllerParams {
         }
     }
 
-    /// What Ramulator 2.1's controller for DDR does with `FRFCFS`, all-bank
-    /// refresh and the map `RoBaRaCoCh`: the oldest ready command goes first,
-    /// even a precharge of a row that younger requests want; a due refresh
-    /// stops the channel; writes begin above 80 % of 32 and end below 20 %.
-    ///
-    /// What differs is listed in docs/policies.md.
+    /// Ramulator 2.1's controller `GenericDDR` with `FRFCFS`, open rows, all-bank refresh and the
+    /// map `RoBaRaCoCh`, command for command; its rules of a clock are in `channel/ramulator2.rs`.
+    /// With it come the two latencies between ranks that its DDR3 and DDR4 have and the standards
+    /// do not. A completion is a clock after the last beat, since it looks at a request in the clock
+    /// after it came.
     pub fn ramulator2() -> ControllerParams {
         ControllerParams {
+            scheduler: Scheduler::Ramulator2,
+            rules: changes(&[
+                (
+                    Command::Rd,
+                    Command::Wr,
+                    Scope::OtherRank,
+                    "CL + BL/2 + tRTRS - CWL",
+                    "BL/2 + tRTRS",
+                ),
+                (
+                    Command::Wr,
+                    Command::Wr,
+                    Scope::OtherRank,
+                    "BL/2 + tRTRS",
+                    "BL/2",
+                ),
+            ]),
             write_high: 26,
             write_low: 6,
             order: Order::AgeFirst,
             keep_rows: false,
             refresh_blocks: Blocks::Channel,
-            front_delay: 1,
-            mapping: Mapping {
-                order: "row bank bank_group rank column channel".to_owned(),
-                xor: Vec::new(),
-            },
+            back_delay: 1,
             ..ControllerParams::frfcfs()
         }
     }
 
-    /// What DRAMsim3 does with the settings of its DDR3 and DDR4 files: open pages, command queues
-    /// by bank and the map `rochrababgco`. Writes are merged and kept until 16 are queued, then all
-    /// are served; reads of one burst are merged; after four accesses of a row another row may be
-    /// opened. Its read queue of 16 and the 8 commands for each of 8 banks are one queue here.
-    ///
-    /// What differs is listed in docs/policies.md.
+    /// DRAMsim3 with the settings of its DDR3 and DDR4 files: 32 transactions of each kind, queues
+    /// of 8 commands by bank, open pages, refreshes staggered over the ranks, the map
+    /// `rochrababgco`; its rules of a clock are in `channel/dramsim3.rs`. With it come the
+    /// latencies that follow from `tRTRS = 1` in these files.
     pub fn dramsim3() -> ControllerParams {
+        let (rd, wr) = (Command::Rd, Command::Wr);
+        let other = Scope::OtherRank;
         ControllerParams {
-            read_queue: 80,
-            write_queue: 16,
-            write_high: 16,
+            scheduler: Scheduler::Dramsim3,
+            rules: changes(&[
+                (
+                    rd,
+                    wr,
+                    Scope::Rank,
+                    "CL + BL/2 + 2 - CWL",
+                    "CL + BL/2 + 1 - CWL",
+                ),
+                (rd, rd, other, "BL/2 + tRTRS", "BL/2 + 1"),
+                (wr, wr, other, "BL/2 + tRTRS", "BL/2"),
+                (
+                    rd,
+                    wr,
+                    other,
+                    "CL + BL/2 + tRTRS - CWL",
+                    "CL + BL/2 + 1 - CWL",
+                ),
+                (
+                    wr,
+                    rd,
+                    other,
+                    "max(1, CWL + BL/2 + tRTRS - CL)",
+                    "max(1, CWL + BL/2 + 1 - CL)",
+                ),
+            ]),
+            bank_queue: 8,
+            idle_writes: 9,
+            write_high: 32,
             write_low: 0,
+            write_when_idle: false,
             merge_reads: true,
             order: Order::AgeFirst,
             hit_cap: 4,
-            front_delay: 1,
             mapping: Mapping {
                 order: "row channel rank bank bank_group column".to_owned(),
                 xor: Vec::new(),
             },
             ..ControllerParams::frfcfs()
         }
+    }
+
+    /// The device with the latencies of `rules`.
+    pub(super) fn adapt(&self, mut d: DeviceSpec) -> Result<DeviceSpec, Error> {
+        if self.rules.is_empty() {
+            return Ok(d);
+        }
+        let device = d.clone();
+        let timings = device.resolve_timings()?;
+        for c in &self.rules {
+            for r in &mut d.rules {
+                if (r.prev, r.next, r.scope, r.window) != (c.prev, c.next, c.scope, 1) {
+                    continue;
+                }
+                let known = |e: &Expr| {
+                    e.names()
+                        .iter()
+                        .all(|n| device.timings.iter().any(|t| t.name == *n))
+                };
+                if !known(&c.replaces) || !known(&c.latency) {
+                    continue;
+                }
+                let clocks = |e: &Expr| device.clocks("controller.rules", e, &timings);
+                let has = clocks(&r.latency).ok();
+                if has.is_some() && has == clocks(&c.replaces).ok() {
+                    r.latency = c.latency.clone();
+                }
+            }
+        }
+        Ok(d)
     }
 
     /// Checks the values against one another and the device.
@@ -285,7 +399,9 @@ impl ControllerParams {
         }
         // A request of several bursts must find room below the mark.
         let bursts = 64u32.div_ceil(d.organisation.access_bytes().max(1));
-        if !self.write_when_idle && self.write_queue - high + 1 < bursts {
+        self.validate_scheduler(bursts)?;
+        let waits = !self.write_when_idle && self.scheduler == Scheduler::General;
+        if waits && self.write_queue - high + 1 < bursts {
             return fail(
                 &format!("write_high = {high}"),
                 format!(
@@ -377,4 +493,78 @@ impl ControllerParams {
         }
         Ok(())
     }
+
+    /// Checks the keys that only some schedulers have.
+    fn validate_scheduler(&self, bursts: u32) -> Result<(), Error> {
+        let name = match self.scheduler {
+            Scheduler::General => "general",
+            Scheduler::Ramulator2 => "ramulator2",
+            Scheduler::Dramsim3 => "dramsim3",
+        };
+        let fail = |key: &str, problem: String| {
+            Err(Error::Spec {
+                place: format!("controller of region {}: {key}", self.region),
+                problem,
+            })
+        };
+        let needs = |key: &str, fine: bool, value: &str| match fine {
+            true => Ok(()),
+            false => fail(key, format!("{value} is needed with scheduler = {name}")),
+        };
+        if self.scheduler == Scheduler::Dramsim3 {
+            if !(1..=MAX_BANK_QUEUE).contains(&self.bank_queue) {
+                let p = format!("bank_queue = {}", self.bank_queue);
+                return fail(&p, format!("1 to {MAX_BANK_QUEUE} are possible"));
+            }
+            let most = (self.write_queue + 1).saturating_sub(bursts);
+            if !(1..=most).contains(&self.idle_writes) {
+                let p = format!("idle_writes = {}", self.idle_writes);
+                return fail(
+                    &p,
+                    format!("1 to {most} are possible, else writes could wait for ever"),
+                );
+            }
+            needs("write_low", self.write_low == 0, "0")?;
+            needs("write_when_idle", !self.write_when_idle, "false")?;
+            needs("hit_cap", self.hit_cap > 0, "1 or more")?;
+            needs("keep_rows", self.keep_rows, "true")?;
+            let target = self.refresh_blocks == Blocks::Target;
+            needs("refresh_blocks", target, "target")?;
+        } else {
+            needs("bank_queue", self.bank_queue == 0, "0")?;
+            needs("idle_writes", self.idle_writes == 0, "0")?;
+        }
+        if self.scheduler == Scheduler::Ramulator2 {
+            needs("write_when_idle", self.write_when_idle, "true")?;
+            needs("hit_cap", self.hit_cap == 0, "0")?;
+            needs("keep_rows", !self.keep_rows, "false")?;
+            let channel = self.refresh_blocks == Blocks::Channel;
+            needs("refresh_blocks", channel, "channel")?;
+        }
+        if self.scheduler != Scheduler::General {
+            needs("order", self.order == Order::AgeFirst, "age_first")?;
+            needs("starvation", self.starvation == 0, "0")?;
+            needs("page", self.page == Page::Open, "open")?;
+            let off_or_all = self.refresh != RefreshMode::PerBank;
+            needs("refresh", off_or_all, "all_bank or off")?;
+            needs("refresh_postpone", self.refresh_postpone == 0, "0")?;
+            needs("write_pause", !self.write_pause, "false")?;
+        }
+        Ok(())
+    }
+}
+
+/// Rules with the latency that they have and the one in its place; an expression here that is wrong
+/// would make a policy without its change, which the tests of the policies would show.
+fn changes(all: &[(Command, Command, Scope, &str, &str)]) -> Vec<RuleChange> {
+    let change = |&(prev, next, scope, replaces, latency): &(_, _, _, &str, &str)| {
+        Some(RuleChange {
+            prev,
+            next,
+            scope,
+            replaces: Expr::parse(replaces).ok()?,
+            latency: Expr::parse(latency).ok()?,
+        })
+    };
+    all.iter().filter_map(change).collect()
 }

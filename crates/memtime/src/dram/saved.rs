@@ -15,7 +15,7 @@ use crate::stats::Change;
 use crate::units::Ps;
 
 /// Version of the format written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The complete state of a [`Controller`], except for its command log.
 #[derive(Clone, Debug, Serialize, Deserialize)]

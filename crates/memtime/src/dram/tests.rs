@@ -571,3 +571,101 @@ fn bad_requests_and_presets() {
         assert!((t / 5000.0 - 4.15).abs() < 0.1, "{t}");
     }
 }
+
+/// With each scheduler: waiting for room is submitting again, and neither slices nor the
+/// state saved in between change anything.
+#[test]
+fn waiting_and_slices_change_nothing() {
+    for mut p in [
+        ControllerParams::frfcfs(),
+        ControllerParams::ramulator2(),
+        ControllerParams::dramsim3(),
+    ] {
+        p.channels = 2;
+        let mut d = ddr3_1600k().unwrap();
+        d.organisation.ranks = 2;
+        let new = || {
+            let mut c = Controller::new(d.clone(), p.clone()).unwrap();
+            c.set_command_log(true).unwrap();
+            c
+        };
+        let mut models = [new(), new()];
+        let mut logs = [Vec::new(), Vec::new()];
+        let mut done = [Vec::new(), Vec::new()];
+        let mut x = 1u64;
+        let mut at = Ps::ZERO;
+        for id in 0..6000 {
+            x = x
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            // Few rows, so that there are hits, merged and forwarded requests.
+            let addr = (x >> 33) % (1 << 14) * 64 + (x >> 20 & 3) * (1 << 31);
+            let r = Request {
+                id,
+                addr,
+                kind: if x >> 60 < 6 { Kind::Write } else { Kind::Read },
+                bytes: 64,
+            };
+            let wanted = at + Ps((x >> 50) % 9 * 1000);
+            at = models[0].submit_waiting(wanted, r).unwrap();
+            let mut again = wanted;
+            let m = &mut models[1];
+            if id % 7 == 0 {
+                m.advance_to(again.max(Ps(1)) - Ps(1)).unwrap();
+            }
+            while let Submit::Busy(t) = m.submit(again, r).unwrap() {
+                assert!(t > again);
+                if id % 3 == 0 {
+                    m.advance_to(Ps((again.0 + t.0) / 2)).unwrap();
+                }
+                again = t;
+            }
+            assert_eq!(at, again);
+            if id % 500 == 0 {
+                m.take_commands(&mut logs[1]);
+                let saved = m.save();
+                let mut other = new();
+                other.load(saved).unwrap();
+                models[1] = other;
+            }
+        }
+        let mut reports = Vec::new();
+        for ((m, log), done) in models.iter_mut().zip(&mut logs).zip(&mut done) {
+            let end = m.flush(at).unwrap();
+            m.take_commands(log);
+            m.drain(done);
+            done.sort_by_key(|c: &Completion| c.id);
+            log.sort_by_key(|c: &Issued| (c.clock, c.channel));
+            reports.push(m.report(end));
+        }
+        assert_eq!(done[0], done[1]);
+        assert_eq!(done[0].len(), 6000);
+        assert_eq!(logs[0], logs[1]);
+        assert_eq!(reports[0], reports[1]);
+    }
+}
+
+/// Ages that do not fit into the short keys of the scheduler are compared whole.
+#[test]
+fn high_ages_choose_the_same() {
+    let run = |ages: u64| {
+        let mut c = ddr3(|_| ());
+        let mut saved = serde_json::to_value(c.saved()).unwrap();
+        saved["channels"][0]["next_seq"] = ages.into();
+        c.resume(serde_json::from_value(saved).unwrap()).unwrap();
+        c.set_command_log(true).unwrap();
+        let mut at = Ps::ZERO;
+        for i in 0..3000u64 {
+            let addr = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 26) * 64;
+            at = c.submit_waiting(at, read(i, addr)).unwrap();
+        }
+        c.flush(at).unwrap();
+        let mut log = Vec::new();
+        c.take_commands(&mut log);
+        log
+    };
+    let short = run(0);
+    assert!(short.len() > 8000);
+    assert_eq!(short, run((1 << 43) - 1000));
+    assert_eq!(short, run(1 << 50));
+}

@@ -57,6 +57,8 @@ struct Compiled {
     latency: u64,
     window: usize,
     row: RowState,
+    /// Place of `next` in [`Beyond`].
+    place: usize,
     /// Where the ring buffer of each window begins.
     ring: usize,
 }
@@ -70,6 +72,12 @@ pub(crate) struct Table {
     pub groups: usize,
     pub ranks: usize,
     pub per_group: usize,
+    /// Banks of a rank.
+    pub per_rank: usize,
+    /// Bank groups of a rank.
+    pub groups_per_rank: usize,
+    /// By bank: its group and its rank, numbered over the channel.
+    at: Vec<(u16, u16)>,
     pub read_data: u64,
     pub write_data: u64,
     /// `REFab` and `REFpb`; 0 where the device has none.
@@ -96,6 +104,11 @@ impl Table {
             groups: (o.ranks * o.bank_groups) as usize,
             ranks: o.ranks as usize,
             per_group: o.banks_per_group as usize,
+            per_rank: o.banks() as usize,
+            groups_per_rank: o.bank_groups as usize,
+            at: (0..o.ranks * o.banks())
+                .map(|b| ((b / o.banks_per_group) as u16, (b / o.banks()) as u16))
+                .collect(),
             read_data: d.clocks("read_data", &d.read_data, &t)?.into(),
             write_data: d.clocks("write_data", &d.write_data, &t)?.into(),
             interval: [0; 2],
@@ -135,6 +148,7 @@ impl Table {
                 latency,
                 window,
                 row: r.row,
+                place: place_of(next),
                 ring,
             });
         }
@@ -187,6 +201,48 @@ pub(crate) struct Times {
     rank: Vec<Level>,
     channel: Level,
     rings: Vec<u64>,
+    /// By bank group: what group, rank and channel allow together, for commands to a bank. It follows
+    /// from the others.
+    #[serde(skip)]
+    beyond: Beyond,
+}
+
+/// Commands to a bank in [`Beyond`].
+const TO_BANK: [usize; 4] = [ACT, PRE, RD, WR];
+/// Groups of a channel that [`Beyond`] has place for.
+pub(crate) const MAX_GROUPS: usize = 64;
+
+/// See [`Times`]; four clocks for each group, so that a byte is an index.
+#[derive(Clone, Debug)]
+struct Beyond(Box<[u64; 4 * MAX_GROUPS]>);
+
+impl Default for Beyond {
+    fn default() -> Beyond {
+        Beyond(Box::new([0; 4 * MAX_GROUPS]))
+    }
+}
+
+/// Where a command to a bank has its place in [`Beyond`].
+const fn place_of(c: usize) -> usize {
+    match c {
+        ACT => 0,
+        PRE => 1,
+        RD => 2,
+        WR => 3,
+        _ => 4,
+    }
+}
+
+impl Beyond {
+    #[inline]
+    fn raise(&mut self, groups: std::ops::Range<usize>, place: usize, time: u64) {
+        if place < 4 {
+            for g in groups {
+                let clock = &mut self.0[(4 * g + place) & 255];
+                *clock = (*clock).max(time);
+            }
+        }
+    }
 }
 
 /// Entry of a ring buffer that has not been used.
@@ -200,6 +256,7 @@ impl Times {
             rank: vec![[0; N]; t.ranks],
             channel: [0; N],
             rings: vec![EMPTY; t.rings],
+            beyond: Beyond::default(),
         }
     }
 
@@ -219,8 +276,7 @@ impl Times {
     /// Earliest clock of a command to one bank.
     #[inline]
     pub fn bank_command(&self, t: &Table, bank: usize, c: usize) -> u64 {
-        let group = bank / t.per_group;
-        let rank = bank / (t.banks / t.ranks);
+        let (group, rank) = (usize::from(t.at[bank].0), usize::from(t.at[bank].1));
         self.bank[bank][c]
             .max(self.group[group][c])
             .max(self.rank[rank][c])
@@ -234,6 +290,36 @@ impl Times {
             .max(self.group[group][c])
             .max(self.rank[rank][c])
             .max(self.channel[c])
+    }
+
+    /// What the rules of scope bank allow.
+    #[inline]
+    pub fn of_bank(&self, bank: usize, c: usize) -> u64 {
+        self.bank[bank][c]
+    }
+
+    /// Where [`Times::beyond_bank`] finds a command to a bank of a group; for channels of up to
+    /// [`MAX_GROUPS`] groups.
+    pub fn place_beyond_bank(group: usize, c: usize) -> u8 {
+        (4 * group + place_of(c)) as u8
+    }
+
+    /// What the rules of all other scopes than the bank allow.
+    #[inline]
+    pub fn beyond_bank(&self, place: u8) -> u64 {
+        self.beyond.0[usize::from(place)]
+    }
+
+    /// After loading: what is not saved.
+    pub fn complete(&mut self, t: &Table) {
+        let per_rank = t.groups / t.ranks;
+        for g in 0..t.groups.min(MAX_GROUPS) {
+            for c in TO_BANK {
+                let rank = self.rank[g / per_rank][c];
+                let time = self.group[g][c].max(rank).max(self.channel[c]);
+                self.beyond.raise(g..g + 1, place_of(c), time);
+            }
+        }
     }
 
     /// Earliest clock of a command to a rank.
@@ -261,9 +347,8 @@ impl Times {
     /// the rank; `dirty` is the state of the row.
     #[inline]
     pub fn issue(&mut self, t: &Table, c: usize, bank: usize, clock: u64, dirty: bool) {
-        let group = bank / t.per_group;
-        let per_rank = t.banks / t.ranks;
-        let rank = bank / per_rank;
+        let (group, rank) = (usize::from(t.at[bank].0), usize::from(t.at[bank].1));
+        let groups = t.groups_per_rank;
         for r in &t.rules[c] {
             match r.row {
                 RowState::Clean if dirty => continue,
@@ -294,23 +379,34 @@ impl Times {
             let time = from + r.latency;
             let n = r.next;
             let raise = |l: &mut Level| l[n] = l[n].max(time);
+            let of_rank = rank * groups..(rank + 1) * groups;
             match r.scope {
                 Scope::Bank => raise(&mut self.bank[bank]),
-                Scope::BankGroup => raise(&mut self.group[group]),
+                Scope::BankGroup => {
+                    raise(&mut self.group[group]);
+                    self.beyond.raise(group..group + 1, r.place, time);
+                }
                 Scope::OtherBankGroup => {
-                    let per = per_rank / t.per_group;
-                    let first = rank * per;
-                    for g in (first..first + per).filter(|&g| g != group) {
+                    for g in of_rank.filter(|&g| g != group) {
                         raise(&mut self.group[g]);
+                        self.beyond.raise(g..g + 1, r.place, time);
                     }
                 }
-                Scope::Rank => raise(&mut self.rank[rank]),
+                Scope::Rank => {
+                    raise(&mut self.rank[rank]);
+                    self.beyond.raise(of_rank, r.place, time);
+                }
                 Scope::OtherRank => {
                     for k in (0..t.ranks).filter(|&k| k != rank) {
                         raise(&mut self.rank[k]);
+                        let others = k * groups..(k + 1) * groups;
+                        self.beyond.raise(others, r.place, time);
                     }
                 }
-                Scope::Channel => raise(&mut self.channel),
+                Scope::Channel => {
+                    raise(&mut self.channel);
+                    self.beyond.raise(0..t.groups, r.place, time);
+                }
             }
         }
     }

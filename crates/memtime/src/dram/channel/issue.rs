@@ -33,6 +33,12 @@ impl Channel {
                 self.queues.opened(bank, row);
                 self.count.banks[bank as usize].activations += 1;
                 self.times.issue(t, ACT, bank as usize, c, false);
+                self.candidates.touch(bank);
+                match r.params.scheduler {
+                    Scheduler::General => {}
+                    Scheduler::Ramulator2 => self.make_active(i),
+                    Scheduler::Dramsim3 => self.peer.round = bank,
+                }
                 self.log_bank(Command::Act, bank, row, 0, c, t);
             }
             What::Precharge(i) => {
@@ -43,6 +49,7 @@ impl Channel {
                     let b = &mut self.banks[bank as usize];
                     b.timeout = (b.timeout / 2).max(min.into());
                 }
+                self.peer.round = bank;
                 self.precharge(bank, c, t);
             }
             What::Close(bank) => {
@@ -52,7 +59,7 @@ impl Channel {
             }
             What::PreBank(bank) => self.precharge(bank, c, t),
             What::PreAll(rank) => {
-                let per_rank = t.banks / t.ranks;
+                let per_rank = t.per_rank;
                 let first = rank as usize * per_rank;
                 for b in first..first + per_rank {
                     if self.banks[b].row != NONE {
@@ -66,7 +73,7 @@ impl Channel {
                 self.log_rank(Command::PreAll, rank, c);
             }
             What::RefAll(rank) => {
-                let per_rank = t.banks / t.ranks;
+                let per_rank = t.per_rank;
                 let first = rank as usize * per_rank;
                 self.owed[rank as usize] -= 1;
                 for b in &mut self.count.banks[first..first + per_rank] {
@@ -79,8 +86,9 @@ impl Channel {
             What::RefBank(bank) => {
                 let rank = self.banks[bank as usize].rank as usize;
                 self.owed[rank] -= 1;
-                self.turn[rank] = (self.turn[rank] + 1) % (t.banks / t.ranks) as u32;
+                self.turn[rank] = (self.turn[rank] + 1) % t.per_rank as u32;
                 self.count.banks[bank as usize].refreshes += 1;
+                self.candidates.touch(bank);
                 self.times.issue(t, REFB, bank as usize, c, false);
                 self.log_bank(Command::RefBank, bank, 0, 0, c, t);
             }
@@ -105,7 +113,8 @@ impl Channel {
         b.last = c;
         let (dirty, rank) = (b.dirty, b.rank);
         self.times.issue(t, RD + q, bank, c, dirty);
-        self.queues.remove(i, rank);
+        self.leave(i, rank, r);
+        self.peer.round = s.bank;
         self.written(s.writer);
         let n = &mut self.count.banks[bank];
         let bytes = u64::from(s.mask.count_ones());
@@ -168,6 +177,7 @@ impl Channel {
         } else {
             n.precharges_clean += 1;
         }
+        self.candidates.touch(bank);
         self.open.remove(bank);
         self.open_banks[rank] -= 1;
         if self.open_banks[rank] == 0 {

@@ -34,7 +34,7 @@ impl Channel {
         kind: usize,
         t: &Table,
     ) -> bool {
-        let per_rank = t.banks / t.ranks;
+        let per_rank = t.per_rank;
         let banks = match kind {
             0 => rank * per_rank..(rank + 1) * per_rank,
             _ => {

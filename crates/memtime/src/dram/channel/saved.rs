@@ -48,6 +48,9 @@ struct SavedBurst {
     /// Ids of the writes in it, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     writers: Vec<u64>,
+    /// It has left its queue: active (`ramulator2`), or in the queue of its bank (`dramsim3`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    taken: bool,
 }
 
 /// A [`Channel`]; see there for the meaning of the fields.
@@ -71,6 +74,9 @@ pub(crate) struct Saved {
     /// Bursts on their way to the queues, in order.
     inbox: Vec<SavedBurst>,
     next_seq: u64,
+    /// `dramsim3`: bank served last, writes that are to move, whether nothing moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    banks_in_turn: Option<(u32, u32, bool)>,
     /// Clock and wake of the plan, if there is one.
     plan: Option<(u64, u64)>,
     count: ChannelCount,
@@ -98,7 +104,7 @@ impl Channel {
         let mut requests = Vec::new();
         // Numbers of the requests by place.
         let mut numbers = BTreeMap::new();
-        let mut burst = |i: u32| {
+        let mut burst = |i: u32, taken: bool| {
             let s = &self.queues.slots[i as usize];
             let mut waiters = Vec::new();
             let mut l = s.waiter;
@@ -131,17 +137,24 @@ impl Channel {
                 precharged: s.precharged,
                 waiters,
                 writers: self.writers(i),
+                taken,
             }
         };
         let mut queued = Vec::new();
         for list in self.queues.lists.iter().flatten() {
             let mut i = list.head;
             while i != NONE {
-                queued.push(burst(i));
+                queued.push(burst(i, false));
                 i = self.queues.slots[i as usize].next;
             }
         }
-        let inbox = self.inbox.iter().map(|&i| burst(i)).collect();
+        for &i in self.peer.queues.iter().flatten() {
+            queued.push(burst(i, false));
+        }
+        for &i in self.peer.taken() {
+            queued.push(burst(i, true));
+        }
+        let inbox = self.inbox.iter().map(|&i| burst(i, false)).collect();
         let bank = |b: &Bank| SavedBank {
             row: some(b.row),
             dirty: b.dirty && b.row != NONE,
@@ -166,6 +179,11 @@ impl Channel {
             queued,
             inbox,
             next_seq: self.queues.next_seq(),
+            banks_in_turn: (!self.peer.commands.is_empty()).then_some((
+                self.peer.round,
+                self.peer.draining,
+                self.peer.settled,
+            )),
             plan: self.plan.map(|p| (p.clock, p.wake)),
             count: self.count.clone(),
             done: self.done.clone(),
@@ -247,6 +265,7 @@ impl Channel {
         self.cells = s.cells;
         self.count_from = s.count_from;
         self.times = s.times;
+        self.times.complete(t);
         self.writing = s.writing;
         self.written = s.written;
         (self.due, self.owed, self.turn) = (s.due, s.owed, s.turn);
@@ -272,12 +291,28 @@ impl Channel {
             ensure(b.seq < s.next_seq && ages.insert(b.seq), "age of a burst")?;
         }
         for b in s.queued {
-            let i = self.load_burst(b, rows, far)?;
-            let bank = self.queues.slots[i as usize].bank;
-            self.queues.push(i, &self.banks[bank as usize]);
+            let taken = b.taken;
+            let i = self.load_burst(b, rows, far, r.beside())?;
+            match taken {
+                false => self.enter(i, r),
+                true => self.load_taken(i, r)?,
+            }
+        }
+        if let Some((round, draining, settled)) = s.banks_in_turn {
+            let waiting = self.peer.queues[1].len();
+            ensure(
+                r.params.scheduler == Scheduler::Dramsim3
+                    && (round as usize) < t.banks
+                    && draining as usize <= waiting,
+                "queues of banks",
+            )?;
+            self.peer.round = round;
+            self.peer.draining = draining;
+            self.peer.settled = settled;
         }
         for b in s.inbox {
-            let i = self.load_burst(b, rows, far)?;
+            ensure(!b.taken, "burst")?;
+            let i = self.load_burst(b, rows, far, r.beside())?;
             self.inbox.push_back(i);
         }
         self.queues.set_next_seq(s.next_seq);
@@ -304,14 +339,23 @@ impl Channel {
         Ok(())
     }
 
-    fn load_burst(&mut self, b: SavedBurst, rows: u32, far: u64) -> Result<u32, Error> {
+    fn load_burst(
+        &mut self,
+        b: SavedBurst,
+        rows: u32,
+        far: u64,
+        beside: u32,
+    ) -> Result<u32, Error> {
         let q = usize::from(b.write);
-        ensure(self.queues.room[q] > 0, "more bursts than places")?;
+        ensure(
+            b.taken || self.queues.room[q] > 0,
+            "more bursts than places",
+        )?;
         ensure(
             (b.bank as usize) < self.banks.len() && b.row < rows && b.visible <= far,
             "burst",
         )?;
-        let i = self.queues.allocate(Slot {
+        let slot = Slot {
             next: NONE,
             bank: b.bank,
             row: b.row,
@@ -324,7 +368,15 @@ impl Channel {
             write: b.write,
             activated: b.activated,
             precharged: b.precharged,
-        });
+        };
+        let i = match b.taken {
+            false => self.queues.allocate(slot),
+            true => {
+                let taken = self.peer.taken().count() as u32;
+                ensure(taken < beside, "more bursts than places")?;
+                self.queues.allocate_beside(slot)
+            }
+        };
         self.queues.slots[i as usize].seq = b.seq;
         ensure(b.write || b.writers.is_empty(), "writes of a burst")?;
         for &id in b.writers.iter().rev() {
@@ -341,6 +393,32 @@ impl Channel {
             self.link(i, w);
         }
         Ok(i)
+    }
+}
+
+impl Channel {
+    /// Puts a burst where its scheduler had it after the queue.
+    fn load_taken(&mut self, i: u32, r: &Rules) -> Result<(), Error> {
+        let s = &self.queues.slots[i as usize];
+        let (q, bank) = (usize::from(s.write), s.bank as usize);
+        match r.params.scheduler {
+            Scheduler::General => return Err(bad("impossible state (burst)")),
+            Scheduler::Ramulator2 => {
+                let mut active = self.peer.active.iter();
+                let free = active.all(|&a| self.queues.slots[a as usize].bank != s.bank);
+                ensure(free && self.banks[bank].row == s.row, "active burst")?;
+                self.peer.active.push(i);
+            }
+            Scheduler::Dramsim3 => {
+                let queue = &mut self.peer.commands[bank];
+                let room = queue.len() < r.params.bank_queue as usize;
+                ensure(room, "queue of a bank")?;
+                queue.push(i);
+                self.peer.commanded += 1;
+            }
+        }
+        self.queues.visible[q] += 1;
+        Ok(())
     }
 }
 

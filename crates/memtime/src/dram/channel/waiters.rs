@@ -5,7 +5,9 @@ use super::*;
 impl Channel {
     /// The queued burst for these coordinates, in the lists or on its way to them.
     pub(super) fn find(&self, q: usize, bank: u32, row: u32, column: u32) -> Option<u32> {
-        self.queues.find(q, bank, row, column).or_else(|| {
+        let peer = || self.peer.find(&self.queues.slots, q, bank, row, column);
+        let found = self.queues.find(q, bank, row, column).or_else(peer);
+        found.or_else(|| {
             self.inbox.iter().copied().find(|&i| {
                 let s = &self.queues.slots[i as usize];
                 usize::from(s.write) == q && s.bank == bank && s.row == row && s.column == column
@@ -89,7 +91,7 @@ impl Channel {
                 i = self.queues.slots[i as usize].next;
             }
         }
-        for &i in &self.inbox {
+        for i in self.peer.bursts().chain(self.inbox.iter().copied()) {
             ids.append(&mut self.writers(i));
         }
     }
