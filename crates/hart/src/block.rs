@@ -4,14 +4,17 @@
 //! The contents of a block follow from its first pc and memory alone, so every engine that uses
 //! blocks charges the same cycles.
 
+use crate::config::CoreTiming;
 use crate::context::FetchContext;
 use crate::hart::Hart;
 use crate::lines::Notice;
 use crate::mmu::Fault;
 use crate::pipeline::{
-    merge_pending, operands, pending_after, pending_pairs, unit, Pending, Schedule,
+    is_fp, is_long, merge_pending, operands, pending_after, pending_pairs, replay, waits_for,
+    writes_integer, Near, Pending, Schedule, FP_DIVIDER, LONG,
 };
 use crate::pmp::Access;
+use crate::predict::is_second_half;
 use crate::trap::{cause, Trap};
 use crate::world::World;
 use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
@@ -29,15 +32,16 @@ pub struct PreOp {
     pub rs1: u8,
     /// Second source.
     pub rs2: u8,
-    /// Third source.
+    /// Third source, or what a load has to know of the stores in front of it: see [`PreOp::near`].
     pub rs3: u8,
-    /// Rounding mode, or the ordering bits of an atomic.
+    /// Rounding mode, or the ordering bits of an atomic; of a load with [`HAZARD`] the packets of the
+    /// front end in front of it in the block.
     pub rm: u8,
     /// See the flag constants.
     pub flags: u8,
     /// Length in bytes; [`ILLEGAL_LEN`] marks a word that does not decode.
     pub len: u8,
-    /// Immediate.
+    /// Immediate; of a multiplication or division a [`Long`](crate::pipeline::Long).
     pub imm: i32,
     /// Bytes from the start of the block.
     pub off: u16,
@@ -47,10 +51,42 @@ pub struct PreOp {
 
 /// The instruction's last byte is the first of the block in its line.
 pub const NEW_LINE: u8 = 1;
-/// A load close behind a store.
+/// A load close behind a store, or close behind the store before that one.
 pub const HAZARD: u8 = 2;
 /// A jump or branch whose target may be at an address where no instruction can be.
 pub const TARGET: u8 = 4;
+
+/// The instruction is in two packets of the front end.
+pub const SPLIT: u8 = 8;
+
+impl PreOp {
+    /// Whether it is in two packets of the front end.
+    #[inline(always)]
+    pub fn splits(&self) -> bool {
+        self.flags & SPLIT != 0
+    }
+
+    /// For a load with [`HAZARD`]: the bits in which its address and that of a store differ if they
+    /// do not overlap, for the last store and the one before; 0 where the store is no danger.
+    #[inline(always)]
+    pub fn near(&self, store: usize) -> u64 {
+        match self.rs3 >> (4 * store) & 15 {
+            0 => 0,
+            granule => ALIAS & (!0 << (granule - 1)),
+        }
+    }
+}
+
+/// Bits of an address that are compared with those of stores.
+const ALIAS: u64 = 0xfff;
+
+fn pack(near: Near) -> u8 {
+    let one = |k: usize| match near.stores[k] {
+        true => near.granules[k] + 1,
+        false => 0,
+    };
+    one(0) | one(1) << 4
+}
 
 /// Index of the integer register that swallows writes to x0.
 pub const SINK: u8 = 32;
@@ -80,6 +116,17 @@ pub struct Block {
     pub cost: u32,
     /// Results that are pending at its end.
     pub pending: Pending,
+    /// The last multiplication or division of the block has no user in it: `Hart::long` is pending,
+    /// too.
+    pub long: bool,
+    /// The instructions behind its last one are fetched anew.
+    pub flushes: bool,
+    /// Packets that the front end delivers for it.
+    pub packets: u16,
+    /// Its first instruction is in two packets: whoever jumps there waits for the second.
+    pub splits: bool,
+    /// The program goes on behind it, and neither a jump nor a branch decides that.
+    pub passes: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -159,6 +206,8 @@ pub struct CodeCache {
     /// How often all blocks, and how often blocks of a page were dropped.
     clears: u64,
     drops: u64,
+    /// Longest block, in instructions.
+    longest: usize,
 }
 
 impl Default for CodeCache {
@@ -174,11 +223,21 @@ impl Default for CodeCache {
             decoded: 0,
             clears: 0,
             drops: 0,
+            longest: MAX_OPS,
         }
     }
 }
 
 impl CodeCache {
+    /// A cache whose blocks have so many instructions at most, 1 to 64 (other numbers count as the nearest of these),
+    /// for tests that what the front end does follows from the instructions alone.
+    pub fn with_longest(ops: usize) -> Self {
+        Self {
+            longest: ops.clamp(1, MAX_OPS),
+            ..Self::default()
+        }
+    }
+
     /// Block of a number that [`Hart::run_with`](crate::Hart::run_with) names.
     #[inline(always)]
     pub fn block(&self, id: u32) -> &Block {
@@ -379,6 +438,26 @@ fn illegal(word: u32, off: u16, cost: u32, flags: u8) -> PreOp {
     }
 }
 
+/// Packets of the front end that the instructions of a run of bytes are in, but for one that begins in
+/// front of the run.
+pub(crate) fn packets(pc: u64, bytes: u64) -> u16 {
+    let before = |at: u64| at.wrapping_add(3) >> 2;
+    before(pc.wrapping_add(bytes)).wrapping_sub(before(pc)) as u16
+}
+
+/// Whether an instruction decides where the program goes on.
+fn jumps(op: Op) -> bool {
+    matches!(op, Op::Jal | Op::Jalr) || op.info().format == Format::B
+}
+
+/// Whether the last instruction of a block of so many cycles has what follows fetched anew.
+fn refetches(p: &PreOp, cost: u32) -> bool {
+    match p.op.info().format {
+        Format::Csr | Format::CsrImm => cost > u32::from(p.cost) + 1,
+        _ => matches!(p.op, Op::FenceI | Op::SfenceVma | Op::Mret | Op::Sret),
+    }
+}
+
 impl Hart {
     /// The block that starts at `pc`.
     #[inline(always)]
@@ -513,7 +592,7 @@ impl Hart {
         let mut lines = 1u64 << (pa >> 6 & 63);
         let mut n = 0u32;
         let mut functional_cost = 0;
-        while (n as usize) < MAX_OPS && off < page_left {
+        while (n as usize) < code.longest && off < page_left {
             let at = pa + off;
             let va = pc.wrapping_add(off);
             if n > 0 && !self.pmp.allows(at, 2, Access::Fetch, self.privilege as u8) {
@@ -546,7 +625,10 @@ impl Hart {
             }
             let len = if long { 4 } else { 2 };
             let last_line = va.wrapping_add(len - 1) >> 6;
-            let mut flags = 0;
+            let mut flags = match long && is_second_half(va) {
+                true => SPLIT,
+                false => 0,
+            };
             if last_line != line {
                 flags |= NEW_LINE;
                 line = last_line;
@@ -555,11 +637,14 @@ impl Hart {
                 lines |= 1 << (line & 63);
             }
             let inst = decode_with(isa, word);
-            let (cost, hazard) = match &inst {
-                Some(i) => schedule.add(i),
-                None => (schedule.finish().0, false),
+            let (cost, near) = match &inst {
+                Some(i) => {
+                    let slot = schedule.add(i, long && is_second_half(va));
+                    (slot.at, pack(slot.near))
+                }
+                None => (schedule.finish().0, 0),
             };
-            if hazard {
+            if near != 0 {
                 flags |= HAZARD;
             }
             if inst.is_some_and(|i| may_miss(isa, &i)) {
@@ -568,6 +653,11 @@ impl Hart {
             let cost = if self.timed { cost } else { functional_cost };
             functional_cost += cpi;
             code.ops.push(match &inst {
+                Some(i) if near != 0 => PreOp {
+                    rs3: near,
+                    rm: packets(pc, off) as u8,
+                    ..pre(i, off as u16, cost, flags)
+                },
                 Some(i) => pre(i, off as u16, cost, flags),
                 None => illegal(word, off as u16, cost, flags),
             });
@@ -578,7 +668,18 @@ impl Hart {
             }
         }
         code.decoded += n as u64;
-        let (cost, pending) = schedule.finish();
+        let (cost, mut pending) = schedule.finish();
+        let (longs, long) = schedule.longs();
+        for (n, l) in longs {
+            code.ops[start as usize + n].imm = l.imm();
+        }
+        if long {
+            // The lower half is for it.
+            pending <<= 16;
+        }
+        let last = code.ops[code.ops.len() - 1];
+        let flushes = self.timed && last.len != ILLEGAL_LEN && refetches(&last, cost);
+        let splits = code.ops[start as usize].splits();
         let id = code.blocks.len() as u32;
         code.blocks.push(Block {
             start,
@@ -589,6 +690,11 @@ impl Hart {
             crosses: pa2.is_some(),
             cost: if self.timed { cost } else { functional_cost },
             pending: if self.timed { pending } else { 0 },
+            long: self.timed && long,
+            flushes,
+            packets: packets(pc, off),
+            splits,
+            passes: !flushes && !jumps(last.op),
             live: true,
         });
         self.mark_code(code, w, (key, id), pa, lines);
@@ -660,7 +766,7 @@ impl Hart {
     /// pending.
     #[cold]
     pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
-        let (stall, rest) = stall(ops, self.pending);
+        let (stall, rest) = stall(ops, &self.config.timing, self.pending);
         self.pending = rest;
         self.cycle += stall as u64;
         self.pending_from = self.cycle;
@@ -675,23 +781,37 @@ impl Hart {
 }
 
 /// Number of cycles that a block waits for pending results, and what is pending then.
-pub fn stall(ops: &[PreOp], pending: Pending) -> (u32, Pending) {
+pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pending) {
     let mut stall = 0u32;
     let mut rest = 0;
-    for (reg, left) in pending_pairs(pending) {
-        let wait = wait_for(ops, reg, left);
-        stall = stall.max(wait.unwrap_or(0));
-        if wait.is_none() {
-            rest = merge_pending(rest, reg, left);
+    let splits = ops.iter().find(|p| is_fp(p.op)).is_some_and(PreOp::splits);
+    let divider = |pair: &(u8, u32)| pair.0 == FP_DIVIDER;
+    // Instructions that wait for a register come to the divider only then.
+    let others = pending_pairs(pending).filter(|p| !divider(p));
+    for (reg, left) in others.chain(pending_pairs(pending).filter(divider)) {
+        let (wait, left) = wait_for(ops, timing, reg, left);
+        match wait {
+            None => rest = merge_pending(rest, reg, left),
+            // They are tried again until they pass.
+            Some(w) if reg == FP_DIVIDER => {
+                let more = w.saturating_sub(stall);
+                stall += more.next_multiple_of(replay(timing, splits));
+            }
+            Some(w) => stall = stall.max(w),
         }
     }
     (stall, pending_after(rest, stall as u64))
 }
 
-/// Cycles to wait for a register or unit before a block that needs it; `None` if it does not.
-fn wait_for(ops: &[PreOp], reg: u8, left: u32) -> Option<u32> {
+/// Cycles to wait for a register or unit before a block that needs it; `None` if it does not. And when it
+/// is there, which the block can delay.
+fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<u32>, u32) {
+    let long = reg & LONG != 0;
+    // The cycle in which the result is there; other results can come before it.
+    let mut there = left;
     for p in ops {
-        if p.cost as u32 >= left || p.len == ILLEGAL_LEN {
+        let at = u32::from(p.cost);
+        if at >= there || p.len == ILLEGAL_LEN {
             break;
         }
         let i = Inst {
@@ -705,10 +825,16 @@ fn wait_for(ops: &[PreOp], reg: u8, left: u32) -> Option<u32> {
             imm: p.imm,
             raw: 0,
         };
-        let (sources, dest) = operands(&i);
-        if sources.contains(&reg) || dest == reg || unit(p.op) == Some(reg) {
-            return Some(left - p.cost as u32);
+        let needs = match (long, reg & !LONG) {
+            (false, reg) => waits_for(&i, reg),
+            (true, reg) => is_long(p.op) || reg != 0 && waits_for(&i, reg),
+        };
+        if needs {
+            return (Some(there - at), there);
+        }
+        if long && writes_integer(p.op) {
+            there += u32::from(at + timing.writeback == there);
         }
     }
-    None
+    (None, there)
 }

@@ -188,8 +188,10 @@ pub struct PredictorGeometry {
     pub btb_entries: u32,
     /// Entries of the branch history table, a power of two.
     pub bht_entries: u32,
-    /// Bits of global history, at most log2 of the table.
+    /// Bits of global history, at most 16.
     pub history_bits: u32,
+    /// Bits of the table's index that they are hashed to, at most log2 of the table.
+    pub history_hash_bits: u32,
     /// Entries of the return address stack, 1..=64.
     pub ras_entries: u32,
 }
@@ -204,28 +206,41 @@ pub struct CoreTiming {
     pub load_latency: u32,
     /// Latency of byte and half-word loads that hit (sign extension).
     pub load_sub_word_latency: u32,
-    /// Penalty of a load that hits a store still in the pipeline, same 4 KiB offset.
+    /// Latency of floating-point loads that hit.
+    pub fp_load_latency: u32,
+    /// Penalty of a load of bytes that a store has not written yet, same 4 KiB offset.
     pub store_load_hazard: u32,
-    /// Instructions after a store in which a load can run into it.
+    /// Cycles from a store to the first one in which it is written, unless a load issues then.
     pub store_load_window: u32,
-    /// Latency of a multiplication whose operand needs few steps.
-    pub mul_latency_min: u32,
-    /// Latency of a full 64-bit multiplication.
-    pub mul_latency_max: u32,
-    /// Cycles for which a multiplication keeps the unit busy.
-    pub mul_occupancy: u32,
-    /// Cycles of a division besides one per quotient bit.
+    /// Latency of a multiplication besides one cycle for each byte of rs1.
+    pub mul_base: u32,
+    /// Latency of a full 64-bit multiplication, and of those for the upper half.
+    pub mul_max: u32,
+    /// Latency of a full 32-bit multiplication.
+    pub mulw_max: u32,
+    /// Latency of a division besides one cycle for each step.
     pub div_base: u32,
-    /// Cycles of a 64-bit division at most.
+    /// Latency of a division that skips no step, at most, without changes of sign.
     pub div_max: u32,
-    /// Cycles of a 32-bit division at most.
-    pub divw_max: u32,
+    /// Cycles from issue to the write of an integer result; results of multiplication and division wait
+    /// for a cycle without one.
+    pub writeback: u32,
     /// Latency of single-precision add, multiply, fused multiply-add.
     pub fp_single_latency: u32,
     /// Latency of double-precision add, multiply, fused multiply-add.
     pub fp_double_latency: u32,
-    /// Latency of FP moves, compares, conversions, sign injection.
+    /// Latency of FP moves, conversions, sign injection.
     pub fp_misc_latency: u32,
+    /// Latency of FP compares, and of moves and conversions to integers.
+    pub fp_to_int_latency: u32,
+    /// Cycles from the memory stage to the write of a single-precision result.
+    pub fp_single_write: u32,
+    /// The same of a double-precision result.
+    pub fp_double_write: u32,
+    /// The same of FP moves, conversions, sign injection.
+    pub fp_misc_write: u32,
+    /// Cycles after which an instruction is tried again that the FPU has refused.
+    pub replay: u32,
     /// Cycles of fdiv.s.
     pub fdiv_single: u32,
     /// Cycles of fdiv.d.
@@ -234,36 +249,41 @@ pub struct CoreTiming {
     pub fsqrt_single: u32,
     /// Cycles of fsqrt.d.
     pub fsqrt_double: u32,
-    /// Cycles of an atomic read-modify-write that hits.
-    pub amo: u32,
-    /// The same with aq and rl set.
-    pub amo_aqrl: u32,
-    /// Cycles of lr; lr and sc together make the published pair.
-    pub lr: u32,
-    /// Cycles of sc.
-    pub sc: u32,
-    /// Cycles of fence.
-    pub fence: u32,
-    /// Cycles of fence directly after a store.
-    pub fence_after_store: u32,
+    /// Latency of an atomic read-modify-write that hits.
+    pub amo_latency: u32,
+    /// Latency of lr that hits.
+    pub lr_latency: u32,
+    /// Latency of sc that hits.
+    pub sc_latency: u32,
+    /// Cycles between accesses to memory on both sides of a fence, of an acquire or a release, at least.
+    pub fence_distance: u32,
     /// Cycles of fence.i besides the refetch of its line.
     pub fence_i: u32,
-    /// Cycles of a CSR read.
+    /// Latency of a CSR read.
     pub csr_read: u32,
-    /// Cycles of a CSR write.
+    /// Cycles of a CSR access that does not flush the pipeline.
     pub csr_write: u32,
+    /// Cycles of a CSR write that flushes the pipeline.
+    pub csr_flush: u32,
     /// Cycles of sfence.vma.
     pub sfence_vma: u32,
     /// Cycles from a trapping instruction to the first of the handler.
     pub trap_entry: u32,
+    /// Whether ecall and ebreak count as retired: 0 or 1.
+    pub trap_retires: u32,
     /// Cycles of mret and sret.
     pub trap_return: u32,
     /// Penalty of a mispredicted branch or jump.
     pub mispredict: u32,
     /// Penalty of a jump whose target the decoder supplies (no BTB entry).
     pub btb_miss_jump: u32,
-    /// Cycles after a call in which its return is mispredicted: the call is not on the stack yet.
+    /// Packets behind that of a call in which its return is mispredicted: the call is not on the stack
+    /// yet.
     pub return_after_call: u32,
+    /// Packets that wait for the pipeline when fetches stop.
+    pub fetch_queue: u32,
+    /// Cycles of an L1I miss that a filled queue hides, at most.
+    pub fetch_ahead: u32,
     /// A load or store that misses L1D with a clean victim costs L + this in all
     /// (L: request on the bus to first data).
     pub l1d_miss: u32,
@@ -296,42 +316,50 @@ impl CoreTiming {
         Self {
             load_latency: 2,
             load_sub_word_latency: 3,
+            fp_load_latency: 4,
             store_load_hazard: 5,
             store_load_window: 2,
-            mul_latency_min: 6,
-            mul_latency_max: 10,
-            mul_occupancy: 4,
-            div_base: 5,
-            div_max: 66,
-            divw_max: 34,
+            mul_base: 3,
+            mul_max: 10,
+            mulw_max: 6,
+            div_base: 4,
+            div_max: 67,
+            writeback: 3,
             fp_single_latency: 4,
             fp_double_latency: 6,
             fp_misc_latency: 4,
+            fp_to_int_latency: 3,
+            fp_single_write: 2,
+            fp_double_write: 3,
+            fp_misc_write: 1,
+            replay: 5,
             fdiv_single: 28,
             fdiv_double: 57,
             fsqrt_single: 27,
             fsqrt_double: 56,
-            amo: 7,
-            amo_aqrl: 4,
-            lr: 4,
-            sc: 3,
-            fence: 1,
-            fence_after_store: 4,
+            amo_latency: 2,
+            lr_latency: 2,
+            sc_latency: 3,
+            fence_distance: 4,
             fence_i: 9,
             csr_read: 3,
             csr_write: 1,
+            csr_flush: 5,
             sfence_vma: 5,
             trap_entry: 5,
+            trap_retires: 1,
             trap_return: 5,
             mispredict: 3,
             btb_miss_jump: 1,
-            return_after_call: 2,
+            return_after_call: 1,
+            fetch_queue: 3,
+            fetch_ahead: 8,
             l1d_miss: 15,
             release_offset: 2,
             l1i_miss: 19,
             hub: 7,
-            tlb_miss: 12,
-            ptw_level: 4,
+            tlb_miss: 11,
+            ptw_level: 3,
             ptw_cache_entries: 8,
             mmio: 9,
             mmio_latency: 0,
@@ -419,6 +447,7 @@ impl HartConfig {
                 btb_entries: 28,
                 bht_entries: 512,
                 history_bits: 8,
+                history_hash_bits: 3,
                 ras_entries: 6,
             },
             timing: CoreTiming::rocket(),
@@ -524,14 +553,26 @@ impl HartConfig {
         check(
             "predictor.history_bits",
             p.history_bits,
-            p.history_bits <= p.bht_entries.trailing_zeros(),
-            "at most log2 of bht_entries",
+            p.history_bits <= 16,
+            "at most 16",
+        )?;
+        check(
+            "predictor.history_hash_bits",
+            p.history_hash_bits,
+            p.history_hash_bits <= p.history_bits.min(p.bht_entries.trailing_zeros()),
+            "at most history_bits, and log2 of bht_entries",
         )?;
         check(
             "predictor.ras_entries",
             p.ras_entries,
             (1..=64).contains(&p.ras_entries),
             "1..=64",
+        )?;
+        check(
+            "timing.trap_retires",
+            self.timing.trap_retires,
+            self.timing.trap_retires <= 1,
+            "0 or 1",
         )?;
         check(
             "timing.ptw_cache_entries",

@@ -7,12 +7,14 @@
 
 pub use crate::block::{ends_block, stall};
 use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
-pub use crate::exec::is_link;
+pub use crate::exec::{is_link, ELSEWHERE};
 use crate::hart::Hart;
 use crate::mode::Mode;
 
+pub use crate::muldiv::{multiplication_waits, pending_long};
+pub use crate::pipeline::Long;
 use crate::pipeline::{pending_pairs, Pending};
-pub use crate::predict::bucket;
+pub use crate::predict::{bucket, is_second_half, jump_to_half, Hash, BUSY};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
@@ -122,8 +124,10 @@ pub struct Area {
     pub page_key: u64,
     /// Distance of the page's first entry in the fetch filter.
     pub fetch_slots: u64,
-    /// What the page contributes to the hash of a pc in the branch predictor.
+    /// What the page contributes to the hash of a pc in the branch target buffer.
     pub page_hash: u64,
+    /// What the page contributes to the index of a branch in the history table.
+    pub page_index: u64,
     /// Identity of the fetch context.
     pub context: u64,
     /// Host address of the table from program counter to code.
@@ -165,7 +169,7 @@ pub struct Area {
 /// Distances of fields from the start of a [`Hart`], in bytes.
 pub mod layout {
     use crate::filter::{Filter, FilterEntry};
-    use crate::hart::Hart;
+    use crate::hart::{Hart, HartStats};
     use crate::predict::{BtbEntry, Bucket, Predictor, Return};
     use crate::tlb::Tlb;
     use std::mem::{offset_of, size_of};
@@ -201,7 +205,11 @@ pub mod layout {
     /// DTLB entry used last, a byte.
     pub const LAST_WAY: usize = offset_of!(Hart, last_way);
     /// Address stored to last.
-    pub const LAST_STORE: usize = offset_of!(Hart, last_store);
+    pub const LAST_STORE: usize = offset_of!(Hart, last_stores);
+    /// Address stored to before that.
+    pub const OLDER_STORE: usize = LAST_STORE + 8;
+    /// Pending result of a multiplication or division, 32 bits.
+    pub const LONG: usize = offset_of!(Hart, long);
     /// Results under way, 32 bits.
     pub const PENDING: usize = offset_of!(Hart, pending);
     /// Cycle from which they count.
@@ -212,6 +220,20 @@ pub mod layout {
     pub const DTLB_SUPER_PLRU: usize = offset_of!(Hart, dtlb) + Tlb::SUPER_PLRU;
     /// Global branch history, 32 bits.
     pub const HISTORY: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, history);
+    /// What a packet right behind that of the last branch sees of it, 32 bits.
+    pub const NEAR_HISTORY: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, near);
+    /// Cycle at which the next packet is there, 64 bits.
+    pub const FRONT: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, front);
+    /// Cycle behind the last bubble that was waited for, 64 bits.
+    pub const BUBBLE: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, bubble);
+    /// The entry of the branch target buffer that is replaced next, 64 bits.
+    pub const BTB_NEXT: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, next);
+    /// How many hash buckets the branch target buffer has.
+    pub const BTB_BUCKETS: usize = crate::predict::BUCKETS;
+    /// Mispredictions, 64 bits.
+    pub const MISPREDICTS: usize = offset_of!(Hart, stats) + offset_of!(HartStats, mispredicts);
+    /// Whether the front end jumped to the second half of a packet, 32 bits.
+    pub const LANDED: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, landed);
     /// End of the return addresses, 32 bits, modulo [`RETURNS`].
     pub const RAS_TOP: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, ras_top);
     /// How many of them count, 32 bits.
@@ -220,16 +242,18 @@ pub mod layout {
     pub const RETURNS: usize = crate::predict::RETURNS;
     /// In a return address: the address.
     pub const RETURN_ADDRESS: usize = offset_of!(Return, address);
-    /// In a return address: the cycle of its call.
-    pub const RETURN_CYCLE: usize = offset_of!(Return, cycle);
+    /// In a return address: when the packet of its call was there.
+    pub const RETURN_FRONT: usize = offset_of!(Return, front);
     /// Bytes of a return address.
     pub const RETURN: usize = size_of::<Return>();
     /// The engine's room.
     pub const AREA: usize = offset_of!(Hart, area);
-    /// In an entry of the branch target buffer: its pc.
-    pub const BTB_PC: usize = offset_of!(BtbEntry, pc);
+    /// In an entry of the branch target buffer: the address of the branch's last half.
+    pub const BTB_PC: usize = offset_of!(BtbEntry, last);
     /// In an entry of the branch target buffer: where it leads.
     pub const BTB_TARGET: usize = offset_of!(BtbEntry, target);
+    /// In a bucket of its hash table: how many entries there are, a byte.
+    pub const BUCKET_COUNT: usize = offset_of!(Bucket, count);
     /// In a bucket of its hash table: the entry to look at first, a byte.
     pub const BUCKET_LAST: usize = offset_of!(Bucket, last);
     /// Bytes of a bucket.
@@ -257,6 +281,7 @@ impl Hart {
         a.page_key = page | tag;
         a.fetch_slots = fetch_slots(page);
         a.page_hash = bucket(page) as u64;
+        a.page_index = self.predictor.hash().of_pc(page).into();
     }
 
     /// Sets what may have moved since code was left.
@@ -375,6 +400,18 @@ impl Hart {
         longest(self.pending) <= b.cost
     }
 
+    /// The block begins: its first instruction waits for its second packet, if it has one.
+    pub fn begin_block(&mut self, b: &Block) {
+        if b.splits {
+            self.await_packet();
+        }
+    }
+
+    /// How the branch history table is indexed.
+    pub fn history_hash(&self) -> Hash {
+        self.predictor.hash()
+    }
+
     /// Fetches the line of instruction `i` of the block at `pc`.
     pub fn fetch_op<W: World>(
         &mut self,
@@ -384,7 +421,7 @@ impl Hart {
         pc: u64,
     ) -> Result<(), NotNow> {
         if first {
-            let fetched = self.fetch_line(w, pc, RunPoint { offset: 0, pc });
+            let fetched = self.fetch_line(w, pc, pc, RunPoint { offset: 0, pc });
             self.start_waits |= fetched.is_err();
             return fetched;
         }
@@ -395,25 +432,37 @@ impl Hart {
             offset: op.cost as u64,
             pc: at,
         };
-        self.fetch_line(w, last, point)
+        self.fetch_line(w, last, pc, point)
     }
 
     /// Predicts and resolves a conditional branch.
-    pub fn resolve_branch(&mut self, pc: u64, target: u64, taken: bool) {
-        let o = self.predictor.branch(pc, target, taken);
-        self.predicted(o);
+    #[inline(always)]
+    pub fn resolve_branch(&mut self, pc: u64, target: u64, taken: bool, op: &PreOp) {
+        let site = self.site(pc, op);
+        let o = self.predictor.branch(&site, target, taken);
+        self.predicted(o, &site, taken);
     }
 
     /// Predicts and resolves a direct jump.
+    #[inline(always)]
     pub fn resolve_jump(&mut self, pc: u64, op: &PreOp) {
-        let o = self.predict_jump(pc, op);
-        self.predicted(o);
+        let site = self.site(pc, op);
+        let target = pc.wrapping_add(op.imm as i64 as u64);
+        let o = self.predictor.jump(&site, target, is_link(op.rd));
+        self.predicted(o, &site, true);
     }
 
     /// Predicts and resolves an indirect jump to `target`.
+    #[inline(always)]
     pub fn resolve_indirect(&mut self, pc: u64, target: u64, op: &PreOp) {
-        let o = self.predict_indirect(pc, target, op);
-        self.predicted(o);
+        let site = self.site(pc, op);
+        let o = if is_link(op.rs1) && !is_link(op.rd) {
+            let delay = self.config.timing.return_after_call;
+            self.predictor.ret(&site, target, delay)
+        } else {
+            self.predictor.indirect(&site, target, is_link(op.rd))
+        };
+        self.predicted(o, &site, true);
     }
 }
 

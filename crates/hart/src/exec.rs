@@ -8,7 +8,6 @@ use crate::hart::{Hart, Privilege};
 use crate::mode::{Detailed, Mode};
 use crate::muldiv::divide;
 use crate::pmp::Access;
-use crate::predict::Outcome;
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::{cause, status, NotNow, Trap, Undone};
@@ -17,45 +16,23 @@ use nagori_isa::{Format, Op};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Hart {
-    #[inline(always)]
-    pub(crate) fn predicted(&mut self, o: Outcome) {
-        let t = &self.config.timing;
-        self.cycle += match o {
-            Outcome::Right => return,
-            Outcome::Late => t.btb_miss_jump,
-            Outcome::Wrong => {
-                self.stats.mispredicts += 1;
-                t.mispredict
-            }
-        } as u64;
-    }
-
-    /// The predictor's outcome for a direct jump.
-    #[inline(always)]
-    pub(crate) fn predict_jump(&mut self, pc: u64, p: &PreOp) -> Outcome {
-        let target = pc.wrapping_add(p.imm as i64 as u64);
-        let link = is_link(p.rd).then_some(pc.wrapping_add(p.len as u64));
-        let now = self.cycle + p.cost as u64;
-        self.predictor.jump(pc, target, link, now)
-    }
-
-    /// The predictor's outcome for an indirect jump, call or return.
-    #[inline(always)]
-    pub(crate) fn predict_indirect(&mut self, pc: u64, target: u64, p: &PreOp) -> Outcome {
-        let now = self.cycle + p.cost as u64;
-        if is_link(p.rs1) && !is_link(p.rd) {
-            let delay = self.config.timing.return_after_call;
-            return self.predictor.ret(target, now, delay);
-        }
-        let link = is_link(p.rd).then_some(pc.wrapping_add(p.len as u64));
-        self.predictor.indirect(pc, target, link, now)
-    }
-
     /// A load close behind a store may have to wait for it.
     #[inline(always)]
     pub(crate) fn hazard(&mut self, p: &PreOp, va: u64) {
-        if p.flags & HAZARD != 0 && (va ^ self.last_store) & 0xff8 == 0 {
-            self.cycle += self.config.timing.store_load_hazard as u64;
+        if p.flags & HAZARD != 0 {
+            let overlaps = |k: usize| match p.near(k) {
+                0 => false,
+                bits => (va ^ self.last_stores[k]) & bits == 0,
+            };
+            if overlaps(0) || overlaps(1) {
+                self.cycle += u64::from(self.config.timing.store_load_hazard);
+                self.cycle += u64::from(p.splits());
+                // Meanwhile all stores are written: none is at this address any more.
+                self.last_stores = [va ^ ELSEWHERE; 2];
+                // It has been fetched anew.
+                let now = self.cycle + u64::from(p.cost);
+                self.predictor.front = now.saturating_sub(p.rm.into());
+            }
         }
     }
 
@@ -235,7 +212,7 @@ impl Hart {
                     if taken && p.flags & TARGET != 0 {
                         misaligned!(target);
                     }
-                    M::branch(self, pc!(), target, taken);
+                    M::branch(self, pc!(), target, taken, p);
                     if taken {
                         next = target;
                     }
@@ -244,6 +221,7 @@ impl Hart {
             macro_rules! amo_w {
                 (|$o:ident| $f:expr) => {{
                     let va = a!();
+                    M::atomic_begins(self, va, p);
                     let v = b!() as u32;
                     let f = |old: u64| {
                         let $o = old as u32;
@@ -257,6 +235,7 @@ impl Hart {
             macro_rules! amo_d {
                 (|$o:ident| $f:expr) => {{
                     let va = a!();
+                    M::atomic_begins(self, va, p);
                     let v = b!();
                     let f = |$o: u64| -> u64 { $f(v) };
                     let old = check!(self.amo::<W, M>(w, va, 8, at!(), f));
@@ -359,28 +338,28 @@ impl Hart {
                 Srlw => setw!(a!() as u32 >> (b!() & 31)),
                 Sraw => setw!((a!() as i32 >> (b!() & 31)) as u32),
                 Mul => {
-                    M::multiply(self, b!());
+                    M::multiply(self, p, a!());
                     set!(a!().wrapping_mul(b!()))
                 }
                 Mulw => {
-                    M::multiply(self, b!() as i32 as i64 as u64);
+                    M::multiply(self, p, a!());
                     setw!((a!() as u32).wrapping_mul(b!() as u32))
                 }
                 Mulh => {
-                    M::multiply(self, b!());
+                    M::multiply(self, p, a!());
                     set!(((a!() as i64 as i128 * b!() as i64 as i128) >> 64) as u64)
                 }
                 Mulhu => {
-                    M::multiply(self, b!());
+                    M::multiply(self, p, a!());
                     set!(((a!() as u128 * b!() as u128) >> 64) as u64)
                 }
                 Mulhsu => {
-                    M::multiply(self, b!());
+                    M::multiply(self, p, a!());
                     set!(((a!() as i64 as i128 * b!() as i128) >> 64) as u64)
                 }
                 div_ops!() => {
                     let (va, vb) = (a!(), b!());
-                    M::divide(self, p.op, va, vb);
+                    M::divide(self, p, va, vb);
                     set!(divide(p.op, va, vb));
                 }
                 Fld => {
@@ -415,15 +394,18 @@ impl Hart {
                 }
                 LrW => {
                     let va = a!();
+                    M::load_missed(self, va, p);
                     let v = check!(self.load_reserved::<W, M>(w, va, 4, at!()));
                     setw!(v as u32);
                 }
                 LrD => {
                     let va = a!();
+                    M::load_missed(self, va, p);
                     set!(check!(self.load_reserved::<W, M>(w, va, 8, at!())));
                 }
                 ScW | ScD => {
                     let (va, v) = (a!(), b!());
+                    M::atomic_begins(self, va, p);
                     let size = if p.op == ScW { 4 } else { 8 };
                     let ok = check!(self.store_conditional::<W, M>(w, va, size, v, at!()));
                     self.commit_conditional::<W>(ok);
@@ -451,6 +433,7 @@ impl Hart {
                     // x0 as destination also reads as zero.
                     let expected = if p.rd < 32 { x!(p.rd) } else { 0 };
                     let (va, new) = (a!(), b!());
+                    M::atomic_begins(self, va, p);
                     let (size, mask) = match p.op {
                         AmocasW => (4, u64::from(u32::MAX)),
                         _ => (8, u64::MAX),
@@ -468,6 +451,7 @@ impl Hart {
                     };
                     let (expected, new) = (pair(self, p.rd), pair(self, p.rs2));
                     let va = a!();
+                    M::atomic_begins(self, va, p);
                     let old = check!(self.swap_pair::<W, M>(w, va, expected, new, at!()));
                     if p.rd < 32 {
                         [x!(p.rd), x!(p.rd + 1)] = old;
@@ -642,6 +626,9 @@ impl Hart {
         }
     }
 }
+
+/// Distance of an address at which no store is that a load could run into.
+pub const ELSEWHERE: u64 = 0x800;
 
 /// x1 and x5 hold return addresses by convention.
 pub fn is_link(r: u8) -> bool {

@@ -195,7 +195,11 @@ pub struct Hart {
     /// Behind the data filter in functional mode.
     pub(crate) pages: Pages,
     pub(crate) last_way: u8,
-    pub(crate) last_store: u64,
+    /// Addresses of the last store and of the one before, where loads of the same block may run into
+    /// them.
+    pub(crate) last_stores: [u64; 2],
+    /// The pending result of a multiplication or division of a block that has no user for it.
+    pub(crate) long: Pending,
     /// Core cycle from which the memory bus is not to be used: others are behind.
     pub(crate) yield_at: u64,
     /// Page and side of a walk that has been charged but not finished.
@@ -277,7 +281,8 @@ impl Hart {
             settle_at: u64::MAX,
             pages: Pages::default(),
             last_way: crate::tlb::NO_WAY,
-            last_store: 0,
+            last_stores: [0; 2],
+            long: 0,
             yield_at: u64::MAX,
             walk_begun: None,
             refill: None,
@@ -341,7 +346,8 @@ impl Hart {
         self.arrived = None;
         self.cleaned = None;
         self.resume = None;
-        self.last_store = 0;
+        self.last_stores = [0; 2];
+        self.predictor.gives_up();
     }
 
     /// The branch predictor as after power-on.

@@ -1,47 +1,97 @@
 //! Multiplication and division: results, and the steps that the units take.
 
+use crate::block::PreOp;
+use crate::config::CoreTiming;
 use crate::groups::{div_ops, match_group};
 use crate::hart::Hart;
+use crate::pipeline::{Long, Pending, LONG};
 use nagori_isa::Op;
 
+/// Latency of a multiplication: a cycle for each byte of `rs1` that is not zero, up to a limit. The
+/// upper half of a product takes all steps.
+fn mul_latency(t: &CoreTiming, op: Op, rs1: u64) -> u32 {
+    let (value, max) = match op {
+        Op::Mul => (rs1, t.mul_max),
+        Op::Mulw => (rs1 & 0xffff_ffff, t.mulw_max),
+        _ => return t.mul_max,
+    };
+    let bytes = (71 - (value | 1).leading_zeros()) / 8;
+    (t.mul_base + bytes).min(t.mul_max).min(max)
+}
+
+/// Latency of a division: a step for each of the 64 bits, but for those that are skipped, and one for
+/// each change of sign.
+fn div_latency(t: &CoreTiming, op: Op, a: u64, b: u64) -> u32 {
+    use Op::*;
+    let word = matches!(op, Divw | Divuw | Remw | Remuw);
+    let signed = matches!(op, Div | Rem | Divw | Remw);
+    let remainder = matches!(op, Rem | Remu | Remw | Remuw);
+    let value = |v: u64| match (word, signed) {
+        (false, _) => v,
+        (true, true) => v as i32 as i64 as u64,
+        (true, false) => v as u32 as u64,
+    };
+    let negative = |v: u64| signed && (value(v) as i64) < 0;
+    let magnitude = |v: u64| match negative(v) {
+        true => value(v).wrapping_neg(),
+        false => value(v),
+    };
+    let (ma, mb) = (magnitude(a), magnitude(b));
+    // The sign of a quotient by zero is not changed.
+    let minus = match remainder {
+        true => negative(a),
+        false => negative(a) != negative(b) && mb != 0,
+    };
+    let signs = u32::from(negative(a) || negative(b)) + u32::from(minus);
+    let top = |v: u64| 63 - (v | 1).leading_zeros();
+    let skipped = (63 + top(mb)).wrapping_sub(top(ma)) & 63;
+    let steps = match mb {
+        0 => 64,
+        _ => 64 - skipped,
+    };
+    (t.div_base + steps).min(t.div_max) + signs
+}
+
 impl Hart {
-    /// Steps that the multiplier takes beyond its least number.
-    pub(crate) fn mul_time(&mut self, multiplier: u64) {
-        let t = &self.config.timing;
-        let magnitude = if (multiplier as i64) < 0 {
-            !multiplier
-        } else {
-            multiplier
-        };
-        let bits = 65 - magnitude.leading_zeros();
-        let latency = (2 + bits.div_ceil(8)).clamp(t.mul_latency_min, t.mul_latency_max);
-        self.cycle += (latency - t.mul_latency_min) as u64;
+    /// A multiplication: see [`Hart::long_result`].
+    pub(crate) fn mul_time(&mut self, p: &PreOp, rs1: u64) {
+        self.long_result(p, mul_latency(&self.config.timing, p.op, rs1));
     }
 
-    /// The divider delivers a quotient bit a cycle and skips leading zeros.
-    pub(crate) fn div_time(&mut self, op: Op, a: u64, b: u64) {
-        use Op::*;
-        let t = &self.config.timing;
-        let word = matches!(op, Divw | Divuw | Remw | Remuw);
-        let signed = matches!(op, Div | Rem | Divw | Remw);
-        let magnitude = |v: u64| -> u64 {
-            match (word, signed) {
-                (false, false) => v,
-                (false, true) => (v as i64).unsigned_abs(),
-                (true, false) => v as u32 as u64,
-                (true, true) => (v as i32).unsigned_abs() as u64,
-            }
-        };
-        let (ma, mb) = (magnitude(a), magnitude(b));
-        let max = if word { t.divw_max } else { t.div_max };
-        let cycles = if mb == 0 {
-            max
-        } else {
-            let steps = mb.leading_zeros().saturating_sub(ma.leading_zeros());
-            (t.div_base + steps).min(max)
-        };
-        self.cycle += cycles.saturating_sub(1) as u64;
+    /// A division: see [`Hart::long_result`].
+    pub(crate) fn div_time(&mut self, p: &PreOp, a: u64, b: u64) {
+        self.long_result(p, div_latency(&self.config.timing, p.op, a, b));
     }
+
+    /// A multiplication or division of some latency begins. An instruction of the block that waits for
+    /// it is charged here; otherwise the result is pending at the end of the block.
+    fn long_result(&mut self, p: &PreOp, latency: u32) {
+        let long = Long::from_imm(p.imm);
+        let wait = long.wait(latency, self.config.timing.writeback);
+        if long.is_awaited() {
+            self.cycle += u64::from(wait);
+        } else {
+            self.long = pending_long(p.rd, wait);
+        }
+    }
+}
+
+/// A pending result of the unit for multiplication and division, a pair of [`Pending`].
+pub fn pending_long(rd: u8, wait: u32) -> Pending {
+    match wait {
+        0 => 0,
+        _ => u32::from(rd & 31 | LONG) << 8 | wait.min(255),
+    }
+}
+
+/// What a multiplication waits for its result, or its user does, by the number of its operand's highest
+/// byte that is not zero; from its predecoded form.
+pub fn multiplication_waits(t: &CoreTiming, p: &PreOp) -> [u8; 8] {
+    let long = Long::from_imm(p.imm);
+    std::array::from_fn(|byte| {
+        let latency = mul_latency(t, p.op, 1 << (8 * byte));
+        long.wait(latency, t.writeback).min(255) as u8
+    })
 }
 
 /// Quotient or remainder of an M-extension operation.
@@ -64,4 +114,66 @@ pub(crate) fn divide(op: Op, a: u64, b: u64) -> u64 {
         Remw => word(ia.wrapping_rem(ib) as u32),
         Remuw => word(wa.checked_rem(wb).unwrap_or(wa)),
     } else 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Op::*;
+
+    #[test]
+    fn multiplications_take_a_cycle_for_each_byte() {
+        let t = CoreTiming::rocket();
+        for (op, rs1, cycles) in [
+            (Mul, 0, 4),
+            (Mul, 0xff, 4),
+            (Mul, 0x100, 5),
+            (Mul, 0xffff_ffff, 7),
+            (Mul, 0x1_0000_0000, 8),
+            (Mul, 0xff_ffff_ffff_ffff, 10),
+            (Mul, 1 << 62, 10),
+            (Mul, u64::MAX, 10),
+            (Mulw, 1, 4),
+            (Mulw, 0xffff, 5),
+            (Mulw, 0xff_ffff, 6),
+            (Mulw, 0x7fff_ffff, 6),
+            (Mulw, u64::MAX, 6),
+            (Mulw, 1 << 40, 4),
+            (Mulh, 1, 10),
+            (Mulhu, 1, 10),
+            (Mulhsu, 0, 10),
+        ] {
+            assert_eq!(mul_latency(&t, op, rs1), cycles, "{op:?} {rs1:#x}");
+        }
+    }
+
+    #[test]
+    fn divisions_skip_the_bits_above_the_quotient() {
+        let t = CoreTiming::rocket();
+        let minus = |v: i64| v as u64;
+        for (op, a, b, cycles) in [
+            (Div, 100, 7, 9),
+            (Div, 1 << 40, 7, 43),
+            (Divu, u64::MAX, 1, 67),
+            (Divu, 1 << 62, 1, 67),
+            (Divu, 1 << 61, 1, 66),
+            (Div, 5, 0, 67),
+            (Div, 7, 7, 5),
+            // A quotient of zero takes nearly all steps.
+            (Div, 7, 8, 67),
+            (Div, 1, 1 << 20, 49),
+            (Div, minus(-100), 7, 11),
+            (Div, 100, minus(-7), 11),
+            (Div, minus(-100), minus(-7), 10),
+            (Rem, minus(-100), 7, 11),
+            (Rem, 100, minus(-7), 10),
+            (Divw, 100, 7, 9),
+            (Divw, 7, 8, 67),
+            (Divuw, minus(-1), 1, 36),
+            (Remw, minus(-100), 7, 11),
+            (Remuw, 3, 0, 67),
+        ] {
+            assert_eq!(div_latency(&t, op, a, b), cycles, "{op:?} {a} {b}");
+        }
+    }
 }

@@ -42,122 +42,293 @@ pub fn operands(i: &Inst) -> ([Reg; 3], Reg) {
     }
 }
 
-/// Issue cycles, result latency, and the shared unit an instruction keeps busy.
+/// Issue cycles and result latency of an instruction.
 struct Cost {
     issue: u32,
     latency: u32,
-    busy: u32,
+}
+
+/// CSRs whose writes do not flush the pipeline: scratch, epc, cause and tval of machine and
+/// supervisor mode.
+const QUIET: [std::ops::RangeInclusive<i32>; 2] = [0x140..=0x143, 0x340..=0x343];
+/// fflags, frm and fcsr.
+const FP_CSRS: std::ops::RangeInclusive<i32> = 1..=3;
+
+/// The CSR that an instruction accesses; its immediate has the sign of the encoding's field.
+fn csr_number(i: &Inst) -> i32 {
+    i.imm & 0xfff
+}
+
+/// Costs of an instruction that accesses a CSR.
+fn csr_cost(t: &CoreTiming, i: &Inst) -> Cost {
+    let writes = matches!(i.op, Op::Csrrw | Op::Csrrwi) || i.rs1 != 0;
+    let number = csr_number(i);
+    let quiet = QUIET.iter().any(|r| r.contains(&number));
+    Cost {
+        issue: if writes && !quiet {
+            t.csr_flush
+        } else {
+            t.csr_write
+        },
+        latency: t.csr_read,
+    }
 }
 
 /// Every instruction is listed here: one without a cost is a compile error.
-fn cost(t: &CoreTiming, i: &Inst, after_store: bool) -> Cost {
+fn cost(t: &CoreTiming, i: &Inst) -> Cost {
     use Op::*;
     let simple = |issue: u32| Cost {
         issue,
         latency: issue,
-        busy: 0,
     };
-    let result = |latency: u32| Cost {
-        issue: 1,
-        latency,
-        busy: 0,
-    };
+    let result = |latency: u32| Cost { issue: 1, latency };
     match i.op {
-        Ld | Lw | Lwu | Fld | Flw => result(t.load_latency),
+        Ld | Lw | Lwu => result(t.load_latency),
         Lb | Lbu | Lh | Lhu => result(t.load_sub_word_latency),
-        Mul | Mulh | Mulhsu | Mulhu | Mulw => Cost {
-            issue: 1,
-            latency: t.mul_latency_min,
-            busy: t.mul_occupancy,
-        },
-        LrW | LrD => simple(t.lr),
-        ScW | ScD => simple(t.sc),
-        Csrrw | Csrrwi => simple(if i.rd == 0 { t.csr_write } else { t.csr_read }),
-        Csrrs | Csrrc | Csrrsi | Csrrci => simple(if i.rs1 == 0 || i.rd != 0 {
-            t.csr_read
-        } else {
-            t.csr_write
-        }),
-        Fence | Pause => simple(if after_store {
-            t.fence_after_store
-        } else {
-            t.fence
-        }),
+        Fld | Flw => result(t.fp_load_latency),
+        LrW | LrD => result(t.lr_latency),
+        ScW | ScD => result(t.sc_latency),
+        Csrrw | Csrrwi | Csrrs | Csrrc | Csrrsi | Csrrci => csr_cost(t, i),
         FenceI => simple(t.fence_i),
         SfenceVma => simple(t.sfence_vma),
         Mret | Sret => simple(t.trap_return),
         CflushDL1 | CflushDL1U | CboClean | CboFlush | CboInval => simple(t.flush_line),
-        FdivS => Cost {
-            issue: 1,
-            latency: t.fdiv_single,
-            busy: t.fdiv_single,
-        },
-        FdivD => Cost {
-            issue: 1,
-            latency: t.fdiv_double,
-            busy: t.fdiv_double,
-        },
-        FsqrtS => Cost {
-            issue: 1,
-            latency: t.fsqrt_single,
-            busy: t.fsqrt_single,
-        },
-        FsqrtD => Cost {
-            issue: 1,
-            latency: t.fsqrt_double,
-            busy: t.fsqrt_double,
-        },
+        FdivS => result(t.fdiv_single),
+        FdivD => result(t.fdiv_double),
+        FsqrtS => result(t.fsqrt_single),
+        FsqrtD => result(t.fsqrt_double),
         FaddS | FsubS | FmulS | FmaddS | FmsubS | FnmaddS | FnmsubS => result(t.fp_single_latency),
         FaddD | FsubD | FmulD | FmaddD | FmsubD | FnmaddD | FnmsubD => result(t.fp_double_latency),
         AmoswapW | AmoaddW | AmoxorW | AmoandW | AmoorW | AmominW | AmomaxW | AmominuW
         | AmomaxuW | AmoswapD | AmoaddD | AmoxorD | AmoandD | AmoorD | AmominD | AmomaxD
-        | AmominuD | AmomaxuD | AmocasW | AmocasD | AmocasQ => {
-            simple(if i.rm == 3 { t.amo_aqrl } else { t.amo })
+        | AmominuD | AmomaxuD | AmocasW | AmocasD | AmocasQ => result(t.amo_latency),
+        FcvtWS | FcvtWuS | FcvtLS | FcvtLuS | FmvXW | FeqS | FltS | FleS | FclassS | FcvtWD
+        | FcvtWuD | FcvtLD | FcvtLuD | FmvXD | FeqD | FltD | FleD | FclassD => {
+            result(t.fp_to_int_latency)
         }
-        FsgnjS | FsgnjnS | FsgnjxS | FminS | FmaxS | FcvtWS | FcvtWuS | FcvtLS | FcvtLuS
-        | FmvXW | FeqS | FltS | FleS | FclassS | FcvtSW | FcvtSWu | FcvtSL | FcvtSLu | FmvWX
-        | FsgnjD | FsgnjnD | FsgnjxD | FminD | FmaxD | FcvtSD | FcvtDS | FcvtWD | FcvtWuD
-        | FcvtLD | FcvtLuD | FmvXD | FeqD | FltD | FleD | FclassD | FcvtDW | FcvtDWu | FcvtDL
-        | FcvtDLu | FmvDX => result(t.fp_misc_latency),
+        FsgnjS | FsgnjnS | FsgnjxS | FminS | FmaxS | FcvtSW | FcvtSWu | FcvtSL | FcvtSLu
+        | FmvWX | FsgnjD | FsgnjnD | FsgnjxD | FminD | FmaxD | FcvtSD | FcvtDS | FcvtDW
+        | FcvtDWu | FcvtDL | FcvtDLu | FmvDX => result(t.fp_misc_latency),
         // No catch-all arm, so that a new instruction has to be given a cost; these take one cycle.
+        // What a multiplication or division takes beyond it depends on its operands.
         Lui | Auipc | Jal | Jalr | Beq | Bne | Blt | Bge | Bltu | Bgeu | Sb | Sh | Sw | Sd
         | Addi | Slti | Sltiu | Xori | Ori | Andi | Slli | Srli | Srai | Add | Sub | Sll | Slt
         | Sltu | Xor | Srl | Sra | Or | And | Addiw | Slliw | Srliw | Sraiw | Addw | Subw
-        | Sllw | Srlw | Sraw | Ecall | Ebreak | Div | Divu | Rem | Remu | Divw | Divuw | Remw
-        | Remuw | Fsw | Fsd | Wfi | CboZero | PrefetchI | PrefetchR | PrefetchW | NtlP1
-        | NtlPall | NtlS1 | NtlAll | CzeroEqz | CzeroNez | AddUw | Sh1add | Sh1addUw | Sh2add
-        | Sh2addUw | Sh3add | Sh3addUw | SlliUw | Andn | Orn | Xnor | Clz | Clzw | Ctz | Ctzw
-        | Cpop | Cpopw | Max | Maxu | Min | Minu | SextB | SextH | ZextH | Rol | Rolw | Ror
-        | Rori | Roriw | Rorw | OrcB | Rev8 | Bclr | Bclri | Bext | Bexti | Binv | Binvi | Bset
-        | Bseti | MarkRoiBegin | MarkRoiEnd | MarkStatsReset | MarkStatsDump | MarkMethod
-        | MarkLabel | MarkSnapshot | MarkStop => result(1),
+        | Sllw | Srlw | Sraw | Ecall | Ebreak | Mul | Mulh | Mulhsu | Mulhu | Mulw | Div | Divu
+        | Rem | Remu | Divw | Divuw | Remw | Remuw | Fence | Pause | Fsw | Fsd | Wfi | CboZero
+        | PrefetchI | PrefetchR | PrefetchW | NtlP1 | NtlPall | NtlS1 | NtlAll | CzeroEqz
+        | CzeroNez | AddUw | Sh1add | Sh1addUw | Sh2add | Sh2addUw | Sh3add | Sh3addUw | SlliUw
+        | Andn | Orn | Xnor | Clz | Clzw | Ctz | Ctzw | Cpop | Cpopw | Max | Maxu | Min | Minu
+        | SextB | SextH | ZextH | Rol | Rolw | Ror | Rori | Roriw | Rorw | OrcB | Rev8 | Bclr
+        | Bclri | Bext | Bexti | Binv | Binvi | Bset | Bseti | MarkRoiBegin | MarkRoiEnd
+        | MarkStatsReset | MarkStatsDump | MarkMethod | MarkLabel | MarkSnapshot | MarkStop => {
+            result(1)
+        }
     }
 }
 
-/// The unit that an instruction occupies for longer than a cycle, numbered behind the registers.
-pub fn unit(op: Op) -> Option<Reg> {
+/// Whether an instruction writes an integer register in its last stage; x0 counts as one.
+pub(crate) fn writes_integer(op: Op) -> bool {
+    use Format::*;
+    match op.info().format {
+        // A marker is a hint, `slti` to x0.
+        R | I | Jalr | Load | Shift6 | Shift5 | LoadReserved | Csr | U | J | CsrImm | Unary
+        | Amo | Cas | CasPair | FpCompare | FpToInt | FpMoveToInt | Mark => true,
+        None | Fence | FenceI | Sfence | Store | B | FpLoad | FpStore | FpFma | FpArith
+        | FpPair | FpUnary | FpFromInt | FpMoveFromInt | Cbo | Prefetch | Cflush => false,
+    }
+}
+
+/// Whether the unit for multiplication and division executes an instruction.
+pub(crate) fn is_long(op: Op) -> bool {
+    use Op::*;
+    matches!(
+        op,
+        Mul | Mulh | Mulhsu | Mulhu | Mulw | Div | Divu | Rem | Remu | Divw | Divuw | Remw | Remuw
+    )
+}
+
+/// Whether the floating-point unit sees an instruction.
+pub(crate) fn is_fp(op: Op) -> bool {
+    use Format::*;
+    matches!(
+        op.info().format,
+        FpLoad
+            | FpStore
+            | FpFma
+            | FpArith
+            | FpPair
+            | FpUnary
+            | FpCompare
+            | FpToInt
+            | FpMoveToInt
+            | FpFromInt
+            | FpMoveFromInt
+    )
+}
+
+fn divides_fp(op: Op) -> bool {
+    matches!(op, Op::FdivS | Op::FdivD | Op::FsqrtS | Op::FsqrtD)
+}
+
+/// What an access does to memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Load,
+    Store,
+    /// Atomics and store conditional: both.
+    Both,
+}
+
+fn memory(op: Op) -> Option<Memory> {
+    use Format::*;
+    Some(match op.info().format {
+        Load | FpLoad | LoadReserved => Memory::Load,
+        Store | FpStore => Memory::Store,
+        Amo | Cas | CasPair => Memory::Both,
+        _ => return Option::None,
+    })
+}
+
+/// The binary logarithm of the bytes that an access to memory moves.
+pub(crate) fn log_bytes(op: Op) -> u8 {
     use Op::*;
     match op {
-        FdivS | FdivD | FsqrtS | FsqrtD => Some(FP_DIVIDER),
-        Mul | Mulh | Mulhsu | Mulhu | Mulw => Some(MULTIPLIER),
-        _ => None,
+        Lb | Lbu | Sb => 0,
+        Lh | Lhu | Sh => 1,
+        Ld | Fld | Sd | Fsd | LrD | ScD | AmoswapD | AmoaddD | AmoxorD | AmoandD | AmoorD
+        | AmominD | AmomaxD | AmominuD | AmomaxuD | AmocasD | AmocasQ => 3,
+        _ => 2,
     }
 }
 
-const FP_DIVIDER: Reg = 64;
-const MULTIPLIER: Reg = 65;
+/// What a load has to know of the stores close in front of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Near {
+    /// The last store and the last but one may still wait to be written when the load arrives.
+    pub stores: [bool; 2],
+    /// The binary logarithm of the bytes at which addresses are compared, for each: that of the
+    /// larger access.
+    pub granules: [u8; 2],
+}
+
+/// A store.
+#[derive(Clone, Copy)]
+struct Stored {
+    /// The first cycle in which it can be written.
+    from: u32,
+    log_bytes: u8,
+    /// A cycle has passed in which the data array could be written.
+    written: bool,
+}
+
+/// A multiplication or division, with what its result meets on its way, packed in 32 bits.
+///
+/// How long it takes follows from the operands. What follows from the block is the distance to the
+/// instruction that waits for the result (or for the unit), or to the end of the block, and in which
+/// cycles another result is written: bit `k` stands for an instruction that issues `k + 1` cycles
+/// later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Long(u32);
+
+impl Long {
+    const DISTANCE: u32 = 0x7f;
+    const AWAITED: u32 = 0x80;
+    const WRITES: u32 = 24;
+
+    fn new(distance: u32, awaited: bool, writes: u32) -> Self {
+        let awaited = if awaited { Self::AWAITED } else { 0 };
+        Long(distance.min(Self::DISTANCE) | awaited | writes << (32 - Self::WRITES))
+    }
+
+    /// From the immediate of a predecoded instruction.
+    pub fn from_imm(imm: i32) -> Self {
+        Long(imm as u32)
+    }
+
+    /// As an immediate.
+    pub fn imm(self) -> i32 {
+        self.0 as i32
+    }
+
+    /// Whether an instruction of the same block waits for it.
+    pub fn is_awaited(self) -> bool {
+        self.0 & Self::AWAITED != 0
+    }
+
+    /// Cycles to wait for a result of some latency, at the instruction that waits for it or after the
+    /// end of the block. The result is written in the first cycle in which no other is.
+    pub fn wait(self, latency: u32, writeback: u32) -> u32 {
+        let writes = self.0 >> (32 - Self::WRITES);
+        let first = latency.saturating_sub(writeback + 1);
+        let taken = writes.checked_shr(first).unwrap_or(0).trailing_ones();
+        (latency + taken).saturating_sub(self.0 & Self::DISTANCE)
+    }
+}
+
+/// In the register of a pending result: it is one of the unit for multiplication and division,
+/// which waits for a cycle in which nothing else is written.
+pub const LONG: Reg = 0x80;
+
+/// The divider of the floating-point unit, numbered behind the registers.
+pub(crate) const FP_DIVIDER: Reg = 64;
+/// The order of memory accesses around a fence.
+pub(crate) const FENCE: Reg = 65;
+
+/// Whether an instruction waits for what is pending under a number, other than a result of the unit
+/// for multiplication and division.
+pub(crate) fn waits_for(i: &Inst, reg: Reg) -> bool {
+    let (sources, dest) = operands(i);
+    match reg {
+        FP_DIVIDER => is_fp(i.op) || accesses_fp_csr(i),
+        FENCE => memory(i.op).is_some(),
+        _ => sources.contains(&reg) || dest == reg || reg >= 32 && accesses_fp_csr(i),
+    }
+}
+
+fn accesses_fp_csr(i: &Inst) -> bool {
+    matches!(i.op.info().format, Format::Csr | Format::CsrImm) && FP_CSRS.contains(&csr_number(i))
+}
 
 /// Results still on their way and units still busy: two (register or unit, cycles)
 /// pairs in bytes, the later ones where there are more; 0 is none.
 pub type Pending = u32;
+
+/// Stages from the issue of an instruction to the access to memory, in which the FPU can refuse it.
+const TO_MEMORY: u32 = 2;
 
 /// Builds the schedule of one run.
 pub struct Schedule<'a> {
     timing: &'a CoreTiming,
     now: u32,
     ready: [u32; 64],
-    busy: [u32; 2],
-    since_store: u32,
+    /// From when on the divider lets other floating-point instructions pass, and when its result is
+    /// there.
+    divider: u32,
+    divided: u32,
+    /// When the last results of the FPU are written.
+    fp_written: [u32; 4],
+    fp_busy: u32,
+    stores: [Option<Stored>; 2],
+    /// When the last instruction was issued, and whether it reads memory.
+    last_issue: (u32, bool),
+    last_access: Option<u32>,
+    fenced: bool,
+    /// The multiplication or division that is on its way: number, issue, destination, and cycles of
+    /// other results.
+    long: Option<(usize, u32, Reg, u32)>,
+    /// The finished ones.
+    longs: Vec<(usize, Long)>,
+    count: usize,
+}
+
+/// Where an instruction stands in the schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// When it issues.
+    pub at: u32,
+    /// For loads and atomics.
+    pub near: Near,
 }
 
 impl<'a> Schedule<'a> {
@@ -167,52 +338,212 @@ impl<'a> Schedule<'a> {
             timing,
             now: 0,
             ready: [0; 64],
-            busy: [0; 2],
-            since_store: u32::MAX,
+            divider: 0,
+            divided: 0,
+            fp_written: [0; 4],
+            fp_busy: 0,
+            stores: [None; 2],
+            last_issue: (0, false),
+            last_access: None,
+            fenced: false,
+            long: None,
+            longs: Vec::new(),
+            count: 0,
         }
     }
 
-    /// Adds an instruction; the cycle at which it issues, and for a load whether a
-    /// store is close enough in front of it to be run into.
-    pub fn add(&mut self, i: &Inst) -> (u32, bool) {
+    /// Adds an instruction; `splits` if it is in two packets of the front end, so that it takes a cycle
+    /// more to fetch it anew.
+    pub fn add(&mut self, i: &Inst, splits: bool) -> Slot {
+        let t = self.timing;
         let (sources, dest) = operands(i);
-        let c = cost(self.timing, i, self.since_store == 0);
+        let c = cost(t, i);
         let mut at = self.now;
         for s in sources {
             at = at.max(self.ready[s as usize]);
         }
         // The scoreboard holds back a second writer of a register, too.
         at = at.max(self.ready[dest as usize]);
-        if let Some(u) = unit(i.op) {
-            let busy = &mut self.busy[(u - FP_DIVIDER) as usize];
-            at = at.max(*busy);
-            *busy = at + c.busy;
+        let kind = memory(i.op);
+        let orders = matches!(
+            i.op.info().format,
+            Format::Amo | Format::LoadReserved | Format::Cas | Format::CasPair
+        );
+        let (acquires, releases) = (orders && i.rm & 2 != 0, orders && i.rm & 1 != 0);
+        if let (true, Some(last)) = (kind.is_some() && self.fenced || releases, self.last_access) {
+            at = at.max(last + t.fence_distance);
         }
+        if accesses_fp_csr(i) {
+            at = at.max(self.fp_busy).max(self.divided);
+        }
+        if is_fp(i.op) {
+            at = self.pass_fpu(i, at, splits);
+        }
+        self.pass_cycles(at);
+        self.meet_long(i, &sources, dest, at);
         if dest != 0 {
             self.ready[dest as usize] = at + c.latency;
         }
+        if is_fp(i.op) {
+            self.enter_fpu(i, at, c.latency);
+        }
+        let near = kind.map_or(Near::default(), |k| self.access(i, k, at));
+        if kind.is_some() {
+            self.fenced = false;
+        }
+        self.fenced |= acquires || i.op == Op::Fence;
+        self.last_issue = (at, kind.is_some_and(|k| k != Memory::Store));
         self.now = at + c.issue;
-        let near = self.since_store < self.timing.store_load_window;
-        let is_store = matches!(i.op.info().format, Format::Store | Format::FpStore);
-        self.since_store = if is_store {
-            0
-        } else {
-            self.since_store.saturating_add(1)
+        self.count += 1;
+        Slot { at, near }
+    }
+
+    /// When a floating-point instruction passes that could issue at a cycle: it is tried again while
+    /// the divider works, and if its result would be written together with another.
+    fn pass_fpu(&self, i: &Inst, at: u32, splits: bool) -> u32 {
+        let t = self.timing;
+        let mut at = at;
+        let refused = |at: u32| {
+            let memory = at + TO_MEMORY;
+            let written = self.fp_written.iter();
+            at < self.divider
+                || match divides_fp(i.op) {
+                    true => written.into_iter().any(|w| *w >= memory),
+                    false => fp_write(t, i.op)
+                        .is_some_and(|l| written.into_iter().any(|w| *w == memory + l)),
+                }
         };
-        (
-            at,
-            near && matches!(i.op.info().format, Format::Load | Format::FpLoad),
-        )
+        while refused(at) {
+            at += replay(t, splits);
+        }
+        at
+    }
+
+    fn enter_fpu(&mut self, i: &Inst, at: u32, latency: u32) {
+        self.fp_busy = self.fp_busy.max(at + latency);
+        if divides_fp(i.op) {
+            self.divided = at + latency;
+            // It is free in the cycle before its result is there.
+            self.divider = self.divided.saturating_sub(TO_MEMORY + 1);
+        } else if let Some(l) = fp_write(self.timing, i.op) {
+            self.fp_written.rotate_right(1);
+            self.fp_written[0] = at + TO_MEMORY + l;
+        }
+    }
+
+    /// The instruction at a cycle waits for the result of the unit for multiplication and division, or
+    /// passes it.
+    fn meet_long(&mut self, i: &Inst, sources: &[Reg; 3], dest: Reg, at: u32) {
+        if let Some((n, issued, reg, writes)) = self.long {
+            let needs = reg != 0 && (sources.contains(&reg) || dest == reg);
+            if needs || is_long(i.op) {
+                self.longs.push((n, Long::new(at - issued, true, writes)));
+                self.long = None;
+            } else if writes_integer(i.op) && at > issued && at - issued <= Long::WRITES {
+                self.long = Some((n, issued, reg, writes | 1 << (at - issued - 1)));
+            }
+        }
+        if is_long(i.op) {
+            self.long = Some((self.count, at, dest, 0));
+        }
+    }
+
+    /// Stores that wait are written in the first cycle in which no load keeps the data array busy.
+    fn pass_cycles(&mut self, at: u32) {
+        let (last, loads) = self.last_issue;
+        let free = match loads {
+            true => last + 1,
+            false => last,
+        };
+        for s in self.stores.iter_mut().flatten() {
+            // The last cycle that has passed is the one before.
+            s.written |= free.max(s.from) < at;
+        }
+    }
+
+    /// Notes an access to memory; what it can run into.
+    fn access(&mut self, i: &Inst, kind: Memory, at: u32) -> Near {
+        let mut near = Near::default();
+        let log_bytes = log_bytes(i.op);
+        if kind != Memory::Store {
+            for (k, s) in self.stores.iter().enumerate() {
+                if let Some(s) = s.filter(|s| !s.written) {
+                    near.stores[k] = true;
+                    near.granules[k] = s.log_bytes.max(log_bytes);
+                }
+            }
+        }
+        self.last_access = Some(at);
+        if kind != Memory::Load {
+            // An atomic computes what it stores first.
+            let computes = !matches!(i.op, Op::ScW | Op::ScD) && kind == Memory::Both;
+            let from = at + self.timing.store_load_window + u32::from(computes);
+            self.stores = [
+                Some(Stored {
+                    from,
+                    log_bytes,
+                    written: false,
+                }),
+                self.stores[0],
+            ];
+        }
+        near
     }
 
     /// Length of the run in cycles, and what is pending after it.
     pub fn finish(&self) -> (u32, Pending) {
-        let all = self.ready.iter().chain(&self.busy);
-        let pending = all.zip(0..).skip(1).fold(0, |p, (ready, r)| {
-            merge_pending(p, r, ready.saturating_sub(self.now))
-        });
+        let mut pending = 0;
+        for (r, ready) in (0..).zip(self.ready).skip(1) {
+            pending = merge_pending(pending, r, ready.saturating_sub(self.now));
+        }
+        let divider = self.divider.saturating_sub(self.now);
+        pending = merge_pending(pending, FP_DIVIDER, divider);
+        if let (true, Some(last)) = (self.fenced, self.last_access) {
+            let left = (last + self.timing.fence_distance).saturating_sub(self.now);
+            pending = merge_pending(pending, FENCE, left);
+        }
         (self.now, pending)
     }
+
+    /// Multiplications and divisions, by number, and whether nothing waits for the last one.
+    pub fn longs(mut self) -> (Vec<(usize, Long)>, bool) {
+        let open = self.long.take();
+        if let Some((n, issued, _, writes)) = open {
+            self.longs
+                .push((n, Long::new(self.now - issued, false, writes)));
+        }
+        (self.longs, open.is_some())
+    }
+}
+
+/// Cycles after which an instruction is tried again.
+pub(crate) fn replay(t: &CoreTiming, splits: bool) -> u32 {
+    t.replay.max(1) + u32::from(splits)
+}
+
+/// Cycles from the access to memory of an instruction in the same pipeline to the cycle in which the
+/// FPU writes its result into its registers; `None` if it does not.
+fn fp_write(t: &CoreTiming, op: Op) -> Option<u32> {
+    use Format::*;
+    let info = op.info().format;
+    if divides_fp(op)
+        || !matches!(
+            info,
+            FpFma | FpArith | FpPair | FpUnary | FpFromInt | FpMoveFromInt
+        )
+    {
+        return Option::None;
+    }
+    let c = match op {
+        Op::FaddS | Op::FsubS | Op::FmulS | Op::FmaddS | Op::FmsubS | Op::FnmaddS | Op::FnmsubS => {
+            t.fp_single_write
+        }
+        Op::FaddD | Op::FsubD | Op::FmulD | Op::FmaddD | Op::FmsubD | Op::FnmaddD | Op::FnmsubD => {
+            t.fp_double_write
+        }
+        _ => t.fp_misc_write,
+    };
+    Some(c)
 }
 
 /// Adds a pair; of more than two, those with the most cycles left stay.
@@ -222,7 +553,8 @@ pub fn merge_pending(p: Pending, reg: u8, left: u32) -> Pending {
     if left == 0 {
         p
     } else if new & 0xff > low & 0xff {
-        new | low << 16
+        let second = if low & 0xff < high & 0xff { high } else { low };
+        new | second << 16
     } else if new & 0xff > high & 0xff {
         low | new << 16
     } else {
@@ -250,19 +582,52 @@ mod tests {
     use super::*;
     use nagori_isa::decode;
 
+    /// Cycles of a run, what is pending behind it, and the last slot.
+    fn schedule(words: &[u32]) -> (u32, Pending, Slot) {
+        let t = CoreTiming::rocket();
+        let mut s = Schedule::new(&t);
+        let slots: Vec<Slot> = words
+            .iter()
+            .map(|w| s.add(&decode(*w).unwrap(), false))
+            .collect();
+        let (cycles, pending) = s.finish();
+        (cycles, pending, *slots.last().unwrap())
+    }
+
     fn run(words: &[u32]) -> (u32, Pending) {
+        let (cycles, pending, _) = schedule(words);
+        (cycles, pending)
+    }
+
+    /// The multiplications and divisions of a run.
+    fn longs(words: &[u32]) -> (Vec<(usize, Long)>, bool) {
         let t = CoreTiming::rocket();
         let mut s = Schedule::new(&t);
         for w in words {
-            s.add(&decode(*w).unwrap());
+            s.add(&decode(*w).unwrap(), false);
         }
-        s.finish()
+        s.longs()
     }
 
+    const NOP: u32 = 0x13;
+    const BRANCH: u32 = 0x0000_0463; // beq zero, zero, 8
     const ADD: u32 = 0x00b5_0533; // add a0, a0, a1
     const LD: u32 = 0x0005_3503; // ld a0, 0(a0)
+    const LD_S0: u32 = 0x0004_3603; // ld a2, 0(s0)
+    const LD_A3: u32 = 0x0004_3683; // ld a3, 0(s0)
     const LB: u32 = 0x0005_0503; // lb a0, 0(a0)
+    const SD: u32 = 0x00a4_3023; // sd a0, 0(s0)
+    const SB: u32 = 0x00a4_0023; // sb a0, 0(s0)
     const FADD: u32 = 0x02b5_7553; // fadd.d fa0, fa0, fa1
+    const FADD_OTHER: u32 = 0x02c6_76d3; // fadd.d fa3, fa2, fa2
+    const FADD_S: u32 = 0x00c6_76d3; // fadd.s fa3, fa2, fa2
+    const FMV: u32 = 0x22c6_06d3; // fmv.d fa3, fa2
+    const FLD: u32 = 0x0004_3507; // fld fa0, 0(s0)
+    const FEQ: u32 = 0xa2b5_2553; // feq.d a0, fa0, fa1
+    const FDIV: u32 = 0x1ab5_7553; // fdiv.d fa0, fa0, fa1
+    const FENCE: u32 = 0x0ff0_000f;
+    const AMO: u32 = 0x00b4_362f; // amoadd.d a2, a1, (s0)
+    const AMO_ORDERED: u32 = 0x06b4_362f; // amoadd.d.aqrl a2, a1, (s0)
     const MUL: u32 = 0x02b6_0633; // mul a2, a2, a1
 
     #[test]
@@ -272,13 +637,140 @@ mod tests {
         assert_eq!(run(&[LB, ADD]).0, 4); // lb then use
         assert_eq!(run(&[LD, LD, LD]).0, 5); // chase: two a load
         assert_eq!(run(&[FADD, FADD]).0, 7); // dependent: six apart
+        assert_eq!(run(&[FLD, FADD]).0, 5); // fld then use
+        assert_eq!(run(&[FEQ, ADD]).0, 4); // a comparison then its use
+        assert_eq!(run(&[FDIV, FADD]).0, 58);
     }
 
     #[test]
-    fn independent_multiplications_share_the_unit() {
-        // mul a2,a2,a1; mul a3,a3,a1; mul a4,a4,a1; mul a5,a5,a1
-        let v: Vec<u32> = (0..4).map(|k| MUL + k * (1 << 15 | 1 << 7)).collect();
-        assert_eq!(run(&v).0, 13); // issues at 0, 4, 8, 12: sixteen with the unit's last
+    fn results_of_the_fpu_do_not_meet() {
+        // A double is written 3 cycles after its access to memory, a single 2, a move 1.
+        assert_eq!(run(&[FADD, FADD_S]).0, 2 + 5, "the same cycle");
+        assert_eq!(run(&[FADD, NOP, FADD_S]).0, 3);
+        assert_eq!(run(&[FADD, NOP, FMV]).0, 3 + 5);
+        assert_eq!(run(&[FADD, FMV]).0, 2);
+        assert_eq!(run(&[FADD, NOP, NOP, FMV]).0, 4);
+        assert_eq!(run(&[FADD_OTHER, FDIV]).0, 2 + 5, "a result is on its way");
+        assert_eq!(run(&[FADD_OTHER, NOP, NOP, FDIV]).0, 4 + 5);
+        assert_eq!(run(&[FADD_OTHER, NOP, NOP, NOP, FDIV]).0, 5);
+    }
+
+    #[test]
+    fn instructions_of_the_fpu_are_tried_again_while_it_divides() {
+        // The first cycle at which one passes is 54; tried at 1, 6, 11 and so on it is 56.
+        assert_eq!(run(&[FDIV, FADD_OTHER]).0, 57);
+        let late = |n: usize| {
+            let mut v = vec![FDIV];
+            v.extend(vec![NOP; n]);
+            v.push(FADD_OTHER);
+            run(&v).0
+        };
+        assert_eq!(late(3), 55, "at 4, 9, and so on: at 54");
+        assert_eq!(late(53), 55, "at 54");
+        assert_eq!(late(52), 59, "at 53, and again at 58");
+        // Of a division in an earlier run.
+        let left = schedule(&[FDIV]).1;
+        assert_eq!(
+            pending_pairs(left).collect::<Vec<_>>(),
+            [(42, 56), (64, 53)]
+        );
+    }
+
+    #[test]
+    fn what_is_in_two_packets_is_tried_again_later() {
+        let t = CoreTiming::rocket();
+        for (splits, at) in [(false, 6), (true, 7)] {
+            let mut s = Schedule::new(&t);
+            s.add(&decode(FADD).unwrap(), false);
+            assert_eq!(s.add(&decode(FADD_S).unwrap(), splits).at, at);
+        }
+    }
+
+    #[test]
+    fn a_load_meets_stores_that_wait() {
+        let near = |words: &[u32]| schedule(words).2.near;
+        let both = |last, other| [last, other];
+        assert_eq!(near(&[SD, LD_S0]).stores, both(true, false));
+        assert_eq!(near(&[SD, NOP, LD_S0]).stores, both(true, false));
+        assert_eq!(near(&[SD, NOP, NOP, LD_S0]).stores, both(false, false));
+        // Three later if the data array was busy in the second cycle, and so on.
+        assert_eq!(near(&[SD, NOP, LD_S0, LD_A3]).stores, both(true, false));
+        assert_eq!(near(&[SD, LD_S0, NOP, LD_A3]).stores, both(false, false));
+        assert_eq!(
+            near(&[SD, NOP, LD_S0, NOP, LD_A3]).stores,
+            both(false, false)
+        );
+        assert_eq!(near(&[SD, SB, LD_S0]).stores, both(true, true));
+        assert_eq!(near(&[SD, SB, NOP, LD_S0]).stores, both(true, false));
+        assert_eq!(near(&[SD, SB, LD_S0]).granules, [3, 3]);
+        assert_eq!(near(&[SB, SB, LB]).granules, [0, 0]);
+        // An atomic is a load and a store.
+        assert_eq!(near(&[SD, AMO]).stores, both(true, false));
+        assert_eq!(near(&[AMO, LD_S0]).stores, both(true, false));
+        // What it stores is there a cycle later.
+        assert_eq!(near(&[AMO, NOP, NOP, LD_A3]).stores, both(true, false));
+        assert_eq!(
+            near(&[AMO, NOP, NOP, NOP, LD_A3]).stores,
+            both(false, false)
+        );
+        assert_eq!(near(&[LD_S0, SD]).stores, both(false, false));
+    }
+
+    #[test]
+    fn fences_keep_accesses_apart() {
+        assert_eq!(run(&[FENCE, FENCE]).0, 2);
+        assert_eq!(run(&[SD, FENCE, SD]).0, 5, "four apart");
+        assert_eq!(run(&[SD, NOP, NOP, NOP, FENCE, SD]).0, 6);
+        assert_eq!(run(&[AMO, AMO]).0, 3, "the same destination: two apart");
+        assert_eq!(run(&[AMO_ORDERED, AMO_ORDERED]).0, 5);
+        assert_eq!(run(&[SD, AMO_ORDERED]).0, 5, "release");
+        assert_eq!(run(&[AMO_ORDERED, SD]).0, 5, "acquire");
+        let left = schedule(&[SD, FENCE]).1;
+        assert_eq!(pending_pairs(left).collect::<Vec<_>>(), [(super::FENCE, 2)]);
+    }
+
+    #[test]
+    fn writes_of_csrs_flush() {
+        let csr = |number: u32, funct: u32, rd: u32, rs1: u32| {
+            [number << 20 | rs1 << 15 | funct << 12 | rd << 7 | 0x73]
+        };
+        assert_eq!(run(&csr(0x340, 1, 0, 10)).0, 1, "mscratch");
+        assert_eq!(run(&csr(0x300, 1, 0, 10)).0, 5, "mstatus");
+        assert_eq!(run(&csr(0x300, 2, 10, 0)).0, 1, "a read");
+        assert_eq!(
+            run(&csr(0x300, 2, 10, 0)).1,
+            10 << 8 | 2,
+            "its use is 3 later"
+        );
+        assert_eq!(run(&csr(0x142, 1, 0, 10)).0, 1, "scause");
+        assert_eq!(run(&csr(0x144, 1, 0, 10)).0, 5, "sip");
+        // fcsr waits for the FPU.
+        assert_eq!(run(&[FADD, csr(0x003, 1, 0, 10)[0]]).0, 6 + 5);
+    }
+
+    #[test]
+    fn long_results_wait_for_a_free_cycle() {
+        let use_ = 0x00c6_0633; // add a2, a2, a2
+        let wait = |words: &[u32], latency: u32| {
+            let all = longs(words).0;
+            assert!(all[0].1.is_awaited());
+            all[0].1.wait(latency, 3)
+        };
+        // Behind a multiplication of latency 4 its user waits 3 cycles.
+        assert_eq!(wait(&[MUL, use_], 4), 3);
+        // Others write in each cycle up to the one in which the last of them does.
+        assert_eq!(wait(&[MUL, NOP, use_], 4), 3);
+        assert_eq!(wait(&[MUL, NOP, NOP, NOP, use_], 4), 3);
+        assert_eq!(wait(&[MUL, NOP, BRANCH, NOP, use_], 4), 1);
+        assert_eq!(wait(&[MUL, SD, NOP, NOP, use_], 4), 0);
+        assert_eq!(wait(&[MUL, NOP, NOP, NOP, use_], 10), 6);
+        // Another multiplication waits for the unit.
+        assert_eq!(wait(&[MUL, 0x02b6_86b3], 4), 3);
+        // Nothing waits for it in this run.
+        let (all, open) = longs(&[MUL, NOP]);
+        assert!(open && !all[0].1.is_awaited());
+        assert_eq!(all[0].1.wait(4, 3), 3, "behind the end");
+        assert_eq!(Long::from_imm(all[0].1.imm()), all[0].1);
     }
 
     #[test]

@@ -1,17 +1,26 @@
-//! Branch prediction: a branch target buffer, a history table of one bit a
-//! counter indexed with global history, and a return address stack.
+//! Branch prediction, and the clock of the front end: a branch target buffer, a history table of one
+//! bit a counter indexed with global history, a return address stack, and how far fetches are ahead.
+//!
+//! The front end fetches packets of four bytes, one a cycle, ahead of the pipeline. `front` is the
+//! cycle at which the next packet is there for the instruction that needs it; each block adds the
+//! packets that it consists of. How far that is behind the hart's time is the number of packets that
+//! wait: they hide a bubble, and part of a miss. Time that passes for other reasons fills the queue
+//! without anything to be done here. The queue's length limits the distance wherever it is used.
 
-use crate::config::PredictorGeometry;
+use crate::block::{packets, PreOp};
+use crate::config::{CoreTiming, PredictorGeometry};
+use crate::hart::Hart;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
 pub(crate) struct BtbEntry {
-    pub pc: u64,
+    /// Address of the last half of the branch: a packet has one entry.
+    pub last: u64,
     pub target: u64,
 }
 
-/// For one hash of a pc: how many BTB entries share it, and the last one (an index).
+/// For one hash of a packet: how many BTB entries share it, and the last one (an index).
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
 pub(crate) struct Bucket {
@@ -32,177 +41,515 @@ pub enum Outcome {
 
 /// Predictor state of one hart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Predictor {
     pub(crate) btb: Vec<BtbEntry>,
-    next: usize,
+    /// The entry that is replaced next.
+    pub(crate) next: usize,
     pub(crate) buckets: Vec<Bucket>,
     pub(crate) bht: Vec<bool>,
+    /// The newest outcome is in the highest bit.
     pub(crate) history: u32,
-    pub(crate) history_mask: u32,
+    /// What the packet behind that of the last branch is looked up with: the history moves too late
+    /// for it.
+    pub(crate) near: u32,
+    hash: Hash,
     /// Return addresses: a ring, of which the last `ras_len` before `ras_top` count.
     pub(crate) ras: Vec<Return>,
     pub(crate) ras_top: u32,
     pub(crate) ras_len: u32,
     pub(crate) ras_limit: u32,
+    /// Cycle at which the next packet is there; while a block runs, of its start.
+    pub(crate) front: u64,
+    /// How the second half of a packet was jumped to ([`jump_to_half`]); 0 if it was not. Counts where a
+    /// block begins with one.
+    pub(crate) landed: u32,
+    /// Cycle behind the last bubble that was waited for.
+    pub(crate) bubble: u64,
+    /// Cycles of a miss of L1I that the queue hides; the miss is not over.
+    hidden: Option<u32>,
 }
 
-/// A return address, and the cycle of its call.
+/// A return address, and when the packet of its call was there.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
 pub(crate) struct Return {
     pub address: u64,
-    pub cycle: u64,
+    pub front: u64,
+}
+
+/// How the history table is indexed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hash {
+    /// Binary logarithm of the number of entries.
+    bits: u32,
+    /// Bits of history.
+    length: u32,
+    /// Bits that they are hashed to.
+    hashed: u32,
+}
+
+impl Hash {
+    /// Of a predictor.
+    pub fn new(g: PredictorGeometry) -> Self {
+        Self {
+            bits: g.bht_entries.trailing_zeros(),
+            length: g.history_bits,
+            hashed: g.history_hash_bits,
+        }
+    }
+
+    /// Factor, shift to the right, mask and shift to the left that turn a history into a part of
+    /// the index.
+    pub fn steps(self) -> (u32, u32, u32, u32) {
+        // The root of 3/4, as a fraction of 32 bits.
+        const FRACTION: u64 = 0xddb3_d742;
+        let factor = match self.hashed == self.length {
+            true => 1,
+            false => (FRACTION >> (32 - self.length)) as u32,
+        };
+        let mask = (1 << self.hashed) - 1;
+        (
+            factor,
+            self.length - self.hashed,
+            mask,
+            self.bits - self.hashed,
+        )
+    }
+
+    /// Part of the index that a pc contributes. Those of a page and of an offset in it are to be
+    /// combined by exclusive or.
+    pub fn of_pc(self, pc: u64) -> u32 {
+        let packet = pc >> 2;
+        (packet as u32 & ((1 << self.bits) - 1)) ^ (packet >> self.bits) as u32 & 3
+    }
+
+    /// Part of the index that a history contributes.
+    pub fn of_history(self, history: u32) -> u32 {
+        let (factor, right, mask, left) = self.steps();
+        (history.wrapping_mul(factor) >> right & mask) << left
+    }
+
+    /// The history behind another branch.
+    pub fn advance(self, history: u32, taken: bool) -> u32 {
+        match self.length {
+            0 => 0,
+            n => history >> 1 | u32::from(taken) << (n - 1),
+        }
+    }
 }
 
 /// Room of the ring of return addresses.
 pub(crate) const RETURNS: usize = 64;
 
-const BUCKETS: usize = 256;
+/// One for each packet of a page: branches of a page never share one.
+pub(crate) const BUCKETS: usize = 1 << 10;
 
-/// Hash of a pc: its bits 1 to 8 against bits 9 to 16.
+/// Hash of a packet: bits 2 to 11 of its address against bits 12 to 21.
 pub fn bucket(pc: u64) -> usize {
-    ((pc >> 1) ^ (pc >> 9)) as usize & (BUCKETS - 1)
+    ((pc >> 2) ^ (pc >> 12)) as usize & (BUCKETS - 1)
 }
+
+/// Whether an address is that of the second half of a packet.
+#[inline(always)]
+pub fn is_second_half(pc: u64) -> bool {
+    pc & 2 != 0
+}
+
+/// What [`Predictor::landed`] is behind a jump of a length. A jump of 16 bits is taken from the buffer
+/// behind the queue, so that a packet with a single half that waits in the queue moves there in the same
+/// cycle; one of 32 bits uses the end of the queue itself.
+#[inline(always)]
+pub fn jump_to_half(len: u8) -> u32 {
+    match len {
+        4 => 2,
+        _ => 1,
+    }
+}
+
+/// A branch or jump in the stream of packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    /// Address of its last half: the packet of that half is the one that predicts it.
+    pub last: u64,
+    /// Address of the instruction behind it.
+    pub behind: u64,
+    /// Its packet is the first one of a block.
+    pub near: bool,
+    /// Its packet is looked up with the address of the second half, which finds nothing.
+    pub blind: bool,
+    /// When the packet behind its own is there.
+    pub front: u64,
+    /// Packets from the beginning of the block to there.
+    pub before: u64,
+    /// Cycle behind it.
+    pub now: u64,
+    /// Packets that wait behind its own.
+    pub waiting: u64,
+}
+
+/// Packets that wait when the decoder finds a branch for which no entry is made any more.
+pub const BUSY: u64 = 2;
 
 impl Predictor {
     /// An empty predictor.
     pub fn new(g: PredictorGeometry) -> Self {
         Self {
-            // A pc is never odd: no entry matches before it is filled.
-            btb: vec![BtbEntry { pc: 1, target: 0 }; g.btb_entries as usize],
+            // An address is never odd: no entry matches before it is filled.
+            btb: vec![BtbEntry { last: 1, target: 0 }; g.btb_entries as usize],
             next: 0,
             buckets: vec![Bucket::default(); BUCKETS],
             bht: vec![false; g.bht_entries as usize],
             history: 0,
-            history_mask: (1 << g.history_bits) - 1,
+            near: 0,
+            hash: Hash::new(g),
             ras: vec![Return::default(); RETURNS],
             ras_top: 0,
             ras_len: 0,
             ras_limit: g.ras_entries,
+            front: 0,
+            landed: 0,
+            bubble: 0,
+            hidden: None,
         }
     }
 
-    /// Whether this is a possible state of a predictor like `other`.
-    pub(crate) fn fits(&self, other: &Predictor) -> bool {
+    /// Whether this is a possible state, at a cycle, of a predictor like `other`.
+    pub(crate) fn fits(&self, other: &Predictor, cycle: u64) -> bool {
         let lengths = |p: &Predictor| [p.btb.len(), p.buckets.len(), p.bht.len(), p.ras.len()];
         if lengths(self) != lengths(other) || self.next >= self.btb.len() {
             return false;
         }
         let mut counts = [0u8; BUCKETS];
-        for e in self.btb.iter().filter(|e| e.pc & 1 == 0) {
-            counts[bucket(e.pc)] += 1;
+        for e in self.btb.iter().filter(|e| e.last & 1 == 0) {
+            counts[bucket(e.last)] += 1;
         }
         let counted = |(b, n): (&Bucket, &u8)| b.count == *n && (b.last as usize) < self.btb.len();
+        let limit = 1 << self.hash.length;
         self.buckets.iter().zip(&counts).all(counted)
-            && self.history_mask == other.history_mask
-            && self.history <= self.history_mask
+            && self.hash == other.hash
+            && self.history < limit
+            && self.near < limit
             && self.ras_limit == other.ras_limit
             && self.ras_len <= self.ras_limit
+            // A block that is begun has not added its packets.
+            && self.front <= cycle + 1
+            && [0, jump_to_half(2), jump_to_half(4)].contains(&self.landed)
+            && self.hidden.is_none_or(|h| h < 1 << 16)
     }
 
-    fn find(&self, pc: u64) -> Option<usize> {
-        let Bucket { count, last } = self.buckets[bucket(pc)];
+    /// How the history table is indexed.
+    pub(crate) fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// The entry of a packet.
+    fn find_packet(&self, last: u64) -> Option<usize> {
+        let Bucket { count, last: guess } = self.buckets[bucket(last)];
         if count == 0 {
             return None;
         }
-        if self.btb[last as usize].pc == pc {
-            return Some(last as usize);
+        let same = |e: &BtbEntry| e.last & 1 == 0 && e.last >> 2 == last >> 2;
+        match same(&self.btb[guess as usize]) {
+            true => Some(guess as usize),
+            false => self.btb.iter().position(same),
         }
-        self.btb.iter().position(|e| e.pc == pc)
     }
 
-    fn insert(&mut self, pc: u64, target: u64) {
+    /// The entry of a branch, if the front end finds it.
+    fn find(&self, s: &Site) -> Option<usize> {
+        let i = self.find_packet(s.last).filter(|_| !s.blind)?;
+        (self.btb[i].last == s.last).then_some(i)
+    }
+
+    fn insert(&mut self, last: u64, target: u64) {
         let i = self.next;
         self.next = (self.next + 1) % self.btb.len();
-        if self.btb[i].pc & 1 == 0 {
-            self.buckets[bucket(self.btb[i].pc)].count -= 1;
+        self.put(i, last, target);
+    }
+
+    fn put(&mut self, i: usize, last: u64, target: u64) {
+        let old = self.btb[i].last;
+        if old & 1 == 0 {
+            self.buckets[bucket(old)].count -= 1;
         }
-        self.btb[i] = BtbEntry { pc, target };
-        let b = &mut self.buckets[bucket(pc)];
+        self.btb[i] = BtbEntry { last, target };
+        let b = &mut self.buckets[bucket(last)];
         b.count += 1;
         b.last = i as u8;
     }
 
-    fn bht_index(&self, pc: u64) -> usize {
-        ((pc >> 2) as usize ^ ((self.history as usize) << 1)) & (self.bht.len() - 1)
+    /// The pipeline has found where a branch leads that was not predicted so.
+    fn learn(&mut self, s: &Site, target: u64) {
+        match self.find_packet(s.last).filter(|_| !s.blind) {
+            Some(i) => self.put(i, s.last, target),
+            None => self.insert(s.last, target),
+        }
+    }
+
+    /// The decoder has found a branch. It gets an entry unless its packet has one already, or packets
+    /// wait, so that there is no bubble to avoid.
+    fn found(&mut self, s: &Site, target: u64) -> Outcome {
+        let known = !s.blind && self.find_packet(s.last).is_some();
+        if !known && s.waiting < BUSY {
+            self.insert(s.last, target);
+        }
+        Outcome::Late
+    }
+
+    /// The history that the packet of a branch is looked up with.
+    fn seen(&self, s: &Site) -> u32 {
+        match s.near {
+            true => self.near,
+            false => self.history,
+        }
     }
 
     /// A conditional branch with its real direction.
-    pub fn branch(&mut self, pc: u64, target: u64, taken: bool) -> Outcome {
-        let hit = self.find(pc);
-        let i = self.bht_index(pc);
+    pub(crate) fn branch(&mut self, s: &Site, target: u64, taken: bool) -> Outcome {
+        let seen = self.seen(s);
+        let i = (self.hash.of_pc(s.last) ^ self.hash.of_history(seen)) as usize;
         let predicted = self.bht[i];
         self.bht[i] = taken;
-        self.history = (self.history << 1 | taken as u32) & self.history_mask;
         if predicted != taken {
-            if taken && hit.is_none() {
-                self.insert(pc, target);
+            // What the packet has not seen is lost.
+            self.history = self.hash.advance(seen, taken);
+            self.near = self.history;
+            if taken {
+                self.learn(s, target);
             }
             return Outcome::Wrong;
         }
-        match (taken, hit) {
-            (true, None) => {
-                self.insert(pc, target);
-                Outcome::Late
+        self.near = self.history;
+        self.history = self.hash.advance(self.history, taken);
+        if !taken || self.find(s).is_some() {
+            return Outcome::Right;
+        }
+        // The packet that follows is requested a cycle later, and sees it.
+        self.near = self.history;
+        self.found(s, target)
+    }
+
+    /// A direct jump or call.
+    pub(crate) fn jump(&mut self, s: &Site, target: u64, call: bool) -> Outcome {
+        self.near = self.history;
+        let o = match self.find(s) {
+            Some(_) => Outcome::Right,
+            None => self.found(s, target),
+        };
+        if call {
+            self.push(s);
+        }
+        o
+    }
+
+    /// An indirect jump or call.
+    pub(crate) fn indirect(&mut self, s: &Site, target: u64, call: bool) -> Outcome {
+        let right = self.find(s).is_some_and(|i| self.btb[i].target == target);
+        let o = self.jumped(s, target, right);
+        if call {
+            self.push(s);
+        }
+        o
+    }
+
+    fn jumped(&mut self, s: &Site, target: u64, right: bool) -> Outcome {
+        if right {
+            self.near = self.history;
+            return Outcome::Right;
+        }
+        self.history = self.seen(s);
+        self.near = self.history;
+        self.learn(s, target);
+        Outcome::Wrong
+    }
+
+    /// A return. A packet fetched up to `delay` packets behind that of the call comes too early: the
+    /// front end looks at the stack before the call has got there. The decoder does not.
+    pub(crate) fn ret(&mut self, s: &Site, target: u64, delay: u32) -> Outcome {
+        let hit = self.find(s);
+        let top = self.pop();
+        let early = |r: Return| s.front.saturating_sub(1 + r.front) <= u64::from(delay);
+        match (hit, top) {
+            (None, Some(r)) if r.address == target => {
+                self.near = self.history;
+                self.found(s, target)
             }
-            _ => Outcome::Right,
+            (None, _) => self.jumped(s, target, false),
+            (Some(i), top) => {
+                // What was on the stack before, or the entry's target where it is empty.
+                let guess = match top {
+                    Some(r) if !early(r) => r.address,
+                    Some(_) if self.ras_len > 0 => self.ras[self.ras_place(1)].address,
+                    _ => self.btb[i].target,
+                };
+                self.jumped(s, target, guess == target)
+            }
         }
     }
 
-    /// A direct jump at cycle `now`; `link` is the return address if it is a call.
-    pub fn jump(&mut self, pc: u64, target: u64, link: Option<u64>, now: u64) -> Outcome {
-        if let Some(l) = link {
-            self.push(l, now);
-        }
-        if self.find(pc).is_some() {
-            Outcome::Right
-        } else {
-            self.insert(pc, target);
-            Outcome::Late
-        }
+    fn ras_place(&self, back: u32) -> usize {
+        self.ras_top.wrapping_sub(back) as usize & (RETURNS - 1)
     }
 
-    /// An indirect jump or call at cycle `now`.
-    pub fn indirect(&mut self, pc: u64, target: u64, link: Option<u64>, now: u64) -> Outcome {
-        if let Some(l) = link {
-            self.push(l, now);
-        }
-        match self.find(pc) {
-            Some(i) if self.btb[i].target == target => Outcome::Right,
-            Some(i) => {
-                self.btb[i].target = target;
-                Outcome::Wrong
-            }
-            None => {
-                self.insert(pc, target);
-                Outcome::Wrong
-            }
-        }
-    }
-
-    /// A return at cycle `now`. Up to `delay` cycles after its call it comes too early:
-    /// the front end looks at the stack before the call has got there.
-    pub fn ret(&mut self, target: u64, now: u64, delay: u32) -> Outcome {
+    fn pop(&mut self) -> Option<Return> {
         if self.ras_len == 0 {
-            return Outcome::Wrong;
+            return None;
         }
+        let top = self.ras[self.ras_place(1)];
         self.ras_len -= 1;
         self.ras_top = self.ras_top.wrapping_sub(1);
-        let r = self.ras[self.ras_top as usize & (RETURNS - 1)];
-        if r.address == target && now.saturating_sub(r.cycle) > delay as u64 {
-            Outcome::Right
-        } else {
-            Outcome::Wrong
-        }
+        Some(top)
     }
 
-    fn push(&mut self, link: u64, now: u64) {
-        self.ras[self.ras_top as usize & (RETURNS - 1)] = Return {
-            address: link,
-            cycle: now,
+    fn push(&mut self, s: &Site) {
+        let place = self.ras_place(0);
+        self.ras[place] = Return {
+            address: s.behind,
+            front: s.front.saturating_sub(1),
         };
         self.ras_top = self.ras_top.wrapping_add(1);
         self.ras_len = (self.ras_len + 1).min(self.ras_limit);
+    }
+
+    /// The program goes on at the target of a jump or a taken branch of a length. The packet of a second
+    /// half is a packet of its own.
+    #[inline(always)]
+    pub(crate) fn lands(&mut self, target: u64, len: u8) {
+        if is_second_half(target) {
+            self.front += 1;
+            self.landed = jump_to_half(len);
+        }
+    }
+
+    /// The program goes on behind a branch.
+    #[inline(always)]
+    pub(crate) fn passes(&mut self, behind: u64) {
+        if is_second_half(behind) {
+            self.landed = 0;
+        }
+    }
+
+    /// The front end is told to fetch from a pc; its packet is there now.
+    fn restart(&mut self, pc: u64, now: u64) {
+        self.front = now;
+        self.near = self.history;
+        self.lands(pc, 2);
+    }
+
+    /// The program goes on at an address behind the beginning of a block, where another block begins
+    /// though nothing has jumped there.
+    #[inline(always)]
+    pub(crate) fn falls_through(&mut self, begin: u64, to: u64) {
+        self.passes(to);
+        if begin >> 2 != to >> 2 {
+            // Only the packet that was jumped to sees less.
+            self.near = self.history;
+        }
+    }
+
+    /// A packet misses L1I, `before` packets behind the beginning of its block. What the queue holds
+    /// hides part of it, and a bubble in front of it is not waited for.
+    pub(crate) fn misses(&mut self, now: u64, before: i64, t: &CoreTiming) {
+        let ahead = now.saturating_sub(self.front.wrapping_add_signed(before));
+        let bubble = u64::from(before <= 0 && self.bubble == now);
+        let hidden = ahead.min(t.fetch_ahead.into()) + bubble;
+        self.hidden.get_or_insert(hidden as u32);
+    }
+
+    /// What the queue hides of the miss that is under way.
+    pub(crate) fn hidden(&self) -> u32 {
+        self.hidden.unwrap_or(0)
+    }
+
+    /// The line of a packet is there: if it was missing, fetches go on from now.
+    pub(crate) fn arrives(&mut self, now: u64, before: i64) {
+        if self.hidden.take().is_some() {
+            self.front = now.wrapping_sub(before as u64);
+        }
+    }
+
+    /// A miss under way is given up.
+    pub(crate) fn gives_up(&mut self) {
+        self.hidden = None;
+    }
+}
+
+impl Hart {
+    /// Where the last instruction of a block stands in the stream of packets.
+    #[inline(always)]
+    pub(crate) fn site(&self, pc: u64, p: &PreOp) -> Site {
+        let begin = pc.wrapping_sub(p.off.into());
+        let behind = pc.wrapping_add(p.len.into());
+        let last = behind.wrapping_sub(2);
+        let before = u64::from(packets(begin, behind.wrapping_sub(begin)));
+        let front = self.predictor.front + before;
+        let now = self.cycle + u64::from(p.cost) + 1;
+        Site {
+            last,
+            behind,
+            near: last >> 2 == begin >> 2,
+            blind: last == begin && is_second_half(last) && self.predictor.landed != 0,
+            front,
+            before,
+            now,
+            waiting: now.saturating_sub(front),
+        }
+    }
+
+    /// Charges what a prediction costs.
+    #[inline(always)]
+    pub(crate) fn predicted(&mut self, o: Outcome, s: &Site, taken: bool) {
+        if o != Outcome::Right {
+            self.mispredicted(o == Outcome::Late, s, taken);
+        }
+    }
+
+    #[cold]
+    fn mispredicted(&mut self, late: bool, s: &Site, taken: bool) {
+        let t = &self.config.timing;
+        let p = &mut self.predictor;
+        let front = if late {
+            let queue = s.now.saturating_sub(t.fetch_queue.into());
+            let front = s.front.max(queue) + u64::from(t.btb_miss_jump);
+            let wait = front.saturating_sub(s.now);
+            if wait > 0 {
+                self.cycle += wait;
+                p.bubble = s.now + wait;
+            }
+            front
+        } else {
+            self.stats.mispredicts += 1;
+            self.cycle += u64::from(t.mispredict);
+            s.now + u64::from(t.mispredict)
+        };
+        // The end of the block adds its packets.
+        p.front = front.saturating_sub(s.before);
+        if !late && !taken {
+            p.lands(s.behind, 2);
+        }
+    }
+
+    /// The first instruction of a block is in two packets. The first holds nothing else if it was jumped
+    /// to, and takes a cycle by itself, unless it could be taken before.
+    #[inline(always)]
+    pub(crate) fn await_packet(&mut self) {
+        self.cycle += u64::from(self.predictor.landed >> 1);
+        self.cycle += u64::from(self.cycle < self.predictor.front);
+    }
+
+    /// The block at `begin` ends in front of the instruction at `to`, which begins another one. What
+    /// the front end knows then is what it would have known within the block.
+    pub(crate) fn cut(&mut self, begin: u64, to: u64) {
+        if self.timed && begin != to {
+            self.predictor.front += u64::from(packets(begin, to.wrapping_sub(begin)));
+            self.predictor.falls_through(begin, to);
+        }
+    }
+
+    /// The instruction at the hart's pc is fetched anew.
+    pub(crate) fn refetch(&mut self) {
+        self.predictor.restart(self.pc, self.cycle);
     }
 }
 
@@ -215,58 +562,269 @@ mod tests {
         Predictor::new(HartConfig::rocket().predictor)
     }
 
+    /// A branch of 32 bits at a pc, in a packet that is not the first of its block, with nothing that
+    /// waits; packet and time by the pc.
+    fn site(pc: u64) -> Site {
+        Site {
+            last: pc + 2,
+            behind: pc + 4,
+            near: false,
+            blind: false,
+            front: pc >> 2,
+            before: 1,
+            now: pc >> 2,
+            waiting: 0,
+        }
+    }
+
     #[test]
     fn a_loop_is_learnt_and_its_end_missed() {
         let mut p = predictor();
         for _ in 0..20 {
-            p.branch(0x100, 0x80, true);
+            p.branch(&site(0x100), 0x80, true);
         }
-        assert_eq!(p.branch(0x100, 0x80, true), Outcome::Right);
-        assert_eq!(p.branch(0x100, 0x80, false), Outcome::Wrong);
+        assert_eq!(p.branch(&site(0x100), 0x80, true), Outcome::Right);
+        assert_eq!(p.branch(&site(0x100), 0x80, false), Outcome::Wrong);
     }
 
     #[test]
-    fn btb_holds_28_jumps() {
+    fn the_index_is_hashed_from_packet_and_history() {
+        let h = Hash::new(HartConfig::rocket().predictor);
+        assert_eq!(h.steps(), (0xdd, 5, 7, 6));
+        for (pc, index) in [
+            (0, 0),
+            (3, 0),
+            (4, 1),
+            (0x7fc, 511),
+            (0x800, 1),
+            (0x1804, 2),
+            (0x2000, 0),
+        ] {
+            assert_eq!(h.of_pc(pc), index, "{pc:#x}");
+        }
+        assert_eq!(h.of_pc(0x1804), h.of_pc(0x1000) ^ h.of_pc(0x804));
+        // 0xdd * 0x80 = 0x6e80: bits 7 to 5 are 4; the newest outcome alone decides the highest bit.
+        for (history, index) in [(0, 0), (0x80, 4 << 6), (1, 6 << 6), (0xff, 1 << 6)] {
+            assert_eq!(h.of_history(history), index, "{history:#x}");
+        }
+        assert_eq!(h.advance(0b1000_0001, true), 0b1100_0000);
+        assert_eq!(h.advance(0b1000_0001, false), 0b0100_0000);
+    }
+
+    #[test]
+    fn the_packet_behind_a_branch_does_not_see_it() {
         let mut p = predictor();
-        for round in 0..2 {
+        p.history = 0b1010;
+        p.near = p.history;
+        // Not taken and predicted so: a packet right behind sees the history of before.
+        assert_eq!(p.branch(&site(0x100), 0, false), Outcome::Right);
+        assert_eq!((p.near, p.history), (0b1010, 0b101));
+        let next = Site {
+            near: true,
+            ..site(0x104)
+        };
+        assert_eq!(p.branch(&next, 0x80, true), Outcome::Wrong);
+        // Behind a misprediction all packets see the same, and what was not seen is lost.
+        assert_eq!((p.near, p.history), (0b1000_0101, 0b1000_0101));
+        // A jump gives it time.
+        p.branch(&site(0x200), 0, false);
+        p.jump(&site(0x208), 0x400, false);
+        assert_eq!(p.near, p.history);
+    }
+
+    #[test]
+    fn btb_holds_28_packets() {
+        let mut p = predictor();
+        for outcome in [Outcome::Late, Outcome::Right] {
             for i in 0..28 {
-                let o = p.jump(0x1000 + i * 4, 0x40, None, 0);
-                assert_eq!(
-                    o,
-                    if round == 0 {
-                        Outcome::Late
-                    } else {
-                        Outcome::Right
-                    }
-                );
+                assert_eq!(p.jump(&site(0x1000 + i * 4), 0x40, false), outcome);
             }
         }
-        p.jump(0x9000, 0, None, 0);
-        assert_eq!(p.jump(0x1000, 0x40, None, 0), Outcome::Late);
+        p.jump(&site(0x9000), 0, false);
+        assert_eq!(p.jump(&site(0x1000), 0x40, false), Outcome::Late);
+    }
+
+    #[test]
+    fn a_packet_has_one_entry() {
+        let mut p = predictor();
+        let half = |pc: u64| Site {
+            last: pc,
+            behind: pc + 2,
+            ..site(pc)
+        };
+        assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Late);
+        assert_eq!(
+            p.jump(&half(0x102), 0x80, false),
+            Outcome::Late,
+            "the other half"
+        );
+        assert_eq!(
+            p.jump(&half(0x102), 0x80, false),
+            Outcome::Late,
+            "has no entry"
+        );
+        assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Right);
+        // A wrong prediction takes the entry over.
+        assert_eq!(p.indirect(&half(0x102), 0x80, false), Outcome::Wrong);
+        assert_eq!(p.indirect(&half(0x102), 0x80, false), Outcome::Right);
+        assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Late);
+        // A second half that was jumped to is not found.
+        let blind = Site {
+            blind: true,
+            ..half(0x102)
+        };
+        assert_eq!(p.jump(&blind, 0x80, false), Outcome::Late);
+    }
+
+    #[test]
+    fn the_decoder_makes_no_entry_while_packets_wait() {
+        for (waiting, then) in [(0, Outcome::Right), (1, Outcome::Right), (2, Outcome::Late)] {
+            let mut p = predictor();
+            let s = Site {
+                waiting,
+                ..site(0x100)
+            };
+            assert_eq!(p.jump(&s, 0x40, false), Outcome::Late);
+            assert_eq!(p.jump(&s, 0x40, false), then, "{waiting} wait");
+        }
+    }
+
+    /// Calls with some packets between them, and a return far behind.
+    fn call(p: &mut Predictor, pc: u64) {
+        p.jump(&site(pc), 0x40, true);
     }
 
     #[test]
     fn returns_nest_six_deep() {
         let mut p = predictor();
+        let ret = site(0x8000);
         for i in 0..7 {
-            p.jump(0x2000 + i * 8, 0x40, Some(0x2004 + i * 8), i);
+            call(&mut p, 0x2000 + i * 8);
         }
-        for i in (1..7).rev() {
-            assert_eq!(p.ret(0x2004 + i * 8, 100, 2), Outcome::Right);
+        assert_eq!(
+            p.ret(&ret, 0x2034, 1),
+            Outcome::Late,
+            "the decoder finds it"
+        );
+        for i in (1..6).rev() {
+            assert_eq!(p.ret(&ret, 0x2004 + i * 8, 1), Outcome::Right);
         }
-        assert_eq!(p.ret(0x2004, 100, 2), Outcome::Wrong);
+        // The stack is empty: the target of the entry, which is where the first return went to.
+        assert_eq!(p.ret(&ret, 0x2034, 1), Outcome::Right);
+        assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Wrong);
+        assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Right);
     }
 
     #[test]
-    fn a_return_right_behind_its_call_comes_too_early() {
-        for (later, outcome) in [
-            (1, Outcome::Wrong),
-            (2, Outcome::Wrong),
-            (3, Outcome::Right),
-        ] {
+    fn a_return_in_the_packet_behind_its_call_comes_too_early() {
+        for (packets, outcome) in [(1, Outcome::Wrong), (2, Outcome::Right)] {
             let mut p = predictor();
-            p.jump(0x2000, 0x40, Some(0x2004), 50);
-            assert_eq!(p.ret(0x2004, 50 + later, 2), outcome);
+            let ret = Site {
+                front: 0x2000 / 4 + packets,
+                ..site(0x8000)
+            };
+            p.insert(ret.last, 0x9999);
+            call(&mut p, 0x2000);
+            assert_eq!(p.ret(&ret, 0x2004, 1), outcome, "{packets} packets behind");
         }
+    }
+
+    fn hart(cycle: u64, front: u64) -> Hart {
+        let mut h = Hart::new(0, HartConfig::rocket()).expect("configuration");
+        h.cycle = cycle;
+        h.predictor.front = front;
+        h
+    }
+
+    #[test]
+    fn packets_that_wait_hide_a_bubble() {
+        // The packet is there at 100 less those that wait; the queue holds 3 of them.
+        for (ahead, wait, front) in [(0, 1, 101), (1, 0, 100), (3, 0, 98), (50, 0, 98)] {
+            let mut h = hart(100, 0);
+            let s = Site {
+                front: 100 - ahead,
+                before: 0,
+                now: 100,
+                ..site(0)
+            };
+            h.predicted(Outcome::Late, &s, true);
+            assert_eq!(
+                (h.cycle - 100, h.predictor.front),
+                (wait, front),
+                "{ahead} ahead"
+            );
+        }
+        let mut h = hart(100, 0);
+        let s = Site {
+            front: 90,
+            before: 2,
+            now: 100,
+            ..site(0)
+        };
+        h.predicted(Outcome::Wrong, &s, true);
+        assert_eq!((h.cycle, h.predictor.front), (103, 101), "fetched anew");
+    }
+
+    #[test]
+    fn a_second_half_is_a_packet_of_its_own() {
+        // Cycles of the first instruction, where it is in two packets: by the length of the jump and
+        // the packets that wait.
+        for (len, ahead, cycles) in [(2, 0, 1), (2, 1, 0), (4, 0, 1), (4, 1, 1), (4, 3, 1)] {
+            let mut h = hart(100, 100 - ahead);
+            h.predictor.lands(0x102, len);
+            h.await_packet();
+            assert_eq!(h.cycle - 100, cycles, "{len} bytes, {ahead} ahead");
+        }
+        let mut h = hart(100, 100);
+        h.predictor.lands(0x104, 4);
+        assert_eq!(
+            (h.predictor.front, h.predictor.landed),
+            (100, 0),
+            "a first half"
+        );
+        h.predictor.lands(0x102, 4);
+        h.predictor.passes(0x106);
+        h.await_packet();
+        assert_eq!(h.cycle, 101, "only the front end is late");
+    }
+
+    #[test]
+    fn the_queue_hides_part_of_a_miss() {
+        let t = CoreTiming::rocket();
+        for (ahead, hidden) in [(0, 0), (5, 5), (8, 8), (30, 8)] {
+            let mut h = hart(100, 98 - ahead);
+            h.predictor.misses(100, 2, &t);
+            assert_eq!(h.predictor.hidden(), hidden as u32);
+            h.predictor.arrives(140, 2);
+            assert_eq!((h.predictor.front, h.predictor.hidden()), (138, 0));
+        }
+        // A jump that waited for the decoder and then misses pays only for the miss.
+        let mut h = hart(100, 0);
+        let s = Site {
+            front: 100,
+            before: 0,
+            now: 100,
+            ..site(0)
+        };
+        h.predicted(Outcome::Late, &s, true);
+        h.predictor.misses(101, 0, &t);
+        assert_eq!(h.predictor.hidden(), 1);
+    }
+
+    #[test]
+    fn saved_states_are_checked() {
+        let p = predictor();
+        assert!(p.fits(&p, 0));
+        let changed = |f: fn(&mut Predictor)| {
+            let mut q = p.clone();
+            f(&mut q);
+            q.fits(&p, 100)
+        };
+        assert!(changed(|q| q.front = 101));
+        assert!(!changed(|q| q.front = 102), "a packet far in the future");
+        assert!(!changed(|q| q.landed = 3));
+        assert!(!changed(|q| q.near = 256));
+        assert!(!changed(|q| q.hash.hashed = 4));
+        assert!(!changed(|q| q.hidden = Some(1 << 16)));
     }
 }

@@ -1,15 +1,16 @@
 //! The loop around blocks: limits, interrupts, notices of other harts, fetch timing.
 
-use crate::block::{Block, CodeCache, PreOp, HAZARD, NEW_LINE};
+use crate::block::{packets, Block, CodeCache, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE};
 use crate::engine::{Engine, NoEngine, Ran, Within};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
 use crate::lines::{Notice, Side};
 use crate::mode::{Detailed, Functional, Mode};
 use crate::pmp::Access;
+use crate::predict::is_second_half;
 use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::World;
-use nagori_isa::Op;
+use nagori_isa::{Format, Op};
 use serde::{Deserialize, Serialize};
 
 /// How a block ended.
@@ -65,8 +66,8 @@ pub(crate) struct Resume {
     fetched: bool,
     /// Cycles from the start of the block to its issue.
     cost: u32,
-    /// Address of the last store.
-    pub last_store: u64,
+    /// Addresses of the last store and of the one before.
+    pub last_stores: [u64; 2],
 }
 
 impl Resume {
@@ -102,6 +103,7 @@ impl Hart {
         let p = &code.ops(code.block(s.block))[s.next];
         self.cycle += p.cost as u64;
         self.instret += s.next as u64;
+        self.cut(s.pc, self.pc);
         self.pending = self.still_pending(0);
     }
 
@@ -358,7 +360,7 @@ impl Hart {
             End::Done => {
                 self.cycle += b.cost as u64;
                 self.instret += b.count as u64;
-                M::block_ends(self, b.pending);
+                M::block_ends(self, b);
                 None
             }
             End::Stopped(next) => {
@@ -379,6 +381,7 @@ impl Hart {
                 let behind = rest.map_or(b.bytes, |p| p.off);
                 self.pc = pc.wrapping_add(behind as u64);
                 self.pending = 0;
+                self.cut(pc, self.pc);
                 self.leave = false;
                 Some(Exit::Device)
             }
@@ -393,20 +396,32 @@ impl Hart {
                     self.pending = self.still_pending(0);
                 } else {
                     let ops = &code.ops(b)[..=i];
+                    let mut last = self.last_stores;
+                    if fetched && is_store(ops[i].op) {
+                        // It is there already, and will be noted again.
+                        last = [last[1], 0];
+                    }
                     // Those of other blocks mean nothing.
-                    let stores = ops.iter().any(|p| is_store(p.op));
+                    let stores = ops[..i].iter().filter(|p| is_store(p.op)).count();
                     self.resume = Some(Resume {
                         pc,
                         next: i as u32,
                         fetched,
                         cost: ops[i].cost.into(),
-                        last_store: if stores { self.last_store } else { 0 },
+                        last_stores: match stores {
+                            0 => [0; 2],
+                            1 => [last[0], 0],
+                            _ => last,
+                        },
                     })
                 }
                 Some(Exit::Bus)
             }
             End::Trap(i, t) => {
                 self.stand_at(code, b, i, pc);
+                if calls_environment(&code.ops(b)[i], &t) {
+                    self.instret += u64::from(self.config.timing.trap_retires);
+                }
                 let device = std::mem::take(&mut self.leave);
                 self.take_trap(w, t.cause, t.tval);
                 device.then_some(Exit::Device)
@@ -440,12 +455,13 @@ impl Hart {
         self.poll_notices(w);
         self.cycle -= r.cost as u64;
         self.instret -= r.next as u64;
-        self.last_store = r.last_store;
+        self.last_stores = r.last_stores;
         let n = r.next as usize;
         let b = code.block(id);
         let op = &code.ops(b)[n];
-        let simple = op.flags & HAZARD == 0;
-        if simple && self.pending == 0 && !self.triggers.executes() {
+        // One whose line had to wait has not met the stores yet.
+        let simple = op.flags & HAZARD == 0 || !r.fetched;
+        if op.flags & HAZARD == 0 && self.pending == 0 && !self.triggers.executes() {
             let at = Within {
                 block: id,
                 pc: r.pc,
@@ -478,11 +494,14 @@ impl Hart {
         } else {
             // A load that has waited for the store before it does not do so again.
             let va = self.x[(op.rs1 & 31) as usize].wrapping_add(op.imm as i64 as u64);
-            self.last_store = !va;
+            self.last_stores = [!va; 2];
             let behind = r.pc.wrapping_add(b.bytes as u64);
             let one = &code.ops(b)[n..=n];
             let end = self.ops::<W, M>(w, one, n, r.pc, behind);
-            self.last_store = r.last_store;
+            self.last_stores = match is_store(op.op) {
+                true => [self.last_stores[0], r.last_stores[0]],
+                false => r.last_stores,
+            };
             match end {
                 End::Done if n + 1 < code.ops(b).len() => {
                     self.interpret::<W, M>(code, w, id, r.pc, Some(n + 1))
@@ -496,7 +515,8 @@ impl Hart {
     /// Gives up the place in a block where an instruction is to be executed again: the instruction
     /// begins a block of its own.
     fn leave_resume(&mut self) {
-        if self.resume.take().is_some() {
+        if let Some(r) = self.resume.take() {
+            self.cut(r.pc, self.pc);
             self.pending = self.still_pending(0);
         }
     }
@@ -510,12 +530,14 @@ impl Hart {
         self.pc = pc.wrapping_add(p.off as u64);
     }
 
-    /// Makes sure that the line of an instruction is in L1I, at the cost it has.
+    /// Makes sure that the line of an instruction is in L1I, at the cost it has. `begin` is the address
+    /// of its block.
     #[inline(always)]
     pub(crate) fn fetch_line<W: World>(
         &mut self,
         w: &mut W,
         va: u64,
+        begin: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let key = va & !63 | self.fetch_tag();
@@ -525,7 +547,7 @@ impl Hart {
             e.used = now as u32;
             return Ok(());
         }
-        self.fetch_line_slow(w, va, key, at)
+        self.fetch_line_slow(w, (va, key), begin, at)
     }
 
     #[cold]
@@ -533,8 +555,8 @@ impl Hart {
     fn fetch_line_slow<W: World>(
         &mut self,
         w: &mut W,
-        va: u64,
-        key: u64,
+        (va, key): (u64, u64),
+        begin: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let p = self.privilege;
@@ -548,9 +570,19 @@ impl Hart {
             }
             Err(Undone::Trap(_)) => return Ok(()),
         };
+        let now = self.cycle + at.offset;
+        // One less where the second half of a packet was jumped to: that has been counted.
+        let before = match va >> 2 == begin >> 2 {
+            true => -i64::from(is_second_half(begin)),
+            false => i64::from(packets(begin, (va & !3).wrapping_sub(begin))),
+        };
+        if w.coherence().l1i[self.id].find(pa & !63).is_none() {
+            self.predictor.misses(now, before, &self.config.timing);
+        }
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {
             self.fetch_waits = true;
         })?;
+        self.predictor.arrives(self.cycle + at.offset, before);
         if w.coherence().is_guarded(Side::Inst, self.id, pa & !63) {
             // The line may be replaced at any time, and has to be looked up by the next block.
             self.recheck = true;
@@ -573,10 +605,19 @@ impl Hart {
     }
 }
 
-/// Whether an operation is a plain store, which loads close behind it may have to wait for.
+/// Whether an operation stores, so that loads close behind it may have to wait for it.
 fn is_store(op: Op) -> bool {
-    use Op::*;
-    matches!(op, Sb | Sh | Sw | Sd | Fsw | Fsd)
+    use Format::{Amo, Cas, CasPair, FpStore, Store};
+    matches!(op.info().format, Store | FpStore | Amo | Cas | CasPair)
+}
+
+/// Whether a trap is what an `ecall` or `ebreak` is there for.
+fn calls_environment(p: &PreOp, t: &Trap) -> bool {
+    match p.op {
+        Op::Ecall => (cause::ECALL_U..=cause::ECALL_U + 3).contains(&t.cause),
+        Op::Ebreak => p.len != ILLEGAL_LEN && t.cause == cause::BREAKPOINT,
+        _ => false,
+    }
 }
 
 /// Where in a run of instructions something happens: cycles since the hart's

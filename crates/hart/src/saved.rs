@@ -60,6 +60,7 @@ pub struct SavedHart {
     fetch: SavedFilter,
     pages: Vec<(u16, u64, u32)>,
     last_way: u8,
+    long: Pending,
     walk_begun: Option<(u64, bool)>,
     refill: Option<(u64, u64)>,
     flushed: Option<(u64, u64)>,
@@ -109,8 +110,9 @@ impl Hart {
             settle_at: _,
             pages,
             last_way,
-            // Counts within a block; `resume` has it.
-            last_store: _,
+            // Count within a block; `resume` has them.
+            last_stores: _,
+            long,
             // Set by every run.
             yield_at: _,
             walk_begun,
@@ -171,6 +173,8 @@ impl Hart {
             fetch: fetch.save(),
             pages: pages.save(),
             last_way: *last_way,
+            // Where the hart is not within a block, it says nothing.
+            long: if resume.is_some() { *long } else { 0 },
             walk_begun: *walk_begun,
             refill: refill.map(|(line, i)| (line, i as u64)),
             flushed: flushed.map(|(pc, i)| (pc, i as u64)),
@@ -207,7 +211,8 @@ impl Hart {
         fail(!h.triggers.load(&s.triggers), "triggers")?;
         fail(!s.dtlb.fits(&h.dtlb) || !s.itlb.fits(&h.itlb), "TLB")?;
         fail(!s.walks.fits(&h.walks), "page-walk cache")?;
-        fail(!s.predictor.fits(&h.predictor), "predictor")?;
+        let predictor = s.predictor.fits(&h.predictor, s.cycle);
+        fail(!predictor, "predictor")?;
         let (Some(l1d), Some(l1i)) = (caches.l1d.get(id), caches.l1i.get(id)) else {
             return Err(SavedError("number of harts"));
         };
@@ -263,6 +268,7 @@ impl Hart {
         h.pending = s.pending;
         h.pending_from = s.pending_from;
         h.last_way = s.last_way;
+        h.long = s.long;
         h.walk_begun = s.walk_begun;
         h.refill = s.refill.map(|(line, i)| (line, i as usize));
         h.flushed = s.flushed.map(|(pc, i)| (pc, i as usize));

@@ -231,6 +231,9 @@ impl Hart {
         } else {
             self.config.functional_cpi
         } as u64;
+        if self.timed {
+            self.refetch();
+        }
         self.context_changed();
     }
 

@@ -224,6 +224,7 @@ unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) 
     }
     // Results of earlier blocks are pending at its end: the interpreter does this bookkeeping.
     if fetch(&mut s) == 0 {
+        s.h.begin_block(s.b);
         leave(s.h, exit::REST, (s.id as u64) << 8);
     }
     1
@@ -242,7 +243,7 @@ unsafe extern "sysv64" fn branch<W: World>(hart: *mut Hart, info: u64, arg: u64)
     match p.op {
         Op::Jal => h.resolve_jump(pc, p),
         Op::Jalr => h.resolve_indirect(pc, arg, p),
-        _ => h.resolve_branch(pc, pc.wrapping_add(p.imm as i64 as u64), arg != 0),
+        _ => h.resolve_branch(pc, pc.wrapping_add(p.imm as i64 as u64), arg != 0, p),
     }
     h.cycle - before
 }

@@ -140,13 +140,12 @@ fn host_code<W: World>(
     use crate::emit::{self, Host, Setting};
     use nagori_hart::mode::{Detailed, Functional};
     let config = hart.config();
-    let (sectors, supers) = (config.dtlb.sectors, config.dtlb.superpages);
     let mut arena = Arena::new(crate::Options::LEAST_BYTES)?;
     let calls = match hart.timed() {
         true => Calls::of::<W, Detailed>(),
         false => Calls::of::<W, Functional>(),
     };
-    let stubs = crate::stubs::write(&mut arena, &calls, sectors, supers)?;
+    let stubs = crate::stubs::write(&mut arena, &calls, hart.config())?;
     let start = arena.used();
     let setting = Setting {
         config,

@@ -40,9 +40,17 @@ places! {
     DCTX = layout::DCTX;
     LAST_WAY = layout::LAST_WAY;
     LAST_STORE = layout::LAST_STORE;
+    OLDER_STORE = layout::OLDER_STORE;
+    LONG = layout::LONG;
     PENDING = layout::PENDING;
     PENDING_FROM = layout::PENDING_FROM;
     HISTORY = layout::HISTORY;
+    NEAR_HISTORY = layout::NEAR_HISTORY;
+    FRONT = layout::FRONT;
+    LANDED = layout::LANDED;
+    BUBBLE = layout::BUBBLE;
+    BTB_NEXT = layout::BTB_NEXT;
+    MISPREDICTS = layout::MISPREDICTS;
     RAS_TOP = layout::RAS_TOP;
     RAS_LEN = layout::RAS_LEN;
     DTLB_PLRU = layout::DTLB_PLRU;
@@ -52,6 +60,7 @@ places! {
     PAGE_KEY = layout::AREA + offset_of!(Area, page_key);
     FETCH_SLOTS = layout::AREA + offset_of!(Area, fetch_slots);
     PAGE_HASH = layout::AREA + offset_of!(Area, page_hash);
+    PAGE_INDEX = layout::AREA + offset_of!(Area, page_index);
     CONTEXT = layout::AREA + offset_of!(Area, context);
     JUMPS = layout::AREA + offset_of!(Area, jumps);
     BHT = layout::AREA + offset_of!(Area, bht);

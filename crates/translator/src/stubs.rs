@@ -7,6 +7,7 @@ use crate::Error;
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi, VecAssembler};
 use nagori_hart::engine::layout;
+use nagori_hart::HartConfig;
 
 pub(crate) type Asm = VecAssembler<X64Relocation>;
 
@@ -58,13 +59,15 @@ pub(crate) struct Stubs {
     pub dispatch: usize,
     /// DTLB entry `dl` was used; keeps `rax` and `rcx`.
     pub touch: usize,
+    /// Makes an entry of the branch target buffer for `rcx`, which leads to `rdx`; keeps `rax`.
+    pub insert: usize,
     /// Takes the host's exception flags for the guest's.
     pub fp_start: usize,
 }
 
 impl Stubs {
     /// Offsets and names, for listings.
-    pub fn names(&self) -> [(usize, &'static str); 13] {
+    pub fn names(&self) -> [(usize, &'static str); 14] {
         let Stubs {
             enter,
             leave,
@@ -78,6 +81,7 @@ impl Stubs {
             branch,
             dispatch,
             touch,
+            insert,
             fp_start,
         } = *self;
         [
@@ -93,6 +97,7 @@ impl Stubs {
             (branch, "branch"),
             (dispatch, "dispatch"),
             (touch, "touch"),
+            (insert, "insert"),
             (fp_start, "fp_start"),
         ]
     }
@@ -154,13 +159,10 @@ fn plru_masks(ways: u32) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Writes the shared code into an empty arena. `sectors` and `supers` are the DTLB's.
-pub(crate) fn write(
-    arena: &mut Arena,
-    calls: &Calls,
-    sectors: u32,
-    supers: u32,
-) -> Result<Stubs, Error> {
+/// Writes the shared code into an empty arena, for a core.
+pub(crate) fn write(arena: &mut Arena, calls: &Calls, config: &HartConfig) -> Result<Stubs, Error> {
+    let (sectors, supers) = (config.dtlb.sectors, config.dtlb.superpages);
+    let index = config.predictor.bht_entries;
     let mut a = Asm::new(arena.next());
     let mut s = Stubs::default();
     let base = arena.used();
@@ -278,19 +280,75 @@ pub(crate) fn write(
         ; jne =>other_page
         ; jmp QWORD [rdx + 16]
         ; =>other_page
+        ; mov rcx, [rdx + 16]
+        ; mov [rsp - 16], rcx
         ; mov [rbp + PAGE], rax
         ; mov ecx, [rbp + PAGE_KEY]
         ; and ecx, 0x18
         ; or rcx, rax
         ; mov [rbp + PAGE_KEY], rcx
         ; mov ecx, eax
-        ; shr ecx, 9
-        ; and ecx, 0xff
+        ; shr ecx, 12
+        ; and ecx, layout::BTB_BUCKETS as i32 - 1
         ; mov [rbp + PAGE_HASH], rcx
+        ; mov rcx, rax
+        ; shr rcx, 2 + index.trailing_zeros() as i8
+        ; and ecx, 3
+        ; mov edx, eax
+        ; shr edx, 2
+        ; and edx, (index - 1) as i32
+        ; xor ecx, edx
+        ; mov [rbp + PAGE_INDEX], rcx
         ; shr eax, 1
         ; and eax, SLOT_MASK
         ; mov [rbp + FETCH_SLOTS], rax
-        ; jmp QWORD [rdx + 16]
+        ; jmp QWORD [rsp - 16]
+    );
+
+    // A branch whose last half is at `rcx` and which leads to `rdx` gets an entry of the branch target
+    // buffer: `Predictor::insert`. Keeps `rax`.
+    here!(insert);
+    let (first, empty) = (a.new_dynamic_label(), a.new_dynamic_label());
+    let buckets = layout::BTB_BUCKETS as i32 - 1;
+    let entries = config.predictor.btb_entries as i32;
+    dynasm!(a; .arch x64
+        ; push rax; push rsi; push rdi; push r8
+        ; mov esi, [rbp + BTB_NEXT]
+        ; lea eax, [rsi + 1]
+        ; cmp eax, entries
+        ; jb =>first
+        ; xor eax, eax
+        ; =>first
+        ; mov [rbp + BTB_NEXT], rax
+        ; mov eax, esi
+        ; shl eax, 4
+        ; add rax, [rbp + BTB]
+        ; mov rdi, [rax + layout::BTB_PC as i32]
+        ; test dil, 1
+        ; jnz =>empty
+        ; mov r8, rdi
+        ; shr rdi, 2
+        ; shr r8, 12
+        ; xor edi, r8d
+        ; and edi, buckets
+        ; add edi, edi
+        ; add rdi, [rbp + BUCKETS]
+        ; dec BYTE [rdi + layout::BUCKET_COUNT as i32]
+        ; =>empty
+        ; mov [rax + layout::BTB_PC as i32], rcx
+        ; mov [rax + layout::BTB_TARGET as i32], rdx
+        ; mov rdi, rcx
+        ; mov r8, rcx
+        ; shr rdi, 2
+        ; shr r8, 12
+        ; xor edi, r8d
+        ; and edi, buckets
+        ; add edi, edi
+        ; add rdi, [rbp + BUCKETS]
+        ; inc BYTE [rdi + layout::BUCKET_COUNT as i32]
+        ; mov [rdi + layout::BUCKET_LAST as i32], sil
+        ; pop r8; pop rdi; pop rsi; pop rax
+        ; ret
     );
 
     here!(fp_start);

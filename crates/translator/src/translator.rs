@@ -149,19 +149,8 @@ impl<W: World> Translator<W> {
     /// Writes what all blocks share; the costs of the core are fixed from then on.
     fn prepare(&mut self, config: &HartConfig) -> Option<[Stubs; 2]> {
         if self.stubs.is_none() {
-            let (sectors, supers) = (config.dtlb.sectors, config.dtlb.superpages);
-            let functional = stubs::write(
-                &mut self.arena,
-                &Calls::of::<W, Functional>(),
-                sectors,
-                supers,
-            );
-            let timed = stubs::write(
-                &mut self.arena,
-                &Calls::of::<W, Detailed>(),
-                sectors,
-                supers,
-            );
+            let functional = stubs::write(&mut self.arena, &Calls::of::<W, Functional>(), config);
+            let timed = stubs::write(&mut self.arena, &Calls::of::<W, Detailed>(), config);
             self.stubs = Some([functional.ok()?, timed.ok()?]);
         }
         self.stubs
@@ -347,8 +336,11 @@ impl<W: World> Translator<W> {
                 to.fetch
             };
             target = entry as usize;
-            if from.pending != 0 {
-                let (stall, rest) = nagori_hart::engine::stall(code.ops(b), from.pending);
+            if from.long {
+                target = to.full as usize;
+            } else if from.pending != 0 {
+                let timing = &hart.config().timing;
+                let (stall, rest) = nagori_hart::engine::stall(code.ops(b), timing, from.pending);
                 if nagori_hart::engine::longest(rest) > b.cost {
                     target = to.full as usize;
                 } else {

@@ -222,6 +222,7 @@ impl Hart {
         self.arrived = None;
         self.cleaned = None;
         self.fill = None;
+        self.predictor.gives_up();
         let now = self.cycle + at.offset;
         w.coherence().miss_ends(self.id, now);
         w.coherence().filled_first(self.id);

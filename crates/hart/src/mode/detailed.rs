@@ -2,16 +2,14 @@
 //! is a line.
 
 use super::{Mode, Wanted};
-use crate::block::{PreOp, NEW_LINE};
+use crate::block::{Block, PreOp, NEW_LINE};
 use crate::hart::{Hart, Privilege};
 use crate::lines::Side;
 use crate::mem::Place;
-use crate::pipeline::Pending;
 use crate::pmp::Access;
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
 use crate::world::{LineKind, World};
-use nagori_isa::Op;
 
 /// The detailed mode: see [`Hart::timed`].
 #[derive(Clone, Copy, Debug)]
@@ -38,25 +36,40 @@ impl Mode for Detailed {
         if h.pending != 0 {
             h.await_pending(ops);
         }
-        let fetched = h.fetch_line(w, pc, RunPoint { offset: 0, pc });
+        let fetched = h.fetch_line(w, pc, pc, RunPoint { offset: 0, pc });
         h.start_waits |= fetched.is_err();
+        if fetched.is_ok() && ops[0].splits() {
+            h.await_packet();
+        }
         fetched
     }
 
     #[inline(always)]
-    fn block_ends(h: &mut Hart, own: Pending) {
+    fn block_ends(h: &mut Hart, b: &Block) {
+        let own = match b.long {
+            true => b.pending | h.long,
+            false => b.pending,
+        };
         h.pending = if h.pending == 0 {
             own
         } else {
             h.still_pending(own)
         };
+        h.predictor.front += u64::from(b.packets);
+        if b.flushes {
+            h.refetch();
+        } else if b.passes {
+            let begin = u64::from(b.offset);
+            h.predictor.falls_through(begin, begin + u64::from(b.bytes));
+        }
     }
 
     #[inline(always)]
     fn fetch<W: World>(h: &mut Hart, w: &mut W, p: &PreOp, at: RunPoint) -> Result<(), NotNow> {
         if p.flags & NEW_LINE != 0 && !std::mem::take(&mut h.line_fetched) {
             let last = at.pc.wrapping_add(p.len.max(2) as u64 - 1);
-            h.fetch_line(w, last, at)?;
+            let begin = at.pc.wrapping_sub(p.off.into());
+            h.fetch_line(w, last, begin, at)?;
         }
         Ok(())
     }
@@ -82,7 +95,13 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn store_begins(h: &mut Hart, va: u64) {
-        h.last_store = va;
+        h.last_stores = [va, h.last_stores[0]];
+    }
+
+    #[inline(always)]
+    fn atomic_begins(h: &mut Hart, va: u64, p: &PreOp) {
+        h.hazard(p, va);
+        h.last_stores = [va, h.last_stores[0]];
     }
 
     #[inline(always)]
@@ -99,31 +118,37 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn branch(h: &mut Hart, pc: u64, target: u64, taken: bool) {
-        let o = h.predictor.branch(pc, target, taken);
-        h.predicted(o);
+    fn branch(h: &mut Hart, pc: u64, target: u64, taken: bool, p: &PreOp) {
+        if !taken {
+            h.predictor.passes(pc.wrapping_add(p.len.into()));
+        }
+        h.resolve_branch(pc, target, taken, p);
+        if taken {
+            h.predictor.lands(target, p.len);
+        }
     }
 
     #[inline(always)]
     fn jump(h: &mut Hart, pc: u64, p: &PreOp) {
-        let o = h.predict_jump(pc, p);
-        h.predicted(o);
+        h.resolve_jump(pc, p);
+        let target = pc.wrapping_add(p.imm as i64 as u64);
+        h.predictor.lands(target, p.len);
     }
 
     #[inline(always)]
     fn indirect(h: &mut Hart, pc: u64, target: u64, p: &PreOp) {
-        let o = h.predict_indirect(pc, target, p);
-        h.predicted(o);
+        h.resolve_indirect(pc, target, p);
+        h.predictor.lands(target, p.len);
     }
 
     #[inline(always)]
-    fn multiply(h: &mut Hart, multiplier: u64) {
-        h.mul_time(multiplier);
+    fn multiply(h: &mut Hart, p: &PreOp, rs1: u64) {
+        h.mul_time(p, rs1);
     }
 
     #[inline(always)]
-    fn divide(h: &mut Hart, op: Op, a: u64, b: u64) {
-        h.div_time(op, a, b);
+    fn divide(h: &mut Hart, p: &PreOp, a: u64, b: u64) {
+        h.div_time(p, a, b);
     }
 
     #[inline(always)]

@@ -11,15 +11,13 @@ pub use detailed::Detailed;
 pub use functional::Functional;
 pub use light::Light;
 
-use crate::block::PreOp;
+use crate::block::{Block, PreOp};
 use crate::hart::{Hart, Privilege};
 use crate::mem::Place;
-use crate::pipeline::Pending;
 use crate::pmp::Access;
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
 use crate::world::World;
-use nagori_isa::Op;
 
 /// Number of address bits within a block of the data filter, if its blocks are lines.
 const LINE_SHIFT: u32 = 6;
@@ -75,9 +73,9 @@ pub trait Mode: Copy + 'static {
     ) -> Result<(), NotNow> {
         Ok(())
     }
-    /// A block has ended, with the pending results of its own.
+    /// A block has ended; the hart's time is brought up to date.
     #[inline(always)]
-    fn block_ends(_h: &mut Hart, _own: Pending) {}
+    fn block_ends(_h: &mut Hart, _b: &Block) {}
     /// An instruction is going to be executed.
     #[inline(always)]
     fn fetch<W: World>(_h: &mut Hart, _w: &mut W, _p: &PreOp, _at: RunPoint) -> Result<(), NotNow> {
@@ -98,6 +96,9 @@ pub trait Mode: Copy + 'static {
     /// A store is going to be executed.
     #[inline(always)]
     fn store_begins(_h: &mut Hart, _va: u64) {}
+    /// An atomic or a store conditional is going to be executed.
+    #[inline(always)]
+    fn atomic_begins(_h: &mut Hart, _va: u64, _p: &PreOp) {}
     /// A store has hit the filter, by an entry of the DTLB.
     #[inline(always)]
     fn store_passed(_h: &mut Hart, _va: u64, _way: u8, _p: &PreOp) {}
@@ -107,7 +108,7 @@ pub trait Mode: Copy + 'static {
 
     /// A conditional branch is resolved.
     #[inline(always)]
-    fn branch(_h: &mut Hart, _pc: u64, _target: u64, _taken: bool) {}
+    fn branch(_h: &mut Hart, _pc: u64, _target: u64, _taken: bool, _p: &PreOp) {}
     /// A direct jump is resolved.
     #[inline(always)]
     fn jump(_h: &mut Hart, _pc: u64, _p: &PreOp) {}
@@ -116,10 +117,10 @@ pub trait Mode: Copy + 'static {
     fn indirect(_h: &mut Hart, _pc: u64, _target: u64, _p: &PreOp) {}
     /// A multiplication.
     #[inline(always)]
-    fn multiply(_h: &mut Hart, _multiplier: u64) {}
+    fn multiply(_h: &mut Hart, _p: &PreOp, _rs1: u64) {}
     /// A division.
     #[inline(always)]
-    fn divide(_h: &mut Hart, _op: Op, _a: u64, _b: u64) {}
+    fn divide(_h: &mut Hart, _p: &PreOp, _a: u64, _b: u64) {}
 
     /// An action that other harts can observe is going to happen.
     #[inline(always)]

@@ -178,30 +178,45 @@ fn loops_and_additions() {
 
 #[test]
 fn multiplication() {
-    let dependent = times(8, &[r(Mul, 5, 5, 6)]);
-    // The loop hides under the last latency.
-    let at = |v: u64| Case::new(&dependent).reg(5, 3).reg(6, v).per_iteration().0 / 8.0;
-    expect("mul dependent, small", at(3), 6.0, 0.0);
-    expect("mul dependent, large", at(0x7123_4567_89ab_cdef), 10.0, 0.0);
-    assert!((6.0..=10.0).contains(&at(0x1234_5678_9abc)));
+    // The bytes of the first operand count.
+    let dependent = times(8, &[r(Mul, 5, 6, 5)]);
+    let at = |v: u64| Case::new(&dependent).reg(5, 3).reg(6, v).per_iteration().0;
+    // The loop hides under the last latency, but its `addi` is written when the product could be.
+    expect("8 dependent mul, one byte", at(3), 33.0, 0.0);
+    expect(
+        "8 dependent mul, six bytes",
+        at(0x1234_5678_9abc),
+        72.0,
+        0.0,
+    );
+    let large = 0x7123_4567_89ab_cdef;
+    expect("8 dependent mul, eight bytes", at(large), 80.0, 0.0);
     let free: Vec<u32> = (0..4).map(|k| r(Mul, 5 + k, 5 + k, 1)).collect();
-    let four = Case::new(&times(4, &free)).reg(1, 3).per_iteration().0 / 4.0;
-    expect("4 independent mul", four, 16.0, 0.0);
+    let free = times(4, &free);
+    let case = Case::new(&free).reg(5, 3).reg(6, 3).reg(7, 3);
+    expect(
+        "4 independent mul, four times",
+        case.reg(8, 3).per_iteration().0,
+        65.0,
+        0.0,
+    );
 }
 
 #[test]
 fn division() {
     let one = |op: Op, a: u64, b: u64| {
         let body = times(4, &[r(op, 5, 1, 2)]);
-        Case::new(&body).reg(1, a).reg(2, b).cycles() / 4.0
+        // The loop hides under the last one.
+        Case::new(&body).reg(1, a).reg(2, b).per_iteration().0 / 4.0
     };
     expect("div 100/7", one(Div, 100, 7), 9.0, 0.0);
     expect("div 2^40/7", one(Div, 1 << 40, 7), 43.0, 0.0);
-    expect("divu large", one(Divu, u64::MAX, 1), 66.5, 1.0);
-    expect("div by zero", one(Div, 5, 0), 66.5, 1.0);
-    // The operands of the row are not stated; 17 quotient bits give its figure.
-    expect("remw", one(Remw, 1 << 19, 7), 22.0, 1.0);
-    assert!(one(Remw, u64::MAX >> 33, 1) <= 36.0);
+    expect("divu large", one(Divu, u64::MAX, 1), 67.0, 0.0);
+    expect("div by zero", one(Div, 5, 0), 67.0, 0.0);
+    // The operands of the row are not stated; 18 steps give its figure.
+    expect("remw", one(Remw, 1 << 19, 7), 22.0, 0.0);
+    expect("remw, quotient zero", one(Remw, 7, 8), 67.0, 0.0);
+    expect("divuw of -1", one(Divuw, u64::MAX, 1), 36.0, 0.0);
 }
 
 #[test]
@@ -395,7 +410,8 @@ fn results_under_way_cross_the_end_of_a_block() {
     expect(
         "independent fdiv.d across jumps",
         per(&[rm(FdivD, 1, 2, 3, 0), j, rm(FdivD, 4, 5, 6, 0), j]),
-        114.0,
+        // Tried again every 5 cycles: 57 apart, and 54 over the end of the loop.
+        (7.0 * 57.0 + 54.0) / 4.0,
         0.0,
     );
     expect(
@@ -407,7 +423,8 @@ fn results_under_way_cross_the_end_of_a_block() {
     expect(
         "independent mul in a loop",
         Case::new(&[r(Mul, 5, 6, 7)]).per_iteration().0,
-        6.0,
+        // 4, and the cycle in which `addi` is written.
+        5.0,
         0.0,
     );
     // A miss meanwhile takes the time, too: 57 in all is enough for it.
@@ -427,8 +444,11 @@ fn results_under_way_cross_the_end_of_a_block() {
 #[test]
 fn atomics_and_fences() {
     let k8 = |w: &[u32]| Case::new(&times(8, w)).reg(1, DATA).cycles() / 8.0;
-    expect("amoadd hit", k8(&[rm(AmoaddD, 5, 1, 6, 0)]), 7.0, 0.0);
-    expect("amoadd.aqrl hit", k8(&[rm(AmoaddD, 5, 1, 6, 3)]), 4.0, 0.0);
+    // Eight to the same word and register: each but the first of an iteration waits, and the loop hides
+    // nothing.
+    let add = |bits| k8(&[rm(AmoaddD, 5, 1, 6, bits)]) * 8.0 - 1.0;
+    expect("7 amoadd hits", add(0), 49.0, 0.0);
+    expect("7 amoadd.aqrl hits", add(3), 28.0, 1.0);
     expect(
         "lr+sc",
         k8(&[rm(LrD, 5, 1, 0, 0), rm(ScD, 6, 1, 7, 0)]),
@@ -438,11 +458,22 @@ fn atomics_and_fences() {
     expect("fence", k8(&[i(Fence, 0, 0, 0xff)]), 1.1, 0.2);
     expect(
         "fence after a store",
-        k8(&[s(Sd, 5, 1, 0), i(Fence, 0, 0, 0xff)]) - 1.0,
+        k8(&[s(Sd, 5, 1, 0), i(Fence, 0, 0, 0xff)]),
+        4.0,
+        0.3,
+    );
+    expect(
+        "csrr, then its use",
+        k8(&[csrr(5, 0x340), r(Add, 6, 5, 5)]),
         4.0,
         0.0,
     );
-    expect("csrr", k8(&[csrr(5, 0x340)]), 3.0, 0.0);
+    expect(
+        "csrw mtvec",
+        k8(&[csrr(5, 0x305), csrw(0x305, 5)]),
+        8.0,
+        0.0,
+    );
     expect("csrw", k8(&[csrw(0x340, 5)]), 1.0, 0.0);
     expect("sfence.vma", k8(&[n(SfenceVma)]), 5.1, 0.2);
 }
@@ -614,7 +645,7 @@ fn data_tlb_misses() {
         "{m} TLB misses, {l1} cache misses"
     );
     let got = ((c2 - c1) as f64 - 10_000.0 * (9.0 + LOOP)) / m;
-    expect("DTLB miss, leaf PTE in L1D", got, 12.0, 0.5);
+    expect("DTLB miss, leaf PTE in L1D", got, 11.0, 0.1);
     // 32 pages are covered.
     let mut small = body;
     small[1] = i(Andi, 5, 5, 31);

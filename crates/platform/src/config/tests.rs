@@ -109,7 +109,7 @@ fn origins_and_overrides() {
         ("memory.controller.timing.rcd", Origin::Given),
         ("memory.controller.timing.rp", Origin::Preset),
         ("memory.size", Origin::Default),
-        ("core.timing.amo", Origin::Core),
+        ("core.timing.amo_latency", Origin::Core),
     ] {
         assert_eq!(m.origin(key), origin, "{key}");
     }
@@ -148,13 +148,16 @@ fn directories_come_before_what_is_built_in() {
         "name = \"small\"\nharts = 3\ncore = \"./cores/tiny.toml\"\n",
     )
     .unwrap();
-    let tiny = "name = \"tiny\"\ndescription = \"\"\nsource = \"\"\n[timing]\namo = { value = 3 }\n[predictor]\n";
+    let tiny = "name = \"tiny\"\ndescription = \"\"\nsource = \"\"\n[timing]\namo_latency = { value = 3 }\n[predictor]\n";
     std::fs::write(dir.join("cores/tiny.toml"), tiny).unwrap();
     let m = Machine::load(&Library::new(vec![dir.clone()]), "small", &[]);
     std::fs::remove_dir_all(&dir).unwrap();
     let m = m.unwrap();
     assert_eq!((m.config.harts, m.core.name.as_str()), (3, "tiny"));
-    assert_eq!(m.core.timing_values(), serde_json::json!({ "amo": 3 }));
+    assert_eq!(
+        m.core.timing_values(),
+        serde_json::json!({ "amo_latency": 3 })
+    );
 }
 
 use crate::golden;

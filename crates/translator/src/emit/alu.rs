@@ -1,6 +1,7 @@
 //! Integer arithmetic.
 
 use super::*;
+use nagori_hart::engine::{multiplication_waits, pending_long, Long};
 
 impl Emitter<'_> {
     /// Emits an arithmetic instruction; false if it is none, or none that is done here.
@@ -227,8 +228,8 @@ impl Emitter<'_> {
 
     fn multiply(&mut self, p: &PreOp) -> bool {
         use Op::*;
-        if self.timed && !self.multiplier_time(p) {
-            return false;
+        if self.timed {
+            self.multiplier_time(p);
         }
         if p.rd == SINK {
             return true;
@@ -257,38 +258,48 @@ impl Emitter<'_> {
         true
     }
 
-    /// Cycles that the multiplier takes beyond its least; false if the host cannot.
-    fn multiplier_time(&mut self, p: &PreOp) -> bool {
-        if !self.s.host.lzcnt {
-            return false;
+    /// Charges what waits for the multiplier, or notes what is pending at the end of the block.
+    fn multiplier_time(&mut self, p: &PreOp) {
+        // By the highest byte of the operand that is not zero.
+        let waits = multiplication_waits(&self.s.config.timing, p);
+        let awaited = Long::from_imm(p.imm).is_awaited();
+        let table = i64::from_le_bytes(waits);
+        if waits == [waits[0]; 8] {
+            let wait = u32::from(waits[0]);
+            match awaited {
+                true if wait == 0 => {}
+                true => dynasm!(self.a; .arch x64; add r15, wait as i32),
+                false => {
+                    let pending = pending_long(p.rd, wait) as i32;
+                    dynasm!(self.a; .arch x64; mov DWORD [rbp + LONG], pending);
+                }
+            }
+            return;
         }
-        let t = &self.s.config.timing;
-        let (min, max) = (t.mul_latency_min as i32, t.mul_latency_max as i32);
-        if min == max {
-            return true;
-        }
-        self.load(p.rs2, RAX);
+        self.load(p.rs1, RAX);
         if p.op == Op::Mulw {
-            dynasm!(self.a; .arch x64; movsxd rax, eax);
+            dynasm!(self.a; .arch x64; or eax, 1; bsr ecx, eax);
+        } else {
+            dynasm!(self.a; .arch x64; or rax, 1; bsr rcx, rax);
         }
-        // Steps of eight bits of 65 less the leading zeros of the magnitude.
         dynasm!(self.a; .arch x64
-            ; mov rcx, rax
-            ; sar rcx, 63
-            ; xor rax, rcx
-            ; lzcnt rax, rax
-            ; mov ecx, 72
-            ; sub ecx, eax
-            ; shr ecx, 3
-            ; xor eax, eax
-            ; sub ecx, min - 2
-            ; cmovs ecx, eax
-            ; mov eax, max - min
-            ; cmp ecx, eax
-            ; cmovg ecx, eax
-            ; add r15, rcx
+            ; and ecx, 0x38
+            ; mov rax, QWORD table
+            ; shr rax, cl
+            ; movzx eax, al
         );
-        true
+        if awaited {
+            dynasm!(self.a; .arch x64; add r15, rax);
+        } else {
+            let (none, pending) = (self.label(), pending_long(p.rd, 1) as i32 & !0xff);
+            dynasm!(self.a; .arch x64
+                ; test eax, eax
+                ; jz =>none
+                ; or eax, pending
+                ; =>none
+                ; mov [rbp + LONG], eax
+            );
+        }
     }
 
     /// Division in functional mode; with timing the interpreter does it.

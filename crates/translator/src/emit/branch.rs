@@ -1,7 +1,38 @@
 //! Branches and jumps, and the updates of the predictor.
 
 use super::*;
-use nagori_hart::engine::{bucket, is_link};
+use nagori_hart::engine::{bucket, is_link, Hash, BUSY};
+
+/// A prediction whose rarer outcomes are out of the way. Its branch or jump ends the block.
+#[derive(Clone, Copy)]
+pub(super) struct Predicted {
+    /// Where to go if it is wrong.
+    wrong: Option<DynamicLabel>,
+    /// Where to go if the target buffer's first guess is another branch.
+    late: Option<DynamicLabel>,
+    /// The call that does everything, as long as nothing has been done.
+    call: DynamicLabel,
+    /// Where the code goes on.
+    back: DynamicLabel,
+    /// Offset of the last half in the page.
+    last: i32,
+    /// Its packet is the first one of the block.
+    near: bool,
+    what: What,
+}
+
+/// Offsets count from the page's start.
+#[derive(Clone, Copy)]
+enum What {
+    /// A conditional branch, and where it leads to.
+    Branch { taken: bool, leads: i64 },
+    /// A direct jump; the return address of a call.
+    Jump { leads: i64, push: Option<i32> },
+    /// An indirect jump to `rax`; the return address of a call.
+    Indirect { push: Option<i32> },
+    /// A return to `rax`.
+    Return,
+}
 
 impl Emitter<'_> {
     pub(super) fn branch(&mut self, i: usize, p: &PreOp) {
@@ -31,63 +62,307 @@ impl Emitter<'_> {
             _ => dynasm!(self.a; .arch x64; jae =>taken),
         }
         if self.timed {
-            self.predict(i, at as i32, false);
+            if is_second_half(behind as u64) {
+                // A wrong prediction counts as a jump.
+                dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], 0);
+            }
+            self.predict(i, p, at, false);
         }
-        self.tail_to(behind);
+        self.tail_to(Way::Passes, behind);
         dynasm!(self.a; .arch x64; =>taken);
         if self.timed {
-            self.predict(i, at as i32, true);
+            self.predict(i, p, at, true);
         }
-        self.tail_to(target);
+        self.tail_to(Way::Jumps, target);
     }
 
-    /// The effect of a branch on the predictor if it is predicted correctly and nothing is
-    /// replaced; every other case is a call.
-    fn predict(&mut self, i: usize, at: i32, taken: bool) {
-        let (from, back) = (self.label(), self.label());
-        let g = self.s.config.predictor;
-        let entries = g.bht_entries as i32;
-        let history = ((1u64 << g.history_bits) - 1) as i32;
-        dynasm!(self.a; .arch x64; mov eax, [rbp + HISTORY]; add eax, eax);
-        if entries <= 0x400 {
-            // The index has no bits of the page's number.
-            dynasm!(self.a; .arch x64; mov edx, eax; xor edx, at >> 2);
-        } else {
-            dynasm!(self.a; .arch x64
-                ; mov edx, [rbp + PAGE]
-                ; add edx, at
-                ; shr edx, 2
-                ; xor edx, eax
-            );
-        }
-        dynasm!(self.a; .arch x64
-            ; and edx, entries - 1
-            ; add rdx, [rbp + BHT]
-            ; cmp BYTE [rdx], taken as i8
-            ; jne =>from
-        );
-        if taken {
-            self.btb(at, from);
-            dynasm!(self.a; .arch x64; or eax, 1);
-        }
-        dynasm!(self.a; .arch x64
-            ; and eax, history
-            ; mov [rbp + HISTORY], eax
-            ; =>back
-        );
+    /// Offset of the last half of an instruction that begins at an offset: the packet of that half
+    /// predicts it.
+    fn last_half(p: &PreOp, at: i64) -> i32 {
+        (at + i64::from(p.len)) as i32 - 2
+    }
+
+    /// Whether the packet of a branch may be looked up with the address of its second half, which finds
+    /// nothing: that half begins the block, and was jumped to.
+    fn may_be_blind(&self, last: i32) -> bool {
+        last == self.b.offset as i32 && is_second_half(last as u64)
+    }
+
+    /// The effect of a branch on the predictor if it is predicted correctly and nothing is replaced;
+    /// other cases are out of the way, the rare ones of them calls.
+    fn predict(&mut self, i: usize, p: &PreOp, at: i64, taken: bool) {
+        let (call, back) = (self.label(), self.label());
+        let last = Self::last_half(p, at);
         let info = info(self.id, i);
         self.cold.push(Cold::Branch {
-            from,
+            from: call,
             back,
             info,
             taken,
         });
+        if last >= 0x1000 {
+            // The packet is in the next page.
+            dynasm!(self.a; .arch x64; jmp =>call; =>back);
+            return;
+        }
+        let (wrong, late) = (self.label(), self.label());
+        let near = last >> 2 == self.b.offset as i32 >> 2;
+        let site = Predicted {
+            wrong: Some(wrong),
+            late: taken.then_some(late),
+            call,
+            back,
+            last,
+            near,
+            what: What::Branch {
+                taken,
+                leads: at + i64::from(if taken { p.imm } else { p.len.into() }),
+            },
+        };
+        self.cold.push(Cold::Predicted(site));
+        let hash = Hash::new(self.s.config.predictor);
+        dynasm!(self.a; .arch x64; mov eax, [rbp + HISTORY]);
+        let (factor, right, mask, left) = hash.steps();
+        if near {
+            dynasm!(self.a; .arch x64; imul edx, [rbp + NEAR_HISTORY], factor as i32);
+        } else {
+            dynasm!(self.a; .arch x64; imul edx, eax, factor as i32);
+        }
+        dynasm!(self.a; .arch x64; and edx, (mask << right) as i32);
+        match left.checked_sub(right) {
+            Some(0) => {}
+            Some(n) => dynasm!(self.a; .arch x64; shl edx, n as i8),
+            None => dynasm!(self.a; .arch x64; shr edx, (right - left) as i8),
+        }
+        dynasm!(self.a; .arch x64
+            ; xor edx, [rbp + PAGE_INDEX]
+            ; xor edx, hash.of_pc(last as u64) as i32
+            ; add rdx, [rbp + BHT]
+            ; cmp BYTE [rdx], taken as i8
+            ; jne =>wrong
+        );
+        if taken {
+            self.find_entry(last, late);
+        }
+        dynasm!(self.a; .arch x64; mov [rbp + NEAR_HISTORY], eax);
+        self.advance(taken);
+        dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; =>back);
     }
 
-    /// Goes to `miss` unless the branch target buffer's first guess for the pc at an
-    /// offset is right; else `rdx` = the entry's address. Keeps `rax`.
-    fn btb(&mut self, at: i32, miss: DynamicLabel) {
-        let hash = (bucket(at as u64) * layout::BUCKET) as i32;
+    /// `eax`, a history, behind another branch.
+    fn advance(&mut self, taken: bool) {
+        let newest = Hash::new(self.s.config.predictor).advance(0, true) as i32;
+        match (newest, taken) {
+            (0, _) => dynasm!(self.a; .arch x64; xor eax, eax),
+            (_, false) => dynasm!(self.a; .arch x64; shr eax, 1),
+            (_, true) => dynasm!(self.a; .arch x64; shr eax, 1; or eax, newest),
+        }
+    }
+
+    /// As [`Self::btb`], for a branch or jump in this page.
+    fn find_entry(&mut self, last: i32, miss: DynamicLabel) {
+        if self.may_be_blind(last) {
+            dynasm!(self.a; .arch x64; cmp DWORD [rbp + LANDED], 0; jne =>miss);
+        }
+        self.btb(last, miss);
+    }
+
+    /// The out-of-line code of a prediction.
+    pub(super) fn predicted(&mut self, s: Predicted) {
+        if let Some(wrong) = s.wrong {
+            dynasm!(self.a; .arch x64; =>wrong);
+            self.wrong(&s);
+        }
+        if let Some(late) = s.late {
+            dynasm!(self.a; .arch x64; =>late);
+            match s.what {
+                What::Indirect { .. } => self.wrong_without_entry(&s),
+                _ => self.late(&s),
+            }
+        }
+    }
+
+    /// A branch predicted wrong, with its history in `eax` and its entry of the history table at `rdx`; or an
+    /// indirect jump to `rax` whose entry at `rdx` has another target.
+    fn wrong(&mut self, s: &Predicted) {
+        let mut half = false;
+        match s.what {
+            What::Branch { taken, leads } => {
+                if taken {
+                    // Its entry says where it leads; without one it is a call.
+                    dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
+                    self.find_entry(s.last, s.call);
+                    dynasm!(self.a; .arch x64
+                        ; mov rcx, [rbp + PAGE]
+                        ; add rcx, leads as i32
+                        ; mov [rdx + layout::BTB_TARGET as i32], rcx
+                        ; mov rdx, [rsp - 8]
+                    );
+                }
+                dynasm!(self.a; .arch x64; mov BYTE [rdx], taken as i8);
+                if s.near {
+                    dynasm!(self.a; .arch x64; mov eax, [rbp + NEAR_HISTORY]);
+                }
+                self.advance(taken);
+                dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
+                half = !taken && is_second_half(leads as u64);
+            }
+            _ => {
+                dynasm!(self.a; .arch x64; mov [rdx + layout::BTB_TARGET as i32], rax);
+                self.unseen(s);
+            }
+        }
+        if half {
+            dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], jump_to_half(2) as i32);
+        }
+        self.mispredicted(half);
+        dynasm!(self.a; .arch x64; jmp =>s.back);
+    }
+
+    /// An indirect jump to `rax` without an entry.
+    fn wrong_without_entry(&mut self, s: &Predicted) {
+        self.no_entry(s);
+        dynasm!(self.a; .arch x64; mov rdx, rax);
+        self.insert(s);
+        self.unseen(s);
+        self.mispredicted(false);
+        dynasm!(self.a; .arch x64; jmp =>s.back);
+    }
+
+    /// A wrong prediction of a jump takes back what its packet has not seen; a call is put on the
+    /// stack. Keeps `rax`.
+    fn unseen(&mut self, s: &Predicted) {
+        match s.near {
+            true => {
+                dynasm!(self.a; .arch x64; mov ecx, [rbp + NEAR_HISTORY]; mov [rbp + HISTORY], ecx)
+            }
+            false => self.jumped(),
+        }
+        if let What::Indirect { push: Some(behind) } = s.what {
+            self.push_return(behind);
+        }
+    }
+
+    /// Cycles of a wrong prediction; `half`: the second half of a packet is fetched then. Keeps
+    /// `rax`.
+    fn mispredicted(&mut self, half: bool) {
+        let cycles = self.s.config.timing.mispredict as i32;
+        let front = self.b.cost as i32 - i32::from(self.b.packets) + cycles + i32::from(half);
+        dynasm!(self.a; .arch x64
+            ; inc QWORD [rbp + MISPREDICTS]
+            ; lea rcx, [r15 + front]
+            ; add rcx, [rbp + STOP]
+            ; mov [rbp + FRONT], rcx
+            ; add r15, cycles
+        );
+    }
+
+    /// Goes to the call unless it is certain that the packet of a branch has no entry. Keeps `rax`.
+    fn no_entry(&mut self, s: &Predicted) {
+        let hash = (bucket(s.last as u64) * layout::BUCKET) as i32;
+        let blind = self.label();
+        if self.may_be_blind(s.last) {
+            dynasm!(self.a; .arch x64; cmp DWORD [rbp + LANDED], 0; jne =>blind);
+        }
+        dynasm!(self.a; .arch x64
+            ; mov rdx, [rbp + PAGE_HASH]
+            ; add edx, edx
+            ; xor edx, hash
+            ; add rdx, [rbp + BUCKETS]
+            ; cmp BYTE [rdx + layout::BUCKET_COUNT as i32], 0
+            ; jne =>s.call
+            ; =>blind
+        );
+    }
+
+    /// Makes an entry that leads to `rdx`. Keeps `rax`.
+    fn insert(&mut self, s: &Predicted) {
+        dynasm!(self.a; .arch x64
+            ; mov rcx, [rbp + PAGE]
+            ; add rcx, s.last
+            ; call extern self.stub(self.s.stubs.insert)
+        );
+    }
+
+    /// `rdx`: packets that wait behind that of the branch or jump at the block's end.
+    fn waiting(&mut self) {
+        dynasm!(self.a; .arch x64
+            ; mov rdx, r15
+            ; add rdx, [rbp + STOP]
+            ; sub rdx, [rbp + FRONT]
+            ; add rdx, self.b.cost as i32 - i32::from(self.b.packets)
+        );
+    }
+
+    /// A jump or taken branch that only the decoder finds. A branch has its history in `eax`, a return
+    /// its target in `rax`.
+    fn late(&mut self, s: &Predicted) {
+        let t = &self.s.config.timing;
+        let (queue, bubble) = (t.fetch_queue as i32, t.btb_miss_jump as i32);
+        if t.btb_miss_jump > BUSY as u32 || t.fetch_queue < BUSY as u32 {
+            dynasm!(self.a; .arch x64; jmp =>s.call);
+            return;
+        }
+        let (enter, done) = (self.label(), self.label());
+        self.no_entry(s);
+        match s.what {
+            What::Return => self.pop_return(s.call, None),
+            What::Jump {
+                push: Some(behind), ..
+            } => self.push_return(behind),
+            _ => {}
+        }
+        self.waiting();
+        dynasm!(self.a; .arch x64
+            ; cmp rdx, BUSY as i32
+            ; jl =>enter
+            // They hide the bubble, and no entry is made.
+            ; sub rdx, queue
+            ; mov ecx, 0
+            ; cmovs rdx, rcx
+            ; add rdx, bubble
+            ; add [rbp + FRONT], rdx
+            ; =>done
+        );
+        match s.what {
+            What::Branch { taken, .. } => {
+                self.advance(taken);
+                dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
+            }
+            _ => self.jumped(),
+        }
+        dynasm!(self.a; .arch x64; jmp =>s.back; =>enter);
+        match s.what {
+            What::Return => dynasm!(self.a; .arch x64; mov rdx, rax),
+            What::Branch { leads, .. } | What::Jump { leads, .. } => {
+                dynasm!(self.a; .arch x64; mov rdx, [rbp + PAGE]; add rdx, leads as i32)
+            }
+            What::Indirect { .. } => {}
+        }
+        self.insert(s);
+        self.waiting();
+        dynasm!(self.a; .arch x64
+            ; add QWORD [rbp + FRONT], bubble
+            ; mov ecx, bubble
+            ; sub rcx, rdx
+            ; jle =>done
+            ; add r15, rcx
+            ; lea rcx, [r15 + self.b.cost as i32]
+            ; add rcx, [rbp + STOP]
+            ; mov [rbp + BUBBLE], rcx
+            ; jmp =>done
+        );
+    }
+
+    /// A jump has been looked up with the history: the packet behind it sees all of it. Keeps `rax`.
+    fn jumped(&mut self) {
+        dynasm!(self.a; .arch x64; mov ecx, [rbp + HISTORY]; mov [rbp + NEAR_HISTORY], ecx);
+    }
+
+    /// Goes to `miss` unless the branch target buffer's first guess for the packet is the branch whose
+    /// last half is at an offset; else `rdx` = the entry's address. Keeps `rax`.
+    fn btb(&mut self, last: i32, miss: DynamicLabel) {
+        let hash = (bucket(last as u64) * layout::BUCKET) as i32;
         // The page's part of the hash is scaled when it is used.
         let scale = layout::BUCKET as i32;
         debug_assert_eq!(scale, 2);
@@ -100,7 +375,7 @@ impl Emitter<'_> {
             ; shl edx, 4
             ; add rdx, [rbp + BTB]
             ; mov rcx, [rbp + PAGE]
-            ; add rcx, at
+            ; add rcx, last
             ; cmp rcx, [rdx + layout::BTB_PC as i32]
             ; jne =>miss
         );
@@ -109,27 +384,43 @@ impl Emitter<'_> {
     pub(super) fn jal(&mut self, i: usize, p: &PreOp) {
         let at = self.b.offset as i64 + p.off as i64;
         if self.timed {
-            let (from, back) = (self.label(), self.label());
-            self.btb(at as i32, from);
-            if is_link(p.rd) {
-                self.push_return(p, at);
-            }
-            dynasm!(self.a; .arch x64; =>back);
+            let (call, back, late) = (self.label(), self.label(), self.label());
+            let last = Self::last_half(p, at);
+            let push = is_link(p.rd).then_some((at + i64::from(p.len)) as i32);
             let info = info(self.id, i);
             self.cold.push(Cold::Branch {
-                from,
+                from: call,
                 back,
                 info,
                 taken: true,
             });
+            if last >= 0x1000 {
+                dynasm!(self.a; .arch x64; jmp =>call);
+            } else {
+                let leads = at + i64::from(p.imm);
+                self.cold.push(Cold::Predicted(Predicted {
+                    wrong: None,
+                    late: Some(late),
+                    call,
+                    back,
+                    last,
+                    near: false,
+                    what: What::Jump { leads, push },
+                }));
+                self.find_entry(last, late);
+                self.jumped();
+                if let Some(behind) = push {
+                    self.push_return(behind);
+                }
+            }
+            dynasm!(self.a; .arch x64; =>back);
         }
         self.link(p, at);
-        self.tail_to(at + p.imm as i64);
+        self.tail_to(Way::Jumps, at + p.imm as i64);
     }
 
     /// Puts the return address on the predictor's stack. Keeps `rax`.
-    fn push_return(&mut self, p: &PreOp, at: i64) {
-        let behind = (at + p.len as i64) as i32;
+    fn push_return(&mut self, behind: i32) {
         let limit = self.s.config.predictor.ras_entries as i32;
         dynasm!(self.a; .arch x64
             ; mov ecx, [rbp + RAS_TOP]
@@ -140,9 +431,9 @@ impl Emitter<'_> {
             ; mov rdx, [rbp + PAGE]
             ; add rdx, behind
             ; mov [rcx + layout::RETURN_ADDRESS as i32], rdx
-            ; lea rdx, [r15 + p.cost as i32]
-            ; add rdx, [rbp + STOP]
-            ; mov [rcx + layout::RETURN_CYCLE as i32], rdx
+            ; mov rdx, [rbp + FRONT]
+            ; add rdx, i32::from(self.b.packets) - 1
+            ; mov [rcx + layout::RETURN_FRONT as i32], rdx
             ; mov ecx, [rbp + RAS_LEN]
             ; cmp ecx, limit
             ; adc ecx, 0
@@ -151,10 +442,9 @@ impl Emitter<'_> {
     }
 
     /// Takes the return address `rax` from the predictor's stack, or goes to `miss` if
-    /// another one is there, or it comes too early. Keeps `rax`.
-    fn pop_return(&mut self, p: &PreOp, miss: DynamicLabel) {
-        // Cycles between call and return are more than the delay.
-        let delay = self.s.config.timing.return_after_call as i32;
+    /// another one is there, or it is used before the call has got there: within so many packets. Keeps
+    /// `rax`.
+    fn pop_return(&mut self, miss: DynamicLabel, delay: Option<u32>) {
         dynasm!(self.a; .arch x64
             ; cmp DWORD [rbp + RAS_LEN], 0
             ; je =>miss
@@ -166,11 +456,16 @@ impl Emitter<'_> {
             ; add rcx, [rbp + RAS]
             ; cmp rax, [rcx + layout::RETURN_ADDRESS as i32]
             ; jne =>miss
-            ; mov rcx, [rcx + layout::RETURN_CYCLE as i32]
-            ; sub rcx, r15
-            ; sub rcx, [rbp + STOP]
-            ; cmp rcx, p.cost as i32 - delay
-            ; jge =>miss
+        );
+        if let Some(delay) = delay {
+            dynasm!(self.a; .arch x64
+                ; mov rcx, [rcx + layout::RETURN_FRONT as i32]
+                ; sub rcx, [rbp + FRONT]
+                ; cmp rcx, i32::from(self.b.packets) - 1 - delay as i32
+                ; jge =>miss
+            );
+        }
+        dynasm!(self.a; .arch x64
             ; mov [rbp + RAS_TOP], edx
             ; dec DWORD [rbp + RAS_LEN]
         );
@@ -203,24 +498,61 @@ impl Emitter<'_> {
         }
         if self.timed {
             let info = info(self.id, i);
-            let (from, back) = (self.label(), self.label());
-            if is_link(p.rs1) && !is_link(p.rd) {
-                self.pop_return(p, from);
+            let (call, back) = (self.label(), self.label());
+            let last = Self::last_half(p, at);
+            self.cold.push(Cold::Jump {
+                from: call,
+                back,
+                info,
+            });
+            if last >= 0x1000 {
+                dynasm!(self.a; .arch x64; jmp =>call);
             } else {
-                self.btb(at as i32, from);
-                dynasm!(self.a; .arch x64
-                    ; cmp rax, [rdx + layout::BTB_TARGET as i32]
-                    ; jne =>from
-                );
-                if is_link(p.rd) {
-                    self.push_return(p, at);
-                }
+                self.predict_indirect(p, at, last, (call, back));
             }
             dynasm!(self.a; .arch x64; =>back);
-            self.cold.push(Cold::Jump { from, back, info });
         }
         self.link(p, at);
         self.tail_indirect();
+    }
+
+    /// The effect of an indirect jump to `rax` on the predictor.
+    fn predict_indirect(
+        &mut self,
+        p: &PreOp,
+        at: i64,
+        last: i32,
+        (call, back): (DynamicLabel, DynamicLabel),
+    ) {
+        let (wrong, late) = (self.label(), self.label());
+        let returns = is_link(p.rs1) && !is_link(p.rd);
+        let push = is_link(p.rd).then_some((at + i64::from(p.len)) as i32);
+        self.cold.push(Cold::Predicted(Predicted {
+            wrong: (!returns).then_some(wrong),
+            late: Some(late),
+            call,
+            back,
+            last,
+            near: last >> 2 == self.b.offset as i32 >> 2,
+            what: match returns {
+                true => What::Return,
+                false => What::Indirect { push },
+            },
+        }));
+        self.find_entry(last, late);
+        if returns {
+            self.pop_return(call, Some(self.s.config.timing.return_after_call));
+            self.jumped();
+            return;
+        }
+        dynasm!(self.a; .arch x64
+            ; cmp rax, [rdx + layout::BTB_TARGET as i32]
+            ; jne =>wrong
+        );
+        self.jumped();
+        if let Some(behind) = push {
+            self.push_return(behind);
+        }
     }
 }
 

@@ -94,17 +94,7 @@ impl Emitter<'_> {
         if self.timed {
             self.note_use(p);
             self.touch();
-            if p.flags & nagori_hart::HAZARD != 0 {
-                let wait = self.s.config.timing.store_load_hazard as i32;
-                dynasm!(self.a; .arch x64
-                    ; mov rdx, rax
-                    ; xor rdx, [rbp + LAST_STORE]
-                    ; test edx, 0xff8
-                    ; jne >far
-                    ; add r15, wait
-                    ; far:
-                );
-            }
+            self.hazard(p);
         }
         dynasm!(self.a; .arch x64; add rax, [rbp + rcx + DATA + layout::ENTRY_DELTA as i32]);
         let fp = matches!(p.op, Flw | Fld);
@@ -138,7 +128,14 @@ impl Emitter<'_> {
         let (miss, back) = (self.label(), self.label());
         self.filter(p, size, layout::ENTRY_WRITE as i32, miss);
         if self.timed {
-            if self.hazard_follows(i) {
+            let (last, older) = self.hazards_follow(i);
+            if older {
+                dynasm!(self.a; .arch x64
+                    ; mov rdx, [rbp + LAST_STORE]
+                    ; mov [rbp + OLDER_STORE], rdx
+                );
+            }
+            if last {
                 dynasm!(self.a; .arch x64; mov [rbp + LAST_STORE], rax);
             }
             self.note_use(p);
@@ -163,13 +160,67 @@ impl Emitter<'_> {
         self.cold_call(self.s.stubs.miss, miss, back, info);
     }
 
-    /// Whether a load behind may run into this store, before another store.
-    fn hazard_follows(&self, i: usize) -> bool {
-        use nagori_isa::Format::{FpStore, Store};
-        self.ops[i + 1..]
-            .iter()
-            .take_while(|p| !matches!(p.op.info().format, Store | FpStore))
-            .any(|p| p.flags & nagori_hart::HAZARD != 0)
+    /// A load from `rax` waits for the stores in front of it that overlap. Keeps `rax` and `rcx`.
+    fn hazard(&mut self, p: &PreOp) {
+        if p.flags & nagori_hart::HAZARD == 0 {
+            return;
+        }
+        let (wait, pass) = (self.label(), self.label());
+        for (k, store) in [(0, LAST_STORE), (1, OLDER_STORE)] {
+            let bits = p.near(k) as i32;
+            if bits != 0 {
+                dynasm!(self.a; .arch x64
+                    ; mov rdx, rax
+                    ; xor rdx, [rbp + store]
+                    ; test edx, bits
+                    ; jz =>wait
+                );
+            }
+        }
+        let cycles = self.s.config.timing.store_load_hazard as i32 + i32::from(p.splits());
+        // All stores are written meanwhile, and it has been fetched anew.
+        let elsewhere = nagori_hart::engine::ELSEWHERE as i32;
+        dynasm!(self.a; .arch x64
+            ; jmp =>pass
+            ; =>wait
+            ; add r15, cycles
+            ; mov rdx, rax
+            ; xor rdx, elsewhere
+            ; mov [rbp + LAST_STORE], rdx
+            ; mov [rbp + OLDER_STORE], rdx
+            ; mov rdx, r15
+            ; add rdx, [rbp + STOP]
+            ; add rdx, i32::from(p.cost) - i32::from(p.rm)
+            ; mov [rbp + FRONT], rdx
+            ; =>pass
+        );
+    }
+
+    /// Whether a load behind may run into this store, and whether one may run into this store or the
+    /// one before.
+    fn hazards_follow(&self, i: usize) -> (bool, bool) {
+        use nagori_isa::Format::{Amo, Cas, CasPair, FpStore, Store};
+        let (mut last, mut older, mut behind) = (false, false, 0);
+        for p in &self.ops[i + 1..] {
+            if p.flags & nagori_hart::HAZARD != 0 {
+                match behind {
+                    0 => {
+                        last |= p.near(0) != 0 || p.near(1) != 0;
+                        older |= p.near(1) != 0;
+                    }
+                    _ => last |= p.near(1) != 0,
+                }
+            }
+            // An atomic is both.
+            behind += usize::from(matches!(
+                p.op.info().format,
+                Store | FpStore | Amo | Cas | CasPair
+            ));
+            if behind > 1 {
+                break;
+            }
+        }
+        (last, older)
     }
 
     /// The interpreter executes the instruction instead.

@@ -10,7 +10,7 @@ use crate::regs::*;
 use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
-use nagori_hart::engine::{ends_block, layout};
+use nagori_hart::engine::{ends_block, is_second_half, jump_to_half, layout};
 use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
 
@@ -99,6 +99,15 @@ pub(crate) struct Mark {
     pub cold: bool,
 }
 
+/// How a block ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By a jump or a taken branch.
+    Jumps,
+    /// At the instruction behind it.
+    Passes,
+}
+
 /// Out-of-line code, written after the block.
 enum Cold {
     /// Call `stub` for instruction `info`.
@@ -117,6 +126,8 @@ enum Cold {
         info: i32,
         taken: bool,
     },
+    /// A branch or jump that was predicted wrong, or that only the decoder finds.
+    Predicted(branch::Predicted),
     /// Leave the rest of the block to the interpreter.
     Rest { from: DynamicLabel, info: i32 },
     /// Call `stub`, which takes no argument.
@@ -199,7 +210,7 @@ pub(crate) fn block<'a>(
         e.own(Some(i));
     }
     if !ends_block(ops[ops.len() - 1].op) {
-        e.tail_to(b.offset as i64 + b.bytes as i64);
+        e.tail_to(Way::Passes, b.offset as i64 + b.bytes as i64);
     }
     e.finish(fetch, body)
 }
@@ -271,7 +282,20 @@ impl Emitter<'_> {
         self.cold_call(self.s.stubs.pending, from, back, info);
         let fetch = self.here();
         self.check_line(self.b.offset as i32 >> 6, 0, info);
-        (fetch, self.here())
+        let body = self.here();
+        if self.b.splits {
+            // A cycle more if a long instruction jumped to it, or if the front end is later than the hart.
+            dynasm!(self.a; .arch x64
+                ; mov eax, [rbp + LANDED]
+                ; shr eax, 1
+                ; add r15, rax
+                ; mov rax, r15
+                ; add rax, [rbp + STOP]
+                ; cmp rax, [rbp + FRONT]
+                ; adc r15, 0
+            );
+        }
+        (fetch, body)
     }
 
     /// The line in which an instruction ends, other than the one before.
@@ -396,32 +420,82 @@ impl Emitter<'_> {
         }
     }
 
-    /// Counts of the block, at an end of it, but for the cycles.
+    /// Counts of the block, at an end of it, but for the cycles and packets. Keeps `rax`.
     fn count(&mut self) {
         if !self.timed {
             return;
         }
         let n = self.b.count as i32;
         let pending = self.b.pending as i32;
-        dynasm!(self.a; .arch x64
-            ; add QWORD [rbp + INSTRET], n
-            ; mov DWORD [rbp + PENDING], pending
-        );
+        dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
+        if self.b.long {
+            dynasm!(self.a; .arch x64
+                ; mov ecx, [rbp + LONG]
+                ; or ecx, pending
+                ; mov [rbp + PENDING], ecx
+            );
+        } else {
+            dynasm!(self.a; .arch x64; mov DWORD [rbp + PENDING], pending);
+        }
+    }
+
+    /// Adds the packets of the block to the clock of the front end; the program goes on at an offset
+    /// from the page's start.
+    fn count_packets(&mut self, way: Way, target: i64) {
+        if !self.timed {
+            return;
+        }
+        let mut packets = i32::from(self.b.packets);
+        if way == Way::Jumps && is_second_half(target as u64) {
+            packets += 1;
+            let landed = jump_to_half(self.ops[self.ops.len() - 1].len) as i32;
+            dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], landed);
+        }
+        if self.b.passes {
+            let begin = u64::from(self.b.offset);
+            let end = begin + u64::from(self.b.bytes);
+            if is_second_half(end) {
+                dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], 0);
+            }
+            if begin >> 2 != end >> 2 {
+                dynasm!(self.a; .arch x64; mov ecx, [rbp + HISTORY]; mov [rbp + NEAR_HISTORY], ecx);
+            }
+        }
+        if packets != 0 {
+            dynasm!(self.a; .arch x64; add QWORD [rbp + FRONT], packets);
+        }
     }
 
     /// Ends the block; pc is set.
     fn leave(&mut self) {
         self.count();
         let cost = self.b.cost as i32;
-        dynasm!(self.a; .arch x64
-            ; add r15, cost
-            ; jmp extern self.stub(self.s.stubs.leave)
-        );
+        dynasm!(self.a; .arch x64; add r15, cost);
+        if self.timed && self.b.flushes {
+            // The packet at pc is there now; that of a second half is a packet of its own.
+            let half = self.label();
+            dynasm!(self.a; .arch x64
+                ; mov rcx, r15
+                ; add rcx, [rbp + STOP]
+                ; test BYTE [rbp + PC], 2
+                ; jz =>half
+                ; inc rcx
+                ; mov DWORD [rbp + LANDED], 1
+                ; =>half
+                ; mov [rbp + FRONT], rcx
+                ; mov ecx, [rbp + HISTORY]
+                ; mov [rbp + NEAR_HISTORY], ecx
+            );
+        } else {
+            self.count_packets(Way::Passes, 0);
+        }
+        dynasm!(self.a; .arch x64; jmp extern self.stub(self.s.stubs.leave));
     }
 
     /// Ends the block; the program goes on at an offset from the page's start.
-    fn tail_to(&mut self, target: i64) {
+    fn tail_to(&mut self, way: Way, target: i64) {
         self.count();
+        self.count_packets(way, target);
         let cost = self.b.cost as i32;
         if (0..0x1000).contains(&target) && !self.b.crosses {
             let number = (self.s.first_link as usize + self.exits.len()) as i32;
@@ -457,6 +531,18 @@ impl Emitter<'_> {
     /// Ends the block; the program goes on at `rax`.
     fn tail_indirect(&mut self) {
         self.count();
+        if self.timed {
+            let packets = i32::from(self.b.packets);
+            let landed = jump_to_half(self.ops[self.ops.len() - 1].len) as i32;
+            dynasm!(self.a; .arch x64
+                ; test al, 2
+                ; jz >first
+                ; mov DWORD [rbp + LANDED], landed
+                ; inc QWORD [rbp + FRONT]
+                ; first:
+                ; add QWORD [rbp + FRONT], packets
+            );
+        }
         let cost = self.b.cost as i32;
         let out = self.label();
         dynasm!(self.a; .arch x64
@@ -551,6 +637,7 @@ impl Emitter<'_> {
                     ; call extern self.stub(self.s.stubs.branch)
                     ; jmp =>back
                 ),
+                Cold::Predicted(p) => self.predicted(p),
                 Cold::Rest { from, info } => dynasm!(self.a; .arch x64
                     ; =>from
                     ; mov edx, info

@@ -3,6 +3,7 @@
 // The same programs, worlds and generators as for the interpreter.
 #[path = "../../../hart/tests/suite/common/mod.rs"]
 mod common;
+mod cuts;
 mod diff_qemu;
 mod harts;
 mod hostile;
