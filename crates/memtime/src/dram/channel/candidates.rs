@@ -28,10 +28,6 @@ enum Next {
 
 /// Place of the class in `Candidate::order`; ages are below.
 const CLASS: u32 = 62;
-/// Ages below 2 to this power fit into a short key, with a bit for the class above them.
-const SHORT_AGE: u32 = 43;
-/// Clocks from now on that a short key cannot tell apart: this many and more.
-const FAR: u64 = (1 << (63 - SHORT_AGE)) - 1;
 
 /// Kept commands of all banks, by queue.
 #[derive(Clone, Debug)]
@@ -127,54 +123,22 @@ impl Channel {
     /// Offers the first of the kept commands of a queue.
     #[inline]
     pub(super) fn offer_candidates(&self, plan: &mut Plan, q: usize) {
-        let bank = match self.queues.next_seq() >> SHORT_AGE {
-            0 => self.first_by_short_key(q),
-            _ => None,
-        };
-        let Some(bank) = bank.or_else(|| self.first_by_key(q)) else {
-            return;
-        };
-        let c = &self.candidates.all[q][bank];
+        let mut best = u128::MAX;
+        let mut bank = usize::MAX;
+        let all = &self.candidates.all[q];
+        self.queues.active[q].for_each(|i| {
+            let c = &all[i];
+            let clock = c.ready.max(self.times.beyond_bank(c.place)).max(self.now);
+            let key = u128::from(clock) << 64 | u128::from(c.order);
+            (best, bank) = if key < best { (key, i) } else { (best, bank) };
+        });
+        let Some(c) = all.get(bank) else { return };
         let what = match c.command {
             Next::Activate => What::Activate(c.slot),
             Next::Precharge => What::Precharge(c.slot),
             Next::Column => What::Column(c.slot),
         };
         let age = c.order & ((1 << CLASS) - 1);
-        plan.offer(self.clock_of(c), (c.order >> CLASS) as u8, age, what);
-    }
-
-    #[inline]
-    fn clock_of(&self, c: &Candidate) -> u64 {
-        c.ready.max(self.times.beyond_bank(c.place)).max(self.now)
-    }
-
-    /// The bank whose command is first, by clock, class and age in one word; `None` if it is too far
-    /// away for that.
-    #[inline]
-    fn first_by_short_key(&self, q: usize) -> Option<usize> {
-        let (mut best, mut bank) = (u64::MAX, usize::MAX);
-        let all = &self.candidates.all[q];
-        self.queues.active[q].for_each(|i| {
-            let c = &all[i];
-            let clocks = (self.clock_of(c) - self.now).min(FAR);
-            let class = c.order >> CLASS & 1;
-            let age = c.order & ((1 << SHORT_AGE) - 1);
-            let key = clocks << (SHORT_AGE + 1) | class << SHORT_AGE | age;
-            (best, bank) = if key < best { (key, i) } else { (best, bank) };
-        });
-        (best >> (SHORT_AGE + 1) < FAR).then_some(bank)
-    }
-
-    fn first_by_key(&self, q: usize) -> Option<usize> {
-        let mut best = None;
-        self.queues.active[q].for_each(|i| {
-            let c = &self.candidates.all[q][i];
-            let key = (self.clock_of(c), c.order);
-            if best.is_none_or(|(b, _)| key < b) {
-                best = Some((key, i));
-            }
-        });
-        best.map(|b| b.1)
+        plan.offer((best >> 64) as u64, (c.order >> CLASS) as u8, age, what);
     }
 }
