@@ -595,7 +595,9 @@ fn waiting_and_slices_change_nothing() {
         let mut x = 1u64;
         let mut at = Ps::ZERO;
         for id in 0..6000 {
-            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            x = x
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             // Few rows, so that there are hits, merged and forwarded requests.
             let addr = (x >> 33) % (1 << 14) * 64 + (x >> 20 & 3) * (1 << 31);
             let r = Request {

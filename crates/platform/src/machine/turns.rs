@@ -167,6 +167,9 @@ impl<O: Observer> Machine<O> {
     /// With the timing model: see the description of this module.
     #[inline(always)]
     fn timed_turn(&mut self, event: u64, roster: &mut Roster) -> Result<HartTurn, Turn> {
+        // Blocked harts run, too, so no answer of memory changes this. It has to be known before
+        // memory is served: events in the caches send requests.
+        self.world.alone = roster.running.is_power_of_two() && !self.world.coherence.keeps_order();
         // No blocked hart resumes before this cycle, and no event in the caches takes effect.
         let mut blocked;
         let (mut first, mut second);
@@ -195,7 +198,6 @@ impl<O: Observer> Machine<O> {
                 asleep: true,
             });
         }
-        self.world.alone = running.is_power_of_two() && !self.world.coherence.keeps_order();
         if first == NOBODY {
             // All harts wait for memory, and another event comes before its answer.
             return Err(Turn::Event {
