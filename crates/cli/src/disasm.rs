@@ -9,7 +9,7 @@ use iced_x86::{
     SymbolResolver, SymbolResult,
 };
 use nagori_hart::flat::Flat;
-use nagori_hart::pipeline::pending_pairs;
+use nagori_hart::pipeline::{is_long, pending_pairs};
 use nagori_hart::world::Bus;
 use nagori_hart::{CodeCache, Hart, HartConfig, PreOp};
 use nagori_isa::reg::{f_name, x_name};
@@ -209,6 +209,8 @@ struct Line {
     /// Cycle of its issue, and cycles until the next instruction's.
     cycle: u32,
     cycles: u32,
+    /// The register of a multiplication or division.
+    long: Option<u8>,
 }
 
 struct HostPart {
@@ -306,6 +308,7 @@ impl Guest {
             text,
             cycle: p.cost as u32,
             cycles: next.saturating_sub(p.cost as u32),
+            long: is_long(p.op).then_some(p.rd),
         }
     }
 }
@@ -388,9 +391,14 @@ fn scoreboard_name(r: u8) -> String {
 }
 
 impl Shown {
-    fn pending(&self) -> Vec<(String, u32)> {
-        let pairs = pending_pairs(self.listing.block.pending).filter(|p| p.1 > 0);
-        pairs.map(|(r, n)| (scoreboard_name(r), n)).collect()
+    /// What is under way at the end, and for how many cycles if the operands do not decide that.
+    fn pending(&self) -> Vec<(String, Option<u32>)> {
+        let b = &self.listing.block;
+        let pairs = pending_pairs(b.pending).filter(|p| p.1 > 0);
+        let known = pairs.map(|(r, n)| (scoreboard_name(r), Some(n)));
+        let long = self.lines.iter().rev().find_map(|l| l.long);
+        let long = long.filter(|_| b.long).map(|r| (scoreboard_name(r), None));
+        known.chain(long).collect()
     }
 
     fn text(&self) -> String {
@@ -421,9 +429,13 @@ impl Shown {
             self.beside(&mut out, &left);
         }
         for (register, cycles) in self.pending() {
+            let cycles = match cycles {
+                Some(n) => format!("{n} cycles more"),
+                None => "more cycles, by the operands".into(),
+            };
             let _ = writeln!(
                 out,
-                "; behind the last instruction, {register} takes {cycles} cycles more"
+                "; behind the last instruction, {register} takes {cycles}"
             );
         }
         out

@@ -139,8 +139,9 @@ pub(crate) fn writes_integer(op: Op) -> bool {
     }
 }
 
-/// Whether the unit for multiplication and division executes an instruction.
-pub(crate) fn is_long(op: Op) -> bool {
+/// Whether the unit for multiplication and division executes an instruction: how long it takes follows
+/// from its operands.
+pub fn is_long(op: Op) -> bool {
     use Op::*;
     matches!(
         op,
