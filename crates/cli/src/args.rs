@@ -8,6 +8,7 @@ use nagori_memtime::Method;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::machine::{Dram, Engine, TranslatorOptions};
 use nagori_session::devices::{Devices, DiskSpec, NetSpec, ShareSpec};
+use nagori_session::nvmm::NvmmSpec;
 use nagori_session::power::{PowerCuts, When};
 use nagori_session::rtc::Rtc;
 use nagori_session::snapshot::Saving;
@@ -148,6 +149,8 @@ pub struct RunArgs {
     pub take: TakeArgs,
     #[command(flatten)]
     pub power: PowerArgs,
+    #[command(flatten)]
+    pub nvmm: NvmmArgs,
 }
 
 impl RunArgs {
@@ -363,6 +366,27 @@ fn can_be_saved(path: &Path) -> anyhow::Result<()> {
     file::check(path).context("--snapshot")
 }
 
+/// What of NVMM outlives the run.
+#[derive(Debug, Clone, Default, Args)]
+pub struct NvmmArgs {
+    /// Keep the content of NVMM in this file, an image of `nagori nvmm create`.
+    ///
+    /// It holds exactly what was durable when the run ended, however it ended: by the guest's power-off, a
+    /// power cut, Ctrl-C or `kill -9`. With `ro` stores to NVMM are access faults; changes go to another file
+    /// with `overlay=FILE`, which is made if it does not exist, or are thrown away with `overlay=temp`. An image
+    /// that changes belongs to one machine at a time, and sets memory.track_persistence.
+    #[arg(long, value_name = "FILE[,ro][,overlay=FILE|temp]", value_parser = NvmmSpec::parse, help_heading = "Machine")]
+    pub nvmm_image: Option<NvmmSpec>,
+}
+
+impl NvmmArgs {
+    /// What it changes in the machine's description, which has these settings.
+    pub fn settings(&self, given: &[String]) -> Vec<String> {
+        let spec = self.nvmm_image.as_ref();
+        spec.map_or(Vec::new(), |s| s.settings(given))
+    }
+}
+
 /// When to cut the power.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Power cuts")]
@@ -372,7 +396,9 @@ pub struct PowerArgs {
     /// The point is exact, and the same with every engine: `N` or `insn:N`, after N instructions of all harts
     /// together; `time:12.5ms` or `12.5ms` (s, ms, us, ns, ps), a machine time; `marker:LABEL`, after the
     /// marker by which a program sets that label (a number, or up to 8 characters), or `marker:LABEL:N`,
-    /// after the Nth. Given several times: one after the other, markers counted from the cut before.
+    /// after the Nth; `nvmm-write:N`, `fence:N` or `flush:N`, after the Nth line that is written back to NVMM
+    /// (without the timing model: the Nth store there), the Nth fence, the Nth instruction that cleans or flushes.
+    /// Given several times: one after the other, all but instructions and times counted from the cut before.
     /// memory.persistence_domain decides what is lost; with the timing model on this needs --set
     /// memory.track_persistence=true, unless the domain is eadr. `nagori run` counts from its cached boot on;
     /// the machine boots again, and starts the program a second time.

@@ -66,6 +66,7 @@ fn granularity(text: &str) -> Result<u32, String> {
 pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let mut settings = a.run_args.settings();
     settings.extend(a.run_args.clock());
+    settings.extend(a.run_args.nvmm.settings(&a.machine.set));
     let devices = a.devices.devices();
     let description = devices.resolve(&a.machine.choice(), &settings)?;
     let memory = &description.config.memory;

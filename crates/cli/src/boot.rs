@@ -136,6 +136,7 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
     settings.extend(a.run_args.settings());
     settings.extend(a.run_args.clock());
+    settings.extend(a.run_args.nvmm.settings(&a.machine.set));
     let mut devices = a.devices.devices();
     let mut append = a.append.clone();
     let mut root = None;

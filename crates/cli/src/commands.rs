@@ -9,11 +9,12 @@ use crate::image::args::ImageCommand;
 use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
 use crate::mem::args::MemCommand;
+use crate::nvmm::NvmmCommand;
 use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
-use crate::{bare, bench, boot, disasm, image, iomap, machine, mem, remote, run, snapshot};
+use crate::{bare, bench, boot, disasm, image, iomap, machine, mem, nvmm, remote, run, snapshot};
 use clap::{Parser, Subcommand};
 
 /// A RISC-V computer with DRAM and non-volatile main memory, emulated.
@@ -51,6 +52,7 @@ pub enum Command {
     Ctl(CtlArgs),
     #[command(subcommand)]
     Mem(MemCommand),
+    Nvmm(NvmmCommand),
     #[command(subcommand)]
     Iomap(IomapCommand),
 }
@@ -61,6 +63,8 @@ impl Command {
         match self {
             Command::Run(_) | Command::Compare(_) | Command::Boot(_) | Command::Resume(_) => true,
             Command::Bare(_) | Command::Bench(_) | Command::Mem(_) => true,
+            // It reads or writes whole images.
+            Command::Nvmm(_) => true,
             Command::Image(c) => {
                 !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
             }
@@ -84,6 +88,7 @@ impl Command {
             Command::Snapshot(a) => snapshot::command(a, out),
             Command::Ctl(a) => remote::ctl::command(a),
             Command::Mem(a) => mem::command(a, out),
+            Command::Nvmm(a) => nvmm::command(a, out),
             Command::Iomap(a) => iomap::command(a, out),
         }
     }

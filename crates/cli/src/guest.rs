@@ -40,6 +40,7 @@ pub fn job(plan: Plan, args: &RunArgs) -> Job {
         engine: args.engine(),
         warm_up: args.warm_up.unwrap_or(0),
         max_instructions: args.max_instructions,
+        nvmm: args.nvmm.nvmm_image.clone(),
         saving: args.take.saving(),
         power: args.power.cuts(),
         ..Job::unattended(plan)

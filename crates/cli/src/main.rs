@@ -14,6 +14,7 @@ mod image;
 mod iomap;
 mod machine;
 mod mem;
+mod nvmm;
 mod output;
 mod perfmap;
 mod plot;

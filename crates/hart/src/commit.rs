@@ -112,6 +112,11 @@ impl Commit {
         self.trap.is_none()
     }
 
+    /// Whether it is a `fence`, other than `fence.i`.
+    pub fn is_fence(&self) -> bool {
+        self.retired() && self.op == Some(Op::Fence)
+    }
+
     /// Registers written.
     pub fn writes(&self) -> impl Iterator<Item = (Reg, u64)> {
         self.writes.into_iter().flatten()

@@ -391,6 +391,17 @@ impl Filter {
         any
     }
 
+    /// Takes the right to write from every entry.
+    pub(crate) fn guard_all(&mut self) {
+        self.entries.iter_mut().for_each(|e| e.write = NEVER);
+    }
+
+    /// Offsets in memory of the blocks that may be written.
+    pub(crate) fn writable(&self, block_mask: u64) -> impl Iterator<Item = u64> + '_ {
+        let all = self.entries.iter().filter(|e| e.write != NEVER);
+        all.map(move |e| (e.write & block_mask).wrapping_add(e.delta))
+    }
+
     /// All entries (for checks).
     pub fn iter(&self) -> impl Iterator<Item = &FilterEntry> {
         self.entries.iter()

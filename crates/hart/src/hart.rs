@@ -355,6 +355,21 @@ impl Hart {
         self.predictor = Predictor::new(self.config.predictor);
     }
 
+    /// Blocks of memory that this hart may write without asking: offset and length in bytes.
+    pub fn writable_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let block = match self.timed {
+            true => 64,
+            false => 4096,
+        };
+        self.data.writable(!(block - 1)).map(move |o| (o, block))
+    }
+
+    /// Has the next write to each block of memory ask whether it is permitted.
+    pub fn ask_before_writes(&mut self) {
+        self.data.guard_all();
+        self.pages.clear();
+    }
+
     /// Integer register `r` (0..=31).
     pub fn reg(&self, r: usize) -> u64 {
         self.x[r & 31]

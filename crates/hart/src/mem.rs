@@ -59,6 +59,9 @@ impl Hart {
             return Err(Fault::Access.trap(access, va));
         }
         let offset = pa.wrapping_sub(w.ram_base());
+        if access == Access::Write && w.ram().is_read_only(offset) {
+            return Err(Fault::Access.trap(access, va));
+        }
         Ok((offset < w.ram().len()).then_some(offset))
     }
 
@@ -281,7 +284,8 @@ impl Hart {
         let p = self.data_privilege();
         let pa = self.translate(w, va, Access::Write, p)?;
         let offset = pa.wrapping_sub(w.ram_base());
-        if !self.pmp.allows(pa, size as u64, Access::Write, p as u8) || offset >= w.ram().len() {
+        let fits = offset < w.ram().len() && !w.ram().is_read_only(offset);
+        if !self.pmp.allows(pa, size as u64, Access::Write, p as u8) || !fits {
             return Err(Trap::new(cause::STORE_ACCESS, va));
         }
         Ok(())
@@ -443,7 +447,8 @@ impl Hart {
         let p = self.data_privilege();
         let pa = M::translate(self, w, va, Access::Write, p, at)? & !63;
         let offset = pa.wrapping_sub(w.ram_base());
-        if !self.pmp.allows(pa, 64, Access::Write, p as u8) || offset >= w.ram().len() {
+        let fits = offset < w.ram().len() && !w.ram().is_read_only(offset);
+        if !self.pmp.allows(pa, 64, Access::Write, p as u8) || !fits {
             return Err(Trap::new(cause::STORE_ACCESS, va).into());
         }
         M::own_line(self, w, pa, at)?;

@@ -1,12 +1,14 @@
-//! Guest memory: one anonymous host mapping, addressed by offset.
+//! Guest memory: one anonymous host mapping, addressed by offset; a part of it may have a file behind it.
 //!
 //! All accesses go through `&self`: harts and devices share the memory by
 //! `Arc`. Naturally aligned accesses of 1, 2, 4 and 8 bytes are relaxed host
 //! atomics, so that sharing between host threads is never undefined behaviour;
 //! on a 64-bit host they compile to plain moves.
 
+mod backing;
 mod sparse;
 
+pub use backing::{data, reserve, FileWords, Sharing};
 pub use sparse::PAGE;
 
 use std::sync::atomic::{
@@ -27,6 +29,15 @@ pub enum RamError {
     /// The size is zero or not a multiple of 4096.
     #[error("guest memory of {0} bytes: the size must be a positive multiple of 4096")]
     Size(u64),
+    /// A file cannot be put behind memory.
+    #[error("cannot put a file behind guest memory: {source}")]
+    Back {
+        /// The host's reason.
+        source: std::io::Error,
+    },
+    /// A write to a part of memory that is read-only.
+    #[error("guest memory at offset {0:#x} is read-only")]
+    ReadOnly(u64),
     /// An access reaches past the end.
     #[error(
         "offset {offset:#x} + {len:#x} bytes lies outside the guest memory of {size:#x} bytes"
@@ -49,6 +60,7 @@ const HUGE: u64 = 2 << 20;
 pub struct GuestRam {
     base: *mut u8,
     len: u64,
+    behind: backing::Behind,
     // Keeps the mapping alive; never accessed except through `base`.
     _map: memmap2::MmapMut,
 }
@@ -90,6 +102,9 @@ macro_rules! scalar {
             if offset >= self.len {
                 return None;
             }
+            if offset >= self.behind.from.load(Relaxed) && !self.before_write(offset, N) {
+                return None;
+            }
             // SAFETY: as for the read.
             unsafe {
                 (*(self.base.add(offset as usize) as *const $a)).store(value.to_le(), Relaxed)
@@ -108,6 +123,9 @@ macro_rules! exchange {
         pub fn $name(&self, offset: u64, old: $t, new: $t) -> Option<Result<$t, $t>> {
             const N: u64 = std::mem::size_of::<$t>() as u64;
             if offset % N != 0 || offset >= self.len {
+                return None;
+            }
+            if offset >= self.behind.from.load(Relaxed) && !self.before_write(offset, N) {
                 return None;
             }
             // SAFETY: as for the reads of aligned scalars.
@@ -152,6 +170,7 @@ impl GuestRam {
             // Less than a huge page after the start, for which there is room.
             base: map.as_mut_ptr().wrapping_add(skip),
             len: bytes,
+            behind: backing::Behind::default(),
             _map: map,
         })
     }
@@ -208,6 +227,15 @@ impl GuestRam {
         }
     }
 
+    fn check_write(&self, offset: u64, len: u64) -> Result<(), RamError> {
+        self.check(offset, len)?;
+        let end = offset + len;
+        if end > self.behind.from.load(Relaxed) && !self.before_write(offset, len) {
+            return Err(RamError::ReadOnly(offset));
+        }
+        Ok(())
+    }
+
     /// Single bytes of a range that has been checked.
     fn bytes(&self, offset: u64, len: usize) -> &[AtomicU8] {
         // SAFETY: the caller has checked that the range is in the memory; single bytes
@@ -259,7 +287,7 @@ impl GuestRam {
 
     /// Copies bytes into guest memory.
     pub fn write_bytes(&self, offset: u64, data: &[u8]) -> Result<(), RamError> {
-        self.check(offset, data.len() as u64)?;
+        self.check_write(offset, data.len() as u64)?;
         let (head, words, tail) = Self::split(offset, data.len());
         let (first, rest) = data.split_at(head);
         let (middle, last) = rest.split_at(words * 8);
@@ -280,7 +308,7 @@ impl GuestRam {
 
     /// Sets a range to one byte value.
     pub fn fill(&self, offset: u64, len: u64, value: u8) -> Result<(), RamError> {
-        self.check(offset, len)?;
+        self.check_write(offset, len)?;
         let (head, words, tail) = Self::split(offset, len as usize);
         let at = offset + head as u64;
         let single = |m: &[AtomicU8]| m.iter().for_each(|m| m.store(value, Relaxed));

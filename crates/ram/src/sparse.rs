@@ -17,9 +17,10 @@ impl GuestRam {
     /// is touched. If the host cannot tell, the result is one range that covers everything.
     pub fn touched(&self) -> Vec<Range<u64>> {
         // If a page of the host spans several of the guest, the sums below do not hold.
+        let all = || std::iter::once(0..self.len).collect();
         match self.pagemap() {
-            Ok(ranges) if cfg!(target_os = "linux") => ranges,
-            _ => std::iter::once(0..self.len).collect(),
+            Ok(ranges) if cfg!(target_os = "linux") => union(ranges, self.data_of_file()),
+            _ => all(),
         }
     }
 
@@ -66,6 +67,17 @@ impl GuestRam {
     /// Sets a range of whole pages to zero and returns its memory to the host.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), RamError> {
         self.check(offset, len)?;
+        if let Some((start, backed)) = self.backed() {
+            let (from, to) = (offset.max(start), (offset + len).min(start + backed));
+            if from < to {
+                // A page of a file does not become zero by being given back.
+                if !self.is_zero(from, to - from)? {
+                    self.fill(from, to - from, 0)?;
+                }
+                self.discard(offset, from - offset)?;
+                return self.discard(to, offset + len - to);
+            }
+        }
         let aligned = offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE);
         #[cfg(target_os = "linux")]
         if aligned && len > 0 {
@@ -86,6 +98,23 @@ impl GuestRam {
         let _ = aligned;
         self.fill(offset, len, 0)
     }
+}
+
+/// Everything that is in one of two lists of ranges, each in order.
+fn union(a: Vec<Range<u64>>, b: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    if b.is_empty() {
+        return a;
+    }
+    let mut all = [a, b].concat();
+    all.sort_unstable_by_key(|r| r.start);
+    let mut out: Vec<Range<u64>> = Vec::with_capacity(all.len());
+    for r in all {
+        match out.last_mut() {
+            Some(last) if last.end >= r.start => last.end = last.end.max(r.end),
+            _ => out.push(r),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::caller::Caller;
 use crate::drive::{self, htif, BoxedService, Course, Loops, Signature, SignatureFile, Terminal};
 use crate::end::End;
 use crate::error::{Context, Error, Interrupted, Result};
+use crate::nvmm::NvmmSpec;
 use crate::port::Port;
 use crate::power::{Cutter, PowerCuts};
 use crate::snapshot::{Saving, Taker};
@@ -39,6 +40,8 @@ pub struct Job {
     pub warm_up: u64,
     /// The run ends after so many instructions of all harts together.
     pub max_instructions: Option<u64>,
+    /// The image of NVMM of a machine that is built for the job.
+    pub nvmm: Option<NvmmSpec>,
     /// Snapshots of the run.
     pub saving: Option<Saving>,
     /// Power cuts in the run.
@@ -56,6 +59,7 @@ impl Job {
             engine: Engine::best(),
             warm_up: 0,
             max_instructions: None,
+            nvmm: None,
             saving: None,
             power: PowerCuts::default(),
         }
@@ -84,6 +88,9 @@ impl Job {
             timed: self.timed,
             tohost: self.htif.words.as_ref().map(|w| w.tohost),
         });
+        if let Some(image) = &self.nvmm {
+            image.attach(&mut machine)?;
+        }
         load(&mut machine, &software.plan, false)?;
         machine.set_software(Some(software));
         Ok(machine)
@@ -123,11 +130,20 @@ pub fn run<'a, O: Observer + Send>(
     }
     services.extend(others.devices);
     let end = drive::drive(machine, &mut services, caller, job.course());
-    let failed = services
+    let mut failed: Vec<Error> = services
         .iter_mut()
         .filter_map(|s| s.finish(machine).err())
         .collect();
+    failed.extend(close_image(machine).err());
     (end, failed)
+}
+
+/// Ends the use of an image of NVMM, unless it could not be kept up to date: then it stays as it was at that moment.
+pub(crate) fn close_image<O: Observer>(machine: &mut Machine<O>) -> Result<()> {
+    match machine.check_image() {
+        Ok(()) => Ok(machine.close_nvmm()?),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Runs a job for its statistics, with a console of the caller's. An interruption is an error,

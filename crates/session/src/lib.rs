@@ -33,6 +33,7 @@ mod end;
 mod error;
 pub mod guest;
 pub mod image;
+pub mod nvmm;
 mod port;
 pub mod power;
 pub mod problems;

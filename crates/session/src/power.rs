@@ -7,7 +7,7 @@ use crate::error::{Context, Error, Result};
 use crate::words::{duration, grouped};
 use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
-use nagori_platform::machine::{Dram, Machine, Point, PowerCut, Stop};
+use nagori_platform::machine::{Dram, Machine, Point, PowerCut, Step, Stop};
 use std::str::FromStr;
 
 /// Greatest number of characters of a text label.
@@ -16,7 +16,7 @@ const LABEL: usize = 8;
 /// When to cut the power, and what to do then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PowerCuts {
-    /// The points, one after the other; markers are counted from the previous cut.
+    /// The points, one after the other; markers and steps are counted from the previous cut.
     pub points: Vec<Point>,
     /// Whether the run ends at the last of them instead of restarting.
     pub exit: bool,
@@ -24,7 +24,8 @@ pub struct PowerCuts {
     pub dram: Dram,
 }
 
-/// A point of a run, written as `N` or `insn:N`, `time:T` or `T`, `marker:LABEL[:N]`.
+/// A point of a run, written as `N` or `insn:N`, `time:T` or `T`, `marker:LABEL[:N]`,
+/// `nvmm-write:N`, `fence:N`, `flush:N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct When(pub Point);
 
@@ -33,13 +34,17 @@ impl FromStr for When {
 
     fn from_str(text: &str) -> Result<When, String> {
         let wrong = || {
-            "expected insn:N, time:DURATION (such as time:12.5ms), or marker:LABEL[:N] with N from 1".to_string()
+            "expected insn:N, time:DURATION (such as time:12.5ms), marker:LABEL[:N], nvmm-write:N, fence:N or flush:N, with N from 1".to_string()
         };
         let count = |t: &str| t.parse::<u64>().ok().filter(|n| *n > 0);
+        let step = |step, n: &str| count(n).map(|nth| Point::Step { step, nth });
         let time = |t: &str| t.parse::<nagori_memtime::Ps>().ok().map(|t| Ps(t.0));
         let point = match text.split_once(':') {
             Some(("insn", n)) => count(n).map(Point::Instructions),
             Some(("time", t)) => time(t).map(Point::Time),
+            Some(("nvmm-write", n)) => step(Step::NvmmWrite, n),
+            Some(("fence", n)) => step(Step::Fence, n),
+            Some(("flush", n)) => step(Step::Flush, n),
             Some(("marker", rest)) => {
                 let (label, nth) = match rest.rsplit_once(':') {
                     Some((label, n)) => (label, count(n)),
@@ -108,7 +113,7 @@ impl<'a> Cutter<'a> {
             match p {
                 Point::Instructions(n) => *n = n.saturating_add(machine.instructions()),
                 Point::Time(t) => *t = Ps(t.0.saturating_add(machine.now().0)),
-                Point::Label { .. } => {}
+                Point::Label { .. } | Point::Step { .. } => {}
             }
         }
         self.apart = true;
@@ -210,8 +215,17 @@ mod tests {
             point("marker:phase 2:4"),
             label(u64::from_le_bytes(*b"phase 2\0"), 4)
         );
+        for (text, step) in [
+            ("nvmm-write:9", Step::NvmmWrite),
+            ("fence:9", Step::Fence),
+            ("flush:9", Step::Flush),
+        ] {
+            assert_eq!(point(text), Some(Point::Step { step, nth: 9 }));
+        }
         for bad in [
             "",
+            "fence:0",
+            "flush:",
             "0",
             "insn:0",
             "insn:x",

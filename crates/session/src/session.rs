@@ -6,6 +6,7 @@ use crate::devices::{Devices, DiskSpec, NetSpec, ShareSpec};
 use crate::error::{Context, Error, Result};
 use crate::guest;
 use crate::image;
+use crate::nvmm::{self, NvmmSpec};
 use crate::program::{Captured, Executable, Loaded, Mount, Program, Run, Running, LABEL_READY};
 use crate::rtc::{self, Rtc};
 use crate::snapshot::{self, cache};
@@ -86,6 +87,8 @@ pub struct Options {
     pub machine: MachineChoice,
     /// Disks, folders and networks. Each run connects them separately.
     pub devices: Devices,
+    /// The image of NVMM that outlives the runs; each needs it for itself.
+    pub nvmm: Option<NvmmSpec>,
     /// Where the memory of programs lies.
     pub placement: Placement,
     /// The root file system; what programs write to it is thrown away.
@@ -113,6 +116,7 @@ impl Options {
                 set: Vec::new(),
             },
             devices: Devices::default(),
+            nvmm: None,
             placement: Placement::default(),
             rootfs: Rootfs::default(),
             modules: Vec::new(),
@@ -193,6 +197,12 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// An image of NVMM that outlives the run.
+    pub fn nvmm_image(mut self, image: NvmmSpec) -> Self {
+        self.options.nvmm = Some(image);
+        self
+    }
+
     /// Where the memory of programs lies.
     pub fn placement(mut self, placement: Placement) -> Self {
         self.options.placement = placement;
@@ -252,6 +262,8 @@ pub struct Session<'a> {
     plan: Plan,
     /// The cached boot.
     booted: PathBuf,
+    /// The state of the image of NVMM when the machine booted.
+    image_state: Option<nvmm::State>,
     /// Holds the boot's file, if it is not to be cached.
     _own: Option<tempfile::TempDir>,
 }
@@ -273,6 +285,11 @@ impl<'a> Session<'a> {
         if !options.markers {
             settings.push("markers=false".into());
         }
+        if let Some(image) = &options.nvmm {
+            settings.extend(image.settings(&options.machine.set));
+            // What is on NVMM when the machine boots belongs to the boot.
+            options.keep_boot = false;
+        }
         let mut images = image::options(options.cache.as_deref())?;
         images.add_modules(&options.modules);
         let root = match &options.rootfs {
@@ -289,6 +306,13 @@ impl<'a> Session<'a> {
         let image = image::build(&images, caller)?;
         let description = options.devices.resolve(&options.machine, &settings)?;
         let description = rtc::of_image(description, Some(&image), root.as_deref())?;
+        let image_state = match &options.nvmm {
+            Some(image) => {
+                image.check(&description)?;
+                Some(image.state()?)
+            }
+            None => None,
+        };
         let console = slot(&description, SlotKind::Console, CONSOLE_SLOT)?;
         let mount = |(tag, write): (String, bool)| Mount {
             path: format!("/mnt/{tag}"),
@@ -325,6 +349,7 @@ impl<'a> Session<'a> {
             depends: &depends,
             what: "Debian, up to where programs start",
             devices: &at_boot,
+            nvmm: options.nvmm.as_ref(),
         };
         let kept = match options.keep_boot {
             false => None,
@@ -353,6 +378,7 @@ impl<'a> Session<'a> {
             env,
             plan,
             booted,
+            image_state,
             _own: own,
         })
     }
@@ -384,6 +410,9 @@ impl<'a> Session<'a> {
         }
         if let Some(clock) = self.clock() {
             m.set_rtc(clock);
+        }
+        if let (Some(image), Some(state)) = (&self.options.nvmm, self.image_state) {
+            image.go_on(&mut m, state)?;
         }
         let services = self.options.devices.connect(&mut m, self.caller)?;
         Ok(Running::new(self, program.clone(), (m, services)))

@@ -1,7 +1,7 @@
 //! Arguments of `nagori run` and `nagori compare`.
 
 use crate::args::{
-    CacheArgs, DeviceArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs, PowerArgs,
+    CacheArgs, DeviceArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs, NvmmArgs, PowerArgs,
 };
 use clap::Args;
 use nagori_memtime::Method;
@@ -61,6 +61,8 @@ pub struct RunProgramArgs {
     pub inspect: InspectArgs,
     #[command(flatten)]
     pub power: PowerArgs,
+    #[command(flatten)]
+    pub nvmm: NvmmArgs,
 }
 
 const COMPARE_EXAMPLES: &str = "\

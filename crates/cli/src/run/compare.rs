@@ -124,7 +124,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         let known = machines.iter().position(|(m, _)| *m == model);
         if known.is_none() {
             let set = model.map(|m| format!("memory.regions.nvmm.model={m}"));
-            let prepared = Prepared::new(&a.common, set.as_slice(), messages);
+            let prepared = Prepared::new(&a.common, (set.as_slice(), None), messages);
             let prepared = match model {
                 Some(m) => prepared.with_context(|| format!("--memory-model {m}"))?,
                 None => prepared?,

@@ -19,6 +19,7 @@ use crate::trace::BusTrace;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use nagori_memtime::Method;
+use nagori_session::nvmm::NvmmSpec;
 use nagori_session::program::{Limits, Loaded, Outcome, Program, Stdin, Timing, Why};
 use nagori_session::{Options, Rootfs, Session};
 use report::Result as RunResult;
@@ -35,7 +36,7 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     if let Some(path) = &a.inspect.profile {
         file::check(path).context("--profile")?;
     }
-    let prepared = Prepared::new(&a.common, &[], messages)?;
+    let prepared = Prepared::new(&a.common, (&[], a.nvmm.nvmm_image.clone()), messages)?;
     // A debugger uses Ctrl-C for the program itself.
     let interrupt = match a.inspect.gdb {
         Some(_) => Interrupt::Ends,
@@ -109,7 +110,11 @@ struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     /// Checks everything that can be wrong before a machine is made; `set` are further settings.
-    fn new(a: &'a CommonArgs, set: &[String], messages: &'a Messages) -> anyhow::Result<Self> {
+    fn new(
+        a: &'a CommonArgs,
+        (set, nvmm): (&[String], Option<NvmmSpec>),
+        messages: &'a Messages,
+    ) -> anyhow::Result<Self> {
         let program = Program {
             args: a.program.clone(),
             env: a.env.clone(),
@@ -140,6 +145,7 @@ impl<'a> Prepared<'a> {
         let options = Options {
             machine,
             devices: a.devices.devices(),
+            nvmm,
             placement: a.placement,
             rootfs: match a.rootfs.as_deref() {
                 Some("none") => Rootfs::Smallest,

@@ -53,6 +53,9 @@ fn resume_with<O: Watch>(a: &ResumeArgs, observer: O, messages: &Messages) -> an
     if a.run_args.timed || a.run_args.functional {
         machine.set_timed(a.run_args.timed);
     }
+    if let Some(image) = &a.run_args.nvmm.nvmm_image {
+        image.attach(&mut machine)?;
+    }
     if let Some(n) = a.run_args.warm_up {
         machine.set_warm_up(n);
     }
@@ -144,6 +147,7 @@ fn boot_once(
         depends: &[],
         what: "a shell",
         devices: &Devices::default(),
+        nvmm: None,
     };
     let path = cache::boot(&boots(cache)?, &what, messages)?;
     output::print(&format!("{}\n", path.display()))

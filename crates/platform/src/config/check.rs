@@ -347,6 +347,13 @@ fn memory(m: &MemoryConfig) -> Result<(), Problem> {
             )
         },
     )?;
+    let gpf = m.persistence_domain == PersistenceDomain::Gpf;
+    ensure(gpf == (m.gpf_lines > 0), "memory.gpf_lines", || {
+        match gpf {
+        true => "is missing: expected the number of lines that the stored energy suffices for, at least 1".into(),
+        false => "has a meaning only with memory.persistence_domain = gpf".into(),
+    }
+    })?;
     let reserve = m.firmware_reserve.0;
     ensure(
         reserve.is_multiple_of(4096) && reserve < boundary,

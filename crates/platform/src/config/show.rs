@@ -19,6 +19,7 @@ enum Unit {
     Bytes,
     Address,
     Bits,
+    Lines,
     /// Seconds of Unix time.
     UnixSeconds,
 }
@@ -34,6 +35,7 @@ impl Unit {
             Unit::Bytes => "bytes",
             Unit::Address => "address",
             Unit::Bits => "bits",
+            Unit::Lines => "lines",
             Unit::UnixSeconds => "s since 1970",
         }
     }
@@ -56,6 +58,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("memory.size", Unit::Bytes),
     ("memory.nvmm_boundary", Unit::Bytes),
     ("memory.firmware_reserve", Unit::Bytes),
+    ("memory.gpf_lines", Unit::Lines),
     ("memory.controller.mapping.bank.low", Unit::Bits),
     ("memory.controller.mapping.bank.bits", Unit::Bits),
     ("memory.controller.mapping.row.low", Unit::Bits),

@@ -169,6 +169,10 @@ pub enum Expose {
     NumaNode,
 }
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// Which data on its way to NVMM survives a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -179,6 +183,9 @@ pub enum PersistenceDomain {
     Adr,
     /// Caches are written back, too.
     Eadr,
+    /// As `adr`, and lines of caches are written back while the stored energy suffices (as CXL's global
+    /// persistent flush does): `gpf_lines` of them.
+    Gpf,
 }
 
 /// Main memory: DRAM from the base to the boundary, NVMM from there to the end.
@@ -200,9 +207,12 @@ pub struct MemoryConfig {
     /// Whether the machine tracks what caches have not written back to NVMM, so that a power cut
     /// can lose it. Costs time on the host.
     pub track_persistence: bool,
-    /// What a power cut leaves: `none`, `adr` (what the memory controller has accepted is kept), or `eadr` (caches
-    /// are written back, too).
+    /// What a power cut leaves: `none`, `adr` (what the memory controller has accepted is kept), `eadr` (caches
+    /// are written back, too), or `gpf` (as many lines of caches as `gpf_lines` says, by ascending address).
     pub persistence_domain: PersistenceDomain,
+    /// With `gpf`: lines of NVMM that are written back when the power fails, at least 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gpf_lines: u64,
     /// How the guest's kernel sees NVMM.
     pub expose: Expose,
     /// The memory controller: a preset and what differs from it.
@@ -396,6 +406,7 @@ impl Default for MemoryConfig {
             banks: 8,
             track_persistence: false,
             persistence_domain: PersistenceDomain::Adr,
+            gpf_lines: 0,
             expose: Expose::Hidden,
             controller: ControllerConfig::shipped(super::library::DEFAULT_CONTROLLER),
             regions: BTreeMap::new(),

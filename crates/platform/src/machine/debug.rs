@@ -5,6 +5,7 @@
 //! within a block resumes within it, and the scheduler resumes the hart's turn, so stops cost the
 //! guest no time.
 
+use super::point::Awaited;
 use super::Machine;
 use nagori_hart::debug::lookup;
 use nagori_hart::lines::Coherence;
@@ -108,6 +109,8 @@ pub(crate) struct Debug {
     stop: Option<DebugStop>,
     /// Instructions that may pass before harts stop for another reason: see `machine::point`.
     passes: Option<u64>,
+    /// What programs do before harts stop, as for `passes`.
+    awaited: Option<Awaited>,
 }
 
 fn class(pc: u64) -> u64 {
@@ -120,6 +123,7 @@ impl Debug {
         !self.breakpoints.is_empty()
             || !self.watches.is_empty()
             || self.passes.is_some()
+            || self.awaited.is_some()
             || self
                 .harts
                 .iter()
@@ -246,6 +250,9 @@ impl<W: World> MemPort for Watched<'_, W> {
     fn line_aged(&mut self, line: u64, name: u64) {
         self.inner.line_aged(line, name);
     }
+    fn nvmm_lines_written(&self) -> u64 {
+        self.inner.nvmm_lines_written()
+    }
 }
 
 impl<W: World> Observer for Watched<'_, W> {
@@ -256,6 +263,9 @@ impl<W: World> Observer for Watched<'_, W> {
     const STOPS: bool = true;
     fn happened(&mut self, event: &Event<'_>) {
         if let Event::Commit(c) = event {
+            if let Some(awaited) = &mut self.debug.awaited {
+                awaited.committed(c);
+            }
             for a in c.accesses() {
                 let hit = self.debug.watches.iter().find(|w| w.sees(&a));
                 if let Some(watch) = hit {
@@ -272,6 +282,10 @@ impl<W: World> Observer for Watched<'_, W> {
         }
     }
     fn stops(&mut self, hart: usize, pc: u64) -> bool {
+        let written = self.inner.nvmm_lines_written();
+        if self.debug.awaited.is_some_and(|a| a.is_over(written)) {
+            self.debug.passes = Some(0);
+        }
         self.debug.stops(hart, pc)
     }
     fn tried_again(&mut self, hart: usize, pc: u64) {
@@ -372,8 +386,10 @@ impl<O: Observer> Machine<O> {
 
     /// Forgets all places to stop at.
     pub fn clear_debug(&mut self) {
-        let passes = self.debug.take().and_then(|d| d.passes);
+        let kept = self.debug.take().map(|d| (d.passes, d.awaited));
+        let (passes, awaited) = kept.unwrap_or_default();
         self.set_passes(passes);
+        self.set_awaited(awaited);
     }
 
     /// Makes the harts stop after a number of instructions in total; `None` removes the limit.
@@ -382,6 +398,15 @@ impl<O: Observer> Machine<O> {
             self.debug_mut().passes = passes;
         } else if let Some(d) = &mut self.debug {
             d.passes = None;
+        }
+    }
+
+    /// Makes the harts stop when programs have done something so often; `None` removes that.
+    pub(super) fn set_awaited(&mut self, awaited: Option<Awaited>) {
+        if awaited.is_some() {
+            self.debug_mut().awaited = awaited;
+        } else if let Some(d) = &mut self.debug {
+            d.awaited = None;
         }
     }
 

@@ -10,6 +10,7 @@ mod due;
 mod engine;
 mod marker;
 mod memory;
+mod nvmm;
 mod parallel;
 mod parts;
 mod point;
@@ -29,8 +30,9 @@ pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
+pub use nvmm::{domain, geometry, ImageContent, ImageUse};
 pub use parts::{caches, hart_config};
-pub use point::Point;
+pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
 pub use saved::{LoadError, MachineState};
 pub use stats::{HartReport, Report};
@@ -83,6 +85,21 @@ pub enum MachineError {
     /// A power cut in timed mode without the tracking that it requires.
     #[error("what caches hold is not tracked, so a power cut cannot take it back: set memory.track_persistence=true in the machine's description (or memory.persistence_domain=eadr, with which caches lose nothing)")]
     NotTracked,
+    /// An image of NVMM is not this machine's, or is damaged.
+    #[error(transparent)]
+    Nvmm(#[from] nagori_nvmm::Error),
+    /// There is an image of NVMM, and no NVMM.
+    #[error("the machine has no NVMM: memory.nvmm_boundary is the end of its memory")]
+    NoNvmm,
+    /// The host has no space for what the image of NVMM is to hold.
+    #[error("the image of NVMM cannot grow: {0}; it holds what was durable at that moment")]
+    ImageFull(#[source] std::io::Error),
+    /// What is durable is not known.
+    #[error("an image of NVMM holds what is durable, and this machine does not track that: set memory.track_persistence=true (or memory.persistence_domain=eadr) in its description")]
+    ImageNotTracked,
+    /// A machine that is not new goes on with an image of another content.
+    #[error("the image holds other bytes at {0:#x} than the NVMM of this machine had when it was saved: without an image, the machine goes on with its own")]
+    ImageDiffers(u64),
     /// Parallel harts while the content of caches is tracked.
     #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
     ParallelTracked,
@@ -236,6 +253,8 @@ impl<O: Observer> Machine<O> {
             markers: config.markers,
             actions: Vec::new(),
             behind: m.track_persistence.then(Default::default),
+            nvmm_lines_written: 0,
+            image: None,
             keeps_queue: m.persistence_domain == config::PersistenceDomain::None,
             latest: Ps::ZERO,
             control: control::ControlState::default(),
@@ -608,6 +627,11 @@ impl<O: Observer + Send> Machine<O> {
     /// `instructions` bounds [`Machine::steps`]; the last block may pass it by its length.
     pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         let stop = self.run_on(cycles, instructions);
+        if self.world.image.is_some() && self.world.keeps_queue {
+            // What leaves the machine now, such as output, may follow from what is durable.
+            let now = self.now();
+            let _ = self.world.look_at_writes(now);
+        }
         let goes_on = matches!(stop, Stop::Slice | Stop::Idle(_) | Stop::Debug);
         if !goes_on && self.world.coherence.keeps_order() {
             // What statistics show of prefetches does not depend on when memory was looked at.

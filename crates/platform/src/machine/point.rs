@@ -7,13 +7,25 @@
 use super::turns::HartTurn;
 use super::{sleeps, Machine, Stop, Turn};
 use crate::clock::Ps;
-use nagori_hart::world::Observer;
+use nagori_hart::world::{AccessKind, Commit, MemAccess, Observer};
 
 /// More than the greatest number of instructions in a block.
 const BLOCK: u64 = 256;
 /// More than the core cycles that a block may take beyond a turn's limit: each instruction may wait
 /// for several transfers.
 const BLOCK_CYCLES: u64 = 1 << 20;
+
+/// What a program does for its data on NVMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A line of NVMM is written back to memory; without the timing model, where stores are in memory at once, a
+    /// store to NVMM.
+    NvmmWrite,
+    /// A `fence` instruction of any kind, but not `fence.i`.
+    Fence,
+    /// An instruction that cleans, flushes or invalidates a line, or a whole cache.
+    Flush,
+}
 
 /// A point of a run, the same with every engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +42,53 @@ pub enum Point {
         /// Which of them; 0 is taken for 1.
         nth: u64,
     },
+    /// Behind the instruction of any hart that does a step for the `nth` time from now, counted from 1. From now on to
+    /// there the interpreter runs all code.
+    Step {
+        /// Which step.
+        step: Step,
+        /// Which of them; 0 is taken for 1.
+        nth: u64,
+    },
+}
+
+/// The steps that are still to come before the machine stops.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    step: Step,
+    left: u64,
+    /// Lines of NVMM that were written when counting began.
+    written: u64,
+    /// First physical address of NVMM.
+    base: u64,
+    timed: bool,
+}
+
+impl Awaited {
+    /// An instruction has been executed.
+    pub fn committed(&mut self, c: &Commit) {
+        let flushes = |a: &MemAccess| {
+            matches!(
+                a.kind,
+                AccessKind::Clean | AccessKind::Flush | AccessKind::FlushAll
+            )
+        };
+        let stores = |a: &MemAccess| a.kind == AccessKind::Write && a.paddr >= self.base;
+        let steps = match self.step {
+            Step::Fence => c.is_fence(),
+            Step::Flush => c.accesses().any(|a| flushes(&a)),
+            Step::NvmmWrite => !self.timed && c.accesses().any(|a| stores(&a)),
+        };
+        self.left -= u64::from(steps).min(self.left);
+    }
+
+    /// Whether the last of them has been done, when so many lines of NVMM were written.
+    pub fn is_over(&self, written: u64) -> bool {
+        match self.step == Step::NvmmWrite && self.timed {
+            true => written - self.written >= self.left,
+            false => self.left == 0,
+        }
+    }
 }
 
 impl<O: Observer> Machine<O> {
@@ -42,6 +101,19 @@ impl<O: Observer> Machine<O> {
     pub fn set_point(&mut self, point: Option<Point>) {
         self.point = point;
         self.set_passes(None);
+        let written = self.world.nvmm_lines_written;
+        let base = self.config.memory.nvmm_base();
+        let timed = self.world.timed;
+        self.set_awaited(match point {
+            Some(Point::Step { step, nth }) => Some(Awaited {
+                step,
+                left: nth.max(1),
+                written,
+                base,
+                timed,
+            }),
+            _ => None,
+        });
     }
 
     /// The point at which the machine is going to stop.
@@ -101,6 +173,8 @@ impl<O: Observer> Machine<O> {
                 (turn.limit.saturating_add(BLOCK_CYCLES) >= end)
                     .then(|| self.passes_until(turn.from, end))
             }
+            // It is counted by instructions.
+            Some(Point::Step { .. }) => return,
             _ => None,
         };
         self.set_passes(passes);
@@ -141,6 +215,10 @@ impl<O: Observer> Machine<O> {
                 } else {
                     self.set_passes(Some(self.passes_until(cycle, end)));
                 }
+            }
+            Some(Point::Step { .. }) => {
+                self.settle();
+                return Some(Turn::Stop(self.reach()));
             }
             _ => self.set_passes(None),
         }

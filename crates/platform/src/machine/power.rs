@@ -14,6 +14,7 @@ use crate::config::PersistenceDomain;
 use nagori_hart::world::Observer;
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 
 /// Words of a line.
@@ -80,12 +81,33 @@ impl Behind {
         std::array::from_fn(|i| ram.read_u64(offset + 8 * i as u64).unwrap_or(0))
     }
 
-    /// A line turns dirty, before anything is stored to it.
-    pub fn dirtied(&mut self, ram: &GuestRam, ram_base: u64, line: u64) {
-        // An outer cache level may hold it modified already.
-        self.lines
-            .entry(line)
-            .or_insert_with(|| Self::read(ram, line.wrapping_sub(ram_base)));
+    /// A line turns dirty, before anything is stored to it. Whether that is new: an outer cache level
+    /// may hold it modified already.
+    pub fn dirtied(&mut self, ram: &GuestRam, ram_base: u64, line: u64) -> bool {
+        let entry = self.lines.entry(line);
+        let is_new = matches!(entry, Entry::Vacant(_));
+        entry.or_insert_with(|| Self::read(ram, line.wrapping_sub(ram_base)));
+        is_new
+    }
+
+    /// What a power cut would leave of a line; `None`: what is in memory.
+    pub fn durable(&self, line: u64) -> Option<&Words> {
+        // Of several writes of a line the first one lost says what memory holds.
+        let lost = self.writes.iter().find(|w| w.line == line);
+        lost.map(|w| &w.before).or_else(|| self.lines.get(&line))
+    }
+
+    /// Lines within a range of which a power cut would leave something else than what is in memory.
+    pub fn changed(&self, addr: u64, len: u64) -> Vec<u64> {
+        let last = addr.saturating_add(len.max(1) - 1);
+        let range = addr & !(LINE - 1)..=last;
+        let lost = self.writes.iter().map(|w| w.line);
+        let mut all: Vec<u64> = { self.lines.range(range.clone()).map(|l| *l.0) }
+            .chain(lost.filter(|l| range.contains(l)))
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// The present content of a line becomes an older state with a number. Earlier states of the
@@ -131,10 +153,19 @@ impl Behind {
         self.writes.len() > MOST_WRITES
     }
 
-    /// Only these writes, in ascending order, are in the controller still.
-    pub fn keep(&mut self, unfinished: &[u64]) {
-        self.writes
-            .retain(|w| unfinished.binary_search(&w.number).is_ok());
+    /// Only these writes, in ascending order, are in the controller still. Returns the lines of the others.
+    pub fn keep(&mut self, unfinished: &[u64]) -> Vec<u64> {
+        let mut done = Vec::new();
+        self.writes.retain(|w| {
+            let stays = unfinished.binary_search(&w.number).is_ok();
+            if !stays {
+                done.push(w.line);
+            }
+            stays
+        });
+        done.sort_unstable();
+        done.dedup();
+        done
     }
 
     /// A device or the host writes memory itself, through to memory behind the caches.
@@ -221,7 +252,13 @@ impl<O: Observer> Machine<O> {
                 }
             };
             let behind = w.behind.as_mut().map(std::mem::take).unwrap_or_default();
-            for (line, held) in &behind.lines {
+            // With stored energy, the first lines of NVMM are written back.
+            let energy = match domain {
+                PersistenceDomain::Gpf => self.config.memory.gpf_lines,
+                _ => 0,
+            };
+            let in_nvmm = { behind.lines.iter() }.filter(|(l, _)| **l - ram_base >= boundary);
+            for (line, held) in in_nvmm.skip(usize::try_from(energy).unwrap_or(usize::MAX)) {
                 put(*line, held, &mut lost_lines);
             }
             // Of several writes of a line the first one lost says what memory holds.
@@ -229,6 +266,7 @@ impl<O: Observer> Machine<O> {
                 put(write.line, &write.before, &mut lost_writes);
             }
         }
+        w.all_durable();
         match dram {
             Dram::Zero => w.ram.discard(0, boundary)?,
             Dram::Random(seed) => {
@@ -270,7 +308,8 @@ impl<O> Surroundings<O> {
     pub(super) fn look_at_writes(&mut self, now: Ps) -> Result<(), MachineError> {
         if let Some(b) = &mut self.behind {
             if !b.writes.is_empty() {
-                b.keep(&self.memory.unfinished_writes(nagori_memtime::Ps(now.0))?);
+                let done = b.keep(&self.memory.unfinished_writes(nagori_memtime::Ps(now.0))?);
+                self.note_durable(&done);
             }
         }
         Ok(())

@@ -145,6 +145,9 @@ impl<O: Observer> Machine<O> {
             // Done before a run comes back.
             actions: _,
             behind,
+            // A file of the host, and a count for the host.
+            image: _,
+            nvmm_lines_written: _,
             // The description's.
             keeps_queue: _,
             // The controller's time says the same.

@@ -71,6 +71,10 @@ pub(crate) struct Surroundings<O> {
     pub actions: Vec<Action>,
     /// The contents of memory, without the newer data of the caches, if they are tracked.
     pub behind: Option<super::power::Behind>,
+    /// Lines of NVMM that were written back since the machine was built.
+    pub nvmm_lines_written: u64,
+    /// The file that holds what is durable of NVMM.
+    pub image: Option<super::nvmm::Attached>,
     /// Whether writes may be lost in the controller.
     pub keeps_queue: bool,
     /// Latest request for a line while harts ran at the same time.
@@ -115,6 +119,10 @@ impl<O> Surroundings<O> {
         self.coherence.device_wrote(paddr, len);
         if let Some(b) = &mut self.behind {
             b.wrote(&self.ram, self.ram_base, paddr, len);
+            if self.image.is_some() {
+                let lines = b.changed(paddr, len);
+                self.note_durable(&lines);
+            }
         }
     }
 
@@ -123,6 +131,7 @@ impl<O> Surroundings<O> {
         if let Some(b) = &mut self.behind {
             b.clear();
         }
+        self.all_durable();
     }
 
     /// No hart is blocked any more; outstanding requests continue.
@@ -196,11 +205,14 @@ impl<O> Surroundings<O> {
         }
     }
 
-    /// Records that a line is written back, if power cuts are tracked.
+    /// Counts a line that is written back, and records it if power cuts are tracked.
     fn note_write(&mut self, req: &LineRequest) {
+        let offset = req.line - self.ram_base;
+        self.nvmm_lines_written += u64::from(offset >= self.memory.board.params().nvmm_base);
         if let Some(b) = &mut self.behind {
             let id = self.keeps_queue.then(|| self.memory.next_id());
             b.written(req.line, req.older, id);
+            self.note_durable(&[req.line]);
         }
     }
 
@@ -410,7 +422,9 @@ impl<O: Observer> MemPort for Surroundings<O> {
     #[inline(always)]
     fn line_dirtied(&mut self, line: u64) {
         if let Some(b) = &mut self.behind {
-            b.dirtied(&self.ram, self.ram_base, line);
+            if b.dirtied(&self.ram, self.ram_base, line) {
+                self.note_durable(&[line]);
+            }
         }
     }
     fn line_aged(&mut self, line: u64, name: u64) {
@@ -418,6 +432,9 @@ impl<O: Observer> MemPort for Surroundings<O> {
             let is_kept = |n| self.coherence.has_version(line, n);
             b.aged(&self.ram, self.ram_base, (line, name), is_kept);
         }
+    }
+    fn nvmm_lines_written(&self) -> u64 {
+        self.nvmm_lines_written
     }
     #[inline(always)]
     fn attributes(&self) -> bool {

@@ -7,6 +7,7 @@ mod debug;
 mod engines;
 mod first;
 mod hostile;
+mod images;
 mod markers;
 mod observers;
 mod parallel;

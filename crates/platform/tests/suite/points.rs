@@ -181,3 +181,48 @@ fn a_power_cut_at_a_point_is_the_same_each_time() {
         assert!(cuts[0] == cuts[1]);
     }
 }
+
+#[test]
+fn a_step_for_persistence_is_a_point() {
+    use nagori_platform::machine::Step;
+    // Each round: two stores to a line of NVMM, a fence, a flush, a fence.
+    let words = [
+        op(Op::Sd, 0, 10, 12, 0),
+        op(Op::Sd, 0, 10, 12, 8),
+        op(Op::Fence, 0, 0, 0, 0xff),
+        op(Op::CboFlush, 0, 10, 0, 0),
+        op(Op::Fence, 0, 0, 0, 0xff),
+        op(Op::Addi, 12, 12, 0, 1),
+        op(Op::Jal, 0, 0, 0, -24),
+    ];
+    const ROUND: u64 = 7;
+    // Instructions of a round behind which the point is.
+    let behind = |step, timed, nth: u64| match (step, timed) {
+        (Step::NvmmWrite, true) | (Step::Flush, _) => (nth - 1) * ROUND + 4,
+        (Step::NvmmWrite, false) => (nth - 1) / 2 * ROUND + 1 + (nth - 1) % 2,
+        (Step::Fence, _) => (nth - 1) / 2 * ROUND + 3 + 2 * ((nth - 1) % 2),
+    };
+    let steps = [Step::NvmmWrite, Step::Fence, Step::Flush];
+    for (timed, engine) in [
+        (true, Engine::best()),
+        (false, Engine::best()),
+        (true, Engine::Interpreter),
+    ] {
+        for step in steps {
+            for nth in [1, 2, 5, 8] {
+                let mut m = build(&describe("small", &["harts=1"]), timed);
+                m.set_engine(engine).expect("an engine of this host");
+                load_words(&mut m, &words);
+                let nvmm = m.config().memory.nvmm_base();
+                m.hart_mut(0).expect("a hart").set_reg(10, nvmm);
+                m.set_point(Some(Point::Step { step, nth }));
+                while m.run(50, None) == Stop::Slice {}
+                let at = m.instructions();
+                assert_eq!(at, behind(step, timed, nth), "{step:?} {nth} {timed}");
+                // It stops once, and another one is counted from there.
+                assert_eq!(m.point(), None);
+                assert_eq!(m.run(50, None), Stop::Slice);
+            }
+        }
+    }
+}

@@ -9,7 +9,7 @@ use nagori_platform::map;
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
 /// Offset of NVMM in the memory of the machine `small`.
-const NVMM: u64 = 128 << 20;
+pub(crate) const NVMM: u64 = 128 << 20;
 /// Lines that programs use, each in a set of its own, so that none is replaced.
 const LINES: usize = 24;
 /// Offset of the register HOST_REQUEST.
@@ -19,7 +19,7 @@ type Line = [u64; 8];
 
 /// What NVMM and the cache hold, by the rules.
 #[derive(Clone)]
-struct Model {
+pub(crate) struct Model {
     now: [Line; LINES],
     kept: [Line; LINES],
     dirty: [bool; LINES],
@@ -42,7 +42,7 @@ impl Model {
 
 /// A straight program of stores and cache operations that ends by asking for a snapshot,
 /// and what it leaves.
-fn program(rng: &mut Rng, length: u64) -> (Vec<u32>, Model) {
+pub(crate) fn program(rng: &mut Rng, length: u64) -> (Vec<u32>, Model) {
     let mut words = Vec::new();
     let mut model = Model {
         now: [[0; 8]; LINES],
@@ -89,7 +89,7 @@ fn program(rng: &mut Rng, length: u64) -> (Vec<u32>, Model) {
     (words, model)
 }
 
-fn start(words: &[u32], settings: &[&str], timed: bool, engine: Engine) -> Machine {
+pub(crate) fn start(words: &[u32], settings: &[&str], timed: bool, engine: Engine) -> Machine {
     let mut m = build(&describe("small", settings), timed);
     m.set_engine(engine).expect("an engine of this host");
     load_words(&mut m, words);
@@ -166,7 +166,7 @@ fn what_was_cleaned_survives_and_the_rest_does_not() {
 }
 
 /// Levels that do not see every store.
-const UNTOLD: [&str; 3] = [
+pub(crate) const UNTOLD: [&str; 3] = [
     "cache.l2={ level = 2, shared_by = 1, size = \"4 KiB\", ways = 4, latency = 9, inclusion = \"non-inclusive\" }",
     "cache.l2={ level = 2, shared_by = 1, size = \"4 KiB\", ways = 4, latency = 9, inclusion = \"non-inclusive\", \
      prefetcher = \"next-line\", mshrs = 2 }",

@@ -182,6 +182,7 @@ pub fn drive<O: Observer + Send>(
         machine.poll_devices();
         let started = Instant::now();
         let stop = machine.run(slice.min(wishes.slice.unwrap_or(u64::MAX)), limit);
+        machine.check_image()?;
         slice = match (machine.is_parallel(), wishes.prompt) {
             // With `--parallel` runs are not reproducible anyway, and every slice starts threads,
             // so slices are long.

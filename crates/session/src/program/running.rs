@@ -8,6 +8,7 @@ use super::{Loaded, Timing};
 use crate::drive::{self, BoxedService, Course, Loops, Service};
 use crate::end::End;
 use crate::error::{Interrupted, Result};
+use crate::guest;
 use crate::power::{Cutter, PowerCuts};
 use crate::problems::{self, Asked};
 use crate::session::Session;
@@ -122,6 +123,7 @@ impl<'s, 'a> Running<'s, 'a> {
         if let Some(c) = &mut cutter {
             Service::<Quiet>::finish(c, m)?;
         }
+        guest::close_image(m)?;
         let (begun, start_cpu) = (ports.started(), ports.start_cpu());
         let (outcome, sums) = ports.finish();
         let why = match (outcome, end) {

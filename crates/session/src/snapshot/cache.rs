@@ -7,6 +7,7 @@ use crate::end::End;
 use crate::error::{Context, Error, Result};
 use crate::guest;
 use crate::image;
+use crate::nvmm::NvmmSpec;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
@@ -43,6 +44,8 @@ pub struct Boot<'a> {
     pub what: &'a str,
     /// Host resources that the boot needs, such as a disk.
     pub devices: &'a Devices,
+    /// The image that NVMM has when the machine boots.
+    pub nvmm: Option<&'a NvmmSpec>,
 }
 
 /// Where cached boots are, in a directory of guest images.
@@ -208,6 +211,9 @@ fn until_asked(b: &Boot, console: &mut Vec<u8>, caller: &dyn Caller) -> Result<M
     let mut machine = Machine::new(b.description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(false);
     machine.set_engine(Engine::best())?;
+    if let Some(image) = b.nvmm {
+        image.show(&mut machine)?;
+    }
     guest::load(&mut machine, b.plan, false)?;
     machine.set_software(Some(Arc::new(Software {
         plan: b.plan.clone(),

@@ -1,0 +1,128 @@
+//! Images of NVMM that outlive a run.
+
+use crate::error::{Error, Result};
+use nagori_disk::Writes;
+use nagori_hart::world::Observer;
+use nagori_nvmm::{Access, Image};
+use nagori_platform::config::Machine as Description;
+use nagori_platform::config::PersistenceDomain;
+use nagori_platform::machine::{ImageContent, ImageUse, Machine};
+use std::path::PathBuf;
+
+/// The key that says whether a machine knows what is durable.
+const TRACK: &str = "memory.track_persistence";
+
+/// An image of NVMM for a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NvmmSpec {
+    /// The image.
+    pub file: PathBuf,
+    /// Where changes go.
+    pub writes: Writes,
+}
+
+/// The state of an image: its identity, and how often machines have written to it.
+pub(crate) type State = ([u64; 2], u64);
+
+impl NvmmSpec {
+    /// Parses `FILE[,ro][,overlay=FILE|temp]`.
+    pub fn parse(text: &str) -> Result<NvmmSpec, String> {
+        let disk = crate::devices::DiskSpec::parse(text)?;
+        Ok(NvmmSpec {
+            file: disk.file,
+            writes: disk.writes,
+        })
+    }
+
+    fn stays(&self) -> bool {
+        matches!(self.writes, Writes::Through | Writes::Overlay(_))
+    }
+
+    /// What it changes in a machine's description, where the user has not said it otherwise: the machine has to
+    /// know what is durable.
+    pub fn settings(&self, given: &[String]) -> Vec<String> {
+        let said = { given.iter() }.any(|s| s.split('=').next().map(str::trim) == Some(TRACK));
+        match self.stays() && !said {
+            true => vec![format!("{TRACK}=true")],
+            false => Vec::new(),
+        }
+    }
+
+    /// An error if the image is not that of a machine, before anything is done for it.
+    pub fn check(&self, description: &Description) -> Result<()> {
+        let config = &description.config;
+        let fits = nagori_platform::machine::geometry(config);
+        let fits = fits.ok_or(nagori_platform::machine::MachineError::NoNvmm)?;
+        let tracked = config.memory.track_persistence;
+        let kept = config.memory.persistence_domain == PersistenceDomain::Eadr;
+        if self.stays() && !tracked && !kept {
+            return Err(nagori_platform::machine::MachineError::ImageNotTracked.into());
+        }
+        Ok(Image::open(&self.file, Access::Read)
+            .map_err(|e| self.error(e))?
+            .check(&fits)
+            .map_err(|e| self.error(e))?)
+    }
+
+    fn error(&self, e: nagori_nvmm::Error) -> Error {
+        let missing = matches!(&e, nagori_nvmm::Error::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::NotFound);
+        match missing {
+            true => Error::Request(format!(
+                "--nvmm-image {}: there is no such file; `nagori nvmm create` makes one",
+                self.file.display()
+            )),
+            false => Error::Request(format!("--nvmm-image {e}")),
+        }
+    }
+
+    /// The image, with what happens to it.
+    fn open(&self) -> Result<(Image, ImageUse)> {
+        let opened = match &self.writes {
+            Writes::Through => (Image::open(&self.file, Access::Write), ImageUse::Write),
+            Writes::Overlay(file) => (Image::overlay(&self.file, file), ImageUse::Write),
+            Writes::Refused => (Image::open(&self.file, Access::Read), ImageUse::ReadOnly),
+            Writes::Temporary => (Image::open(&self.file, Access::Read), ImageUse::Temporary),
+        };
+        Ok((opened.0.map_err(|e| self.error(e))?, opened.1))
+    }
+
+    /// Puts the image behind a machine's NVMM.
+    pub fn attach<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
+        let (image, how) = self.open()?;
+        Ok(machine.attach_nvmm(image, how, ImageContent::OfImage)?)
+    }
+
+    /// Gives a machine that boots for a later run the image's content, and nothing of it changes.
+    pub(crate) fn show<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
+        let file = match &self.writes {
+            Writes::Overlay(file) if file.exists() => file,
+            _ => &self.file,
+        };
+        let image = Image::open(file, Access::Read).map_err(|e| self.error(e))?;
+        Ok(machine.attach_nvmm(image, ImageUse::Temporary, ImageContent::OfImage)?)
+    }
+
+    /// The state of the image before a boot.
+    pub(crate) fn state(&self) -> Result<State> {
+        let file = match &self.writes {
+            Writes::Overlay(file) if file.exists() => file,
+            _ => &self.file,
+        };
+        let image = Image::open(file, Access::Read).map_err(|e| self.error(e))?;
+        Ok((image.header().id, image.generation()))
+    }
+
+    /// Puts the image behind the NVMM of a machine that was booted when the image had this state.
+    pub(crate) fn go_on<O: Observer>(&self, machine: &mut Machine<O>, booted: State) -> Result<()> {
+        let (image, how) = self.open()?;
+        let fresh = image.header().parent == Some(booted) && image.generation() == 0;
+        if (image.header().id, image.generation()) != booted && !fresh {
+            return Err(Error::Request(format!(
+                "--nvmm-image {}: another machine has written to it since the boot",
+                self.file.display()
+            )));
+        }
+        Ok(machine.attach_nvmm(image, how, ImageContent::OfMachine)?)
+    }
+}
