@@ -9,9 +9,10 @@
 
 use super::{GuestRam, RamError};
 use rustix::fs::{fallocate, FallocateFlags};
-use rustix::mm::{mmap, MapFlags, ProtFlags};
+use rustix::mm::{mmap, mmap_anonymous, mremap_fixed, MapFlags, MremapFlags, ProtFlags};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, OnceLock};
 
@@ -223,10 +224,30 @@ impl GuestRam {
         if b.frozen.swap(true, Relaxed) {
             return;
         }
-        if let Err(e) = self.map(b, false) {
+        if let Err(e) = self.part(b) {
             let mut failure = b.failure.lock().unwrap_or_else(|p| p.into_inner());
             failure.get_or_insert(e);
         }
+    }
+
+    /// Replaces the mapping of the file by memory with the same content. A private mapping would not do: some file
+    /// systems take space for holes that are only read.
+    fn part(&self, b: &Backing) -> io::Result<()> {
+        let (len, prot) = (b.len as usize, ProtFlags::READ | ProtFlags::WRITE);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping, of which nobody else knows.
+        let new = unsafe { mmap_anonymous(std::ptr::null_mut(), len, prot, flags)? };
+        for r in data(&b.file, b.at, b.len)? {
+            let (from, n) = ((r.start - b.at) as usize, (r.end - r.start) as usize);
+            // SAFETY: the range is within the new mapping, to which nothing else refers.
+            let part = unsafe { std::slice::from_raw_parts_mut(new.cast::<u8>().add(from), n) };
+            b.file.read_exact_at(part, r.start)?;
+        }
+        let there = self.base.wrapping_add(b.start as usize).cast();
+        // SAFETY: the new mapping takes the place of a range of the same length within the mapping that this
+        // value owns, whose content nobody holds a reference to but for atomic accesses.
+        unsafe { mremap_fixed(new, len, len, MremapFlags::MAYMOVE, there)? };
+        Ok(())
     }
 
     /// Whether stores no longer reach the file behind memory.
@@ -338,7 +359,6 @@ impl FileWords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::FileExt;
 
     fn file(len: u64) -> File {
         let f = tempfile::tempfile().unwrap();

@@ -80,6 +80,15 @@ pub struct Dumped {
 /// Most bytes of memory in an answer.
 pub const MAX_DUMP: u64 = 256 << 10;
 
+/// When the power is to be cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PowerCutAt {
+    /// A point as `--power-cut-at` takes it: insn:N, time:T, marker:LABEL[:N], nvmm-write:N, fence:N, flush:N. Instructions
+    /// and time count from the machine's start, the others from now.
+    pub when: String,
+}
+
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -116,6 +125,8 @@ pub enum Command {
     Reset,
     /// Cut the power: what is volatile is lost, and the machine starts anew.
     PowerCut,
+    /// Cut the power at a point that is still to come.
+    PowerCutAt(PowerCutAt),
     /// End the run.
     Quit,
     /// The JSON schema of all this.
@@ -305,6 +316,8 @@ pub const METHODS: &[Method] = &[
         "Restart harts and devices and load the software again; what else is in memory stays"),
     method!("power_cut", Nothing, |_| Command::PowerCut, Lost,
         "Cut the power: caches, DRAM and devices lose their contents, NVMM keeps what has reached it; then start anew"),
+    method!("power_cut_at", PowerCutAt, Command::PowerCutAt, Stands,
+        "Cut the power at a point that is still to come, in the same way"),
     method!("quit", Nothing, |_| Command::Quit, Stands, "End the run, with its statistics if they were asked for"),
     method!("schema", Nothing, |_| Command::Schema, Nothing,
         "The JSON schemas of all methods' parameters and results"),

@@ -167,7 +167,8 @@ impl<O: Observer> Service<O> for Cutter<'_> {
     }
 
     fn after(&mut self, machine: &mut Machine<O>, stop: Stop, wishes: &mut Wishes) -> Result<()> {
-        if stop != Stop::Reached {
+        // Another service may have set a point behind the last one of these.
+        if stop != Stop::Reached || self.next == self.points.len() {
             return Ok(());
         }
         if !self.exit && !self.apart && machine.software().is_none() {

@@ -5,7 +5,7 @@ use crate::tables;
 use nagori_hart::world::Observer;
 use nagori_hart::Privilege;
 use nagori_platform::control::{method_from_number, Fixed};
-use nagori_platform::machine::{Dram, Machine};
+use nagori_platform::machine::{Dram, Machine, Point, Stop};
 use nagori_platform::snapshot::Meta;
 use nagori_remote::api::{
     self, Command, Dump, Dumped, HartStatus, Stands, State, Statistics, Status, Written, MAX_DUMP,
@@ -14,16 +14,18 @@ use nagori_remote::api::{
 use nagori_remote::rpc::{Request, RpcError, INVALID_PARAMS};
 use nagori_remote::server::Server;
 use nagori_session::drive::{Restart, Service, Wishes};
-use nagori_session::{devices, End};
+use nagori_session::power::{self, When};
+use nagori_session::{devices, Caller, End};
 use rustix::event::PollFd;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
 /// A listening control socket.
-pub struct Control {
+pub struct Control<'a> {
     server: Server,
     state: Asked,
+    caller: &'a dyn Caller,
 }
 
 /// What clients have requested.
@@ -36,22 +38,29 @@ struct Asked {
     software: bool,
     /// Whether something else holds the machine.
     held: bool,
+    /// Whether the power is cut at the machine's point.
+    cuts: bool,
 }
 
-impl Control {
+impl<'a> Control<'a> {
     /// Listens at a path; `software` is whether the machine can restart.
-    pub fn bind(path: &Path, software: bool) -> anyhow::Result<Control> {
+    pub fn bind(
+        path: &Path,
+        software: bool,
+        caller: &'a dyn Caller,
+    ) -> anyhow::Result<Control<'a>> {
         Ok(Control {
             server: Server::bind(path)?,
             state: Asked {
                 software,
                 ..Asked::default()
             },
+            caller,
         })
     }
 }
 
-impl<O: Observer> Service<O> for Control {
+impl<O: Observer> Service<O> for Control<'_> {
     fn sources<'a>(&'a self, to: &mut Vec<PollFd<'a>>) {
         self.server.sources(to);
     }
@@ -72,6 +81,19 @@ impl<O: Observer> Service<O> for Control {
         if state.quit {
             self.server.flush();
             wishes.end(End::Quit);
+        }
+        Ok(())
+    }
+
+    fn after(
+        &mut self,
+        machine: &mut Machine<O>,
+        stop: Stop,
+        wishes: &mut Wishes,
+    ) -> nagori_session::Result<()> {
+        if stop == Stop::Reached && std::mem::take(&mut self.state.cuts) {
+            power::cut(machine, Dram::Zero, self.caller)?;
+            wishes.restart = Some(Restart::PowerCut);
         }
         Ok(())
     }
@@ -185,6 +207,26 @@ impl Asked {
                     lost_lines: cut.lost_lines,
                     lost_writes: cut.lost_writes,
                 });
+            }
+            Command::PowerCutAt(p) => {
+                self.has_software()?;
+                let wrong = |text: String| {
+                    RpcError::new(INVALID_PARAMS, format!("power_cut_at: {}: {text}", p.when))
+                };
+                let point = p.when.parse::<When>().map_err(wrong)?.0;
+                let behind = match point {
+                    Point::Instructions(n) => n <= machine.instructions(),
+                    Point::Time(t) => t <= machine.now(),
+                    _ => false,
+                };
+                if behind {
+                    return Err(wrong("this is behind the machine already".into()));
+                }
+                if machine.point().is_some() {
+                    return Err(RpcError::refused("a power cut is to come already"));
+                }
+                machine.set_point(Some(point));
+                self.cuts = true;
             }
             Command::Quit => self.quit = true,
         }

@@ -91,7 +91,11 @@ pub enum CtlCommand {
     /// Restart harts and devices; memory is kept.
     Reset,
     /// Cut the power, and start again: only what has reached NVMM is kept.
-    PowerCut,
+    PowerCut {
+        /// Not now, but at a point to come, as `--power-cut-at` takes it.
+        #[arg(long, value_name = "WHEN")]
+        at: Option<String>,
+    },
     /// End the run.
     Quit,
     /// Print the JSON schemas of all messages; needs no machine.
@@ -138,7 +142,11 @@ pub fn command(a: &CtlArgs) -> anyhow::Result<Exit> {
             )
         }
         Reset => ("reset", none),
-        PowerCut => ("power_cut", none),
+        PowerCut { at: None } => ("power_cut", none),
+        PowerCut { at: Some(when) } => {
+            let when = when.clone();
+            ("power_cut_at", pack(api::PowerCutAt { when })?)
+        }
         Quit => ("quit", none),
         Schema => ("schema", none),
     };
@@ -157,6 +165,16 @@ pub fn command(a: &CtlArgs) -> anyhow::Result<Exit> {
             format!("{}: {} bytes\n", w.path, grouped(w.bytes))
         }
         Dump { .. } => dump(&unpack(answer)?)?,
+        PowerCut { at: None } => {
+            let l: api::Lost = unpack(answer)?;
+            format!(
+                "cut at {} ns, behind {} instructions: {} lines of NVMM lost in caches, {} writes in the controller\n",
+                grouped(l.time_ns),
+                grouped(l.instructions),
+                l.lost_lines,
+                l.lost_writes
+            )
+        }
         _ => {
             let s: Stands = unpack(answer)?;
             format!("{} at {} ns\n", state(s.state), grouped(s.time_ns))

@@ -24,7 +24,7 @@ pub fn services<'a, O: Observer + 'a>(
         all.push(Box::new(Gdb::bind(at, !a.gdb_no_wait, messages)?));
     }
     if let Some(path) = &a.control {
-        all.push(Box::new(Control::bind(path, resets)?));
+        all.push(Box::new(Control::bind(path, resets, messages)?));
     }
     Ok(all)
 }

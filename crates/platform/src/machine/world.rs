@@ -422,6 +422,8 @@ impl<O: Observer> MemPort for Surroundings<O> {
     #[inline(always)]
     fn line_dirtied(&mut self, line: u64) {
         if let Some(b) = &mut self.behind {
+            // Some file systems take space for what is read, too.
+            self.ram.reserve(line - self.ram_base, 64);
             if b.dirtied(&self.ram, self.ram_base, line) {
                 self.note_durable(&[line]);
             }
