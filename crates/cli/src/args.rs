@@ -390,6 +390,7 @@ impl NvmmArgs {
 /// When to cut the power.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Power cuts")]
+#[command(group(clap::ArgGroup::new("power_cuts").args(["power_cut_at", "reboot"]).multiple(true)))]
 pub struct PowerArgs {
     /// Cut the power at this point; then the machine restarts, with the content of NVMM.
     ///
@@ -404,8 +405,11 @@ pub struct PowerArgs {
     /// the machine boots again, and starts the program a second time.
     #[arg(long, value_name = "WHEN")]
     pub power_cut_at: Vec<When>,
+    /// The same as --power-cut-at WHEN.
+    #[arg(long, value_name = "power-cut@WHEN", value_parser = reboot, conflicts_with = "power_cut_at")]
+    pub reboot: Vec<When>,
     /// End the run at the last of these power cuts instead of restarting.
-    #[arg(long, requires = "power_cut_at")]
+    #[arg(long, requires = "power_cuts")]
     pub power_cut_exit: bool,
     /// Content of DRAM afterwards: `zero`, or pseudo-random words from a seed.
     #[arg(
@@ -413,7 +417,7 @@ pub struct PowerArgs {
         value_name = "zero|SEED",
         default_value = "zero",
         value_parser = dram,
-        requires = "power_cut_at"
+        requires = "power_cuts"
     )]
     pub power_cut_dram: DramArg,
 }
@@ -421,6 +425,12 @@ pub struct PowerArgs {
 /// What DRAM holds after a power cut; zeros by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DramArg(Option<u64>);
+
+fn reboot(text: &str) -> Result<When, String> {
+    let when = text.strip_prefix("power-cut@");
+    when.ok_or("expected power-cut@WHEN, with WHEN as of --power-cut-at")?
+        .parse()
+}
 
 fn dram(text: &str) -> Result<DramArg, String> {
     match (text, text.parse()) {
@@ -434,7 +444,9 @@ impl PowerArgs {
     /// As the library has it.
     pub fn cuts(&self) -> PowerCuts {
         PowerCuts {
-            points: self.power_cut_at.iter().map(|w| w.0).collect(),
+            points: { self.power_cut_at.iter().chain(&self.reboot) }
+                .map(|w| w.0)
+                .collect(),
             exit: self.power_cut_exit,
             dram: self.power_cut_dram.0.map_or(Dram::Zero, Dram::Random),
         }

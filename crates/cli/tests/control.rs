@@ -305,3 +305,48 @@ fn a_client_that_looks_changes_nothing() {
     }
     assert!(looks > 0);
 }
+
+#[test]
+fn the_power_is_cut_at_a_point_to_come() {
+    let m = Running::start(&["--functional"]);
+    let now = m.json(&["status"]);
+    let executed: u64 = now["instructions"].as_u64().unwrap();
+    let at = format!("insn:{}", executed + 1_000_000_000_000);
+    m.ctl(&["power-cut", "--at", &at]).assert().success();
+    m.ctl(&["power-cut", "--at", &at])
+        .assert()
+        .code(1)
+        .stderr(predicates::str::contains("to come already"));
+    m.ctl(&["power-cut", "--at", "insn:1"])
+        .assert()
+        .code(1)
+        .stderr(predicates::str::contains("behind the machine already"));
+    m.ctl(&["power-cut", "--at", "later"])
+        .assert()
+        .code(1)
+        .stderr(predicates::str::contains("expected insn:N"));
+    m.ctl(&["quit"]).assert().success();
+    m.end();
+    let m = Running::start(&["--functional"]);
+    m.ctl(&["pause"]).assert().success();
+    let now = m.json(&["status"])["instructions"].as_u64().unwrap();
+    let at = now + 3_000_000;
+    m.ctl(&["power-cut", "--at", &format!("insn:{at}")])
+        .assert()
+        .success();
+    m.ctl(&["resume"]).assert().success();
+    let cuts = loop {
+        let report = m.json(&["statistics"]);
+        let cuts = report["report"]["power_cuts"].clone();
+        if cuts.as_array().is_some_and(|c| !c.is_empty()) {
+            break cuts;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(cuts[0]["instructions"], at);
+    let text = m.ctl(&["power-cut"]).assert().success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    assert!(text.contains("lines of NVMM lost in caches"), "{text}");
+    m.ctl(&["quit"]).assert().success();
+    m.end();
+}

@@ -114,4 +114,63 @@ fn what_is_persistent_survives_a_power_cut() {
         assert_eq!(lost(image, ADR, true, way), 0, "{way}");
     }
     assert_eq!(lost(image, EADR, false, "write"), 0);
+    // With energy for so many lines nothing is lost either.
+    let gpf = |lines: &'static str| [ADR[0], "memory.persistence_domain=gpf", lines];
+    assert_eq!(
+        lost(image, &gpf("memory.gpf_lines=100000"), false, "libpmem"),
+        0
+    );
+    assert!(lost(image, &gpf("memory.gpf_lines=1"), false, "libpmem") > 0);
+}
+
+#[test]
+fn a_file_system_outlives_the_run() {
+    let Some(root) = image() else { return };
+    let root = root.to_str().expect("UTF-8");
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_string();
+    let tool = |args: &[&str]| {
+        common::nagori()
+            .args([&["nvmm"], args].concat())
+            .assert()
+            .success();
+    };
+    let boundary = ["--set", NVMM[3]];
+    tool(&[&["create"], &boundary[..], &[&at("pm")]].concat());
+    let pm = at("pm");
+    let args = [&NVMM[..], &["--rootfs", root, "--nvmm-image", &pm]].concat();
+    // What fsync has written is there after the end of the process, which is a power cut: with the library that flushes.
+    let make = "mkdir -p /pmem
+mkfs.ext4 -q -b 4096 -O bigalloc -C 2M /dev/pmem0 && mount -o dax=always /dev/pmem0 /pmem || exit 1
+persist-check make /pmem/a && sync || exit 2
+nagori-ctl timing on
+LD_PRELOAD=/usr/local/lib/libnagori-persist.so persist-check write /pmem/a
+exit 9";
+    boot(
+        &[
+            &args[..],
+            &["--power-cut-at", "marker:1", "--power-cut-exit"],
+        ]
+        .concat(),
+        make,
+        0,
+    );
+    let check = "mkdir -p /pmem; mount -o dax=always /dev/pmem0 /pmem && persist-check check /pmem/a; exit 7";
+    let text = boot(&args, check, 7).join("\n");
+    assert!(text.contains("persist-check: lost=0"), "{text}");
+    tool(&["verify", &pm]);
+    tool(&["export", &pm, &at("raw")]);
+    if !common::tool("e2fsck") {
+        return;
+    }
+    // The journal is replayed, as after any power cut; then nothing is wrong.
+    let fsck = |args: &[&str]| {
+        let run = std::process::Command::new("e2fsck")
+            .args(args)
+            .arg(at("raw"))
+            .output();
+        run.expect("e2fsck").status.code().expect("a code")
+    };
+    assert!(fsck(&["-p"]) < 2);
+    assert_eq!(fsck(&["-fn"]), 0);
 }

@@ -345,6 +345,35 @@ fn what_cannot_be_is_said() {
 }
 
 #[test]
+fn power_cuts_at_steps_leave_what_was_durable() {
+    let files = Files::new();
+    let program = files.write("pair.elf", &pair().elf());
+    // Behind the nth flush, of two a round; each word is in memory from its flush on.
+    for (point, first, second) in [
+        ("flush:7", 4, 3),
+        ("flush:8", 4, 4),
+        ("fence:8", 4, 4),
+        ("nvmm-write:9", 5, 4),
+    ] {
+        let image = create(&files);
+        nagori()
+            .arg("bare")
+            .args(SMALL)
+            .args(["--set", "harts=1", "--power-cut-exit", "--reboot"])
+            .arg(format!("power-cut@{point}"))
+            .arg("--nvmm-image")
+            .arg(&image)
+            .arg(&program)
+            .assert()
+            .success()
+            .stderr(contains("power cut at"));
+        let w = words(&files, &image, 24);
+        assert_eq!((w[0], w[8], w[16]), (first, second, 0), "{point}");
+        std::fs::remove_file(&image).unwrap();
+    }
+}
+
+#[test]
 fn a_snapshot_goes_on_with_its_image() {
     let files = Files::new();
     let image = create(&files);

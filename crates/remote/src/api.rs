@@ -383,6 +383,7 @@ mod tests {
                 "set" => json!({"values": {"method": "fine", "coarse_read": 3, "timed": true}}),
                 "snapshot" => json!({"path": "/x"}),
                 "dump" => json!({"address": 0x8000_0000u64, "length": 16, "hart": 0}),
+                "power_cut_at" => json!({"when": "fence:3"}),
                 _ => json!({}),
             };
             assert!(parse(m.name, params).is_ok(), "{}", m.name);
