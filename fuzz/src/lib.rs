@@ -12,6 +12,7 @@ mod iomap;
 mod memory;
 mod net;
 mod ninep;
+mod nvmm;
 mod remote;
 mod seeds;
 mod snapshot;
@@ -25,6 +26,7 @@ pub use iomap::port_list;
 pub use memory::{mapping, memory_set, memory_toml};
 pub use net::nat_frames;
 pub use ninep::ninep;
+pub use nvmm::nvmm_image;
 pub use remote::{control_message, symbol_file};
 pub use seeds::seeds;
 pub use snapshot::{snapshot_file, snapshot_state};
@@ -56,6 +58,7 @@ pub const TARGETS: &[Target] = &[
     ("device_access", device_access),
     ("virtqueue", virtqueue),
     ("disk_overlay", disk_overlay),
+    ("nvmm_image", nvmm_image),
     ("decode", decode),
     ("trace_file", trace_file),
     ("trace_text", trace_text),

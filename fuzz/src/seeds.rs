@@ -109,6 +109,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             out
         }
         "virtqueue" => crate::virtio::virtqueue_seeds(),
+        "nvmm_image" => vec![vec![], crate::nvmm::seed()],
         "disk_overlay" => vec![vec![], crate::virtio::overlay_seed()],
         "control_message" => vec![
             text(r#"{"jsonrpc":"2.0","id":1,"method":"set","params":{"values":{"method":"fine","coarse_read":300,"timed":true}}}"#),
