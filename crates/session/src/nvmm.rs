@@ -58,10 +58,9 @@ impl NvmmSpec {
         if self.stays() && !tracked && !kept {
             return Err(nagori_platform::machine::MachineError::ImageNotTracked.into());
         }
-        Ok(Image::open(&self.file, Access::Read)
-            .map_err(|e| self.error(e))?
-            .check(&fits)
-            .map_err(|e| self.error(e))?)
+        Image::open(&self.file, Access::Read)
+            .and_then(|image| image.check(&fits))
+            .map_err(|e| self.error(e))
     }
 
     fn error(&self, e: nagori_nvmm::Error) -> Error {
