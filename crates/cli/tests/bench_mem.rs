@@ -69,6 +69,15 @@ fn rows_of_a_quick_run() {
     for what in ["energy", "wear", "energy and wear"] {
         assert!(options.iter().any(|o| o["what"] == what), "{what}");
     }
+    let threads = v["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 2);
+    for t in threads {
+        assert_eq!(
+            (&t["channels"], &t["requests"]),
+            (&4.into(), &100_000.into())
+        );
+        assert!(t["threads"].as_u64() >= Some(2) && t["gain"].as_f64() > Some(0.0));
+    }
     let memory = v["memory"].as_array().unwrap();
     assert_eq!(memory.len(), 2);
     assert_eq!(memory[1]["requests"], 400_000);
@@ -82,6 +91,7 @@ fn tables_and_a_trace_that_is_missing() {
         "switched on",
         "peak memory [KiB]",
         "stride 8192",
+        "one in 5 ns",
     ] {
         assert!(text.contains(word), "{text}");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dram::Issued;
+use crate::dram::{Issued, Lanes};
 use crate::error::Error;
 use crate::period::{number, Period};
 use crate::request::{Completion, Request, Submit};
@@ -36,6 +36,14 @@ pub trait MemoryModel {
                 Submit::Busy(until) => at = until.max(clock.edge(clock.edge_from(at) + 1)),
             }
         }
+    }
+
+    /// The channels as units of their own, which threads can compute side by side: requests that are
+    /// submitted to them at the times at which the whole memory would accept them have the same
+    /// results. Afterwards [`advance_to`](Self::advance_to) tells the memory the latest of these
+    /// times. `None` for a memory whose channels share more than the times of arrivals.
+    fn lanes(&mut self) -> Option<Lanes<'_>> {
+        None
     }
 
     /// The earliest time at which something can have happened after advancing to it; `None` if no

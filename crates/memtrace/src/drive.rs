@@ -5,6 +5,8 @@
 //! for a full queue counts), and end with its completion. So they include queues, controller and
 //! device.
 
+mod lanes;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -44,6 +46,17 @@ pub enum Mode {
     },
 }
 
+impl Mode {
+    /// When the latency of a request begins.
+    #[inline]
+    fn counts_from(self, wanted: Ps, accepted: Ps) -> Ps {
+        match self {
+            Mode::Saturated { .. } | Mode::Dependent { .. } => accepted,
+            Mode::Paced { .. } | Mode::Timestamped { .. } => wanted,
+        }
+    }
+}
+
 /// How to play a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -59,6 +72,10 @@ pub struct Options {
     pub wrap: bool,
     /// What becomes of accesses that cross the end of a line.
     pub unaligned: Unaligned,
+    /// Threads that compute the memory, at least 1; a channel is computed by one of them. The results
+    /// do not depend on it. More than one needs a memory with [`MemoryModel::lanes`] and a mode in
+    /// which requests do not wait for completions.
+    pub threads: u32,
 }
 
 impl Options {
@@ -71,6 +88,7 @@ impl Options {
             base: 0,
             wrap: false,
             unaligned: Unaligned::default(),
+            threads: 1,
         }
     }
 }
@@ -159,19 +177,162 @@ const DRAIN_EVERY: usize = 32;
 /// An outstanding request: the time at which its latency begins, and its bytes; 0 bytes: complete.
 type Pending = (Ps, u32);
 
-struct Driver<'m> {
-    model: &'m mut dyn MemoryModel,
-    options: Options,
+/// When requests arrive.
+#[derive(Clone, Copy)]
+struct Arrivals {
+    mode: Mode,
     clock: Period,
     now: Ps,
     /// Requests submitted in this clock.
     in_clock: u32,
     first: Option<Ps>,
+    delayed: u64,
+    longest_delay: Ps,
+}
+
+impl Arrivals {
+    fn new(mode: Mode, clock: Period) -> Arrivals {
+        Arrivals {
+            mode,
+            clock,
+            now: Ps::ZERO,
+            in_clock: 0,
+            first: None,
+            delayed: 0,
+            longest_delay: Ps::ZERO,
+        }
+    }
+
+    /// When the next request can be tried; in the dependent mode after the one before, which ended at
+    /// `end`.
+    #[inline]
+    fn earliest(&self, wanted: Ps, end: Ps) -> Ps {
+        let at = match self.mode {
+            Mode::Dependent { think } => match self.first {
+                Some(_) => end + think,
+                None => Ps::ZERO,
+            },
+            Mode::Saturated { per_clock } if self.in_clock >= per_clock => {
+                self.clock_after(self.now)
+            }
+            Mode::Saturated { .. } => self.now,
+            Mode::Paced { .. } | Mode::Timestamped { .. } => wanted,
+        };
+        at.max(self.now)
+    }
+
+    /// One clock of the memory later.
+    fn clock_after(&self, t: Ps) -> Ps {
+        match self.clock.whole() {
+            Some(period) => t + period,
+            None => self.clock.edge(self.clock.edge_from(t) + 1),
+        }
+    }
+
+    /// Counts a request that was accepted at `at`.
+    #[inline]
+    fn accept(&mut self, wanted: Ps, at: Ps) {
+        let from = self.mode.counts_from(wanted, at);
+        if at > from {
+            self.delayed += 1;
+            self.longest_delay = self.longest_delay.max(at - from);
+        }
+        match at > self.now || self.first.is_none() {
+            true => self.in_clock = 1,
+            false => self.in_clock += 1,
+        }
+        self.now = at;
+        self.first.get_or_insert(at);
+    }
+}
+
+/// A request, and when the trace wants it submitted.
+type Wanted = (Ps, Record);
+
+/// The requests of a trace.
+struct Requests<'s> {
+    source: &'s mut dyn Source,
+    options: Options,
+    /// Unit of the trace's times; `None`: ticks of zero length.
+    tick: Option<Period>,
+    capacity: u64,
+    records: u64,
+    unaligned: u64,
+    time_before: u64,
+}
+
+impl<'s> Requests<'s> {
+    fn new(source: &'s mut dyn Source, options: Options, m: &dyn MemoryModel) -> Requests<'s> {
+        Requests {
+            tick: match (options.mode, source.times()) {
+                (_, Times::Ticks(p)) => Period::of_ps(p.0),
+                (Mode::Timestamped { cycle: Some(c) }, _) => Period::of_ps(c.0),
+                _ => Some(m.clock()),
+            },
+            capacity: m.capacity(),
+            source,
+            options,
+            records: 0,
+            unaligned: 0,
+            time_before: 0,
+        }
+    }
+
+    /// The requests of the next access of the trace; `None` at its end.
+    #[inline]
+    fn next(&mut self) -> Result<Option<impl Iterator<Item = Wanted>>, Error> {
+        let options = &self.options;
+        if options.limit.is_some_and(|l| self.records >= l) {
+            return Ok(None);
+        }
+        let Some(r) = self.source.next()? else {
+            return Ok(None);
+        };
+        self.records += 1;
+        let malformed = |what: String| Error::Malformed {
+            name: self.source.name().to_owned(),
+            place: self.source.place(),
+            what,
+        };
+        let wanted = match options.mode {
+            Mode::Timestamped { .. } => {
+                if r.time < self.time_before {
+                    return Err(malformed(format!(
+                        "the time goes back from {} to {}; the timestamped mode needs times in order",
+                        self.time_before, r.time
+                    )));
+                }
+                self.time_before = r.time;
+                // Ticks of zero length: everything happens at the beginning.
+                Some(self.tick.map_or(0, |t| t.edge(r.time).0))
+            }
+            Mode::Paced { interval } => (self.records - 1).checked_mul(interval.0),
+            _ => Some(0),
+        };
+        let wanted = wanted.map(Ps).filter(|&t| t <= Ps::MAX_TIME);
+        let wanted =
+            wanted.ok_or_else(|| malformed("the time is too late for the model".into()))?;
+        let moved = lines::rebase(r, options.base).map_err(malformed)?;
+        let access =
+            lines::align(moved, options.unaligned, &mut self.unaligned).map_err(malformed)?;
+        let modulus = options.wrap.then_some(self.capacity);
+        Ok(Some(lines::pieces(access).map(move |mut piece| {
+            if let Some(m) = modulus {
+                piece.addr %= m;
+            }
+            (wanted, piece)
+        })))
+    }
+}
+
+struct Driver<'m> {
+    model: &'m mut dyn MemoryModel,
+    options: Options,
+    arrivals: Arrivals,
     last: Ps,
     pending: VecDeque<Pending>,
     /// Id of the front of `pending`.
     front: u64,
-    next_id: u64,
     /// Submitted requests whose completion is not known.
     open: u64,
     /// Ends that are known but may be in the future; only kept if there is a limit.
@@ -182,11 +343,26 @@ struct Driver<'m> {
     since_drain: usize,
     read: Latencies,
     write: Latencies,
-    bytes: [u64; 2],
-    delayed: u64,
-    longest_delay: Ps,
     series: Series,
+    total: Totals,
+}
+
+/// What is known of requests before they are played.
+struct Totals {
+    requests: u64,
+    bytes: [u64; 2],
     map: WriteMap,
+}
+
+impl Totals {
+    #[inline]
+    fn count(&mut self, r: &Record) {
+        self.bytes[usize::from(r.kind == Kind::Write)] += u64::from(r.bytes);
+        if r.kind == Kind::Write {
+            self.map.add(r.addr, r.bytes);
+        }
+        self.requests += 1;
+    }
 }
 
 /// Called regularly with the model and the number of requests so far: for progress, and to take the
@@ -203,109 +379,51 @@ pub fn run(
     watch: Watch<'_>,
 ) -> Result<Outcome, Error> {
     check(&options, source)?;
-    let clock = model.clock();
-    let tick = match (options.mode, source.times()) {
-        (_, Times::Ticks(p)) => Period::of_ps(p.0),
-        (Mode::Timestamped { cycle: Some(c) }, _) => Period::of_ps(c.0),
-        _ => Some(clock),
-    };
-    let capacity = model.capacity();
-    let mut d = Driver {
-        model,
-        options,
-        clock,
-        now: Ps::ZERO,
-        in_clock: 0,
-        first: None,
-        last: Ps::ZERO,
-        pending: VecDeque::new(),
-        front: 0,
-        next_id: 0,
-        open: 0,
-        ends: BinaryHeap::new(),
-        end: Ps::ZERO,
-        done: Vec::new(),
-        since_drain: 0,
-        read: Latencies::default(),
-        write: Latencies::default(),
-        bytes: [0; 2],
-        delayed: 0,
-        longest_delay: Ps::ZERO,
-        series: Series::new(Ps::ZERO),
-        map: WriteMap::new(capacity),
-    };
-    let mut records = 0u64;
-    let mut unaligned = 0;
-    let mut time_before = 0;
-    let mut reported = 0;
-    while options.limit.is_none_or(|l| records < l) {
-        let Some(r) = source.next()? else { break };
-        records += 1;
-        let malformed = |what: String| Error::Malformed {
-            name: source.name().to_owned(),
-            place: source.place(),
-            what,
-        };
-        let wanted = match options.mode {
-            Mode::Timestamped { .. } => {
-                if r.time < time_before {
-                    return Err(malformed(format!(
-                        "the time goes back from {time_before} to {}; the timestamped mode needs times in order",
-                        r.time
-                    )));
+    let mut d = Driver::new(model, options);
+    let mut requests = Requests::new(source, options, d.model);
+    if options.threads > 1 {
+        lanes::play(&mut d, &mut requests, watch)?;
+    } else {
+        let mut reported = 0;
+        while let Some(pieces) = requests.next()? {
+            for (wanted, piece) in pieces {
+                d.submit(wanted, &piece, requests.source)?;
+            }
+            if d.total.requests - reported >= PROGRESS_EVERY {
+                reported = d.total.requests;
+                if !watch(d.model, reported)? {
+                    return Err(Error::Interrupted);
                 }
-                time_before = r.time;
-                // Ticks of zero length: everything happens at the beginning.
-                Some(tick.map_or(0, |t| t.edge(r.time).0))
-            }
-            Mode::Paced { interval } => (records - 1).checked_mul(interval.0),
-            _ => Some(0),
-        };
-        let wanted = wanted.map(Ps).filter(|&t| t <= Ps::MAX_TIME);
-        let wanted =
-            wanted.ok_or_else(|| malformed("the time is too late for the model".into()))?;
-        let moved = lines::rebase(r, options.base).map_err(malformed)?;
-        let access = lines::align(moved, options.unaligned, &mut unaligned).map_err(malformed)?;
-        for mut piece in lines::pieces(access) {
-            if options.wrap {
-                piece.addr %= capacity;
-            }
-            d.submit(wanted, &piece, source)?;
-        }
-        if d.next_id - reported >= PROGRESS_EVERY {
-            reported = d.next_id;
-            if !watch(d.model, reported)? {
-                return Err(Error::Interrupted);
             }
         }
     }
-    let written = d.finish(source)?;
-    if !watch(d.model, d.next_id)? {
+    let written = d.finish(requests.source)?;
+    if !watch(d.model, d.total.requests)? {
         return Err(Error::Interrupted);
     }
-    let from = d.first.unwrap_or(Ps::ZERO);
+    let from = d.arrivals.first.unwrap_or(Ps::ZERO);
     let answered = d.last.max(from);
     let to = answered.max(written);
     Ok(Outcome {
-        records,
-        skipped: source.skipped(),
-        unaligned,
-        requests: d.next_id,
+        records: requests.records,
+        skipped: requests.source.skipped(),
+        unaligned: requests.unaligned,
+        requests: d.total.requests,
         reads: d.read.count(),
         writes: d.write.count(),
-        read_bytes: d.bytes[0],
-        write_bytes: d.bytes[1],
+        read_bytes: d.total.bytes[0],
+        write_bytes: d.total.bytes[1],
         from,
         answered,
         to,
-        clock,
-        cycles: (to - from).clocks_ceil(clock),
-        delayed: d.delayed,
-        longest_delay: d.longest_delay,
+        clock: d.arrivals.clock,
+        cycles: (to - from).clocks_ceil(d.arrivals.clock),
+        delayed: d.arrivals.delayed,
+        longest_delay: d.arrivals.longest_delay,
         read_latency: d.read.summary(),
         write_latency: d.write.summary(),
         bandwidth: d.series.points(to),
-        write_map: d.map,
+        write_map: d.total.map,
     })
 }
 
@@ -313,6 +431,20 @@ fn check(o: &Options, source: &dyn Source) -> Result<(), Error> {
     let wrong = |text: &str| Err(Error::Option(text.into()));
     if o.outstanding == Some(0) {
         return wrong("0 requests under way: at least 1 is needed");
+    }
+    if o.threads == 0 {
+        return wrong("0 threads: at least 1 is needed");
+    }
+    if o.threads > 1 {
+        let waits = "several threads: each request would have to wait for";
+        if let Mode::Dependent { .. } = o.mode {
+            return wrong(&format!("{waits} the one before, and nothing is left to be done at the same time; the dependent mode takes one"));
+        }
+        if o.outstanding.is_some() {
+            return wrong(&format!(
+                "{waits} completions of all channels; a limit of the requests under way takes one"
+            ));
+        }
     }
     match o.mode {
         Mode::Saturated { per_clock: 0 } => wrong("0 requests a clock: at least 1 is needed"),
@@ -328,42 +460,50 @@ fn check(o: &Options, source: &dyn Source) -> Result<(), Error> {
     }
 }
 
-impl Driver<'_> {
+impl<'m> Driver<'m> {
+    fn new(model: &'m mut dyn MemoryModel, options: Options) -> Driver<'m> {
+        Driver {
+            arrivals: Arrivals::new(options.mode, model.clock()),
+            total: Totals {
+                requests: 0,
+                bytes: [0; 2],
+                map: WriteMap::new(model.capacity()),
+            },
+            model,
+            options,
+            last: Ps::ZERO,
+            pending: VecDeque::new(),
+            front: 0,
+            open: 0,
+            ends: BinaryHeap::new(),
+            end: Ps::ZERO,
+            done: Vec::new(),
+            since_drain: 0,
+            read: Latencies::default(),
+            write: Latencies::default(),
+            series: Series::new(Ps::ZERO),
+        }
+    }
+
     fn submit(&mut self, wanted: Ps, r: &Record, source: &dyn Source) -> Result<(), Error> {
-        let mut at = self.earliest(wanted, source)?;
+        let at = self.earliest(wanted, source)?;
         let request = Request {
-            id: self.next_id,
+            id: self.total.requests,
             addr: r.addr,
             kind: r.kind,
             bytes: r.bytes,
         };
-        at = match self.model.submit_waiting(at, request) {
+        let at = match self.model.submit_waiting(at, request) {
             Ok(accepted) => accepted,
             Err(e) => return Err(model_error(e, source)),
         };
-        let counts_from = match self.options.mode {
-            Mode::Saturated { .. } | Mode::Dependent { .. } => at,
-            Mode::Paced { .. } | Mode::Timestamped { .. } => wanted,
-        };
-        if at > counts_from {
-            self.delayed += 1;
-            self.longest_delay = self.longest_delay.max(at - counts_from);
-        }
-        match at > self.now || self.first.is_none() {
-            true => self.in_clock = 1,
-            false => self.in_clock += 1,
-        }
-        self.now = at;
-        if self.first.is_none() {
-            self.first = Some(at);
+        if self.arrivals.first.is_none() {
             self.series = Series::new(at);
         }
-        self.bytes[usize::from(r.kind == Kind::Write)] += u64::from(r.bytes);
-        if r.kind == Kind::Write {
-            self.map.add(r.addr, r.bytes);
-        }
+        self.arrivals.accept(wanted, at);
+        self.total.count(r);
+        let counts_from = self.options.mode.counts_from(wanted, at);
         self.pending.push_back((counts_from, r.bytes));
-        self.next_id += 1;
         self.open += 1;
         self.since_drain += 1;
         if self.since_drain >= DRAIN_EVERY {
@@ -372,31 +512,12 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// One clock of the memory later.
-    fn clock_after(&self, t: Ps) -> Ps {
-        match self.clock.whole() {
-            Some(period) => t + period,
-            None => self.clock.edge(self.clock.edge_from(t) + 1),
-        }
-    }
-
     /// When the next request can be tried.
     fn earliest(&mut self, wanted: Ps, source: &dyn Source) -> Result<Ps, Error> {
-        let mut at = match self.options.mode {
-            Mode::Dependent { think } => {
-                self.wait_below(1, source)?;
-                match self.first {
-                    Some(_) => self.end + think,
-                    None => Ps::ZERO,
-                }
-            }
-            Mode::Saturated { per_clock } if self.in_clock >= per_clock => {
-                self.clock_after(self.now)
-            }
-            Mode::Saturated { .. } => self.now,
-            Mode::Paced { .. } | Mode::Timestamped { .. } => wanted,
-        };
-        at = at.max(self.now);
+        if let Mode::Dependent { .. } = self.options.mode {
+            self.wait_below(1, source)?;
+        }
+        let mut at = self.arrivals.earliest(wanted, self.end);
         if let Some(n) = self.options.outstanding {
             while self.ends.peek().is_some_and(|e| e.0 <= at) {
                 self.ends.pop();
@@ -453,15 +574,7 @@ impl Driver<'_> {
                 .ok()
                 .and_then(|i| self.pending.get_mut(i));
             let Some((from, bytes)) = slot.filter(|s| s.1 > 0) else {
-                return Err(Error::Model {
-                    name: source.name().to_owned(),
-                    place: source.place(),
-                    source: Box::new(nagori_memtime::Error::SavedState(format!(
-                        "completion of request {}, which is not under way",
-                        c.id
-                    ))),
-                    remedy: "",
-                });
+                return Err(unknown_completion(c.id, source));
             };
             let latency = c.done_at.saturating_sub(*from);
             let write = c.kind == Kind::Write;
@@ -494,11 +607,16 @@ impl Driver<'_> {
                 None => return Err(self.lost()),
             }
         }
-        let flushed = self.model.flush(self.now);
+        let flushed = self.model.flush(self.arrivals.now);
         let written = flushed.map_err(|e| model_error(e, source))?;
         self.collect(source)?;
         Ok(written)
     }
+}
+
+fn unknown_completion(id: u64, source: &dyn Source) -> Error {
+    let e = format!("completion of request {id}, which is not under way");
+    model_error(nagori_memtime::Error::SavedState(e), source)
 }
 
 fn model_error(e: nagori_memtime::Error, source: &dyn Source) -> Error {

@@ -58,6 +58,16 @@ impl Latencies {
         self.buckets[bucket(t.0)] += 1;
     }
 
+    /// Adds the latencies of `o`.
+    pub fn merge(&mut self, o: &Latencies) {
+        self.count += o.count;
+        self.sum += o.sum;
+        self.min = self.min.min(o.min);
+        self.max = self.max.max(o.max);
+        let buckets = self.buckets.iter_mut().zip(o.buckets.iter());
+        buckets.for_each(|(a, b)| *a += b);
+    }
+
     /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.count
@@ -187,20 +197,42 @@ impl Series {
         let t = at.0.saturating_sub(self.from);
         let mut i = (t >> self.shift) as usize;
         while i >= POINTS {
-            let n = self.points.len().div_ceil(2);
-            for k in 0..n {
-                let a = self.points[2 * k];
-                let b = self.points.get(2 * k + 1).copied().unwrap_or_default();
-                self.points[k] = [a[0] + b[0], a[1] + b[1]];
-            }
-            self.points.truncate(n);
-            self.shift += 1;
+            self.halve();
             i = (t >> self.shift) as usize;
         }
         if i >= self.points.len() {
             self.points.resize(i + 1, [0; 2]);
         }
         self.points[i][usize::from(write)] += u64::from(bytes);
+    }
+
+    /// Doubles the length of the points.
+    fn halve(&mut self) {
+        let n = self.points.len().div_ceil(2);
+        for k in 0..n {
+            let a = self.points[2 * k];
+            let b = self.points.get(2 * k + 1).copied().unwrap_or_default();
+            self.points[k] = [a[0] + b[0], a[1] + b[1]];
+        }
+        self.points.truncate(n);
+        self.shift += 1;
+    }
+
+    /// Adds the bytes of `o`, a series with the same beginning.
+    pub fn merge(&mut self, mut o: Series) {
+        debug_assert_eq!(self.from, o.from);
+        while self.shift < o.shift {
+            self.halve();
+        }
+        while o.shift < self.shift {
+            o.halve();
+        }
+        if self.points.len() < o.points.len() {
+            self.points.resize(o.points.len(), [0; 2]);
+        }
+        for (a, b) in self.points.iter_mut().zip(&o.points) {
+            *a = [a[0] + b[0], a[1] + b[1]];
+        }
     }
 
     /// All points, the last one cut at `end`.
@@ -260,6 +292,26 @@ mod tests {
             let sum: u64 = p.iter().map(|p| p.read_bytes + p.write_bytes).sum();
             prop_assert_eq!(sum, 64 * times.len() as u64);
             prop_assert!(p.len() <= POINTS);
+        }
+
+        #[test]
+        fn parts_merge_to_the_whole(times in proptest::collection::vec(0..1u64 << 40, 1..200), cut in 0..200usize) {
+            let measure = |times: &[u64]| {
+                let (mut s, mut l) = (Series::new(Ps::ZERO), Latencies::default());
+                for &t in times {
+                    s.add(Ps(t), t % 3 == 0, 64);
+                    l.add(Ps(t));
+                }
+                (s, l)
+            };
+            let (all, latencies) = measure(&times);
+            let (a, b) = times.split_at(cut.min(times.len()));
+            let (mut s, mut l) = measure(a);
+            let (rest, more) = measure(b);
+            s.merge(rest);
+            l.merge(&more);
+            prop_assert_eq!(s.points(Ps(1 << 40)), all.points(Ps(1 << 40)));
+            prop_assert_eq!(l.summary(), latencies.summary());
         }
     }
 }

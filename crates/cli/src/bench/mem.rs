@@ -1,5 +1,6 @@
 //! `nagori bench mem`: speed of the memory models on the host.
 
+use crate::bench::channels;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::sample::Sample;
 use crate::signals::Signals;
@@ -38,7 +39,8 @@ run beside it.";
 /// Measure how fast the memory models are, on the host's clock.
 ///
 /// Prints requests per second of processor time on streams of known patterns and on the trace of
-/// a real program, what energy and wear cost, and the peak memory for traces of different length.
+/// a real program, what energy and wear cost, the peak memory for traces of different length, and what threads gain
+/// on four channels.
 #[derive(Debug, Args)]
 #[command(after_long_help = MEM_EXAMPLES)]
 pub struct MemArgs {
@@ -51,7 +53,7 @@ pub struct MemArgs {
     /// Runs of each row [default: 3, and 5 of each pair that is compared].
     #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
-    /// An object of calibration, speed, options and memory on stdout, instead of tables.
+    /// An object of calibration, speed, options, memory and threads on stdout, instead of tables.
     #[arg(long)]
     pub json: bool,
 }
@@ -209,14 +211,14 @@ fn play(
 }
 
 /// Numbers that differ between a quick run and a full one.
-struct Scale<'a> {
+pub struct Scale<'a> {
     quick: bool,
-    signals: &'a Signals,
+    pub signals: &'a Signals,
     repeats: Option<u32>,
 }
 
 impl Scale<'_> {
-    fn requests(&self, n: u64) -> u64 {
+    pub fn requests(&self, n: u64) -> u64 {
         if self.quick {
             n / 10
         } else {
@@ -224,7 +226,7 @@ impl Scale<'_> {
         }
     }
 
-    fn repeats(&self, n: u32) -> u32 {
+    pub fn repeats(&self, n: u32) -> u32 {
         match self.quick {
             true => 1,
             false => self.repeats.unwrap_or(n),
@@ -486,6 +488,8 @@ pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
         cost(ew, part, &xpoint, &|on| without(&xpoint, on, on), n, &scale)?,
         cost(ew, all, &xpoint, &|on| without(&xpoint, on, on), n, &scale)?,
     ];
+    messages.note("measuring threads");
+    let gains = channels::gains(&scale)?;
     let step_ns = median(calibration) * 1e9;
     match a.json {
         true => output::print_json(&json!({
@@ -493,8 +497,12 @@ pub fn command(a: &MemArgs, messages: &Messages) -> anyhow::Result<Exit> {
             "speed": speed,
             "options": costs,
             "memory": peaks,
+            "threads": gains,
         }))?,
-        false => output::print(&text(step_ns, &speed, &costs, &peaks))?,
+        false => {
+            let tables = text(step_ns, &speed, &costs, &peaks);
+            output::print(&format!("{tables}\n{}", channels::text(&gains)))?;
+        }
     }
     Ok(SUCCESS)
 }

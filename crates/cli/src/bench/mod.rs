@@ -1,6 +1,7 @@
 //! `nagori bench`: benchmarks in the guest.
 
 pub mod args;
+mod channels;
 mod child;
 mod draw;
 pub mod io;

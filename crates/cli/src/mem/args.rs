@@ -49,6 +49,12 @@ pub struct RunArgs {
     pub trace: String,
     #[command(flatten)]
     pub play: PlayArgs,
+    /// Threads that compute the memory's channels, each of them some; those beyond the number of channels have nothing to do.
+    ///
+    /// The result is the same, bit for bit. Not for --mode dependent, --outstanding, and memories that are not
+    /// channels of one controller (board, xpoint, caches, links, wear).
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
     /// One JSON object instead of tables.
     #[arg(long)]
     pub json: bool,

@@ -151,6 +151,7 @@ pub fn options(a: &PlayArgs) -> anyhow::Result<Options> {
         base: a.base,
         wrap: a.wrap,
         unaligned: a.unaligned,
+        threads: 1,
     })
 }
 
@@ -175,24 +176,32 @@ pub fn mode_name(m: ModeName) -> String {
         .map_or(String::new(), |v| v.get_name().to_string())
 }
 
-/// Processor time of this thread in seconds.
-fn cpu_seconds() -> f64 {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
+/// Processor time of this thread, or of all threads of the process, in seconds.
+fn cpu_seconds(all: bool) -> f64 {
+    let t = clock_gettime(match all {
+        true => ClockId::ProcessCPUTime,
+        false => ClockId::ThreadCPUTime,
+    });
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
 
-/// Plays one trace into one memory. `watch` is called regularly to ask whether to continue.
+/// Plays one trace into one memory, whose channels `threads` threads compute. `watch` is called
+/// regularly to ask whether to continue.
 pub fn play(
     memory: &Memory,
     trace_name: &str,
     mut trace: Trace,
-    a: &PlayArgs,
+    (a, threads): (&PlayArgs, u32),
     model: &mut dyn MemoryModel,
     watch: drive::Watch<'_>,
 ) -> anyhow::Result<Report> {
-    let before = cpu_seconds();
-    let outcome: Outcome = drive::run(model, trace.source.as_mut(), options(a)?, watch)?;
-    let cpu = cpu_seconds() - before;
+    let options = Options {
+        threads,
+        ..options(a)?
+    };
+    let before = cpu_seconds(threads > 1);
+    let outcome: Outcome = drive::run(model, trace.source.as_mut(), options, watch)?;
+    let cpu = cpu_seconds(threads > 1) - before;
     let about = About {
         memory: memory.name().to_string(),
         settings: memory.settings().to_vec(),
@@ -244,7 +253,7 @@ pub fn command(a: &RunArgs, messages: &Messages) -> anyhow::Result<Exit> {
         &memory,
         &a.trace,
         trace,
-        &a.play,
+        (&a.play, a.threads),
         model.as_mut(),
         &mut |m, n| {
             bar.set_position(position.as_ref().map_or(n, Position::bytes));

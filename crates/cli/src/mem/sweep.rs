@@ -163,7 +163,7 @@ pub fn command(a: &SweepArgs, messages: &Messages) -> anyhow::Result<Exit> {
             &memory,
             p.trace,
             trace,
-            &a.play,
+            (&a.play, 1),
             model.as_mut(),
             &mut |_, _| Ok(signals.caught().is_none() && !stop.load(Ordering::Relaxed)),
         )

@@ -363,6 +363,11 @@ impl Channel {
         p.clock.min(p.wake).max(self.now) + 1
     }
 
+    /// Whether the channel has this number.
+    pub fn is(&self, number: u32) -> bool {
+        u32::from(self.number) == number
+    }
+
     /// Whether there is room for `n` bursts.
     pub fn has_room(&self, kind: Kind, n: u32) -> bool {
         self.queues.room[kind as usize] >= n

@@ -3,6 +3,7 @@
 use super::channel::{Channel, Rules};
 use super::energy::{Costs, Events};
 use super::expr::Expr;
+use super::lanes::{self, with_bursts, Lane, LaneMap, Lanes};
 use super::mapping::{Decoder, Place};
 use super::params::ControllerParams;
 use super::spec::{Command, DeviceSpec};
@@ -173,65 +174,8 @@ impl Controller {
         });
     }
 
-    /// Calls `f` with the bursts that the bytes of a request touch, and a mask of bytes in each.
-    #[inline]
-    fn with_bursts<T>(
-        &mut self,
-        r: &Request,
-        f: impl FnOnce(&mut Controller, &[(Place, u64)]) -> T,
-    ) -> T {
-        let access = u64::from(self.access);
-        let first = r.addr & !(access - 1);
-        let end = r.addr + u64::from(r.bytes);
-        let decoder = &self.decoder;
-        let place = |start: u64| {
-            let from = r.addr.max(start) - start;
-            let to = end.min(start + access) - start;
-            let mask = (u64::MAX >> (64 - (to - from))) << from;
-            (decoder.decode(start), mask)
-        };
-        if end <= first + access {
-            let one = [place(first)];
-            return f(self, &one);
-        }
-        let mut places = [(Place::default(), 0u64); 8];
-        let n = (end - first).div_ceil(access) as usize;
-        for (i, p) in (0..).zip(&mut places[..n]) {
-            *p = place(first + i * access);
-        }
-        f(self, &places[..n])
-    }
-
-    /// Submits a request with these bursts.
-    fn submit_bursts(&mut self, r: Request, places: &[(Place, u64)]) -> Submit {
-        let clock = self.latest.clocks_ceil(self.spec.clock);
-        let c = &mut self.channels[places[0].0.channel as usize];
-        c.run(clock, &self.rules);
-        if !c.admits(&self.rules, r.kind, places) {
-            let t = c.room_clock(&self.rules);
-            return Submit::Busy(Ps::of_clock(t, self.spec.clock));
-        }
-        c.push(&self.rules, self.latest, r.id, r.kind, r.bytes, places);
-        Submit::Accepted
-    }
-
     fn check(&self, at: Ps, r: &Request) -> Result<(), Error> {
-        let (addr, bytes) = (r.addr, r.bytes);
-        if bytes == 0 || bytes > 64 || addr % 64 + u64::from(bytes) > 64 {
-            return Err(Error::Size { addr, bytes });
-        }
-        let capacity = self.decoder.capacity();
-        if addr >= capacity {
-            return Err(Error::OutOfRange {
-                addr,
-                bytes,
-                capacity,
-            });
-        }
-        if at > Ps::MAX_TIME {
-            return Err(Error::TooLate(at));
-        }
-        Ok(())
+        lanes::check(self.decoder.capacity(), at, r)
     }
 
     /// Events for energy since the start of the statistics.
@@ -361,31 +305,59 @@ impl MemoryModel for Controller {
     fn submit(&mut self, at: Ps, r: Request) -> Result<Submit, Error> {
         self.check(at, &r)?;
         self.latest = self.latest.max(at);
-        Ok(self.with_bursts(&r, |c, places| c.submit_bursts(r, places)))
+        let (rules, period) = (&self.rules, self.spec.clock);
+        let clock = self.latest.clocks_ceil(period);
+        let access = self.access.into();
+        Ok(with_bursts(&self.decoder, access, &r, |places| {
+            let c = &mut self.channels[places[0].0.channel as usize];
+            c.run(clock, rules);
+            if !c.admits(rules, r.kind, places) {
+                return Submit::Busy(Ps::of_clock(c.room_clock(rules), period));
+            }
+            c.push(rules, self.latest, r.id, r.kind, r.bytes, places);
+            Submit::Accepted
+        }))
     }
 
     fn submit_waiting(&mut self, at: Ps, r: Request) -> Result<Ps, Error> {
         self.check(at, &r)?;
         self.latest = self.latest.max(at);
-        self.with_bursts(&r, |m, places| {
-            let c = &mut m.channels[places[0].0.channel as usize];
-            let first = m.latest.clocks_ceil(m.spec.clock);
+        let (rules, period) = (&self.rules, self.spec.clock);
+        let access = self.access.into();
+        with_bursts(&self.decoder, access, &r, |places| {
+            let c = &mut self.channels[places[0].0.channel as usize];
+            let first = self.latest.clocks_ceil(period);
             let mut clock = first;
-            c.run(clock, &m.rules);
-            while !c.admits(&m.rules, r.kind, places) {
-                clock = c.room_clock(&m.rules);
-                c.run(clock, &m.rules);
+            c.run(clock, rules);
+            while !c.admits(rules, r.kind, places) {
+                clock = c.room_clock(rules);
+                c.run(clock, rules);
             }
             let mut accepted = at;
             if clock > first {
-                accepted = Ps::of_clock(clock, m.spec.clock);
+                accepted = Ps::of_clock(clock, period);
                 if accepted > Ps::MAX_TIME {
                     return Err(Error::TooLate(accepted));
                 }
-                m.latest = accepted;
+                self.latest = accepted;
             }
-            c.push(&m.rules, m.latest, r.id, r.kind, r.bytes, places);
+            c.push(rules, self.latest, r.id, r.kind, r.bytes, places);
             Ok(accepted)
+        })
+    }
+
+    fn lanes(&mut self) -> Option<Lanes<'_>> {
+        let (decoder, rules) = (&self.decoder, &self.rules);
+        let lane = |channel| Lane {
+            channel,
+            rules,
+            decoder,
+            access: self.access.into(),
+            clock: self.spec.clock,
+        };
+        Some(Lanes {
+            lanes: self.channels.iter_mut().map(lane).collect(),
+            map: LaneMap { decoder },
         })
     }
 

@@ -57,6 +57,7 @@ mod channel;
 mod controller;
 mod energy;
 pub mod expr;
+mod lanes;
 mod legality;
 mod mapping;
 pub mod params;
@@ -77,6 +78,7 @@ use serde::{Deserialize, Serialize};
 
 pub use controller::Controller;
 pub use expr::Expr;
+pub use lanes::{Lane, LaneMap, Lanes};
 pub use legality::{BankAt, Legality};
 pub use mapping::Place;
 pub use params::ControllerParams;
