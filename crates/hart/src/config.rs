@@ -241,14 +241,19 @@ pub struct CoreTiming {
     pub fp_misc_write: u32,
     /// Cycles after which an instruction is tried again that the FPU has refused.
     pub replay: u32,
-    /// Cycles of fdiv.s.
+    /// Cycles of fdiv.s whose dividend has the larger significand, or an equal one.
     pub fdiv_single: u32,
-    /// Cycles of fdiv.d.
+    /// The same of fdiv.d.
     pub fdiv_double: u32,
-    /// Cycles of fsqrt.s.
+    /// Cycles of fsqrt.s of a number with an odd exponent.
     pub fsqrt_single: u32,
-    /// Cycles of fsqrt.d.
+    /// The same of fsqrt.d.
     pub fsqrt_double: u32,
+    /// Cycles more of an fdiv whose divisor has the larger significand, and of an fsqrt of a number with an even
+    /// exponent.
+    pub fp_divide_step: u32,
+    /// Cycles of fdiv and fsqrt with an operand of zero, infinity, NaN, and of roots of negative numbers.
+    pub fp_divide_special: u32,
     /// Latency of an atomic read-modify-write that hits.
     pub amo_latency: u32,
     /// Latency of lr that hits.
@@ -337,6 +342,8 @@ impl CoreTiming {
             fdiv_double: 57,
             fsqrt_single: 27,
             fsqrt_double: 56,
+            fp_divide_step: 1,
+            fp_divide_special: 4,
             amo_latency: 2,
             lr_latency: 2,
             sc_latency: 3,

@@ -553,9 +553,11 @@ impl Hart {
                     }
                 }
                 fp_ops!() => {
+                    let operands = [p.rs1, p.rs2].map(|r| self.f[(r & 31) as usize]);
                     if self.fp_op(p).is_none() {
                         illegal!();
                     }
+                    M::floated(self, p, operands);
                 }
             }
         }

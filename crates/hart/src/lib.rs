@@ -19,6 +19,7 @@ mod exec;
 pub mod filter;
 pub mod flat;
 mod fp;
+mod fpdiv;
 mod groups;
 mod hart;
 pub mod lines;

@@ -3,6 +3,7 @@
 
 use super::{Mode, Wanted};
 use crate::block::{Block, PreOp, NEW_LINE};
+use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
 use crate::lines::Side;
 use crate::mem::Place;
@@ -46,10 +47,7 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn block_ends(h: &mut Hart, b: &Block) {
-        let own = match b.long {
-            true => b.pending | h.long,
-            false => b.pending,
-        };
+        let own = b.pending | h.long & b.open;
         h.pending = if h.pending == 0 {
             own
         } else {
@@ -149,6 +147,13 @@ impl Mode for Detailed {
     #[inline(always)]
     fn divide(h: &mut Hart, p: &PreOp, a: u64, b: u64) {
         h.div_time(p, a, b);
+    }
+
+    #[inline(always)]
+    fn floated(h: &mut Hart, p: &PreOp, operands: [u64; 2]) {
+        if divides_fp(p.op) {
+            h.fp_divide_time(p, operands);
+        }
     }
 
     #[inline(always)]

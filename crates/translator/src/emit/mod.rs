@@ -428,9 +428,10 @@ impl Emitter<'_> {
         let n = self.b.count as i32;
         let pending = self.b.pending as i32;
         dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
-        if self.b.long {
+        if self.b.open != 0 {
             dynasm!(self.a; .arch x64
                 ; mov ecx, [rbp + LONG]
+                ; and ecx, self.b.open as i32
                 ; or ecx, pending
                 ; mov [rbp + PENDING], ecx
             );
