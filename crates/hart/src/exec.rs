@@ -529,7 +529,10 @@ impl Hart {
                         .then(|| b!() as u16 & ((1u32 << self.config.asid_bits) - 1) as u16);
                     self.dtlb.flush(vpn, asid);
                     self.itlb.flush(vpn, asid);
-                    self.walks.clear();
+                    // With an address it is about leaves, which the walk cache does not hold.
+                    if vpn.is_none() {
+                        self.walks.clear();
+                    }
                     self.flush_filters();
                 }
                 Csrrw | Csrrs | Csrrc | Csrrwi | Csrrsi | Csrrci => {
