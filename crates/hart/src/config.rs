@@ -300,6 +300,8 @@ pub struct CoreTiming {
     pub hub: u32,
     /// Cost of a TLB miss whose page-table entries all hit.
     pub tlb_miss: u32,
+    /// Of them, those before the walk's first access; the others follow its last.
+    pub tlb_walk: u32,
     /// Cost of each non-leaf level that the page-walk cache does not hold.
     pub ptw_level: u32,
     /// Entries of the page-walk cache.
@@ -366,6 +368,7 @@ impl CoreTiming {
             l1i_miss: 19,
             hub: 7,
             tlb_miss: 11,
+            tlb_walk: 5,
             ptw_level: 3,
             ptw_cache_entries: 8,
             mmio: 9,

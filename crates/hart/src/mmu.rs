@@ -214,7 +214,7 @@ impl Hart {
         } else {
             Side::Data
         };
-        let (tlb_miss, ptw_level) = (self.config.timing.tlb_miss, self.config.timing.ptw_level);
+        let t = self.config.timing;
         let walk = (vpn, side == Side::Inst);
         if self.walk_begun != Some(walk) {
             self.walk_begun = Some(walk);
@@ -222,7 +222,7 @@ impl Hart {
                 Side::Inst => self.stats.itlb_misses += 1,
                 Side::Data => self.stats.dtlb_misses += 1,
             }
-            self.cycle += tlb_miss as u64;
+            self.cycle += u64::from(t.tlb_walk.min(t.tlb_miss));
         }
         let leaf = self.walk(
             w,
@@ -233,7 +233,7 @@ impl Hart {
                 }
                 h.l1d_touch(w, pa, LineKind::PageWalk, at)?;
                 if !leaf {
-                    h.cycle += ptw_level as u64;
+                    h.cycle += u64::from(t.ptw_level);
                     h.walks.insert(pa, pte);
                 }
                 Ok(())
@@ -245,6 +245,8 @@ impl Hart {
             Ok(found) => Ok(found),
         };
         self.walk_begun = None;
+        // The access is tried again.
+        self.cycle += u64::from(t.tlb_miss.saturating_sub(t.tlb_walk));
         let (level, pte) = found?;
         let (way, lost) = match side {
             Side::Inst => self.itlb.insert(vpn, level, asid, pte),
