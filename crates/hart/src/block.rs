@@ -15,7 +15,7 @@ use crate::pipeline::{
     writes_integer, Near, Pending, Schedule, FP_LONG, LONG,
 };
 use crate::pmp::Access;
-use crate::predict::is_second_half;
+use crate::predict::{is_second_half, TAKEN_MEANWHILE};
 use crate::trap::{cause, Trap};
 use crate::world::World;
 use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
@@ -455,7 +455,10 @@ fn jumps(op: Op) -> bool {
 fn refetches(p: &PreOp, cost: u32) -> bool {
     match p.op.info().format {
         Format::Csr | Format::CsrImm => cost > u32::from(p.cost) + 1,
-        _ => matches!(p.op, Op::FenceI | Op::SfenceVma | Op::Mret | Op::Sret),
+        _ => matches!(
+            p.op,
+            Op::FenceI | Op::SfenceVma | Op::Mret | Op::Sret | Op::Wfi
+        ),
     }
 }
 
@@ -775,6 +778,9 @@ impl Hart {
         let (stall, rest) = stall(ops, &self.config.timing, self.pending);
         self.pending = rest;
         self.cycle += stall as u64;
+        if stall > 0 {
+            self.predictor.landed &= TAKEN_MEANWHILE;
+        }
         self.pending_from = self.cycle;
     }
 

@@ -93,6 +93,8 @@ fn cost(t: &CoreTiming, i: &Inst) -> Cost {
         Csrrw | Csrrwi | Csrrs | Csrrc | Csrrsi | Csrrci => csr_cost(t, i),
         FenceI => simple(t.fence_i),
         SfenceVma => simple(t.sfence_vma),
+        // What is behind it is fetched anew.
+        Wfi => simple(t.csr_flush),
         Mret | Sret => simple(t.trap_return),
         CflushDL1 | CflushDL1U | CboClean | CboFlush | CboInval => simple(t.flush_line),
         FaddS | FsubS | FmulS | FmaddS | FmsubS | FnmaddS | FnmsubS => result(t.fp_single_latency),
@@ -113,7 +115,7 @@ fn cost(t: &CoreTiming, i: &Inst) -> Cost {
         | Addi | Slti | Sltiu | Xori | Ori | Andi | Slli | Srli | Srai | Add | Sub | Sll | Slt
         | Sltu | Xor | Srl | Sra | Or | And | Addiw | Slliw | Srliw | Sraiw | Addw | Subw
         | Sllw | Srlw | Sraw | Ecall | Ebreak | Mul | Mulh | Mulhsu | Mulhu | Mulw | Div | Divu
-        | Rem | Remu | Divw | Divuw | Remw | Remuw | Fence | Pause | Fsw | Fsd | Wfi | CboZero
+        | Rem | Remu | Divw | Divuw | Remw | Remuw | Fence | Pause | Fsw | Fsd | CboZero
         | PrefetchI | PrefetchR | PrefetchW | NtlP1 | NtlPall | NtlS1 | NtlAll | CzeroEqz
         | CzeroNez | AddUw | Sh1add | Sh1addUw | Sh2add | Sh2addUw | Sh3add | Sh3addUw | SlliUw
         | Andn | Orn | Xnor | Clz | Clzw | Ctz | Ctzw | Cpop | Cpopw | Max | Maxu | Min | Minu

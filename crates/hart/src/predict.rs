@@ -156,14 +156,20 @@ pub fn is_second_half(pc: u64) -> bool {
     pc & 2 != 0
 }
 
+const JUMPED: u32 = 1;
+const JUMPED_LONG: u32 = 3;
+/// What is left of [`Predictor::landed`] where the instruction there has waited for something else: the half
+/// has been taken meanwhile.
+pub const TAKEN_MEANWHILE: u32 = JUMPED;
+
 /// What [`Predictor::landed`] is behind a jump of a length. A jump of 16 bits is taken from the buffer
 /// behind the queue, so that a packet with a single half that waits in the queue moves there in the same
 /// cycle; one of 32 bits uses the end of the queue itself.
 #[inline(always)]
 pub fn jump_to_half(len: u8) -> u32 {
     match len {
-        4 => 2,
-        _ => 1,
+        4 => JUMPED_LONG,
+        _ => JUMPED,
     }
 }
 
@@ -822,7 +828,7 @@ mod tests {
         };
         assert!(changed(|q| q.front = 101));
         assert!(!changed(|q| q.front = 102), "a packet far in the future");
-        assert!(!changed(|q| q.landed = 3));
+        assert!(!changed(|q| q.landed = 2));
         assert!(!changed(|q| q.near = 256));
         assert!(!changed(|q| q.hash.hashed = 4));
         assert!(!changed(|q| q.hidden = Some(1 << 16)));

@@ -10,7 +10,7 @@ use crate::regs::*;
 use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
-use nagori_hart::engine::{ends_block, is_second_half, jump_to_half, layout};
+use nagori_hart::engine::{ends_block, is_second_half, jump_to_half, layout, TAKEN_MEANWHILE};
 use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
 
@@ -683,6 +683,9 @@ impl Emitter<'_> {
 pub(crate) fn bridge(at: usize, target: usize, stall: u32, rest: u32) -> Option<Vec<u8>> {
     let mut a = Asm::new(at);
     dynasm!(a; .arch x64; add r15, stall as i32; mov DWORD [rbp + PENDING], rest as i32);
+    if stall != 0 {
+        dynasm!(a; .arch x64; and DWORD [rbp + LANDED], TAKEN_MEANWHILE as i32);
+    }
     if rest != 0 {
         dynasm!(a; .arch x64
             ; mov rcx, r15
