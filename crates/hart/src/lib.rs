@@ -6,6 +6,7 @@
 //! runs as well against a flat memory ([`flat`]).
 #![forbid(unsafe_code)]
 
+mod again;
 mod bitmanip;
 mod block;
 mod check;

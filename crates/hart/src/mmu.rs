@@ -220,7 +220,10 @@ impl Hart {
             self.walk_begun = Some(walk);
             match side {
                 Side::Inst => self.stats.itlb_misses += 1,
-                Side::Data => self.stats.dtlb_misses += 1,
+                Side::Data => {
+                    self.stats.dtlb_misses += 1;
+                    self.replays = 1;
+                }
             }
             self.cycle += u64::from(t.tlb_walk.min(t.tlb_miss));
         }
@@ -244,6 +247,9 @@ impl Hart {
             Err(WalkEnd::Fault(f)) => Err(f.trap(access, va)),
             Ok(found) => Ok(found),
         };
+        if found.is_err() {
+            self.replays = 0;
+        }
         self.walk_begun = None;
         // The access is tried again.
         self.cycle += u64::from(t.tlb_miss.saturating_sub(t.tlb_walk));
@@ -259,6 +265,7 @@ impl Hart {
             self.last_way = way;
         }
         if !self.permits(pte, access, p) {
+            self.replays = 0;
             return Err(Fault::Page.trap(access, va).into());
         }
         Ok((Self::page_address(level, pte, va), way))

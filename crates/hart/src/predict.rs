@@ -336,6 +336,16 @@ impl Predictor {
         self.found(s, target)
     }
 
+    /// The packet of a branch is fetched once more, without one that comes later: it gets into the history
+    /// as it is predicted. Whether that is as taken.
+    pub(crate) fn repeats(&mut self, last: u64) -> bool {
+        let i = self.hash.of_pc(last) ^ self.hash.of_history(self.history);
+        let predicted = self.bht[i as usize];
+        self.history = self.hash.advance(self.history, predicted);
+        self.near = self.history;
+        predicted
+    }
+
     /// A direct jump or call.
     pub(crate) fn jump(&mut self, s: &Site, target: u64, call: bool) -> Outcome {
         self.near = self.history;

@@ -397,6 +397,7 @@ impl Hart {
             (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
             (_, Some(i)) => {
                 self.stats.l1d_upgrades += 1;
+                self.replays += u8::from(self.replays < 2);
                 c.reserve(id, i);
                 i
             }
@@ -405,6 +406,9 @@ impl Hart {
                     LineKind::Store => self.stats.l1d_store_misses += 1,
                     LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
                     _ => self.stats.l1d_load_misses += 1,
+                }
+                if kind != LineKind::PageWalk {
+                    self.replays += u8::from(self.replays < 2);
                 }
                 let cache = &mut w.coherence().l1d[id];
                 let i = cache.victim(line);

@@ -184,6 +184,7 @@ impl Mode for Detailed {
         let p = h.data_privilege();
         let (pa, way) = h.translate_timed(w, want.va, want.access, p, at)?;
         let Some(offset) = h.memory_at(w, want, pa, p)? else {
+            h.replays = 0;
             return Ok(Place::Device(pa));
         };
         let kind = match write {
@@ -196,6 +197,7 @@ impl Mode for Detailed {
         }
         h.install::<W, Self>(w, want, pa, (index, way), at);
         debug_assert!(w.coherence().l1d[h.id].entry(index).0 == pa & !63);
+        h.fetched_again(w, at.pc);
         Ok(Place::Ram(offset))
     }
 
@@ -208,7 +210,10 @@ impl Mode for Detailed {
         p: Privilege,
         at: RunPoint,
     ) -> Result<u64, Undone> {
-        Ok(h.translate_timed(w, va, access, p, at)?.0)
+        let translated = h.translate_timed(w, va, access, p, at);
+        // What needs no data is not tried again.
+        h.replays = 0;
+        Ok(translated?.0)
     }
 
     #[inline(always)]
@@ -235,7 +240,9 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn own_line<W: World>(h: &mut Hart, w: &mut W, pa: u64, at: RunPoint) -> Result<(), NotNow> {
-        h.l1d_touch(w, pa, LineKind::Store, at).map(|_| ())
+        let done = h.l1d_touch(w, pa, LineKind::Store, at).map(|_| ());
+        h.replays = 0;
+        done
     }
 
     fn flush_line<W: World>(

@@ -1,0 +1,120 @@
+//! Accesses that are tried again. The core does not wait for a line or a translation with the instructions
+//! behind an access: it drops them, and fetches from the access on anew. The branches among them have got
+//! into the branch history by then, and nothing takes them out; so they get into it once more.
+
+use crate::hart::Hart;
+use crate::pmp::Access;
+use crate::world::World;
+use nagori_isa::inst_len;
+
+/// Packets behind that of an access that have been fetched when it is tried again.
+const PACKETS: u64 = 3;
+/// The window holds no more branches, which have at least 16 bits.
+const BRANCHES: usize = 8;
+
+/// What an instruction is to the front end, by its first 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Branch,
+    Jump,
+    Other,
+}
+
+fn kind(word: u32) -> Kind {
+    match (word & 3, word >> 13 & 7) {
+        (3, _) => match word & 0x7f {
+            0x63 => Kind::Branch,
+            0x67 | 0x6f => Kind::Jump,
+            _ => Kind::Other,
+        },
+        (1, 6 | 7) => Kind::Branch,
+        (1, 5) => Kind::Jump,
+        // c.jr and c.jalr.
+        (2, 4) if word & 0x7c == 0 && word & 0xf80 != 0 => Kind::Jump,
+        _ => Kind::Other,
+    }
+}
+
+impl Hart {
+    /// The access at a pc is done; for each time that it was tried again, the front end has fetched what is
+    /// behind it once more.
+    #[inline(always)]
+    pub(crate) fn fetched_again<W: World>(&mut self, w: &mut W, pc: u64) {
+        if self.replays != 0 {
+            self.repeat_branches(w, pc);
+        }
+    }
+
+    #[cold]
+    fn repeat_branches<W: World>(&mut self, w: &mut W, pc: u64) {
+        let times = std::mem::take(&mut self.replays);
+        let (branches, n) = self.branches_behind(w, pc);
+        for _ in 0..times {
+            for last in &branches[..n] {
+                // Behind one that is predicted to be taken, other packets follow.
+                if self.predictor.repeats(*last) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Addresses of the last halves of the branches that are fetched close behind an instruction, and how
+    /// many they are: up to a jump or the end of the page.
+    fn branches_behind<W: World>(&mut self, w: &mut W, pc: u64) -> ([u64; BRANCHES], usize) {
+        let mut found = [0; BRANCHES];
+        let mut n = 0;
+        let privilege = self.privilege;
+        let Ok(pa) = self.translate(w, pc, Access::Fetch, privilege) else {
+            return (found, n);
+        };
+        let offset = pa.wrapping_sub(w.ram_base());
+        let page_left = 0x1000 - (pc & 0xfff);
+        let window = ((PACKETS + 1) * 4 - (pc & 3)).min(page_left);
+        let half = |at: u64| w.ram().read_u16(offset.wrapping_add(at)).unwrap_or(0);
+        let mut at = 0;
+        while at < window {
+            let low = half(at);
+            let len = u64::from(inst_len(low));
+            if at + len > window {
+                break;
+            }
+            match kind(u32::from(low)) {
+                _ if at == 0 => {}
+                Kind::Jump => break,
+                Kind::Branch => {
+                    found[n] = pc.wrapping_add(at + len - 2);
+                    n += 1;
+                }
+                Kind::Other => {}
+            }
+            at += len;
+        }
+        (found, n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_and_jumps_are_known_by_their_first_half() {
+        for (half, expected) in [
+            (0x0063, Kind::Branch), // beq x0, x0, 0
+            (0x006f, Kind::Jump),   // jal x0, 0
+            (0x8067, Kind::Jump),   // jalr x0, 0(x1), of which this is the lower half
+            (0x0013, Kind::Other),  // addi
+            (0xc091, Kind::Branch), // c.beqz
+            (0xe091, Kind::Branch), // c.bnez
+            (0xa001, Kind::Jump),   // c.j
+            (0x8082, Kind::Jump),   // c.jr ra
+            (0x9082, Kind::Jump),   // c.jalr ra
+            (0x808a, Kind::Other),  // c.mv
+            (0x9002, Kind::Other),  // c.ebreak
+            (0x0001, Kind::Other),  // c.nop
+        ] {
+            assert_eq!(kind(half), expected, "{half:#x}");
+        }
+    }
+}
