@@ -1,12 +1,17 @@
 //! Accesses that are tried again. The core does not wait for a line or a translation with the instructions
 //! behind an access: it drops them, and fetches from the access on anew. The branches among them have got
-//! into the branch history by then, and nothing takes them out; so they get into it once more.
+//! into the branch history by then, and nothing takes them out; so they get into it once more. Seen on Rocket's
+//! RTL: its history register and the redirections of its front end around accesses that miss.
 
 use crate::hart::Hart;
 use crate::pmp::Access;
+use crate::predict::is_second_half;
 use crate::world::World;
 use nagori_isa::inst_len;
 
+/// Bits of what an access was tried again for: a translation, or its line.
+pub(crate) const WALK_AGAIN: u8 = 1;
+pub(crate) const LINE_AGAIN: u8 = 2;
 /// Packets behind that of an access that have been fetched when it is tried again.
 const PACKETS: u64 = 3;
 /// The window holds no more branches, which have at least 16 bits.
@@ -35,6 +40,16 @@ fn kind(word: u32) -> Kind {
     }
 }
 
+/// An access and what is fetched close behind it.
+#[derive(Default)]
+struct Code {
+    /// Addresses of the last halves of branches.
+    branches: [u64; BRANCHES],
+    count: usize,
+    /// The access is in two packets.
+    splits: bool,
+}
+
 impl Hart {
     /// The access at a pc is done; for each time that it was tried again, the front end has fetched what is
     /// behind it once more.
@@ -47,10 +62,14 @@ impl Hart {
 
     #[cold]
     fn repeat_branches<W: World>(&mut self, w: &mut W, pc: u64) {
-        let times = std::mem::take(&mut self.replays);
-        let (branches, n) = self.branches_behind(w, pc);
-        for _ in 0..times {
-            for last in &branches[..n] {
+        let again = std::mem::take(&mut self.replays);
+        let code = self.code_behind(w, pc);
+        if again & LINE_AGAIN != 0 && code.splits {
+            // Its two packets are fetched anew.
+            self.cycle += 1;
+        }
+        for _ in 0..again.count_ones() {
+            for last in &code.branches[..code.count] {
                 // Behind one that is predicted to be taken, other packets follow.
                 if self.predictor.repeats(*last) {
                     break;
@@ -59,14 +78,12 @@ impl Hart {
         }
     }
 
-    /// Addresses of the last halves of the branches that are fetched close behind an instruction, and how
-    /// many they are: up to a jump or the end of the page.
-    fn branches_behind<W: World>(&mut self, w: &mut W, pc: u64) -> ([u64; BRANCHES], usize) {
-        let mut found = [0; BRANCHES];
-        let mut n = 0;
+    /// Looks at an access and what is fetched close behind it, up to a jump or the end of the page.
+    fn code_behind<W: World>(&mut self, w: &mut W, pc: u64) -> Code {
+        let mut found = Code::default();
         let privilege = self.privilege;
         let Ok(pa) = self.translate(w, pc, Access::Fetch, privilege) else {
-            return (found, n);
+            return found;
         };
         let offset = pa.wrapping_sub(w.ram_base());
         let page_left = 0x1000 - (pc & 0xfff);
@@ -76,6 +93,9 @@ impl Hart {
         while at < window {
             let low = half(at);
             let len = u64::from(inst_len(low));
+            if at == 0 {
+                found.splits = len == 4 && is_second_half(pc);
+            }
             if at + len > window {
                 break;
             }
@@ -83,14 +103,14 @@ impl Hart {
                 _ if at == 0 => {}
                 Kind::Jump => break,
                 Kind::Branch => {
-                    found[n] = pc.wrapping_add(at + len - 2);
-                    n += 1;
+                    found.branches[found.count] = pc.wrapping_add(at + len - 2);
+                    found.count += 1;
                 }
                 Kind::Other => {}
             }
             at += len;
         }
-        (found, n)
+        found
     }
 }
 

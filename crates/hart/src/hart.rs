@@ -200,7 +200,7 @@ pub struct Hart {
     pub(crate) last_stores: [u64; 2],
     /// The pending result of a multiplication or division of a block that has no user for it.
     pub(crate) long: Pending,
-    /// How often the access that is under way was tried again, for a translation or its line.
+    /// What the access that is under way was tried again for: bits of `again.rs`.
     pub(crate) replays: u8,
     /// Core cycle from which the memory bus is not to be used: others are behind.
     pub(crate) yield_at: u64,

@@ -3,6 +3,7 @@
 //! Two-stage translation (the hypervisor extension) would put a second walk
 //! behind `read_pte` and the leaf address; nothing else depends on it.
 
+use crate::again::WALK_AGAIN;
 use crate::hart::{Hart, Privilege};
 use crate::lines::{Side, NO_SLOT};
 use crate::pmp::Access;
@@ -222,7 +223,7 @@ impl Hart {
                 Side::Inst => self.stats.itlb_misses += 1,
                 Side::Data => {
                     self.stats.dtlb_misses += 1;
-                    self.replays = 1;
+                    self.replays = WALK_AGAIN;
                 }
             }
             self.cycle += u64::from(t.tlb_walk.min(t.tlb_miss));

@@ -216,6 +216,7 @@ impl Hart {
         fail(!s.walks.fits(&h.walks), "page-walk cache")?;
         let predictor = s.predictor.fits(&h.predictor, s.cycle);
         fail(!predictor, "predictor")?;
+        fail(s.replays > 3, "access tried again")?;
         let (Some(l1d), Some(l1i)) = (caches.l1d.get(id), caches.l1i.get(id)) else {
             return Err(SavedError("number of harts"));
         };
