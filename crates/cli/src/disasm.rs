@@ -9,7 +9,7 @@ use iced_x86::{
     SymbolResolver, SymbolResult,
 };
 use nagori_hart::flat::Flat;
-use nagori_hart::pipeline::{is_long, pending_pairs};
+use nagori_hart::pipeline::{divides_fp, is_long, pending_pairs};
 use nagori_hart::world::Bus;
 use nagori_hart::{CodeCache, Hart, HartConfig, PreOp};
 use nagori_isa::reg::{f_name, x_name};
@@ -209,7 +209,7 @@ struct Line {
     /// Cycle of its issue, and cycles until the next instruction's.
     cycle: u32,
     cycles: u32,
-    /// The register of a multiplication or division.
+    /// The register of a multiplication, division or root, numbered as the scoreboard does.
     long: Option<u8>,
 }
 
@@ -308,7 +308,11 @@ impl Guest {
             text,
             cycle: p.cost as u32,
             cycles: next.saturating_sub(p.cost as u32),
-            long: is_long(p.op).then_some(p.rd),
+            long: match p.op {
+                op if is_long(op) => Some(p.rd & 31),
+                op if divides_fp(op) => Some(p.rd & 31 | 32),
+                _ => None,
+            },
         }
     }
 }
@@ -384,7 +388,6 @@ fn scoreboard_name(r: u8) -> String {
     let name = match r {
         0..32 => x_name(r),
         32..64 => f_name(r - 32),
-        64 => Some("the FP divider"),
         _ => Some("the multiplier"),
     };
     name.unwrap_or("?").into()
@@ -396,9 +399,14 @@ impl Shown {
         let b = &self.listing.block;
         let pairs = pending_pairs(b.pending).filter(|p| p.1 > 0);
         let known = pairs.map(|(r, n)| (scoreboard_name(r), Some(n)));
-        let long = self.lines.iter().rev().find_map(|l| l.long);
-        let long = long.filter(|_| b.long).map(|r| (scoreboard_name(r), None));
-        known.chain(long).collect()
+        let open = |half: u32, fp: bool| {
+            let mut all = self.lines.iter().rev().filter_map(|l| l.long);
+            let last = all.find(|r| (*r >= 32) == fp);
+            last.filter(|_| b.open & half != 0)
+                .map(|r| (scoreboard_name(r), None))
+        };
+        let open = [open(0xffff, false), open(0xffff << 16, true)];
+        known.chain(open.into_iter().flatten()).collect()
     }
 
     fn text(&self) -> String {

@@ -6,15 +6,16 @@
 
 use crate::config::CoreTiming;
 use crate::context::FetchContext;
+use crate::fpdiv::until_free;
 use crate::hart::Hart;
 use crate::lines::Notice;
 use crate::mmu::Fault;
 use crate::pipeline::{
-    is_fp, is_long, merge_pending, operands, pending_after, pending_pairs, replay, waits_for,
-    writes_integer, Near, Pending, Schedule, FP_DIVIDER, LONG,
+    is_fp, is_long, merge_pending, operands, pending_after, pending_pairs, waits_for,
+    writes_integer, Near, Pending, Schedule, FP_LONG, LONG,
 };
 use crate::pmp::Access;
-use crate::predict::is_second_half;
+use crate::predict::{is_second_half, TAKEN_MEANWHILE};
 use crate::trap::{cause, Trap};
 use crate::world::World;
 use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
@@ -116,9 +117,9 @@ pub struct Block {
     pub cost: u32,
     /// Results that are pending at its end.
     pub pending: Pending,
-    /// The last multiplication or division of the block has no user in it: `Hart::long` is pending,
-    /// too.
-    pub long: bool,
+    /// Which halves of `Hart::long` are pending, too: the last multiplication or division of integers
+    /// (the lower half) or division of floating-point numbers has nothing in the block that waits for it.
+    pub open: Pending,
     /// The instructions behind its last one are fetched anew.
     pub flushes: bool,
     /// Packets that the front end delivers for it.
@@ -454,7 +455,10 @@ fn jumps(op: Op) -> bool {
 fn refetches(p: &PreOp, cost: u32) -> bool {
     match p.op.info().format {
         Format::Csr | Format::CsrImm => cost > u32::from(p.cost) + 1,
-        _ => matches!(p.op, Op::FenceI | Op::SfenceVma | Op::Mret | Op::Sret),
+        _ => matches!(
+            p.op,
+            Op::FenceI | Op::SfenceVma | Op::Mret | Op::Sret | Op::Wfi
+        ),
     }
 }
 
@@ -668,15 +672,20 @@ impl Hart {
             }
         }
         code.decoded += n as u64;
-        let (cost, mut pending) = schedule.finish();
+        let (cost, pending) = schedule.finish();
+        let (divisions, divides) = schedule.divisions();
         let (longs, long) = schedule.longs();
-        for (n, l) in longs {
-            code.ops[start as usize + n].imm = l.imm();
+        let longs = longs.iter().map(|(n, l)| (n, l.imm()));
+        for (n, imm) in longs.chain(divisions.iter().map(|(n, d)| (n, d.imm()))) {
+            code.ops[start as usize + n].imm = imm;
         }
-        if long {
-            // The lower half is for it.
-            pending <<= 16;
-        }
+        // The pair with the most cycles is in the lower half.
+        let (open, pending) = match (long, divides) {
+            (false, false) => (0, pending),
+            (true, false) => (0xffff, pending << 16),
+            (false, true) => (0xffff << 16, pending & 0xffff),
+            (true, true) => (Pending::MAX, 0),
+        };
         let last = code.ops[code.ops.len() - 1];
         let flushes = self.timed && last.len != ILLEGAL_LEN && refetches(&last, cost);
         let splits = code.ops[start as usize].splits();
@@ -690,7 +699,7 @@ impl Hart {
             crosses: pa2.is_some(),
             cost: if self.timed { cost } else { functional_cost },
             pending: if self.timed { pending } else { 0 },
-            long: self.timed && long,
+            open: if self.timed { open } else { 0 },
             flushes,
             packets: packets(pc, off),
             splits,
@@ -769,6 +778,9 @@ impl Hart {
         let (stall, rest) = stall(ops, &self.config.timing, self.pending);
         self.pending = rest;
         self.cycle += stall as u64;
+        if stall > 0 {
+            self.predictor.landed &= TAKEN_MEANWHILE;
+        }
         self.pending_from = self.cycle;
     }
 
@@ -785,7 +797,7 @@ pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pend
     let mut stall = 0u32;
     let mut rest = 0;
     let splits = ops.iter().find(|p| is_fp(p.op)).is_some_and(PreOp::splits);
-    let divider = |pair: &(u8, u32)| pair.0 == FP_DIVIDER;
+    let divider = |pair: &(u8, u32)| pair.0 & FP_LONG == FP_LONG;
     // Instructions that wait for a register come to the divider only then.
     let others = pending_pairs(pending).filter(|p| !divider(p));
     for (reg, left) in others.chain(pending_pairs(pending).filter(divider)) {
@@ -793,20 +805,18 @@ pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pend
         match wait {
             None => rest = merge_pending(rest, reg, left),
             // They are tried again until they pass.
-            Some(w) if reg == FP_DIVIDER => {
-                let more = w.saturating_sub(stall);
-                stall += more.next_multiple_of(replay(timing, splits));
-            }
-            Some(w) => stall = stall.max(w),
+            Some((w, false)) => stall += until_free(w.saturating_sub(stall), timing, splits),
+            Some((w, true)) => stall = stall.max(w),
         }
     }
     (stall, pending_after(rest, stall as u64))
 }
 
-/// Cycles to wait for a register or unit before a block that needs it; `None` if it does not. And when it
-/// is there, which the block can delay.
-fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<u32>, u32) {
-    let long = reg & LONG != 0;
+/// Cycles to wait for a register or unit before a block that needs it, and whether it is the register;
+/// `None` if it needs neither. And when it is there, which the block can delay.
+fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<(u32, bool)>, u32) {
+    let divides = reg & FP_LONG == FP_LONG;
+    let long = reg & LONG != 0 && !divides;
     // The cycle in which the result is there; other results can come before it.
     let mut there = left;
     for p in ops {
@@ -829,8 +839,8 @@ fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<u
             (false, reg) => waits_for(&i, reg),
             (true, reg) => is_long(p.op) || reg != 0 && waits_for(&i, reg),
         };
-        if needs {
-            return (Some(there - at), there);
+        if needs || divides && is_fp(p.op) {
+            return (Some((there - at, needs)), there);
         }
         if long && writes_integer(p.op) {
             there += u32::from(at + timing.writeback == there);

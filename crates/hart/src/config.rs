@@ -241,14 +241,19 @@ pub struct CoreTiming {
     pub fp_misc_write: u32,
     /// Cycles after which an instruction is tried again that the FPU has refused.
     pub replay: u32,
-    /// Cycles of fdiv.s.
+    /// Cycles of fdiv.s whose dividend has the larger significand, or an equal one.
     pub fdiv_single: u32,
-    /// Cycles of fdiv.d.
+    /// The same of fdiv.d.
     pub fdiv_double: u32,
-    /// Cycles of fsqrt.s.
+    /// Cycles of fsqrt.s of a number with an odd exponent.
     pub fsqrt_single: u32,
-    /// Cycles of fsqrt.d.
+    /// The same of fsqrt.d.
     pub fsqrt_double: u32,
+    /// Cycles more of an fdiv whose divisor has the larger significand, and of an fsqrt of a number with an even
+    /// exponent.
+    pub fp_divide_step: u32,
+    /// Cycles of fdiv and fsqrt with an operand of zero, infinity, NaN, and of roots of negative numbers.
+    pub fp_divide_special: u32,
     /// Latency of an atomic read-modify-write that hits.
     pub amo_latency: u32,
     /// Latency of lr that hits.
@@ -295,6 +300,8 @@ pub struct CoreTiming {
     pub hub: u32,
     /// Cost of a TLB miss whose page-table entries all hit.
     pub tlb_miss: u32,
+    /// Of them, those before the walk's first access; the others follow its last.
+    pub tlb_walk: u32,
     /// Cost of each non-leaf level that the page-walk cache does not hold.
     pub ptw_level: u32,
     /// Entries of the page-walk cache.
@@ -337,6 +344,8 @@ impl CoreTiming {
             fdiv_double: 57,
             fsqrt_single: 27,
             fsqrt_double: 56,
+            fp_divide_step: 1,
+            fp_divide_special: 4,
             amo_latency: 2,
             lr_latency: 2,
             sc_latency: 3,
@@ -359,6 +368,7 @@ impl CoreTiming {
             l1i_miss: 19,
             hub: 7,
             tlb_miss: 11,
+            tlb_walk: 5,
             ptw_level: 3,
             ptw_cache_entries: 8,
             mmio: 9,

@@ -439,7 +439,6 @@ impl Hart {
         let new = mode << 60 | asid << 44 | value & ((1 << 44) - 1);
         if new != self.csr.satp {
             self.csr.satp = new;
-            self.walks.clear();
             self.flush_filters();
         }
     }

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 pub use crate::muldiv::{multiplication_waits, pending_long};
 pub use crate::pipeline::Long;
 use crate::pipeline::{pending_pairs, Pending};
-pub use crate::predict::{bucket, is_second_half, jump_to_half, Hash, BUSY};
+pub use crate::predict::{bucket, is_second_half, jump_to_half, Hash, BUSY, TAKEN_MEANWHILE};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;

@@ -529,7 +529,10 @@ impl Hart {
                         .then(|| b!() as u16 & ((1u32 << self.config.asid_bits) - 1) as u16);
                     self.dtlb.flush(vpn, asid);
                     self.itlb.flush(vpn, asid);
-                    self.walks.clear();
+                    // With an address it is about leaves, which the walk cache does not hold.
+                    if vpn.is_none() {
+                        self.walks.clear();
+                    }
                     self.flush_filters();
                 }
                 Csrrw | Csrrs | Csrrc | Csrrwi | Csrrsi | Csrrci => {
@@ -553,9 +556,11 @@ impl Hart {
                     }
                 }
                 fp_ops!() => {
+                    let operands = [p.rs1, p.rs2].map(|r| self.f[(r & 31) as usize]);
                     if self.fp_op(p).is_none() {
                         illegal!();
                     }
+                    M::floated(self, p, operands);
                 }
             }
         }

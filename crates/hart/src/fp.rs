@@ -13,7 +13,7 @@ const SIGN32: u32 = 1 << 31;
 const SIGN64: u64 = 1 << 63;
 
 #[inline(always)]
-fn unbox(v: u64) -> u32 {
+pub(crate) fn unbox(v: u64) -> u32 {
     if v >= BOX {
         v as u32
     } else {

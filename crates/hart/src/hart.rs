@@ -200,6 +200,8 @@ pub struct Hart {
     pub(crate) last_stores: [u64; 2],
     /// The pending result of a multiplication or division of a block that has no user for it.
     pub(crate) long: Pending,
+    /// What the access that is under way was tried again for: bits of `again.rs`.
+    pub(crate) replays: u8,
     /// Core cycle from which the memory bus is not to be used: others are behind.
     pub(crate) yield_at: u64,
     /// Page and side of a walk that has been charged but not finished.
@@ -283,6 +285,7 @@ impl Hart {
             last_way: crate::tlb::NO_WAY,
             last_stores: [0; 2],
             long: 0,
+            replays: 0,
             yield_at: u64::MAX,
             walk_begun: None,
             refill: None,

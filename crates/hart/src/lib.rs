@@ -6,6 +6,7 @@
 //! runs as well against a flat memory ([`flat`]).
 #![forbid(unsafe_code)]
 
+mod again;
 mod bitmanip;
 mod block;
 mod check;
@@ -19,6 +20,7 @@ mod exec;
 pub mod filter;
 pub mod flat;
 mod fp;
+mod fpdiv;
 mod groups;
 mod hart;
 pub mod lines;

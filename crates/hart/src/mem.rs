@@ -161,11 +161,14 @@ impl Hart {
                 Ok(v)
             }
             Place::Device(pa) => {
+                let before = self.cycle;
                 M::device::<W>(self, at)?;
                 self.leave = true;
-                let v = w
-                    .mmio_read(&self.requester(at), pa, size)
-                    .map_err(|_| Trap::new(cause::LOAD_ACCESS, va))?;
+                let Ok(v) = w.mmio_read(&self.requester(at), pa, size) else {
+                    // An address with nothing behind it does not get as far as the bus.
+                    self.cycle = before;
+                    return Err(Trap::new(cause::LOAD_ACCESS, va).into());
+                };
                 self.commit_access::<W>(AccessKind::Read, (va, pa), size, v.into());
                 Ok(v)
             }
@@ -192,10 +195,13 @@ impl Hart {
                 Ok(())
             }
             Place::Device(pa) => {
+                let before = self.cycle;
                 M::device::<W>(self, at)?;
                 self.leave = true;
-                w.mmio_write(&self.requester(at), pa, size, value)
-                    .map_err(|_| Trap::new(cause::STORE_ACCESS, va))?;
+                if w.mmio_write(&self.requester(at), pa, size, value).is_err() {
+                    self.cycle = before;
+                    return Err(Trap::new(cause::STORE_ACCESS, va).into());
+                }
                 self.commit_access::<W>(AccessKind::Write, (va, pa), size, value.into());
                 Ok(())
             }

@@ -3,6 +3,7 @@
 //! Two-stage translation (the hypervisor extension) would put a second walk
 //! behind `read_pte` and the leaf address; nothing else depends on it.
 
+use crate::again::WALK_AGAIN;
 use crate::hart::{Hart, Privilege};
 use crate::lines::{Side, NO_SLOT};
 use crate::pmp::Access;
@@ -214,15 +215,18 @@ impl Hart {
         } else {
             Side::Data
         };
-        let (tlb_miss, ptw_level) = (self.config.timing.tlb_miss, self.config.timing.ptw_level);
+        let t = self.config.timing;
         let walk = (vpn, side == Side::Inst);
         if self.walk_begun != Some(walk) {
             self.walk_begun = Some(walk);
             match side {
                 Side::Inst => self.stats.itlb_misses += 1,
-                Side::Data => self.stats.dtlb_misses += 1,
+                Side::Data => {
+                    self.stats.dtlb_misses += 1;
+                    self.replays = WALK_AGAIN;
+                }
             }
-            self.cycle += tlb_miss as u64;
+            self.cycle += u64::from(t.tlb_walk.min(t.tlb_miss));
         }
         let leaf = self.walk(
             w,
@@ -233,7 +237,7 @@ impl Hart {
                 }
                 h.l1d_touch(w, pa, LineKind::PageWalk, at)?;
                 if !leaf {
-                    h.cycle += ptw_level as u64;
+                    h.cycle += u64::from(t.ptw_level);
                     h.walks.insert(pa, pte);
                 }
                 Ok(())
@@ -244,7 +248,12 @@ impl Hart {
             Err(WalkEnd::Fault(f)) => Err(f.trap(access, va)),
             Ok(found) => Ok(found),
         };
+        if found.is_err() {
+            self.replays = 0;
+        }
         self.walk_begun = None;
+        // The access is tried again.
+        self.cycle += u64::from(t.tlb_miss.saturating_sub(t.tlb_walk));
         let (level, pte) = found?;
         let (way, lost) = match side {
             Side::Inst => self.itlb.insert(vpn, level, asid, pte),
@@ -257,6 +266,7 @@ impl Hart {
             self.last_way = way;
         }
         if !self.permits(pte, access, p) {
+            self.replays = 0;
             return Err(Fault::Page.trap(access, va).into());
         }
         Ok((Self::page_address(level, pte, va), way))

@@ -71,7 +71,7 @@ impl Hart {
         if long.is_awaited() {
             self.cycle += u64::from(wait);
         } else {
-            self.long = pending_long(p.rd, wait);
+            self.long = self.long & 0xffff << 16 | pending_long(p.rd, wait);
         }
     }
 }

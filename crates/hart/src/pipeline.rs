@@ -5,10 +5,12 @@
 //! and translator charge the same cycles.
 
 use crate::config::CoreTiming;
+pub use crate::fpdiv::divides_fp;
+use crate::fpdiv::Divided;
 use nagori_isa::{Format, Inst, Op};
 
 /// A register as the scoreboard sees it: 1..=31 integer, 32..=63 floating point; 0 none.
-type Reg = u8;
+pub(crate) type Reg = u8;
 
 fn x(r: u8) -> Reg {
     r
@@ -91,12 +93,10 @@ fn cost(t: &CoreTiming, i: &Inst) -> Cost {
         Csrrw | Csrrwi | Csrrs | Csrrc | Csrrsi | Csrrci => csr_cost(t, i),
         FenceI => simple(t.fence_i),
         SfenceVma => simple(t.sfence_vma),
+        // What is behind it is fetched anew.
+        Wfi => simple(t.csr_flush),
         Mret | Sret => simple(t.trap_return),
         CflushDL1 | CflushDL1U | CboClean | CboFlush | CboInval => simple(t.flush_line),
-        FdivS => result(t.fdiv_single),
-        FdivD => result(t.fdiv_double),
-        FsqrtS => result(t.fsqrt_single),
-        FsqrtD => result(t.fsqrt_double),
         FaddS | FsubS | FmulS | FmaddS | FmsubS | FnmaddS | FnmsubS => result(t.fp_single_latency),
         FaddD | FsubD | FmulD | FmaddD | FmsubD | FnmaddD | FnmsubD => result(t.fp_double_latency),
         AmoswapW | AmoaddW | AmoxorW | AmoandW | AmoorW | AmominW | AmomaxW | AmominuW
@@ -110,20 +110,19 @@ fn cost(t: &CoreTiming, i: &Inst) -> Cost {
         | FmvWX | FsgnjD | FsgnjnD | FsgnjxD | FminD | FmaxD | FcvtSD | FcvtDS | FcvtDW
         | FcvtDWu | FcvtDL | FcvtDLu | FmvDX => result(t.fp_misc_latency),
         // No catch-all arm, so that a new instruction has to be given a cost; these take one cycle.
-        // What a multiplication or division takes beyond it depends on its operands.
+        // What a multiplication, division or root takes beyond it depends on its operands.
         Lui | Auipc | Jal | Jalr | Beq | Bne | Blt | Bge | Bltu | Bgeu | Sb | Sh | Sw | Sd
         | Addi | Slti | Sltiu | Xori | Ori | Andi | Slli | Srli | Srai | Add | Sub | Sll | Slt
         | Sltu | Xor | Srl | Sra | Or | And | Addiw | Slliw | Srliw | Sraiw | Addw | Subw
         | Sllw | Srlw | Sraw | Ecall | Ebreak | Mul | Mulh | Mulhsu | Mulhu | Mulw | Div | Divu
-        | Rem | Remu | Divw | Divuw | Remw | Remuw | Fence | Pause | Fsw | Fsd | Wfi | CboZero
+        | Rem | Remu | Divw | Divuw | Remw | Remuw | Fence | Pause | Fsw | Fsd | CboZero
         | PrefetchI | PrefetchR | PrefetchW | NtlP1 | NtlPall | NtlS1 | NtlAll | CzeroEqz
         | CzeroNez | AddUw | Sh1add | Sh1addUw | Sh2add | Sh2addUw | Sh3add | Sh3addUw | SlliUw
         | Andn | Orn | Xnor | Clz | Clzw | Ctz | Ctzw | Cpop | Cpopw | Max | Maxu | Min | Minu
         | SextB | SextH | ZextH | Rol | Rolw | Ror | Rori | Roriw | Rorw | OrcB | Rev8 | Bclr
         | Bclri | Bext | Bexti | Binv | Binvi | Bset | Bseti | MarkRoiBegin | MarkRoiEnd
-        | MarkStatsReset | MarkStatsDump | MarkMethod | MarkLabel | MarkSnapshot | MarkStop => {
-            result(1)
-        }
+        | MarkStatsReset | MarkStatsDump | MarkMethod | MarkLabel | MarkSnapshot | MarkStop
+        | FdivS | FdivD | FsqrtS | FsqrtD => result(1),
     }
 }
 
@@ -166,10 +165,6 @@ pub(crate) fn is_fp(op: Op) -> bool {
             | FpFromInt
             | FpMoveFromInt
     )
-}
-
-fn divides_fp(op: Op) -> bool {
-    matches!(op, Op::FdivS | Op::FdivD | Op::FsqrtS | Op::FsqrtD)
 }
 
 /// What an access does to memory.
@@ -271,23 +266,23 @@ impl Long {
 /// which waits for a cycle in which nothing else is written.
 pub const LONG: Reg = 0x80;
 
-/// The divider of the floating-point unit, numbered behind the registers.
-pub(crate) const FP_DIVIDER: Reg = 64;
+/// The same for a result of the divider of the floating-point unit, which no instruction of that unit
+/// passes; with the number of its register as an integer's.
+pub const FP_LONG: Reg = 0xa0;
 /// The order of memory accesses around a fence.
 pub(crate) const FENCE: Reg = 65;
 
-/// Whether an instruction waits for what is pending under a number, other than a result of the unit
-/// for multiplication and division.
+/// Whether an instruction waits for what is pending under a number, other than a result of one of the
+/// units for multiplication and division.
 pub(crate) fn waits_for(i: &Inst, reg: Reg) -> bool {
     let (sources, dest) = operands(i);
     match reg {
-        FP_DIVIDER => is_fp(i.op) || accesses_fp_csr(i),
         FENCE => memory(i.op).is_some(),
         _ => sources.contains(&reg) || dest == reg || reg >= 32 && accesses_fp_csr(i),
     }
 }
 
-fn accesses_fp_csr(i: &Inst) -> bool {
+pub(crate) fn accesses_fp_csr(i: &Inst) -> bool {
     matches!(i.op.info().format, Format::Csr | Format::CsrImm) && FP_CSRS.contains(&csr_number(i))
 }
 
@@ -303,10 +298,13 @@ pub struct Schedule<'a> {
     timing: &'a CoreTiming,
     now: u32,
     ready: [u32; 64],
-    /// From when on the divider lets other floating-point instructions pass, and when its result is
-    /// there.
-    divider: u32,
-    divided: u32,
+    /// The floating-point division that is on its way: number, issue, destination.
+    dividing: Option<(usize, u32, Reg)>,
+    /// The last one that an instruction has waited for without the result: its place among the finished
+    /// ones, destination, and when that instruction issues.
+    behind: Option<(usize, Reg, u32)>,
+    /// The finished ones.
+    divided: Vec<(usize, Divided)>,
     /// When the last results of the FPU are written.
     fp_written: [u32; 4],
     fp_busy: u32,
@@ -339,8 +337,9 @@ impl<'a> Schedule<'a> {
             timing,
             now: 0,
             ready: [0; 64],
-            divider: 0,
-            divided: 0,
+            dividing: None,
+            behind: None,
+            divided: Vec::new(),
             fp_written: [0; 4],
             fp_busy: 0,
             stores: [None; 2],
@@ -375,13 +374,14 @@ impl<'a> Schedule<'a> {
             at = at.max(last + t.fence_distance);
         }
         if accesses_fp_csr(i) {
-            at = at.max(self.fp_busy).max(self.divided);
+            at = at.max(self.fp_busy);
         }
         if is_fp(i.op) {
             at = self.pass_fpu(i, at, splits);
         }
         self.pass_cycles(at);
         self.meet_long(i, &sources, dest, at);
+        self.meet_division(i, &sources, dest, at, splits);
         if dest != 0 {
             self.ready[dest as usize] = at + c.latency;
         }
@@ -399,20 +399,20 @@ impl<'a> Schedule<'a> {
         Slot { at, near }
     }
 
-    /// When a floating-point instruction passes that could issue at a cycle: it is tried again while
-    /// the divider works, and if its result would be written together with another.
+    /// When a floating-point instruction passes that could issue at a cycle: it is tried again if its
+    /// result would be written together with another.
     fn pass_fpu(&self, i: &Inst, at: u32, splits: bool) -> u32 {
         let t = self.timing;
         let mut at = at;
         let refused = |at: u32| {
             let memory = at + TO_MEMORY;
             let written = self.fp_written.iter();
-            at < self.divider
-                || match divides_fp(i.op) {
-                    true => written.into_iter().any(|w| *w >= memory),
-                    false => fp_write(t, i.op)
-                        .is_some_and(|l| written.into_iter().any(|w| *w == memory + l)),
+            match divides_fp(i.op) {
+                true => written.into_iter().any(|w| *w >= memory),
+                false => {
+                    fp_write(t, i.op).is_some_and(|l| written.into_iter().any(|w| *w == memory + l))
                 }
+            }
         };
         while refused(at) {
             at += replay(t, splits);
@@ -422,11 +422,7 @@ impl<'a> Schedule<'a> {
 
     fn enter_fpu(&mut self, i: &Inst, at: u32, latency: u32) {
         self.fp_busy = self.fp_busy.max(at + latency);
-        if divides_fp(i.op) {
-            self.divided = at + latency;
-            // It is free in the cycle before its result is there.
-            self.divider = self.divided.saturating_sub(TO_MEMORY + 1);
-        } else if let Some(l) = fp_write(self.timing, i.op) {
+        if let Some(l) = fp_write(self.timing, i.op) {
             self.fp_written.rotate_right(1);
             self.fp_written[0] = at + TO_MEMORY + l;
         }
@@ -446,6 +442,32 @@ impl<'a> Schedule<'a> {
         }
         if is_long(i.op) {
             self.long = Some((self.count, at, dest, 0));
+        }
+    }
+
+    /// The instruction at a cycle waits for the divider of the floating-point unit, or is one for it.
+    fn meet_division(&mut self, i: &Inst, sources: &[Reg; 3], dest: Reg, at: u32, splits: bool) {
+        let csr = accesses_fp_csr(i);
+        let uses = |reg: Reg| csr || sources.contains(&reg) || dest == reg;
+        if let Some((n, reg, passed)) = self.behind {
+            let behind = at - passed;
+            if behind > Divided::SOON {
+                self.behind = None;
+            } else if uses(reg) {
+                self.divided[n].1.needed_behind(behind);
+                self.behind = None;
+            }
+        }
+        if let Some((n, issued, reg)) = self.dividing.filter(|_| csr || is_fp(i.op)) {
+            let waits = Divided::awaited(at - issued, uses(reg), splits);
+            if !waits.needs() {
+                self.behind = Some((self.divided.len(), reg, at));
+            }
+            self.divided.push((n, waits));
+            self.dividing = None;
+        }
+        if divides_fp(i.op) {
+            self.dividing = Some((self.count, at, dest));
         }
     }
 
@@ -497,8 +519,6 @@ impl<'a> Schedule<'a> {
         for (r, ready) in (0..).zip(self.ready).skip(1) {
             pending = merge_pending(pending, r, ready.saturating_sub(self.now));
         }
-        let divider = self.divider.saturating_sub(self.now);
-        pending = merge_pending(pending, FP_DIVIDER, divider);
         if let (true, Some(last)) = (self.fenced, self.last_access) {
             let left = (last + self.timing.fence_distance).saturating_sub(self.now);
             pending = merge_pending(pending, FENCE, left);
@@ -506,7 +526,15 @@ impl<'a> Schedule<'a> {
         (self.now, pending)
     }
 
-    /// Multiplications and divisions, by number, and whether nothing waits for the last one.
+    /// Divisions and roots of floating-point numbers, as [`Schedule::longs`].
+    pub fn divisions(&self) -> (Vec<(usize, Divided)>, bool) {
+        let mut all = self.divided.clone();
+        let open = self.dividing;
+        all.extend(open.map(|(n, issued, _)| (n, Divided::open(self.now - issued))));
+        (all, open.is_some())
+    }
+
+    /// Multiplications and divisions of integers, by number, and whether nothing waits for the last one.
     pub fn longs(mut self) -> (Vec<(usize, Long)>, bool) {
         let open = self.long.take();
         if let Some((n, issued, _, writes)) = open {
@@ -640,7 +668,6 @@ mod tests {
         assert_eq!(run(&[FADD, FADD]).0, 7); // dependent: six apart
         assert_eq!(run(&[FLD, FADD]).0, 5); // fld then use
         assert_eq!(run(&[FEQ, ADD]).0, 4); // a comparison then its use
-        assert_eq!(run(&[FDIV, FADD]).0, 58);
     }
 
     #[test]
@@ -657,24 +684,34 @@ mod tests {
     }
 
     #[test]
-    fn instructions_of_the_fpu_are_tried_again_while_it_divides() {
-        // The first cycle at which one passes is 54; tried at 1, 6, 11 and so on it is 56.
-        assert_eq!(run(&[FDIV, FADD_OTHER]).0, 57);
-        let late = |n: usize| {
-            let mut v = vec![FDIV];
-            v.extend(vec![NOP; n]);
-            v.push(FADD_OTHER);
-            run(&v).0
+    fn the_next_instruction_of_the_fpu_waits_while_it_divides() {
+        let divisions = |words: &[u32]| {
+            let t = CoreTiming::rocket();
+            let mut s = Schedule::new(&t);
+            for w in words {
+                s.add(&decode(*w).unwrap(), false);
+            }
+            s.divisions()
         };
-        assert_eq!(late(3), 55, "at 4, 9, and so on: at 54");
-        assert_eq!(late(53), 55, "at 54");
-        assert_eq!(late(52), 59, "at 53, and again at 58");
-        // Of a division in an earlier run.
-        let left = schedule(&[FDIV]).1;
+        let frflags = 0x0010_2573; // csrrs a0, fflags, x0
+        for (words, distance, needs) in [
+            (&[FDIV, FADD_OTHER][..], 1, false),
+            (&[FDIV, NOP, FLD], 2, true),
+            (&[FDIV, NOP, NOP, FADD], 3, true),
+            (&[FDIV, NOP, frflags], 2, true),
+            (&[FDIV, LD, FDIV], 2, true),
+        ] {
+            let waits = Divided::awaited(distance, needs, false);
+            assert_eq!(divisions(words).0[0], (0, waits), "{words:x?}");
+        }
+        let mut soon = Divided::awaited(1, false, false);
+        soon.needed_behind(2);
+        assert_eq!(divisions(&[FDIV, FADD_OTHER, NOP, FADD]).0[0], (0, soon));
         assert_eq!(
-            pending_pairs(left).collect::<Vec<_>>(),
-            [(42, 56), (64, 53)]
+            divisions(&[NOP, FDIV, NOP]),
+            (vec![(1, Divided::open(2))], true)
         );
+        assert!(!divisions(&[FDIV, FADD_OTHER]).1);
     }
 
     #[test]

@@ -156,14 +156,20 @@ pub fn is_second_half(pc: u64) -> bool {
     pc & 2 != 0
 }
 
+const JUMPED: u32 = 1;
+const JUMPED_LONG: u32 = 3;
+/// What is left of [`Predictor::landed`] where the instruction there has waited for something else: the half
+/// has been taken meanwhile.
+pub const TAKEN_MEANWHILE: u32 = JUMPED;
+
 /// What [`Predictor::landed`] is behind a jump of a length. A jump of 16 bits is taken from the buffer
 /// behind the queue, so that a packet with a single half that waits in the queue moves there in the same
 /// cycle; one of 32 bits uses the end of the queue itself.
 #[inline(always)]
 pub fn jump_to_half(len: u8) -> u32 {
     match len {
-        4 => 2,
-        _ => 1,
+        4 => JUMPED_LONG,
+        _ => JUMPED,
     }
 }
 
@@ -328,6 +334,16 @@ impl Predictor {
         // The packet that follows is requested a cycle later, and sees it.
         self.near = self.history;
         self.found(s, target)
+    }
+
+    /// The packet of a branch is fetched once more, without one that comes later: it gets into the history
+    /// as it is predicted. Whether that is as taken.
+    pub(crate) fn repeats(&mut self, last: u64) -> bool {
+        let i = self.hash.of_pc(last) ^ self.hash.of_history(self.history);
+        let predicted = self.bht[i as usize];
+        self.history = self.hash.advance(self.history, predicted);
+        self.near = self.history;
+        predicted
     }
 
     /// A direct jump or call.
@@ -822,7 +838,7 @@ mod tests {
         };
         assert!(changed(|q| q.front = 101));
         assert!(!changed(|q| q.front = 102), "a packet far in the future");
-        assert!(!changed(|q| q.landed = 3));
+        assert!(!changed(|q| q.landed = 2));
         assert!(!changed(|q| q.near = 256));
         assert!(!changed(|q| q.hash.hashed = 4));
         assert!(!changed(|q| q.hidden = Some(1 << 16)));

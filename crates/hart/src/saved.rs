@@ -61,6 +61,7 @@ pub struct SavedHart {
     pages: Vec<(u16, u64, u32)>,
     last_way: u8,
     long: Pending,
+    replays: u8,
     walk_begun: Option<(u64, bool)>,
     refill: Option<(u64, u64)>,
     flushed: Option<(u64, u64)>,
@@ -113,6 +114,7 @@ impl Hart {
             // Count within a block; `resume` has them.
             last_stores: _,
             long,
+            replays,
             // Set by every run.
             yield_at: _,
             walk_begun,
@@ -175,6 +177,7 @@ impl Hart {
             last_way: *last_way,
             // Where the hart is not within a block, it says nothing.
             long: if resume.is_some() { *long } else { 0 },
+            replays: *replays,
             walk_begun: *walk_begun,
             refill: refill.map(|(line, i)| (line, i as u64)),
             flushed: flushed.map(|(pc, i)| (pc, i as u64)),
@@ -213,6 +216,7 @@ impl Hart {
         fail(!s.walks.fits(&h.walks), "page-walk cache")?;
         let predictor = s.predictor.fits(&h.predictor, s.cycle);
         fail(!predictor, "predictor")?;
+        fail(s.replays > 3, "access tried again")?;
         let (Some(l1d), Some(l1i)) = (caches.l1d.get(id), caches.l1i.get(id)) else {
             return Err(SavedError("number of harts"));
         };
@@ -269,6 +273,7 @@ impl Hart {
         h.pending_from = s.pending_from;
         h.last_way = s.last_way;
         h.long = s.long;
+        h.replays = s.replays;
         h.walk_begun = s.walk_begun;
         h.refill = s.refill.map(|(line, i)| (line, i as usize));
         h.flushed = s.flushed.map(|(pc, i)| (pc, i as usize));

@@ -272,7 +272,8 @@ impl Tlb {
             self.touch(way as u8);
             (way as u8, lost)
         } else {
-            let w = self.super_plru.victim() as usize;
+            let free = self.supers.iter().position(|s| s.pte == 0);
+            let w = free.unwrap_or(self.super_plru.victim() as usize);
             let lost = self.supers[w].pte != 0;
             self.supers[w] = Super {
                 vpn,
@@ -347,11 +348,12 @@ impl WalkCache {
         Some(self.entries[i].1)
     }
 
-    /// Notes an entry.
+    /// Notes an entry: in the first place that is free.
     pub fn insert(&mut self, pte_addr: u64, pte: u64) {
-        let i = self.plru.victim();
-        self.entries[i as usize] = (pte_addr, pte);
-        self.plru.touch(i);
+        let free = self.entries.iter().position(|e| e.0 == u64::MAX);
+        let i = free.unwrap_or(self.plru.victim() as usize);
+        self.entries[i] = (pte_addr, pte);
+        self.plru.touch(i as u32);
     }
 
     /// Forgets everything.
@@ -392,6 +394,36 @@ mod tests {
             assert_ne!(p.victim(), w);
         }
         assert_eq!(p.victim(), 0);
+    }
+
+    #[test]
+    fn the_root_does_not_keep_the_walk_cache_from_filling() {
+        // A use of the root's entry before each other one keeps the pseudo-LRU away from one half.
+        let mut c = WalkCache::new(8);
+        for turn in 0..3 {
+            for at in 1..8 {
+                for (address, level) in [(0, 2), (0x1000 * at, 1)] {
+                    let found = c.lookup(address, level).is_some();
+                    assert_eq!(found, turn > 0 || address == 0 && at > 1, "{address:#x}");
+                    if !found {
+                        c.insert(address, 1);
+                    }
+                }
+            }
+        }
+        c.clear();
+        assert!(c.lookup(0, 2).is_none());
+    }
+
+    #[test]
+    fn superpages_fill_free_places_first() {
+        let mut t = tlb();
+        for n in 0..4 {
+            assert!(!t.insert(512 * n, 1, 0, 1).1);
+            assert!(t.lookup(0, 0).is_some());
+        }
+        assert!((0..4).all(|n| t.lookup(512 * n, 0).is_some()));
+        assert!(t.insert(512 * 4, 1, 0, 1).1);
     }
 
     #[test]

@@ -156,6 +156,7 @@ impl Hart {
     pub(crate) fn take_trap<W: World>(&mut self, w: &mut W, code: u64, tval: u64) {
         // The handler may make lines dirty.
         self.flushed = None;
+        self.replays = 0;
         let at = RunPoint {
             offset: 0,
             pc: self.pc,

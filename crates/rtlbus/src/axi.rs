@@ -165,9 +165,9 @@ impl Port {
         }
     }
 
-    /// Whether a write burst has no response yet.
-    pub fn owes_responses(&self) -> bool {
-        !self.writes.is_empty()
+    /// Whether a write burst has no response yet, and none is offered in this clock.
+    pub fn owes_responses(&self, cycle: u64) -> bool {
+        self.writes.len() > usize::from(self.responding(cycle).is_some())
     }
 
     /// The read burst whose beat is sent in this clock, and that beat's address.
@@ -395,7 +395,7 @@ mod tests {
             }
             assert_eq!(beats, [(0x100, 1, 0xf0), (0x108, 3, 0xf0)]);
             assert_eq!(acknowledged, Some(expected));
-            assert!(!p.owes_responses());
+            assert!(!p.owes_responses(12));
         }
     }
 

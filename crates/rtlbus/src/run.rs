@@ -300,7 +300,7 @@ impl Run {
                 |i: usize| u64::from_le_bytes(bytes[i..i + half].try_into().expect("8 bytes"));
             [word(0), word(half)]
         });
-        let reads = !(self.ordered && self.memory.owes_responses());
+        let reads = !(self.ordered && self.memory.owes_responses(self.cycle));
         self.driven[0] = self
             .memory
             .drive(self.cycle, data.unwrap_or_default(), reads);

@@ -204,6 +204,8 @@ fn with_order_a_read_waits_for_the_response_to_a_write() {
         }
         // 145 ns and the steps of the controller after the address, in clocks of 10 ns.
         assert_eq!(cycle, 15);
+        // The hub sends the fetch on in the clock of the response.
+        assert_eq!(run.driven()[0].ar_ready, 1);
         clock(&mut run, READY, READY);
         assert_eq!(run.driven()[0].ar_ready, 1);
     }

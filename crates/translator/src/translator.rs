@@ -336,7 +336,7 @@ impl<W: World> Translator<W> {
                 to.fetch
             };
             target = entry as usize;
-            if from.long {
+            if from.open != 0 {
                 target = to.full as usize;
             } else if from.pending != 0 {
                 let timing = &hart.config().timing;

@@ -33,6 +33,7 @@ pub use replacement::Lfsr;
 pub use tags::{LineState, Tags, NO_SLOT};
 pub use versions::SavedVersions;
 
+use crate::again::LINE_AGAIN;
 use crate::filter::NEVER;
 use crate::hart::Hart;
 use crate::pipeline::pending_after;
@@ -397,6 +398,7 @@ impl Hart {
             (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
             (_, Some(i)) => {
                 self.stats.l1d_upgrades += 1;
+                self.replays |= LINE_AGAIN;
                 c.reserve(id, i);
                 i
             }
@@ -405,6 +407,9 @@ impl Hart {
                     LineKind::Store => self.stats.l1d_store_misses += 1,
                     LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
                     _ => self.stats.l1d_load_misses += 1,
+                }
+                if kind != LineKind::PageWalk {
+                    self.replays |= LINE_AGAIN;
                 }
                 let cache = &mut w.coherence().l1d[id];
                 let i = cache.victim(line);

@@ -3,6 +3,7 @@
 
 use super::{Mode, Wanted};
 use crate::block::{Block, PreOp, NEW_LINE};
+use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
 use crate::lines::Side;
 use crate::mem::Place;
@@ -46,10 +47,7 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn block_ends(h: &mut Hart, b: &Block) {
-        let own = match b.long {
-            true => b.pending | h.long,
-            false => b.pending,
-        };
+        let own = b.pending | h.long & b.open;
         h.pending = if h.pending == 0 {
             own
         } else {
@@ -152,6 +150,13 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
+    fn floated(h: &mut Hart, p: &PreOp, operands: [u64; 2]) {
+        if divides_fp(p.op) {
+            h.fp_divide_time(p, operands);
+        }
+    }
+
+    #[inline(always)]
     fn visible<W: World>(h: &mut Hart, at: RunPoint) -> Result<(), NotNow> {
         match W::PARALLEL {
             true => Ok(()),
@@ -179,6 +184,7 @@ impl Mode for Detailed {
         let p = h.data_privilege();
         let (pa, way) = h.translate_timed(w, want.va, want.access, p, at)?;
         let Some(offset) = h.memory_at(w, want, pa, p)? else {
+            h.replays = 0;
             return Ok(Place::Device(pa));
         };
         let kind = match write {
@@ -191,6 +197,7 @@ impl Mode for Detailed {
         }
         h.install::<W, Self>(w, want, pa, (index, way), at);
         debug_assert!(w.coherence().l1d[h.id].entry(index).0 == pa & !63);
+        h.fetched_again(w, at.pc);
         Ok(Place::Ram(offset))
     }
 
@@ -203,7 +210,10 @@ impl Mode for Detailed {
         p: Privilege,
         at: RunPoint,
     ) -> Result<u64, Undone> {
-        Ok(h.translate_timed(w, va, access, p, at)?.0)
+        let translated = h.translate_timed(w, va, access, p, at);
+        // What needs no data is not tried again.
+        h.replays = 0;
+        Ok(translated?.0)
     }
 
     #[inline(always)]
@@ -230,7 +240,9 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn own_line<W: World>(h: &mut Hart, w: &mut W, pa: u64, at: RunPoint) -> Result<(), NotNow> {
-        h.l1d_touch(w, pa, LineKind::Store, at).map(|_| ())
+        let done = h.l1d_touch(w, pa, LineKind::Store, at).map(|_| ());
+        h.replays = 0;
+        done
     }
 
     fn flush_line<W: World>(

@@ -121,6 +121,9 @@ pub trait Mode: Copy + 'static {
     /// A division.
     #[inline(always)]
     fn divide(_h: &mut Hart, _p: &PreOp, _a: u64, _b: u64) {}
+    /// A computation of floating point, with its first two operands.
+    #[inline(always)]
+    fn floated(_h: &mut Hart, _p: &PreOp, _operands: [u64; 2]) {}
 
     /// An action that other harts can observe is going to happen.
     #[inline(always)]

@@ -271,7 +271,7 @@ impl Emitter<'_> {
                 true => dynasm!(self.a; .arch x64; add r15, wait as i32),
                 false => {
                     let pending = pending_long(p.rd, wait) as i32;
-                    dynasm!(self.a; .arch x64; mov DWORD [rbp + LONG], pending);
+                    dynasm!(self.a; .arch x64; mov WORD [rbp + LONG], pending as i16);
                 }
             }
             return;
@@ -297,7 +297,7 @@ impl Emitter<'_> {
                 ; jz =>none
                 ; or eax, pending
                 ; =>none
-                ; mov [rbp + LONG], eax
+                ; mov [rbp + LONG], ax
             );
         }
     }

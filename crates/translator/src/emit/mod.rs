@@ -10,7 +10,7 @@ use crate::regs::*;
 use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
-use nagori_hart::engine::{ends_block, is_second_half, jump_to_half, layout};
+use nagori_hart::engine::{ends_block, is_second_half, jump_to_half, layout, TAKEN_MEANWHILE};
 use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
 
@@ -428,9 +428,10 @@ impl Emitter<'_> {
         let n = self.b.count as i32;
         let pending = self.b.pending as i32;
         dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
-        if self.b.long {
+        if self.b.open != 0 {
             dynasm!(self.a; .arch x64
                 ; mov ecx, [rbp + LONG]
+                ; and ecx, self.b.open as i32
                 ; or ecx, pending
                 ; mov [rbp + PENDING], ecx
             );
@@ -682,6 +683,9 @@ impl Emitter<'_> {
 pub(crate) fn bridge(at: usize, target: usize, stall: u32, rest: u32) -> Option<Vec<u8>> {
     let mut a = Asm::new(at);
     dynasm!(a; .arch x64; add r15, stall as i32; mov DWORD [rbp + PENDING], rest as i32);
+    if stall != 0 {
+        dynasm!(a; .arch x64; and DWORD [rbp + LANDED], TAKEN_MEANWHILE as i32);
+    }
     if rest != 0 {
         dynasm!(a; .arch x64
             ; mov rcx, r15

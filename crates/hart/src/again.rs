@@ -1,0 +1,140 @@
+//! Accesses that are tried again. The core does not wait for a line or a translation with the instructions
+//! behind an access: it drops them, and fetches from the access on anew. The branches among them have got
+//! into the branch history by then, and nothing takes them out; so they get into it once more. Seen on Rocket's
+//! RTL: its history register and the redirections of its front end around accesses that miss.
+
+use crate::hart::Hart;
+use crate::pmp::Access;
+use crate::predict::is_second_half;
+use crate::world::World;
+use nagori_isa::inst_len;
+
+/// Bits of what an access was tried again for: a translation, or its line.
+pub(crate) const WALK_AGAIN: u8 = 1;
+pub(crate) const LINE_AGAIN: u8 = 2;
+/// Packets behind that of an access that have been fetched when it is tried again.
+const PACKETS: u64 = 3;
+/// The window holds no more branches, which have at least 16 bits.
+const BRANCHES: usize = 8;
+
+/// What an instruction is to the front end, by its first 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Branch,
+    Jump,
+    Other,
+}
+
+fn kind(word: u32) -> Kind {
+    match (word & 3, word >> 13 & 7) {
+        (3, _) => match word & 0x7f {
+            0x63 => Kind::Branch,
+            0x67 | 0x6f => Kind::Jump,
+            _ => Kind::Other,
+        },
+        (1, 6 | 7) => Kind::Branch,
+        (1, 5) => Kind::Jump,
+        // c.jr and c.jalr.
+        (2, 4) if word & 0x7c == 0 && word & 0xf80 != 0 => Kind::Jump,
+        _ => Kind::Other,
+    }
+}
+
+/// An access and what is fetched close behind it.
+#[derive(Default)]
+struct Code {
+    /// Addresses of the last halves of branches.
+    branches: [u64; BRANCHES],
+    count: usize,
+    /// The access is in two packets.
+    splits: bool,
+}
+
+impl Hart {
+    /// The access at a pc is done; for each time that it was tried again, the front end has fetched what is
+    /// behind it once more.
+    #[inline(always)]
+    pub(crate) fn fetched_again<W: World>(&mut self, w: &mut W, pc: u64) {
+        if self.replays != 0 {
+            self.repeat_branches(w, pc);
+        }
+    }
+
+    #[cold]
+    fn repeat_branches<W: World>(&mut self, w: &mut W, pc: u64) {
+        let again = std::mem::take(&mut self.replays);
+        let code = self.code_behind(w, pc);
+        if again & LINE_AGAIN != 0 && code.splits {
+            // Its two packets are fetched anew.
+            self.cycle += 1;
+        }
+        for _ in 0..again.count_ones() {
+            for last in &code.branches[..code.count] {
+                // Behind one that is predicted to be taken, other packets follow.
+                if self.predictor.repeats(*last) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Looks at an access and what is fetched close behind it, up to a jump or the end of the page.
+    fn code_behind<W: World>(&mut self, w: &mut W, pc: u64) -> Code {
+        let mut found = Code::default();
+        let privilege = self.privilege;
+        let Ok(pa) = self.translate(w, pc, Access::Fetch, privilege) else {
+            return found;
+        };
+        let offset = pa.wrapping_sub(w.ram_base());
+        let page_left = 0x1000 - (pc & 0xfff);
+        let window = ((PACKETS + 1) * 4 - (pc & 3)).min(page_left);
+        let half = |at: u64| w.ram().read_u16(offset.wrapping_add(at)).unwrap_or(0);
+        let mut at = 0;
+        while at < window {
+            let low = half(at);
+            let len = u64::from(inst_len(low));
+            if at == 0 {
+                found.splits = len == 4 && is_second_half(pc);
+            }
+            if at + len > window {
+                break;
+            }
+            match kind(u32::from(low)) {
+                _ if at == 0 => {}
+                Kind::Jump => break,
+                Kind::Branch => {
+                    found.branches[found.count] = pc.wrapping_add(at + len - 2);
+                    found.count += 1;
+                }
+                Kind::Other => {}
+            }
+            at += len;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_and_jumps_are_known_by_their_first_half() {
+        for (half, expected) in [
+            (0x0063, Kind::Branch), // beq x0, x0, 0
+            (0x006f, Kind::Jump),   // jal x0, 0
+            (0x8067, Kind::Jump),   // jalr x0, 0(x1), of which this is the lower half
+            (0x0013, Kind::Other),  // addi
+            (0xc091, Kind::Branch), // c.beqz
+            (0xe091, Kind::Branch), // c.bnez
+            (0xa001, Kind::Jump),   // c.j
+            (0x8082, Kind::Jump),   // c.jr ra
+            (0x9082, Kind::Jump),   // c.jalr ra
+            (0x808a, Kind::Other),  // c.mv
+            (0x9002, Kind::Other),  // c.ebreak
+            (0x0001, Kind::Other),  // c.nop
+        ] {
+            assert_eq!(kind(half), expected, "{half:#x}");
+        }
+    }
+}
