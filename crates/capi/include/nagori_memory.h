@@ -76,6 +76,20 @@ typedef struct {
   uint32_t row_hit;
 } NagoriCompletion;
 
+// A request.
+typedef struct {
+  // When it arrives, in ps.
+  uint64_t at;
+  // Its id, which its completion has, too.
+  uint64_t id;
+  // Its first byte.
+  uint64_t addr;
+  // NAGORI_READ or NAGORI_WRITE.
+  uint32_t kind;
+  // Bytes: 1 to 64 inside one 64-byte line.
+  uint32_t bytes;
+} NagoriRequest;
+
 // A command that a controller sent to a device.
 typedef struct {
   // When it was sent, in ps.
@@ -209,6 +223,24 @@ int32_t nagori_memory_message(NagoriMemory *memory, char *out, size_t size, size
 // # Safety
 // See the top of this header.
 int32_t nagori_memory_reset_stats(NagoriMemory *memory, uint64_t at);
+
+// Submits requests in their order, as nagori_memory_submit does one by one. `*count` is
+// set to how many were accepted; if `accepted_at` is not null, it gets the time of acceptance of each.
+//
+// With `wait` 0 it ends before the first request for which there is no room, with NAGORI_BUSY and
+// `*busy_until`. With `wait` 1 each request waits for room, and later ones arrive no earlier than it is accepted.
+//
+// If a request is refused, those before it stay accepted, and it is number `*count` (from 0).
+//
+// # Safety
+// `requests` has `size` requests, and `accepted_at`, if not null, room for `size` times. See also the top of this header.
+int32_t nagori_memory_submit_all(NagoriMemory *memory,
+                                 const NagoriRequest *requests,
+                                 size_t size,
+                                 uint32_t wait,
+                                 uint64_t *accepted_at,
+                                 size_t *count,
+                                 uint64_t *busy_until);
 
 // Keeps every device command from now on (`on` is 1), or stops that and discards the log (0).
 // NAGORI_ERROR_UNSUPPORTED for a memory without device commands ("xpoint").

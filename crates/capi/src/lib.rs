@@ -10,10 +10,12 @@
 //! with a zero byte; that buffers are as long as stated. The `unsafe` blocks
 //! rest on that, and on nothing else.
 
+mod batch;
 mod commands;
 mod pointers;
 mod saved;
 
+pub use batch::{nagori_memory_submit_all, NagoriRequest};
 pub use commands::*;
 pub use saved::*;
 
@@ -245,6 +247,17 @@ pub unsafe extern "C" fn nagori_memory_clock(memory: *mut NagoriMemory, period: 
     })
 }
 
+fn kind_of(kind: u32) -> Result<Kind, Failure> {
+    match kind {
+        NAGORI_READ => Ok(Kind::Read),
+        NAGORI_WRITE => Ok(Kind::Write),
+        k => Err((
+            NAGORI_ERROR_ARGUMENT,
+            format!("kind {k}: 0 (read) or 1 (write) are possible"),
+        )),
+    }
+}
+
 /// Submits a request of 1 to 64 bytes inside one 64-byte line that arrives at
 /// `at` ps (a time before the latest one given is treated as that). Returns
 /// NAGORI_BUSY and sets `*busy_until` if there is no room.
@@ -262,16 +275,7 @@ pub unsafe extern "C" fn nagori_memory_submit(
     busy_until: *mut u64,
 ) -> i32 {
     with(memory, |m| {
-        let kind = match kind {
-            NAGORI_READ => Kind::Read,
-            NAGORI_WRITE => Kind::Write,
-            k => {
-                return Err((
-                    NAGORI_ERROR_ARGUMENT,
-                    format!("kind {k}: 0 (read) or 1 (write) are possible"),
-                ))
-            }
-        };
+        let kind = kind_of(kind)?;
         // The place must be good before anything happens.
         if busy_until.is_null() || !busy_until.is_aligned() {
             return Err(null("busy_until"));

@@ -68,6 +68,37 @@ pub(crate) unsafe fn bytes_in<'a>(
     Ok(unsafe { std::slice::from_raw_parts(p, size) })
 }
 
+/// Values that are given by address and number; the address may be null if there are none.
+///
+/// # Safety
+/// Otherwise `p` has `count` values that nobody changes meanwhile.
+pub(crate) unsafe fn slice_in<'a, T>(
+    p: *const T,
+    count: usize,
+    what: &str,
+) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if p.is_null() || !p.is_aligned() {
+        return Err(null(what));
+    }
+    if count > isize::MAX as usize / size_of::<T>() {
+        let e = format!("{what}: {count} of them cannot be in memory");
+        return Err((NAGORI_ERROR_ARGUMENT, e));
+    }
+    // SAFETY: not null, aligned, of a possible length, and as long as stated by the caller's guarantee.
+    Ok(unsafe { std::slice::from_raw_parts(p, count) })
+}
+
+/// An error if a place for a value is none.
+pub(crate) fn place<T>(p: *mut T, what: &str) -> Result<(), Failure> {
+    match p.is_null() || !p.is_aligned() {
+        true => Err(null(what)),
+        false => Ok(()),
+    }
+}
+
 /// Writes text and a zero byte, or as much as fits (cut between characters).
 ///
 /// # Safety

@@ -255,3 +255,148 @@ fn a_flush_sends_what_was_posted() {
 fn version() {
     assert_eq!(nagori_abi_version(), NAGORI_ABI_VERSION);
 }
+
+/// Requests to random lines, two a nanosecond, and what a memory answers one by one.
+fn stream(count: u64) -> Vec<NagoriRequest> {
+    let mut state = 7u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+        state >> 33
+    };
+    let one = |i| NagoriRequest {
+        at: i * 500,
+        id: i,
+        addr: next() % (1 << 20) * 64,
+        kind: u32::from(next() % 3 == 0),
+        bytes: 64,
+    };
+    (0..count).map(one).collect()
+}
+
+fn finish(m: *mut NagoriMemory) -> Vec<NagoriCompletion> {
+    let mut all = Vec::new();
+    // SAFETY: good pointers, destroyed once.
+    unsafe {
+        let (mut at, mut n) = (0, 0);
+        while nagori_memory_next_event(m, &mut at) == NAGORI_OK {
+            assert_eq!(nagori_memory_advance(m, at), NAGORI_OK);
+        }
+        let mut c = [NagoriCompletion::default(); 64];
+        loop {
+            assert_eq!(
+                nagori_memory_drain(m, c.as_mut_ptr(), 64, &mut n),
+                NAGORI_OK
+            );
+            all.extend(&c[..n]);
+            if n < 64 {
+                break;
+            }
+        }
+        nagori_memory_destroy(m);
+    }
+    all
+}
+
+#[test]
+fn requests_at_once_are_those_one_by_one() {
+    let requests = stream(2000);
+    for name in ["ddr4", "pcm", "xpoint"] {
+        // One by one, each waiting for room.
+        let m = create(name, &[]).unwrap();
+        let mut single = Vec::new();
+        // SAFETY: good pointers.
+        unsafe {
+            let mut at = 0;
+            for r in &requests {
+                at = at.max(r.at);
+                let mut until = 0;
+                while nagori_memory_submit(m, at, r.id, r.addr, r.kind, r.bytes, &mut until)
+                    == NAGORI_BUSY
+                {
+                    at = until;
+                }
+                single.push(at);
+            }
+        }
+        let single = (single, finish(m));
+        for (wait, size) in [(1, 2000), (1, 7), (0, 33)] {
+            let m = create(name, &[]).unwrap();
+            let mut mine = requests.clone();
+            let mut accepted = vec![0; mine.len()];
+            let (mut done, mut busy) = (0, 0);
+            while done < mine.len() {
+                let rest = &mine[done..];
+                let rest = &rest[..rest.len().min(size)];
+                let mut n = 9;
+                // SAFETY: good pointers, and as many as stated.
+                let status = unsafe {
+                    nagori_memory_submit_all(
+                        m,
+                        rest.as_ptr(),
+                        rest.len(),
+                        wait,
+                        accepted[done..].as_mut_ptr(),
+                        &mut n,
+                        &mut busy,
+                    )
+                };
+                done += n;
+                if status == NAGORI_BUSY {
+                    assert_eq!(wait, 0);
+                    mine[done].at = busy;
+                } else {
+                    assert_eq!((status, n), (NAGORI_OK, rest.len()));
+                }
+            }
+            // A time before the latest one counts as that.
+            let latest = accepted.iter().scan(0, |l, t| {
+                *l = (*l).max(*t);
+                Some(*l)
+            });
+            let latest: Vec<u64> = latest.collect();
+            assert!(latest == single.0, "{name}, {wait}, {size}");
+            assert!(finish(m) == single.1, "{name}, {wait}, {size}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_refused_ends_the_batch() {
+    let m = create("ddr4", &[]).unwrap();
+    let mut requests = stream(5);
+    requests[3].bytes = 65;
+    let (mut n, mut busy) = (9, 0);
+    // SAFETY: null and misaligned pointers are what is tested; the others are good.
+    unsafe {
+        let mut all = |r: &[NagoriRequest], size, wait| {
+            nagori_memory_submit_all(m, r.as_ptr(), size, wait, null_mut(), &mut n, &mut busy)
+        };
+        assert_eq!(all(&requests, 5, 2), NAGORI_ERROR_ARGUMENT);
+        assert_eq!(all(&requests, 5, 0), NAGORI_ERROR_REQUEST);
+        assert_eq!(n, 3);
+        let mut text = [0 as c_char; 200];
+        nagori_memory_message(m, text.as_mut_ptr(), 200, null_mut());
+        let text = std::ffi::CStr::from_ptr(text.as_ptr()).to_string_lossy();
+        assert!(text.starts_with("request 3: "), "{text}");
+        let p = NAGORI_ERROR_POINTER;
+        let good = requests.as_ptr();
+        let time = &mut busy as *mut u64;
+        for (r, size, times, count, busy) in [
+            (null(), 1, null_mut(), &mut n as *mut usize, time),
+            (good, 1, time.wrapping_byte_add(1), &mut n, time),
+            (good, 1, null_mut(), null_mut(), time),
+            (good, 1, null_mut(), &mut n, null_mut()),
+            (good.wrapping_byte_add(1), 1, null_mut(), &mut n, time),
+        ] {
+            assert_eq!(
+                nagori_memory_submit_all(m, r, size, 0, times, count, busy),
+                p
+            );
+        }
+        assert_eq!(
+            nagori_memory_submit_all(m, null(), 0, 0, null_mut(), &mut n, time),
+            NAGORI_OK
+        );
+        nagori_memory_destroy(m);
+    }
+}
