@@ -40,14 +40,79 @@ fn kind(word: u32) -> Kind {
     }
 }
 
+/// Words of memory that the window touches.
+const WORDS: usize = 3;
+/// Accesses whose code is kept.
+const KEPT: usize = 64;
+
 /// An access and what is fetched close behind it.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Code {
-    /// Addresses of the last halves of branches.
-    branches: [u64; BRANCHES],
-    count: usize,
+    /// Bytes from the access to the last halves of branches.
+    branches: [u8; BRANCHES],
+    count: u8,
     /// The access is in two packets.
     splits: bool,
+}
+
+impl Code {
+    /// Looks at the code from a pc on, up to a jump or the end of the page.
+    fn of(pc: u64, words: &[u64; WORDS]) -> Code {
+        let mut found = Code::default();
+        let page_left = 0x1000 - (pc & 0xfff);
+        let window = ((PACKETS + 1) * 4 - (pc & 3)).min(page_left);
+        let half = |at: u64| {
+            let from = (pc & 7) + at;
+            (words[from as usize / 8] >> (8 * (from % 8))) as u16
+        };
+        let mut at = 0;
+        while at < window {
+            let low = half(at);
+            let len = u64::from(inst_len(low));
+            if at == 0 {
+                found.splits = len == 4 && is_second_half(pc);
+            }
+            if at + len > window {
+                break;
+            }
+            match kind(u32::from(low)) {
+                _ if at == 0 => {}
+                Kind::Jump => break,
+                Kind::Branch => {
+                    found.branches[usize::from(found.count)] = (at + len - 2) as u8;
+                    found.count += 1;
+                }
+                Kind::Other => {}
+            }
+            at += len;
+        }
+        found
+    }
+}
+
+/// What the code behind accesses was found to be. It follows from their addresses and the words, which are compared, so
+/// nothing has to be forgotten, and no saved state has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    kept: Vec<(u64, [u64; WORDS], Code)>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        // No instruction has an odd address.
+        let kept = vec![(u64::MAX, [0; WORDS], Code::default()); KEPT];
+        Seen { kept }
+    }
+}
+
+impl Seen {
+    fn code(&mut self, pc: u64, words: [u64; WORDS]) -> Code {
+        let e = &mut self.kept[(pc >> 1) as usize % KEPT];
+        if e.0 != pc || e.1 != words {
+            *e = (pc, words, Code::of(pc, &words));
+        }
+        e.2
+    }
 }
 
 impl Hart {
@@ -63,54 +128,31 @@ impl Hart {
     #[cold]
     fn repeat_branches<W: World>(&mut self, w: &mut W, pc: u64) {
         let again = std::mem::take(&mut self.replays);
-        let code = self.code_behind(w, pc);
+        let line = self.fetch.at((pc >> 6) as usize);
+        let offset = if line.read == pc & !63 | self.fetch_tag() {
+            pc.wrapping_add(line.delta)
+        } else {
+            let privilege = self.privilege;
+            match self.translate(w, pc, Access::Fetch, privilege) {
+                Ok(pa) => pa.wrapping_sub(w.ram_base()),
+                Err(_) => return,
+            }
+        };
+        let offset = offset & !7;
+        let word = |i: u64| w.ram().read_u64(offset.wrapping_add(8 * i)).unwrap_or(0);
+        let code = self.seen.code(pc, [word(0), word(1), word(2)]);
         if again & LINE_AGAIN != 0 && code.splits {
             // Its two packets are fetched anew.
             self.cycle += 1;
         }
         for _ in 0..again.count_ones() {
-            for last in &code.branches[..code.count] {
+            for last in &code.branches[..usize::from(code.count)] {
                 // Behind one that is predicted to be taken, other packets follow.
-                if self.predictor.repeats(*last) {
+                if self.predictor.repeats(pc.wrapping_add(u64::from(*last))) {
                     break;
                 }
             }
         }
-    }
-
-    /// Looks at an access and what is fetched close behind it, up to a jump or the end of the page.
-    fn code_behind<W: World>(&mut self, w: &mut W, pc: u64) -> Code {
-        let mut found = Code::default();
-        let privilege = self.privilege;
-        let Ok(pa) = self.translate(w, pc, Access::Fetch, privilege) else {
-            return found;
-        };
-        let offset = pa.wrapping_sub(w.ram_base());
-        let page_left = 0x1000 - (pc & 0xfff);
-        let window = ((PACKETS + 1) * 4 - (pc & 3)).min(page_left);
-        let half = |at: u64| w.ram().read_u16(offset.wrapping_add(at)).unwrap_or(0);
-        let mut at = 0;
-        while at < window {
-            let low = half(at);
-            let len = u64::from(inst_len(low));
-            if at == 0 {
-                found.splits = len == 4 && is_second_half(pc);
-            }
-            if at + len > window {
-                break;
-            }
-            match kind(u32::from(low)) {
-                _ if at == 0 => {}
-                Kind::Jump => break,
-                Kind::Branch => {
-                    found.branches[found.count] = pc.wrapping_add(at + len - 2);
-                    found.count += 1;
-                }
-                Kind::Other => {}
-            }
-            at += len;
-        }
-        found
     }
 }
 

@@ -1,5 +1,6 @@
 //! State of one hart, and the functions that keep its derived state consistent.
 
+use crate::again::Seen;
 use crate::commit::Record;
 use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
@@ -202,6 +203,8 @@ pub struct Hart {
     pub(crate) long: Pending,
     /// What the access that is under way was tried again for: bits of `again.rs`.
     pub(crate) replays: u8,
+    /// What was found of the code behind accesses; only saves time.
+    pub(crate) seen: Seen,
     /// Core cycle from which the memory bus is not to be used: others are behind.
     pub(crate) yield_at: u64,
     /// Page and side of a walk that has been charged but not finished.
@@ -286,6 +289,7 @@ impl Hart {
             last_stores: [0; 2],
             long: 0,
             replays: 0,
+            seen: Seen::default(),
             yield_at: u64::MAX,
             walk_begun: None,
             refill: None,

@@ -596,7 +596,7 @@ impl Hart {
         *e = FilterEntry {
             read: key,
             write: NEVER,
-            delta: 0,
+            delta: pa.wrapping_sub(w.ram_base()).wrapping_sub(va),
             l1: index as u16,
             way,
             used: e.used,

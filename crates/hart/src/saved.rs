@@ -115,6 +115,8 @@ impl Hart {
             last_stores: _,
             long,
             replays,
+            // Follows from the code that is compared with it.
+            seen: _,
             // Set by every run.
             yield_at: _,
             walk_begun,
