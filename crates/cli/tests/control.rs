@@ -312,16 +312,16 @@ fn the_power_is_cut_at_a_point_to_come() {
     let now = m.json(&["status"]);
     let executed: u64 = now["instructions"].as_u64().unwrap();
     let at = format!("insn:{}", executed + 1_000_000_000_000);
-    m.ctl(&["power-cut", "--at", &at]).assert().success();
-    m.ctl(&["power-cut", "--at", &at])
+    m.ctl(&["power-cut-at", &at]).assert().success();
+    m.ctl(&["power-cut-at", &at])
         .assert()
         .code(1)
         .stderr(predicates::str::contains("to come already"));
-    m.ctl(&["power-cut", "--at", "insn:1"])
+    m.ctl(&["power-cut-at", "insn:1"])
         .assert()
         .code(1)
         .stderr(predicates::str::contains("behind the machine already"));
-    m.ctl(&["power-cut", "--at", "later"])
+    m.ctl(&["power-cut-at", "later"])
         .assert()
         .code(1)
         .stderr(predicates::str::contains("expected insn:N"));
@@ -331,7 +331,7 @@ fn the_power_is_cut_at_a_point_to_come() {
     m.ctl(&["pause"]).assert().success();
     let now = m.json(&["status"])["instructions"].as_u64().unwrap();
     let at = now + 3_000_000;
-    m.ctl(&["power-cut", "--at", &format!("insn:{at}")])
+    m.ctl(&["power-cut-at", &format!("insn:{at}")])
         .assert()
         .success();
     m.ctl(&["resume"]).assert().success();

@@ -91,10 +91,12 @@ pub enum CtlCommand {
     /// Restart harts and devices; memory is kept.
     Reset,
     /// Cut the power, and start again: only what has reached NVMM is kept.
-    PowerCut {
-        /// Not now, but at a point to come, as `--power-cut-at` takes it.
-        #[arg(long, value_name = "WHEN")]
-        at: Option<String>,
+    PowerCut,
+    /// Cut the power at a point that is still to come, and start again.
+    PowerCutAt {
+        /// The point, as `--power-cut-at` takes it.
+        #[arg(value_name = "WHEN")]
+        when: String,
     },
     /// End the run.
     Quit,
@@ -142,8 +144,8 @@ pub fn command(a: &CtlArgs) -> anyhow::Result<Exit> {
             )
         }
         Reset => ("reset", none),
-        PowerCut { at: None } => ("power_cut", none),
-        PowerCut { at: Some(when) } => {
+        PowerCut => ("power_cut", none),
+        PowerCutAt { when } => {
             let when = when.clone();
             ("power_cut_at", pack(api::PowerCutAt { when })?)
         }
@@ -165,7 +167,7 @@ pub fn command(a: &CtlArgs) -> anyhow::Result<Exit> {
             format!("{}: {} bytes\n", w.path, grouped(w.bytes))
         }
         Dump { .. } => dump(&unpack(answer)?)?,
-        PowerCut { at: None } => {
+        PowerCut => {
             let l: api::Lost = unpack(answer)?;
             format!(
                 "cut at {} ns, behind {} instructions: {} lines of NVMM lost in caches, {} writes in the controller\n",

@@ -15,6 +15,7 @@ pub const RUNTIME_KEYS: &[&str] = &[
     "source",
     "method",
     "memory.persistence_domain",
+    "memory.gpf_lines",
     "memory.controller.preset",
     "memory.controller.rp_test",
     "memory.controller.timing",
