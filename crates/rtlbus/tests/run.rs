@@ -202,8 +202,8 @@ fn with_order_a_read_waits_for_the_response_to_a_write() {
             clock(&mut run, READY, READY);
             cycle += 1;
         }
-        // 145 ns and the steps of the controller after the address, in clocks of 10 ns.
-        assert_eq!(cycle, 15);
+        // 155 ns and the steps of the controller after the address, in clocks of 10 ns.
+        assert_eq!(cycle, 16);
         // The hub sends the fetch on in the clock of the response.
         assert_eq!(run.driven()[0].ar_ready, 1);
         clock(&mut run, READY, READY);
