@@ -341,17 +341,7 @@ impl Image {
             return Ok(());
         }
         let words = self.words().map_err(fail("map it"))?;
-        let slots = undo::read(&self.file, &self.header, words.get(state::EPOCH))
-            .map_err(fail("read its undo area"))?;
-        let slots = slots.map_err(|b| Error::Damaged {
-            path: path.clone(),
-            problem: format!("slot {} of the undo area", b.0),
-        })?;
-        let kept = match words.get(state::DOMAIN) {
-            3 => usize::try_from(words.get(state::BUDGET)).unwrap_or(usize::MAX),
-            _ => 0,
-        };
-        self.patches = slots.into_iter().skip(kept).collect();
+        self.patches = self.look()?.patches;
         self.recover().map_err(fail("put back what was durable"))?;
         self.write_sums().map_err(fail("write its checksums"))?;
         self.file.sync_all().map_err(fail("write it"))?;

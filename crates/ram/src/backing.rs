@@ -135,7 +135,7 @@ impl GuestRam {
             frozen: AtomicBool::new(false),
             failure: Mutex::new(None),
         };
-        self.map(&backing, how == Sharing::Shared).map_err(fail)?;
+        self.map(&backing).map_err(fail)?;
         let _ = self.behind.file.set(backing);
         if how == Sharing::Shared {
             self.behind.from.store(offset, Release);
@@ -168,10 +168,10 @@ impl GuestRam {
     }
 
     /// Maps the file behind its range, over whatever is mapped there.
-    fn map(&self, b: &Backing, shared: bool) -> io::Result<()> {
-        let flags = match shared {
-            true => MapFlags::SHARED,
-            false => MapFlags::PRIVATE | MapFlags::NORESERVE,
+    fn map(&self, b: &Backing) -> io::Result<()> {
+        let flags = match b.how {
+            Sharing::Shared => MapFlags::SHARED,
+            Sharing::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
         };
         let there = self.base.wrapping_add(b.start as usize).cast();
         // SAFETY: the range lies within the mapping that this value owns, whose content nobody holds a

@@ -5,8 +5,7 @@ use nagori_disk::Writes;
 use nagori_hart::world::Observer;
 use nagori_nvmm::{Access, Image};
 use nagori_platform::config::Machine as Description;
-use nagori_platform::config::PersistenceDomain;
-use nagori_platform::machine::{ImageContent, ImageUse, Machine};
+use nagori_platform::machine::{nvmm_for_image, ImageContent, ImageUse, Machine};
 use std::path::PathBuf;
 
 /// The key that says whether a machine knows what is durable.
@@ -34,15 +33,19 @@ impl NvmmSpec {
         })
     }
 
-    fn stays(&self) -> bool {
-        matches!(self.writes, Writes::Through | Writes::Overlay(_))
+    fn how(&self) -> ImageUse {
+        match &self.writes {
+            Writes::Through | Writes::Overlay(_) => ImageUse::Write,
+            Writes::Refused => ImageUse::ReadOnly,
+            Writes::Temporary => ImageUse::Temporary,
+        }
     }
 
     /// What it changes in a machine's description, where the user has not said it otherwise: the machine has to
     /// know what is durable.
     pub fn settings(&self, given: &[String]) -> Vec<String> {
         let said = { given.iter() }.any(|s| s.split('=').next().map(str::trim) == Some(TRACK));
-        match self.stays() && !said {
+        match self.how() == ImageUse::Write && !said {
             true => vec![format!("{TRACK}=true")],
             false => Vec::new(),
         }
@@ -50,14 +53,7 @@ impl NvmmSpec {
 
     /// An error if the image is not that of a machine, before anything is done for it.
     pub fn check(&self, description: &Description) -> Result<()> {
-        let config = &description.config;
-        let fits = nagori_platform::machine::geometry(config);
-        let fits = fits.ok_or(nagori_platform::machine::MachineError::NoNvmm)?;
-        let tracked = config.memory.track_persistence;
-        let kept = config.memory.persistence_domain == PersistenceDomain::Eadr;
-        if self.stays() && !tracked && !kept {
-            return Err(nagori_platform::machine::MachineError::ImageNotTracked.into());
-        }
+        let fits = nvmm_for_image(&description.config, self.how())?;
         Image::open(&self.file, Access::Read)
             .and_then(|image| image.check(&fits))
             .map_err(|e| self.error(e))
@@ -75,46 +71,45 @@ impl NvmmSpec {
         }
     }
 
-    /// The image, with what happens to it.
-    fn open(&self) -> Result<(Image, ImageUse)> {
+    /// The image, for a machine.
+    fn open(&self) -> Result<Image> {
         let opened = match &self.writes {
-            Writes::Through => (Image::open(&self.file, Access::Write), ImageUse::Write),
-            Writes::Overlay(file) => (Image::overlay(&self.file, file), ImageUse::Write),
-            Writes::Refused => (Image::open(&self.file, Access::Read), ImageUse::ReadOnly),
-            Writes::Temporary => (Image::open(&self.file, Access::Read), ImageUse::Temporary),
+            Writes::Through => Image::open(&self.file, Access::Write),
+            Writes::Overlay(file) => Image::overlay(&self.file, file),
+            Writes::Refused | Writes::Temporary => Image::open(&self.file, Access::Read),
         };
-        Ok((opened.0.map_err(|e| self.error(e))?, opened.1))
+        opened.map_err(|e| self.error(e))
     }
 
-    /// Puts the image behind a machine's NVMM.
-    pub fn attach<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
-        let (image, how) = self.open()?;
-        Ok(machine.attach_nvmm(image, how, ImageContent::OfImage)?)
-    }
-
-    /// Gives a machine that boots for a later run the image's content, and nothing of it changes.
-    pub(crate) fn show<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
+    /// The image as it is now, to look at.
+    fn look(&self) -> Result<Image> {
         let file = match &self.writes {
             Writes::Overlay(file) if file.exists() => file,
             _ => &self.file,
         };
-        let image = Image::open(file, Access::Read).map_err(|e| self.error(e))?;
+        Image::open(file, Access::Read).map_err(|e| self.error(e))
+    }
+
+    /// Puts the image behind a machine's NVMM.
+    pub fn attach<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
+        Ok(machine.attach_nvmm(self.open()?, self.how(), ImageContent::OfImage)?)
+    }
+
+    /// Gives a machine that boots for a later run the image's content, and nothing of it changes.
+    pub(crate) fn show<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
+        let image = self.look()?;
         Ok(machine.attach_nvmm(image, ImageUse::Temporary, ImageContent::OfImage)?)
     }
 
     /// The state of the image before a boot.
     pub(crate) fn state(&self) -> Result<State> {
-        let file = match &self.writes {
-            Writes::Overlay(file) if file.exists() => file,
-            _ => &self.file,
-        };
-        let image = Image::open(file, Access::Read).map_err(|e| self.error(e))?;
+        let image = self.look()?;
         Ok((image.header().id, image.generation()))
     }
 
     /// Puts the image behind the NVMM of a machine that was booted when the image had this state.
     pub(crate) fn go_on<O: Observer>(&self, machine: &mut Machine<O>, booted: State) -> Result<()> {
-        let (image, how) = self.open()?;
+        let image = self.open()?;
         let fresh = image.header().parent == Some(booted) && image.generation() == 0;
         if (image.header().id, image.generation()) != booted && !fresh {
             return Err(Error::Request(format!(
@@ -122,6 +117,6 @@ impl NvmmSpec {
                 self.file.display()
             )));
         }
-        Ok(machine.attach_nvmm(image, how, ImageContent::OfMachine)?)
+        Ok(machine.attach_nvmm(image, self.how(), ImageContent::OfMachine)?)
     }
 }

@@ -30,7 +30,7 @@ pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
     Measured, Options as TranslatorOptions, Piece, Reason, Stats as TranslatorStats,
 };
-pub use nvmm::{domain, geometry, ImageContent, ImageUse};
+pub use nvmm::{geometry, nvmm_for_image, ImageContent, ImageUse};
 pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};

@@ -61,8 +61,18 @@ pub fn geometry(config: &MachineConfig) -> Option<Geometry> {
     })
 }
 
+/// The NVMM of a machine that may use an image like that; an error if it has none, or does not know what is durable.
+pub fn nvmm_for_image(config: &MachineConfig, how: ImageUse) -> Result<Geometry, MachineError> {
+    let nvmm = geometry(config).ok_or(MachineError::NoNvmm)?;
+    let known = config.memory.track_persistence || domain(config) == Domain::Eadr;
+    match how == ImageUse::Write && !known {
+        true => Err(MachineError::ImageNotTracked),
+        false => Ok(nvmm),
+    }
+}
+
 /// The persistence domain of a machine.
-pub fn domain(config: &MachineConfig) -> Domain {
+fn domain(config: &MachineConfig) -> Domain {
     match config.memory.persistence_domain {
         PersistenceDomain::None => Domain::None,
         PersistenceDomain::Adr => Domain::Adr,
@@ -101,15 +111,10 @@ impl<O: Observer> Machine<O> {
         how: ImageUse,
         content: ImageContent,
     ) -> Result<(), MachineError> {
-        let Some(fits) = geometry(&self.config) else {
-            return Err(MachineError::NoNvmm);
-        };
+        let fits = nvmm_for_image(&self.config, how)?;
         image.check(&fits)?;
         let domain = domain(&self.config);
         let w = &mut *self.world;
-        if how == ImageUse::Write && w.behind.is_none() && domain != Domain::Eadr {
-            return Err(MachineError::ImageNotTracked);
-        }
         let start = fits.base - w.ram_base;
         let (restored, others) = w.compare(&image, start, fits.len)?;
         if let (ImageContent::OfImage, Some((at, _))) = (content, others.first()) {
