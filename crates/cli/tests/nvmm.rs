@@ -124,6 +124,65 @@ fn what_is_persistent_survives_a_power_cut() {
 }
 
 #[test]
+fn each_domain_keeps_what_it_promises() {
+    let Some(image) = image() else { return };
+    let image = image.to_str().expect("UTF-8");
+    let left = |domain: &str| {
+        let script = format!(
+            "mkdir -p /pmem
+if mount -o dax=always /dev/pmem0 /pmem 2>/dev/null; then
+    nvmm-check --read {domain} /pmem/a && exit 9
+    exit 4
+fi
+mkfs.ext4 -q -b 4096 -O bigalloc -C 2M /dev/pmem0 && mount -o dax=always /dev/pmem0 /pmem || exit 1
+nvmm-check /pmem/a && sync || exit 2
+nagori-ctl timing on
+nvmm-check --write /pmem/a
+exit 3"
+        );
+        let set = format!("memory.persistence_domain={domain}");
+        let lines = "memory.gpf_lines=100000";
+        let mut settings = vec!["--set", "memory.track_persistence=true", "--set", &set];
+        if domain == "gpf" {
+            settings.extend(["--set", lines]);
+        }
+        let how = ["--rootfs", image, "--power-cut-at", "marker:1"];
+        let text = boot(&[&NVMM[..], &how[..], &settings].concat(), &script, 9).join("\n");
+        assert!(text.contains("flushed=128 "), "{domain}: {text}");
+        let from = text.find("unflushed=").expect("an answer") + 10;
+        let digits = text[from..].split(' ').next().expect("digits");
+        digits.parse::<u64>().expect("a number")
+    };
+    // Of 128 lines that were not flushed, caches have most at the cut.
+    assert!(left("none") < 128);
+    assert!(left("adr") < 128);
+    assert_eq!(left("gpf"), 128);
+    assert_eq!(left("eadr"), 128);
+}
+
+#[test]
+fn a_watchdog_resets_softly() {
+    let Some(image) = image() else { return };
+    let image = image.to_str().expect("UTF-8");
+    // The second half runs after the reset. The file is open and nobody restarts the timer.
+    let script = "if [ \"$(dd if=/dev/pmem0 bs=8 count=1 2>/dev/null)\" = remains! ]; then exit 5; fi
+printf remains! | dd of=/dev/pmem0 conv=notrunc,fsync 2>/dev/null || exit 1
+modprobe sunxi_wdt || exit 2
+exec 3>/dev/watchdog || exit 3
+sleep 60
+exit 4";
+    let watchdog = [
+        "--rootfs",
+        image,
+        "--modules",
+        "sunxi_wdt",
+        "--set",
+        "watchdog=true",
+    ];
+    boot(&[&NVMM[..], &watchdog].concat(), script, 5);
+}
+
+#[test]
 fn a_file_system_outlives_the_run() {
     let Some(root) = image() else { return };
     let root = root.to_str().expect("UTF-8");

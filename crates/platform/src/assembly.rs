@@ -4,7 +4,7 @@ use crate::bus::{Bus, MapError};
 use crate::clock::Clock;
 use crate::config::{slot_names, MachineConfig, SlotKind, MAX_SLOTS};
 use crate::device::Device;
-use crate::devices::{clint, plic, rtc, syscon, uart, virtio};
+use crate::devices::{clint, plic, rtc, syscon, uart, virtio, watchdog};
 use crate::map;
 use nagori_ram::GuestRam;
 use std::sync::Arc;
@@ -50,6 +50,15 @@ pub fn build(config: &MachineConfig, ram: Arc<GuestRam>) -> Result<Bus, MapError
         Some(map::RTC_IRQ),
         Box::new(rtc::Rtc::new(config.rtc_epoch)),
     )?;
+    if config.watchdog {
+        b.attach(
+            "watchdog",
+            map::WATCHDOG,
+            watchdog::SIZE,
+            Some(map::WATCHDOG_IRQ),
+            Box::new(watchdog::Watchdog::default()),
+        )?;
+    }
     if config.devices.iter().all(|d| d.kind != SlotKind::Entropy) {
         b.attach(
             SlotKind::Entropy.name(),

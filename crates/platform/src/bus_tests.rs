@@ -334,6 +334,53 @@ fn the_rtc_shows_the_epoch_and_machine_time() {
 }
 
 #[test]
+fn the_watchdog_resets_what_does_not_restart_it() {
+    let config = Machine::load(&Library::default(), "small", &["watchdog=true".into()])
+        .unwrap()
+        .config;
+    let ram = Arc::new(GuestRam::new(MEMORY_SIZE).unwrap());
+    let mut bus = crate::assembly::build(&config, ram).unwrap();
+    let ms = |n: u64| Ps::from_ns(1_000_000 * n);
+    const MODE: u64 = map::WATCHDOG + 0x18;
+    const CONTROL: u64 = map::WATCHDOG + 0x10;
+    const CONFIG: u64 = map::WATCHDOG + 0x14;
+    const KEY: u64 = 0x16aa_0000;
+    const RESTART: u64 = 0x0a57 << 1 | 1;
+    // Without the key nothing happens.
+    write(&mut bus, MODE, 4, 0x21, ms(0));
+    assert_eq!(read(&mut bus, MODE, 4, ms(0)), 0);
+    assert_eq!(bus.next_event(), Ps::NEVER);
+    // Two seconds, restarted after one.
+    write(&mut bus, MODE, 4, KEY | 0x21, ms(0));
+    assert_eq!(bus.next_event(), ms(2000));
+    write(&mut bus, CONTROL, 4, RESTART, ms(1000));
+    assert_eq!(bus.next_event(), ms(3000));
+    bus.run_events(Ps(ms(3000).0 - 1));
+    assert_eq!(bus.take_power_request(), None);
+    bus.run_events(ms(3000));
+    assert_eq!(bus.take_power_request(), Some(PowerRequest::Reset));
+    bus.reset(ms(3000));
+    assert_eq!(bus.next_event(), Ps::NEVER);
+    // An interrupt instead; half a second.
+    write(&mut bus, map::PLIC + 4 * 12, 4, 1, ms(3000));
+    write(&mut bus, map::PLIC + 0x2000, 4, 1 << 12, ms(3000));
+    write(&mut bus, CONFIG, 4, KEY | 2, ms(3000));
+    write(&mut bus, map::WATCHDOG, 4, 1, ms(3000));
+    write(&mut bus, MODE, 4, KEY | 1, ms(3000));
+    bus.run_events(ms(3500));
+    assert_eq!(bus.take_power_request(), None);
+    assert_eq!(bus.hart_lines(0), line::MEIP);
+    write(&mut bus, map::WATCHDOG + 4, 4, 1, ms(3500));
+    assert_eq!(read(&mut bus, map::WATCHDOG + 4, 4, ms(3500)), 0);
+    assert_eq!(read(&mut bus, map::PLIC + 0x20_0004, 4, ms(3500)), 12);
+    write(&mut bus, map::PLIC + 0x20_0004, 4, 12, ms(3500));
+    assert_eq!(bus.hart_lines(0), 0);
+    // At once.
+    write(&mut bus, map::WATCHDOG + 8, 4, KEY | 1, ms(3600));
+    assert_eq!(bus.take_power_request(), Some(PowerRequest::Reset));
+}
+
+#[test]
 fn a_saved_state_goes_on_the_same() {
     let mut a = board(2);
     let t = |n: u64| Ps::from_ns(1000 * n);

@@ -8,6 +8,10 @@ pub const SYSCON: u64 = 0x10_0000;
 pub const RTC: u64 = 0x10_1000;
 /// Interrupt source of the real-time clock.
 pub const RTC_IRQ: u32 = 11;
+/// Watchdog timer, if the description asks for one (free in QEMU's map).
+pub const WATCHDOG: u64 = 0x10_2000;
+/// Interrupt source of the watchdog timer.
+pub const WATCHDOG_IRQ: u32 = 12;
 /// CLINT.
 pub const CLINT: u64 = 0x200_0000;
 /// Configuration and statistics registers (free in QEMU's map).

@@ -64,6 +64,8 @@ pub struct MachineConfig {
     /// Unix time in seconds that the real-time clock shows when the machine starts. Where it is left
     /// out, a boot of a guest image takes the image's date.
     pub rtc_epoch: u64,
+    /// Whether there is a watchdog timer, that of Allwinner's D1, for which Debian's kernel has a driver (`sunxi_wdt`).
+    pub watchdog: bool,
     /// Whether the device tree advertises Zicbom and its block size, so that the kernel flushes.
     pub advertise_zicbom: bool,
     /// Whether markers, hints by which programs without privileges control statistics, method and
@@ -335,6 +337,7 @@ impl Default for MachineConfig {
             seed: 1,
             // 2026-10-01, when Debian 13 was at its seventh update.
             rtc_epoch: 1_790_812_800,
+            watchdog: false,
             advertise_zicbom: false,
             l1d: CacheConfig::default(),
             l1i: CacheConfig::default(),

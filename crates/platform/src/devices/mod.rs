@@ -6,3 +6,4 @@ pub mod rtc;
 pub mod syscon;
 pub mod uart;
 pub mod virtio;
+pub mod watchdog;
