@@ -165,7 +165,8 @@ fn a_watchdog_resets_softly() {
     let Some(image) = image() else { return };
     let image = image.to_str().expect("UTF-8");
     // The second half runs after the reset. The file is open and nobody restarts the timer.
-    let script = "if [ \"$(dd if=/dev/pmem0 bs=8 count=1 2>/dev/null)\" = remains! ]; then exit 5; fi
+    let script =
+        "if [ \"$(dd if=/dev/pmem0 bs=8 count=1 2>/dev/null)\" = remains! ]; then exit 5; fi
 printf remains! | dd of=/dev/pmem0 conv=notrunc,fsync 2>/dev/null || exit 1
 modprobe sunxi_wdt || exit 2
 exec 3>/dev/watchdog || exit 3

@@ -12,8 +12,9 @@ use crate::hart::Hart;
 use crate::mode::Mode;
 
 pub use crate::muldiv::{multiplication_waits, pending_long};
+use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
-use crate::pipeline::{pending_pairs, Pending};
+pub use crate::pipeline::{pending_after, Pending};
 pub use crate::predict::{bucket, is_second_half, jump_to_half, Hash, BUSY, TAKEN_MEANWHILE};
 use crate::run::End;
 use crate::run::RunPoint;
@@ -164,6 +165,9 @@ pub struct Area {
     pub fp_live: u64,
     /// The host's control and status register of floating point, on its way.
     pub mxcsr: u64,
+    /// Cycles of a wrong prediction at the end of a block, by which its pending results are older. 0 where the code does
+    /// not run.
+    pub redirect: u64,
 }
 
 /// Distances of fields from the start of a [`Hart`], in bytes.
@@ -393,9 +397,24 @@ impl Hart {
         }
     }
 
+    /// Code that has called [`resolve_branch`](Self::resolve_branch) or its like takes care of what is pending itself.
+    #[inline(always)]
+    pub fn forget_redirect(&mut self) {
+        self.redirect = 0;
+    }
+
+    /// Brings pending results up to date behind a wrong prediction.
+    pub fn age_pending(&mut self) {
+        let cycles = std::mem::take(&mut self.area.redirect);
+        if cycles != 0 {
+            self.pending = pending_after(self.pending, cycles);
+        }
+    }
+
     /// Waits for results that the block needs. Whether nothing older than the
     /// block's own results can be under way at its end.
     pub fn await_results(&mut self, code: &CodeCache, b: &Block) -> bool {
+        self.age_pending();
         self.await_pending(code.ops(b));
         longest(self.pending) <= b.cost
     }

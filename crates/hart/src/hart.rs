@@ -187,6 +187,8 @@ pub struct Hart {
     pub(crate) predictor: Predictor,
     /// Results on their way at the end of the last run of instructions.
     pub(crate) pending: Pending,
+    /// Cycles of a wrong prediction at the end of the block that runs; pending results get older during them.
+    pub(crate) redirect: u64,
     /// Cycle from which the times of `pending` count while a block runs.
     pub(crate) pending_from: u64,
     pub(crate) data: Filter,
@@ -280,6 +282,7 @@ impl Hart {
             walks: WalkCache::new(config.timing.ptw_cache_entries),
             predictor: Predictor::new(config.predictor),
             pending: 0,
+            redirect: 0,
             pending_from: 0,
             data: Filter::new(config.l1d),
             fetch: Filter::new(config.l1i),

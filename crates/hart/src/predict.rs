@@ -531,12 +531,14 @@ impl Hart {
             let wait = front.saturating_sub(s.now);
             if wait > 0 {
                 self.cycle += wait;
+                self.redirect = wait;
                 p.bubble = s.now + wait;
             }
             front
         } else {
             self.stats.mispredicts += 1;
             self.cycle += u64::from(t.mispredict);
+            self.redirect = u64::from(t.mispredict);
             s.now + u64::from(t.mispredict)
         };
         // The end of the block adds its packets.

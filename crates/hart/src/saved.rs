@@ -104,6 +104,8 @@ impl Hart {
             walks,
             predictor,
             pending,
+            // Used up at the end of each block.
+            redirect: _,
             pending_from,
             data,
             fetch,

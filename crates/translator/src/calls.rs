@@ -245,5 +245,6 @@ unsafe extern "sysv64" fn branch<W: World>(hart: *mut Hart, info: u64, arg: u64)
         Op::Jalr => h.resolve_indirect(pc, arg, p),
         _ => h.resolve_branch(pc, pc.wrapping_add(p.imm as i64 as u64), arg != 0, p),
     }
+    h.forget_redirect();
     h.cycle - before
 }

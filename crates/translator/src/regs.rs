@@ -73,6 +73,7 @@ places! {
     FP_READY = layout::AREA + offset_of!(Area, fp_ready);
     FP_LIVE = layout::AREA + offset_of!(Area, fp_live);
     MXCSR = layout::AREA + offset_of!(Area, mxcsr);
+    REDIRECT = layout::AREA + offset_of!(Area, redirect);
 }
 
 /// Name of what stands at a distance from `rbp`, for listings.

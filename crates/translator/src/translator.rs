@@ -414,6 +414,7 @@ impl<W: World> Translator<W> {
             // Its calls use the hart, the world and the code cache by these addresses.
             enter(hart, target, memory);
         }
+        hart.age_pending();
         if let Some(m) = &mut self.meter {
             m.leave();
         }

@@ -7,6 +7,7 @@ use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
 use crate::lines::Side;
 use crate::mem::Place;
+use crate::pipeline::pending_after;
 use crate::pmp::Access;
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
@@ -47,7 +48,11 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn block_ends(h: &mut Hart, b: &Block) {
-        let own = b.pending | h.long & b.open;
+        let mut own = b.pending | h.long & b.open;
+        let redirect = std::mem::take(&mut h.redirect);
+        if redirect != 0 && own != 0 {
+            own = pending_after(own, redirect);
+        }
         h.pending = if h.pending == 0 {
             own
         } else {

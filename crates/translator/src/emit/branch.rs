@@ -1,7 +1,7 @@
 //! Branches and jumps, and the updates of the predictor.
 
 use super::*;
-use nagori_hart::engine::{bucket, is_link, Hash, BUSY};
+use nagori_hart::engine::{bucket, is_link, pending_after, Hash, BUSY};
 
 /// A prediction whose rarer outcomes are out of the way. Its branch or jump ends the block.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ pub(super) struct Predicted {
 
 /// Offsets count from the page's start.
 #[derive(Clone, Copy)]
-enum What {
+pub(super) enum What {
     /// A conditional branch, and where it leads to.
     Branch { taken: bool, leads: i64 },
     /// A direct jump; the return address of a call.
@@ -94,11 +94,16 @@ impl Emitter<'_> {
         let (call, back) = (self.label(), self.label());
         let last = Self::last_half(p, at);
         let info = info(self.id, i);
+        let what = What::Branch {
+            taken,
+            leads: at + i64::from(if taken { p.imm } else { p.len.into() }),
+        };
         self.cold.push(Cold::Branch {
             from: call,
             back,
             info,
             taken,
+            what,
         });
         if last >= 0x1000 {
             // The packet is in the next page.
@@ -114,10 +119,7 @@ impl Emitter<'_> {
             back,
             last,
             near,
-            what: What::Branch {
-                taken,
-                leads: at + i64::from(if taken { p.imm } else { p.len.into() }),
-            },
+            what,
         };
         self.cold.push(Cold::Predicted(site));
         let hash = Hash::new(self.s.config.predictor);
@@ -216,7 +218,60 @@ impl Emitter<'_> {
             dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], jump_to_half(2) as i32);
         }
         self.mispredicted(half);
-        dynasm!(self.a; .arch x64; jmp =>s.back);
+        self.wrong_ends(s);
+    }
+
+    /// Behind a wrong prediction.
+    fn wrong_ends(&mut self, s: &Predicted) {
+        if !self.has_late_results() {
+            dynasm!(self.a; .arch x64; jmp =>s.back);
+            return;
+        }
+        let cycles = self.s.config.timing.mispredict;
+        if self.b.open != 0 {
+            dynasm!(self.a; .arch x64; mov QWORD [rbp + REDIRECT], cycles as i32);
+        }
+        self.redirected(s.what, Some(cycles));
+    }
+
+    /// Ends a block with pending results behind a wrong prediction: they are older by its cycles, which are also in
+    /// [`REDIRECT`] unless they are known and no result is open. The links of the block know only the other case.
+    pub(super) fn redirected(&mut self, what: What, known: Option<u32>) {
+        let pending = match known {
+            Some(cycles) if self.b.open == 0 => pending_after(self.b.pending, cycles.into()),
+            _ => self.b.pending,
+        };
+        let p = self.ops[self.ops.len() - 1];
+        let at = self.b.offset as i64 + p.off as i64;
+        let (way, leads) = match what {
+            What::Branch {
+                taken: false,
+                leads,
+            } => (Way::Passes, Some(leads)),
+            What::Branch { leads, .. } => (Way::Jumps, Some(leads)),
+            What::Jump { leads, .. } => (Way::Jumps, Some(leads)),
+            What::Indirect { .. } | What::Return => (Way::Jumps, None),
+        };
+        if !matches!(what, What::Branch { .. }) {
+            self.link(&p, at);
+        }
+        self.count_with(pending);
+        if self.b.open != 0 {
+            dynasm!(self.a; .arch x64
+                ; cmp DWORD [rbp + PENDING], 0
+                ; jne >open
+                ; mov QWORD [rbp + REDIRECT], 0
+                ; open:
+            );
+        }
+        match leads {
+            Some(leads) => {
+                self.count_packets(way, leads);
+                dynasm!(self.a; .arch x64; mov rax, [rbp + PAGE]; add rax, leads as i32);
+            }
+            None => self.count_packets_to_rax(),
+        }
+        self.tail_far();
     }
 
     /// An indirect jump to `rax` without an entry.
@@ -226,7 +281,7 @@ impl Emitter<'_> {
         self.insert(s);
         self.unseen(s);
         self.mispredicted(false);
-        dynasm!(self.a; .arch x64; jmp =>s.back);
+        self.wrong_ends(s);
     }
 
     /// A wrong prediction of a jump takes back what its packet has not seen; a call is put on the
@@ -294,6 +349,17 @@ impl Emitter<'_> {
         );
     }
 
+    /// The history behind a jump or branch that only the decoder finds.
+    fn late_history(&mut self, what: What) {
+        match what {
+            What::Branch { taken, .. } => {
+                self.advance(taken);
+                dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
+            }
+            _ => self.jumped(),
+        }
+    }
+
     /// A jump or taken branch that only the decoder finds. A branch has its history in `eax`, a return
     /// its target in `rax`.
     fn late(&mut self, s: &Predicted) {
@@ -324,13 +390,7 @@ impl Emitter<'_> {
             ; add [rbp + FRONT], rdx
             ; =>done
         );
-        match s.what {
-            What::Branch { taken, .. } => {
-                self.advance(taken);
-                dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
-            }
-            _ => self.jumped(),
-        }
+        self.late_history(s.what);
         dynasm!(self.a; .arch x64; jmp =>s.back; =>enter);
         match s.what {
             What::Return => dynasm!(self.a; .arch x64; mov rdx, rax),
@@ -347,11 +407,23 @@ impl Emitter<'_> {
             ; sub rcx, rdx
             ; jle =>done
             ; add r15, rcx
+        );
+        let late = self.has_late_results();
+        if late {
+            dynasm!(self.a; .arch x64; mov [rbp + REDIRECT], rcx);
+        }
+        dynasm!(self.a; .arch x64
             ; lea rcx, [r15 + self.b.cost as i32]
             ; add rcx, [rbp + STOP]
             ; mov [rbp + BUBBLE], rcx
-            ; jmp =>done
         );
+        if !late {
+            dynasm!(self.a; .arch x64; jmp =>done);
+            return;
+        }
+        // As at `done`.
+        self.late_history(s.what);
+        self.redirected(s.what, None);
     }
 
     /// A jump has been looked up with the history: the packet behind it sees all of it. Keeps `rax`.
@@ -388,16 +460,18 @@ impl Emitter<'_> {
             let last = Self::last_half(p, at);
             let push = is_link(p.rd).then_some((at + i64::from(p.len)) as i32);
             let info = info(self.id, i);
+            let leads = at + i64::from(p.imm);
+            let what = What::Jump { leads, push };
             self.cold.push(Cold::Branch {
                 from: call,
                 back,
                 info,
                 taken: true,
+                what,
             });
             if last >= 0x1000 {
                 dynasm!(self.a; .arch x64; jmp =>call);
             } else {
-                let leads = at + i64::from(p.imm);
                 self.cold.push(Cold::Predicted(Predicted {
                     wrong: None,
                     late: Some(late),
@@ -405,7 +479,7 @@ impl Emitter<'_> {
                     back,
                     last,
                     near: false,
-                    what: What::Jump { leads, push },
+                    what,
                 }));
                 self.find_entry(last, late);
                 self.jumped();
@@ -504,6 +578,7 @@ impl Emitter<'_> {
                 from: call,
                 back,
                 info,
+                what: What::Return,
             });
             if last >= 0x1000 {
                 dynasm!(self.a; .arch x64; jmp =>call);

@@ -10,7 +10,9 @@ use crate::regs::*;
 use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
-use nagori_hart::engine::{ends_block, is_second_half, jump_to_half, layout, TAKEN_MEANWHILE};
+use nagori_hart::engine::{
+    ends_block, is_second_half, jump_to_half, layout, Pending, TAKEN_MEANWHILE,
+};
 use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
 
@@ -125,6 +127,7 @@ enum Cold {
         back: DynamicLabel,
         info: i32,
         taken: bool,
+        what: branch::What,
     },
     /// A branch or jump that was predicted wrong, or that only the decoder finds.
     Predicted(branch::Predicted),
@@ -148,6 +151,7 @@ enum Cold {
         from: DynamicLabel,
         back: DynamicLabel,
         info: i32,
+        what: branch::What,
     },
 }
 
@@ -420,13 +424,23 @@ impl Emitter<'_> {
         }
     }
 
+    /// Whether results may be pending at the end of the block.
+    fn has_late_results(&self) -> bool {
+        self.timed && (self.b.pending | self.b.open) != 0
+    }
+
     /// Counts of the block, at an end of it, but for the cycles and packets. Keeps `rax`.
     fn count(&mut self) {
+        self.count_with(self.b.pending);
+    }
+
+    /// The same with what is pending, besides the halves that the block leaves open.
+    fn count_with(&mut self, pending: Pending) {
         if !self.timed {
             return;
         }
         let n = self.b.count as i32;
-        let pending = self.b.pending as i32;
+        let pending = pending as i32;
         dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
         if self.b.open != 0 {
             dynasm!(self.a; .arch x64
@@ -517,32 +531,42 @@ impl Emitter<'_> {
                 target: target as u16,
             });
         } else {
-            dynasm!(self.a; .arch x64
-                ; mov rax, [rbp + PAGE]
-                ; add rax, target as i32
-                ; add r15, cost
-                ; jns >out
-                ; jmp extern self.stub(self.s.stubs.dispatch)
-                ; out:
-                ; jmp extern self.stub(self.s.stubs.leave_indirect)
-            );
+            dynasm!(self.a; .arch x64; mov rax, [rbp + PAGE]; add rax, target as i32);
+            self.tail_far();
         }
+    }
+
+    /// Behind the counts of a block: the program goes on at `rax`, wherever that is.
+    fn tail_far(&mut self) {
+        let cost = self.b.cost as i32;
+        dynasm!(self.a; .arch x64
+            ; add r15, cost
+            ; jns >out
+            ; jmp extern self.stub(self.s.stubs.dispatch)
+            ; out:
+            ; jmp extern self.stub(self.s.stubs.leave_indirect)
+        );
+    }
+
+    /// Adds the packets of the block, of which a jump to `rax` is the last instruction.
+    fn count_packets_to_rax(&mut self) {
+        let packets = i32::from(self.b.packets);
+        let landed = jump_to_half(self.ops[self.ops.len() - 1].len) as i32;
+        dynasm!(self.a; .arch x64
+            ; test al, 2
+            ; jz >first
+            ; mov DWORD [rbp + LANDED], landed
+            ; inc QWORD [rbp + FRONT]
+            ; first:
+            ; add QWORD [rbp + FRONT], packets
+        );
     }
 
     /// Ends the block; the program goes on at `rax`.
     fn tail_indirect(&mut self) {
         self.count();
         if self.timed {
-            let packets = i32::from(self.b.packets);
-            let landed = jump_to_half(self.ops[self.ops.len() - 1].len) as i32;
-            dynasm!(self.a; .arch x64
-                ; test al, 2
-                ; jz >first
-                ; mov DWORD [rbp + LANDED], landed
-                ; inc QWORD [rbp + FRONT]
-                ; first:
-                ; add QWORD [rbp + FRONT], packets
-            );
+            self.count_packets_to_rax();
         }
         let cost = self.b.cost as i32;
         let out = self.label();
@@ -631,13 +655,25 @@ impl Emitter<'_> {
                     back,
                     info,
                     taken,
-                } => dynasm!(self.a; .arch x64
-                    ; =>from
-                    ; mov eax, info
-                    ; mov edx, taken as i32
-                    ; call extern self.stub(self.s.stubs.branch)
-                    ; jmp =>back
-                ),
+                    what,
+                } => {
+                    dynasm!(self.a; .arch x64
+                        ; =>from
+                        ; mov eax, info
+                        ; mov edx, taken as i32
+                        ; call extern self.stub(self.s.stubs.branch)
+                    );
+                    if self.has_late_results() {
+                        dynasm!(self.a; .arch x64
+                            ; test eax, eax
+                            ; jz =>back
+                            ; mov [rbp + REDIRECT], rax
+                        );
+                        self.redirected(what, None);
+                    } else {
+                        dynasm!(self.a; .arch x64; jmp =>back);
+                    }
+                }
                 Cold::Predicted(p) => self.predicted(p),
                 Cold::Rest { from, info } => dynasm!(self.a; .arch x64
                     ; =>from
@@ -655,15 +691,31 @@ impl Emitter<'_> {
                     rd,
                     single,
                 } => self.cold_nan(from, back, rd, single),
-                Cold::Jump { from, back, info } => dynasm!(self.a; .arch x64
-                    ; =>from
-                    ; mov [rsp], rax
-                    ; mov rdx, rax
-                    ; mov eax, info
-                    ; call extern self.stub(self.s.stubs.branch)
-                    ; mov rax, [rsp]
-                    ; jmp =>back
-                ),
+                Cold::Jump {
+                    from,
+                    back,
+                    info,
+                    what,
+                } => {
+                    dynasm!(self.a; .arch x64
+                        ; =>from
+                        ; mov [rsp], rax
+                        ; mov rdx, rax
+                        ; mov eax, info
+                        ; call extern self.stub(self.s.stubs.branch)
+                    );
+                    if self.has_late_results() {
+                        dynasm!(self.a; .arch x64
+                            ; mov [rbp + REDIRECT], rax
+                            ; test eax, eax
+                            ; mov rax, [rsp]
+                            ; jz =>back
+                        );
+                        self.redirected(what, None);
+                    } else {
+                        dynasm!(self.a; .arch x64; mov rax, [rsp]; jmp =>back);
+                    }
+                }
             }
         }
         let code = self.a.finalize().ok()?;
