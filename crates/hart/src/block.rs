@@ -4,18 +4,13 @@
 //! The contents of a block follow from its first pc and memory alone, so every engine that uses
 //! blocks charges the same cycles.
 
-use crate::config::CoreTiming;
 use crate::context::FetchContext;
-use crate::fpdiv::until_free;
 use crate::hart::Hart;
 use crate::lines::Notice;
 use crate::mmu::Fault;
-use crate::pipeline::{
-    is_fp, is_long, merge_pending, operands, pending_after, pending_pairs, waits_for,
-    writes_integer, Near, Pending, Schedule, FP_LONG, LONG,
-};
+use crate::pipeline::{operands, Near, Pending, Schedule};
 use crate::pmp::Access;
-use crate::predict::{is_second_half, TAKEN_MEANWHILE};
+use crate::predict::is_second_half;
 use crate::trap::{cause, Trap};
 use crate::world::World;
 use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
@@ -770,81 +765,4 @@ impl Hart {
             Notice::StaleCode(_) => debug_assert!(false, "code is dropped between blocks"),
         }
     }
-
-    /// Waits for results and units that the instructions of the next block need. Others stay
-    /// pending.
-    #[cold]
-    pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
-        let (stall, rest) = stall(ops, &self.config.timing, self.pending);
-        self.pending = rest;
-        self.cycle += stall as u64;
-        if stall > 0 {
-            self.predictor.landed &= TAKEN_MEANWHILE;
-        }
-        self.pending_from = self.cycle;
-    }
-
-    /// Pending results at the end of a block: its own, and older ones that are still pending.
-    #[cold]
-    pub(crate) fn still_pending(&self, own: Pending) -> Pending {
-        let old = pending_after(self.pending, self.cycle - self.pending_from);
-        pending_pairs(old).fold(own, |p, (reg, left)| merge_pending(p, reg, left))
-    }
-}
-
-/// Number of cycles that a block waits for pending results, and what is pending then.
-pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pending) {
-    let mut stall = 0u32;
-    let mut rest = 0;
-    let splits = ops.iter().find(|p| is_fp(p.op)).is_some_and(PreOp::splits);
-    let divider = |pair: &(u8, u32)| pair.0 & FP_LONG == FP_LONG;
-    // Instructions that wait for a register come to the divider only then.
-    let others = pending_pairs(pending).filter(|p| !divider(p));
-    for (reg, left) in others.chain(pending_pairs(pending).filter(divider)) {
-        let (wait, left) = wait_for(ops, timing, reg, left);
-        match wait {
-            None => rest = merge_pending(rest, reg, left),
-            // They are tried again until they pass.
-            Some((w, false)) => stall += until_free(w.saturating_sub(stall), timing, splits),
-            Some((w, true)) => stall = stall.max(w),
-        }
-    }
-    (stall, pending_after(rest, stall as u64))
-}
-
-/// Cycles to wait for a register or unit before a block that needs it, and whether it is the register;
-/// `None` if it needs neither. And when it is there, which the block can delay.
-fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<(u32, bool)>, u32) {
-    let divides = reg & FP_LONG == FP_LONG;
-    let long = reg & LONG != 0 && !divides;
-    // The cycle in which the result is there; other results can come before it.
-    let mut there = left;
-    for p in ops {
-        let at = u32::from(p.cost);
-        if at >= there || p.len == ILLEGAL_LEN {
-            break;
-        }
-        let i = Inst {
-            op: p.op,
-            rd: p.rd & 31,
-            rs1: p.rs1,
-            rs2: p.rs2,
-            rs3: p.rs3,
-            rm: p.rm,
-            len: p.len,
-            imm: p.imm,
-            raw: 0,
-        };
-        let needs = match (long, reg & !LONG) {
-            (false, reg) => waits_for(&i, reg),
-            (true, reg) => is_long(p.op) || reg != 0 && waits_for(&i, reg),
-        };
-        if needs || divides && is_fp(p.op) {
-            return (Some((there - at, needs)), there);
-        }
-        if long && writes_integer(p.op) {
-            there += u32::from(at + timing.writeback == there);
-        }
-    }
-    (None, there)
 }

@@ -5,7 +5,7 @@
 //! it cannot do: a single instruction ([`Hart::exec_op`]), the rest of a block ([`Ran::Rest`]) or
 //! all of it ([`Ran::Cold`]). Cycles and counters are the interpreter's in every case.
 
-pub use crate::block::{ends_block, stall};
+pub use crate::block::ends_block;
 use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
 pub use crate::exec::{is_link, ELSEWHERE};
 use crate::hart::Hart;
@@ -19,6 +19,7 @@ pub use crate::predict::{bucket, is_second_half, jump_to_half, Hash, BUSY, TAKEN
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
+pub use crate::waits::{half_packet, stall};
 use crate::world::World;
 
 /// What an engine did with a block.

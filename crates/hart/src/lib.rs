@@ -38,6 +38,7 @@ pub mod tlb;
 pub mod trap;
 mod trigger;
 mod uses;
+mod waits;
 pub mod world;
 
 pub use block::{Block, CodeCache, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};

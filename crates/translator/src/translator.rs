@@ -344,7 +344,10 @@ impl<W: World> Translator<W> {
                 if nagori_hart::engine::longest(rest) > b.cost {
                     target = to.full as usize;
                 } else {
-                    match self.bridge(stall, rest, target) {
+                    let half = b.splits.then(|| {
+                        nagori_hart::engine::half_packet(code.ops(b), timing, from.pending, stall)
+                    });
+                    match self.bridge((stall, rest), half, target) {
                         Some(t) => target = t,
                         None => return,
                     }
@@ -356,8 +359,8 @@ impl<W: World> Translator<W> {
     }
 
     /// A piece of code that waits for the results of the block before.
-    fn bridge(&mut self, stall: u32, rest: u32, target: usize) -> Option<usize> {
-        let code = emit::bridge(self.arena.next(), self.arena.address(target), stall, rest)?;
+    fn bridge(&mut self, waits: (u32, u32), half: Option<u32>, target: usize) -> Option<usize> {
+        let code = emit::bridge(self.arena.next(), self.arena.address(target), waits, half)?;
         self.arena.add(&code)
     }
 

@@ -731,19 +731,36 @@ impl Emitter<'_> {
 }
 
 /// Code between two blocks that waits for results: `stall` cycles, after which `rest`
-/// are still under way.
-pub(crate) fn bridge(at: usize, target: usize, stall: u32, rest: u32) -> Option<Vec<u8>> {
+/// are still under way. `half`: cycles more if a half packet that was jumped to comes first, in a block that begins so.
+pub(crate) fn bridge(
+    at: usize,
+    target: usize,
+    (stall, rest): (u32, u32),
+    half: Option<u32>,
+) -> Option<Vec<u8>> {
     let mut a = Asm::new(at);
     dynasm!(a; .arch x64; add r15, stall as i32; mov DWORD [rbp + PENDING], rest as i32);
-    if stall != 0 {
-        dynasm!(a; .arch x64; and DWORD [rbp + LANDED], TAKEN_MEANWHILE as i32);
-    }
     if rest != 0 {
         dynasm!(a; .arch x64
             ; mov rcx, r15
             ; add rcx, [rbp + STOP]
             ; mov [rbp + PENDING_FROM], rcx
         );
+    }
+    match half {
+        // The block itself adds one.
+        None | Some(1) => {}
+        Some(half) => {
+            if half != 0 {
+                dynasm!(a; .arch x64
+                    ; mov ecx, [rbp + LANDED]
+                    ; shr ecx, 1
+                    ; imul ecx, ecx, half as i32
+                    ; add r15, rcx
+                );
+            }
+            dynasm!(a; .arch x64; and DWORD [rbp + LANDED], TAKEN_MEANWHILE as i32);
+        }
     }
     dynasm!(a; .arch x64; jmp extern target);
     a.finalize().ok()

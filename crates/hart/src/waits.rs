@@ -1,0 +1,132 @@
+//! What a block waits for at its beginning: results of the blocks before, and the second half of its first
+//! instruction.
+
+use crate::block::{PreOp, ILLEGAL_LEN};
+use crate::config::CoreTiming;
+use crate::fpdiv::until_free;
+use crate::hart::Hart;
+use crate::pipeline::{
+    is_fp, is_long, merge_pending, pending_after, pending_pairs, waits_for, writes_integer,
+    Pending, FP_LONG, LONG,
+};
+use crate::predict::TAKEN_MEANWHILE;
+use nagori_isa::{Format, Inst, Op};
+
+/// The opcode of operations on floating-point registers.
+const OP_FP: u8 = 0x53;
+
+impl Hart {
+    /// Waits for results and units that the instructions of the next block need. Others stay
+    /// pending.
+    #[cold]
+    pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
+        let (stall, rest) = stall(ops, &self.config.timing, self.pending);
+        let before = std::mem::replace(&mut self.pending, rest);
+        self.cycle += stall as u64;
+        self.pending_from = self.cycle;
+        if self.predictor.landed & !TAKEN_MEANWHILE != 0 && ops[0].splits() {
+            self.predictor.landed &= TAKEN_MEANWHILE;
+            let more = half_packet(ops, &self.config.timing, before, stall);
+            self.cycle += u64::from(more);
+        }
+    }
+
+    /// Pending results at the end of a block: its own, and older ones that are still pending.
+    #[cold]
+    pub(crate) fn still_pending(&self, own: Pending) -> Pending {
+        let old = pending_after(self.pending, self.cycle - self.pending_from);
+        pending_pairs(old).fold(own, |p, (reg, left)| merge_pending(p, reg, left))
+    }
+}
+
+/// Number of cycles that a block waits for pending results, and what is pending then.
+pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pending) {
+    let mut stall = 0u32;
+    let mut rest = 0;
+    let splits = ops.iter().find(|p| is_fp(p.op)).is_some_and(PreOp::splits);
+    let divider = |pair: &(u8, u32)| pair.0 & FP_LONG == FP_LONG;
+    // Instructions that wait for a register come to the divider only then.
+    let others = pending_pairs(pending).filter(|p| !divider(p));
+    for (reg, left) in others.chain(pending_pairs(pending).filter(divider)) {
+        let (wait, left) = wait_for(ops, timing, reg, left);
+        match wait {
+            None => rest = merge_pending(rest, reg, left),
+            // They are tried again until they pass.
+            Some((w, false)) => stall += until_free(w.saturating_sub(stall), timing, splits),
+            Some((w, true)) => stall = stall.max(w),
+        }
+    }
+    (stall, pending_after(rest, stall as u64))
+}
+
+/// Cycles that a block waits besides `stall` if its first instruction is in two packets, of which the first holds nothing
+/// else and was jumped to by 32 bits. The decoder has that half in both halves of its word and looks at registers as if it
+/// were an instruction; the other half comes in the cycle after it waits for none of them. (RTL: `IBuf`, where the
+/// packet is shifted in with its own bits above it; `RocketCore`, whose `ctrl_stalld` does not ask whether the instruction is
+/// whole.)
+pub fn half_packet(ops: &[PreOp], timing: &CoreTiming, pending: Pending, stall: u32) -> u32 {
+    let p = &ops[0];
+    let word = p.op.info().match_;
+    let (opcode, rm) = ((word & 0x7f) as u8, (word >> 12) as u8 & 7 | p.rm & 7);
+    // The bits of the destination, whatever the format has there.
+    let rd = match p.op.info().format {
+        Format::Store | Format::FpStore => p.imm as u8 & 31,
+        Format::B => p.imm as u8 & 30 | (p.imm >> 11) as u8 & 1,
+        _ => p.rd & 31,
+    };
+    // Of FP operations the upper bits say what is read and written; here they are rs1's lowest bit, rm, and rd's highest.
+    let op = match (opcode == OP_FP, p.rs1 & 1, rm & 4, rm & 1) {
+        (false, ..) => p.op,
+        (true, 0, 0, _) => Op::FaddD,
+        (true, 0, _, _) => Op::FsqrtD,
+        (true, _, _, 0) => Op::FclassD,
+        (true, _, _, _) => Op::FmvDX,
+    };
+    let half = PreOp {
+        op,
+        rs1: (opcode & 15) << 1 | p.rs1 & 1,
+        rs2: (rd & 3) << 3 | opcode >> 4,
+        rs3: (p.rs1 & 1) << 4 | rm << 1 | rd >> 4,
+        ..*p
+    };
+    let waits = pending_pairs(pending).filter_map(|(r, left)| wait_for(&[half], timing, r, left).0);
+    let longest = waits.map(|w| w.0).max().unwrap_or(0);
+    (longest + 1).saturating_sub(stall)
+}
+
+/// Cycles to wait for a register or unit before a block that needs it, and whether it is the register;
+/// `None` if it needs neither. And when it is there, which the block can delay.
+fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<(u32, bool)>, u32) {
+    let divides = reg & FP_LONG == FP_LONG;
+    let long = reg & LONG != 0 && !divides;
+    // The cycle in which the result is there; other results can come before it.
+    let mut there = left;
+    for p in ops {
+        let at = u32::from(p.cost);
+        if at >= there || p.len == ILLEGAL_LEN {
+            break;
+        }
+        let i = Inst {
+            op: p.op,
+            rd: p.rd & 31,
+            rs1: p.rs1,
+            rs2: p.rs2,
+            rs3: p.rs3,
+            rm: p.rm,
+            len: p.len,
+            imm: p.imm,
+            raw: 0,
+        };
+        let needs = match (long, reg & !LONG) {
+            (false, reg) => waits_for(&i, reg),
+            (true, reg) => is_long(p.op) || reg != 0 && waits_for(&i, reg),
+        };
+        if needs || divides && is_fp(p.op) {
+            return (Some((there - at, needs)), there);
+        }
+        if long && writes_integer(p.op) {
+            there += u32::from(at + timing.writeback == there);
+        }
+    }
+    (None, there)
+}
