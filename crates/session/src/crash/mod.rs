@@ -45,6 +45,8 @@ pub struct Plan {
     pub recover: String,
     /// Shell command that checks what was recovered.
     pub check: Option<String>,
+    /// Program for python3 of the host that checks, too.
+    pub checker: Option<PathBuf>,
     /// Files of the host, with their absolute paths in the guest.
     pub files: Vec<(PathBuf, String)>,
     /// Rules by which a cut leaves a content.

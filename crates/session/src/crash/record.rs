@@ -2,7 +2,7 @@
 
 use super::stack::Hart;
 use nagori_crash::{
-    At, Cut, FenceSet, FlushOp, History, Online, PointKind, Sink, Site, SiteId, Step, StoreOrder,
+    At, Cut, FenceSet, FlushOp, History, Online, PointKind, Sink, Site, Step, StoreOrder,
     LINE,
 };
 use nagori_hart::debug::lookup;

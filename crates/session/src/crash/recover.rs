@@ -2,15 +2,18 @@
 
 use super::agent::{Agent, Ended};
 use super::record::Reads;
-use super::{disks_changed, run, Prepared};
+use super::{disks_changed, run, Prepared, Recorded};
 use crate::drive::{Service, Wishes};
 use crate::end::End;
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::guest;
 use nagori_crash::{Outcome, Recovery, State, Subject, LINE};
 use nagori_platform::machine::{Checkpoint, Dram, Machine, Stop};
+use serde_json::json;
 use std::hash::Hasher;
+use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Core cycles between two looks whether NVMM was accessed.
@@ -23,6 +26,7 @@ const SHOWN: usize = 2000;
 /// Recoveries of a prepared machine.
 pub struct Recovering<'p, 's, 'a> {
     prepared: &'p Prepared<'s, 'a>,
+    recorded: &'p Recorded,
     from: Checkpoint,
     agent: Agent,
     /// Whether the check is `fsck`.
@@ -80,7 +84,7 @@ fn parts(out: &[u8]) -> (Vec<i32>, Vec<u8>) {
 
 impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
     /// Runs the recovery up to its first access to NVMM, which is the same whatever NVMM contains.
-    pub fn new(prepared: &'p Prepared<'s, 'a>) -> Result<Self> {
+    pub fn new(prepared: &'p Prepared<'s, 'a>, recorded: &'p Recorded) -> Result<Self> {
         let plan = &prepared.plan;
         let text = script(&plan.recover, plan.check.as_deref());
         let agent = prepared.agent(&text, plan.recovery_limit)?;
@@ -88,6 +92,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         let name = first.and_then(|f| Path::new(f).file_name()?.to_str());
         let mut all = Recovering {
             prepared,
+            recorded,
             from: prepared.base.clone(),
             agent,
             fsck: name.is_some_and(|n| n.starts_with("fsck") || n == "e2fsck"),
@@ -108,7 +113,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             before: 0,
             end: None,
         };
-        let mut go = |pilot: &mut Pilot| -> Result<(Machine<Reads>, Agent)> {
+        let go = |pilot: &mut Pilot| -> Result<(Machine<Reads>, Agent)> {
             let mut m = self.from.fork(Reads::new(nvmm.clone(), &[]))?;
             let mut agent = self.agent.clone().with_slice(LOOK);
             run(session, &mut m, &mut agent, Some(pilot))?;
@@ -157,7 +162,15 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         let mut agent = self.agent.clone();
         run(self.prepared.session, &mut m, &mut agent, None)?;
         let (codes, own) = parts(&agent.out);
-        let outcome = self.outcome(agent.ended.as_ref(), &codes);
+        let mut outcome = self.outcome(agent.ended.as_ref(), &codes);
+        let mut checked = String::new();
+        if let (Outcome::Ok, Some(file)) = (&outcome, &self.prepared.plan.checker) {
+            let (ok, said) = check(file, &own, &self.recorded.labels)?;
+            if !ok {
+                outcome = Outcome::Checker;
+                checked = said;
+            }
+        }
         let mut digest = Xxh3::new();
         digest.write(&own);
         let said = match outcome {
@@ -165,7 +178,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             _ => {
                 let err = String::from_utf8_lossy(&agent.err).into_owned();
                 let console = String::from_utf8_lossy(&agent.console).into_owned();
-                format!("{}{err}{console}", String::from_utf8_lossy(&own))
+                let own = String::from_utf8_lossy(&own);
+                format!("{own}{err}{checked}{console}")
             }
         };
         Ok(Recovery {
@@ -192,6 +206,29 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             },
         }
     }
+}
+
+/// Asks a program of the host: whether it says yes, and what it says.
+fn check(file: &Path, output: &[u8], labels: &[String]) -> Result<(bool, String)> {
+    let fails = || format!("cannot run python3 {}", file.display());
+    let mut child = Command::new("python3")
+        .arg(file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(fails)?;
+    let question = json!({"output": String::from_utf8_lossy(output), "labels": labels});
+    if let Some(mut to) = child.stdin.take() {
+        // A program that does not ask need not read.
+        let _ = to.write_all(question.to_string().as_bytes());
+    }
+    let out = child.wait_with_output().with_context(fails)?;
+    let said = [out.stdout, out.stderr].concat();
+    Ok((
+        out.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    ))
 }
 
 impl Subject for Recovering<'_, '_, '_> {
