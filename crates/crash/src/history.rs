@@ -126,13 +126,13 @@ impl History {
                 ..
             } => {
                 self.last = Some(at);
-                if to_memory && self.flushes_count() {
+                if to_memory {
                     self.flush(at.hart, line_of(paddr));
                 }
             }
             Step::FlushAll { at, to_memory } => {
                 self.last = Some(at);
-                if to_memory && self.flushes_count() {
+                if to_memory {
                     self.flush_all(at.hart);
                 }
             }
@@ -166,7 +166,7 @@ impl History {
         let step = self.steps;
         if order.release {
             // The hart has waited for everything before it, as at a fence.
-            self.fence(at.hart, FenceSet::RW, FenceSet(0));
+            self.complete(at.hart);
         }
         let hart = *self.harts.entry(at.hart).or_default();
         pieces(paddr, bytes, |line, mask, content| {
@@ -176,6 +176,10 @@ impl History {
                 len: mask.count_ones() as u8,
                 at,
             };
+            if order.atomic {
+                // It comes after the hart's flushes of the line, and has been performed.
+                self.complete_line(at.hart, line);
+            }
             self.push(line, Pending::new(mask, content, store, order), &hart);
             if self.model.mode == Mode::CouldHave && self.model.domain == Domain::Eadr {
                 if self.model.order == Order::Commit {
@@ -193,9 +197,6 @@ impl History {
         if order.atomic {
             hart.loaded = hart.store_load;
         }
-        if order.acquire && order.release {
-            hart.ordered = step + 1;
-        }
     }
 
     fn push(&mut self, line: u64, store: Pending, hart: &HartOrder) {
@@ -207,21 +208,18 @@ impl History {
             }
         });
         entry.cached = None;
-        let (who, release) = (store.last.at.hart, store.order.release);
+        let who = store.last.at.hart;
         let commit = self.model.order == Order::Commit;
         let harts = &self.harts;
         entry.state.push(store, |earlier| {
             let by = earlier.last.at.hart;
             commit
-                || earlier.order.atomic && by != who
-                || if by == who {
-                    release || earlier.order.acquire || earlier.last.step < hart.ordered
-                } else {
-                    by == DEVICE
-                        || harts
-                            .get(&by)
-                            .is_some_and(|h| earlier.last.step < h.performed)
-                }
+                || earlier.order.atomic
+                || by == DEVICE
+                || by == who && earlier.last.step < hart.ordered
+                || harts
+                    .get(&by)
+                    .is_some_and(|h| earlier.last.step < h.performed)
         });
     }
 
@@ -266,6 +264,7 @@ impl History {
 
     /// A flush of one line covers what its hart has stored there, and what others have that has left them.
     fn flush(&mut self, hart: u16, line: u64) {
+        let counts = self.flushes_count();
         let Some(entry) = self.pending.get_mut(&line) else {
             return;
         };
@@ -279,6 +278,10 @@ impl History {
                 || harts.get(&by).is_some_and(|h| s.last.step < h.performed)
         });
         if set == 0 {
+            return;
+        }
+        *entry.state.cleaned.entry(hart).or_default() |= set;
+        if !counts {
             return;
         }
         if self.model.flush_waits {
@@ -310,27 +313,23 @@ impl History {
     fn fence(&mut self, hart: u16, pred: FenceSet, succ: FenceSet) {
         let step = self.steps;
         let state = self.harts.entry(hart).or_default();
-        if pred.has(FenceSet::W) {
-            state.performed = step;
-            if succ.has(FenceSet::W) {
-                state.ordered = step;
-            }
-            if succ.has(FenceSet::R) {
-                state.store_load = step;
-            }
+        if pred.has(FenceSet::W) && succ.has(FenceSet::R) {
+            state.store_load = step;
         }
         if pred.has(FenceSet::R) && succ.has(FenceSet::W) {
             state.ordered = state.ordered.max(state.loaded);
         }
-        if !pred.has(FenceSet::W) {
-            return;
+        if pred.has(FenceSet::W) && succ.has(FenceSet::W) {
+            self.complete(hart);
         }
+    }
+
+    /// The hart has waited for its stores and flushes.
+    fn complete(&mut self, hart: u16) {
+        let state = self.harts.entry(hart).or_default();
+        (state.performed, state.ordered) = (self.steps, self.steps);
         for line in self.sent.remove(&hart).unwrap_or_default() {
-            let set = self
-                .pending
-                .get(&line)
-                .and_then(|e| e.state.sent.get(&hart).copied());
-            self.settle(line, set.unwrap_or(0));
+            self.complete_line(hart, line);
         }
         for line in self.inside.remove(&hart).unwrap_or_default() {
             let set = self
@@ -339,6 +338,13 @@ impl History {
                 .map_or(0, |e| e.state.closure(|s| s.last.at.hart == hart));
             self.settle(line, set);
         }
+    }
+
+    /// The hart's flushes of the line have ended.
+    fn complete_line(&mut self, hart: u16, line: u64) {
+        let entry = self.pending.get(&line);
+        let set = entry.and_then(|e| e.state.sent.get(&hart).copied());
+        self.settle(line, set.unwrap_or(0));
     }
 
     /// These stores of the line are durable.

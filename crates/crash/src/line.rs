@@ -52,6 +52,8 @@ pub(crate) struct LineState {
     pub stores: Vec<Pending>,
     /// By hart: stores that a flush of the hart has sent on its way.
     pub sent: BTreeMap<u16, u64>,
+    /// By hart: stores that take effect before its later ones, because it has cleaned the line in between.
+    pub cleaned: BTreeMap<u16, u64>,
     /// Stores were merged because there were too many.
     pub merged: bool,
 }
@@ -90,6 +92,7 @@ impl LineState {
             base,
             stores: Vec::new(),
             sent: BTreeMap::new(),
+            cleaned: BTreeMap::new(),
             merged: false,
         }
     }
@@ -116,7 +119,8 @@ impl LineState {
             self.merge();
         }
         let overlap = store.mask;
-        store.before = self.closure(|s| s.mask & overlap != 0 || after(s));
+        let cleaned = self.cleaned.get(&store.last.at.hart).copied().unwrap_or(0);
+        store.before = cleaned | self.closure(|s| s.mask & overlap != 0 || after(s));
         self.stores.push(store);
     }
 
@@ -160,6 +164,9 @@ impl LineState {
                 }
             }
         }
+        for set in self.cleaned.values_mut() {
+            *set |= (*set & gone) << 1;
+        }
         // What now comes before a merged store comes before everything behind it, too.
         for i in 0..self.stores.len() {
             let before = self.stores[i].before;
@@ -189,10 +196,10 @@ impl LineState {
         for store in &mut self.stores {
             store.before = squeeze(store.before, gone);
         }
-        for set in self.sent.values_mut() {
-            *set = squeeze(*set, gone);
+        for sets in [&mut self.sent, &mut self.cleaned] {
+            sets.values_mut().for_each(|set| *set = squeeze(*set, gone));
+            sets.retain(|_, set| *set != 0);
         }
-        self.sent.retain(|_, set| *set != 0);
     }
 
     /// These stores are durable. `set` has with each store all that take effect before it.

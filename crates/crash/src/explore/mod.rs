@@ -375,9 +375,20 @@ impl Search<'_> {
                 .iter()
                 .map(|(_, i)| (self.cuts[i.cut], &i.choice[..]))
                 .collect();
-            let results = self.runs.results(&wanted)?;
-            for ((class, item), result) in round.into_iter().zip(results) {
-                self.take(class, item, &result);
+            match self.runs.results(&wanted) {
+                Ok(results) => {
+                    for ((class, item), result) in round.into_iter().zip(results) {
+                        self.take(class, item, &result);
+                    }
+                }
+                Err(Stop::Budget) => {
+                    // As far as the budget goes.
+                    for (class, item) in round {
+                        let result = self.runs.results(&[(self.cuts[item.cut], &item.choice)])?;
+                        self.take(class, item, &result[0]);
+                    }
+                }
+                Err(e) => return Err(e),
             }
             self.runs.progress.waiting = self.queue.len() as u64;
             if !progress(&self.runs.progress) {
