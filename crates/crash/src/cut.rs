@@ -2,6 +2,8 @@
 
 use crate::lines::Lines;
 use crate::step::{At, Bytes};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A store of a history.
@@ -28,36 +30,29 @@ pub struct Candidate {
     pub last: Option<StoreRef>,
     /// The first store that it lacks; `None` for the newest content.
     pub lacks: Option<StoreRef>,
-    /// For each hart, by number: position up to which stores of that hart have to be there, too, and position of the
-    /// first that is not. Empty unless the caches are durable.
-    pub(crate) bounds: Vec<Bound>,
 }
 
-/// What a candidate says about the stores of one hart in all lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bound {
-    pub hart: u16,
-    /// All stores of the hart with a lower position have to be there.
-    pub needs: u64,
-    /// This store of the hart is not there; `u64::MAX` if none is missing.
-    pub lacks: u64,
-}
-
-/// A line of which more than one content is possible. The first candidate is the durable content, the last the newest.
+/// A line of which more than one content is possible. The first candidate is the durable content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecided {
     /// Physical address of the line.
     pub line: u64,
     /// At least two, different from one another.
     pub candidates: Vec<Candidate>,
+    /// Which of them is the newest content.
+    pub newest: usize,
     /// There were more than [`crate::Model::max_candidates`] or than a history keeps.
     pub capped: bool,
-    /// It may be what makes an operation valid: its last store came after a fence, and is alone since.
+    /// It may be what makes an operation valid: all its stores came after the last fence before the last store of all, and
+    /// are at most eight bytes.
     pub commit: bool,
 }
 
 /// Where the power was cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum PointKind {
     /// At a fence: immediately before it takes effect.
     Fence,
@@ -67,13 +62,6 @@ pub enum PointKind {
     Marker,
     /// Anywhere else.
     Other,
-}
-
-/// Limits across lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Limits {
-    /// At most so many lines have another content than the newest.
-    pub max_old: Option<usize>,
 }
 
 /// A power cut: cheap to copy.
@@ -89,9 +77,12 @@ pub struct Cut {
     pub operation: u32,
     /// What is durable, as far as it differs from the content at the beginning.
     pub durable: Lines,
+    /// What the lines that were written so far contained at the beginning.
+    pub initial: Lines,
     /// Lines that may have one of several contents, by ascending address.
     pub undecided: Vec<Arc<Undecided>>,
     /// Equal for cuts that may leave the same contents.
     pub hash: u64,
-    pub(crate) limits: Limits,
+    /// At most so many undecided lines have another content than the newest (`gpf`).
+    pub max_old: Option<usize>,
 }

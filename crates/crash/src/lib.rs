@@ -9,6 +9,7 @@
 mod cut;
 mod explore;
 mod history;
+mod line;
 mod lines;
 mod model;
 mod online;
@@ -23,8 +24,8 @@ pub use lines::Lines;
 pub use model::{Domain, GpfChoice, Mode, Model, Order};
 pub use online::{Online, Warning, WarningKind};
 pub use report::{
-    junit, sarif, Change, Coverage, CutReport, Finding, FindingStore, Frame, Report, Resolve,
-    Unresolved,
+    junit, sarif, Change, Coverage, CutReport, Finding, FindingStore, Frame, Left, LineContent,
+    Report, Resolve, Rest, Symbol, UndecidedRead, Unresolved, WarningReport,
 };
 pub use step::{
     line_of, At, Bytes, FenceSet, FlushOp, Sink, Site, SiteId, Sites, Step, StoreOrder, LINE,

@@ -67,7 +67,7 @@ pub struct Model {
     /// A flush has ended when its instruction has, as on the machines of this emulator, and needs no fence. Zicbom does
     /// not promise it.
     pub flush_waits: bool,
-    /// At most so many contents of a line are looked at (2 or more); the report says where there were more.
+    /// At most so many contents of a line are looked at (2 to 65535); the report says where there were more.
     pub max_candidates: usize,
 }
 
@@ -81,5 +81,17 @@ impl Model {
             flush_waits: false,
             max_candidates: 256,
         }
+    }
+
+    /// Whether every value is in its range.
+    ///
+    /// # Errors
+    /// Which is not.
+    pub fn check(&self) -> Result<(), String> {
+        if (2..=65535).contains(&self.max_candidates) {
+            return Ok(());
+        }
+        let n = self.max_candidates;
+        Err(format!("{n} contents of a line: 2 to 65535 are possible"))
     }
 }

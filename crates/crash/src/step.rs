@@ -78,12 +78,13 @@ pub struct At {
     pub time: u64,
 }
 
-/// The ordering bits of a store.
+/// The ordering bits of a store. An AMO is taken as performed when it is committed, since its hart has the result then; so
+/// `.aq` changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StoreOrder {
     /// `.aq` of an AMO or a successful `sc`.
     pub acquire: bool,
-    /// `.rl`.
+    /// `.rl`: the hart has waited for its earlier stores and flushes.
     pub release: bool,
     /// It is the store of an AMO or of a successful `sc`, so that the hart has also read the line.
     pub atomic: bool,

@@ -1,0 +1,5 @@
+//! Tests of the library against tables, against other ways to the same result, and on programs in C.
+
+mod litmus;
+mod model;
+mod search;
