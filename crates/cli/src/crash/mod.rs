@@ -132,6 +132,7 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
             None => &[],
         },
         sites: &recorded.sites,
+        resolve: &names,
         shard: a.shard,
     };
     let budget = Budget {
@@ -146,8 +147,8 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let mut out_of_time = false;
     let mut progress = |p: &Progress| {
         bar.set_message(format!(
-            "{} of {} cuts, {} recoveries, {} waiting, {} failed",
-            p.done, p.cuts, p.recoveries, p.waiting, p.failures
+            "{} cuts, {} contents tried by {} recoveries, {} waiting, {} failed",
+            p.cuts, p.contents, p.recoveries, p.waiting, p.failures
         ));
         out_of_time |= limit.is_some_and(|l| Instant::now() >= l);
         !out_of_time && messages.signals().caught().is_none()
@@ -158,7 +159,7 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
         return Err(nagori_session::Interrupted(n).into());
     }
     let mut report = report.map_err(|e| anyhow!(e))?;
-    names.put(&mut report);
+    report.add_warnings(&recorded.warnings, &recorded.sites, &names);
     let took = searched.elapsed().as_secs_f64();
     let rate = report.recoveries as f64 / took.max(1e-9);
     messages.note(&format!(
@@ -169,7 +170,7 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
         messages.warning("the search ended by --budget-time: the report says what was not covered");
     }
     let found = report.findings.len();
-    finish(a, files, (&recorded, &report), &names, messages)?;
+    finish(a, files, (&recorded, &report), messages)?;
     Ok(match found {
         0 => SUCCESS,
         _ => FINDINGS,
@@ -203,7 +204,6 @@ fn finish(
     a: &ExploreArgs,
     files: Files,
     (recorded, report): (&Recorded, &Report),
-    names: &Names,
     messages: &Messages,
 ) -> anyhow::Result<()> {
     let args = json!(own_args());
@@ -213,7 +213,6 @@ fn finish(
             write(&dir.join(format!("{}.json", f.id)), &value)?;
         }
     }
-    let warnings = names.warnings(recorded);
     let shown = files.json.as_ref().is_some_and(Staged::is_stdout);
     if let Some(file) = files.junit {
         file.put(junit(report).as_bytes()).context("--junit")?;
@@ -232,11 +231,10 @@ fn finish(
             "cuts": recorded.cuts.len(),
             "labels": recorded.labels,
         });
-        value["warnings"] = json!(warnings);
         file.put(format!("{value:#}\n").as_bytes()).context("--json")?;
     }
     if !shown {
-        show(report, &warnings)?;
+        show(report)?;
     }
     if a.findings.is_none() && !report.findings.is_empty() {
         messages.note("--findings DIR writes a file of each finding, for `nagori crash replay`");
@@ -248,21 +246,25 @@ fn write(path: &Path, value: &Value) -> anyhow::Result<()> {
     Staged::create(path)?.put(format!("{value:#}\n").as_bytes())
 }
 
+/// Most frames of a stack that are shown.
+const FRAMES: usize = 8;
+
+/// The name of a value as reports have it.
+fn word(value: impl serde::Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_string()
+}
+
 /// The report for people.
-fn show(report: &Report, warnings: &[Value]) -> anyhow::Result<()> {
+fn show(report: &Report) -> anyhow::Result<()> {
     use std::fmt::Write;
     let mut text = String::new();
     for f in &report.findings {
         let _ = writeln!(text, "finding {}: {} ({} times)", f.id, f.message, f.count);
         for s in &f.stores {
-            let change = serde_json::to_value(s.change)?;
-            let change = change.as_str().unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "  {change}: store to {:#x} by hart {}, step {}",
-                s.paddr, s.hart, s.step
-            );
-            for f in &s.frames {
+            let change = word(s.change);
+            let _ = writeln!(text, "  {change}: store to {:#x} by hart {}", s.paddr, s.hart);
+            for f in s.frames.iter().take(FRAMES) {
                 let _ = writeln!(text, "    {}", names::frame(f));
             }
         }
@@ -270,18 +272,29 @@ fn show(report: &Report, warnings: &[Value]) -> anyhow::Result<()> {
             let _ = writeln!(text, "  | {line}");
         }
     }
-    for w in warnings {
-        let of = |key: &str| w[key].as_str().unwrap_or_default().to_string();
-        let _ = writeln!(text, "warning: {} ({} times) at {}", of("kind"), w["count"], of("place"));
+    for w in &report.warnings {
+        let place = w.frames.first().map(names::frame).unwrap_or_default();
+        let _ = writeln!(text, "warning: {} at {place} ({} times)", word(w.kind), w.count);
     }
     let c = &report.coverage;
     let _ = writeln!(
         text,
-        "{} findings; {} recoveries; {} of {} cuts covered completely",
+        "{} findings; {} recoveries; of {} cuts {} covered completely; contents: {} of {} covered",
         report.findings.len(),
         report.recoveries,
+        c.cuts,
         c.complete,
-        c.cuts
+        c.states_covered,
+        c.states
     );
+    let left: std::collections::BTreeSet<String> =
+        report.cuts.iter().flat_map(|c| c.left.iter().map(word)).collect();
+    if !left.is_empty() {
+        let left: Vec<String> = left.into_iter().collect();
+        let _ = writeln!(text, "not covered because of: {}", left.join(", "));
+    }
+    if c.unstable > 0 {
+        let _ = writeln!(text, "{} recoveries were not the same again: nothing is complete", c.unstable);
+    }
     output::print(&text)
 }

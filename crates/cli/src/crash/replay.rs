@@ -54,7 +54,8 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let session = boot(&explore, messages)?;
     let prepared = Prepared::new(&session, plan(&explore, &session)?)?;
     let recorded = prepared.record()?;
-    let at = recorded.instructions.get(step as usize);
+    // Steps are counted from 1.
+    let at = recorded.instructions.get((step as usize).wrapping_sub(1));
     let at = *at.context("the workload has fewer steps than the finding says: is it of this program, with these files?")?;
 
     let (mut m, mut services) = prepared.again(Quiet)?;

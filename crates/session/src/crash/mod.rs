@@ -88,7 +88,7 @@ pub struct Prepared<'s, 'a> {
 pub struct Recorded {
     /// Cuts, in order.
     pub cuts: Vec<Cut>,
-    /// Cuts at the beginning and at each marker of an operation.
+    /// Contents at the beginning, at each marker of an operation, and at the end.
     pub references: Vec<Cut>,
     /// Places in the code.
     pub sites: Sites,

@@ -76,7 +76,7 @@ pub(super) struct Recording {
     pub online: Online,
     /// Cuts, in order, without those that leave what an earlier one leaves.
     pub cuts: Vec<Cut>,
-    /// Cuts at the beginning and at each marker of an operation.
+    /// Contents at the beginning and at each marker of an operation.
     pub references: Vec<Cut>,
     seen: HashSet<(u64, u32)>,
     last_stores: Option<u64>,
@@ -143,7 +143,7 @@ impl Recorder {
             labels: Vec::new(),
         };
         recording.cut(PointKind::Other);
-        let first = recording.history.cut(PointKind::Other);
+        let first = recording.history.uncut();
         recording.references.push(first);
         machine.observer_mut().0 = Some(Box::new(recording));
     }
@@ -152,6 +152,9 @@ impl Recorder {
     pub fn take(machine: &mut Machine<Recorder>) -> Option<Recording> {
         let mut all = machine.observer_mut().0.take()?;
         all.cut(PointKind::Other);
+        // What the last operation left has a next one only in what was done after it.
+        let last = all.history.uncut();
+        all.references.push(last);
         Some(*all)
     }
 }
@@ -340,8 +343,8 @@ impl Recording {
         if operation {
             self.operation += 1;
             self.last_stores = None;
-            let cut = self.history.cut(PointKind::Marker);
-            self.references.push(cut);
+            let done = self.history.uncut();
+            self.references.push(done);
             self.labels.push(label);
         }
     }
