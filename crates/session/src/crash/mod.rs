@@ -27,7 +27,7 @@ use nagori_platform::config::PersistenceDomain;
 use nagori_platform::devices::virtio::Block;
 use nagori_platform::machine::{Checkpoint, Engine, Machine, Quiet};
 use nagori_ram::{GuestRam, PAGE};
-use record::Recorder;
+use record::Spy;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -251,18 +251,18 @@ impl<'s, 'a> Prepared<'s, 'a> {
     /// Runs the workload, and records it.
     pub fn record(&self) -> Result<Recorded> {
         let model = &self.plan.model;
-        let mut m = self.base.fork(Recorder::default())?;
+        let mut m = self.base.fork(Spy::Idle)?;
         if model.mode == Mode::AsBuilt {
             m.set_timed(true);
         }
         let history = History::new(model.clone(), self.reader());
         let began = m.instructions();
-        Recorder::attach(&mut m, history, Online::new(model.clone()), self.plan.points);
+        Spy::attach(&mut m, history, Online::new(model.clone()), self.plan.points);
         let mut agent = self.agent(&self.plan.workload, self.plan.limit)?;
         run(self.session, &mut m, &mut agent, None)?;
         succeeded("--workload", &agent)?;
         let retired = m.instructions() - began;
-        let all = Recorder::take(&mut m)
+        let all = Spy::take(&mut m)
             .ok_or_else(|| Error::Guest("nothing was recorded of the workload".into()))?;
         Ok(Recorded {
             cuts: all.cuts,

@@ -92,13 +92,30 @@ pub(super) struct Recording {
     pub labels: Vec<String>,
 }
 
-/// The observer of a workload; it records as soon as it is attached.
+/// The observer of machines of an exploration. There is one for all of them, since the interpreter is compiled for
+/// each kind of observer.
 #[derive(Default)]
-pub(super) struct Recorder(Option<Box<Recording>>);
+pub(super) enum Spy {
+    /// It sees nothing.
+    #[default]
+    Idle,
+    /// It records a workload.
+    Record(Box<Recording>),
+    /// It watches a recovery.
+    Watch(Reads),
+}
 
-impl Recorder {
+impl Spy {
+    /// What a recovery has read.
+    pub fn reads(&mut self) -> Option<&mut Reads> {
+        match self {
+            Spy::Watch(reads) => Some(reads),
+            _ => None,
+        }
+    }
+
     /// Begins to record what a machine does with this observer.
-    pub fn attach(machine: &mut Machine<Recorder>, history: History, online: Online, points: Points) {
+    pub fn attach(machine: &mut Machine<Spy>, history: History, online: Online, points: Points) {
         let config = machine.config().clone();
         let m = &config.memory;
         let (mut sinks, mut consoles) = (HashMap::new(), HashSet::new());
@@ -145,12 +162,14 @@ impl Recorder {
         recording.cut(PointKind::Other);
         let first = recording.history.uncut();
         recording.references.push(first);
-        machine.observer_mut().0 = Some(Box::new(recording));
+        *machine.observer_mut() = Spy::Record(Box::new(recording));
     }
 
     /// Ends it.
-    pub fn take(machine: &mut Machine<Recorder>) -> Option<Recording> {
-        let mut all = machine.observer_mut().0.take()?;
+    pub fn take(machine: &mut Machine<Spy>) -> Option<Recording> {
+        let Spy::Record(mut all) = std::mem::take(machine.observer_mut()) else {
+            return None;
+        };
         all.cut(PointKind::Other);
         // What the last operation left has a next one only in what was done after it.
         let last = all.history.uncut();
@@ -391,26 +410,33 @@ fn is_atomic(op: Op) -> bool {
     )
 }
 
-impl Observer for Recorder {
+impl Observer for Spy {
     const COMMITS: bool = true;
     const WORDS: bool = false;
     const WRITE_BACKS: bool = true;
 
     fn happened(&mut self, event: &Event<'_>) {
-        let Some(r) = &mut self.0 else { return };
-        match event {
-            Event::Commit(c) => r.commit(c),
-            Event::Trap(t) => r.trapped(t.hart, t.from, t.cause),
-            Event::WriteBack(line) => {
-                if r.nvmm.contains(&line.line) {
-                    r.step(&Step::WriteBack { paddr: line.line });
+        match self {
+            Spy::Watch(reads) => {
+                if let Event::Commit(c) = event {
+                    reads.commit(c);
                 }
             }
+            Spy::Record(r) => match event {
+                Event::Commit(c) => r.commit(c),
+                Event::Trap(t) => r.trapped(t.hart, t.from, t.cause),
+                Event::WriteBack(line) => {
+                    if r.nvmm.contains(&line.line) {
+                        r.step(&Step::WriteBack { paddr: line.line });
+                    }
+                }
+            },
+            Spy::Idle => {}
         }
     }
 }
 
-/// The observer of a recovery: which of some lines are read before they are overwritten.
+/// What a recovery does: which of some lines are read before they are overwritten.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     nvmm: Range<u64>,
@@ -434,14 +460,8 @@ impl Reads {
     }
 }
 
-impl Observer for Reads {
-    const COMMITS: bool = true;
-    const WORDS: bool = false;
-    const TRAPS: bool = false;
-    const WRITE_BACKS: bool = false;
-
-    fn happened(&mut self, event: &Event<'_>) {
-        let Event::Commit(c) = event else { return };
+impl Reads {
+    fn commit(&mut self, c: &Commit) {
         for a in c.accesses() {
             if !self.nvmm.contains(&a.paddr) {
                 continue;

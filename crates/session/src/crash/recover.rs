@@ -1,7 +1,7 @@
 //! Recoveries: forks of a machine that is about to access NVMM for the first time.
 
 use super::agent::{Agent, Ended};
-use super::record::Reads;
+use super::record::{Reads, Spy};
 use super::{disks_changed, run, Prepared, Recorded};
 use crate::drive::{Service, Wishes};
 use crate::end::End;
@@ -37,6 +37,11 @@ pub struct Recovering<'p, 's, 'a> {
     pub spared: u64,
 }
 
+/// Whether a recovery has accessed NVMM.
+fn touched(m: &mut Machine<Spy>) -> bool {
+    m.observer_mut().reads().is_some_and(|r| r.touched)
+}
+
 /// Ends a run when NVMM is accessed, or after some slices.
 struct Pilot {
     slices: u64,
@@ -45,12 +50,12 @@ struct Pilot {
     end: Option<u64>,
 }
 
-impl Service<Reads> for Pilot {
-    fn after(&mut self, m: &mut Machine<Reads>, _: Stop, wishes: &mut Wishes) -> Result<()> {
+impl Service<Spy> for Pilot {
+    fn after(&mut self, m: &mut Machine<Spy>, _: Stop, wishes: &mut Wishes) -> Result<()> {
         self.slices += 1;
         match self.end {
             Some(end) if self.slices >= end => wishes.end(End::Quit),
-            None if m.observer_mut().touched => wishes.end(End::Quit),
+            None if touched(m) => wishes.end(End::Quit),
             None => self.before = self.slices,
             _ => {}
         }
@@ -113,14 +118,14 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             before: 0,
             end: None,
         };
-        let go = |pilot: &mut Pilot| -> Result<(Machine<Reads>, Agent)> {
-            let mut m = self.from.fork(Reads::new(nvmm.clone(), &[]))?;
+        let go = |pilot: &mut Pilot| -> Result<(Machine<Spy>, Agent)> {
+            let mut m = self.from.fork(Spy::Watch(Reads::new(nvmm.clone(), &[])))?;
             let mut agent = self.agent.clone().with_slice(LOOK);
             run(session, &mut m, &mut agent, Some(pilot))?;
             Ok((m, agent))
         };
         let (mut m, _) = go(&mut pilot)?;
-        if !m.observer_mut().touched || pilot.before == 0 {
+        if !touched(&mut m) || pilot.before == 0 {
             return Ok(());
         }
         drop(m);
@@ -141,9 +146,9 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
     }
 
     /// A machine whose NVMM has a content, before its recovery.
-    fn machine(&self, state: &State) -> Result<Machine<Reads>> {
+    fn machine(&self, state: &State) -> Result<Machine<Spy>> {
         let reads = Reads::new(self.prepared.nvmm(), state.watched);
-        let mut m = self.from.fork(reads)?;
+        let mut m = self.from.fork(Spy::Watch(reads))?;
         let base = m.config().memory.base;
         for (line, bytes) in state.lines {
             m.ram().write_bytes(line - base, bytes)?;
@@ -183,7 +188,9 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             }
         };
         Ok(Recovery {
-            reads: std::mem::take(&mut m.observer_mut().order),
+            reads: { m.observer_mut().reads() }
+                .map(|r| std::mem::take(&mut r.order))
+                .unwrap_or_default(),
             output: (outcome == Outcome::Ok).then(|| digest.finish()),
             outcome,
             text: said.chars().take(SHOWN).collect(),
