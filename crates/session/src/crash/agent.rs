@@ -17,6 +17,9 @@ const PANICS: [&str; 2] = ["Kernel panic", "Oops ["];
 /// Most bytes of each output that are kept.
 const KEPT: usize = 1 << 20;
 
+/// Begins and ends an exit code between the output of a script's commands.
+const SIGN: u8 = 0x1e;
+
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
@@ -50,6 +53,10 @@ pub(super) struct Agent {
     limit: Ps,
     deadline: Option<Ps>,
     slice: Option<u64>,
+    /// The command is over when it has said so many exit codes, or one that is not 0.
+    codes: Option<usize>,
+    /// It has said them.
+    over: bool,
 }
 
 /// The job of a shell command.
@@ -62,6 +69,19 @@ pub(super) fn shell(script: &str, files: &[Placed], env: &[String]) -> Result<Ve
         ..Job::default()
     };
     job.encode()
+}
+
+/// Splits what the script has put out: exit codes, and the commands' own output.
+pub(super) fn parts(out: &[u8]) -> (Vec<i32>, Vec<u8>) {
+    let (mut codes, mut own) = (Vec::new(), Vec::new());
+    for (i, part) in out.split(|b| *b == SIGN).enumerate() {
+        let code = std::str::from_utf8(part).ok().and_then(|t| t.parse().ok());
+        match code {
+            Some(code) if i % 2 == 1 => codes.push(code),
+            _ => own.extend_from_slice(part),
+        }
+    }
+    (codes, own)
 }
 
 impl Agent {
@@ -79,7 +99,15 @@ impl Agent {
             limit,
             deadline: None,
             slice: None,
+            codes: None,
+            over: false,
         }
+    }
+
+    /// Does not wait for the shell's end after so many commands, or the first one that fails.
+    pub fn ends_with(mut self, commands: usize) -> Agent {
+        self.codes = Some(commands);
+        self
     }
 
     /// Slices of so many core cycles.
@@ -184,6 +212,15 @@ impl<O: Observer> Service<O> for Agent {
             if PANICS.iter().any(|p| text.contains(p)) {
                 self.ended.get_or_insert(Ended::Panic);
             }
+        }
+        if let (None, Some(commands)) = (&self.ended, self.codes) {
+            let (codes, _) = parts(&self.out);
+            let said = codes.len() >= commands || codes.iter().any(|c| *c != 0);
+            // Standard error comes after standard output, but not later than the next slice.
+            if self.over {
+                self.ended = Some(Ended::Code(0));
+            }
+            self.over = said;
         }
         if self.ended.is_none() {
             let late = self.deadline.is_some_and(|d| m.now() >= d);

@@ -13,6 +13,7 @@ use nagori_platform::config::SlotKind;
 use nagori_platform::machine::{Label, Machine};
 use nagori_platform::map;
 use nagori_ram::GuestRam;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -92,28 +93,17 @@ pub(super) struct Recording {
     pub labels: Vec<String>,
 }
 
-/// The observer of machines of an exploration. There is one for all of them, since the interpreter is compiled for
-/// each kind of observer.
+/// The observer of a workload.
 #[derive(Default)]
 pub(super) enum Spy {
     /// It sees nothing.
     #[default]
     Idle,
-    /// It records a workload.
+    /// It records.
     Record(Box<Recording>),
-    /// It watches a recovery.
-    Watch(Reads),
 }
 
 impl Spy {
-    /// What a recovery has read.
-    pub fn reads(&mut self) -> Option<&mut Reads> {
-        match self {
-            Spy::Watch(reads) => Some(reads),
-            _ => None,
-        }
-    }
-
     /// Begins to record what a machine does with this observer.
     pub fn attach(machine: &mut Machine<Spy>, history: History, online: Online, points: Points) {
         let config = machine.config().clone();
@@ -416,75 +406,110 @@ impl Observer for Spy {
     const WRITE_BACKS: bool = true;
 
     fn happened(&mut self, event: &Event<'_>) {
-        match self {
-            Spy::Watch(reads) => {
-                if let Event::Commit(c) = event {
-                    reads.commit(c);
+        let Spy::Record(r) = self else { return };
+        match event {
+            Event::Commit(c) => r.commit(c),
+            Event::Trap(t) => r.trapped(t.hart, t.from, t.cause),
+            Event::WriteBack(line) => {
+                if r.nvmm.contains(&line.line) {
+                    r.step(&Step::WriteBack { paddr: line.line });
                 }
             }
-            Spy::Record(r) => match event {
-                Event::Commit(c) => r.commit(c),
-                Event::Trap(t) => r.trapped(t.hart, t.from, t.cause),
-                Event::WriteBack(line) => {
-                    if r.nvmm.contains(&line.line) {
-                        r.step(&Step::WriteBack { paddr: line.line });
-                    }
-                }
-            },
-            Spy::Idle => {}
         }
     }
 }
 
-/// What a recovery does: which of some lines are read before they are overwritten.
+/// The observer of a recovery: which of some lines are read before they are overwritten.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     nvmm: Range<u64>,
+    seen: RefCell<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
     /// Of each line the bytes that have been overwritten, a bit each, and whether it was read before that.
     watched: HashMap<u64, (u64, bool)>,
-    /// Lines by the time of the first read.
-    pub order: Vec<u64>,
-    /// Whether NVMM has been accessed at all.
-    pub touched: bool,
+    order: Vec<u64>,
+    touched: bool,
 }
 
 impl Reads {
     /// Watches lines of NVMM.
     pub fn new(nvmm: Range<u64>, lines: &[u64]) -> Reads {
+        let seen = Seen {
+            watched: lines.iter().map(|l| (*l, (0, false))).collect(),
+            ..Seen::default()
+        };
         Reads {
             nvmm,
-            watched: lines.iter().map(|l| (*l, (0, false))).collect(),
-            order: Vec::new(),
-            touched: false,
+            seen: RefCell::new(seen),
+        }
+    }
+
+    /// Whether NVMM has been accessed at all.
+    pub fn touched(&self) -> bool {
+        self.seen.borrow().touched
+    }
+
+    /// The lines that were read, by the time of the first read.
+    pub fn take(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.seen.get_mut().order)
+    }
+}
+
+impl Seen {
+    fn accessed(&mut self, kind: AccessKind, first: u64, size: u8) {
+        self.touched = true;
+        let end = first + u64::from(size.max(1));
+        let mut line = first & !(LINE - 1);
+        while line < end {
+            if let Some((done, read)) = self.watched.get_mut(&line) {
+                let from = first.max(line) - line;
+                let to = end.min(line + LINE) - line;
+                let mask = (u64::MAX >> (LINE - (to - from))) << from;
+                match kind {
+                    AccessKind::Read if !*read && *done & mask != mask => {
+                        *read = true;
+                        self.order.push(line);
+                    }
+                    AccessKind::Write => *done |= mask,
+                    _ => {}
+                }
+            }
+            line += LINE;
         }
     }
 }
 
-impl Reads {
-    fn commit(&mut self, c: &Commit) {
-        for a in c.accesses() {
-            if !self.nvmm.contains(&a.paddr) {
-                continue;
-            }
-            self.touched = true;
-            let (first, end) = (a.paddr, a.paddr + u64::from(a.size.max(1)));
-            let mut line = first & !(LINE - 1);
-            while line < end {
-                if let Some((done, read)) = self.watched.get_mut(&line) {
-                    let from = first.max(line) - line;
-                    let to = end.min(line + LINE) - line;
-                    let mask = (u64::MAX >> (LINE - (to - from))) << from;
-                    match a.kind {
-                        AccessKind::Read if !*read && *done & mask != mask => {
-                            *read = true;
-                            self.order.push(line);
-                        }
-                        AccessKind::Write => *done |= mask,
-                        _ => {}
-                    }
-                }
-                line += LINE;
-            }
+impl Observer for Reads {
+    const ACCESSES: bool = true;
+
+    #[inline(always)]
+    fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
+        if self.nvmm.contains(&paddr) {
+            self.seen.borrow_mut().accessed(kind, paddr, size);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_unless_all_of_that_was_overwritten() {
+        let mut r = Reads::new(0x1000..0x2000, &[0x1000, 0x1040, 0x1080]);
+        assert!(!r.touched());
+        r.accessed(AccessKind::Read, 0xfff, 1);
+        assert!(!r.touched(), "outside of NVMM");
+        r.accessed(AccessKind::Write, 0x1040, 8);
+        r.accessed(AccessKind::Read, 0x1040, 8);
+        r.accessed(AccessKind::Write, 0x1084, 4);
+        r.accessed(AccessKind::Read, 0x1080, 8);
+        // Of two lines, the one of which nothing was overwritten.
+        r.accessed(AccessKind::Read, 0x103c, 8);
+        r.accessed(AccessKind::Read, 0x1044, 8);
+        assert_eq!(r.take(), [0x1080, 0x1000, 0x1040]);
     }
 }

@@ -1,7 +1,7 @@
 //! Recoveries: forks of a machine that is about to access NVMM for the first time.
 
-use super::agent::{Agent, Ended};
-use super::record::{Reads, Spy};
+use super::agent::{parts, Agent, Ended};
+use super::record::Reads;
 use super::{disks_changed, run, Prepared, Recorded};
 use crate::drive::{Service, Wishes};
 use crate::end::End;
@@ -18,8 +18,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Core cycles between two looks whether NVMM was accessed.
 const LOOK: u64 = 5_000;
-/// Begins and ends what the script says between the commands' output.
-const SIGN: u8 = 0x1e;
+/// The same between two looks whether the commands have ended.
+const SLICE: u64 = 100_000;
 /// Most bytes of output in a report.
 const SHOWN: usize = 2000;
 
@@ -38,8 +38,8 @@ pub struct Recovering<'p, 's, 'a> {
 }
 
 /// Whether a recovery has accessed NVMM.
-fn touched(m: &mut Machine<Spy>) -> bool {
-    m.observer_mut().reads().is_some_and(|r| r.touched)
+fn touched(m: &mut Machine<Reads>) -> bool {
+    m.observer_mut().touched()
 }
 
 /// Ends a run when NVMM is accessed, or after some slices.
@@ -50,8 +50,8 @@ struct Pilot {
     end: Option<u64>,
 }
 
-impl Service<Spy> for Pilot {
-    fn after(&mut self, m: &mut Machine<Spy>, _: Stop, wishes: &mut Wishes) -> Result<()> {
+impl Service<Reads> for Pilot {
+    fn after(&mut self, m: &mut Machine<Reads>, _: Stop, wishes: &mut Wishes) -> Result<()> {
         self.slices += 1;
         match self.end {
             Some(end) if self.slices >= end => wishes.end(End::Quit),
@@ -72,19 +72,6 @@ fn script(recover: &str, check: Option<&str>) -> String {
             "( {recover}\n)\nr=$?; printf '\\036%d\\036' $r; [ $r = 0 ] || exit 0\n( {check}\n)\n{sign}\n"
         ),
     }
-}
-
-/// Splits what the script has put out: exit codes, and the commands' own output.
-fn parts(out: &[u8]) -> (Vec<i32>, Vec<u8>) {
-    let (mut codes, mut own) = (Vec::new(), Vec::new());
-    for (i, part) in out.split(|b| *b == SIGN).enumerate() {
-        let code = std::str::from_utf8(part).ok().and_then(|t| t.parse().ok());
-        match code {
-            Some(code) if i % 2 == 1 => codes.push(code),
-            _ => own.extend_from_slice(part),
-        }
-    }
-    (codes, own)
 }
 
 impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
@@ -118,8 +105,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             before: 0,
             end: None,
         };
-        let go = |pilot: &mut Pilot| -> Result<(Machine<Spy>, Agent)> {
-            let mut m = self.from.fork(Spy::Watch(Reads::new(nvmm.clone(), &[])))?;
+        let go = |pilot: &mut Pilot| -> Result<(Machine<Reads>, Agent)> {
+            let mut m = self.from.fork(Reads::new(nvmm.clone(), &[]))?;
             let mut agent = self.agent.clone().with_slice(LOOK);
             run(session, &mut m, &mut agent, Some(pilot))?;
             Ok((m, agent))
@@ -146,9 +133,9 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
     }
 
     /// A machine whose NVMM has a content, before its recovery.
-    fn machine(&self, state: &State) -> Result<Machine<Spy>> {
+    fn machine(&self, state: &State) -> Result<Machine<Reads>> {
         let reads = Reads::new(self.prepared.nvmm(), state.watched);
-        let mut m = self.from.fork(Spy::Watch(reads))?;
+        let mut m = self.from.fork(reads)?;
         let base = m.config().memory.base;
         for (line, bytes) in state.lines {
             m.ram().write_bytes(line - base, bytes)?;
@@ -164,7 +151,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
 
     fn one(&self, state: &State) -> Result<Recovery> {
         let mut m = self.machine(state)?;
-        let mut agent = self.agent.clone();
+        let commands = 1 + usize::from(self.prepared.plan.check.is_some());
+        let mut agent = self.agent.clone().with_slice(SLICE).ends_with(commands);
         run(self.prepared.session, &mut m, &mut agent, None)?;
         let (codes, own) = parts(&agent.out);
         let mut outcome = self.outcome(agent.ended.as_ref(), &codes);
@@ -188,9 +176,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             }
         };
         Ok(Recovery {
-            reads: { m.observer_mut().reads() }
-                .map(|r| std::mem::take(&mut r.order))
-                .unwrap_or_default(),
+            reads: m.observer_mut().take(),
             output: (outcome == Outcome::Ok).then(|| digest.finish()),
             outcome,
             text: said.chars().take(SHOWN).collect(),
@@ -250,7 +236,8 @@ mod tests {
 
     #[test]
     fn exit_codes_stand_between_signs() {
-        assert_eq!(parts(b"a\x1e0\x1eb\x1e3\x1e"), (vec![0, 3], b"ab".to_vec()));
+        let both = b"a\x1e0\x1eb\x1e3\x1e";
+        assert_eq!(parts(both), (vec![0, 3], b"ab".to_vec()));
         assert_eq!(parts(b"7"), (vec![], b"7".to_vec()));
         assert_eq!(parts(b"\x1e0\x1e"), (vec![0], vec![]));
         assert!(!script("a", None).contains("exit"));
