@@ -22,6 +22,8 @@ use std::sync::Arc;
 const ROUND: usize = 64;
 /// Deviations of cuts with many lines.
 const MAX_RANK: u32 = 2;
+/// So many contents of a line are combined with those of another one in cuts with many contents.
+const PAIRED: usize = 6;
 
 /// What is to be explored.
 pub struct Work<'a> {
@@ -44,8 +46,10 @@ pub struct Work<'a> {
 pub struct Budget {
     /// At most so many recoveries, including those that find the cause of a failure.
     pub recoveries: Option<u64>,
-    /// Cuts with at most so many undecided lines are searched exhaustively.
+    /// Cuts with at most so many undecided lines are searched exhaustively,
     pub exhaustive_lines: usize,
+    /// if they may leave at most so many contents.
+    pub exhaustive_states: u32,
     /// Of the others so many random contents are tried in addition to those with up to two lines lost or kept.
     pub random: u32,
     /// Seed of the random contents.
@@ -57,6 +61,7 @@ impl Default for Budget {
         Budget {
             recoveries: None,
             exhaustive_lines: 12,
+            exhaustive_states: 1 << 16,
             random: 64,
             seed: 1,
         }
@@ -179,7 +184,15 @@ pub fn explore(
         Err(Stop::Budget) => true,
         Err(Stop::Failed(e)) => return Err(e),
     };
-    let failures = std::mem::take(&mut search.failures);
+    let mut failures = std::mem::take(&mut search.failures);
+    // Those that lose the least first: they tell the cause best, and explain others.
+    failures.sort_by_cached_key(|f| {
+        let undecided = &search.cuts[f.cut].undecided;
+        f.reads
+            .iter()
+            .filter(|&&i| usize::from(f.choice[i]) != undecided[i].newest)
+            .count()
+    });
     let references = std::mem::take(&mut search.references);
     let count = failures.len() as u64;
     let mut blame = Blame::new(work, &search.cuts, &references);
@@ -335,7 +348,9 @@ impl Search<'_> {
     }
 
     fn exhaustive(&self, cut: usize) -> bool {
-        self.cuts[cut].undecided.len() <= self.budget.exhaustive_lines
+        let cut = self.cuts[cut];
+        cut.undecided.len() <= self.budget.exhaustive_lines
+            && states(&cut.undecided, cut.max_old) <= f64::from(self.budget.exhaustive_states)
     }
 
     fn put(
@@ -465,7 +480,20 @@ impl Search<'_> {
             _ => Class::Rest,
         };
         for (n, &place) in result.reads.iter().enumerate().skip(item.decided) {
-            for other in 0..cut.undecided[place].candidates.len() as u16 {
+            let count = cut.undecided[place].candidates.len();
+            let few = rank > 1 && count > PAIRED && !self.exhaustive(item.cut);
+            self.known[item.cut].skipped |= few && item.fill == Fill::Newest;
+            // The durable content, the newest one, and some in between.
+            let step = if few {
+                (count - 1).div_ceil(PAIRED - 1)
+            } else {
+                1
+            };
+            let newest = cut.undecided[place].newest;
+            let others = (0..count)
+                .step_by(step)
+                .chain((!newest.is_multiple_of(step)).then_some(newest));
+            for other in others.map(|c| c as u16) {
                 if other == item.choice[place] {
                     continue;
                 }

@@ -1,5 +1,6 @@
 //! Tests of the library against tables, against other ways to the same result, and on programs in C.
 
+mod corpus;
 mod litmus;
 mod model;
 mod search;
