@@ -16,7 +16,7 @@ static int usage(FILE *to)
 {
     fprintf(to, "usage: crash-corpus setup|workload|recover|check STRUCTURE NVMM [OPTIONS]\n"
                 "NVMM is a device (/dev/dax0.0), a file on a file system mounted with dax=always, which setup\n"
-                "makes, or /dev/mem@ADDRESS. Structures:");
+                "makes, /dev/mem@ADDRESS, or board: /dev/mem where the control block says. Structures:");
     for (unsigned i = 0; i < STRUCTURES; i++)
         fprintf(to, " %s", all[i]->name);
     fprintf(to, "\n"
@@ -60,6 +60,12 @@ static unsigned char *map(const char *path, bool make)
             errno = EINVAL;
             stop(path, "no address");
         }
+    } else if (strcmp(path, "board") == 0) {
+        volatile void *board = nagori_open(NAGORI_CTL_BASE);
+        if (board == NULL)
+            stop(path, "no control block");
+        offset = (off_t)nagori_read(board, NAGORI_CTL_NVMM_BASE);
+        at = path;
     }
     snprintf(name, sizeof name, "%s", at != NULL ? "/dev/mem" : path);
     struct stat s;
@@ -97,37 +103,38 @@ int main(int argc, char **argv)
             s = all[i];
     if (s == NULL)
         return usage(stderr);
-    struct pm pm = {.ops = s->ops};
+    struct pm state = {.ops = s->ops};
     for (int i = 4; i < argc; i++) {
-        unsigned *value = strcmp(argv[i], "--ops") == 0    ? &pm.ops
-                          : strcmp(argv[i], "--drop") == 0 ? &pm.drop
-                          : strcmp(argv[i], "--move") == 0 ? &pm.move
+        unsigned *value = strcmp(argv[i], "--ops") == 0    ? &state.ops
+                          : strcmp(argv[i], "--drop") == 0 ? &state.drop
+                          : strcmp(argv[i], "--move") == 0 ? &state.move
                                                            : NULL;
         if (value != NULL) {
             if (!number(argv[++i], value))
                 return usage(stderr);
         } else if (strcmp(argv[i], "--cbo") == 0) {
-            pm.cbo = true;
+            state.cbo = true;
         } else {
             return usage(stderr);
         }
     }
+    struct pm *pm = &state;
     const char *mode = argv[1];
     if (strcmp(mode, "setup") == 0) {
-        pm.base = map(argv[3], true);
-        memset(pm.base, 0, PM_BYTES);
-        FLUSH(0, pm.base, PM_BYTES);
+        pm->base = map(argv[3], true);
+        memset(pm->base, 0, PM_BYTES);
+        FLUSH(0, pm->base, PM_BYTES);
         FENCE(0);
-        s->setup(&pm);
+        s->setup(pm);
     } else if (strcmp(mode, "workload") == 0) {
-        pm.base = map(argv[3], false);
-        s->workload(&pm);
+        pm->base = map(argv[3], false);
+        s->workload(pm);
     } else if (strcmp(mode, "recover") == 0) {
-        pm.base = map(argv[3], false);
-        s->recover(&pm);
+        pm->base = map(argv[3], false);
+        s->recover(pm);
     } else if (strcmp(mode, "check") == 0) {
-        pm.base = map(argv[3], false);
-        s->check(&pm);
+        pm->base = map(argv[3], false);
+        s->check(pm);
     } else {
         return usage(stderr);
     }

@@ -117,7 +117,11 @@ _Noreturn static inline void pm_fail(struct pm *pm, const char *why)
         pm_store(pm, &(place), &pm_value, sizeof pm_value, __FILE__, __LINE__);        \
     } while (0)
 #else
-#define ST(place, value) (*(volatile __typeof__(place) *)&(place) = (value))
+#define ST(place, value)                                                               \
+    do {                                                                               \
+        (void)pm;                                                                      \
+        *(volatile __typeof__(place) *)&(place) = (value);                             \
+    } while (0)
 #endif
 // A load of one scalar.
 #define LD(place) (*(const volatile __typeof__(place) *)pm_load(pm, &(place), sizeof(place)))
