@@ -5,7 +5,7 @@ use crate::litmus::contents;
 use nagori_crash::{
     explore, At, Budget, Bytes, Cut, Domain, FenceSet, FlushOp, Frame, History, Model, Online,
     Order, Outcome, PointKind, Recovery, Report, Resolve, Site, State, Step, StoreOrder, Subject,
-    Work,
+    WarningKind, WarningReport, Work,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -385,6 +385,18 @@ fn correct_programs_have_no_findings() {
                 let report = search(&program, &record(&program, model), 2);
                 let c = &report.coverage;
                 assert_eq!(report.findings, [], "{structure} {domain:?} {order:?}");
+                // Flushes of a whole node find lines that were not stored to; 12 and 13 of the ring log are needless.
+                let needless = |w: &WarningReport| {
+                    matches!(
+                        w.kind,
+                        WarningKind::FlushNeedless | WarningKind::FenceNeedless
+                    )
+                };
+                assert!(
+                    report.warnings.iter().all(needless),
+                    "{structure} {:?}",
+                    report.warnings
+                );
                 assert_eq!(
                     (c.complete, c.unstable, c.stopped),
                     (c.cuts, 0, false),
@@ -402,6 +414,44 @@ fn correct_programs_have_no_findings() {
         let report = search(&program, &record(&program, Model::new(Domain::None)), 2);
         assert!(!report.findings.is_empty(), "{structure}");
     }
+}
+
+#[test]
+fn mistakes_are_seen_without_a_crash() {
+    use WarningKind::{FenceMissing, FenceNeedless, FlushNeedless, NeverFlushed};
+    let (_dir, path) = compile();
+    for (structure, drop, kind, count) in [
+        ("ring", 0, FlushNeedless, 1),
+        ("ring", 0, FenceNeedless, 0),
+        ("ring", 12, FenceNeedless, 1),
+        ("ring", 12, FlushNeedless, 0),
+        ("ring", 1, NeverFlushed, 2),
+        ("ring", 3, NeverFlushed, 1),
+        ("ring", 11, FenceMissing, 1),
+        ("hash", 13, NeverFlushed, 1),
+        ("hash", 16, FenceMissing, 1),
+        ("btree", 19, FenceMissing, 1),
+        ("alloc", 10, FenceMissing, 1),
+    ] {
+        let program = Program::new(&path, structure, 0, drop, 0);
+        let warnings = record(&program, model(Order::Rvwmo)).warnings;
+        let sites = warnings.iter().filter(|w| w.kind == kind).count();
+        assert_eq!(sites, count, "{structure} {drop} {kind:?}: {warnings:?}");
+    }
+}
+
+/// A report with findings and warnings, for the tests of its forms.
+pub fn report() -> Report {
+    let (_dir, path) = compile();
+    let program = Program::new(&path, "ring", 0, 3, 0);
+    search(&program, &record(&program, model(Order::Rvwmo)), 1)
+}
+
+/// The same bug in a longer run, by the other order of stores.
+pub fn longer_report() -> Report {
+    let (_dir, path) = compile();
+    let program = Program::new(&path, "ring", 25, 3, 0);
+    search(&program, &record(&program, model(Order::Commit)), 2)
 }
 
 #[test]

@@ -3,4 +3,5 @@
 mod corpus;
 mod litmus;
 mod model;
+mod reports;
 mod search;
