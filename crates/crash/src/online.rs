@@ -118,10 +118,8 @@ impl Online {
                     .collect();
                 lines.into_iter().for_each(|line| self.flush(at, line));
             }
-            Step::Fence { at, pred, succ } => {
-                if pred.has(FenceSet::W) && succ.has(FenceSet::W) {
-                    self.fence(at);
-                }
+            Step::Fence { at, pred, succ } if pred.has(FenceSet::W) && succ.has(FenceSet::W) => {
+                self.fence(at)
             }
             Step::Marker {
                 at,

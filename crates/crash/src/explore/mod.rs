@@ -50,6 +50,8 @@ pub struct Budget {
     pub exhaustive_lines: usize,
     /// if they may leave at most so many contents.
     pub exhaustive_states: u32,
+    /// Goes on from contents that fail: what else may be lost in addition. It mostly fails for the same cause.
+    pub beyond_failures: bool,
     /// Of the others so many random contents are tried in addition to those with up to two lines lost or kept.
     pub random: u32,
     /// Seed of the random contents.
@@ -62,6 +64,7 @@ impl Default for Budget {
             recoveries: None,
             exhaustive_lines: 12,
             exhaustive_states: 1 << 16,
+            beyond_failures: false,
             random: 64,
             seed: 1,
         }
@@ -120,8 +123,10 @@ struct Known {
     states: f64,
     /// Items of the walk from "nothing is lost" that are still to be done.
     open: u64,
-    /// Some were not even put in line, because there are too many lines.
+    /// Some were not even put in line, because there are too many lines,
     skipped: bool,
+    /// or because they lose more than a content that fails.
+    beyond: bool,
     /// Contents of the walk from "everything is lost" whose deviations are in line already.
     walked: BTreeSet<Vec<(usize, u16)>>,
 }
@@ -418,7 +423,9 @@ impl Search<'_> {
         self.runs.progress.contents += 1;
         *self.tried.entry(class).or_default() += 1;
         let recovery = self.runs.recovery(result.leaf);
-        if let Some(oracle) = failed(recovery, cut.operation, &self.references) {
+        let oracle = failed(recovery, cut.operation, &self.references);
+        let deviate = oracle.is_none() || self.budget.beyond_failures;
+        if let Some(oracle) = oracle {
             self.runs.progress.failures += 1;
             self.failures.push(Failure {
                 cut: item.cut,
@@ -450,11 +457,15 @@ impl Search<'_> {
                     .collect();
                 let left = cut.max_old.map(|m| m - item.rank as usize);
                 known.states += states(&unread, left);
-                self.deviate(&item, result);
+                if deviate {
+                    self.deviate(&item, result);
+                } else {
+                    known.beyond |= item.decided < result.reads.len();
+                }
             }
             Fill::Durable => {
                 let path = result.reads.iter().map(|&i| (i, item.choice[i])).collect();
-                if self.known[item.cut].walked.insert(path) {
+                if deviate && self.known[item.cut].walked.insert(path) {
                     self.deviate(&item, result);
                 }
             }
@@ -508,13 +519,16 @@ impl Search<'_> {
         let each = self.cuts.iter().zip(&self.known);
         each.map(|(cut, known)| {
             let capped = cut.undecided.iter().any(|u| u.capped);
-            let whole = known.open == 0 && !known.skipped && known.states > 0.0;
+            let whole = known.open == 0 && !known.skipped && !known.beyond && known.states > 0.0;
             let mut left = Vec::new();
             if known.open > 0 || known.states == 0.0 {
                 left.push(Left::Budget);
             }
             if known.skipped {
                 left.push(Left::Lines);
+            }
+            if known.beyond {
+                left.push(Left::Failing);
             }
             if capped {
                 left.push(Left::Contents);
