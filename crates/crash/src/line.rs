@@ -266,7 +266,7 @@ impl LineState {
         let (mut down, mut up) = (vec![full], vec![0u64]);
         let mut looked = 0;
         let (mut seen_down, mut seen_up) = (BTreeSet::from([full]), BTreeSet::from([0u64]));
-        while !(down.is_empty() || up.is_empty()) && !found.full() {
+        while !(down.is_empty() || up.is_empty() || found.full()) {
             let mut next = Vec::new();
             for set in down.drain(..) {
                 for i in (0..n).filter(|i| set >> i & 1 == 1) {

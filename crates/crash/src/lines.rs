@@ -10,7 +10,7 @@ const FAN: usize = 1 << BITS;
 #[derive(Clone, Debug)]
 enum Node {
     Inner([Option<Arc<Node>>; FAN]),
-    Leaf(Box<Bytes>),
+    Leaf(Bytes),
 }
 
 /// Lines by address, with their bytes.
@@ -112,7 +112,7 @@ fn digit(index: u64, level: u32) -> usize {
 
 fn put(slot: &mut Option<Arc<Node>>, height: u32, index: u64, bytes: Bytes) {
     if height == 0 {
-        *slot = Some(Arc::new(Node::Leaf(Box::new(bytes))));
+        *slot = Some(Arc::new(Node::Leaf(bytes)));
         return;
     }
     let node = slot.get_or_insert_with(|| Arc::new(Node::Inner(Default::default())));
@@ -129,7 +129,7 @@ fn put(slot: &mut Option<Arc<Node>>, height: u32, index: u64, bytes: Bytes) {
 
 fn walk(node: &Node, index: u64, list: &mut Vec<(u64, Bytes)>) {
     match node {
-        Node::Leaf(bytes) => list.push((index * LINE, **bytes)),
+        Node::Leaf(bytes) => list.push((index * LINE, *bytes)),
         Node::Inner(children) => {
             for (i, child) in children.iter().enumerate() {
                 if let Some(child) = child {

@@ -174,6 +174,8 @@ pub enum Left {
     Budget,
     /// More lines than are searched exhaustively: more than two lost (or kept) were tried at random only.
     Lines,
+    /// Contents that lose more than one that fails.
+    Failing,
     /// A line has more contents than are looked at.
     Contents,
 }

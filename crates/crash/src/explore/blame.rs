@@ -35,7 +35,6 @@ pub(crate) struct Blame<'a> {
 
 struct Cause {
     finding: Finding,
-    oracle: Oracle,
     /// Keys of the stores that have to be lost, or have to be there.
     lost: BTreeSet<String>,
     kept: BTreeSet<String>,
@@ -91,7 +90,6 @@ impl<'a> Blame<'a> {
     /// Attributes a failure to a cause that is known, or finds its cause.
     pub fn add(&mut self, failure: &Failure, runs: &mut Runs) -> Result<(), Stop> {
         let cut = self.cuts[failure.cut];
-        let recovery = runs.recovery(failure.leaf).clone();
         let (mut lost, mut kept) = (BTreeSet::new(), BTreeSet::new());
         for &place in &failure.reads {
             let candidate = &cut.undecided[place].candidates[usize::from(failure.choice[place])];
@@ -99,9 +97,7 @@ impl<'a> Blame<'a> {
             kept.extend(self.key(candidate.last));
         }
         let known = self.findings.iter_mut().find(|c| {
-            c.oracle == failure.oracle
-                && c.finding.outcome == recovery.outcome
-                && c.lost.is_subset(&lost)
+            c.lost.is_subset(&lost)
                 && (!c.lost.is_empty() || c.kept.is_subset(&kept) && !c.kept.is_empty())
         });
         if let Some(cause) = known {
@@ -111,8 +107,6 @@ impl<'a> Blame<'a> {
         let mut minimal = Minimal {
             cut,
             references: self.references,
-            oracle: failure.oracle,
-            outcome: recovery.outcome.clone(),
             choice: failure.choice.clone(),
             exact: true,
         };
@@ -124,7 +118,9 @@ impl<'a> Blame<'a> {
             .collect::<Choice>();
         let durable = vec![0; newest.len()];
         let (rest, lost, kept) = if !minimal.fails(runs, &newest)? {
-            let lost = minimal.reduce(runs, &newest)?;
+            let mut lost = minimal.reduce(runs, &newest)?;
+            minimal.lose_all(runs, &lost)?;
+            lost.sort_unstable();
             let kept = minimal.also(runs, &durable)?;
             (Rest::Newest, lost, kept)
         } else if cut.max_old.is_none() && !minimal.fails(runs, &durable)? {
@@ -134,14 +130,24 @@ impl<'a> Blame<'a> {
             (Rest::Newest, Vec::new(), Vec::new())
         };
         let Minimal { choice, exact, .. } = minimal;
-        self.enter(failure, &recovery, rest, &choice, (&lost, &kept), exact);
+        let leaf = runs.known(cut, &choice).map_or(failure.leaf, |r| r.leaf);
+        let recovery = runs.recovery(leaf);
+        let oracle = failed(recovery, cut.operation, self.references).unwrap_or(failure.oracle);
+        self.enter(
+            failure,
+            (oracle, recovery),
+            rest,
+            &choice,
+            (&lost, &kept),
+            exact,
+        );
         Ok(())
     }
 
     fn enter(
         &mut self,
         failure: &Failure,
-        recovery: &Recovery,
+        (oracle, recovery): (Oracle, &Recovery),
         rest: Rest,
         choice: &[u16],
         (lost, kept): (&[usize], &[usize]),
@@ -174,12 +180,14 @@ impl<'a> Blame<'a> {
         } else {
             &lost_keys
         };
-        let cause = format!(
-            "{:?} {:?} {:?} {main:?}",
-            failure.oracle,
-            recovery.outcome,
-            lost_keys.is_empty()
+        let mut cause = format!(
+            "{} {main:?}",
+            if lost_keys.is_empty() { "kept" } else { "lost" }
         );
+        if main.is_empty() {
+            // Without a store the symptom is all there is.
+            cause = format!("{oracle:?} {:?}", recovery.outcome);
+        }
         let id = format!("{:012x}", xxh3_64(cause.as_bytes()) >> 16);
         if let Some(known) = self.findings.iter_mut().find(|c| c.finding.id == id) {
             known.finding.count += 1;
@@ -209,11 +217,11 @@ impl<'a> Blame<'a> {
             .at
             .map(|a| frames(self.work, a.site))
             .unwrap_or_default();
-        let message = message(&recovery.outcome, failure.oracle, &stores, exact);
+        let message = message(&recovery.outcome, oracle, &stores, exact);
         let finding = Finding {
             id,
             outcome: recovery.outcome.clone(),
-            prefix: failure.oracle == Oracle::Prefix,
+            prefix: oracle == Oracle::Prefix,
             message,
             stores,
             minimal: exact,
@@ -230,7 +238,6 @@ impl<'a> Blame<'a> {
         };
         self.findings.push(Cause {
             finding,
-            oracle: failure.oracle,
             lost: lost_keys,
             kept: kept_keys,
         });
@@ -276,8 +283,6 @@ fn message(outcome: &Outcome, oracle: Oracle, stores: &[FindingStore], exact: bo
 struct Minimal<'a> {
     cut: &'a Cut,
     references: &'a References,
-    oracle: Oracle,
-    outcome: Outcome,
     choice: Choice,
     exact: bool,
 }
@@ -292,13 +297,12 @@ impl Minimal<'_> {
         }
     }
 
-    /// Whether this content fails in the same way; without a budget to find out, it does not.
+    /// Whether this content fails, too; without a budget to find out, it does not.
     fn fails(&mut self, runs: &mut Runs, choice: &[u16]) -> Result<bool, Stop> {
         match runs.results(&[(self.cut, choice)]) {
             Ok(results) => {
                 let recovery = runs.recovery(results[0].leaf);
-                let oracle = failed(recovery, self.cut.operation, self.references);
-                Ok(oracle == Some(self.oracle) && recovery.outcome == self.outcome)
+                Ok(failed(recovery, self.cut.operation, self.references).is_some())
             }
             Err(Stop::Budget) => {
                 self.exact = false;
@@ -325,6 +329,18 @@ impl Minimal<'_> {
             size /= 2;
         }
         Ok(differ(&self.choice))
+    }
+
+    /// Of each of these lines everything is lost, if the content fails then, too: so that one cause does not look like several.
+    fn lose_all(&mut self, runs: &mut Runs, lost: &[usize]) -> Result<(), Stop> {
+        for &place in lost {
+            let mut other = self.choice.clone();
+            other[place] = 0;
+            if other != self.choice && self.fails(runs, &other)? {
+                self.choice = other;
+            }
+        }
+        Ok(())
     }
 
     /// Lines with the newest content that have to have it.

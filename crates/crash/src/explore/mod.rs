@@ -22,6 +22,8 @@ use std::sync::Arc;
 const ROUND: usize = 64;
 /// Deviations of cuts with many lines.
 const MAX_RANK: u32 = 2;
+/// So many contents of a line are combined with those of another one in cuts with many contents.
+const PAIRED: usize = 6;
 
 /// What is to be explored.
 pub struct Work<'a> {
@@ -44,8 +46,12 @@ pub struct Work<'a> {
 pub struct Budget {
     /// At most so many recoveries, including those that find the cause of a failure.
     pub recoveries: Option<u64>,
-    /// Cuts with at most so many undecided lines are searched exhaustively.
+    /// Cuts with at most so many undecided lines are searched exhaustively,
     pub exhaustive_lines: usize,
+    /// if they may leave at most so many contents.
+    pub exhaustive_states: u32,
+    /// Goes on from contents that fail: what else may be lost in addition. It mostly fails for the same cause.
+    pub beyond_failures: bool,
     /// Of the others so many random contents are tried in addition to those with up to two lines lost or kept.
     pub random: u32,
     /// Seed of the random contents.
@@ -57,6 +63,8 @@ impl Default for Budget {
         Budget {
             recoveries: None,
             exhaustive_lines: 12,
+            exhaustive_states: 1 << 16,
+            beyond_failures: false,
             random: 64,
             seed: 1,
         }
@@ -115,8 +123,10 @@ struct Known {
     states: f64,
     /// Items of the walk from "nothing is lost" that are still to be done.
     open: u64,
-    /// Some were not even put in line, because there are too many lines.
+    /// Some were not even put in line, because there are too many lines,
     skipped: bool,
+    /// or because they lose more than a content that fails.
+    beyond: bool,
     /// Contents of the walk from "everything is lost" whose deviations are in line already.
     walked: BTreeSet<Vec<(usize, u16)>>,
 }
@@ -179,7 +189,15 @@ pub fn explore(
         Err(Stop::Budget) => true,
         Err(Stop::Failed(e)) => return Err(e),
     };
-    let failures = std::mem::take(&mut search.failures);
+    let mut failures = std::mem::take(&mut search.failures);
+    // Those that lose the least first: they tell the cause best, and explain others.
+    failures.sort_by_cached_key(|f| {
+        let undecided = &search.cuts[f.cut].undecided;
+        f.reads
+            .iter()
+            .filter(|&&i| usize::from(f.choice[i]) != undecided[i].newest)
+            .count()
+    });
     let references = std::mem::take(&mut search.references);
     let count = failures.len() as u64;
     let mut blame = Blame::new(work, &search.cuts, &references);
@@ -335,7 +353,9 @@ impl Search<'_> {
     }
 
     fn exhaustive(&self, cut: usize) -> bool {
-        self.cuts[cut].undecided.len() <= self.budget.exhaustive_lines
+        let cut = self.cuts[cut];
+        cut.undecided.len() <= self.budget.exhaustive_lines
+            && states(&cut.undecided, cut.max_old) <= f64::from(self.budget.exhaustive_states)
     }
 
     fn put(
@@ -403,7 +423,9 @@ impl Search<'_> {
         self.runs.progress.contents += 1;
         *self.tried.entry(class).or_default() += 1;
         let recovery = self.runs.recovery(result.leaf);
-        if let Some(oracle) = failed(recovery, cut.operation, &self.references) {
+        let oracle = failed(recovery, cut.operation, &self.references);
+        let deviate = oracle.is_none() || self.budget.beyond_failures;
+        if let Some(oracle) = oracle {
             self.runs.progress.failures += 1;
             self.failures.push(Failure {
                 cut: item.cut,
@@ -435,11 +457,15 @@ impl Search<'_> {
                     .collect();
                 let left = cut.max_old.map(|m| m - item.rank as usize);
                 known.states += states(&unread, left);
-                self.deviate(&item, result);
+                if deviate {
+                    self.deviate(&item, result);
+                } else {
+                    known.beyond |= item.decided < result.reads.len();
+                }
             }
             Fill::Durable => {
                 let path = result.reads.iter().map(|&i| (i, item.choice[i])).collect();
-                if self.known[item.cut].walked.insert(path) {
+                if deviate && self.known[item.cut].walked.insert(path) {
                     self.deviate(&item, result);
                 }
             }
@@ -465,7 +491,20 @@ impl Search<'_> {
             _ => Class::Rest,
         };
         for (n, &place) in result.reads.iter().enumerate().skip(item.decided) {
-            for other in 0..cut.undecided[place].candidates.len() as u16 {
+            let count = cut.undecided[place].candidates.len();
+            let few = rank > 1 && count > PAIRED && !self.exhaustive(item.cut);
+            self.known[item.cut].skipped |= few && item.fill == Fill::Newest;
+            // The durable content, the newest one, and some in between.
+            let step = if few {
+                (count - 1).div_ceil(PAIRED - 1)
+            } else {
+                1
+            };
+            let newest = cut.undecided[place].newest;
+            let others = (0..count)
+                .step_by(step)
+                .chain((!newest.is_multiple_of(step)).then_some(newest));
+            for other in others.map(|c| c as u16) {
                 if other == item.choice[place] {
                     continue;
                 }
@@ -480,13 +519,16 @@ impl Search<'_> {
         let each = self.cuts.iter().zip(&self.known);
         each.map(|(cut, known)| {
             let capped = cut.undecided.iter().any(|u| u.capped);
-            let whole = known.open == 0 && !known.skipped && known.states > 0.0;
+            let whole = known.open == 0 && !known.skipped && !known.beyond && known.states > 0.0;
             let mut left = Vec::new();
             if known.open > 0 || known.states == 0.0 {
                 left.push(Left::Budget);
             }
             if known.skipped {
                 left.push(Left::Lines);
+            }
+            if known.beyond {
+                left.push(Left::Failing);
             }
             if capped {
                 left.push(Left::Contents);

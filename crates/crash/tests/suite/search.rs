@@ -182,7 +182,15 @@ fn run(
         resolve: &Unresolved,
         shard: None,
     };
-    explore(&work, subject, &Budget::default(), jobs, &mut |_| true).unwrap()
+    explore(&work, subject, &whole(), jobs, &mut |_| true).unwrap()
+}
+
+/// Everything, whatever fails.
+fn whole() -> Budget {
+    Budget {
+        beyond_failures: true,
+        ..Budget::default()
+    }
 }
 
 fn domains() -> impl Strategy<Value = Domain> {
@@ -227,6 +235,16 @@ proptest! {
         prop_assert!(!report.coverage.stopped);
         prop_assert_eq!(report.coverage.unstable, 0);
 
+        // What fails is found without looking further, too.
+        let again = MadeUp { seed, outputs: Mutex::default() };
+        let work = Work {
+            cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: None,
+        };
+        let short = explore(&work, &again, &Budget::default(), 1, &mut |_| true).unwrap();
+        prop_assert_eq!(short.findings.is_empty(), report.findings.is_empty());
+        prop_assert!(short.coverage.contents_tried <= report.coverage.contents_tried);
+        prop_assert!(failing > 0 || short.coverage.complete == short.coverage.cuts);
+
         // The number of threads changes nothing.
         let again = MadeUp { seed, outputs: Mutex::default() };
         prop_assert_eq!(&run(&again, &history, &cuts, &references, 3), &report);
@@ -239,7 +257,7 @@ proptest! {
             let work = Work {
                 cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: Some((part, 3)),
             };
-            let report = explore(&work, &subject, &Budget::default(), 1, &mut |_| true).unwrap();
+            let report = explore(&work, &subject, &whole(), 1, &mut |_| true).unwrap();
             outputs.extend(subject.outputs.lock().unwrap().iter().copied());
             sum += report.coverage.cuts;
             failures += report.failures;
@@ -254,7 +272,7 @@ proptest! {
         let (history, cuts, references) = cuts(&program, Model::new(Domain::Adr));
         let subject = MadeUp { seed, outputs: Mutex::default() };
         let work = Work { cuts: &cuts, references: &references, sites: history.sites(), resolve: &Unresolved, shard: None };
-        let budget = Budget { recoveries: Some(limit), ..Budget::default() };
+        let budget = Budget { recoveries: Some(limit), ..whole() };
         let report = explore(&work, &subject, &budget, 2, &mut |_| true).unwrap();
         prop_assert!(report.recoveries <= limit);
         let whole = report.coverage.complete == report.coverage.cuts;
