@@ -15,7 +15,9 @@ use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
-use crate::{bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, remote, run, snapshot};
+use crate::{
+    bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, remote, run, snapshot,
+};
 use clap::{Parser, Subcommand};
 
 /// A RISC-V computer with DRAM and non-volatile main memory, emulated.

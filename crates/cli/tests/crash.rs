@@ -64,7 +64,10 @@ fn a_correct_log_has_no_finding() {
     assert_eq!(c["cuts"], c["complete"], "{c}");
     assert!(c["cuts"].as_u64() > Some(12), "{c}");
     assert_eq!(c["unstable"], 0);
-    assert_eq!(report["workload"]["labels"].as_array().map(Vec::len), Some(6));
+    assert_eq!(
+        report["workload"]["labels"].as_array().map(Vec::len),
+        Some(6)
+    );
 }
 
 #[test]
@@ -78,7 +81,11 @@ fn a_missing_flush_is_found_and_replayed() {
     let workload = "ringlog workload 3 without-flush";
     let report = explore(&program, workload, &["--jobs", "1", "--findings", found], 1);
     let again = explore(&program, workload, &["--jobs", "2"], 1);
-    assert_eq!(same(report.clone()), same(again), "the number of jobs matters");
+    assert_eq!(
+        same(report.clone()),
+        same(again),
+        "the number of jobs matters"
+    );
     let finding = &report["findings"][0];
     assert_eq!(finding["outcome"]["kind"], "recover-exit", "{finding}");
     let store = &finding["stores"][0];
@@ -98,13 +105,24 @@ fn a_missing_flush_is_found_and_replayed() {
 
 #[test]
 fn what_cannot_be_explored_is_an_error() {
-    nagori().args(["crash", "--workload", "true"]).assert().code(2);
+    nagori()
+        .args(["crash", "--workload", "true"])
+        .assert()
+        .code(2);
     nagori()
         .args(["crash", "replay", "/nonexistent/finding.json"])
         .assert()
         .code(2);
     nagori()
-        .args(["crash", "--workload", "true", "--recover", "true", "--shard", "3/2"])
+        .args([
+            "crash",
+            "--workload",
+            "true",
+            "--recover",
+            "true",
+            "--shard",
+            "3/2",
+        ])
         .assert()
         .code(2);
 }

@@ -172,16 +172,36 @@ mod tests {
         first.write_u64(5 << 20, 2).unwrap();
         first.write_u64(9 << 20, 0).unwrap();
         let kept = first.keep().unwrap();
-        assert_eq!(kept.held().unwrap(), 2 * PAGE, "a page of zeros is not held");
+        assert_eq!(
+            kept.held().unwrap(),
+            2 * PAGE,
+            "a page of zeros is not held"
+        );
         first.write_u64(4096, 9).unwrap();
-        let (a, b) = (GuestRam::from_kept(&kept).unwrap(), GuestRam::from_kept(&kept).unwrap());
+        let (a, b) = (
+            GuestRam::from_kept(&kept).unwrap(),
+            GuestRam::from_kept(&kept).unwrap(),
+        );
         a.write_u64(5 << 20, 3).unwrap();
         a.write_u64(33 << 20, 4).unwrap();
-        assert_eq!((word(&a, 4096), word(&a, 5 << 20), word(&a, 33 << 20)), (1, 3, 4));
-        assert_eq!((word(&b, 4096), word(&b, 5 << 20), word(&b, 33 << 20)), (1, 2, 0));
+        assert_eq!(
+            (word(&a, 4096), word(&a, 5 << 20), word(&a, 33 << 20)),
+            (1, 3, 4)
+        );
+        assert_eq!(
+            (word(&b, 4096), word(&b, 5 << 20), word(&b, 33 << 20)),
+            (1, 2, 0)
+        );
         // What goes on can be kept again, with the pages that it shares.
         let again = GuestRam::from_kept(&a.keep().unwrap()).unwrap();
-        assert_eq!((word(&again, 4096), word(&again, 5 << 20), word(&again, 33 << 20)), (1, 3, 4));
+        assert_eq!(
+            (
+                word(&again, 4096),
+                word(&again, 5 << 20),
+                word(&again, 33 << 20)
+            ),
+            (1, 3, 4)
+        );
         let mut bytes = [0; 8];
         kept.read(5 << 20, &mut bytes).unwrap();
         assert_eq!(u64::from_le_bytes(bytes), 2);
@@ -195,7 +215,10 @@ mod tests {
         let m = GuestRam::from_kept(&first.keep().unwrap()).unwrap();
         m.discard(1 << 20, 2 << 20).unwrap();
         assert!(m.is_zero(1 << 20, 2 << 20).unwrap());
-        assert_eq!((m.read_u8((1 << 20) - 1), m.read_u8(3 << 20)), (Some(7), Some(7)));
+        assert_eq!(
+            (m.read_u8((1 << 20) - 1), m.read_u8(3 << 20)),
+            (Some(7), Some(7))
+        );
         let again = GuestRam::from_kept(&m.keep().unwrap()).unwrap();
         assert!(again.is_zero(1 << 20, 2 << 20).unwrap());
     }

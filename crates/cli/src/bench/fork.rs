@@ -62,7 +62,9 @@ pub fn command(a: &ForkArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let stride = (ram.len() / (bytes.div_ceil(run)).max(1) / page * page).max(run);
     let place = |n: u64| (n * page / run * stride + n * page % run).min(ram.len() - page);
     for n in 0..bytes / page {
-        let words: Vec<u8> = (0..page / 8).flat_map(|i| (n << 16 | i | 1).to_le_bytes()).collect();
+        let words: Vec<u8> = (0..page / 8)
+            .flat_map(|i| (n << 16 | i | 1).to_le_bytes())
+            .collect();
         ram.write_bytes(place(n), &words)?;
     }
     let begin = Instant::now();
@@ -104,10 +106,34 @@ pub fn command(a: &ForkArgs, messages: &Messages) -> anyhow::Result<Exit> {
         return Ok(SUCCESS);
     }
     let mut t = table(["forks of a machine", "", ""]);
-    row(&mut t, ["memory".into(), format!("{} MiB", ram.len() >> 20), format!("{held} MiB held")]);
-    row(&mut t, ["checkpoint".into(), format!("{kept:.1} ms"), String::new()]);
-    row(&mut t, ["fork".into(), format!("{:.2} ms", sample.median), format!("slowest {slowest:.2} ms")]);
-    row(&mut t, [format!("{alive} alive"), format!("{each} KiB each"), format!("{} pages stored to", a.stored)]);
+    row(
+        &mut t,
+        [
+            "memory".into(),
+            format!("{} MiB", ram.len() >> 20),
+            format!("{held} MiB held"),
+        ],
+    );
+    row(
+        &mut t,
+        ["checkpoint".into(), format!("{kept:.1} ms"), String::new()],
+    );
+    row(
+        &mut t,
+        [
+            "fork".into(),
+            format!("{:.2} ms", sample.median),
+            format!("slowest {slowest:.2} ms"),
+        ],
+    );
+    row(
+        &mut t,
+        [
+            format!("{alive} alive"),
+            format!("{each} KiB each"),
+            format!("{} pages stored to", a.stored),
+        ],
+    );
     output::print(&text(&t))?;
     Ok(SUCCESS)
 }

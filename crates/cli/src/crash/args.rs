@@ -98,23 +98,43 @@ pub struct ExploreArgs {
     pub checker: Option<PathBuf>,
     /// Names of functions: an ELF file, loaded ADDR (hexadecimal) above its own addresses, or a list like
     /// /proc/kallsyms. Static programs of --file need none.
-    #[arg(long = "symbols", value_name = "FILE[@ADDR]", help_heading = "Findings")]
+    #[arg(
+        long = "symbols",
+        value_name = "FILE[@ADDR]",
+        help_heading = "Findings"
+    )]
     pub symbols: Vec<String>,
     /// From where on nothing is lost: none, adr, gpf:LINES, eadr [default: the machine's].
     #[arg(long, value_name = "DOMAIN", value_parser = domain, help_heading = "Model")]
     pub domain: Option<Domain>,
     /// `could-have`: every content that the domain and the architecture allow; `as-built`: the one that this machine's
     /// caches would have left, with the timing model.
-    #[arg(long, value_name = "MODE", default_value = "could-have", help_heading = "Model")]
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "could-have",
+        help_heading = "Model"
+    )]
     pub mode: ModeKind,
     /// Order in which stores of a hart take effect: as RVWMO promises, or as they were committed.
-    #[arg(long, value_name = "ORDER", default_value = "rvwmo", help_heading = "Model")]
+    #[arg(
+        long,
+        value_name = "ORDER",
+        default_value = "rvwmo",
+        help_heading = "Model"
+    )]
     pub order: OrderKind,
     /// A flush has ended with its instruction, as on this machine, and needs no fence.
     #[arg(long, help_heading = "Model")]
     pub flush_waits: bool,
     /// Where the power is cut: before fences, flushes, markers.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "fences,flushes,markers", help_heading = "Search")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "fences,flushes,markers",
+        help_heading = "Search"
+    )]
     pub point: Vec<PointArg>,
     /// Each recovery boots the machine from reset, instead of running in a machine that has booted with the content of
     /// NVMM after --setup.
@@ -136,6 +156,9 @@ pub struct ExploreArgs {
     /// Cuts with at most so many undecided lines are searched exhaustively.
     #[arg(long, value_name = "LINES", default_value_t = 12, value_parser = clap::value_parser!(u32).range(..=30), help_heading = "Search")]
     pub exhaustive: u32,
+    /// Go on from contents that fail: what else may be lost in addition. It mostly fails for the same cause.
+    #[arg(long, help_heading = "Search")]
+    pub beyond_failures: bool,
     /// Of cuts with more so many random contents are tried, besides those with up to two lines lost or kept.
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Search")]
     pub random: u32,
@@ -163,7 +186,12 @@ pub struct ExploreArgs {
     #[command(flatten)]
     pub devices: DeviceArgs,
     /// Root file system: a name or file as `nagori boot --rootfs` takes it, or `none` for the smallest, with busybox.
-    #[arg(long, value_name = "NAME|FILE|none", default_value = "none", help_heading = "Software")]
+    #[arg(
+        long,
+        value_name = "NAME|FILE|none",
+        default_value = "none",
+        help_heading = "Software"
+    )]
     pub rootfs: String,
     #[command(flatten)]
     pub modules: ModulesArgs,

@@ -99,7 +99,8 @@ impl Files {
             file.transpose().context(option)
         };
         if let Some(dir) = &a.findings {
-            std::fs::create_dir_all(dir).with_context(|| format!("--findings {}", dir.display()))?;
+            std::fs::create_dir_all(dir)
+                .with_context(|| format!("--findings {}", dir.display()))?;
         }
         Ok(Files {
             json: open(&a.json, "--json")?,
@@ -138,8 +139,10 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let budget = Budget {
         recoveries: a.budget_states,
         exhaustive_lines: a.exhaustive as usize,
+        beyond_failures: a.beyond_failures,
         random: a.random,
         seed: a.seed,
+        ..Budget::default()
     };
     let searched = Instant::now();
     let bar = bar(messages);
@@ -231,7 +234,8 @@ fn finish(
             "cuts": recorded.cuts.len(),
             "labels": recorded.labels,
         });
-        file.put(format!("{value:#}\n").as_bytes()).context("--json")?;
+        file.put(format!("{value:#}\n").as_bytes())
+            .context("--json")?;
     }
     if !shown {
         show(report)?;
@@ -263,7 +267,11 @@ fn show(report: &Report) -> anyhow::Result<()> {
         let _ = writeln!(text, "finding {}: {} ({} times)", f.id, f.message, f.count);
         for s in &f.stores {
             let change = word(s.change);
-            let _ = writeln!(text, "  {change}: store to {:#x} by hart {}", s.paddr, s.hart);
+            let _ = writeln!(
+                text,
+                "  {change}: store to {:#x} by hart {}",
+                s.paddr, s.hart
+            );
             for f in s.frames.iter().take(FRAMES) {
                 let _ = writeln!(text, "    {}", names::frame(f));
             }
@@ -274,7 +282,12 @@ fn show(report: &Report) -> anyhow::Result<()> {
     }
     for w in &report.warnings {
         let place = w.frames.first().map(names::frame).unwrap_or_default();
-        let _ = writeln!(text, "warning: {} at {place} ({} times)", word(w.kind), w.count);
+        let _ = writeln!(
+            text,
+            "warning: {} at {place} ({} times)",
+            word(w.kind),
+            w.count
+        );
     }
     let c = &report.coverage;
     let _ = writeln!(
@@ -287,14 +300,21 @@ fn show(report: &Report) -> anyhow::Result<()> {
         c.states_covered,
         c.states
     );
-    let left: std::collections::BTreeSet<String> =
-        report.cuts.iter().flat_map(|c| c.left.iter().map(word)).collect();
+    let left: std::collections::BTreeSet<String> = report
+        .cuts
+        .iter()
+        .flat_map(|c| c.left.iter().map(word))
+        .collect();
     if !left.is_empty() {
         let left: Vec<String> = left.into_iter().collect();
         let _ = writeln!(text, "not covered because of: {}", left.join(", "));
     }
     if c.unstable > 0 {
-        let _ = writeln!(text, "{} recoveries were not the same again: nothing is complete", c.unstable);
+        let _ = writeln!(
+            text,
+            "{} recoveries were not the same again: nothing is complete",
+            c.unstable
+        );
     }
     output::print(&text)
 }

@@ -48,7 +48,9 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let stores = finding["stores"].as_array().map_or(&[][..], |s| s);
     let store = a.store.checked_sub(1).and_then(|n| stores.get(n));
     let store = store.with_context(|| format!("the finding has {} stores", stores.len()))?;
-    let step = store["step"].as_u64().context("the finding names no step")?;
+    let step = store["step"]
+        .as_u64()
+        .context("the finding names no step")?;
     let pc = store["site"]["pc"].as_u64();
 
     let session = boot(&explore, messages)?;
@@ -125,9 +127,18 @@ fn read(a: &ReplayArgs) -> anyhow::Result<(Vec<String>, Value)> {
 fn show(m: &Machine, hart: usize, finding: &Value) -> anyhow::Result<Exit> {
     let mut text = String::new();
     let message = finding["message"].as_str().unwrap_or_default();
-    let _ = writeln!(text, "finding {}: {message}", finding["id"].as_str().unwrap_or_default());
+    let _ = writeln!(
+        text,
+        "finding {}: {message}",
+        finding["id"].as_str().unwrap_or_default()
+    );
     if let Some(h) = m.hart(hart) {
-        let _ = writeln!(text, "hart {hart} before the store: pc {:#x}, {} instructions", h.pc, m.instructions());
+        let _ = writeln!(
+            text,
+            "hart {hart} before the store: pc {:#x}, {} instructions",
+            h.pc,
+            m.instructions()
+        );
         for (r, name) in REGISTERS.iter().enumerate().skip(1) {
             let end = if r % 4 == 3 { "\n" } else { "" };
             let _ = write!(text, "  {name:>4} {:#018x}{end}", h.reg(r));

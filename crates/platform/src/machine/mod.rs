@@ -106,7 +106,9 @@ pub enum MachineError {
     #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
     ParallelTracked,
     /// A checkpoint where a debugger or a point has stopped the machine within a block.
-    #[error("no checkpoint can be taken here: the machine stopped between two instructions of a block")]
+    #[error(
+        "no checkpoint can be taken here: the machine stopped between two instructions of a block"
+    )]
     WithinBlock,
     /// Saved state that does not fit.
     #[error(transparent)]

@@ -131,7 +131,9 @@ fn compare(m: &mut Machine, seed: u64, steps: u64, most: u64, name: &str) -> usi
         let fork = checkpoint.fork(Quiet).expect("a fork");
         assert_eq!(save(&fork), bytes, "{name}: forked at step {step}");
         // What another fork does is not seen by this one.
-        again.clone().step(&mut checkpoint.fork(Quiet).expect("a fork"), most);
+        again
+            .clone()
+            .step(&mut checkpoint.fork(Quiet).expect("a fork"), most);
         let mut copy = match n % 2 {
             0 => fork,
             _ => restored,

@@ -190,8 +190,7 @@ impl<O: Observer> Service<O> for Agent {
             .get_or_insert_with(|| Ps(m.now().0.saturating_add(limit.0)));
         if self.sent < self.job.len() {
             let rest = &self.job[self.sent..];
-            let pushed =
-                m.virtio::<PortConsole, _>(self.slot, |c, at| c.push(at, CONTROL, rest));
+            let pushed = m.virtio::<PortConsole, _>(self.slot, |c, at| c.push(at, CONTROL, rest));
             self.sent += pushed
                 .ok_or_else(no_console)?
                 .context("the guest's driver of the agent's console broke the rules")?;

@@ -257,7 +257,12 @@ impl<'s, 'a> Prepared<'s, 'a> {
         }
         let history = History::new(model.clone(), self.reader());
         let began = m.instructions();
-        Spy::attach(&mut m, history, Online::new(model.clone()), self.plan.points);
+        Spy::attach(
+            &mut m,
+            history,
+            Online::new(model.clone()),
+            self.plan.points,
+        );
         let mut agent = self.agent(&self.plan.workload, self.plan.limit)?;
         run(self.session, &mut m, &mut agent, None)?;
         succeeded("--workload", &agent)?;
@@ -292,7 +297,12 @@ impl<'s, 'a> Prepared<'s, 'a> {
         let agent = self.agent(&self.plan.workload, self.plan.limit)?;
         let session: &Session<'a> = self.session;
         let mut services: Vec<BoxedService<'a, O>> = vec![Box::new(agent)];
-        services.extend(session.options().devices.connect(&mut m, session.caller())?);
+        services.extend(
+            session
+                .options()
+                .devices
+                .connect(&mut m, session.caller())?,
+        );
         Ok((m, services))
     }
 }

@@ -2,8 +2,7 @@
 
 use super::stack::Hart;
 use nagori_crash::{
-    At, Cut, FenceSet, FlushOp, History, Online, PointKind, Sink, Site, Step, StoreOrder,
-    LINE,
+    At, Cut, FenceSet, FlushOp, History, Online, PointKind, Sink, Site, Step, StoreOrder, LINE,
 };
 use nagori_hart::debug::lookup;
 use nagori_hart::world::{AccessKind, Commit, Event, Marker, MemAccess, Observer};
@@ -321,7 +320,10 @@ impl Recording {
             self.cut(PointKind::Fence);
         }
         let word = self.word(hart, c);
-        let (pred, succ) = (FenceSet((word >> 24) as u8 & 15), FenceSet((word >> 20) as u8 & 15));
+        let (pred, succ) = (
+            FenceSet((word >> 24) as u8 & 15),
+            FenceSet((word >> 20) as u8 & 15),
+        );
         let at = self.at(hart, c);
         self.step(&Step::Fence { at, pred, succ });
         if pred.has(FenceSet::RW) && succ.has(FenceSet::RW) {

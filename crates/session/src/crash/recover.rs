@@ -80,7 +80,10 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         let plan = &prepared.plan;
         let text = script(&plan.recover, plan.check.as_deref());
         let agent = prepared.agent(&text, plan.recovery_limit)?;
-        let first = plan.check.as_deref().and_then(|c| c.split_whitespace().next());
+        let first = plan
+            .check
+            .as_deref()
+            .and_then(|c| c.split_whitespace().next());
         let name = first.and_then(|f| Path::new(f).file_name()?.to_str());
         let mut all = Recovering {
             prepared,
