@@ -122,17 +122,24 @@ pub enum Expose {
     NumaNode,
 }
 
+impl Expose {
+    /// What it changes in a machine's description.
+    pub fn setting(self) -> String {
+        let how = match self {
+            Expose::Hidden => "hidden",
+            Expose::PmemRegion => "pmem-region",
+            Expose::NumaNode => "numa-node",
+        };
+        format!("memory.expose={how}")
+    }
+}
+
 /// Runs the command.
 pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     a.run_args.check_outputs()?;
     let mut settings = Vec::new();
     if let Some(how) = a.nvmm {
-        let how = match how {
-            Expose::Hidden => "hidden",
-            Expose::PmemRegion => "pmem-region",
-            Expose::NumaNode => "numa-node",
-        };
-        settings.push(format!("memory.expose={how}"));
+        settings.push(how.setting());
     }
     settings.extend(a.run_args.settings());
     settings.extend(a.run_args.clock());

@@ -4,6 +4,7 @@ use crate::args::EXIT_CODES;
 use crate::bare::BareArgs;
 use crate::bench::args::BenchCommand;
 use crate::boot::BootArgs;
+use crate::crash::args::CrashArgs;
 use crate::disasm::DisasmArgs;
 use crate::image::args::ImageCommand;
 use crate::iomap::IomapCommand;
@@ -14,7 +15,9 @@ use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
-use crate::{bare, bench, boot, disasm, image, iomap, machine, mem, nvmm, remote, run, snapshot};
+use crate::{
+    bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, remote, run, snapshot,
+};
 use clap::{Parser, Subcommand};
 
 /// A RISC-V computer with DRAM and non-volatile main memory, emulated.
@@ -53,6 +56,7 @@ pub enum Command {
     #[command(subcommand)]
     Mem(MemCommand),
     Nvmm(NvmmCommand),
+    Crash(Box<CrashArgs>),
     #[command(subcommand)]
     Iomap(IomapCommand),
 }
@@ -65,6 +69,7 @@ impl Command {
             Command::Bare(_) | Command::Bench(_) | Command::Mem(_) => true,
             // It reads or writes whole images.
             Command::Nvmm(_) => true,
+            Command::Crash(_) => true,
             Command::Image(c) => {
                 !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
             }
@@ -89,6 +94,7 @@ impl Command {
             Command::Ctl(a) => remote::ctl::command(a),
             Command::Mem(a) => mem::command(a, out),
             Command::Nvmm(a) => nvmm::command(a, out),
+            Command::Crash(a) => crash::command(a, out),
             Command::Iomap(a) => iomap::command(a, out),
         }
     }

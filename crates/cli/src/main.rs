@@ -7,6 +7,7 @@ mod bench;
 mod boot;
 mod commands;
 mod console;
+mod crash;
 mod disasm;
 mod guest;
 mod host;

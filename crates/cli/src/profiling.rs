@@ -107,7 +107,8 @@ impl Profiling {
 }
 
 /// Adds `FILE[@ADDRESS]`.
-fn add(symbols: &mut Symbols, given: &str) -> anyhow::Result<()> {
+/// Adds the symbols of a file, as `--symbols` names it.
+pub fn add(symbols: &mut Symbols, given: &str) -> anyhow::Result<()> {
     let (file, bias) = match given.rsplit_once('@') {
         Some((file, at)) if !Path::new(given).exists() => {
             let hex = at.strip_prefix("0x").unwrap_or(at);

@@ -138,10 +138,16 @@ pub trait Observer {
     const TRAPS: bool = Self::COMMITS;
     /// Whether lines that are written back are reported.
     const WRITE_BACKS: bool = Self::COMMITS;
+    /// Whether `accessed` is called. All code is interpreted then, faster than with instructions reported. Not while
+    /// harts run at the same time.
+    const ACCESSES: bool = false;
     /// Whether `stops` and `tried_again` are called.
     const STOPS: bool = false;
     /// Called for each event.
     fn happened(&mut self, _event: &Event<'_>) {}
+    /// An instruction has accessed memory or a device at a physical address. If it is abandoned afterwards, this is
+    /// called again.
+    fn accessed(&self, _kind: AccessKind, _paddr: u64, _size: u8) {}
     /// Whether a hart is to stop before the instruction at `pc`. Stopping costs no cycles: when the
     /// hart runs again, it continues within the block, and this is called again.
     fn stops(&mut self, _hart: usize, _pc: u64) -> bool {
@@ -201,11 +207,15 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn commit_access<W: World>(
         &mut self,
+        w: &W,
         kind: AccessKind,
         (vaddr, paddr): (u64, u64),
         size: u8,
         value: u128,
     ) {
+        if W::ACCESSES {
+            w.accessed(kind, paddr, size);
+        }
         if W::COMMITS {
             let [first, second] = &mut self.record.accesses;
             let free = if first.is_none() { first } else { second };

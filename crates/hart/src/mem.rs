@@ -132,14 +132,14 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn read_at<W: World>(&mut self, w: &W, va: u64, offset: u64, size: u8, v: u128) {
         let pa = w.ram_base().wrapping_add(offset);
-        self.commit_access::<W>(AccessKind::Read, (va, pa), size, v);
+        self.commit_access(w, AccessKind::Read, (va, pa), size, v);
     }
 
     /// Reports an instruction's write at an offset in memory.
     #[inline(always)]
     pub(crate) fn wrote_at<W: World>(&mut self, w: &W, va: u64, offset: u64, size: u8, v: u128) {
         let pa = w.ram_base().wrapping_add(offset);
-        self.commit_access::<W>(AccessKind::Write, (va, pa), size, v);
+        self.commit_access(w, AccessKind::Write, (va, pa), size, v);
     }
 
     /// A load that the filter did not pass.
@@ -169,7 +169,7 @@ impl Hart {
                     self.cycle = before;
                     return Err(Trap::new(cause::LOAD_ACCESS, va).into());
                 };
-                self.commit_access::<W>(AccessKind::Read, (va, pa), size, v.into());
+                self.commit_access(w, AccessKind::Read, (va, pa), size, v.into());
                 Ok(v)
             }
         }
@@ -202,7 +202,7 @@ impl Hart {
                     self.cycle = before;
                     return Err(Trap::new(cause::STORE_ACCESS, va).into());
                 }
-                self.commit_access::<W>(AccessKind::Write, (va, pa), size, value.into());
+                self.commit_access(w, AccessKind::Write, (va, pa), size, value.into());
                 Ok(())
             }
         }
@@ -334,7 +334,7 @@ impl Hart {
             old
         };
         self.read_at(w, va, o, size, old.into());
-        if W::COMMITS {
+        if W::COMMITS || W::ACCESSES {
             self.wrote_at(w, va, o, size, f(old).into());
         }
         Ok(old)
@@ -412,11 +412,11 @@ impl Hart {
                 self.data_trigger(va & !63, 64, false, true)?;
                 let line = self.resolve_block::<W, M>(w, va, Access::Read, false, at)?;
                 M::flush_line(self, w, line, at)?;
-                self.commit_access::<W>(AccessKind::Flush, (va & !63, line), 64, 0);
+                self.commit_access(w, AccessKind::Flush, (va & !63, line), 64, 0);
             }
             None => {
                 M::flush_all(self, w, at)?;
-                self.commit_access::<W>(AccessKind::FlushAll, (0, 0), 64, 0);
+                self.commit_access(w, AccessKind::FlushAll, (0, 0), 64, 0);
             }
         }
         Ok(())
@@ -438,7 +438,7 @@ impl Hart {
             true => AccessKind::Clean,
             false => AccessKind::Flush,
         };
-        self.commit_access::<W>(kind, (va & !63, line), 64, 0);
+        self.commit_access(w, kind, (va & !63, line), 64, 0);
         Ok(())
     }
 

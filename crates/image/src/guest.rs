@@ -12,6 +12,7 @@ static AGENT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/agent");
 static LIB: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/lib");
 static INCLUDE: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/include");
 static MALLOC: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/malloc");
+static CRASH: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/crash");
 static PERSIST: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/persist");
 static INIT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/init");
 
@@ -58,9 +59,10 @@ struct Dynamic {
 }
 
 /// Directories of sources that are used in root file systems only.
-pub(crate) const ROOTFS_ONLY: [&str; 2] = ["malloc/", "persist/"];
-/// The library by which programs flush their stores to NVMM, and a program that checks it.
-const PERSIST_FILES: [Dynamic; 2] = [
+pub(crate) const ROOTFS_ONLY: [&str; 3] = ["crash/", "malloc/", "persist/"];
+/// The library by which programs flush their stores to NVMM, a program that checks it, and the programs on which crash
+/// exploration is tried.
+const PERSIST_FILES: [Dynamic; 3] = [
     Dynamic {
         path: "lib/libnagori-persist.so",
         sources: &["persist/nagori-persist.c"],
@@ -72,6 +74,17 @@ const PERSIST_FILES: [Dynamic; 2] = [
         path: "bin/persist-check",
         sources: &["persist/check.c"],
         flags: &[],
+    },
+    Dynamic {
+        path: "bin/crash-corpus",
+        sources: &[
+            "crash/main.c",
+            "crash/ring.c",
+            "crash/hash.c",
+            "crash/btree.c",
+            "crash/alloc.c",
+        ],
+        flags: &["-static"],
     },
 ];
 
@@ -92,6 +105,7 @@ pub(crate) fn sources() -> Vec<Source> {
         ("init", &INIT),
         ("malloc", &MALLOC),
         ("persist", &PERSIST),
+        ("crash", &CRASH),
     ] {
         collect(name, dir, &mut list);
     }
@@ -194,7 +208,7 @@ pub(crate) fn compile_malloc(work: &Path) -> Result<Vec<Program>, Error> {
     Ok(built)
 }
 
-/// Compiles `persist/*.c`: a library that is preloaded into programs, and a program that checks it.
+/// Compiles `persist/*.c`, a library that is preloaded into programs and a program that checks it, and `crash/*.c`.
 /// Names are paths below /usr/local. `work` is an empty directory.
 pub(crate) fn compile_persist(work: &Path) -> Result<Vec<Program>, Error> {
     write_sources(work)?;

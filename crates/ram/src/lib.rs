@@ -6,9 +6,11 @@
 //! on a 64-bit host they compile to plain moves.
 
 mod backing;
+mod kept;
 mod sparse;
 
 pub use backing::{data, reserve, FileWords, Sharing};
+pub use kept::Kept;
 pub use sparse::PAGE;
 
 use std::sync::atomic::{
@@ -29,6 +31,12 @@ pub enum RamError {
     /// The size is zero or not a multiple of 4096.
     #[error("guest memory of {0} bytes: the size must be a positive multiple of 4096")]
     Size(u64),
+    /// The content of memory cannot be kept.
+    #[error("cannot keep the content of guest memory: {source}")]
+    Keep {
+        /// The host's reason.
+        source: std::io::Error,
+    },
     /// A file cannot be put behind memory.
     #[error("cannot put a file behind guest memory: {source}")]
     Back {
@@ -61,6 +69,8 @@ pub struct GuestRam {
     base: *mut u8,
     len: u64,
     behind: backing::Behind,
+    /// What it was at its beginning, if that was not zeros.
+    origin: Option<Kept>,
     // Keeps the mapping alive; never accessed except through `base`.
     _map: memmap2::MmapMut,
 }
@@ -171,6 +181,7 @@ impl GuestRam {
             base: map.as_mut_ptr().wrapping_add(skip),
             len: bytes,
             behind: backing::Behind::default(),
+            origin: None,
             _map: map,
         })
     }

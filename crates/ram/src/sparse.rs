@@ -19,7 +19,9 @@ impl GuestRam {
         // If a page of the host spans several of the guest, the sums below do not hold.
         let all = || std::iter::once(0..self.len).collect();
         match self.pagemap() {
-            Ok(ranges) if cfg!(target_os = "linux") => union(ranges, self.data_of_file()),
+            Ok(ranges) if cfg!(target_os = "linux") => {
+                union(union(ranges, self.data_of_file()), self.data_of_origin())
+            }
             _ => all(),
         }
     }
@@ -79,6 +81,10 @@ impl GuestRam {
             }
         }
         let aligned = offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE);
+        if aligned && len > 0 && self.has_origin() {
+            // Pages that are given back would have their first content again.
+            return self.put_zeros(offset, len);
+        }
         #[cfg(target_os = "linux")]
         if aligned && len > 0 {
             let start = self.base as usize - self._map.as_ptr() as usize + offset as usize;

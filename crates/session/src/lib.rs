@@ -18,6 +18,7 @@
 //! |---|---|
 //! | [`Session`] | Debian, booted once; every program runs on a machine of its own from there |
 //! | [`Job`] and [`guest`] | any software on a machine, with a console |
+//! | [`crash`] | contents of NVMM after power cuts from which software does not recover |
 //! | [`record`] | memory traces of the host's own programs |
 //! | [`drive`] | the loop around a machine's slices, and the services that take part in it |
 //!
@@ -27,6 +28,7 @@
 
 mod caller;
 mod choice;
+pub mod crash;
 pub mod devices;
 pub mod drive;
 mod end;

@@ -11,6 +11,7 @@ use crate::program::{Captured, Executable, Loaded, Mount, Program, Run, Running,
 use crate::rtc::{self, Rtc};
 use crate::snapshot::{self, cache};
 use crate::software::{self, Software, ROOT_DISK};
+use nagori_hart::world::Observer;
 use nagori_platform::config::{slot_names, Machine as Description, SlotKind, DEFAULT_MACHINE};
 use nagori_platform::loader::Plan;
 use nagori_platform::machine::{Engine, Machine, Quiet};
@@ -401,9 +402,7 @@ impl<'a> Session<'a> {
     /// A machine whose agent waits for a program, in functional mode, connected to the host.
     pub fn start(&self, program: &Loaded) -> Result<Running<'_, 'a>> {
         self.options.suits(program.executable())?;
-        let mut m: Machine = snapshot::open(&self.booted)?
-            .machine_as(&self.description, Quiet)
-            .with_context(|| format!("cannot go on from {}", self.booted.display()))?;
+        let mut m: Machine = self.booted(Quiet)?;
         m.set_engine(self.options.engine)?;
         if let Some(method) = program.program.method {
             m.set_method(method)?;
@@ -416,6 +415,23 @@ impl<'a> Session<'a> {
         }
         let services = self.options.devices.connect(&mut m, self.caller)?;
         Ok(Running::new(self, program.clone(), (m, services)))
+    }
+
+    /// A machine whose agent waits for a job, with the interpreter, connected to nothing.
+    pub(crate) fn booted<O: Observer>(&self, observer: O) -> Result<Machine<O>> {
+        snapshot::open(&self.booted)?
+            .machine_as(&self.description, observer)
+            .with_context(|| format!("cannot go on from {}", self.booted.display()))
+    }
+
+    /// What the machine boots.
+    pub(crate) fn software(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The options with which it was booted; disks and networks as they are connected to each machine.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Boots a machine again after a power cut.

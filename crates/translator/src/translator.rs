@@ -455,7 +455,7 @@ impl<W: World> Engine<W> for Translator<W> {
         at: Within,
         stop: u64,
     ) -> Option<Ran> {
-        if W::COMMITS || W::STOPS {
+        if W::COMMITS || W::STOPS || W::ACCESSES {
             return None;
         }
         self.follow(hart, code);
@@ -492,7 +492,7 @@ impl<W: World> Engine<W> for Translator<W> {
         stop: u64,
     ) -> Ran {
         // Observers of instructions use the interpreter.
-        if W::COMMITS || W::STOPS {
+        if W::COMMITS || W::STOPS || W::ACCESSES {
             return Ran::Cold;
         }
         self.follow(hart, code);

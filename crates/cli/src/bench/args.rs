@@ -1,6 +1,6 @@
 //! Arguments of `nagori bench`.
 
-use super::{io, mem, speed, start};
+use super::{fork, io, mem, speed, start};
 use crate::args::{method, CacheArgs, MachineArgs};
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
@@ -28,6 +28,7 @@ pub enum BenchCommand {
     Speed(speed::args::SpeedArgs),
     Start(start::StartArgs),
     Io(io::IoArgs),
+    Fork(fork::ForkArgs),
     Mem(mem::MemArgs),
 }
 

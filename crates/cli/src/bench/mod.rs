@@ -4,6 +4,7 @@ pub mod args;
 mod channels;
 mod child;
 mod draw;
+pub mod fork;
 pub mod io;
 pub mod mem;
 mod rows;
@@ -41,6 +42,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
         BenchCommand::Board(a) => board(a, messages),
         BenchCommand::Start(a) => start::command(a, messages),
         BenchCommand::Io(a) => io::command(a, messages),
+        BenchCommand::Fork(a) => fork::command(a, messages),
         BenchCommand::Speed(a) => speed::command(a, messages),
         BenchCommand::Mem(a) => mem::command(a, messages),
     })

@@ -238,7 +238,8 @@ fn variable(text: &str) -> Result<String, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// Parses a time in seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(s) if s > 0.0 && s <= 1e6 => Ok(s),
         _ => Err("expected seconds, more than 0 and at most 1000000".into()),

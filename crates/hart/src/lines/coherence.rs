@@ -115,7 +115,8 @@ impl Coherence {
     /// Takes over notices, and lines of code by page (both in range).
     pub(crate) fn set_saved(&mut self, notices: Vec<Vec<Notice>>, code: &[(u64, u64)]) {
         self.notices = notices;
-        self.code.fill(0);
+        // Fresh zeros, which the host allocates when they are first changed: there is a word for each page of memory.
+        self.code = vec![0; self.code.len()];
         for (page, lines) in code {
             self.code[*page as usize] = *lines;
         }

@@ -260,7 +260,11 @@ impl<W: World> Observer for Watched<'_, W> {
     const WORDS: bool = W::WORDS;
     const TRAPS: bool = W::TRAPS;
     const WRITE_BACKS: bool = W::WRITE_BACKS;
+    const ACCESSES: bool = W::ACCESSES;
     const STOPS: bool = true;
+    fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
+        self.inner.accessed(kind, paddr, size);
+    }
     fn happened(&mut self, event: &Event<'_>) {
         if let Event::Commit(c) = event {
             if let Some(awaited) = &mut self.debug.awaited {

@@ -8,6 +8,7 @@ mod control;
 mod debug;
 mod due;
 mod engine;
+mod fork;
 mod marker;
 mod memory;
 mod nvmm;
@@ -25,6 +26,7 @@ mod world;
 
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
+pub use fork::Checkpoint;
 pub use marker::{Label, Regions};
 pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
@@ -103,6 +105,11 @@ pub enum MachineError {
     /// Parallel harts while the content of caches is tracked.
     #[error("harts cannot run at the same time while what caches hold is tracked: stores reach lines that others have taken a little late; set memory.track_persistence=false in the machine's description, or run without --parallel")]
     ParallelTracked,
+    /// A checkpoint where a debugger or a point has stopped the machine within a block.
+    #[error(
+        "no checkpoint can be taken here: the machine stopped between two instructions of a block"
+    )]
+    WithinBlock,
     /// Saved state that does not fit.
     #[error(transparent)]
     Saved(LoadError),
@@ -224,9 +231,19 @@ pub struct Machine<O: Observer = Quiet> {
 impl<O: Observer> Machine<O> {
     /// Builds a machine from a checked description.
     pub fn new(resolved: &config::Machine, observer: O) -> Result<Self, MachineError> {
+        let ram = GuestRam::new(resolved.config.memory.size.0)?;
+        Self::with_ram(resolved, ram, observer)
+    }
+
+    /// Builds a machine with a memory, which has the size that the description says.
+    fn with_ram(
+        resolved: &config::Machine,
+        ram: GuestRam,
+        observer: O,
+    ) -> Result<Self, MachineError> {
         let config = resolved.config.clone();
         let m = &config.memory;
-        let ram = Arc::new(GuestRam::new(m.size.0)?);
+        let ram = Arc::new(ram);
         let bus = crate::assembly::build(&config, ram.clone())?;
         let hart_config = parts::hart_config(resolved)?;
         let memory = Memory::new(&config)?;

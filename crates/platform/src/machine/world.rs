@@ -6,8 +6,8 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, BusFault, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall, Transfer,
-    World,
+    self, AccessKind, BusFault, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall,
+    Transfer, World,
 };
 use nagori_hart::HartStats;
 use nagori_memtime::Kind;
@@ -456,8 +456,13 @@ impl<O: Observer> Observer for Surroundings<O> {
     const WORDS: bool = O::WORDS;
     const TRAPS: bool = O::TRAPS;
     const WRITE_BACKS: bool = O::WRITE_BACKS;
+    const ACCESSES: bool = O::ACCESSES;
     fn happened(&mut self, event: &Event<'_>) {
         self.observer.happened(event);
+    }
+    #[inline(always)]
+    fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
+        self.observer.accessed(kind, paddr, size);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run that goes on from a snapshot is the run that was never interrupted: every register,
 //! counter, cycle, byte of memory and of the console, with either engine, wherever the
-//! snapshot was taken. And taking one disturbs nothing.
+//! snapshot was taken. And taking one disturbs nothing. A fork of the machine is one that was restored, without a file.
 //!
 //! `NAGORI_SNAPSHOTS` sets the number of random machines (default 60).
 
@@ -116,17 +116,28 @@ fn compare(m: &mut Machine, seed: u64, steps: u64, most: u64, name: &str) -> usi
         }
         if choice.one_in(steps / 4) {
             let before = digest(m, true);
-            taken.push((step, script.clone(), save(m)));
+            let forked = m.checkpoint().expect("a checkpoint");
+            taken.push((step, script.clone(), save(m), forked));
             assert_same(&before, &digest(m, true), "a snapshot disturbs");
         }
         script.step(m, most);
     }
     m.settle_memory();
-    for (step, mut again, bytes) in taken.iter().cloned() {
+    for (n, (step, mut again, bytes, checkpoint)) in taken.iter().cloned().enumerate() {
         let both = [Engine::Interpreter, EAGER];
         let engine = choice.pick(&both);
-        let mut copy = restore(&bytes);
-        assert_eq!(save(&copy), bytes, "{name}: restored at step {step}");
+        let restored = restore(&bytes);
+        assert_eq!(save(&restored), bytes, "{name}: restored at step {step}");
+        let fork = checkpoint.fork(Quiet).expect("a fork");
+        assert_eq!(save(&fork), bytes, "{name}: forked at step {step}");
+        // What another fork does is not seen by this one.
+        again
+            .clone()
+            .step(&mut checkpoint.fork(Quiet).expect("a fork"), most);
+        let mut copy = match n % 2 {
+            0 => fork,
+            _ => restored,
+        };
         copy.set_engine(engine).expect("an engine of this host");
         for k in step..steps {
             if again.over {

@@ -3,7 +3,7 @@
 mod executable;
 mod outcome;
 mod ports;
-mod protocol;
+pub(crate) mod protocol;
 mod running;
 mod stdin;
 mod streams;

@@ -225,7 +225,7 @@ pub enum Says {
 }
 
 /// Splits a stream of bytes into messages.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Reader {
     bytes: Vec<u8>,
 }

@@ -1,0 +1,320 @@
+//! `nagori crash`: contents of NVMM after a power cut from which software does not recover.
+
+pub mod args;
+mod names;
+mod replay;
+
+use crate::boot::Expose;
+use crate::output::file::Staged;
+use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::signals;
+use anyhow::{anyhow, Context};
+use args::{CrashArgs, CrashCommand, ExploreArgs, OracleKind};
+use indicatif::{ProgressBar, ProgressStyle};
+use nagori_crash::{explore, junit, sarif, Budget, Progress, Report, Work};
+use nagori_session::crash::{domain_of, Plan, Prepared, Recorded, Recovering};
+use nagori_session::{Engine, Options, Rootfs, Session};
+use names::Names;
+use serde_json::{json, Value};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Exit code with findings.
+const FINDINGS: Exit = Exit(1);
+/// Exit code of errors.
+const ERROR: Exit = Exit(2);
+
+/// Runs the command.
+pub fn command(a: &CrashArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let done = match &a.command {
+        Some(CrashCommand::Replay(r)) => replay::command(r, messages),
+        None => run(&a.explore, messages),
+    };
+    match done {
+        Err(e) if signals::interrupted(&e).is_none() && !output::is_broken_pipe(&e) => {
+            messages.error(&e);
+            Ok(ERROR)
+        }
+        done => done,
+    }
+}
+
+/// A machine that has booted.
+fn boot<'a>(a: &ExploreArgs, messages: &'a Messages) -> anyhow::Result<Session<'a>> {
+    let mut machine = a.machine.choice();
+    machine.set.extend(a.nvmm.map(Expose::setting));
+    let options = Options {
+        machine,
+        devices: a.devices.devices(),
+        nvmm: None,
+        placement: Default::default(),
+        rootfs: match a.rootfs.as_str() {
+            "none" => Rootfs::Smallest,
+            name => Rootfs::Named(name.into()),
+        },
+        modules: a.modules.modules.clone(),
+        cache: a.cache.cache.clone(),
+        keep_boot: true,
+        engine: Engine::best(),
+        rtc: None,
+        markers: true,
+    };
+    Ok(Session::boot(options, messages)?)
+}
+
+/// What is explored, on a machine.
+fn plan(a: &ExploreArgs, session: &Session<'_>) -> anyhow::Result<Plan> {
+    let given = |c: &Option<String>, what: &str| {
+        let c = c.clone();
+        c.with_context(|| format!("{what} is missing"))
+    };
+    Ok(Plan {
+        setup: a.setup.clone(),
+        workload: given(&a.workload, "--workload")?,
+        recover: given(&a.recover, "--recover")?,
+        check: a.check.clone(),
+        checker: a.checker.clone(),
+        files: { a.file.iter() }
+            .map(|f| (f.file.clone(), f.path.clone()))
+            .collect(),
+        model: a.model(domain_of(session)),
+        points: a.points(),
+        from_reset: a.from_reset,
+        limit: a.timeout,
+        recovery_limit: a.hang,
+    })
+}
+
+/// The files of results, which are opened before the work begins.
+struct Files {
+    json: Option<Staged>,
+    junit: Option<Staged>,
+    sarif: Option<Staged>,
+}
+
+impl Files {
+    fn open(a: &ExploreArgs) -> anyhow::Result<Files> {
+        let open = |path: &Option<std::path::PathBuf>, option: &'static str| {
+            let file = path.as_deref().map(Staged::create);
+            file.transpose().context(option)
+        };
+        if let Some(dir) = &a.findings {
+            std::fs::create_dir_all(dir)
+                .with_context(|| format!("--findings {}", dir.display()))?;
+        }
+        Ok(Files {
+            json: open(&a.json, "--json")?,
+            junit: open(&a.junit, "--junit")?,
+            sarif: open(&a.sarif, "--sarif")?,
+        })
+    }
+}
+
+fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let files = Files::open(a)?;
+    let names = Names::new(a)?;
+    let begin = Instant::now();
+    let session = boot(a, messages)?;
+    let prepared = Prepared::new(&session, plan(a, &session)?)?;
+    let recorded = prepared.record()?;
+    messages.note(&format!(
+        "workload: {} instructions, {} steps on NVMM, {} points, {} of them different",
+        recorded.retired,
+        recorded.steps,
+        recorded.points,
+        recorded.cuts.len()
+    ));
+    let subject = Recovering::new(&prepared, &recorded)?;
+    let jobs = a.jobs.map_or_else(cores, |n| n as usize);
+    let work = Work {
+        cuts: &recorded.cuts,
+        references: match a.oracle {
+            Some(OracleKind::Prefix) => &recorded.references,
+            None => &[],
+        },
+        sites: &recorded.sites,
+        resolve: &names,
+        shard: a.shard,
+    };
+    let budget = Budget {
+        recoveries: a.budget_states,
+        exhaustive_lines: a.exhaustive as usize,
+        beyond_failures: a.beyond_failures,
+        random: a.random,
+        seed: a.seed,
+        ..Budget::default()
+    };
+    let searched = Instant::now();
+    let bar = bar(messages);
+    let limit = a.budget_time.map(|s| begin + Duration::from_secs_f64(s));
+    let mut out_of_time = false;
+    let mut progress = |p: &Progress| {
+        bar.set_message(format!(
+            "{} cuts, {} contents tried by {} recoveries, {} waiting, {} failed",
+            p.cuts, p.contents, p.recoveries, p.waiting, p.failures
+        ));
+        out_of_time |= limit.is_some_and(|l| Instant::now() >= l);
+        !out_of_time && messages.signals().caught().is_none()
+    };
+    let report = explore(&work, &subject, &budget, jobs, &mut progress);
+    bar.finish_and_clear();
+    if let Some(n) = messages.signals().caught() {
+        return Err(nagori_session::Interrupted(n).into());
+    }
+    let mut report = report.map_err(|e| anyhow!(e))?;
+    report.add_warnings(&recorded.warnings, &recorded.sites, &names);
+    let took = searched.elapsed().as_secs_f64();
+    let rate = report.recoveries as f64 / took.max(1e-9);
+    messages.note(&format!(
+        "{} recoveries in {took:.1} s ({rate:.0} a second, {} instructions spared in each)",
+        report.recoveries, subject.spared
+    ));
+    if out_of_time {
+        messages.warning("the search ended by --budget-time: the report says what was not covered");
+    }
+    let found = report.findings.len();
+    finish(a, files, (&recorded, &report), messages)?;
+    Ok(match found {
+        0 => SUCCESS,
+        _ => FINDINGS,
+    })
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn bar(messages: &Messages) -> ProgressBar {
+    if messages.quiet() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    let template = "{spinner} {msg}  {elapsed}";
+    bar.set_style(ProgressStyle::with_template(template).expect("a template"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// The arguments of this command, by which `replay` does the same again.
+fn own_args() -> Vec<String> {
+    let mut all = std::env::args();
+    all.by_ref().find(|a| a == "crash");
+    all.collect()
+}
+
+/// Writes the results.
+fn finish(
+    a: &ExploreArgs,
+    files: Files,
+    (recorded, report): (&Recorded, &Report),
+    messages: &Messages,
+) -> anyhow::Result<()> {
+    let args = json!(own_args());
+    if let Some(dir) = &a.findings {
+        for f in &report.findings {
+            let value = json!({"args": args, "finding": f});
+            write(&dir.join(format!("{}.json", f.id)), &value)?;
+        }
+    }
+    let shown = files.json.as_ref().is_some_and(Staged::is_stdout);
+    if let Some(file) = files.junit {
+        file.put(junit(report).as_bytes()).context("--junit")?;
+    }
+    if let Some(file) = files.sarif {
+        let text = format!("{:#}\n", sarif(report));
+        file.put(text.as_bytes()).context("--sarif")?;
+    }
+    if let Some(file) = files.json {
+        let mut value = serde_json::to_value(report)?;
+        value["args"] = args;
+        value["workload"] = json!({
+            "instructions": recorded.retired,
+            "steps": recorded.steps,
+            "points": recorded.points,
+            "cuts": recorded.cuts.len(),
+            "labels": recorded.labels,
+        });
+        file.put(format!("{value:#}\n").as_bytes())
+            .context("--json")?;
+    }
+    if !shown {
+        show(report)?;
+    }
+    if a.findings.is_none() && !report.findings.is_empty() {
+        messages.note("--findings DIR writes a file of each finding, for `nagori crash replay`");
+    }
+    Ok(())
+}
+
+fn write(path: &Path, value: &Value) -> anyhow::Result<()> {
+    Staged::create(path)?.put(format!("{value:#}\n").as_bytes())
+}
+
+/// Most frames of a stack that are shown.
+const FRAMES: usize = 8;
+
+/// The name of a value as reports have it.
+fn word(value: impl serde::Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_string()
+}
+
+/// The report for people.
+fn show(report: &Report) -> anyhow::Result<()> {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for f in &report.findings {
+        let _ = writeln!(text, "finding {}: {} ({} times)", f.id, f.message, f.count);
+        for s in &f.stores {
+            let change = word(s.change);
+            let _ = writeln!(
+                text,
+                "  {change}: store to {:#x} by hart {}",
+                s.paddr, s.hart
+            );
+            for f in s.frames.iter().take(FRAMES) {
+                let _ = writeln!(text, "    {}", names::frame(f));
+            }
+        }
+        for line in f.text.lines() {
+            let _ = writeln!(text, "  | {line}");
+        }
+    }
+    for w in &report.warnings {
+        let place = w.frames.first().map(names::frame).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "warning: {} at {place} ({} times)",
+            word(w.kind),
+            w.count
+        );
+    }
+    let c = &report.coverage;
+    let _ = writeln!(
+        text,
+        "{} findings; {} recoveries; of {} cuts {} covered completely; contents: {} of {} covered",
+        report.findings.len(),
+        report.recoveries,
+        c.cuts,
+        c.complete,
+        c.states_covered,
+        c.states
+    );
+    let left: std::collections::BTreeSet<String> = report
+        .cuts
+        .iter()
+        .flat_map(|c| c.left.iter().map(word))
+        .collect();
+    if !left.is_empty() {
+        let left: Vec<String> = left.into_iter().collect();
+        let _ = writeln!(text, "not covered because of: {}", left.join(", "));
+    }
+    if c.unstable > 0 {
+        let _ = writeln!(
+            text,
+            "{} recoveries were not the same again: nothing is complete",
+            c.unstable
+        );
+    }
+    output::print(&text)
+}

@@ -1,0 +1,61 @@
+//! Names of functions in a report of `nagori crash`.
+
+use super::args::ExploreArgs;
+use crate::profiling;
+use anyhow::Context;
+use nagori_crash::{Frame, Resolve, Symbol};
+use nagori_profile::Symbols;
+use nagori_session::program::Executable;
+
+/// Symbols of the programs in the guest.
+pub struct Names(Symbols);
+
+/// A frame in words.
+pub fn frame(f: &Frame) -> String {
+    let mut text = format!("{:#x}", f.pc);
+    if let Some(s) = &f.symbol {
+        text = format!("{}+{:#x} ({text})", s.name, s.offset);
+    }
+    if let Some((file, line)) = &f.source {
+        text.push_str(&format!(" {file}:{line}"));
+    }
+    text
+}
+
+impl Names {
+    /// Those of `--file` and `--symbols`.
+    pub fn new(a: &ExploreArgs) -> anyhow::Result<Names> {
+        let mut symbols = Symbols::default();
+        for given in &a.symbols {
+            profiling::add(&mut symbols, given).context("--symbols")?;
+        }
+        for f in &a.file {
+            let name = f.file.to_string_lossy();
+            let name = match name.contains('/') {
+                true => name.into_owned(),
+                false => format!("./{name}"),
+            };
+            // Data files are no programs.
+            let found = Executable::find(&name).ok().and_then(|e| e.symbols());
+            if let Some(given) = found {
+                // A stripped program has no names.
+                let _ = profiling::add(&mut symbols, &given);
+            }
+        }
+        Ok(Names(symbols))
+    }
+}
+
+impl Resolve for Names {
+    fn resolve(&self, _process: u64, pc: u64) -> Frame {
+        let symbol = self.0.lookup(pc);
+        Frame {
+            pc,
+            symbol: symbol.map(|s| Symbol {
+                name: s.name.clone(),
+                offset: pc - s.start,
+            }),
+            source: None,
+        }
+    }
+}

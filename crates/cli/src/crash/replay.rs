@@ -1,0 +1,149 @@
+//! `nagori crash replay`: the machine at the guilty store of a finding.
+
+use super::args::{CrashArgs, ReplayArgs};
+use super::{boot, plan};
+use crate::args::InspectArgs;
+use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::remote;
+use anyhow::{bail, Context};
+use clap::{Args, FromArgMatches};
+use nagori_platform::machine::{Machine, Point, Quiet, Stop};
+use nagori_session::crash::Prepared;
+use nagori_session::drive::{self, BoxedService, Course, Service, Wishes};
+use nagori_session::{End, Interrupted};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Names of the integer registers.
+const REGISTERS: [&str; 32] = [
+    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4",
+    "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4",
+    "t5", "t6",
+];
+
+/// Ends a run at its point.
+struct Arrival;
+
+impl Service<Quiet> for Arrival {
+    fn after(
+        &mut self,
+        _: &mut Machine,
+        stop: Stop,
+        wishes: &mut Wishes,
+    ) -> nagori_session::Result<()> {
+        if stop == Stop::Reached {
+            wishes.end(End::Quit);
+        }
+        Ok(())
+    }
+}
+
+/// Runs the command.
+pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let (args, finding) = read(a)?;
+    let matches = CrashArgs::augment_args(clap::Command::new("crash").no_binary_name(true))
+        .try_get_matches_from(&args)
+        .context("the arguments in the file are not those of this program")?;
+    let explore = CrashArgs::from_arg_matches(&matches)?.explore;
+    let stores = finding["stores"].as_array().map_or(&[][..], |s| s);
+    let store = a.store.checked_sub(1).and_then(|n| stores.get(n));
+    let store = store.with_context(|| format!("the finding has {} stores", stores.len()))?;
+    let step = store["step"]
+        .as_u64()
+        .context("the finding names no step")?;
+    let pc = store["site"]["pc"].as_u64();
+
+    let session = boot(&explore, messages)?;
+    let prepared = Prepared::new(&session, plan(&explore, &session)?)?;
+    let recorded = prepared.record()?;
+    // Steps are counted from 1.
+    let at = recorded.instructions.get((step as usize).wrapping_sub(1));
+    let at = *at.context("the workload has fewer steps than the finding says: is it of this program, with these files?")?;
+
+    let (mut m, mut services) = prepared.again(Quiet)?;
+    m.set_point(Some(Point::Instructions(at)));
+    services.insert(0, Box::new(Arrival));
+    run(&mut m, &mut services, messages)?;
+    drop(services.remove(0));
+    let hart = store["hart"].as_u64().unwrap_or(0) as usize;
+    let here = m.hart(hart).map(|h| h.pc);
+    if pc.is_none() || here != pc {
+        bail!("the workload is not the one of the finding: hart {hart} is at {here:#x?}, not at {pc:#x?}");
+    }
+    match &a.gdb {
+        None => show(&m, hart, &finding),
+        Some(at) => {
+            let inspect = InspectArgs {
+                gdb: Some(at.clone()),
+                ..InspectArgs::default()
+            };
+            messages.note(&format!(
+                "hart {hart} is before the store at {:#x}; waiting for a debugger at {at}",
+                pc.unwrap_or(0)
+            ));
+            let mut all = remote::services(&inspect, false, messages)?;
+            all.append(&mut services);
+            run(&mut m, &mut all, messages)?;
+            Ok(SUCCESS)
+        }
+    }
+}
+
+fn run(
+    m: &mut Machine,
+    services: &mut [BoxedService<'_, Quiet>],
+    messages: &Messages,
+) -> anyhow::Result<()> {
+    match drive::drive(m, services, messages, Course::default())? {
+        End::Signal(n) => Err(Interrupted(n).into()),
+        _ => Ok(()),
+    }
+}
+
+/// The arguments and the finding of a file.
+fn read(a: &ReplayArgs) -> anyhow::Result<(Vec<String>, Value)> {
+    let shown = a.finding.display();
+    let text = std::fs::read(&a.finding).with_context(|| format!("cannot read {shown}"))?;
+    let value: Value =
+        serde_json::from_slice(&text).with_context(|| format!("{shown} is no JSON"))?;
+    let args = value["args"].as_array().with_context(|| {
+        format!("{shown} is neither a file of --findings nor a report of --json")
+    })?;
+    let args = args.iter().filter_map(|v| Some(v.as_str()?.to_string()));
+    let finding = match (&value["finding"], &a.id) {
+        (Value::Null, id) => {
+            let all = value["findings"].as_array();
+            let mut all = all.into_iter().flatten();
+            let found = all.find(|f| id.as_ref().is_none_or(|id| f["id"] == **id));
+            found.with_context(|| format!("{shown} has no such finding"))?
+        }
+        (finding, Some(id)) if finding["id"] != **id => bail!("{shown} is another finding"),
+        (finding, _) => finding,
+    };
+    Ok((args.collect(), finding.clone()))
+}
+
+/// The hart at the store, for people.
+fn show(m: &Machine, hart: usize, finding: &Value) -> anyhow::Result<Exit> {
+    let mut text = String::new();
+    let message = finding["message"].as_str().unwrap_or_default();
+    let _ = writeln!(
+        text,
+        "finding {}: {message}",
+        finding["id"].as_str().unwrap_or_default()
+    );
+    if let Some(h) = m.hart(hart) {
+        let _ = writeln!(
+            text,
+            "hart {hart} before the store: pc {:#x}, {} instructions",
+            h.pc,
+            m.instructions()
+        );
+        for (r, name) in REGISTERS.iter().enumerate().skip(1) {
+            let end = if r % 4 == 3 { "\n" } else { "" };
+            let _ = write!(text, "  {name:>4} {:#018x}{end}", h.reg(r));
+        }
+    }
+    output::print(&text)?;
+    Ok(SUCCESS)
+}

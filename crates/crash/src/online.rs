@@ -1,0 +1,338 @@
+//! Mistakes that the stream of steps shows by itself, without a crash.
+
+use crate::model::{Domain, Mode, Model};
+use crate::step::{line_of, At, FenceSet, SiteId, Step, LINE};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is wrong, or needless.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarningKind {
+    /// Stored, and not flushed until the end.
+    NeverFlushed,
+    /// Flushed, and no fence came before an operation was done or the end.
+    FenceMissing,
+    /// Output before what the hart had stored was durable.
+    OutputTooEarly,
+    /// Flushed although nothing had been stored to the line since it was flushed last, or since the beginning.
+    FlushNeedless,
+    /// A fence behind a fence: the hart did nothing to NVMM in between.
+    FenceNeedless,
+}
+
+/// A mistake at a place in the code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// What is wrong.
+    pub kind: WarningKind,
+    /// The store, flush or fence.
+    pub site: SiteId,
+    /// Where it showed first (the output, the marker), if not at the end.
+    pub seen_at: Option<SiteId>,
+    /// How often.
+    pub count: u64,
+    /// A line for which it is so, the first one.
+    pub line: Option<u64>,
+}
+
+/// Watches a stream of steps. Only domains in which flushes matter have warnings (`adr`, `gpf`).
+pub struct Online {
+    model: Model,
+    /// What was stored to each line and has not been flushed, by place and hart.
+    stored: BTreeMap<u64, BTreeSet<(SiteId, u16)>>,
+    /// Flushes for which no fence has waited, by hart: what they flushed is not durable for certain.
+    sent: BTreeMap<u16, Vec<Sent>>,
+    /// Harts whose last step was a fence, and whether that one had something to wait for.
+    fenced: BTreeMap<u16, bool>,
+    /// Harts that have stored since their last output.
+    fresh: BTreeSet<u16>,
+    found: BTreeMap<(WarningKind, SiteId), Warning>,
+}
+
+struct Sent {
+    flush: SiteId,
+    line: u64,
+    stores: BTreeSet<(SiteId, u16)>,
+    told: bool,
+}
+
+impl Online {
+    /// Nothing seen yet.
+    pub fn new(model: Model) -> Online {
+        Online {
+            model,
+            stored: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            fenced: BTreeMap::new(),
+            fresh: BTreeSet::new(),
+            found: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next step.
+    pub fn step(&mut self, step: &Step) {
+        let matters = matches!(self.model.domain, Domain::Adr | Domain::Gpf { .. });
+        if !matters || self.model.mode == Mode::AsBuilt {
+            return;
+        }
+        match *step {
+            Step::Store {
+                at,
+                paddr,
+                bytes,
+                order,
+            } => {
+                if order.release {
+                    self.wait(at.hart);
+                }
+                self.fenced.remove(&at.hart);
+                self.fresh.insert(at.hart);
+                let end = paddr.saturating_add(bytes.len().max(1) as u64 - 1);
+                for line in (line_of(paddr)..=end).step_by(LINE as usize) {
+                    self.stored
+                        .entry(line)
+                        .or_default()
+                        .insert((at.site, at.hart));
+                }
+            }
+            Step::Flush {
+                at,
+                paddr,
+                to_memory: true,
+                ..
+            } => self.flush(at, line_of(paddr)),
+            Step::FlushAll {
+                at,
+                to_memory: true,
+            } => {
+                let mine = |s: &BTreeSet<(SiteId, u16)>| s.iter().any(|(_, hart)| *hart == at.hart);
+                let lines: Vec<u64> = self
+                    .stored
+                    .iter()
+                    .filter(|(_, s)| mine(s))
+                    .map(|(l, _)| *l)
+                    .collect();
+                lines.into_iter().for_each(|line| self.flush(at, line));
+            }
+            Step::Fence { at, pred, succ } if pred.has(FenceSet::W) && succ.has(FenceSet::W) => {
+                self.fence(at)
+            }
+            Step::Marker {
+                at,
+                operation: true,
+                ..
+            } => self.unfenced(Some(at.site)),
+            Step::Output { at, .. } => self.output(at),
+            _ => {}
+        }
+    }
+
+    fn flush(&mut self, at: At, line: u64) {
+        self.fenced.remove(&at.hart);
+        match self.stored.remove(&line) {
+            Some(_) if self.model.flush_waits => {}
+            Some(stores) => {
+                let sent = Sent {
+                    flush: at.site,
+                    line,
+                    stores,
+                    told: false,
+                };
+                self.sent.entry(at.hart).or_default().push(sent);
+            }
+            None => self.warn(WarningKind::FlushNeedless, at.site, None, Some(line)),
+        }
+    }
+
+    fn fence(&mut self, at: At) {
+        let waited = self.wait(at.hart);
+        match self.fenced.insert(at.hart, waited) {
+            // Only behind one that waited: whatever else a fence is for is not seen here.
+            Some(true) => {
+                self.warn(WarningKind::FenceNeedless, at.site, None, None);
+                self.fenced.insert(at.hart, false);
+            }
+            Some(false) => {
+                self.fenced.insert(at.hart, false);
+            }
+            None => {}
+        }
+    }
+
+    /// The hart has waited for its flushes; whether there were any.
+    fn wait(&mut self, hart: u16) -> bool {
+        self.sent.remove(&hart).is_some_and(|s| !s.is_empty())
+    }
+
+    fn unfenced(&mut self, seen_at: Option<SiteId>) {
+        let mut new = Vec::new();
+        for sent in self.sent.values_mut().flatten().filter(|s| !s.told) {
+            sent.told = true;
+            new.push((sent.flush, sent.line));
+        }
+        for (flush, line) in new {
+            self.warn(WarningKind::FenceMissing, flush, seen_at, Some(line));
+        }
+    }
+
+    fn output(&mut self, at: At) {
+        if !self.fresh.remove(&at.hart) {
+            return;
+        }
+        let sent = self.sent.values().flatten().map(|s| (s.line, &s.stores));
+        let open = self.stored.iter().map(|(l, s)| (*l, s)).chain(sent);
+        let early: Vec<(SiteId, u64)> = open
+            .flat_map(|(line, stores)| {
+                stores
+                    .iter()
+                    .filter(|(_, h)| *h == at.hart)
+                    .map(move |(site, _)| (*site, line))
+            })
+            .collect();
+        for (site, line) in early {
+            self.warn(WarningKind::OutputTooEarly, site, Some(at.site), Some(line));
+        }
+    }
+
+    fn warn(
+        &mut self,
+        kind: WarningKind,
+        site: SiteId,
+        seen_at: Option<SiteId>,
+        line: Option<u64>,
+    ) {
+        let new = Warning {
+            kind,
+            site,
+            seen_at,
+            count: 0,
+            line,
+        };
+        self.found.entry((kind, site)).or_insert(new).count += 1;
+    }
+
+    /// What was found, by kind and site.
+    pub fn finish(mut self) -> Vec<Warning> {
+        self.unfenced(None);
+        for (line, stores) in std::mem::take(&mut self.stored) {
+            for (site, _) in stores {
+                self.warn(WarningKind::NeverFlushed, site, None, Some(line));
+            }
+        }
+        self.found.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{FlushOp, Sink, StoreOrder};
+
+    /// Steps as words, each with a place of its own: the number of the word.
+    fn warnings(text: &str) -> Vec<(WarningKind, u32, Option<u32>, u64)> {
+        let mut online = Online::new(Model::new(Domain::Adr));
+        for (i, word) in text.split(' ').enumerate() {
+            let (hart, word) = word
+                .split_once(':')
+                .map_or((0, word), |(h, w)| (h.parse().unwrap(), w));
+            let at = At {
+                hart,
+                site: SiteId(i as u32),
+                time: 0,
+            };
+            let paddr = word.bytes().last().map_or(0, |c| u64::from(c % 16) * 64);
+            online.step(&match &word[..word.len() - 1] {
+                "s" => Step::Store {
+                    at,
+                    paddr,
+                    bytes: &[1],
+                    order: StoreOrder::default(),
+                },
+                "f" => Step::Flush {
+                    at,
+                    paddr,
+                    op: FlushOp::Clean,
+                    to_memory: true,
+                },
+                "l" => Step::Flush {
+                    at,
+                    paddr,
+                    op: FlushOp::L1,
+                    to_memory: false,
+                },
+                "al" => Step::FlushAll {
+                    at,
+                    to_memory: true,
+                },
+                "fenc" => Step::Fence {
+                    at,
+                    pred: FenceSet::RW,
+                    succ: FenceSet::RW,
+                },
+                "don" => Step::Marker {
+                    at,
+                    label: "op",
+                    operation: true,
+                },
+                "ou" => Step::Output {
+                    at,
+                    sink: Sink::Console,
+                },
+                _ => panic!("{word}"),
+            });
+        }
+        let number = |s: SiteId| s.0;
+        online
+            .finish()
+            .iter()
+            .map(|w| (w.kind, w.site.0, w.seen_at.map(number), w.count))
+            .collect()
+    }
+
+    use WarningKind::*;
+
+    #[test]
+    fn a_correct_stream_has_no_warnings() {
+        assert_eq!(
+            warnings("s1 s2 f1 f2 fence done out s1 f1 fence done out"),
+            []
+        );
+        assert_eq!(warnings("s1 s2 all fence out"), []);
+        assert_eq!(warnings("fence fence fence s1 f1 fence"), []);
+        assert_eq!(warnings("0:s1 1:out 0:f1 0:fence"), []);
+    }
+
+    #[test]
+    fn each_mistake_is_seen() {
+        assert_eq!(warnings("s1 s2 f1 fence"), [(NeverFlushed, 1, None, 1)]);
+        assert_eq!(warnings("s1 l1 fence"), [(NeverFlushed, 0, None, 1)]);
+        assert_eq!(warnings("0:s1 1:all 1:fence"), [(NeverFlushed, 0, None, 1)]);
+        assert_eq!(
+            warnings("s1 f1 done fence"),
+            [(FenceMissing, 1, Some(2), 1)]
+        );
+        assert_eq!(warnings("s1 f1"), [(FenceMissing, 1, None, 1)]);
+        assert_eq!(warnings("0:s1 0:f1 1:fence"), [(FenceMissing, 1, None, 1)]);
+        assert_eq!(
+            warnings("s1 f1 out fence out"),
+            [(OutputTooEarly, 0, Some(2), 1)]
+        );
+        assert_eq!(
+            warnings("s1 out f1 fence"),
+            [(OutputTooEarly, 0, Some(1), 1)]
+        );
+        assert_eq!(
+            warnings("s1 f1 fence f1 fence"),
+            [(FlushNeedless, 3, None, 1)]
+        );
+        assert_eq!(warnings("f3 fence"), [(FlushNeedless, 0, None, 1)]);
+        assert_eq!(
+            warnings("s1 f1 fence fence fence"),
+            [(FenceNeedless, 3, None, 1)]
+        );
+    }
+}

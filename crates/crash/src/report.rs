@@ -1,0 +1,279 @@
+//! Results, for people and programs. The JSON form of [`Report`] has the schema that [`Report::schema`] returns.
+
+mod files;
+
+pub use files::{junit, sarif};
+
+use crate::cut::PointKind;
+use crate::online::{Warning, WarningKind};
+use crate::step::{Site, SiteId, Sites};
+use crate::subject::Outcome;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the JSON form.
+pub const VERSION: u32 = 1;
+
+/// Names of places in the code.
+pub trait Resolve {
+    /// Function, file and line of a virtual address in a process, as far as known.
+    fn resolve(&self, process: u64, pc: u64) -> Frame;
+}
+
+/// Knows no names.
+pub struct Unresolved;
+
+impl Resolve for Unresolved {
+    fn resolve(&self, _process: u64, pc: u64) -> Frame {
+        Frame {
+            pc,
+            ..Frame::default()
+        }
+    }
+}
+
+/// A function, and a place in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Symbol {
+    /// Its name.
+    pub name: String,
+    /// Distance from its start in bytes.
+    pub offset: u64,
+}
+
+/// A place in the code, with names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Frame {
+    /// Virtual address.
+    pub pc: u64,
+    /// The function.
+    pub symbol: Option<Symbol>,
+    /// Source file and line, counted from 1.
+    pub source: Option<(String, u32)>,
+}
+
+/// What matters about a store in a failing content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// It is lost; with it, recovery would not fail so.
+    Lost,
+    /// It is there; without it, recovery would not fail so.
+    Kept,
+}
+
+/// What the lines have that a finding does not list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rest {
+    /// Their newest content.
+    Newest,
+    /// Their durable content.
+    Durable,
+}
+
+/// A store in a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FindingStore {
+    /// What matters about it.
+    pub change: Change,
+    /// Physical address.
+    pub paddr: u64,
+    /// Number of the step in the history, counted from 1.
+    pub step: u64,
+    /// Hart.
+    pub hart: u16,
+    /// Machine time in picoseconds.
+    pub time_ps: u64,
+    /// Place in the code.
+    pub site: Site,
+    /// Names of the place and of its callers, innermost first.
+    pub frames: Vec<Frame>,
+}
+
+/// The content of a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LineContent {
+    /// Physical address.
+    pub paddr: u64,
+    /// 64 bytes as 128 hexadecimal digits.
+    pub bytes: String,
+}
+
+/// A content from which software does not recover, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Twelve hexadecimal digits that depend on the cause only.
+    pub id: String,
+    /// How recovery ended.
+    pub outcome: Outcome,
+    /// The oracle of prefixes found it: the output is wrong.
+    pub prefix: bool,
+    /// In words.
+    pub message: String,
+    /// The stores that matter: first the guilty one, the earliest whose loss matters (or whose presence, if no loss does).
+    pub stores: Vec<FindingStore>,
+    /// Whether each of them matters; otherwise the budget did not suffice to find out.
+    pub minimal: bool,
+    /// The power was cut after so many steps of the history.
+    pub step: u64,
+    /// What the next step is.
+    pub kind: PointKind,
+    /// Markers of operations before the cut.
+    pub operation: u32,
+    /// Number of the place at which the power was cut: equal in [`CutReport::site`].
+    pub cut_site: Option<u32>,
+    /// Machine time of the last step before the cut, in picoseconds.
+    pub cut_time_ps: Option<u64>,
+    /// Names of that place and its callers.
+    pub cut_frames: Vec<Frame>,
+    /// How many failing contents have this cause.
+    pub count: u64,
+    /// What the undecided lines have that `content` does not list.
+    pub rest: Rest,
+    /// Contents of undecided lines of the cut.
+    pub content: Vec<LineContent>,
+    /// Output.
+    pub text: String,
+}
+
+/// A mistake seen without a crash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WarningReport {
+    /// What it is.
+    pub kind: WarningKind,
+    /// The place in the code.
+    pub site: Site,
+    /// Its names.
+    pub frames: Vec<Frame>,
+    /// Where it showed, if not at the end.
+    pub seen_at: Vec<Frame>,
+    /// How often.
+    pub count: u64,
+    /// Physical address of a line for which it is so.
+    pub line: Option<u64>,
+}
+
+/// A store that recovery reads although it may be lost. Not an error by itself: logs with checksums do it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UndecidedRead {
+    /// The place in the code.
+    pub site: Site,
+    /// Its names.
+    pub frames: Vec<Frame>,
+    /// In how many cuts.
+    pub cuts: u64,
+}
+
+/// Why something was not tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Left {
+    /// The budget was used up.
+    Budget,
+    /// More lines than are searched exhaustively: more than two lost (or kept) were tried at random only.
+    Lines,
+    /// Contents that lose more than one that fails.
+    Failing,
+    /// A line has more contents than are looked at.
+    Contents,
+}
+
+/// What of a cut was tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CutReport {
+    /// Steps of the history before it.
+    pub step: u64,
+    /// What the next step is.
+    pub kind: PointKind,
+    /// Markers of operations before it.
+    pub operation: u32,
+    /// Number of the place of the last step.
+    pub site: Option<u32>,
+    /// Undecided lines.
+    pub undecided: u64,
+    /// Contents that the cut may leave.
+    pub states: f64,
+    /// For how many of them the result is known by a systematic search (random ones are not counted).
+    pub states_covered: f64,
+    /// Whether all are accounted for.
+    pub complete: bool,
+    /// What is left, if not.
+    pub left: Vec<Left>,
+}
+
+/// What was tried and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Coverage {
+    /// Cuts that were tried.
+    pub cuts: u64,
+    /// Cuts that may leave the same as one of these.
+    pub duplicates: u64,
+    /// Cuts that fell to other parts (`--shard`).
+    pub other_shards: u64,
+    /// Cuts all of whose contents are accounted for.
+    pub complete: u64,
+    /// Contents that the cuts may leave, in all.
+    pub states: f64,
+    /// For how many of them the result is known by a systematic search.
+    pub states_covered: f64,
+    /// Contents that were tried, with or without a recovery of their own.
+    pub contents_tried: u64,
+    /// The same by kind: `NoneLost`, `AllLost`, `One`, `Two`, `Commit`, `Random`, `Rest`.
+    pub tried: BTreeMap<String, u64>,
+    /// Lines of which not all contents were looked at.
+    pub capped_lines: Vec<u64>,
+    /// Recoveries that read something else than an earlier one with the same contents: more than 0 means that the subject
+    /// is not deterministic, and nothing is complete.
+    pub unstable: u64,
+    /// The budget (or the caller) ended the search.
+    pub stopped: bool,
+}
+
+/// Result of an exploration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Version of this form.
+    pub version: u32,
+    /// What was tried and what was not.
+    pub coverage: Coverage,
+    /// Recoveries carried out.
+    pub recoveries: u64,
+    /// Contents that fail.
+    pub failures: u64,
+    /// Causes of failures, in the order in which they were found.
+    pub findings: Vec<Finding>,
+    /// What showed without a crash.
+    pub warnings: Vec<WarningReport>,
+    /// Stores that recovery reads although they may be lost.
+    pub undecided_reads: Vec<UndecidedRead>,
+    /// Cut by cut.
+    pub cuts: Vec<CutReport>,
+}
+
+impl Report {
+    /// Adds what [`crate::Online`] found.
+    pub fn add_warnings(&mut self, warnings: &[Warning], sites: &Sites, resolve: &dyn Resolve) {
+        let frames = |site: Option<SiteId>| -> Vec<Frame> {
+            let Some(site) = site.and_then(|s| sites.get(s)) else {
+                return Vec::new();
+            };
+            let pcs = std::iter::once(&site.pc).chain(&site.stack);
+            pcs.map(|&pc| resolve.resolve(site.process, pc)).collect()
+        };
+        self.warnings.extend(warnings.iter().map(|w| WarningReport {
+            kind: w.kind,
+            site: sites.get(w.site).cloned().unwrap_or_default(),
+            frames: frames(Some(w.site)),
+            seen_at: frames(w.seen_at),
+            count: w.count,
+            line: w.line,
+        }));
+    }
+
+    /// The JSON schema of reports.
+    pub fn schema() -> serde_json::Value {
+        serde_json::to_value(schemars::schema_for!(Report)).unwrap_or_default()
+    }
+}

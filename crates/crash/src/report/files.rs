@@ -1,0 +1,301 @@
+//! Reports in the forms that CI systems read.
+
+use super::{Finding, Frame, Left, Report, WarningReport};
+use crate::cut::PointKind;
+use crate::online::WarningKind;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Text for XML; characters that XML cannot have become question marks.
+fn xml(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => result.push_str("&amp;"),
+            '<' => result.push_str("&lt;"),
+            '>' => result.push_str("&gt;"),
+            '"' => result.push_str("&quot;"),
+            '\n' => result.push_str("&#10;"),
+            '\t' => result.push_str("&#9;"),
+            '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'.. => result.push(c),
+            _ => result.push('?'),
+        }
+    }
+    result
+}
+
+fn place(frame: &Frame) -> String {
+    let symbol = frame
+        .symbol
+        .as_ref()
+        .map(|s| format!("{}+{:#x}", s.name, s.offset));
+    let name = symbol.unwrap_or_else(|| format!("{:#x}", frame.pc));
+    match &frame.source {
+        Some((file, line)) => format!("{name} ({file}:{line})"),
+        None => name,
+    }
+}
+
+fn stack(frames: &[Frame]) -> String {
+    frames
+        .iter()
+        .map(|f| format!("    {}\n", place(f)))
+        .collect()
+}
+
+fn kind(kind: PointKind) -> &'static str {
+    match kind {
+        PointKind::Fence => "fence",
+        PointKind::Flush => "flush",
+        PointKind::Marker => "marker",
+        PointKind::Other => "point",
+    }
+}
+
+fn details(finding: &Finding) -> String {
+    let mut text = format!("{}\n", finding.message);
+    for store in &finding.stores {
+        let how = if store.change == super::Change::Lost {
+            "lost"
+        } else {
+            "kept"
+        };
+        let _ = writeln!(
+            text,
+            "{how}: store to {:#x}, hart {}, step {}",
+            store.paddr, store.hart, store.step
+        );
+        text.push_str(&stack(&store.frames));
+    }
+    let _ = writeln!(text, "power cut after step {}:", finding.step);
+    text.push_str(&stack(&finding.cut_frames));
+    text.push_str(&finding.text);
+    text
+}
+
+/// The report as JUnit XML: a test case for each place at which the power was cut, with the findings first seen there, and
+/// one for the mistakes seen without a crash.
+pub fn junit(report: &Report) -> String {
+    let mut cases: BTreeMap<(Option<u32>, &str), (u64, u64)> = BTreeMap::new();
+    for cut in &report.cuts {
+        let (all, complete) = cases.entry((cut.site, kind(cut.kind))).or_default();
+        *all += 1;
+        *complete += u64::from(cut.complete);
+    }
+    for finding in &report.findings {
+        cases
+            .entry((finding.cut_site, kind(finding.kind)))
+            .or_default();
+    }
+    let warnings: Vec<&WarningReport> = report
+        .warnings
+        .iter()
+        .filter(|w| !needless(w.kind))
+        .collect();
+    let mut body = String::new();
+    let mut failed = 0;
+    for ((site, kind), (all, complete)) in &cases {
+        let here: Vec<&Finding> = report
+            .findings
+            .iter()
+            .filter(|f| f.cut_site == *site && super::files::kind(f.kind) == *kind)
+            .collect();
+        failed += usize::from(!here.is_empty());
+        let name = match (site, here.first().and_then(|f| f.cut_frames.first())) {
+            (_, Some(frame)) => format!("{kind} after {}", place(frame)),
+            (Some(site), None) => format!("{kind} after place {site}"),
+            (None, None) => format!("{kind} at the beginning"),
+        };
+        let _ = writeln!(
+            body,
+            "    <testcase classname=\"nagori.crash\" name=\"{}\">",
+            xml(&name)
+        );
+        for finding in here {
+            let _ = writeln!(
+                body,
+                "      <failure type=\"{}\" message=\"{}\">{}</failure>",
+                xml(&finding.id),
+                xml(&finding.message),
+                xml(&details(finding))
+            );
+        }
+        let _ = writeln!(
+            body,
+            "      <system-out>{complete} of {all} cuts complete</system-out>\n    </testcase>"
+        );
+    }
+    if !warnings.is_empty() {
+        body.push_str("    <testcase classname=\"nagori.crash\" name=\"without a crash\">\n      <system-out>");
+        for w in &warnings {
+            let text = format!(
+                "{}, {} times:\n{}",
+                words(w.kind),
+                w.count,
+                stack(&w.frames)
+            );
+            body.push_str(&xml(&text));
+        }
+        body.push_str("</system-out>\n    </testcase>\n");
+    }
+    let count = cases.len() + usize::from(!warnings.is_empty());
+    let c = &report.coverage;
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <testsuites tests=\"{count}\" failures=\"{failed}\">\n  \
+         <testsuite name=\"nagori crash\" tests=\"{count}\" failures=\"{failed}\">\n    <properties>\n      \
+         <property name=\"cuts\" value=\"{}\"/>\n      <property name=\"complete\" value=\"{}\"/>\n      \
+         <property name=\"recoveries\" value=\"{}\"/>\n      <property name=\"stopped\" value=\"{}\"/>\n    </properties>\n\
+         {body}  </testsuite>\n</testsuites>\n",
+        c.cuts, c.complete, report.recoveries, c.stopped
+    )
+}
+
+/// Costs time only.
+fn needless(kind: WarningKind) -> bool {
+    matches!(
+        kind,
+        WarningKind::FlushNeedless | WarningKind::FenceNeedless
+    )
+}
+
+fn rule(kind: WarningKind) -> &'static str {
+    match kind {
+        WarningKind::NeverFlushed => "never-flushed",
+        WarningKind::FenceMissing => "fence-missing",
+        WarningKind::OutputTooEarly => "output-too-early",
+        WarningKind::FlushNeedless => "flush-needless",
+        WarningKind::FenceNeedless => "fence-needless",
+    }
+}
+
+fn words(kind: WarningKind) -> &'static str {
+    match kind {
+        WarningKind::NeverFlushed => "A store to NVMM is never flushed",
+        WarningKind::FenceMissing => "No fence waits for a flush",
+        WarningKind::OutputTooEarly => "Something left the machine before this store was durable",
+        WarningKind::FlushNeedless => {
+            "A flush of a line to which nothing was stored since the last one"
+        }
+        WarningKind::FenceNeedless => {
+            "A fence with nothing to wait for, as far as NVMM is concerned"
+        }
+    }
+}
+
+const CRASH_RULES: [(&str, &str); 2] = [
+    (
+        "recovery-fails",
+        "Recovery from a content that a power cut may leave fails",
+    ),
+    (
+        "wrong-prefix",
+        "After a power cut the output is neither that of before the operation nor that of after it",
+    ),
+];
+
+fn location(frame: &Frame) -> Value {
+    let mut location = json!({
+        "logicalLocations": [{
+            "fullyQualifiedName": frame.symbol.as_ref().map_or_else(|| format!("{:#x}", frame.pc), |s| s.name.clone()),
+            "kind": "function",
+        }],
+    });
+    if let Some((file, line)) = &frame.source {
+        location["physicalLocation"] = json!({
+            "artifactLocation": { "uri": uri(file) },
+            "region": { "startLine": (*line).max(1) },
+        });
+    }
+    location
+}
+
+/// A path as a reference in a URI.
+fn uri(path: &str) -> String {
+    let mut result = String::new();
+    if path.starts_with('/') {
+        result.push_str("file://");
+    }
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~+".contains(&byte) {
+            result.push(byte as char);
+        } else {
+            let _ = write!(result, "%{byte:02X}");
+        }
+    }
+    result
+}
+
+fn result(rule: &str, level: &str, message: &str, frames: &[Frame], id: Option<&str>) -> Value {
+    let mut value = json!({
+        "ruleId": rule,
+        "level": level,
+        "message": { "text": message },
+        "locations": frames.first().map(|f| vec![location(f)]).unwrap_or_default(),
+    });
+    if frames.len() > 1 {
+        let frames: Vec<Value> = frames
+            .iter()
+            .map(|f| json!({ "location": location(f) }))
+            .collect();
+        value["stacks"] = json!([{ "frames": frames }]);
+    }
+    if let Some(id) = id {
+        value["partialFingerprints"] = json!({ "nagoriCause/v1": id });
+    }
+    value
+}
+
+/// The report as SARIF 2.1.0.
+pub fn sarif(report: &Report) -> Value {
+    let mut results = Vec::new();
+    for f in &report.findings {
+        let frames = f.stores.first().map_or(&f.cut_frames, |s| &s.frames);
+        let rule = CRASH_RULES[usize::from(f.prefix)].0;
+        let mut value = result(rule, "error", &f.message, frames, Some(&f.id));
+        let others = f.stores.iter().skip(1).filter_map(|s| s.frames.first());
+        let related: Vec<Value> = others.chain(f.cut_frames.first()).map(location).collect();
+        value["relatedLocations"] = json!(related);
+        value["occurrenceCount"] = json!(f.count.max(1));
+        results.push(value);
+    }
+    for w in &report.warnings {
+        let level = if needless(w.kind) { "note" } else { "warning" };
+        let mut value = result(rule(w.kind), level, words(w.kind), &w.frames, None);
+        value["occurrenceCount"] = json!(w.count.max(1));
+        results.push(value);
+    }
+    let kinds = [
+        WarningKind::NeverFlushed,
+        WarningKind::FenceMissing,
+        WarningKind::OutputTooEarly,
+        WarningKind::FlushNeedless,
+        WarningKind::FenceNeedless,
+    ];
+    let warnings = kinds.iter().map(|k| (rule(*k), words(*k)));
+    let rules: Vec<Value> = CRASH_RULES
+        .into_iter()
+        .chain(warnings)
+        .map(|(id, text)| json!({ "id": id, "shortDescription": { "text": text } }))
+        .collect();
+    let left = report
+        .cuts
+        .iter()
+        .filter(|c| c.left.contains(&Left::Budget))
+        .count();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "nagori crash",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "invocations": [{ "executionSuccessful": true }],
+            "properties": { "cuts": report.coverage.cuts, "complete": report.coverage.complete, "notTried": left },
+            "results": results,
+        }],
+    })
+}

@@ -1,0 +1,7 @@
+//! Tests of the library against tables, against other ways to the same result, and on programs in C.
+
+mod corpus;
+mod litmus;
+mod model;
+mod reports;
+mod search;

@@ -1,0 +1,149 @@
+//! Reports in their forms.
+
+use crate::corpus;
+use nagori_crash::{junit, sarif, Frame, Report, Symbol, WarningKind};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Whether this is well-formed XML, as far as we write it; returns the names of its elements in order.
+fn elements(text: &str) -> Vec<String> {
+    let body = text
+        .strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
+        .unwrap();
+    let (mut names, mut open) = (Vec::new(), Vec::new());
+    let mut rest = body;
+    while let Some(start) = rest.find('<') {
+        assert!(!rest[..start].contains('>'), "{rest}");
+        for part in rest[..start].split('&').skip(1) {
+            assert!(
+                ["amp;", "lt;", "gt;", "quot;", "#10;", "#9;"]
+                    .iter()
+                    .any(|e| part.starts_with(e)),
+                "{part}"
+            );
+        }
+        let end = start + rest[start..].find('>').unwrap();
+        let tag = &rest[start + 1..end];
+        assert!(!tag.contains('<'), "{tag}");
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name));
+        } else {
+            let name = tag.split([' ', '/']).next().unwrap().to_owned();
+            names.push(name.clone());
+            if !tag.ends_with('/') {
+                open.push(name);
+            }
+        }
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty() && rest.trim().is_empty());
+    assert!(text.chars().all(|c| c == '\n' || c >= ' '));
+    names
+}
+
+/// The same with names that no format likes.
+fn hostile(mut report: Report) -> Report {
+    let frame = Frame {
+        pc: 1,
+        symbol: Some(Symbol {
+            name: "operator<<\"&]]>\u{1}\u{fffe}\n".into(),
+            offset: 2,
+        }),
+        source: Some(("a b/ä%.c".into(), 0)),
+    };
+    for f in &mut report.findings {
+        f.text = "\u{0}\u{1b}[31m</failure>".into();
+        f.message = "<&>\"'".into();
+        f.stores
+            .iter_mut()
+            .for_each(|s| s.frames.insert(0, frame.clone()));
+        f.cut_frames.insert(0, frame.clone());
+    }
+    report
+        .warnings
+        .iter_mut()
+        .for_each(|w| w.frames.insert(0, frame.clone()));
+    report
+}
+
+#[test]
+fn junit_has_a_case_for_each_place_and_the_findings() {
+    let report = corpus::report();
+    for report in [report.clone(), hostile(report)] {
+        let text = junit(&report);
+        let names = elements(&text);
+        let count = |name: &str| names.iter().filter(|n| *n == name).count();
+        assert_eq!(count("failure"), report.findings.len());
+        assert!(count("testcase") > 3);
+        assert!(text.contains(&format!("tests=\"{}\"", count("testcase"))));
+        assert!(report.findings.iter().all(|f| text.contains(&f.id)));
+    }
+}
+
+#[test]
+fn sarif_has_what_the_standard_asks_for() {
+    let report = corpus::report();
+    assert!(report
+        .warnings
+        .iter()
+        .any(|w| w.kind == WarningKind::NeverFlushed));
+    for report in [report.clone(), hostile(report)] {
+        let log = sarif(&report);
+        assert_eq!(log["version"], "2.1.0");
+        let run = &log["runs"][0];
+        assert!(run["tool"]["driver"]["name"].is_string());
+        let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+        let rules: BTreeSet<&str> = rules.iter().map(|r| r["id"].as_str().unwrap()).collect();
+        let results = run["results"].as_array().unwrap();
+        assert_eq!(results.len(), report.findings.len() + report.warnings.len());
+        for result in results {
+            assert!(rules.contains(result["ruleId"].as_str().unwrap()));
+            assert!(!result["message"]["text"].as_str().unwrap().is_empty());
+            assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()));
+            assert!(result["occurrenceCount"].as_u64().unwrap() >= 1);
+            let place = &result["locations"][0]["physicalLocation"];
+            assert!(
+                place["region"]["startLine"].as_u64().unwrap() >= 1,
+                "{result}"
+            );
+            let uri = place["artifactLocation"]["uri"].as_str().unwrap();
+            assert!(uri.bytes().all(|b| b.is_ascii_graphic()), "{uri}");
+        }
+        let first = &results[0];
+        assert_eq!(
+            first["partialFingerprints"]["nagoriCause/v1"],
+            Value::from(report.findings[0].id.clone())
+        );
+    }
+}
+
+#[test]
+fn json_is_read_back_and_has_a_schema() {
+    let report = corpus::report();
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    let schema = Report::schema();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let described: BTreeSet<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    let written: BTreeSet<&String> = value.as_object().unwrap().keys().collect();
+    assert_eq!(described, written);
+    for (name, property) in schema["definitions"]["Finding"]["properties"]
+        .as_object()
+        .unwrap()
+    {
+        let said = property["description"].as_str();
+        assert!(said.is_some_and(|d| !d.is_empty()), "{name}: {property}");
+    }
+}
+
+/// The identity of a cause depends neither on what else the workload does nor on the order of the search.
+#[test]
+fn identities_are_stable() {
+    let report = corpus::report();
+    assert_eq!(report.findings.len(), 1);
+    assert_eq!(
+        report.findings[0].id,
+        corpus::longer_report().findings[0].id
+    );
+}

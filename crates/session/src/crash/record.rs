@@ -1,0 +1,517 @@
+//! Observers: what a workload does to NVMM, and what a recovery reads of it.
+
+use super::stack::Hart;
+use nagori_crash::{
+    At, Cut, FenceSet, FlushOp, History, Online, PointKind, Sink, Site, Step, StoreOrder, LINE,
+};
+use nagori_hart::debug::lookup;
+use nagori_hart::world::{AccessKind, Commit, Event, Marker, MemAccess, Observer};
+use nagori_isa::Op;
+use nagori_platform::clock::Clock;
+use nagori_platform::config::SlotKind;
+use nagori_platform::machine::{Label, Machine};
+use nagori_platform::map;
+use nagori_ram::GuestRam;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Offset of a virtio transport's register that notifies a queue.
+const NOTIFY: u64 = 0x50;
+/// Queues of a console with ports in which a driver sends: of port 0, of control messages, then of port 1 and so on.
+const CONTROL_QUEUE: u64 = 3;
+/// Cause of a trap: an environment call from user mode.
+const USER_CALL: u64 = 8;
+
+/// At which steps the power is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Points {
+    /// Before each fence.
+    pub fences: bool,
+    /// Before each flush.
+    pub flushes: bool,
+    /// At each marker.
+    pub markers: bool,
+}
+
+impl Default for Points {
+    fn default() -> Points {
+        Points {
+            fences: true,
+            flushes: true,
+            markers: true,
+        }
+    }
+}
+
+/// What is known of a hart beside its registers.
+#[derive(Debug, Clone)]
+struct Known {
+    hart: Hart,
+    /// Whether something was done to NVMM since the last fence of the hart that orders everything.
+    active: bool,
+    /// A trap that the program did not ask for is being handled: an interrupt or a fault.
+    aside: bool,
+    /// Whether that handler has itself done something to NVMM.
+    aside_active: bool,
+}
+
+/// Records what harts do to NVMM.
+pub(super) struct Recording {
+    ram: Arc<GuestRam>,
+    ram_base: u64,
+    nvmm: Range<u64>,
+    clock: Clock,
+    known: Vec<Known>,
+    /// Whether a flush of the first-level cache brings a line to memory.
+    to_memory: bool,
+    points: Points,
+    /// Addresses whose writes send something, the values that do (any, if `None`), and to whom.
+    sinks: HashMap<u64, Sink>,
+    consoles: HashSet<u64>,
+    /// The model's stream.
+    pub history: History,
+    /// Checks without a crash.
+    pub online: Online,
+    /// Cuts, in order, without those that leave what an earlier one leaves.
+    pub cuts: Vec<Cut>,
+    /// Contents at the beginning and at each marker of an operation.
+    pub references: Vec<Cut>,
+    seen: HashSet<(u64, u32)>,
+    last_stores: Option<u64>,
+    operation: u32,
+    /// Points at which the power could have been cut.
+    pub met: u64,
+    /// Steps so far.
+    pub steps: u64,
+    /// By step: instructions of all harts that had retired before that of the step.
+    pub instructions: Vec<u64>,
+    retired: u64,
+    /// Labels of markers, in order.
+    pub labels: Vec<String>,
+}
+
+/// The observer of a workload.
+#[derive(Default)]
+pub(super) enum Spy {
+    /// It sees nothing.
+    #[default]
+    Idle,
+    /// It records.
+    Record(Box<Recording>),
+}
+
+impl Spy {
+    /// Begins to record what a machine does with this observer.
+    pub fn attach(machine: &mut Machine<Spy>, history: History, online: Online, points: Points) {
+        let config = machine.config().clone();
+        let m = &config.memory;
+        let (mut sinks, mut consoles) = (HashMap::new(), HashSet::new());
+        sinks.insert(map::UART, Sink::Console);
+        for (n, slot) in config.devices.iter().enumerate() {
+            let at = map::VIRTIO + n as u64 * map::VIRTIO_STRIDE + NOTIFY;
+            match slot.kind {
+                SlotKind::Console => drop(consoles.insert(at)),
+                SlotKind::Net => drop(sinks.insert(at, Sink::Network)),
+                _ => {}
+            }
+        }
+        let harts = 0..config.harts as usize;
+        let mut recording = Recording {
+            ram: machine.ram().clone(),
+            ram_base: m.base,
+            nvmm: m.nvmm_base()..m.end(),
+            clock: Clock::new(config.core_period()),
+            known: harts
+                .map(|n| Known {
+                    hart: Hart::of(machine, n),
+                    active: false,
+                    aside: false,
+                    aside_active: false,
+                })
+                .collect(),
+            to_memory: config.cache.is_empty(),
+            points,
+            sinks,
+            consoles,
+            history,
+            online,
+            cuts: Vec::new(),
+            references: Vec::new(),
+            seen: HashSet::new(),
+            last_stores: None,
+            operation: 0,
+            met: 0,
+            steps: 0,
+            instructions: Vec::new(),
+            retired: machine.instructions(),
+            labels: Vec::new(),
+        };
+        recording.cut(PointKind::Other);
+        let first = recording.history.uncut();
+        recording.references.push(first);
+        *machine.observer_mut() = Spy::Record(Box::new(recording));
+    }
+
+    /// Ends it.
+    pub fn take(machine: &mut Machine<Spy>) -> Option<Recording> {
+        let Spy::Record(mut all) = std::mem::take(machine.observer_mut()) else {
+            return None;
+        };
+        all.cut(PointKind::Other);
+        // What the last operation left has a next one only in what was done after it.
+        let last = all.history.uncut();
+        all.references.push(last);
+        Some(*all)
+    }
+}
+
+impl Recording {
+    /// The instruction's bits.
+    fn word(&self, hart: usize, c: &Commit) -> u32 {
+        let satp = match c.privilege {
+            3 => 0,
+            _ => self.known[hart].hart.satp,
+        };
+        let half = |va: u64| {
+            let pa = lookup(&self.ram, self.ram_base, satp, va)?.physical;
+            self.ram.read_u16(pa.checked_sub(self.ram_base)?)
+        };
+        let low = half(c.pc).unwrap_or(0);
+        let high = half(c.pc.wrapping_add(2)).unwrap_or(0);
+        u32::from(low) | u32::from(high) << 16
+    }
+
+    fn at(&mut self, hart: usize, c: &Commit) -> At {
+        let known = &mut self.known[hart].hart;
+        let site = Site {
+            pc: c.pc,
+            process: known.satp,
+            stack: known.stack(c.privilege),
+        };
+        At {
+            hart: hart as u16,
+            site: self.history.site(&site),
+            time: self.clock.time_of(c.cycle).0,
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.history.step(step);
+        self.online.step(step);
+        self.steps += 1;
+        self.instructions.push(self.retired);
+    }
+
+    /// A power cut before the next step, if it may leave something that none before did.
+    fn cut(&mut self, kind: PointKind) {
+        let stores = self.history.stores();
+        if self.last_stores == Some(stores) {
+            return;
+        }
+        self.last_stores = Some(stores);
+        self.met += 1;
+        let cut = self.history.cut(kind);
+        if self.seen.insert((cut.hash, self.operation)) {
+            self.cuts.push(cut);
+        }
+    }
+
+    fn did(&mut self, hart: usize) {
+        let known = &mut self.known[hart];
+        known.active = true;
+        known.aside_active |= known.aside;
+    }
+
+    fn store(&mut self, hart: usize, c: &Commit, a: &MemAccess) {
+        let at = self.at(hart, c);
+        let order = match c.op.is_some_and(is_atomic) {
+            true => {
+                let word = self.word(hart, c);
+                StoreOrder {
+                    acquire: word >> 26 & 1 != 0,
+                    release: word >> 25 & 1 != 0,
+                    atomic: true,
+                }
+            }
+            false => StoreOrder::default(),
+        };
+        let mut bytes = [0; LINE as usize];
+        bytes[..16].copy_from_slice(&a.value.to_le_bytes());
+        let bytes = &bytes[..usize::from(a.size).min(LINE as usize)];
+        let paddr = a.paddr;
+        self.step(&Step::Store {
+            at,
+            paddr,
+            bytes,
+            order,
+        });
+        self.did(hart);
+    }
+
+    fn access(&mut self, hart: usize, c: &Commit, a: &MemAccess) {
+        let op = match a.kind {
+            AccessKind::Write if self.nvmm.contains(&a.paddr) => return self.store(hart, c, a),
+            AccessKind::Write if a.paddr < self.ram_base => return self.device(hart, c, a),
+            AccessKind::Read if self.nvmm.contains(&a.paddr) => {
+                // Only atomics order by what they read.
+                if c.op.is_some_and(is_atomic) {
+                    let at = self.at(hart, c);
+                    self.step(&Step::Load { at, paddr: a.paddr });
+                }
+                return;
+            }
+            AccessKind::Read | AccessKind::Write => return,
+            AccessKind::FlushAll => {
+                if self.points.flushes {
+                    self.cut(PointKind::Flush);
+                }
+                let at = self.at(hart, c);
+                let to_memory = self.to_memory;
+                self.step(&Step::FlushAll { at, to_memory });
+                return self.did(hart);
+            }
+            _ if !self.nvmm.contains(&a.paddr) => return,
+            AccessKind::Clean => FlushOp::Clean,
+            AccessKind::Flush => match c.op {
+                Some(Op::CboInval) => FlushOp::Inval,
+                Some(Op::CboFlush) => FlushOp::Flush,
+                _ => FlushOp::L1,
+            },
+        };
+        if self.points.flushes {
+            self.cut(PointKind::Flush);
+        }
+        let at = self.at(hart, c);
+        self.step(&Step::Flush {
+            at,
+            paddr: a.paddr,
+            op,
+            to_memory: op != FlushOp::L1 || self.to_memory,
+        });
+        self.did(hart);
+    }
+
+    /// A write to a device may send something to the outside.
+    fn device(&mut self, hart: usize, c: &Commit, a: &MemAccess) {
+        let console = self.consoles.contains(&a.paddr)
+            && a.value % 2 == 1
+            && a.value > u128::from(CONTROL_QUEUE);
+        let network = self.sinks.get(&a.paddr).copied();
+        let sink = match (console, network) {
+            (true, _) => Sink::Console,
+            // Queue 1 sends.
+            (_, Some(Sink::Network)) if a.value % 2 == 0 => return,
+            (_, Some(sink)) => sink,
+            (false, None) => return,
+        };
+        let at = self.at(hart, c);
+        self.step(&Step::Output { at, sink });
+    }
+
+    fn fence(&mut self, hart: usize, c: &Commit) {
+        let known = &self.known[hart];
+        // That an interrupt comes here, with a fence, is chance.
+        if !known.active || known.aside && !known.aside_active {
+            return;
+        }
+        if self.points.fences {
+            self.cut(PointKind::Fence);
+        }
+        let word = self.word(hart, c);
+        let (pred, succ) = (
+            FenceSet((word >> 24) as u8 & 15),
+            FenceSet((word >> 20) as u8 & 15),
+        );
+        let at = self.at(hart, c);
+        self.step(&Step::Fence { at, pred, succ });
+        if pred.has(FenceSet::RW) && succ.has(FenceSet::RW) {
+            self.known[hart].active = false;
+        }
+    }
+
+    fn marker(&mut self, hart: usize, c: &Commit, marker: Marker) {
+        let operation = marker == Marker::Label;
+        let word = self.word(hart, c);
+        let value = self.known[hart].hart.x[(word >> 15 & 31) as usize];
+        let label = Label {
+            value,
+            time_ps: 0,
+            hart,
+            instructions: 0,
+        };
+        let label = label.text().unwrap_or_else(|| format!("{value:#x}"));
+        if self.points.markers {
+            self.cut(PointKind::Marker);
+        }
+        let at = self.at(hart, c);
+        self.step(&Step::Marker {
+            at,
+            label: &label,
+            operation,
+        });
+        if operation {
+            self.operation += 1;
+            self.last_stores = None;
+            let done = self.history.uncut();
+            self.references.push(done);
+            self.labels.push(label);
+        }
+    }
+
+    fn commit(&mut self, c: &Commit) {
+        let hart = c.hart;
+        if c.privilege == 0 {
+            let known = &mut self.known[hart];
+            known.aside = false;
+            known.aside_active = false;
+        }
+        self.known[hart].hart.commit(c);
+        if let Some(t) = &c.trap {
+            return self.trapped(hart, t.from, t.cause);
+        }
+        for a in c.accesses() {
+            self.access(hart, c, &a);
+        }
+        match c.op {
+            Some(Op::Fence) => self.fence(hart, c),
+            Some(op) => {
+                if let Some(marker) = Marker::of(op) {
+                    self.marker(hart, c, marker);
+                }
+            }
+            None => {}
+        }
+        self.retired += 1;
+    }
+
+    fn trapped(&mut self, hart: usize, from: u8, cause: u64) {
+        if from == 0 {
+            self.known[hart].aside = cause != USER_CALL;
+        }
+    }
+}
+
+/// Whether an instruction reads and writes at once.
+fn is_atomic(op: Op) -> bool {
+    use nagori_isa::Format;
+    matches!(
+        op.info().format,
+        Format::Amo | Format::Cas | Format::CasPair
+    )
+}
+
+impl Observer for Spy {
+    const COMMITS: bool = true;
+    const WORDS: bool = false;
+    const WRITE_BACKS: bool = true;
+
+    fn happened(&mut self, event: &Event<'_>) {
+        let Spy::Record(r) = self else { return };
+        match event {
+            Event::Commit(c) => r.commit(c),
+            Event::Trap(t) => r.trapped(t.hart, t.from, t.cause),
+            Event::WriteBack(line) => {
+                if r.nvmm.contains(&line.line) {
+                    r.step(&Step::WriteBack { paddr: line.line });
+                }
+            }
+        }
+    }
+}
+
+/// The observer of a recovery: which of some lines are read before they are overwritten.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    nvmm: Range<u64>,
+    seen: RefCell<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Of each line the bytes that have been overwritten, a bit each, and whether it was read before that.
+    watched: HashMap<u64, (u64, bool)>,
+    order: Vec<u64>,
+    touched: bool,
+}
+
+impl Reads {
+    /// Watches lines of NVMM.
+    pub fn new(nvmm: Range<u64>, lines: &[u64]) -> Reads {
+        let seen = Seen {
+            watched: lines.iter().map(|l| (*l, (0, false))).collect(),
+            ..Seen::default()
+        };
+        Reads {
+            nvmm,
+            seen: RefCell::new(seen),
+        }
+    }
+
+    /// Whether NVMM has been accessed at all.
+    pub fn touched(&self) -> bool {
+        self.seen.borrow().touched
+    }
+
+    /// The lines that were read, by the time of the first read.
+    pub fn take(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.seen.get_mut().order)
+    }
+}
+
+impl Seen {
+    fn accessed(&mut self, kind: AccessKind, first: u64, size: u8) {
+        self.touched = true;
+        let end = first + u64::from(size.max(1));
+        let mut line = first & !(LINE - 1);
+        while line < end {
+            if let Some((done, read)) = self.watched.get_mut(&line) {
+                let from = first.max(line) - line;
+                let to = end.min(line + LINE) - line;
+                let mask = (u64::MAX >> (LINE - (to - from))) << from;
+                match kind {
+                    AccessKind::Read if !*read && *done & mask != mask => {
+                        *read = true;
+                        self.order.push(line);
+                    }
+                    AccessKind::Write => *done |= mask,
+                    _ => {}
+                }
+            }
+            line += LINE;
+        }
+    }
+}
+
+impl Observer for Reads {
+    const ACCESSES: bool = true;
+
+    #[inline(always)]
+    fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
+        if self.nvmm.contains(&paddr) {
+            self.seen.borrow_mut().accessed(kind, paddr, size);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_unless_all_of_that_was_overwritten() {
+        let mut r = Reads::new(0x1000..0x2000, &[0x1000, 0x1040, 0x1080]);
+        assert!(!r.touched());
+        r.accessed(AccessKind::Read, 0xfff, 1);
+        assert!(!r.touched(), "outside of NVMM");
+        r.accessed(AccessKind::Write, 0x1040, 8);
+        r.accessed(AccessKind::Read, 0x1040, 8);
+        r.accessed(AccessKind::Write, 0x1084, 4);
+        r.accessed(AccessKind::Read, 0x1080, 8);
+        // Of two lines, the one of which nothing was overwritten.
+        r.accessed(AccessKind::Read, 0x103c, 8);
+        r.accessed(AccessKind::Read, 0x1044, 8);
+        assert_eq!(r.take(), [0x1080, 0x1000, 0x1040]);
+    }
+}

@@ -1,0 +1,248 @@
+//! Recoveries: forks of a machine that is about to access NVMM for the first time.
+
+use super::agent::{parts, Agent, Ended};
+use super::record::Reads;
+use super::{disks_changed, run, Prepared, Recorded};
+use crate::drive::{Service, Wishes};
+use crate::end::End;
+use crate::error::{Context, Result};
+use crate::guest;
+use nagori_crash::{Outcome, Recovery, State, Subject, LINE};
+use nagori_platform::machine::{Checkpoint, Dram, Machine, Stop};
+use serde_json::json;
+use std::hash::Hasher;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use xxhash_rust::xxh3::Xxh3;
+
+/// Core cycles between two looks whether NVMM was accessed.
+const LOOK: u64 = 5_000;
+/// The same between two looks whether the commands have ended.
+const SLICE: u64 = 100_000;
+/// Most bytes of output in a report.
+const SHOWN: usize = 2000;
+
+/// Recoveries of a prepared machine.
+pub struct Recovering<'p, 's, 'a> {
+    prepared: &'p Prepared<'s, 'a>,
+    recorded: &'p Recorded,
+    from: Checkpoint,
+    agent: Agent,
+    /// Whether the check is `fsck`.
+    fsck: bool,
+    /// Whether each one boots first.
+    boots: bool,
+    /// Instructions that each recovery does not have to execute.
+    pub spared: u64,
+}
+
+/// Whether a recovery has accessed NVMM.
+fn touched(m: &mut Machine<Reads>) -> bool {
+    m.observer_mut().touched()
+}
+
+/// Ends a run when NVMM is accessed, or after some slices.
+struct Pilot {
+    slices: u64,
+    /// Slices before the first access.
+    before: u64,
+    end: Option<u64>,
+}
+
+impl Service<Reads> for Pilot {
+    fn after(&mut self, m: &mut Machine<Reads>, _: Stop, wishes: &mut Wishes) -> Result<()> {
+        self.slices += 1;
+        match self.end {
+            Some(end) if self.slices >= end => wishes.end(End::Quit),
+            None if touched(m) => wishes.end(End::Quit),
+            None => self.before = self.slices,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The script of a recovery: the commands, and their exit codes between signs.
+fn script(recover: &str, check: Option<&str>) -> String {
+    let sign = "printf '\\036%d\\036' $?";
+    match check {
+        None => format!("( {recover}\n)\n{sign}\n"),
+        Some(check) => format!(
+            "( {recover}\n)\nr=$?; printf '\\036%d\\036' $r; [ $r = 0 ] || exit 0\n( {check}\n)\n{sign}\n"
+        ),
+    }
+}
+
+impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
+    /// Runs the recovery up to its first access to NVMM, which is the same whatever NVMM contains.
+    pub fn new(prepared: &'p Prepared<'s, 'a>, recorded: &'p Recorded) -> Result<Self> {
+        let plan = &prepared.plan;
+        let text = script(&plan.recover, plan.check.as_deref());
+        let agent = prepared.agent(&text, plan.recovery_limit)?;
+        let first = plan
+            .check
+            .as_deref()
+            .and_then(|c| c.split_whitespace().next());
+        let name = first.and_then(|f| Path::new(f).file_name()?.to_str());
+        let mut all = Recovering {
+            prepared,
+            recorded,
+            from: prepared.base.clone(),
+            agent,
+            fsck: name.is_some_and(|n| n.starts_with("fsck") || n == "e2fsck"),
+            boots: plan.from_reset,
+            spared: 0,
+        };
+        if !all.boots {
+            all.advance()?;
+        }
+        Ok(all)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let session = self.prepared.session;
+        let nvmm = self.prepared.nvmm();
+        let mut pilot = Pilot {
+            slices: 0,
+            before: 0,
+            end: None,
+        };
+        let go = |pilot: &mut Pilot| -> Result<(Machine<Reads>, Agent)> {
+            let mut m = self.from.fork(Reads::new(nvmm.clone(), &[]))?;
+            let mut agent = self.agent.clone().with_slice(LOOK);
+            run(session, &mut m, &mut agent, Some(pilot))?;
+            Ok((m, agent))
+        };
+        let (mut m, _) = go(&mut pilot)?;
+        if !touched(&mut m) || pilot.before == 0 {
+            return Ok(());
+        }
+        drop(m);
+        let mut again = Pilot {
+            slices: 0,
+            before: 0,
+            end: Some(pilot.before),
+        };
+        let (mut m, agent) = go(&mut again)?;
+        // What is on a disk by now would be missing in the forks.
+        if agent.ended.is_none() && !disks_changed(&mut m) {
+            let began = self.from.state().instructions();
+            self.spared = m.instructions() - began;
+            self.from = m.checkpoint()?;
+            self.agent = agent.again();
+        }
+        Ok(())
+    }
+
+    /// A machine whose NVMM has a content, before its recovery.
+    fn machine(&self, state: &State) -> Result<Machine<Reads>> {
+        let reads = Reads::new(self.prepared.nvmm(), state.watched);
+        let mut m = self.from.fork(reads)?;
+        let base = m.config().memory.base;
+        for (line, bytes) in state.lines {
+            m.ram().write_bytes(line - base, bytes)?;
+            m.memory_written(*line, LINE);
+        }
+        if self.boots {
+            m.power_cut(Dram::Zero)?;
+            m.set_timed(false);
+            guest::load(&mut m, self.prepared.session.software(), true)?;
+        }
+        Ok(m)
+    }
+
+    fn one(&self, state: &State) -> Result<Recovery> {
+        let mut m = self.machine(state)?;
+        let commands = 1 + usize::from(self.prepared.plan.check.is_some());
+        let mut agent = self.agent.clone().with_slice(SLICE).ends_with(commands);
+        run(self.prepared.session, &mut m, &mut agent, None)?;
+        let (codes, own) = parts(&agent.out);
+        let mut outcome = self.outcome(agent.ended.as_ref(), &codes);
+        let mut checked = String::new();
+        if let (Outcome::Ok, Some(file)) = (&outcome, &self.prepared.plan.checker) {
+            let (ok, said) = check(file, &own, &self.recorded.labels)?;
+            if !ok {
+                outcome = Outcome::Checker;
+                checked = said;
+            }
+        }
+        let mut digest = Xxh3::new();
+        digest.write(&own);
+        let said = match outcome {
+            Outcome::Ok => String::from_utf8_lossy(&own).into_owned(),
+            _ => {
+                let err = String::from_utf8_lossy(&agent.err).into_owned();
+                let console = String::from_utf8_lossy(&agent.console).into_owned();
+                let own = String::from_utf8_lossy(&own);
+                format!("{own}{err}{checked}{console}")
+            }
+        };
+        Ok(Recovery {
+            reads: m.observer_mut().take(),
+            output: (outcome == Outcome::Ok).then(|| digest.finish()),
+            outcome,
+            text: said.chars().take(SHOWN).collect(),
+        })
+    }
+
+    fn outcome(&self, ended: Option<&Ended>, codes: &[i32]) -> Outcome {
+        match ended {
+            Some(Ended::Panic | Ended::Off) => Outcome::Panic,
+            Some(Ended::Hang) | None => Outcome::Hang,
+            Some(Ended::Failed(_)) => Outcome::RecoverExit { code: 127 },
+            Some(Ended::Code(code)) => match codes {
+                [] => Outcome::RecoverExit {
+                    code: (*code).min(255) as i32,
+                },
+                [0] | [0, 0] => Outcome::Ok,
+                [0, _] if self.fsck => Outcome::Fsck,
+                [0, code, ..] => Outcome::CheckExit { code: *code },
+                [code, ..] => Outcome::RecoverExit { code: *code },
+            },
+        }
+    }
+}
+
+/// Asks a program of the host: whether it says yes, and what it says.
+fn check(file: &Path, output: &[u8], labels: &[String]) -> Result<(bool, String)> {
+    let fails = || format!("cannot run python3 {}", file.display());
+    let mut child = Command::new("python3")
+        .arg(file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(fails)?;
+    let question = json!({"output": String::from_utf8_lossy(output), "labels": labels});
+    if let Some(mut to) = child.stdin.take() {
+        // A program that does not ask need not read.
+        let _ = to.write_all(question.to_string().as_bytes());
+    }
+    let out = child.wait_with_output().with_context(fails)?;
+    let said = [out.stdout, out.stderr].concat();
+    Ok((
+        out.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    ))
+}
+
+impl Subject for Recovering<'_, '_, '_> {
+    fn recover(&self, state: &State) -> Result<Recovery, String> {
+        self.one(state).map_err(|e| e.chain())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_stand_between_signs() {
+        let both = b"a\x1e0\x1eb\x1e3\x1e";
+        assert_eq!(parts(both), (vec![0, 3], b"ab".to_vec()));
+        assert_eq!(parts(b"7"), (vec![], b"7".to_vec()));
+        assert_eq!(parts(b"\x1e0\x1e"), (vec![0], vec![]));
+        assert!(!script("a", None).contains("exit"));
+    }
+}
