@@ -10,11 +10,14 @@ use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
 use crate::mem::args::MemCommand;
 use crate::nvmm::NvmmCommand;
+use crate::off2f::Off2fCommand;
 use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
-use crate::{bare, bench, boot, disasm, image, iomap, machine, mem, nvmm, remote, run, snapshot};
+use crate::{
+    bare, bench, boot, disasm, image, iomap, machine, mem, nvmm, off2f, remote, run, snapshot,
+};
 use clap::{Parser, Subcommand};
 
 /// A RISC-V computer with DRAM and non-volatile main memory, emulated.
@@ -53,6 +56,7 @@ pub enum Command {
     #[command(subcommand)]
     Mem(MemCommand),
     Nvmm(NvmmCommand),
+    Off2f(Off2fCommand),
     #[command(subcommand)]
     Iomap(IomapCommand),
 }
@@ -70,6 +74,7 @@ impl Command {
             }
             Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
             Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) | Command::Iomap(_) => false,
+            Command::Off2f(_) => false,
         }
     }
 
@@ -89,6 +94,7 @@ impl Command {
             Command::Ctl(a) => remote::ctl::command(a),
             Command::Mem(a) => mem::command(a, out),
             Command::Nvmm(a) => nvmm::command(a, out),
+            Command::Off2f(a) => off2f::command(a, out),
             Command::Iomap(a) => iomap::command(a, out),
         }
     }
