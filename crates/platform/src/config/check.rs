@@ -354,6 +354,18 @@ fn memory(m: &MemoryConfig) -> Result<(), Problem> {
         false => "has a meaning only with memory.persistence_domain = gpf".into(),
     }
     })?;
+    let nvmm = m.size.0 - boundary;
+    ensure(
+        m.text_store.0.is_multiple_of(2 << 20) && m.text_store.0 <= nvmm,
+        "memory.text_store",
+        || {
+            format!(
+                "{} is not possible: expected a multiple of 2 MiB, not more than the {} of NVMM",
+                m.text_store,
+                super::Size(nvmm)
+            )
+        },
+    )?;
     let reserve = m.firmware_reserve.0;
     ensure(
         reserve.is_multiple_of(4096) && reserve < boundary,
