@@ -1,6 +1,6 @@
 //! Arguments of `nagori bench`.
 
-use super::{io, mem, speed, start};
+use super::{io, mem, off2f, speed, start};
 use crate::args::{method, CacheArgs, MachineArgs};
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
@@ -29,6 +29,7 @@ pub enum BenchCommand {
     Start(start::StartArgs),
     Io(io::IoArgs),
     Mem(mem::MemArgs),
+    Off2f(off2f::Off2fArgs),
 }
 
 /// Measure the latency of NVMM under every delay method, beside the published figures.

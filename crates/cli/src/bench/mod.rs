@@ -6,6 +6,7 @@ mod child;
 mod draw;
 pub mod io;
 pub mod mem;
+pub mod off2f;
 mod rows;
 mod speed;
 pub mod start;
@@ -43,6 +44,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
         BenchCommand::Io(a) => io::command(a, messages),
         BenchCommand::Speed(a) => speed::command(a, messages),
         BenchCommand::Mem(a) => mem::command(a, messages),
+        BenchCommand::Off2f(a) => off2f::command(a, messages),
     })
 }
 

@@ -154,6 +154,7 @@ fn slots(c: &MachineConfig) -> Result<(), Problem> {
     }
     let b = &c.block;
     within("block.request_ps", b.request_ps, 0, MAX_BLOCK_PS)?;
+    within("block.seek_ps", b.seek_ps, 0, MAX_BLOCK_PS)?;
     within("block.byte_ps", b.byte_ps, 0, MAX_BLOCK_BYTE_PS)?;
     within("block.flush_ps", b.flush_ps, 0, MAX_BLOCK_PS)?;
     let s = &c.share;
