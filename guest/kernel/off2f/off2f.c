@@ -214,25 +214,9 @@ static vm_fault_t text_huge_fault(struct vm_fault *vmf, unsigned int order)
     return result;
 }
 
-// For debuggers and /proc/PID/mem, which cannot get at pages without a descriptor.
-static int text_access(struct vm_area_struct *vma, unsigned long at, void *buffer, int len, int write)
-{
-    struct off2f_image *m = file_inode(vma->vm_file)->i_private;
-    u64 offset = ((u64)vma->vm_pgoff << PAGE_SHIFT) + (at - vma->vm_start);
-
-    if (write)
-        return -EACCES;
-    if (offset < m->h.text_offset || offset >= text_end(m))
-        return -EFAULT;
-    len = min_t(u64, len, text_end(m) - offset);
-    memcpy(buffer, store + m->offset + (offset - m->h.text_offset), len);
-    return len;
-}
-
 static const struct vm_operations_struct text_operations = {
     .fault = text_fault,
     .huge_fault = text_huge_fault,
-    .access = text_access,
 };
 
 static int image_mmap(struct file *file, struct vm_area_struct *vma)

@@ -7,6 +7,7 @@ mod draw;
 pub mod io;
 pub mod mem;
 pub mod off2f;
+mod off2f_plot;
 mod rows;
 mod speed;
 pub mod start;

@@ -1,7 +1,9 @@
 //! `nagori bench off2f`: programs from a disk, from DAX, and with their text executed in place.
 
+use super::off2f_plot;
 use crate::args::{CacheArgs, MachineArgs};
 use crate::output::{self, Exit, Messages, SUCCESS};
+use crate::plot::{Format, Picture};
 use crate::tables::{grouped, row, table, text};
 use anyhow::{bail, Context};
 use clap::Args;
@@ -33,6 +35,9 @@ pub struct Off2fArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(4..=16384),
           default_values_t = [32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192])]
     pub sizes: Vec<u32>,
+    /// How often these programs go through their text.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=2047))]
+    pub passes: u32,
     /// One more program: a static executable for riscv64. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub program: Vec<PathBuf>,
@@ -42,6 +47,9 @@ pub struct Off2fArgs {
     /// A list of {program, text_kib, format, method, exec_to_exit_ns, page_faults, bytes_read, nvmm_fetches}.
     #[arg(long)]
     pub json: bool,
+    /// Draw the programs that do nothing into a file; the name ends in .svg or .png.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub cache: CacheArgs,
 }
@@ -53,11 +61,20 @@ const FORMATS: [(&str, &str, &str); 3] = [
     ("off2f", "/mnt/disk/", ".off2"),
 ];
 
-/// A static ELF file whose text is `kib` KiB: nops, then exit(0). A page of data follows.
-fn nops(kib: u32) -> Vec<u8> {
+/// A static ELF file whose text is `kib` KiB: nops, `passes` times (at most 2047), then exit(0). A page of data follows.
+fn nops(kib: u32, passes: u32) -> Vec<u8> {
     const NOP: u32 = 0x0000_0013;
-    // li a7, 93; li a0, 0; ecall
-    const EXIT: [u32; 3] = [0x05d0_0893, 0x0000_0513, 0x0000_0073];
+    // addi t0, t0, -1; beqz t0, 8; jr t1; li a7, 93; li a0, 0; ecall
+    const END: [u32; 6] = [
+        0xfff2_8293,
+        0x0002_8463,
+        0x0003_0067,
+        0x05d0_0893,
+        0x0000_0513,
+        0x0000_0073,
+    ];
+    // li t0, passes; auipc t1, 0
+    let begin = [passes << 20 | 0x293, 0x317];
     const PAGE: u64 = 4096;
     const BASE: u64 = 0x10000;
     let bytes = u64::from(kib) << 10;
@@ -78,8 +95,9 @@ fn nops(kib: u32) -> Vec<u8> {
         }
     }
     f.resize(PAGE as usize, 0);
-    let words = (bytes / 4) as usize - EXIT.len();
-    for word in std::iter::repeat_n(NOP, words).chain(EXIT) {
+    let words = (bytes / 4) as usize - begin.len() - END.len();
+    let body = std::iter::repeat_n(NOP, words);
+    for word in begin.into_iter().chain(body).chain(END) {
         f.extend(word.to_le_bytes());
     }
     // So that builds of different sizes have different content on every page.
@@ -95,6 +113,7 @@ struct Measured {
 
 /// Runs the command.
 pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let picture = a.plot.as_deref().map(Picture::create).transpose()?;
     let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
     let files = dir.path().join("files");
     fs::create_dir(&files).context("cannot make a temporary directory")?;
@@ -103,7 +122,7 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
         if kib % 4 != 0 {
             bail!("--sizes {kib}: expected a multiple of 4 KiB");
         }
-        programs.push(add(&files, format!("nops-{kib}"), &nops(kib))?);
+        programs.push(add(&files, format!("nops-{kib}"), &nops(kib, a.passes))?);
     }
     for path in &a.program {
         let name = path.file_name().and_then(|n| n.to_str());
@@ -125,6 +144,10 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
         .filter(|m| a.methods.is_empty() || a.methods.contains(m))
         .collect();
     let rows = measure(a, &disk, &programs, &methods, messages)?;
+    if let Some(picture) = picture {
+        let bytes = plot(picture.format(), &rows, &methods)?;
+        picture.finish(&bytes, messages)?;
+    }
     if a.json {
         output::print_json(&Value::Array(rows))?;
         return Ok(SUCCESS);
@@ -159,6 +182,23 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
     output::print(&text(&t))?;
     Ok(SUCCESS)
+}
+
+/// The plot of the programs that do nothing.
+fn plot(format: Format, rows: &[Value], methods: &[Method]) -> anyhow::Result<Vec<u8>> {
+    let word = |r: &Value, key: &str| r[key].as_str().unwrap_or_default().to_string();
+    let mut points: Vec<off2f_plot::Point> = rows
+        .iter()
+        .filter(|r| word(r, "program").starts_with("nops-"))
+        .filter_map(|r| {
+            let kib = r["text_kib"].as_f64()?;
+            let ms = r["exec_to_exit_ns"].as_f64()? / 1e6;
+            Some((word(r, "method"), word(r, "format"), kib, ms))
+        })
+        .collect();
+    points.sort_by(|a, b| a.2.total_cmp(&b.2));
+    let methods: Vec<&str> = methods.iter().map(|m| m.name()).collect();
+    off2f_plot::draw(format, &methods, &FORMATS.map(|f| f.0), &points)
 }
 
 /// Puts a program into the directory for the disk, in both formats.
@@ -310,7 +350,7 @@ mod tests {
     #[test]
     fn programs_of_nops_can_be_split() {
         for kib in [4, 32, 8192] {
-            let elf = nops(kib);
+            let elf = nops(kib, 1);
             let pair = split(&elf).unwrap();
             let h = nagori_off2f::read_off2(&pair.off2).unwrap();
             assert_eq!(h.text_pages * 4, u64::from(kib));
