@@ -73,9 +73,10 @@ where
             let line = points.iter().filter(|p| p.0 == *method && p.1 == *name);
             let line: Vec<(f64, f64)> = line.map(|p| (p.2, p.3)).collect();
             chart
-                .draw_series(
-                    LineSeries::new(line.iter().copied(), colour.stroke_width(2)).point_size(3),
-                )?
+                .draw_series(std::iter::once(PathElement::new(
+                    line,
+                    colour.stroke_width(2),
+                )))?
                 .label(*name)
                 .legend(move |(x, y)| {
                     PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
