@@ -13,6 +13,7 @@ mod memory;
 mod net;
 mod ninep;
 mod nvmm;
+mod off2f;
 mod remote;
 mod seeds;
 mod snapshot;
@@ -27,6 +28,7 @@ pub use memory::{mapping, memory_set, memory_toml};
 pub use net::nat_frames;
 pub use ninep::ninep;
 pub use nvmm::nvmm_image;
+pub use off2f::off2f_files;
 pub use remote::{control_message, symbol_file};
 pub use seeds::seeds;
 pub use snapshot::{snapshot_file, snapshot_state};
@@ -59,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     ("virtqueue", virtqueue),
     ("disk_overlay", disk_overlay),
     ("nvmm_image", nvmm_image),
+    ("off2f_files", off2f_files),
     ("decode", decode),
     ("trace_file", trace_file),
     ("trace_text", trace_text),

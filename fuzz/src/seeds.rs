@@ -109,6 +109,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             out
         }
         "virtqueue" => crate::virtio::virtqueue_seeds(),
+        "off2f_files" => crate::off2f::seeds(),
         "nvmm_image" => vec![vec![], crate::nvmm::seed()],
         "disk_overlay" => vec![vec![], crate::virtio::overlay_seed()],
         "control_message" => vec![

@@ -5,7 +5,7 @@ use anyhow::{bail, Context};
 use clap::{Args, ValueEnum};
 use nagori_image::Options;
 use nagori_memtime::Method;
-use nagori_platform::config::Machine as Description;
+use nagori_platform::config::{BlockConfig, Machine as Description, DISK_LATENCIES};
 use nagori_platform::machine::{Dram, Engine, TranslatorOptions};
 use nagori_session::devices::{Devices, DiskSpec, NetSpec, ShareSpec};
 use nagori_session::nvmm::NvmmSpec;
@@ -39,6 +39,17 @@ pub struct MachineArgs {
     /// Change a value of the description for this run; see `nagori machine show` for the keys.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// How long disks take: as an `ssd` on SATA, or as an `hdd` (docs/io.md has the values and their sources) [default:
+    /// the machine's].
+    #[arg(long, value_name = "DISK", value_parser = disk_latency)]
+    pub disk_latency: Option<BlockConfig>,
+}
+
+fn disk_latency(text: &str) -> Result<BlockConfig, String> {
+    let found = DISK_LATENCIES.iter().find(|(name, _)| *name == text);
+    let names = DISK_LATENCIES.map(|(name, _)| name).join(", ");
+    let found = found.ok_or_else(|| format!("there is no disk `{text}`; there are: {names}"))?;
+    Ok(found.1.clone())
 }
 
 impl MachineArgs {
@@ -46,8 +57,21 @@ impl MachineArgs {
     pub fn choice(&self) -> MachineChoice {
         MachineChoice {
             machine: self.machine.clone(),
-            set: self.set.clone(),
+            set: self.settings(),
         }
+    }
+
+    /// All changes of the description, in order.
+    fn settings(&self) -> Vec<String> {
+        let latency = self.disk_latency.iter().flat_map(|d| {
+            [
+                format!("block.request_ps={}", d.request_ps),
+                format!("block.seek_ps={}", d.seek_ps),
+                format!("block.byte_ps={}", d.byte_ps),
+                format!("block.flush_ps={}", d.flush_ps),
+            ]
+        });
+        latency.chain(self.set.iter().cloned()).collect()
     }
 
     /// The description with the command line's changes; `more` are settings of other options.

@@ -11,12 +11,13 @@ use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
 use crate::mem::args::MemCommand;
 use crate::nvmm::NvmmCommand;
+use crate::off2f::Off2fCommand;
 use crate::output::{Exit, Messages};
 use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::{
-    bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, remote, run, snapshot,
+    bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, off2f, remote, run, snapshot,
 };
 use clap::{Parser, Subcommand};
 
@@ -57,6 +58,7 @@ pub enum Command {
     Mem(MemCommand),
     Nvmm(NvmmCommand),
     Crash(Box<CrashArgs>),
+    Off2f(Off2fCommand),
     #[command(subcommand)]
     Iomap(IomapCommand),
 }
@@ -75,6 +77,7 @@ impl Command {
             }
             Command::Snapshot(c) => matches!(c, SnapshotCommand::Boot { .. }),
             Command::Disasm(_) | Command::Machine(_) | Command::Ctl(_) | Command::Iomap(_) => false,
+            Command::Off2f(_) => false,
         }
     }
 
@@ -95,6 +98,7 @@ impl Command {
             Command::Mem(a) => mem::command(a, out),
             Command::Nvmm(a) => nvmm::command(a, out),
             Command::Crash(a) => crash::command(a, out),
+            Command::Off2f(a) => off2f::command(a, out),
             Command::Iomap(a) => iomap::command(a, out),
         }
     }

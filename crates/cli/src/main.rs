@@ -16,6 +16,7 @@ mod iomap;
 mod machine;
 mod mem;
 mod nvmm;
+mod off2f;
 mod output;
 mod perfmap;
 mod plot;

@@ -4,7 +4,9 @@ use crate::apt::{Apt, Package};
 use crate::archive::Archive;
 use crate::error::IoContext;
 use crate::manifest::{hex, sha256, Manifest, Output};
-use crate::{deb, guest, modules, Error, GuestImage, Options, Progress, Stage, FAST_BOOT_ARGS};
+use crate::{
+    deb, guest, kmod, modules, Error, GuestImage, Options, Progress, Stage, FAST_BOOT_ARGS,
+};
 use fs4::fs_std::FileExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -13,7 +15,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Incremented with every change of what this crate makes from the same packages and sources.
-const BUILDER: u32 = 4;
+const BUILDER: u32 = 5;
 
 const KERNEL: &str = "Image";
 const FIRMWARE: &str = "fw_dynamic.bin";
@@ -25,6 +27,9 @@ const MANIFEST: &str = "manifest.json";
 struct Resolved {
     suite: String,
     packages: [Package; 3],
+    /// The kernel's headers, for modules of our own; none if they could not be had.
+    #[serde(default)]
+    headers: Vec<Package>,
     /// See [`Manifest::date`].
     date: u64,
 }
@@ -129,6 +134,9 @@ fn key(resolved: &Resolved, options: &Options) -> String {
     for p in &resolved.packages {
         line(&["package", &p.name, &p.version, &p.sha256]);
     }
+    for p in &resolved.headers {
+        line(&["headers", &p.name, &p.version, &p.sha256]);
+    }
     for m in &options.modules {
         line(&["module", m]);
     }
@@ -169,10 +177,13 @@ impl Builder<'_> {
         }
         let apt = Apt::new(&self.dir.join("apt"), &self.options.suite)?;
         let known = read_resolved(self.dir, &self.options.suite);
-        let resolved = match known {
+        let mut resolved = match known {
             Some(r) if !self.options.refresh && self.have_all(&r) => r,
             _ => self.resolve(&apt)?,
         };
+        if resolved.headers.is_empty() {
+            self.find_headers(&apt, &mut resolved)?;
+        }
         let key = key(&resolved, self.options);
         if let Some(image) = open(self.dir, &key) {
             return Ok(image);
@@ -205,6 +216,7 @@ impl Builder<'_> {
                 apt.package("opensbi")?,
                 apt.package("busybox-static")?,
             ],
+            headers: Vec::new(),
             date: apt.index_date()?,
         };
         let packages = self.dir.join("packages");
@@ -228,6 +240,68 @@ impl Builder<'_> {
         let text = serde_json::to_vec_pretty(&resolved).expect("plain data");
         write_atomically(&self.dir.join("resolved.json"), &text)?;
         Ok(resolved)
+    }
+
+    /// Looks for the kernel's headers. Without them images are made, too, so a failure is only told.
+    fn find_headers(&mut self, apt: &Apt, resolved: &mut Resolved) -> Result<(), Error> {
+        let found = kmod::header_packages(&resolved.packages[0])
+            .and_then(|names| names.iter().map(|n| apt.package(n)).collect())
+            .and_then(|list: Vec<Package>| {
+                list.iter().try_for_each(|p| self.fetch(apt, p))?;
+                Ok(list)
+            });
+        match found {
+            Ok(list) => {
+                resolved.headers = list;
+                let text = serde_json::to_vec_pretty(resolved).expect("plain data");
+                write_atomically(&self.dir.join("resolved.json"), &text)
+            }
+            Err(e) => {
+                self.say(Stage::Compile, format!("no module off2f: {e}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Compiles our kernel module; a text that says why there is none, if nobody has asked for it.
+    fn own_module(
+        &mut self,
+        apt: &Apt,
+        resolved: &Resolved,
+        kernel: &mut Kernel,
+    ) -> Result<String, Error> {
+        let made = match resolved.headers.is_empty() {
+            true => Err(Error::Module {
+                name: kmod::NAME.into(),
+                what: "the headers of the kernel are not in the index".into(),
+            }),
+            false => self.compile_module(apt, resolved, &kernel.release),
+        };
+        match made {
+            Ok(m) => kernel.modules.push(m),
+            Err(e) if self.options.more_modules.iter().any(|m| m == kmod::NAME) => return Err(e),
+            Err(e) => {
+                let why = e.to_string();
+                self.say(Stage::Compile, format!("no module off2f: {why}"));
+                return Ok(why);
+            }
+        }
+        Ok(String::new())
+    }
+
+    fn compile_module(
+        &mut self,
+        apt: &Apt,
+        resolved: &Resolved,
+        release: &str,
+    ) -> Result<modules::Module, Error> {
+        let work = self.temporary("module")?;
+        for p in &resolved.headers {
+            let files = self.unpack(apt, p, kmod::is_needed)?;
+            kmod::write_headers(work.path(), files)?;
+        }
+        self.say(Stage::Compile, "off2f.ko");
+        kmod::compile(work.path(), release)
     }
 
     fn fetch(&mut self, apt: &Apt, p: &Package) -> Result<(), Error> {
@@ -285,7 +359,9 @@ impl Builder<'_> {
             .into_values()
             .next()
             .ok_or_else(|| missing(busybox_deb, "bin/busybox"))?;
-        let kernel = self.kernel(apt, kernel_deb)?;
+        let mut kernel = self.kernel(apt, kernel_deb)?;
+        let off2f_missing = self.own_module(apt, resolved, &mut kernel)?;
+        modules::strip(&mut kernel.modules, self.temporary("modules")?.path())?;
 
         let initrd = initrd(&busybox, &kernel, &programs, &self.options.more_modules)?;
         let manifest = Manifest {
@@ -293,10 +369,11 @@ impl Builder<'_> {
             builder: format!("nagori-image {} ({BUILDER})", env!("CARGO_PKG_VERSION")),
             suite: resolved.suite.clone(),
             date: resolved.date,
-            packages: resolved.packages.to_vec(),
+            packages: [&resolved.packages[..], &resolved.headers].concat(),
             kernel_release: kernel.release.clone(),
             compiler,
             modules: kernel.modules.iter().map(|m| m.name.clone()).collect(),
+            off2f_missing,
             programs: programs.iter().map(|p| p.name.clone()).collect(),
             fast_boot_args: FAST_BOOT_ARGS.to_string(),
             kernel: Output::of(KERNEL, &kernel.image),
@@ -354,9 +431,10 @@ impl Builder<'_> {
                 &format!("a raw RISC-V Image ({path} has no such header)"),
             ));
         }
-        let wanted = [&self.options.modules[..], &self.options.more_modules].concat();
-        let mut modules = modules::closure(&packed, &builtin, &wanted)?;
-        modules::strip(&mut modules, self.temporary("modules")?.path())?;
+        let mut wanted = [&self.options.modules[..], &self.options.more_modules].concat();
+        // It is ours, not the package's.
+        wanted.retain(|m| m != kmod::NAME);
+        let modules = modules::closure(&packed, &builtin, &wanted)?;
         Ok(Kernel {
             image,
             release,
@@ -497,6 +575,7 @@ mod tests {
                 sha256: sha256(name.as_bytes()),
                 size: 1,
             }),
+            headers: Vec::new(),
         }
     }
 
@@ -546,6 +625,7 @@ mod tests {
             kernel_release: "6".into(),
             compiler: "c".into(),
             modules: vec![],
+            off2f_missing: String::new(),
             programs: vec![],
             fast_boot_args: String::new(),
             kernel: Output::of(KERNEL, b"kernel"),

@@ -14,6 +14,8 @@ static INCLUDE: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/include");
 static MALLOC: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/malloc");
 static CRASH: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/crash");
 static PERSIST: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/persist");
+static OFF2F: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/off2f");
+static KERNEL: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/kernel");
 static INIT: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../guest/init");
 
 /// rv64gc, the baseline of Debian's own programs; no path of the host gets into the program.
@@ -106,6 +108,8 @@ pub(crate) fn sources() -> Vec<Source> {
         ("malloc", &MALLOC),
         ("persist", &PERSIST),
         ("crash", &CRASH),
+        ("off2f", &OFF2F),
+        ("kernel", &KERNEL),
     ] {
         collect(name, dir, &mut list);
     }
@@ -142,7 +146,7 @@ pub(crate) fn compiler() -> Result<String, Error> {
 }
 
 /// Writes all sources into `work`.
-fn write_sources(work: &Path) -> Result<Vec<Source>, Error> {
+pub(crate) fn write_sources(work: &Path) -> Result<Vec<Source>, Error> {
     let sources = sources();
     for s in &sources {
         let file = work.join(&s.path);
@@ -245,6 +249,15 @@ pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec
             bytes: compile_one(work, name, &arguments)?,
         });
     }
+    progress("off2f");
+    programs.push(Program {
+        name: "off2f".to_string(),
+        bytes: compile_one(
+            work,
+            "off2f",
+            &["-static", "off2f/off2f.c", "off2f/store.c"],
+        )?,
+    });
     Ok(programs)
 }
 

@@ -21,6 +21,7 @@ mod builder;
 mod deb;
 mod error;
 mod guest;
+mod kmod;
 mod manifest;
 mod mirror;
 mod modules;

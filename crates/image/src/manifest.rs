@@ -24,6 +24,9 @@ pub struct Manifest {
     pub compiler: String,
     /// Modules in the initrd, each after those that it needs.
     pub modules: Vec<String>,
+    /// Why the kernel module `off2f` is missing; empty if it is there.
+    #[serde(default)]
+    pub off2f_missing: String,
     /// Our programs in the initrd's /bin.
     pub programs: Vec<String>,
     /// Kernel arguments that shorten the boot without changing what a program can see.

@@ -126,24 +126,50 @@ fn name_of(path: &str) -> String {
     stem.replace('-', "_")
 }
 
+/// A module of ours. `path` is below /lib/modules/RELEASE.
+pub(crate) fn module(path: &str, bytes: Vec<u8>) -> Result<Module, String> {
+    let (depends, aliases) = info(&bytes)?;
+    Ok(Module {
+        name: name_of(path),
+        path: path.to_string(),
+        bytes,
+        depends,
+        aliases,
+    })
+}
+
+/// The kernel release for which a module was made.
+pub(crate) fn release_of(ko: &[u8]) -> Result<String, String> {
+    let magic = entries(ko, "vermagic")?.into_iter().next();
+    let release = magic.and_then(|m| m.split(' ').next().map(String::from));
+    release.ok_or_else(|| "says no kernel release".into())
+}
+
 /// The dependencies and aliases in the module's .modinfo section.
 fn info(ko: &[u8]) -> Result<(Vec<String>, Vec<String>), String> {
+    let depends = entries(ko, "depends")?;
+    let depends = depends
+        .iter()
+        .flat_map(|list| list.split(','))
+        .filter(|d| !d.is_empty())
+        .map(|d| d.replace('-', "_"))
+        .collect();
+    Ok((depends, entries(ko, "alias")?))
+}
+
+/// The values of a key in the module's .modinfo section.
+fn entries(ko: &[u8], key: &str) -> Result<Vec<String>, String> {
     let file = object::File::parse(ko).map_err(|e| format!("is no ELF file: {e}"))?;
     let info = file
         .section_by_name(".modinfo")
         .and_then(|s| s.data().ok())
         .ok_or("has no .modinfo section")?;
-    let entries = |key: &'static str| {
-        info.split(|&b| b == 0)
-            .filter_map(|e| std::str::from_utf8(e).ok())
-            .filter_map(move |e| e.strip_prefix(key)?.strip_prefix('='))
-    };
-    let depends = entries("depends")
-        .flat_map(|list| list.split(','))
-        .filter(|d| !d.is_empty())
-        .map(|d| d.replace('-', "_"))
-        .collect();
-    Ok((depends, entries("alias").map(String::from).collect()))
+    Ok(info
+        .split(|&b| b == 0)
+        .filter_map(|e| std::str::from_utf8(e).ok())
+        .filter_map(|e| e.strip_prefix(key)?.strip_prefix('='))
+        .map(String::from)
+        .collect())
 }
 
 /// Removes the compiler's local labels (nine tenths of Debian's riscv64 modules) and the signature

@@ -34,6 +34,10 @@ pub(crate) const GCC: Tool = Tool {
     name: "riscv64-linux-gnu-gcc",
     packages: "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
 };
+pub(crate) const LD: Tool = Tool {
+    name: "riscv64-linux-gnu-ld",
+    packages: "binutils-riscv64-linux-gnu",
+};
 pub(crate) const STRIP: Tool = Tool {
     name: "riscv64-linux-gnu-strip",
     packages: "binutils-riscv64-linux-gnu",

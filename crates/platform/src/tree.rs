@@ -67,6 +67,7 @@ pub fn tree(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Node {
     root.children.push(cpus(config));
     root.children.extend(caches(config));
     root.children.extend(memory(config));
+    root.children.extend(text_store(config));
     root.children.extend(reserved(config));
     root.children.push(soc);
     root.children.extend(plain);
@@ -196,7 +197,7 @@ fn caches(config: &MachineConfig) -> Vec<Node> {
 /// The nodes of NVMM, if there is any.
 fn exposed(config: &MachineConfig) -> Expose {
     let m = &config.memory;
-    match m.nvmm_base() < m.end() {
+    match m.nvmm_base() < m.managed_end() {
         true => m.expose,
         false => Expose::Hidden,
     }
@@ -214,8 +215,8 @@ fn memory(config: &MachineConfig) -> Vec<Node> {
         Expose::Hidden => return vec![ram],
         Expose::PmemRegion => Node::at("pmem", m.nvmm_base())
             .compatible(&["pmem-region"])
-            .reg(&[(m.nvmm_base(), m.end() - m.nvmm_base())]),
-        Expose::NumaNode => memory(m.nvmm_base(), m.end()),
+            .reg(&[(m.nvmm_base(), m.managed_end() - m.nvmm_base())]),
+        Expose::NumaNode => memory(m.nvmm_base(), m.managed_end()),
     };
     // The kernel learns of a node that has neither harts nor memory only from the distances.
     let map = Node::new("distance-map")
@@ -229,6 +230,15 @@ fn memory(config: &MachineConfig) -> Vec<Node> {
         nvmm.u32("numa-node-id", NVMM_NUMA_NODE),
         map,
     ]
+}
+
+/// Where the texts of OFF2F programs are.
+fn text_store(config: &MachineConfig) -> Option<Node> {
+    let m = &config.memory;
+    let node = Node::at("text-store", m.managed_end())
+        .compatible(&["nagori,text-store"])
+        .reg(&[(m.managed_end(), m.text_store.0)]);
+    (m.text_store.0 > 0).then_some(node)
 }
 
 /// Memory that no kernel may use or map.

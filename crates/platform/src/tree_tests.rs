@@ -187,6 +187,34 @@ fn nvmm_is_in_no_node_unless_exposed() {
 }
 
 #[test]
+fn the_text_store_is_taken_from_what_kernels_manage() {
+    let range = |root: &Node, path: &str| find(root, path).map(|n| n.get("reg").cloned());
+    let reg = |start: u64, len: u64| Some(Node::new("").reg(&[(start, len)]).get("reg").cloned());
+    let (store, all) = (16 << 20, 128 << 20);
+    for (expose, path) in [
+        ("pmem-region", "pmem@88000000"),
+        ("numa-node", "memory@88000000"),
+    ] {
+        let expose = format!("memory.expose={expose}");
+        let (config, bus) = machine(&[&expose, "memory.text_store=16 MiB"]);
+        let root = tree(&config, &bus, &BootInfo::default());
+        assert_eq!(range(&root, path), reg(0x8800_0000, all - store), "{path}");
+        assert_eq!(range(&root, "text-store@8f000000"), reg(0x8f00_0000, store));
+        // All of NVMM.
+        let (config, bus) = machine(&[&expose, "memory.text_store=128 MiB"]);
+        let root = tree(&config, &bus, &BootInfo::default());
+        assert_eq!(range(&root, path), None);
+        assert_eq!(range(&root, "text-store@88000000"), reg(0x8800_0000, all));
+    }
+    let (config, bus) = machine(&[]);
+    let root = tree(&config, &bus, &BootInfo::default());
+    assert!(!root
+        .children
+        .iter()
+        .any(|n| n.name.starts_with("text-store")));
+}
+
+#[test]
 fn nvmm_is_a_numa_node_by_option() {
     let (config, bus) = machine(&["memory.expose=numa-node", "harts=2"]);
     let root = tree(&config, &bus, &BootInfo::default());

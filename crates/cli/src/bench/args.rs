@@ -1,6 +1,6 @@
 //! Arguments of `nagori bench`.
 
-use super::{fork, io, mem, speed, start};
+use super::{fork, io, mem, off2f, speed, start};
 use crate::args::{method, CacheArgs, MachineArgs};
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
@@ -30,6 +30,7 @@ pub enum BenchCommand {
     Io(io::IoArgs),
     Fork(fork::ForkArgs),
     Mem(mem::MemArgs),
+    Off2f(off2f::Off2fArgs),
 }
 
 /// Measure the latency of NVMM under every delay method, beside the published figures.

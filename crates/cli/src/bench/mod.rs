@@ -7,6 +7,8 @@ mod draw;
 pub mod fork;
 pub mod io;
 pub mod mem;
+pub mod off2f;
+mod off2f_plot;
 mod rows;
 mod speed;
 pub mod start;
@@ -45,6 +47,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
         BenchCommand::Fork(a) => fork::command(a, messages),
         BenchCommand::Speed(a) => speed::command(a, messages),
         BenchCommand::Mem(a) => mem::command(a, messages),
+        BenchCommand::Off2f(a) => off2f::command(a, messages),
     })
 }
 

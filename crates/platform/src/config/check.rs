@@ -154,6 +154,7 @@ fn slots(c: &MachineConfig) -> Result<(), Problem> {
     }
     let b = &c.block;
     within("block.request_ps", b.request_ps, 0, MAX_BLOCK_PS)?;
+    within("block.seek_ps", b.seek_ps, 0, MAX_BLOCK_PS)?;
     within("block.byte_ps", b.byte_ps, 0, MAX_BLOCK_BYTE_PS)?;
     within("block.flush_ps", b.flush_ps, 0, MAX_BLOCK_PS)?;
     let s = &c.share;
@@ -354,6 +355,18 @@ fn memory(m: &MemoryConfig) -> Result<(), Problem> {
         false => "has a meaning only with memory.persistence_domain = gpf".into(),
     }
     })?;
+    let nvmm = m.size.0 - boundary;
+    ensure(
+        m.text_store.0.is_multiple_of(2 << 20) && m.text_store.0 <= nvmm,
+        "memory.text_store",
+        || {
+            format!(
+                "{} is not possible: expected a multiple of 2 MiB, not more than the {} of NVMM",
+                m.text_store,
+                super::Size(nvmm)
+            )
+        },
+    )?;
     let reserve = m.firmware_reserve.0;
     ensure(
         reserve.is_multiple_of(4096) && reserve < boundary,

@@ -15,7 +15,9 @@ mod size;
 mod types;
 
 pub use cache::{All, Inclusion, LevelConfig, Prefetcher, SharedBy, Traffic, WritePolicy};
-pub use devices::{slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, MAX_SLOTS};
+pub use devices::{
+    slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, DISK_LATENCIES, MAX_SLOTS,
+};
 pub use frequency::Frequency;
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
 pub use locate::Place;

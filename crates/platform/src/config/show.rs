@@ -58,6 +58,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("memory.size", Unit::Bytes),
     ("memory.nvmm_boundary", Unit::Bytes),
     ("memory.firmware_reserve", Unit::Bytes),
+    ("memory.text_store", Unit::Bytes),
     ("memory.gpf_lines", Unit::Lines),
     ("memory.controller.mapping.bank.low", Unit::Bits),
     ("memory.controller.mapping.bank.bits", Unit::Bits),

@@ -12,6 +12,11 @@ pub struct Size(pub u64);
 const UNITS: [(&str, u32); 5] = [("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
 
 impl Size {
+    /// Whether it is no byte.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
     /// Reads `"4 GiB"`, `"512MiB"` or `"4096"`.
     pub fn parse(text: &str) -> Result<Size, String> {
         let wrong = || {

@@ -217,6 +217,10 @@ pub struct MemoryConfig {
     pub gpf_lines: u64,
     /// How the guest's kernel sees NVMM.
     pub expose: Expose,
+    /// Bytes at the end of NVMM for the texts of OFF2F programs: a multiple of 2 MiB. No kernel manages them, whatever
+    /// `expose` says; a device-tree node of their own says where they are.
+    #[serde(skip_serializing_if = "Size::is_zero")]
+    pub text_store: Size,
     /// The memory controller: a preset and what differs from it.
     pub controller: ControllerConfig,
     /// Regions that have a memory of their own instead, by name: `dram`, `nvmm`, or any name with base
@@ -411,6 +415,7 @@ impl Default for MemoryConfig {
             persistence_domain: PersistenceDomain::Adr,
             gpf_lines: 0,
             expose: Expose::Hidden,
+            text_store: Size(0),
             controller: ControllerConfig::shipped(super::library::DEFAULT_CONTROLLER),
             regions: BTreeMap::new(),
         }
@@ -487,6 +492,11 @@ impl MemoryConfig {
     /// First physical address of NVMM; the end of memory if there is none.
     pub fn nvmm_base(&self) -> u64 {
         self.base + self.nvmm_boundary.0
+    }
+
+    /// First physical address behind the NVMM that a kernel may manage: the text store's, or the end of memory.
+    pub fn managed_end(&self) -> u64 {
+        self.end() - self.text_store.0
     }
 
     /// First physical address after memory.

@@ -86,6 +86,7 @@ impl SpeedArgs {
         let also = self.also.iter().map(|name| MachineArgs {
             machine: name.clone(),
             set: self.machine.set.clone(),
+            disk_latency: self.machine.disk_latency.clone(),
         });
         [self.machine.clone()].into_iter().chain(also).collect()
     }

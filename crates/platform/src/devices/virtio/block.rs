@@ -80,6 +80,9 @@ type SavedChange = (u64, u64, Option<String>);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct State {
     under_way: VecDeque<Request>,
+    /// See [`Block::head`].
+    #[serde(default)]
+    head: u64,
     /// Identity of the medium's content.
     medium: Option<Identity>,
     /// The content of a temporary overlay.
@@ -119,6 +122,9 @@ pub struct Block {
     disk: Option<RefCell<Disk>>,
     expected: Option<Expected>,
     under_way: VecDeque<Request>,
+    /// Sector behind the last one that a request in progress or before has read or written: from there on, the next one
+    /// needs no seek.
+    head: u64,
     /// The host's first error since the last call.
     error: RefCell<Option<String>>,
     errors: u64,
@@ -133,6 +139,7 @@ impl Block {
             disk: None,
             expected: None,
             under_way: VecDeque::new(),
+            head: 0,
             error: RefCell::new(None),
             errors: 0,
         }
@@ -208,7 +215,7 @@ impl Block {
     fn take(&mut self, port: &mut Port<'_>) -> Result<(), QueueError> {
         while self.under_way.len() < port.queue_size(QUEUE) {
             let Some(chain) = port.pop(QUEUE)? else { break };
-            let (kind, _) = header(port, &chain)?;
+            let (kind, sector) = header(port, &chain)?;
             let bytes = match kind {
                 kind::IN => chain.writable() - 1,
                 kind::OUT => chain.readable() - HEADER,
@@ -216,7 +223,7 @@ impl Block {
             };
             let extra = match kind {
                 kind::FLUSH => self.time.flush_ps,
-                _ => bytes.min(MAX_BYTES) * self.time.byte_ps,
+                _ => bytes.min(MAX_BYTES) * self.time.byte_ps + self.seek(kind, sector, bytes),
             };
             let free = self.under_way.back().map_or(Ps::ZERO, |r| r.due);
             // A request takes time, however little: its end is an event.
@@ -225,6 +232,19 @@ impl Block {
             self.under_way.push_back(Request { chain, due });
         }
         Ok(())
+    }
+
+    /// Moves the head to a request, and behind it; returns how long it takes to get there.
+    fn seek(&mut self, kind: u32, sector: u64, bytes: u64) -> u64 {
+        if kind != kind::IN && kind != kind::OUT {
+            return 0;
+        }
+        let there = self.head == sector;
+        self.head = sector.wrapping_add(bytes / SECTOR);
+        match there {
+            true => 0,
+            false => self.time.seek_ps,
+        }
     }
 
     /// Carries out a request; returns the number of bytes written to the chain before its status.
@@ -479,11 +499,13 @@ impl VirtioBackend for Block {
 
     fn reset(&mut self) {
         self.under_way.clear();
+        self.head = 0;
     }
 
     fn save(&self) -> DeviceState {
         let mut state = State {
             under_way: self.under_way.clone(),
+            head: self.head,
             medium: None,
             temporary: Vec::new(),
         };
@@ -536,6 +558,7 @@ impl VirtioBackend for Block {
             None => self.expected = expected.medium.is_some().then_some(expected),
         }
         self.under_way = s.under_way;
+        self.head = s.head;
         Ok(())
     }
 }

@@ -172,6 +172,46 @@ fn time_is_that_of_the_description_one_request_after_the_other() {
     assert_eq!(b.now, before + Ps(t.request_ps + t.flush_ps));
 }
 
+/// A disk that seeks, with three requests: behind one another, and one at the first sector again.
+#[test]
+fn a_seek_costs_where_the_head_is_not_and_is_saved() {
+    let t = crate::config::DISK_LATENCIES[1].1.clone();
+    assert!(t.seek_ps > 0);
+    let start = |load: Option<(&DeviceState, &[u8], Ps)>| {
+        let mut b = Bench::new(Block::new("root".into(), t.clone()));
+        b.queue_size = 16;
+        if let Some((state, memory, now)) = load {
+            b.put(super::super::bench::BASE, memory);
+            b.now = now;
+            b.device.load(state).unwrap();
+        } else {
+            b.host(|d, port| d.connect(blank(), port)).unwrap();
+            assert!(b.start(0));
+        }
+        b
+    };
+    let one = t.request_ps + 512 * t.byte_ps;
+    let mut b = start(None);
+    let mut expected = 0;
+    // The head starts at sector 0.
+    for (sector, seeks) in [(0, 0), (1, 0), (0, 1), (1, 0), (7, 1)] {
+        assert_eq!(request(&mut b, kind::IN, sector, 512), OK);
+        expected += one + seeks * t.seek_ps;
+        assert_eq!(b.now, Ps(expected), "sector {sector}");
+    }
+    // A request is under way when the state is saved; the next one goes on where that one ends.
+    put_header(&b, HEAD, kind::IN, 100);
+    let chain = [(HEAD, 16, false), (BUFFER, 512, true), (STATUS, 1, true)];
+    b.send(0, 0, &chain);
+    let (state, memory) = (b.device.save(), b.get(super::super::bench::BASE, 1 << 20));
+    let now = b.now;
+    drop(b);
+    let b = start(Some((&state, &memory, now)));
+    assert_eq!(b.device.next_event(), Some(Ps(expected + one + t.seek_ps)));
+    assert!(b.device.save() == state);
+    assert_eq!(state.data["backend"]["data"]["head"], 101);
+}
+
 #[test]
 fn a_driver_that_resets_is_not_answered_late() {
     let mut b = bench(Some(blank()));

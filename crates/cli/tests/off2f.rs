@@ -1,0 +1,257 @@
+//! OFF2F on Debian's own kernel: texts in the store on NVMM, mapped in place.
+//!
+//! Needs what `nagori image build` needs; skipped where a tool is missing, unless
+//! NAGORI_REQUIRE_TOOLS=1.
+
+mod common;
+
+use common::debian::{boot, image, value};
+use common::nagori;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const GCC: &str = "riscv64-linux-gnu-gcc";
+const STORE: [&str; 2] = ["--set", "memory.text_store=\"16 MiB\""];
+
+/// Shows its own text's mapping, or waits for a line.
+const SHOWS: &str = r#"
+#include <stdio.h>
+#include <string.h>
+int main(int count, char **words)
+{
+    char line[300];
+    FILE *f = count > 1 ? stdin : fopen("/proc/self/smaps", "r");
+    int text = 0;
+    puts("runs=yes");
+    fflush(stdout);
+    while (fgets(line, sizeof line, f)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            text = strstr(line, "/off2f:") != NULL;
+        unsigned kb;
+        if (text && sscanf(line, "Rss: %u", &kb) == 1)
+            printf("text_rss=%u\n", kb);
+    }
+    return 0;
+}
+"#;
+
+/// Programs in both formats, in a directory for the guest; nothing without a compiler.
+fn programs(dir: &Path) -> Option<()> {
+    image()?;
+    let source = dir.join("shows.c");
+    std::fs::write(&source, SHOWS).expect("a file");
+    // A text of more than 2 MiB, which is linked so that huge pages fit.
+    let huge = dir.join("huge.S");
+    let code = ".globl _start\n_start:\n.rept 1200000\nnop\n.endr\nli a7, 93\nli a0, 0\necall\n";
+    std::fs::write(&huge, code).expect("a file");
+    let gcc = |args: &[&str], from: &Path, to: &str| {
+        let run = Command::new(GCC)
+            .args(args)
+            .arg(from)
+            .arg("-o")
+            .arg(dir.join(to))
+            .status();
+        assert!(run.expect("the image needs it, too").success());
+    };
+    gcc(&["-O1", "-static"], &source, "shows");
+    let page = "-Wl,-z,max-page-size=0x200000,-Ttext-segment=0x200000,-z,norelro";
+    gcc(&["-nostdlib", "-static", page], &huge, "huge");
+    for name in ["shows", "huge"] {
+        nagori()
+            .args(["-q", "off2f", "split"])
+            .arg(dir.join(name))
+            .assert()
+            .success();
+    }
+    Some(())
+}
+
+#[test]
+fn text_is_mapped_in_place_and_nothing_breaks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    if programs(dir.path()).is_none() {
+        return;
+    }
+    let script = r#"
+cp /mnt/p/*.off2 /tmp; cd /tmp
+./shows.off2 2>/dev/null; echo "no_store=$?"
+off2f format || exit 1
+./shows.off2 2>/dev/null; echo "missing=$?"
+off2f put /mnt/p/shows.text && off2f put /mnt/p/huge.text || exit 2
+./shows.off2 || exit 3
+bench-exec huge ./huge.off2
+(sleep 2; echo end) | ./shows.off2 wait >/dev/null & sleep 1
+p=$(pidof shows.off2)
+rmmod off2f 2>/dev/null; echo "unload_mapped=$?"
+(echo x >>shows.off2) 2>/dev/null; echo "write_running=$?"
+off2f format 2>/dev/null; echo "format_mapped=$?"
+off2f remove shows && off2f put /mnt/p/shows.text other || exit 4
+echo "places=$(off2f list | grep -c 'offset=0x10000 ')"
+cmp /proc/$p/exe /mnt/p/shows && echo "exe=same"
+wait
+head -c 9000 shows.off2 >short.off2; chmod +x short.off2; ./short.off2 2>/dev/null; echo "short=$?"
+off2f fsck; off2f stat
+rmmod off2f; echo "unload=$?"
+echo "oops=$(dmesg | grep -c 'Oops\|BUG\|Bad ')"
+echo "told=$(dmesg | grep -c 'off2f: .*\(no text store\|not in the store\|damaged\)')"
+exit 0"#;
+    let share = format!("{}:p", dir.path().display());
+    let lines = boot(&[&STORE[..], &["--share", &share]].concat(), script, 0);
+    let number = |name: &str| value(&lines, name).parse::<u64>().expect("a number");
+    // An error before the program: the shell says 126.
+    for (name, expected) in [
+        ("no_store", "126"),
+        ("missing", "126"),
+        ("short", "126"),
+        ("runs", "yes"),
+        ("text_rss", "0"),
+        ("unload_mapped", "1"),
+        ("write_running", "1"),
+        ("format_mapped", "1"),
+        ("exe", "same"),
+        ("refused", "3"),
+        ("execs", "3"),
+        ("huge_pages", "1"),
+        ("unload", "0"),
+        ("oops", "0"),
+        ("told", "3"),
+        // The new text is not where the old one is still mapped.
+        ("places", "0"),
+    ] {
+        assert_eq!(value(&lines, name), expected, "{name} in {lines:#?}");
+    }
+    assert!(number("small_pages") > number("faults"));
+    assert!(
+        lines.iter().any(|l| l == "off2f: texts=2 wrong=0"),
+        "{lines:#?}"
+    );
+    // Each line of the text comes from NVMM, once.
+    let row = lines
+        .iter()
+        .find(|l| l.starts_with("exec label=huge"))
+        .expect("a row");
+    let fetched = row.split("nvmm=").nth(1).expect("a number");
+    let fetched: u64 = fetched.parse().expect("a number");
+    assert!((37_500..38_000).contains(&fetched), "{row}");
+}
+
+#[test]
+fn the_store_survives_a_power_cut() {
+    let dir = tempfile::tempdir().expect("a directory");
+    if programs(dir.path()).is_none() {
+        return;
+    }
+    // The second half runs after the cut, which is right behind the last `put`.
+    let script = r#"
+cp /mnt/p/shows.off2 /tmp
+if off2f fsck; then
+    /tmp/shows.off2 && off2f list | grep -c name=huge && exit 9
+    exit 8
+fi
+nagori-ctl timing on
+off2f format && off2f put /mnt/p/huge.text && off2f put /mnt/p/shows.text || exit 1
+nagori-mark label 1
+exit 2"#;
+    let share = format!("{}:p", dir.path().display());
+    let more = [
+        "--set",
+        "memory.track_persistence=true",
+        "--power-cut-at",
+        "marker:1",
+        "--share",
+        &share,
+    ];
+    let lines = boot(&[&STORE[..], &more].concat(), script, 9);
+    assert!(
+        lines.iter().any(|l| l == "off2f: texts=2 wrong=0"),
+        "{lines:#?}"
+    );
+    assert_eq!(value(&lines, "text_rss"), "0");
+}
+
+#[test]
+fn off2f_reads_less_and_starts_large_texts_faster_than_a_disk() {
+    if image().is_none() || !common::tool("mke2fs") {
+        return;
+    }
+    let out = nagori()
+        .timeout(common::debian::PATIENCE)
+        .args([
+            "-q",
+            "bench",
+            "off2f",
+            "--sizes",
+            "32,1024",
+            "--methods",
+            "extended",
+            "--json",
+        ])
+        .assert()
+        .code(0);
+    let rows: Value = serde_json::from_slice(&out.get_output().stdout).expect("JSON");
+    let rows = rows.as_array().expect("a list");
+    assert_eq!(rows.len(), 6);
+    let of = |format: &str, kib: u64, key: &str| {
+        let row = rows
+            .iter()
+            .find(|r| r["format"] == format && r["text_kib"] == kib);
+        row.expect("a row")[key].as_u64().expect("a number")
+    };
+    let time = |format| of(format, 1024, "exec_to_exit_ns");
+    assert!(time("off2f") < time("elf-disk"));
+    for kib in [32, 1024] {
+        assert!(of("off2f", kib, "bytes_read") < of("elf-disk", kib, "bytes_read"));
+        // Lines of 64 bytes of the text, and only what lies beside it on NVMM.
+        assert!(of("off2f", kib, "nvmm_fetches") >= kib * 16);
+        assert!(of("elf-disk", kib, "nvmm_fetches") < 16);
+    }
+    let grown = |format| of(format, 1024, "bytes_read") - of(format, 32, "bytes_read");
+    assert!(grown("elf-disk") >= 992 << 10 && grown("off2f") < 16 << 10);
+}
+
+#[test]
+fn files_are_split_and_joined_by_the_command() {
+    let dir = tempfile::tempdir().expect("a directory");
+    if programs(dir.path()).is_none() {
+        return;
+    }
+    let at = |name: &str| dir.path().join(name);
+    nagori()
+        .args(["off2f", "join"])
+        .args([at("shows.off2"), at("again")])
+        .assert()
+        .success();
+    assert_eq!(
+        std::fs::read(at("again")).unwrap(),
+        std::fs::read(at("shows")).unwrap()
+    );
+    let out = nagori()
+        .args(["off2f", "show", "--json"])
+        .arg(at("shows.text"))
+        .assert()
+        .success();
+    let shown: Value = serde_json::from_slice(&out.get_output().stdout).expect("JSON");
+    assert_eq!(shown["file"], "text");
+    // Two programs' files, and what is there already.
+    let mut other = nagori();
+    other
+        .args(["off2f", "join", "--text"])
+        .args([at("huge.text"), at("shows.off2"), at("mixed")]);
+    other
+        .assert()
+        .code(1)
+        .stderr(predicates::str::contains("do not belong together"));
+    assert!(!at("mixed").exists());
+    nagori()
+        .args(["off2f", "split"])
+        .arg(at("shows"))
+        .assert()
+        .code(1);
+    nagori()
+        .args(["off2f", "show"])
+        .arg(at("shows"))
+        .assert()
+        .code(1);
+}
