@@ -159,7 +159,14 @@ impl Queues {
         }
     }
 
+    /// Age of the oldest burst in the lists.
+    pub fn oldest(&self) -> Option<u64> {
+        let lists = self.lists.iter().flatten().filter(|l| l.head != NONE);
+        lists.map(|l| self.slots[l.head as usize].seq).min()
+    }
+
     /// Age of the next burst.
+    #[inline]
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }

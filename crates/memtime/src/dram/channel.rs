@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::bank::{Bank, BankSet, Queues, Slot, NONE};
 use super::mapping::Place;
 use super::params::{Blocks, ControllerParams, Order, Page, RefreshMode, Scheduler, WriteDone};
-use super::spec::Command;
-use super::timing::{Table, Times, ACT, MAX_GROUPS, PRE, PREA, RD, REFA, REFB, WR};
+use super::spec::{Command, RowState, Scope};
+use super::timing::{self, Table, Times, ACT, PRE, PREA, RD, REFA, REFB, WR};
 use super::Issued;
 use crate::error::Error;
 use crate::model::{Counters, Latency};
@@ -27,7 +27,7 @@ use crate::period::Period;
 use crate::request::{Completion, Kind};
 use crate::units::Ps;
 
-use candidates::Candidates;
+use candidates::{Candidates, Reach};
 use peer::{bank_of, Peer};
 
 /// Later than any time.
@@ -85,9 +85,24 @@ struct Plan {
     wake: u64,
     /// Writes are being served.
     writing: bool,
+    /// The kept commands of the banks are all that could be issued.
+    kept: bool,
 }
 
 impl Plan {
+    /// No command, but something else at clock `wake`.
+    fn nothing(wake: u64, writing: bool) -> Plan {
+        Plan {
+            clock: NEVER,
+            class: u8::MAX,
+            age: NEVER,
+            what: What::Nothing,
+            wake,
+            writing,
+            kept: false,
+        }
+    }
+
     #[inline]
     fn offer(&mut self, clock: u64, class: u8, age: u64, what: What) {
         if (clock, class, age) < (self.clock, self.class, self.age) {
@@ -154,7 +169,9 @@ pub(crate) struct Channel {
     /// Ids of the writes in the bursts, with the next of the same burst.
     writers: Vec<(u64, u32)>,
     free_writers: Vec<u32>,
-    plan: Option<Plan>,
+    /// Holds if `is_planned`.
+    plan: Plan,
+    is_planned: bool,
     pub count: ChannelCount,
     pub done: Vec<Completion>,
     pub log: Option<Vec<Issued>>,
@@ -167,6 +184,12 @@ pub(crate) struct Rules {
     pub params: ControllerParams,
     /// 0 for `REFab`, 1 for `REFpb`.
     pub refresh: Option<usize>,
+    /// If every bank has one possible next command, which are then kept from clock to clock.
+    reach: Option<Reach>,
+    /// These are all commands that there can be, as long as no refresh is owed.
+    keeps: bool,
+    /// Idle clocks that are passed clock by clock.
+    idle: u64,
 }
 
 impl Rules {
@@ -181,7 +204,13 @@ impl Rules {
             RefreshMode::AllBank => Some(0),
             RefreshMode::PerBank => Some(1),
         };
+        let one = Rules::one_command_a_bank(&params, &table);
+        let reach = one.then(|| Reach::new(&table)).flatten();
+        let no_timeout = !matches!(params.page, Page::Timeout { .. } | Page::Adaptive { .. });
         Rules {
+            keeps: reach.is_some() && no_timeout,
+            reach,
+            idle: refresh.map_or(0, |kind| 3 * idle_span(&table, kind)),
             table,
             params,
             refresh,
@@ -194,6 +223,11 @@ impl Rules {
             n => n.into(),
         }
     }
+}
+
+/// Intervals in which all banks are refreshed, and two more.
+fn idle_span(t: &Table, kind: usize) -> u64 {
+    t.interval[kind] * (t.banks as u64 + 2)
 }
 
 impl Channel {
@@ -249,7 +283,8 @@ impl Channel {
             free_links: Vec::new(),
             writers: Vec::new(),
             free_writers: Vec::new(),
-            plan: None,
+            plan: Plan::nothing(NEVER, false),
+            is_planned: false,
             count: ChannelCount {
                 banks: vec![Counters::default(); t.banks],
                 open_clocks: vec![0; t.ranks],
@@ -287,7 +322,7 @@ impl Channel {
 
     /// After a change of rules at clock `now`.
     pub fn changed(&mut self, old: &Rules, new: &Rules) {
-        self.plan = None;
+        self.is_planned = false;
         self.candidates.forget();
         self.peer.settled = false;
         if old.params.page != new.params.page {
@@ -318,13 +353,13 @@ impl Channel {
     pub fn begin_flush(&mut self) {
         self.flushing = true;
         self.peer.settled = false;
-        self.plan = None;
+        self.is_planned = false;
     }
 
     /// Ends this; returns the end of the last write.
     pub fn end_flush(&mut self) -> u64 {
         self.flushing = false;
-        self.plan = None;
+        self.is_planned = false;
         self.written
     }
 
@@ -347,20 +382,20 @@ impl Channel {
         if quiet && !self.mode(&r.params) && !(self.flushing && self.is_unwritten(&r.table)) {
             return None;
         }
-        Some(match &self.plan {
-            Some(p) => p.clock.min(p.wake).max(self.now) + 1,
-            None => self.now + 1,
+        Some(match self.is_planned {
+            true => self.plan.clock.min(self.plan.wake).max(self.now) + 1,
+            false => self.now + 1,
         })
     }
 
     /// Clock before which a full queue has no room. The channel must have been advanced to the
     /// clock of the arrival.
     pub fn room_clock(&mut self, r: &Rules) -> u64 {
-        let p = self.planned(r);
+        let (clock, wake) = self.planned(r);
         if self.is_unsettled(r) {
             return self.now + 1;
         }
-        p.clock.min(p.wake).max(self.now) + 1
+        clock.min(wake).max(self.now) + 1
     }
 
     /// Whether the channel has this number.
@@ -383,7 +418,9 @@ impl Channel {
         bytes: u32,
         places: &[(Place, u64)],
     ) {
-        self.plan = None;
+        if places.len() > 1 || !self.plan.kept {
+            self.is_planned = false;
+        }
         let p = &r.params;
         let write = kind == Kind::Write;
         let visible = self.now + u64::from(p.front_delay);
@@ -456,8 +493,12 @@ impl Channel {
             self.write_in(i, id);
             if visible == self.now {
                 self.enter(i, r);
+                if self.is_planned {
+                    self.is_planned = self.plan_with(bank, r);
+                }
             } else {
                 self.inbox.push_back(i);
+                self.plan.wake = self.plan.wake.min(visible);
             }
         }
     }
@@ -469,23 +510,18 @@ impl Channel {
         }
         while self.now < limit {
             self.skip_idle(limit, r);
-            let p = self.planned(r);
-            self.writing = p.writing;
-            if p.clock < p.wake {
-                if p.clock >= limit {
-                    self.now = limit;
-                    return;
-                }
-                self.now = p.clock + 1;
-                self.plan = None;
-                self.issue(&p, r);
+            let (clock, wake) = self.planned(r);
+            self.writing = self.plan.writing;
+            if clock.min(wake) >= limit {
+                self.now = limit;
+                return;
+            }
+            self.is_planned = false;
+            if clock < wake {
+                self.now = clock + 1;
+                self.issue(self.plan.what, clock, r);
             } else {
-                if p.wake >= limit {
-                    self.now = limit;
-                    return;
-                }
-                self.now = p.wake;
-                self.plan = None;
+                self.now = wake;
             }
         }
     }
@@ -493,11 +529,12 @@ impl Channel {
     /// Skips long idle times, in which refreshes repeat in every interval.
     fn skip_idle(&mut self, limit: u64, r: &Rules) {
         let Some(kind) = r.refresh else { return };
+        if limit - self.now < r.idle || !self.is_idle() {
+            return;
+        }
         let interval = r.table.interval[kind];
-        let span = interval * (r.table.banks as u64 + 2);
-        if limit - self.now < 3 * span
-            || !self.is_idle()
-            || self.log.is_some()
+        let span = idle_span(&r.table, kind);
+        if self.log.is_some()
             || self.open_banks.iter().any(|&n| n > 0)
             || self.owed.iter().any(|&n| n > 0)
             || self.times.refreshes_from() > self.now + interval
@@ -515,7 +552,7 @@ impl Channel {
         if n == 0 {
             return;
         }
-        self.plan = None;
+        self.is_planned = false;
         self.now += n * round;
         self.due.iter_mut().for_each(|d| *d += n * round);
         self.count.banks.iter_mut().for_each(|b| b.refreshes += n);
@@ -524,11 +561,18 @@ impl Channel {
         }
     }
 
+    /// When the next command is issued if nothing arrives before, and when something else may change
+    /// that. `self.plan` is made if it is not there.
     #[inline]
-    fn planned(&mut self, r: &Rules) -> Plan {
-        if let Some(p) = self.plan {
-            return p;
+    fn planned(&mut self, r: &Rules) -> (u64, u64) {
+        if !self.is_planned {
+            self.make_plan(r);
         }
+        (self.plan.clock, self.plan.wake)
+    }
+
+    fn make_plan(&mut self, r: &Rules) {
+        self.is_planned = true;
         let c = self.now;
         while let Some(&i) = self.inbox.front() {
             let s = &self.queues.slots[i as usize];
@@ -538,27 +582,26 @@ impl Channel {
             self.enter(i, r);
             self.inbox.pop_front();
         }
+        let mut owes = false;
+        let mut wake = NEVER;
         if let Some(kind) = r.refresh {
             for (due, owed) in self.due.iter_mut().zip(&mut self.owed) {
                 while *due <= c {
                     *owed += 1;
                     *due += r.table.interval[kind];
                 }
+                owes |= *owed > 0;
+                wake = wake.min(*due);
             }
         }
-        let p = match r.params.scheduler {
-            Scheduler::General => {
-                if r.one_command_a_bank() {
-                    let q = usize::from(self.mode(&r.params));
-                    self.refresh_candidates(q, r);
-                }
-                self.choose(r)
-            }
+        if r.keeps && !owes && !self.flushing && self.plan_kept(wake, r) {
+            return;
+        }
+        self.plan = match r.params.scheduler {
+            Scheduler::General => self.choose(r),
             Scheduler::Ramulator2 => self.choose_ramulator2(r),
             Scheduler::Dramsim3 => self.choose_dramsim3(r),
         };
-        self.plan = Some(p);
-        p
     }
 
     /// Whether writes are served, given the present queues.
@@ -581,14 +624,7 @@ impl Channel {
 
     fn choose(&self, r: &Rules) -> Plan {
         let t = &r.table;
-        let mut plan = Plan {
-            clock: NEVER,
-            class: u8::MAX,
-            age: NEVER,
-            what: What::Nothing,
-            wake: NEVER,
-            writing: self.mode(&r.params),
-        };
+        let mut plan = Plan::nothing(NEVER, self.mode(&r.params));
         if let Some(&i) = self.inbox.front() {
             plan.wake = self.queues.slots[i as usize].visible;
         }
@@ -634,16 +670,12 @@ impl Channel {
             return plan;
         }
         let active = self.queues.active[q];
-        if ranks == 0 && r.one_command_a_bank() {
-            self.offer_candidates(&mut plan, q);
-        } else {
-            active.for_each(|i| {
-                let b = &self.banks[i];
-                if !(ranks != 0 && blocked(i, b)) {
-                    self.offer_bank(&mut plan, i, b, q, r);
-                }
-            });
-        }
+        active.for_each(|i| {
+            let b = &self.banks[i];
+            if !(ranks != 0 && blocked(i, b)) {
+                self.offer_bank(&mut plan, i, b, q, r);
+            }
+        });
         if let (false, Some(w)) = (self.paused.is_empty(), &t.cell) {
             self.offer_resume(&mut plan, q, w);
         }

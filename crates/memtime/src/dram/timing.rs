@@ -4,7 +4,6 @@
 //! the rules allow it so far; a command may be issued at the greatest of its levels' clocks.
 //! Windows are evaluated when the earlier command is issued: the next one is constrained by the
 //! `window`-th last.
-//! earlier command is issued: the next one is bound by the `window`-th last.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,15 +49,14 @@ pub(crate) struct CellWrite {
     pub overhead: u64,
 }
 
+/// A rule in clocks.
 #[derive(Clone, Copy, Debug)]
-struct Compiled {
-    next: usize,
-    scope: Scope,
-    latency: u64,
-    window: usize,
-    row: RowState,
-    /// Place of `next` in [`Beyond`].
-    place: usize,
+pub(crate) struct Compiled {
+    pub next: usize,
+    pub scope: Scope,
+    pub latency: u64,
+    pub window: usize,
+    pub row: RowState,
     /// Where the ring buffer of each window begins.
     ring: usize,
 }
@@ -148,7 +146,6 @@ impl Table {
                 latency,
                 window,
                 row: r.row,
-                place: place_of(next),
                 ring,
             });
         }
@@ -160,6 +157,32 @@ impl Table {
             table.interval[i] = d.clocks("refresh", &r.interval, &t)?.into();
         }
         Ok(table)
+    }
+
+    /// The rules that follow from a command.
+    pub fn rules_from(&self, c: usize) -> &[Compiled] {
+        &self.rules[c]
+    }
+
+    /// Group and rank of a bank, numbered over the channel.
+    #[inline]
+    pub fn group_and_rank(&self, bank: usize) -> (usize, usize) {
+        let (group, rank) = self.at[bank];
+        (group.into(), rank.into())
+    }
+
+    /// Whether a rule of wider scope than bank concerns a bank after a command in a bank group.
+    pub fn concerns(&self, scope: Scope, group: usize, bank: usize) -> bool {
+        let (to_group, to_rank) = self.group_and_rank(bank);
+        let rank = group / self.groups_per_rank;
+        match scope {
+            Scope::Bank => false,
+            Scope::BankGroup => to_group == group,
+            Scope::OtherBankGroup => to_group != group && to_rank == rank,
+            Scope::Rank => to_rank == rank,
+            Scope::OtherRank => to_rank != rank,
+            Scope::Channel => true,
+        }
     }
 
     /// Removes the cell write from the rules if it can be paused: a `PRE` of a dirty row then
@@ -201,48 +224,6 @@ pub(crate) struct Times {
     rank: Vec<Level>,
     channel: Level,
     rings: Vec<u64>,
-    /// By bank group: what group, rank and channel allow together, for commands to a bank. It follows
-    /// from the others.
-    #[serde(skip)]
-    beyond: Beyond,
-}
-
-/// Commands to a bank in [`Beyond`].
-const TO_BANK: [usize; 4] = [ACT, PRE, RD, WR];
-/// Groups of a channel that [`Beyond`] has place for.
-pub(crate) const MAX_GROUPS: usize = 64;
-
-/// See [`Times`]; four clocks for each group, so that a byte is an index.
-#[derive(Clone, Debug)]
-struct Beyond(Box<[u64; 4 * MAX_GROUPS]>);
-
-impl Default for Beyond {
-    fn default() -> Beyond {
-        Beyond(Box::new([0; 4 * MAX_GROUPS]))
-    }
-}
-
-/// Where a command to a bank has its place in [`Beyond`].
-const fn place_of(c: usize) -> usize {
-    match c {
-        ACT => 0,
-        PRE => 1,
-        RD => 2,
-        WR => 3,
-        _ => 4,
-    }
-}
-
-impl Beyond {
-    #[inline]
-    fn raise(&mut self, groups: std::ops::Range<usize>, place: usize, time: u64) {
-        if place < 4 {
-            for g in groups {
-                let clock = &mut self.0[(4 * g + place) & 255];
-                *clock = (*clock).max(time);
-            }
-        }
-    }
 }
 
 /// Entry of a ring buffer that has not been used.
@@ -256,7 +237,6 @@ impl Times {
             rank: vec![[0; N]; t.ranks],
             channel: [0; N],
             rings: vec![EMPTY; t.rings],
-            beyond: Beyond::default(),
         }
     }
 
@@ -292,34 +272,19 @@ impl Times {
             .max(self.channel[c])
     }
 
-    /// What the rules of scope bank allow.
-    #[inline]
-    pub fn of_bank(&self, bank: usize, c: usize) -> u64 {
-        self.bank[bank][c]
+    /// What rules of wider scope than bank allow of a command to a bank group.
+    pub fn of_group(&self, group: usize, c: usize) -> u64 {
+        self.group[group][c]
     }
 
-    /// Where [`Times::beyond_bank`] finds a command to a bank of a group; for channels of up to
-    /// [`MAX_GROUPS`] groups.
-    pub fn place_beyond_bank(group: usize, c: usize) -> u8 {
-        (4 * group + place_of(c)) as u8
+    /// The same for a rank.
+    pub fn of_rank(&self, rank: usize, c: usize) -> u64 {
+        self.rank[rank][c]
     }
 
-    /// What the rules of all other scopes than the bank allow.
-    #[inline]
-    pub fn beyond_bank(&self, place: u8) -> u64 {
-        self.beyond.0[usize::from(place)]
-    }
-
-    /// After loading: what is not saved.
-    pub fn complete(&mut self, t: &Table) {
-        let per_rank = t.groups / t.ranks;
-        for g in 0..t.groups.min(MAX_GROUPS) {
-            for c in TO_BANK {
-                let rank = self.rank[g / per_rank][c];
-                let time = self.group[g][c].max(rank).max(self.channel[c]);
-                self.beyond.raise(g..g + 1, place_of(c), time);
-            }
-        }
+    /// The same for the channel.
+    pub fn of_channel(&self, c: usize) -> u64 {
+        self.channel[c]
     }
 
     /// Earliest clock of a command to a rank.
@@ -382,31 +347,19 @@ impl Times {
             let of_rank = rank * groups..(rank + 1) * groups;
             match r.scope {
                 Scope::Bank => raise(&mut self.bank[bank]),
-                Scope::BankGroup => {
-                    raise(&mut self.group[group]);
-                    self.beyond.raise(group..group + 1, r.place, time);
-                }
+                Scope::BankGroup => raise(&mut self.group[group]),
                 Scope::OtherBankGroup => {
                     for g in of_rank.filter(|&g| g != group) {
                         raise(&mut self.group[g]);
-                        self.beyond.raise(g..g + 1, r.place, time);
                     }
                 }
-                Scope::Rank => {
-                    raise(&mut self.rank[rank]);
-                    self.beyond.raise(of_rank, r.place, time);
-                }
+                Scope::Rank => raise(&mut self.rank[rank]),
                 Scope::OtherRank => {
                     for k in (0..t.ranks).filter(|&k| k != rank) {
                         raise(&mut self.rank[k]);
-                        let others = k * groups..(k + 1) * groups;
-                        self.beyond.raise(others, r.place, time);
                     }
                 }
-                Scope::Channel => {
-                    raise(&mut self.channel);
-                    self.beyond.raise(0..t.groups, r.place, time);
-                }
+                Scope::Channel => raise(&mut self.channel),
             }
         }
     }

@@ -1,54 +1,136 @@
-//! The next command of every bank, kept until something happens to the bank.
+//! The next command of every bank, in packed arrays that are kept from clock to clock.
 //!
-//! A bank's command follows from its own state: its lists, its row and its own timers. Only what
-//! group, rank and channel allow changes with commands to other banks. So that is looked up
-//! whenever a command is chosen, and the rest only for banks that were touched since.
+//! A bank's command follows from its own state: its lists, its row and its own timers. So it is
+//! determined anew only for a bank to which something happened. What the rules of group, rank and
+//! channel allow changes with commands to other banks: those raise the clocks of all banks at once,
+//! by rows of distances made beforehand ([`Reach`]).
+//!
+//! Clocks and ages are kept as small numbers from a beginning that moves along, so that several of them
+//! fit in a register of the host.
 
 use super::*;
 
-/// The next command for the requests of a bank in one queue.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
-    /// First clock at which the rules of scope bank allow it.
-    ready: u64,
-    /// Class and age in one number, the least first.
-    order: u64,
-    slot: u32,
-    command: Next,
-    /// Place of what the rules of other scopes allow.
-    place: u8,
+/// Banks in a register, or in a few of them.
+const WIDTH: usize = 8;
+type Pack = [i16; WIDTH];
+
+/// A bank without a request: later and younger than all.
+const NOTHING: i16 = i16::MAX;
+/// Clocks from here on are only known to be late.
+const FAR: i16 = 1 << 14;
+/// So far the clock moves before the beginning follows.
+const MOVES: u64 = 1 << 13;
+/// Longer distances between commands are not for packed arrays.
+const LONGEST: u64 = 1 << 13;
+/// No distance: earlier than all clocks.
+const NO_RULE: i16 = -FAR;
+/// An order is the class above so many bits of the age, the least first.
+const AGE_BITS: u32 = 14;
+
+/// Which banks' next commands a command delays beyond its own bank, and by how much.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    /// By command and bank group of the channel.
+    rows: [Vec<Vec<Row>>; timing::N],
+    /// Rules that count several commands, by command: what they delay, and where.
+    windows: [Vec<(usize, Scope)>; timing::N],
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Next {
-    Activate,
-    Precharge,
-    Column,
+/// Clocks from a command to another one by bank.
+#[derive(Clone, Debug)]
+struct Row {
+    next: i16,
+    distances: Vec<Pack>,
 }
 
-/// Place of the class in `Candidate::order`; ages are below.
-const CLASS: u32 = 62;
+impl Reach {
+    /// `None` for devices with rules that the arrays have no place for.
+    pub fn new(t: &Table) -> Option<Reach> {
+        let packs = t.banks.div_ceil(WIDTH);
+        let mut reach = Reach {
+            rows: Default::default(),
+            windows: Default::default(),
+        };
+        for c in 0..timing::N {
+            reach.rows[c] = vec![Vec::new(); t.groups];
+            for r in t.rules_from(c) {
+                if r.latency > LONGEST {
+                    return None;
+                }
+                let own = r.scope == Scope::Bank;
+                if own || ![ACT, PRE, RD, WR].contains(&r.next) {
+                    continue;
+                }
+                if r.row != RowState::Any {
+                    return None;
+                }
+                if r.window > 1 {
+                    reach.windows[c].push((r.next, r.scope));
+                    continue;
+                }
+                for (group, rows) in reach.rows[c].iter_mut().enumerate() {
+                    let next = r.next as i16;
+                    let at = rows.iter().position(|row| row.next == next);
+                    let at = at.unwrap_or_else(|| {
+                        rows.push(Row {
+                            next,
+                            distances: vec![[NO_RULE; WIDTH]; packs],
+                        });
+                        rows.len() - 1
+                    });
+                    let distances = rows[at].distances.as_flattened_mut();
+                    for (bank, d) in distances[..t.banks].iter_mut().enumerate() {
+                        if t.concerns(r.scope, group, bank) {
+                            *d = (*d).max(r.latency as i16);
+                        }
+                    }
+                }
+            }
+        }
+        Some(reach)
+    }
+}
 
-/// Kept commands of all banks, by queue.
+/// All bits or none, so that the compiler needs no branch.
+#[inline(always)]
+fn when(condition: bool) -> i16 {
+    -i16::from(condition)
+}
+
+/// Next commands of all banks for the requests of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Candidates {
-    all: [Vec<Candidate>; 2],
-    /// Banks that were touched.
-    stale: [BankSet; 2],
+    /// The clock and the age from which the numbers below count.
+    clock: u64,
+    age: u64,
+    queue: usize,
+    /// By bank: first clock at which the rules allow it, unless that is before the present.
+    at: Vec<Pack>,
+    order: Vec<Pack>,
+    /// Its number.
+    number: Vec<Pack>,
+    /// Number of the command; -1 without one.
+    command: Vec<Pack>,
+    slot: Vec<u32>,
+    /// Banks to which something happened.
+    stale: BankSet,
 }
 
 impl Candidates {
     pub fn new(banks: usize) -> Candidates {
-        let none = Candidate {
-            ready: NEVER,
-            order: u64::MAX,
-            slot: NONE,
-            command: Next::Column,
-            place: 0,
-        };
+        let packs = banks.div_ceil(WIDTH);
         let mut c = Candidates {
-            all: [vec![none; banks], vec![none; banks]],
-            stale: Default::default(),
+            clock: 0,
+            age: 0,
+            queue: 0,
+            at: vec![[NOTHING; WIDTH]; packs],
+            order: vec![[NOTHING; WIDTH]; packs],
+            number: (0..packs)
+                .map(|p| std::array::from_fn(|i| (p * WIDTH + i) as i16))
+                .collect(),
+            command: vec![[-1; WIDTH]; packs],
+            slot: vec![NONE; banks],
+            stale: BankSet::default(),
         };
         c.forget();
         c
@@ -57,88 +139,243 @@ impl Candidates {
     /// Something happened to a bank.
     #[inline]
     pub fn touch(&mut self, bank: u32) {
-        self.stale[0].insert(bank);
-        self.stale[1].insert(bank);
+        self.stale.insert(bank);
     }
 
     /// The rules have changed.
     pub fn forget(&mut self) {
-        for b in 0..self.all[0].len() as u32 {
+        for b in 0..self.slot.len() as u32 {
             self.touch(b);
         }
+    }
+
+    /// The first of the commands that are possible at the first clock of any: that clock, its
+    /// order, and its bank. The order is [`NOTHING`] if there is no command.
+    #[inline]
+    fn first(&self, now: i16) -> (i16, i16, usize) {
+        let least = |p: Pack| p.into_iter().fold(NOTHING, i16::min);
+        let mut clock = [NOTHING; WIDTH];
+        for at in &self.at {
+            clock = std::array::from_fn(|i| clock[i].min(at[i]));
+        }
+        let clock = least(clock).max(now);
+        let mut order = [NOTHING; WIDTH];
+        for (at, own) in self.at.iter().zip(&self.order) {
+            order = std::array::from_fn(|i| order[i].min(own[i] | when(at[i] > clock) & NOTHING));
+        }
+        let order = least(order);
+        // No two banks have the same order.
+        let mut bank = [NOTHING; WIDTH];
+        for (own, number) in self.order.iter().zip(&self.number) {
+            bank = std::array::from_fn(|i| bank[i].min(number[i] | when(own[i] != order) & NOTHING));
+        }
+        (clock, order, least(bank) as usize)
+    }
+
+    /// Delays the commands to other banks after one that was issued at `clock`.
+    #[inline]
+    fn delay(&mut self, rows: &[Row], clock: u64) {
+        let clock = self.clocks(clock);
+        for r in rows {
+            for (pack, at) in self.at.iter_mut().enumerate() {
+                let (command, distance) = (&self.command[pack], &r.distances[pack]);
+                let from = |i| (clock + distance[i]) & when(command[i] == r.next);
+                *at = std::array::from_fn(|i| at[i].max(from(i)));
+            }
+        }
+    }
+
+    /// Class, age and purpose of a bank's command.
+    #[inline]
+    fn command(&self, bank: usize) -> (u8, u64, What) {
+        let (pack, lane) = (bank / WIDTH, bank % WIDTH);
+        let (order, slot) = (self.order[pack][lane], self.slot[bank]);
+        let what = match self.command[pack][lane] as usize {
+            ACT => What::Activate(slot),
+            PRE => What::Precharge(slot),
+            _ => What::Column(slot),
+        };
+        // Hits first, or all the same: see `offer_bank`.
+        let class = 2 + (order >> AGE_BITS) as u8;
+        let age = self.age + (order & ((1 << AGE_BITS) - 1)) as u64;
+        (class, age, what)
+    }
+
+    /// Whether the ages of all bursts before `next` fit.
+    #[inline]
+    fn has_room(&self, next: u64) -> bool {
+        next.saturating_sub(self.age) < 1 << AGE_BITS
+    }
+
+    #[inline]
+    fn clocks(&self, clock: u64) -> i16 {
+        clock.saturating_sub(self.clock).min(FAR as u64) as i16
     }
 }
 
 impl Rules {
     /// Whether a bank has one possible next command, which depends on nothing but the bank.
-    pub(super) fn one_command_a_bank(&self) -> bool {
-        let p = &self.params;
+    pub(super) fn one_command_a_bank(p: &ControllerParams, t: &Table) -> bool {
         let plain = p.starvation == 0 && p.keep_rows && p.hit_cap == 0;
-        plain && self.table.cell.is_none() && self.table.groups <= MAX_GROUPS
+        plain && p.scheduler == Scheduler::General && t.cell.is_none()
     }
 }
 
 impl Channel {
-    /// Brings the kept commands of a queue up to date.
-    pub(super) fn refresh_candidates(&mut self, q: usize, r: &Rules) {
-        let stale = self.candidates.stale[q].intersection(&self.queues.active[q]);
-        if stale.is_empty() {
+    /// Brings the commands for the requests of a queue up to date. Returns false if the numbers do
+    /// not fit.
+    pub(super) fn refresh_candidates(&mut self, q: usize, r: &Rules) -> bool {
+        let c = &mut self.candidates;
+        let next = self.queues.next_seq();
+        let late = self.now - c.clock >= MOVES;
+        if late || !c.has_room(next) {
+            c.forget();
+            c.clock = self.now;
+            c.age = self.queues.oldest().unwrap_or(next);
+            if let Some(&i) = self.inbox.front() {
+                c.age = c.age.min(self.queues.slots[i as usize].seq);
+            }
+            if !c.has_room(next) {
+                return false;
+            }
+        }
+        if c.queue != q {
+            c.queue = q;
+            c.forget();
+        }
+        let stale = std::mem::take(&mut self.candidates.stale);
+        stale.for_each(|i| self.refresh_candidate(i, r));
+        true
+    }
+
+    #[inline]
+    fn refresh_candidate(&mut self, i: usize, r: &Rules) {
+        let c = &mut self.candidates;
+        let (pack, lane) = (i / WIDTH, i % WIDTH);
+        let q = c.queue;
+        let l = &self.queues.lists[q][i];
+        if l.head == NONE {
+            (c.at[pack][lane], c.order[pack][lane]) = (NOTHING, NOTHING);
+            c.command[pack][lane] = -1;
             return;
         }
-        self.candidates.stale[q].subtract(&stale);
-        stale.for_each(|i| {
-            let c = self.candidate(i, q, r);
-            self.candidates.all[q][i] = c;
-        });
-    }
-
-    fn candidate(&self, i: usize, q: usize, r: &Rules) -> Candidate {
         let b = &self.banks[i];
-        let l = &self.queues.lists[q][i];
-        let class = match r.params.order {
-            Order::HitFirst => 3,
-            Order::AgeFirst => 2,
-        };
-        let hit = match self.promised(i, b, q) {
-            Some(slot) => slot,
-            None => l.hit,
-        };
-        let (c, class, slot, command) = if b.row == NONE {
-            (ACT, class, l.head, Next::Activate)
-        } else if hit != NONE {
-            let q = usize::from(self.queues.slots[hit as usize].write);
-            (RD + q, 2, hit, Next::Column)
+        let (command, other, slot) = if b.row == NONE {
+            (ACT, true, l.head)
         } else {
-            (PRE, class, l.head, Next::Precharge)
+            // A promised row may serve the other queue.
+            let hit = match l.hit {
+                NONE if b.columns == 0 => self.queues.lists[1 - q][i].hit,
+                hit => hit,
+            };
+            match hit {
+                NONE => (PRE, true, l.head),
+                hit => {
+                    let write = self.queues.slots[hit as usize].write;
+                    (RD + usize::from(write), false, hit)
+                }
+            }
         };
-        Candidate {
-            ready: self.times.of_bank(i, c),
-            order: (class << CLASS) + self.queues.slots[slot as usize].seq,
-            slot,
-            command,
-            place: Times::place_beyond_bank(b.group as usize, c),
-        }
+        let late = other && r.params.order == Order::HitFirst;
+        let age = self.queues.slots[slot as usize].seq.saturating_sub(c.age);
+        let at = self.times.known(i, b.group as usize, b.rank as usize, command);
+        c.at[pack][lane] = c.clocks(at);
+        c.order[pack][lane] = i16::from(late) << AGE_BITS | age.min((1 << AGE_BITS) - 1) as i16;
+        c.command[pack][lane] = command as i16;
+        c.slot[i] = slot;
     }
 
-    /// Offers the first of the kept commands of a queue.
-    #[inline]
-    pub(super) fn offer_candidates(&self, plan: &mut Plan, q: usize) {
-        let mut best = u128::MAX;
-        let mut bank = usize::MAX;
-        let all = &self.candidates.all[q];
-        self.queues.active[q].for_each(|i| {
-            let c = &all[i];
-            let clock = c.ready.max(self.times.beyond_bank(c.place)).max(self.now);
-            let key = u128::from(clock) << 64 | u128::from(c.order);
-            (best, bank) = if key < best { (key, i) } else { (best, bank) };
-        });
-        let Some(c) = all.get(bank) else { return };
-        let what = match c.command {
-            Next::Activate => What::Activate(c.slot),
-            Next::Precharge => What::Precharge(c.slot),
-            Next::Column => What::Column(c.slot),
+    /// Plans the first of the commands, or nothing before clock `wake`. Returns false if it is too
+    /// late to be known.
+    pub(super) fn plan_kept(&mut self, mut wake: u64, r: &Rules) -> bool {
+        let writing = self.mode(&r.params);
+        if let Some(&i) = self.inbox.front() {
+            wake = wake.min(self.queues.slots[i as usize].visible);
+        }
+        if !self.refresh_candidates(usize::from(writing), r) {
+            return false;
+        }
+        let c = &self.candidates;
+        let (at, order, bank) = c.first(c.clocks(self.now));
+        if order == NOTHING {
+            self.plan = Plan::nothing(wake, writing);
+            self.plan.kept = true;
+            return true;
+        }
+        if at >= FAR {
+            return false;
+        }
+        let (class, age, what) = c.command(bank);
+        self.plan = Plan {
+            clock: c.clock + at as u64,
+            class,
+            age,
+            what,
+            wake,
+            writing,
+            kept: true,
         };
-        let age = c.order & ((1 << CLASS) - 1);
-        plan.offer((best >> 64) as u64, (c.order >> CLASS) as u8, age, what);
+        true
+    }
+
+    /// Takes a burst of a bank, which has just come into its lists, into a kept plan. Returns
+    /// false if the plan has to be made anew.
+    pub(super) fn plan_with(&mut self, bank: u32, r: &Rules) -> bool {
+        let c = &self.candidates;
+        let p = &self.plan;
+        let slot = match p.what {
+            What::Activate(s) | What::Precharge(s) | What::Column(s) => s,
+            _ => return false,
+        };
+        if self.queues.slots[slot as usize].bank == bank
+            || p.wake <= self.now
+            || p.writing != self.mode(&r.params)
+            || !c.has_room(self.queues.next_seq())
+        {
+            return false;
+        }
+        self.refresh_candidate(bank as usize, r);
+        let c = &mut self.candidates;
+        c.stale.remove(bank);
+        let bank = bank as usize;
+        let (at, order) = (c.at[bank / WIDTH][bank % WIDTH], c.order[bank / WIDTH][bank % WIDTH]);
+        if order == NOTHING || at >= FAR {
+            return true;
+        }
+        let clock = (c.clock + at as u64).max(self.now);
+        let (class, age, what) = c.command(bank);
+        self.plan.offer(clock, class, age, what);
+        true
+    }
+
+    /// Records a command in the timers, and what it means for the next commands of other banks.
+    #[inline]
+    pub(super) fn commanded(&mut self, c: usize, bank: usize, clock: u64, dirty: bool, r: &Rules) {
+        let t = &r.table;
+        self.times.issue(t, c, bank, clock, dirty);
+        let Some(reach) = &r.reach else { return };
+        let (group, rank) = t.group_and_rank(bank);
+        self.candidates.delay(&reach.rows[c][group], clock);
+        for &(next, scope) in &reach.windows[c] {
+            let (banks, from) = match scope {
+                Scope::Bank => continue,
+                Scope::BankGroup | Scope::OtherBankGroup => {
+                    let first = group * t.per_group;
+                    (first..first + t.per_group, self.times.of_group(group, next))
+                }
+                Scope::Rank | Scope::OtherRank => {
+                    let first = rank * t.per_rank;
+                    (first..first + t.per_rank, self.times.of_rank(rank, next))
+                }
+                Scope::Channel => (0..t.banks, self.times.of_channel(next)),
+            };
+            let from = self.candidates.clocks(from);
+            let all = &mut self.candidates;
+            let at = &mut all.at.as_flattened_mut()[banks.clone()];
+            for (at, command) in at.iter_mut().zip(&all.command.as_flattened()[banks]) {
+                let from = if *command == next as i16 { from } else { NO_RULE };
+                *at = (*at).max(from);
+            }
+        }
     }
 }

@@ -164,14 +164,7 @@ impl Channel {
         if r.refresh.is_some() {
             wake = self.due.iter().fold(wake, |w, d| w.min(*d));
         }
-        Plan {
-            clock: NEVER,
-            class: u8::MAX,
-            age: NEVER,
-            what: What::Nothing,
-            wake,
-            writing: self.writing,
-        }
+        Plan::nothing(wake, self.writing)
     }
 
     /// Rows that a flush closes so that their cells are written.
@@ -199,9 +192,9 @@ impl Channel {
         if self.inbox.is_empty() && self.queues.visible[0] == 0 && !writes && !unwritten {
             return None;
         }
-        Some(match &self.plan {
-            Some(p) if !self.is_unsettled(r) => p.clock.min(p.wake).max(self.now) + 1,
-            _ => self.now + 1,
+        Some(match self.is_planned && !self.is_unsettled(r) {
+            true => self.plan.clock.min(self.plan.wake).max(self.now) + 1,
+            false => self.now + 1,
         })
     }
 
