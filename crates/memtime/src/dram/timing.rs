@@ -61,10 +61,40 @@ pub(crate) struct Compiled {
     ring: usize,
 }
 
+/// A later command, and the clocks until it.
+type Distance = (usize, u64);
+
+/// Rules that follow from a command whatever happened before, by scope.
+#[derive(Clone, Debug, Default)]
+struct Plain {
+    bank: Vec<Distance>,
+    group: Vec<Distance>,
+    other_groups: Vec<Distance>,
+    rank: Vec<Distance>,
+    other_ranks: Vec<Distance>,
+    channel: Vec<Distance>,
+}
+
+impl Plain {
+    fn of(&mut self, scope: Scope) -> &mut Vec<Distance> {
+        match scope {
+            Scope::Bank => &mut self.bank,
+            Scope::BankGroup => &mut self.group,
+            Scope::OtherBankGroup => &mut self.other_groups,
+            Scope::Rank => &mut self.rank,
+            Scope::OtherRank => &mut self.other_ranks,
+            Scope::Channel => &mut self.channel,
+        }
+    }
+}
+
 /// The rule table in clocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     rules: [Vec<Compiled>; N],
+    /// The plain ones of them, and the others: with a window, or for a state of the row.
+    plain: [Plain; N],
+    other: [Vec<Compiled>; N],
     rings: usize,
     pub banks: usize,
     pub groups: usize,
@@ -97,6 +127,8 @@ impl Table {
         let o = &d.organisation;
         let mut table = Table {
             rules: Default::default(),
+            plain: Default::default(),
+            other: Default::default(),
             rings: 0,
             banks: (o.ranks * o.banks()) as usize,
             groups: (o.ranks * o.bank_groups) as usize,
@@ -156,7 +188,21 @@ impl Table {
             let i = usize::from(r.command == Command::RefBank);
             table.interval[i] = d.clocks("refresh", &r.interval, &t)?.into();
         }
+        table.sort_rules();
         Ok(table)
+    }
+
+    fn sort_rules(&mut self) {
+        for (c, rules) in self.rules.iter().enumerate() {
+            self.plain[c] = Plain::default();
+            self.other[c].clear();
+            for r in rules {
+                match r.window == 1 && r.row == RowState::Any {
+                    true => self.plain[c].of(r.scope).push((r.next, r.latency)),
+                    false => self.other[c].push(*r),
+                }
+            }
+        }
     }
 
     /// The rules that follow from a command.
@@ -209,6 +255,7 @@ impl Table {
         for r in self.rules[PRE].iter_mut().filter(|r| split(r)) {
             r.row = RowState::Any;
         }
+        self.sort_rules();
         Ok(self)
     }
 }
@@ -314,7 +361,28 @@ impl Times {
     pub fn issue(&mut self, t: &Table, c: usize, bank: usize, clock: u64, dirty: bool) {
         let (group, rank) = (usize::from(t.at[bank].0), usize::from(t.at[bank].1));
         let groups = t.groups_per_rank;
-        for r in &t.rules[c] {
+        let raise = |l: &mut Level, from: &[Distance]| {
+            for &(n, latency) in from {
+                l[n % N] = l[n % N].max(clock + latency);
+            }
+        };
+        let p = &t.plain[c];
+        raise(&mut self.bank[bank], &p.bank);
+        raise(&mut self.group[group], &p.group);
+        raise(&mut self.rank[rank], &p.rank);
+        raise(&mut self.channel, &p.channel);
+        if !p.other_groups.is_empty() {
+            let first = rank * groups;
+            for g in (first..first + groups).filter(|&g| g != group) {
+                raise(&mut self.group[g], &p.other_groups);
+            }
+        }
+        if !p.other_ranks.is_empty() {
+            for k in (0..t.ranks).filter(|&k| k != rank) {
+                raise(&mut self.rank[k], &p.other_ranks);
+            }
+        }
+        for r in &t.other[c] {
             match r.row {
                 RowState::Clean if dirty => continue,
                 RowState::Dirty if !dirty => continue,

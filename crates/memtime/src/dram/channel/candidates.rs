@@ -97,6 +97,34 @@ fn when(condition: bool) -> i16 {
     -i16::from(condition)
 }
 
+/// Next commands of a few banks.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Banks {
+    /// First clock at which the rules allow it, unless that is before the present.
+    at: Pack,
+    order: Pack,
+    /// Number of the command; -1 without one.
+    command: Pack,
+    /// Number of the bank.
+    number: Pack,
+}
+
+impl Banks {
+    /// Sets the command of one bank. Whole packs are written, since the host is slow to read a pack
+    /// of which a part has just been written.
+    #[inline]
+    fn set(&mut self, bank: usize, at: i16, order: i16, command: i16) {
+        let own: Pack = std::array::from_fn(|i| when(self.number[i] == bank as i16));
+        let put = |p: &mut Pack, v: i16| {
+            *p = std::array::from_fn(|i| (p[i] & !own[i]) | (v & own[i]));
+        };
+        put(&mut self.at, at);
+        put(&mut self.order, order);
+        put(&mut self.command, command);
+    }
+}
+
 /// Next commands of all banks for the requests of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Candidates {
@@ -104,13 +132,7 @@ pub(super) struct Candidates {
     clock: u64,
     age: u64,
     queue: usize,
-    /// By bank: first clock at which the rules allow it, unless that is before the present.
-    at: Vec<Pack>,
-    order: Vec<Pack>,
-    /// Its number.
-    number: Vec<Pack>,
-    /// Number of the command; -1 without one.
-    command: Vec<Pack>,
+    banks: Vec<Banks>,
     slot: Vec<u32>,
     /// Banks to which something happened.
     stale: BankSet,
@@ -123,12 +145,14 @@ impl Candidates {
             clock: 0,
             age: 0,
             queue: 0,
-            at: vec![[NOTHING; WIDTH]; packs],
-            order: vec![[NOTHING; WIDTH]; packs],
-            number: (0..packs)
-                .map(|p| std::array::from_fn(|i| (p * WIDTH + i) as i16))
+            banks: (0..packs)
+                .map(|p| Banks {
+                    at: [NOTHING; WIDTH],
+                    order: [NOTHING; WIDTH],
+                    command: [-1; WIDTH],
+                    number: std::array::from_fn(|i| (p * WIDTH + i) as i16),
+                })
                 .collect(),
-            command: vec![[-1; WIDTH]; packs],
             slot: vec![NONE; banks],
             stale: BankSet::default(),
         };
@@ -155,19 +179,21 @@ impl Candidates {
     fn first(&self, now: i16) -> (i16, i16, usize) {
         let least = |p: Pack| p.into_iter().fold(NOTHING, i16::min);
         let mut clock = [NOTHING; WIDTH];
-        for at in &self.at {
-            clock = std::array::from_fn(|i| clock[i].min(at[i]));
+        for b in &self.banks {
+            clock = std::array::from_fn(|i| clock[i].min(b.at[i]));
         }
         let clock = least(clock).max(now);
         let mut order = [NOTHING; WIDTH];
-        for (at, own) in self.at.iter().zip(&self.order) {
-            order = std::array::from_fn(|i| order[i].min(own[i] | when(at[i] > clock) & NOTHING));
+        for b in &self.banks {
+            let late = |i| when(b.at[i] > clock) & NOTHING;
+            order = std::array::from_fn(|i| order[i].min(b.order[i] | late(i)));
         }
         let order = least(order);
         // No two banks have the same order.
         let mut bank = [NOTHING; WIDTH];
-        for (own, number) in self.order.iter().zip(&self.number) {
-            bank = std::array::from_fn(|i| bank[i].min(number[i] | when(own[i] != order) & NOTHING));
+        for b in &self.banks {
+            let other = |i| when(b.order[i] != order) & NOTHING;
+            bank = std::array::from_fn(|i| bank[i].min(b.number[i] | other(i)));
         }
         (clock, order, least(bank) as usize)
     }
@@ -177,20 +203,34 @@ impl Candidates {
     fn delay(&mut self, rows: &[Row], clock: u64) {
         let clock = self.clocks(clock);
         for r in rows {
-            for (pack, at) in self.at.iter_mut().enumerate() {
-                let (command, distance) = (&self.command[pack], &r.distances[pack]);
-                let from = |i| (clock + distance[i]) & when(command[i] == r.next);
-                *at = std::array::from_fn(|i| at[i].max(from(i)));
+            for (b, distance) in self.banks.iter_mut().zip(&r.distances) {
+                let from = |i| (clock + distance[i]) & when(b.command[i] == r.next);
+                b.at = std::array::from_fn(|i| b.at[i].max(from(i)));
             }
+        }
+    }
+
+    /// Delays a command to some banks until `from`.
+    #[inline]
+    fn delay_until(&mut self, banks: std::ops::Range<usize>, command: usize, from: u64) {
+        let from = self.clocks(from);
+        let (first, end) = (banks.start as i16, banks.end as i16);
+        for b in &mut self.banks[banks.start / WIDTH..banks.end.div_ceil(WIDTH)] {
+            let concerns = |i| {
+                when(b.number[i] >= first)
+                    & when(b.number[i] < end)
+                    & when(b.command[i] == command as i16)
+            };
+            b.at = std::array::from_fn(|i| b.at[i].max(from & concerns(i)));
         }
     }
 
     /// Class, age and purpose of a bank's command.
     #[inline]
     fn command(&self, bank: usize) -> (u8, u64, What) {
-        let (pack, lane) = (bank / WIDTH, bank % WIDTH);
-        let (order, slot) = (self.order[pack][lane], self.slot[bank]);
-        let what = match self.command[pack][lane] as usize {
+        let (b, lane, slot) = (&self.banks[bank / WIDTH], bank % WIDTH, self.slot[bank]);
+        let order = b.order[lane];
+        let what = match b.command[lane] as usize {
             ACT => What::Activate(slot),
             PRE => What::Precharge(slot),
             _ => What::Column(slot),
@@ -251,13 +291,10 @@ impl Channel {
     #[inline]
     fn refresh_candidate(&mut self, i: usize, r: &Rules) {
         let c = &mut self.candidates;
-        let (pack, lane) = (i / WIDTH, i % WIDTH);
         let q = c.queue;
         let l = &self.queues.lists[q][i];
         if l.head == NONE {
-            (c.at[pack][lane], c.order[pack][lane]) = (NOTHING, NOTHING);
-            c.command[pack][lane] = -1;
-            return;
+            return c.banks[i / WIDTH].set(i, NOTHING, NOTHING, -1);
         }
         let b = &self.banks[i];
         let (command, other, slot) = if b.row == NONE {
@@ -279,9 +316,9 @@ impl Channel {
         let late = other && r.params.order == Order::HitFirst;
         let age = self.queues.slots[slot as usize].seq.saturating_sub(c.age);
         let at = self.times.known(i, b.group as usize, b.rank as usize, command);
-        c.at[pack][lane] = c.clocks(at);
-        c.order[pack][lane] = i16::from(late) << AGE_BITS | age.min((1 << AGE_BITS) - 1) as i16;
-        c.command[pack][lane] = command as i16;
+        let order = i16::from(late) << AGE_BITS | age.min((1 << AGE_BITS) - 1) as i16;
+        let at = c.clocks(at);
+        c.banks[i / WIDTH].set(i, at, order, command as i16);
         c.slot[i] = slot;
     }
 
@@ -338,7 +375,8 @@ impl Channel {
         let c = &mut self.candidates;
         c.stale.remove(bank);
         let bank = bank as usize;
-        let (at, order) = (c.at[bank / WIDTH][bank % WIDTH], c.order[bank / WIDTH][bank % WIDTH]);
+        let b = &c.banks[bank / WIDTH];
+        let (at, order) = (b.at[bank % WIDTH], b.order[bank % WIDTH]);
         if order == NOTHING || at >= FAR {
             return true;
         }
@@ -358,24 +396,17 @@ impl Channel {
         self.candidates.delay(&reach.rows[c][group], clock);
         for &(next, scope) in &reach.windows[c] {
             let (banks, from) = match scope {
-                Scope::Bank => continue,
-                Scope::BankGroup | Scope::OtherBankGroup => {
+                Scope::BankGroup => {
                     let first = group * t.per_group;
                     (first..first + t.per_group, self.times.of_group(group, next))
                 }
-                Scope::Rank | Scope::OtherRank => {
+                Scope::Rank => {
                     let first = rank * t.per_rank;
                     (first..first + t.per_rank, self.times.of_rank(rank, next))
                 }
-                Scope::Channel => (0..t.banks, self.times.of_channel(next)),
+                _ => (0..t.banks, self.times.of_channel(next)),
             };
-            let from = self.candidates.clocks(from);
-            let all = &mut self.candidates;
-            let at = &mut all.at.as_flattened_mut()[banks.clone()];
-            for (at, command) in at.iter_mut().zip(&all.command.as_flattened()[banks]) {
-                let from = if *command == next as i16 { from } else { NO_RULE };
-                *at = (*at).max(from);
-            }
+            self.candidates.delay_until(banks, next, from);
         }
     }
 }
