@@ -81,14 +81,6 @@ impl BankSet {
     pub fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
     }
-    pub fn intersection(&self, o: &BankSet) -> BankSet {
-        let mut both = *self;
-        both.0.iter_mut().zip(o.0).for_each(|(a, b)| *a &= b);
-        both
-    }
-    pub fn subtract(&mut self, o: &BankSet) {
-        self.0.iter_mut().zip(o.0).for_each(|(a, b)| *a &= !b);
-    }
     pub fn union(&self, o: &BankSet) -> BankSet {
         let mut both = *self;
         both.0.iter_mut().zip(o.0).for_each(|(a, b)| *a |= b);

@@ -188,7 +188,7 @@ pub(crate) struct Rules {
     reach: Option<Reach>,
     /// These are all commands that there can be, as long as no refresh is owed.
     keeps: bool,
-    /// Idle clocks that are passed clock by clock.
+    /// Idle clocks that are passed refresh by refresh.
     idle: u64,
 }
 
@@ -210,7 +210,7 @@ impl Rules {
         Rules {
             keeps: reach.is_some() && no_timeout,
             reach,
-            idle: refresh.map_or(0, |kind| 3 * idle_span(&table, kind)),
+            idle: refresh.map_or(u64::MAX, |kind| 3 * idle_span(&table, kind)),
             table,
             params,
             refresh,
@@ -527,11 +527,15 @@ impl Channel {
     }
 
     /// Skips long idle times, in which refreshes repeat in every interval.
+    #[inline]
     fn skip_idle(&mut self, limit: u64, r: &Rules) {
-        let Some(kind) = r.refresh else { return };
-        if limit - self.now < r.idle || !self.is_idle() {
-            return;
+        if limit - self.now >= r.idle && self.is_idle() {
+            self.skip_refreshes(limit, r);
         }
+    }
+
+    fn skip_refreshes(&mut self, limit: u64, r: &Rules) {
+        let Some(kind) = r.refresh else { return };
         let interval = r.table.interval[kind];
         let span = idle_span(&r.table, kind);
         if self.log.is_some()
@@ -622,6 +626,7 @@ impl Channel {
         owed > 0 && (owed > u64::from(r.params.refresh_postpone) || self.queues.by_rank[rank] == 0)
     }
 
+    #[inline(never)]
     fn choose(&self, r: &Rules) -> Plan {
         let t = &r.table;
         let mut plan = Plan::nothing(NEVER, self.mode(&r.params));

@@ -64,36 +64,23 @@ pub(crate) struct Compiled {
 /// A later command, and the clocks until it.
 type Distance = (usize, u64);
 
-/// Rules that follow from a command whatever happened before, by scope.
-#[derive(Clone, Debug, Default)]
-struct Plain {
-    bank: Vec<Distance>,
-    group: Vec<Distance>,
-    other_groups: Vec<Distance>,
-    rank: Vec<Distance>,
-    other_ranks: Vec<Distance>,
-    channel: Vec<Distance>,
-}
-
-impl Plain {
-    fn of(&mut self, scope: Scope) -> &mut Vec<Distance> {
-        match scope {
-            Scope::Bank => &mut self.bank,
-            Scope::BankGroup => &mut self.group,
-            Scope::OtherBankGroup => &mut self.other_groups,
-            Scope::Rank => &mut self.rank,
-            Scope::OtherRank => &mut self.other_ranks,
-            Scope::Channel => &mut self.channel,
-        }
-    }
+/// A level of wider scope than bank that a command raises, see [`Times`].
+#[derive(Clone, Copy, Debug)]
+struct Raise {
+    level: usize,
+    next: usize,
+    latency: u64,
 }
 
 /// The rule table in clocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     rules: [Vec<Compiled>; N],
-    /// The plain ones of them, and the others: with a window, or for a state of the row.
-    plain: [Plain; N],
+    /// Those that follow whatever happened before: of scope bank, and of wider scope by bank group of
+    /// the channel.
+    of_bank: [Vec<Distance>; N],
+    wider: [Vec<Vec<Raise>>; N],
+    /// The others: with a window, or for a state of the row.
     other: [Vec<Compiled>; N],
     rings: usize,
     pub banks: usize,
@@ -127,7 +114,8 @@ impl Table {
         let o = &d.organisation;
         let mut table = Table {
             rules: Default::default(),
-            plain: Default::default(),
+            of_bank: Default::default(),
+            wider: Default::default(),
             other: Default::default(),
             rings: 0,
             banks: (o.ranks * o.banks()) as usize,
@@ -194,15 +182,43 @@ impl Table {
 
     fn sort_rules(&mut self) {
         for (c, rules) in self.rules.iter().enumerate() {
-            self.plain[c] = Plain::default();
+            self.of_bank[c].clear();
+            self.wider[c] = vec![Vec::new(); self.groups];
             self.other[c].clear();
             for r in rules {
-                match r.window == 1 && r.row == RowState::Any {
-                    true => self.plain[c].of(r.scope).push((r.next, r.latency)),
-                    false => self.other[c].push(*r),
+                if r.window > 1 || r.row != RowState::Any {
+                    self.other[c].push(*r);
+                } else if r.scope == Scope::Bank {
+                    self.of_bank[c].push((r.next, r.latency));
+                } else {
+                    for group in 0..self.groups {
+                        let raises = self.levels(r.scope, group).map(|level| Raise {
+                            level,
+                            next: r.next,
+                            latency: r.latency,
+                        });
+                        self.wider[c][group].extend(raises);
+                    }
                 }
             }
         }
+    }
+
+    /// Numbers of the levels that a rule of wider scope than bank raises after a command in a bank
+    /// group: groups, then ranks, then the channel.
+    fn levels(&self, scope: Scope, group: usize) -> impl Iterator<Item = usize> {
+        let (groups, ranks, per_rank) = (self.groups, self.ranks, self.groups_per_rank);
+        let rank = group / per_rank;
+        let first = rank * per_rank;
+        let (levels, but) = match scope {
+            Scope::Bank => (0..0, None),
+            Scope::BankGroup => (group..group + 1, None),
+            Scope::OtherBankGroup => (first..first + per_rank, Some(group)),
+            Scope::Rank => (groups + rank..groups + rank + 1, None),
+            Scope::OtherRank => (groups..groups + ranks, Some(groups + rank)),
+            Scope::Channel => (groups + ranks..groups + ranks + 1, None),
+        };
+        levels.filter(move |l| Some(*l) != but)
     }
 
     /// The rules that follow from a command.
@@ -264,13 +280,53 @@ type Level = [u64; N];
 
 /// Earliest clocks of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "SavedTimes", into = "SavedTimes")]
 pub(crate) struct Times {
+    bank: Vec<Level>,
+    /// Levels of wider scope: groups, then ranks, then the channel.
+    wider: Vec<Level>,
+    groups: usize,
+    rings: Vec<u64>,
+}
+
+/// The form of [`Times`] in a saved state.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedTimes {
     bank: Vec<Level>,
     group: Vec<Level>,
     rank: Vec<Level>,
     channel: Level,
     rings: Vec<u64>,
+}
+
+impl From<SavedTimes> for Times {
+    fn from(s: SavedTimes) -> Times {
+        let mut wider = s.group;
+        let groups = wider.len();
+        wider.extend(s.rank);
+        wider.push(s.channel);
+        Times {
+            bank: s.bank,
+            wider,
+            groups,
+            rings: s.rings,
+        }
+    }
+}
+
+impl From<Times> for SavedTimes {
+    fn from(mut t: Times) -> SavedTimes {
+        let channel = t.wider.pop().unwrap_or_default();
+        let rank = t.wider.split_off(t.groups);
+        SavedTimes {
+            bank: t.bank,
+            group: t.wider,
+            rank,
+            channel,
+            rings: t.rings,
+        }
+    }
 }
 
 /// Entry of a ring buffer that has not been used.
@@ -280,70 +336,57 @@ impl Times {
     pub fn new(t: &Table) -> Times {
         Times {
             bank: vec![[0; N]; t.banks],
-            group: vec![[0; N]; t.groups],
-            rank: vec![[0; N]; t.ranks],
-            channel: [0; N],
+            wider: vec![[0; N]; t.groups + t.ranks + 1],
+            groups: t.groups,
             rings: vec![EMPTY; t.rings],
         }
     }
 
     /// Whether there are as many timers as the table needs.
     pub fn fits(&self, t: &Table) -> bool {
-        let found = [self.bank.len(), self.group.len(), self.rank.len()];
-        found == [t.banks, t.groups, t.ranks] && self.rings.len() == t.rings
+        let found = [self.bank.len(), self.groups, self.wider.len()];
+        found == [t.banks, t.groups, t.groups + t.ranks + 1] && self.rings.len() == t.rings
     }
 
     /// Whether no timer is later than clock `far`.
     pub fn are_before(&self, far: u64) -> bool {
-        let levels = self.bank.iter().chain(&self.group).chain(&self.rank);
-        let mut levels = levels.chain([&self.channel]).flatten();
+        let mut levels = self.bank.iter().chain(&self.wider).flatten();
         levels.all(|c| *c <= far) && self.rings.iter().all(|c| *c <= far || *c == EMPTY)
     }
 
     /// Earliest clock of a command to one bank.
     #[inline]
     pub fn bank_command(&self, t: &Table, bank: usize, c: usize) -> u64 {
-        let (group, rank) = (usize::from(t.at[bank].0), usize::from(t.at[bank].1));
-        self.bank[bank][c]
-            .max(self.group[group][c])
-            .max(self.rank[rank][c])
-            .max(self.channel[c])
+        let (group, rank) = t.group_and_rank(bank);
+        self.known(bank, group, rank, c)
     }
 
     /// Earliest clock of bank, group and rank from known numbers.
     #[inline]
     pub fn known(&self, bank: usize, group: usize, rank: usize, c: usize) -> u64 {
         self.bank[bank][c]
-            .max(self.group[group][c])
-            .max(self.rank[rank][c])
-            .max(self.channel[c])
+            .max(self.wider[group][c])
+            .max(self.rank_command(rank, c))
     }
 
-    /// What rules of wider scope than bank allow of a command to a bank group.
-    pub fn of_group(&self, group: usize, c: usize) -> u64 {
-        self.group[group][c]
-    }
-
-    /// The same for a rank.
-    pub fn of_rank(&self, rank: usize, c: usize) -> u64 {
-        self.rank[rank][c]
-    }
-
-    /// The same for the channel.
-    pub fn of_channel(&self, c: usize) -> u64 {
-        self.channel[c]
+    /// What rules of the scope of a group, rank or the channel allow, for a bank group.
+    #[inline]
+    pub fn of_scope(&self, t: &Table, scope: Scope, group: usize, c: usize) -> u64 {
+        let levels = t.levels(scope, group).map(|l| self.wider[l][c]);
+        levels.max().unwrap_or(0)
     }
 
     /// Earliest clock of a command to a rank.
+    #[inline]
     pub fn rank_command(&self, rank: usize, c: usize) -> u64 {
-        self.rank[rank][c].max(self.channel[c])
+        let channel = self.wider[self.wider.len() - 1][c];
+        self.wider[self.groups + rank][c].max(channel)
     }
 
     /// Latest clock until which any refresh has to wait.
     pub fn refreshes_from(&self) -> u64 {
-        let levels = self.bank.iter().chain(&self.group).chain(&self.rank);
+        let levels = self.bank.iter().chain(&self.wider);
         levels
-            .chain([&self.channel])
             .map(|l| l[REFA].max(l[REFB]))
             .max()
             .unwrap_or(0)
@@ -357,30 +400,17 @@ impl Times {
 
     /// Records a command. `bank` is any bank of the rank for one that concerns
     /// the rank; `dirty` is the state of the row.
-    #[inline]
+    #[inline(always)]
     pub fn issue(&mut self, t: &Table, c: usize, bank: usize, clock: u64, dirty: bool) {
-        let (group, rank) = (usize::from(t.at[bank].0), usize::from(t.at[bank].1));
-        let groups = t.groups_per_rank;
-        let raise = |l: &mut Level, from: &[Distance]| {
-            for &(n, latency) in from {
-                l[n % N] = l[n % N].max(clock + latency);
-            }
-        };
-        let p = &t.plain[c];
-        raise(&mut self.bank[bank], &p.bank);
-        raise(&mut self.group[group], &p.group);
-        raise(&mut self.rank[rank], &p.rank);
-        raise(&mut self.channel, &p.channel);
-        if !p.other_groups.is_empty() {
-            let first = rank * groups;
-            for g in (first..first + groups).filter(|&g| g != group) {
-                raise(&mut self.group[g], &p.other_groups);
-            }
+        let (group, rank) = t.group_and_rank(bank);
+        let own = &mut self.bank[bank];
+        for &(next, latency) in &t.of_bank[c] {
+            let at = &mut own[next % N];
+            *at = (*at).max(clock + latency);
         }
-        if !p.other_ranks.is_empty() {
-            for k in (0..t.ranks).filter(|&k| k != rank) {
-                raise(&mut self.rank[k], &p.other_ranks);
-            }
+        for r in &t.wider[c][group] {
+            let at = &mut self.wider[r.level][r.next % N];
+            *at = (*at).max(clock + r.latency);
         }
         for r in &t.other[c] {
             match r.row {
@@ -410,24 +440,12 @@ impl Times {
                 }
             }
             let time = from + r.latency;
-            let n = r.next;
-            let raise = |l: &mut Level| l[n] = l[n].max(time);
-            let of_rank = rank * groups..(rank + 1) * groups;
+            let raise = |l: &mut Level| l[r.next] = l[r.next].max(time);
             match r.scope {
                 Scope::Bank => raise(&mut self.bank[bank]),
-                Scope::BankGroup => raise(&mut self.group[group]),
-                Scope::OtherBankGroup => {
-                    for g in of_rank.filter(|&g| g != group) {
-                        raise(&mut self.group[g]);
-                    }
-                }
-                Scope::Rank => raise(&mut self.rank[rank]),
-                Scope::OtherRank => {
-                    for k in (0..t.ranks).filter(|&k| k != rank) {
-                        raise(&mut self.rank[k]);
-                    }
-                }
-                Scope::Channel => raise(&mut self.channel),
+                scope => t
+                    .levels(scope, group)
+                    .for_each(|l| raise(&mut self.wider[l])),
             }
         }
     }

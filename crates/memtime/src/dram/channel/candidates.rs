@@ -97,6 +97,14 @@ fn when(condition: bool) -> i16 {
     -i16::from(condition)
 }
 
+/// The least of a pack: by halves, as the host can.
+#[inline(always)]
+fn least(p: Pack) -> i16 {
+    let p: [i16; 4] = std::array::from_fn(|i| p[i].min(p[i + 4]));
+    let p: [i16; 2] = std::array::from_fn(|i| p[i].min(p[i + 2]));
+    p[0].min(p[1])
+}
+
 /// Next commands of a few banks.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -134,8 +142,8 @@ pub(super) struct Candidates {
     queue: usize,
     banks: Vec<Banks>,
     slot: Vec<u32>,
-    /// Banks to which something happened.
-    stale: BankSet,
+    /// Banks to which something happened, a bit each.
+    stale: Vec<u64>,
 }
 
 impl Candidates {
@@ -154,7 +162,7 @@ impl Candidates {
                 })
                 .collect(),
             slot: vec![NONE; banks],
-            stale: BankSet::default(),
+            stale: vec![0; banks.div_ceil(64)],
         };
         c.forget();
         c
@@ -163,7 +171,7 @@ impl Candidates {
     /// Something happened to a bank.
     #[inline]
     pub fn touch(&mut self, bank: u32) {
-        self.stale.insert(bank);
+        self.stale[bank as usize / 64] |= 1 << (bank % 64);
     }
 
     /// The rules have changed.
@@ -177,7 +185,6 @@ impl Candidates {
     /// order, and its bank. The order is [`NOTHING`] if there is no command.
     #[inline]
     fn first(&self, now: i16) -> (i16, i16, usize) {
-        let least = |p: Pack| p.into_iter().fold(NOTHING, i16::min);
         let mut clock = [NOTHING; WIDTH];
         for b in &self.banks {
             clock = std::array::from_fn(|i| clock[i].min(b.at[i]));
@@ -283,8 +290,13 @@ impl Channel {
             c.queue = q;
             c.forget();
         }
-        let stale = std::mem::take(&mut self.candidates.stale);
-        stale.for_each(|i| self.refresh_candidate(i, r));
+        for word in 0..self.candidates.stale.len() {
+            let mut stale = std::mem::take(&mut self.candidates.stale[word]);
+            while stale != 0 {
+                self.refresh_candidate(64 * word + stale.trailing_zeros() as usize, r);
+                stale &= stale - 1;
+            }
+        }
         true
     }
 
@@ -373,8 +385,8 @@ impl Channel {
         }
         self.refresh_candidate(bank as usize, r);
         let c = &mut self.candidates;
-        c.stale.remove(bank);
         let bank = bank as usize;
+        c.stale[bank / 64] &= !(1 << (bank % 64));
         let b = &c.banks[bank / WIDTH];
         let (at, order) = (b.at[bank % WIDTH], b.order[bank % WIDTH]);
         if order == NOTHING || at >= FAR {
@@ -387,7 +399,6 @@ impl Channel {
     }
 
     /// Records a command in the timers, and what it means for the next commands of other banks.
-    #[inline]
     pub(super) fn commanded(&mut self, c: usize, bank: usize, clock: u64, dirty: bool, r: &Rules) {
         let t = &r.table;
         self.times.issue(t, c, bank, clock, dirty);
@@ -395,17 +406,12 @@ impl Channel {
         let (group, rank) = t.group_and_rank(bank);
         self.candidates.delay(&reach.rows[c][group], clock);
         for &(next, scope) in &reach.windows[c] {
-            let (banks, from) = match scope {
-                Scope::BankGroup => {
-                    let first = group * t.per_group;
-                    (first..first + t.per_group, self.times.of_group(group, next))
-                }
-                Scope::Rank => {
-                    let first = rank * t.per_rank;
-                    (first..first + t.per_rank, self.times.of_rank(rank, next))
-                }
-                _ => (0..t.banks, self.times.of_channel(next)),
+            let banks = match scope {
+                Scope::BankGroup => group * t.per_group..(group + 1) * t.per_group,
+                Scope::Rank => rank * t.per_rank..(rank + 1) * t.per_rank,
+                _ => 0..t.banks,
             };
+            let from = self.times.of_scope(t, scope, group, next);
             self.candidates.delay_until(banks, next, from);
         }
     }

@@ -122,14 +122,15 @@ impl Channel {
     }
 
     /// Whether a request with these bursts can be accepted now.
+    #[inline]
     pub fn admits(&self, r: &Rules, kind: Kind, places: &[(Place, u64)]) -> bool {
-        let n = places.len() as u32;
-        if self.queues.room[kind as usize] >= n {
-            return true;
-        }
-        if r.params.scheduler != Scheduler::Ramulator2 {
-            return false;
-        }
+        let has_room = self.queues.room[kind as usize] >= places.len() as u32;
+        has_room
+            || (r.params.scheduler == Scheduler::Ramulator2 && self.needs_no_room(r, kind, places))
+    }
+
+    /// Whether a request is answered from queued bursts, or joins them, so that the rest has room.
+    fn needs_no_room(&self, r: &Rules, kind: Kind, places: &[(Place, u64)]) -> bool {
         // What is answered from a queued write, or joins one, needs no place.
         let p = &r.params;
         let needs = places.iter().filter(|(place, mask)| {
