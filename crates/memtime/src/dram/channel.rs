@@ -158,6 +158,8 @@ pub(crate) struct Channel {
     flushing: bool,
     /// End of the last write: of its data, or of its cell write.
     written: u64,
+    /// Before this clock no refresh is due, and none is owed now.
+    calm: u64,
     due: Vec<u64>,
     owed: Vec<u64>,
     /// Bank of the rank that the next `REFpb` refreshes.
@@ -274,6 +276,7 @@ impl Channel {
             writing: false,
             flushing: false,
             written: 0,
+            calm: 0,
             due: r.first_due(0),
             owed: vec![0; t.ranks],
             turn: vec![0; t.ranks],
@@ -322,6 +325,7 @@ impl Channel {
 
     /// After a change of rules at clock `now`.
     pub fn changed(&mut self, old: &Rules, new: &Rules) {
+        self.calm = 0;
         self.is_planned = false;
         self.candidates.forget();
         self.peer.settled = false;
@@ -557,6 +561,7 @@ impl Channel {
             return;
         }
         self.is_planned = false;
+        self.calm = 0;
         self.now += n * round;
         self.due.iter_mut().for_each(|d| *d += n * round);
         self.count.banks.iter_mut().for_each(|b| b.refreshes += n);
@@ -586,19 +591,22 @@ impl Channel {
             self.enter(i, r);
             self.inbox.pop_front();
         }
-        let mut owes = false;
-        let mut wake = NEVER;
-        if let Some(kind) = r.refresh {
-            for (due, owed) in self.due.iter_mut().zip(&mut self.owed) {
-                while *due <= c {
-                    *owed += 1;
-                    *due += r.table.interval[kind];
+        if c >= self.calm {
+            let mut owes = false;
+            let mut next = NEVER;
+            if let Some(kind) = r.refresh {
+                for (due, owed) in self.due.iter_mut().zip(&mut self.owed) {
+                    while *due <= c {
+                        *owed += 1;
+                        *due += r.table.interval[kind];
+                    }
+                    owes |= *owed > 0;
+                    next = next.min(*due);
                 }
-                owes |= *owed > 0;
-                wake = wake.min(*due);
             }
+            self.calm = if owes { 0 } else { next };
         }
-        if r.keeps && !owes && !self.flushing && self.plan_kept(wake, r) {
+        if r.keeps && c < self.calm && !self.flushing && self.plan_kept(self.calm, r) {
             return;
         }
         self.plan = match r.params.scheduler {

@@ -72,6 +72,15 @@ struct Raise {
     latency: u64,
 }
 
+/// A rule that counts the last commands of a group, a rank or the channel.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    raise: Raise,
+    length: usize,
+    /// Where its ring buffer begins.
+    ring: usize,
+}
+
 /// The rule table in clocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -80,7 +89,9 @@ pub(crate) struct Table {
     /// the channel.
     of_bank: [Vec<Distance>; N],
     wider: [Vec<Vec<Raise>>; N],
-    /// The others: with a window, or for a state of the row.
+    /// Windows of wider scope than bank, by bank group of the channel.
+    windows: [Vec<Vec<Window>>; N],
+    /// The others: windows of a bank, and what depends on the state of the row.
     other: [Vec<Compiled>; N],
     rings: usize,
     pub banks: usize,
@@ -116,6 +127,7 @@ impl Table {
             rules: Default::default(),
             of_bank: Default::default(),
             wider: Default::default(),
+            windows: Default::default(),
             other: Default::default(),
             rings: 0,
             banks: (o.ranks * o.banks()) as usize,
@@ -184,21 +196,39 @@ impl Table {
         for (c, rules) in self.rules.iter().enumerate() {
             self.of_bank[c].clear();
             self.wider[c] = vec![Vec::new(); self.groups];
+            self.windows[c] = vec![Vec::new(); self.groups];
             self.other[c].clear();
             for r in rules {
-                if r.window > 1 || r.row != RowState::Any {
+                let own = r.scope == Scope::Bank;
+                if r.row != RowState::Any || (own && r.window > 1) {
                     self.other[c].push(*r);
-                } else if r.scope == Scope::Bank {
+                    continue;
+                }
+                if own {
                     self.of_bank[c].push((r.next, r.latency));
-                } else {
-                    for group in 0..self.groups {
-                        let raises = self.levels(r.scope, group).map(|level| Raise {
-                            level,
-                            next: r.next,
-                            latency: r.latency,
-                        });
+                    continue;
+                }
+                for group in 0..self.groups {
+                    let raises = self.levels(r.scope, group).map(|level| Raise {
+                        level,
+                        next: r.next,
+                        latency: r.latency,
+                    });
+                    if r.window == 1 {
                         self.wider[c][group].extend(raises);
+                        continue;
                     }
+                    let instance = match r.scope {
+                        Scope::BankGroup => group,
+                        Scope::Rank => group / self.groups_per_rank,
+                        _ => 0,
+                    };
+                    let windows = raises.map(|raise| Window {
+                        raise,
+                        length: r.window,
+                        ring: r.ring + instance * (r.window + 1),
+                    });
+                    self.windows[c][group].extend(windows);
                 }
             }
         }
@@ -206,7 +236,7 @@ impl Table {
 
     /// Numbers of the levels that a rule of wider scope than bank raises after a command in a bank
     /// group: groups, then ranks, then the channel.
-    fn levels(&self, scope: Scope, group: usize) -> impl Iterator<Item = usize> {
+    pub fn levels(&self, scope: Scope, group: usize) -> impl Iterator<Item = usize> {
         let (groups, ranks, per_rank) = (self.groups, self.ranks, self.groups_per_rank);
         let rank = group / per_rank;
         let first = rank * per_rank;
@@ -332,6 +362,20 @@ impl From<Times> for SavedTimes {
 /// Entry of a ring buffer that has not been used.
 const EMPTY: u64 = u64::MAX;
 
+/// Puts a command into a ring buffer; returns the clock of the oldest of the last `window`, this one
+/// included.
+#[inline]
+fn counted(rings: &mut [u64], ring: usize, window: usize, clock: u64) -> Option<u64> {
+    let (position, ring) = rings[ring..=ring + window]
+        .split_first_mut()
+        .expect("a ring has a position");
+    let p = if *position >= window as u64 { 0 } else { *position };
+    ring[p as usize] = clock;
+    *position = if p + 1 == window as u64 { 0 } else { p + 1 };
+    let oldest = ring[*position as usize];
+    (oldest != EMPTY).then_some(oldest)
+}
+
 impl Times {
     pub fn new(t: &Table) -> Times {
         Times {
@@ -369,11 +413,10 @@ impl Times {
             .max(self.rank_command(rank, c))
     }
 
-    /// What rules of the scope of a group, rank or the channel allow, for a bank group.
+    /// What the rules of the scope of a level allow; see [`Table::levels`].
     #[inline]
-    pub fn of_scope(&self, t: &Table, scope: Scope, group: usize, c: usize) -> u64 {
-        let levels = t.levels(scope, group).map(|l| self.wider[l][c]);
-        levels.max().unwrap_or(0)
+    pub fn of_level(&self, level: usize, c: usize) -> u64 {
+        self.wider[level][c]
     }
 
     /// Earliest clock of a command to a rank.
@@ -412,6 +455,19 @@ impl Times {
             let at = &mut self.wider[r.level][r.next % N];
             *at = (*at).max(clock + r.latency);
         }
+        for w in &t.windows[c][group] {
+            if let Some(from) = counted(&mut self.rings, w.ring, w.length, clock) {
+                let at = &mut self.wider[w.raise.level][w.raise.next % N];
+                *at = (*at).max(from + w.raise.latency);
+            }
+        }
+        if !t.other[c].is_empty() {
+            self.issue_others(t, c, bank, clock, dirty);
+        }
+    }
+
+    fn issue_others(&mut self, t: &Table, c: usize, bank: usize, clock: u64, dirty: bool) {
+        let (group, rank) = t.group_and_rank(bank);
         for r in &t.other[c] {
             match r.row {
                 RowState::Clean if dirty => continue,
@@ -426,17 +482,10 @@ impl Times {
                     Scope::Rank => rank,
                     _ => 0,
                 };
-                let at = r.ring + instance * (r.window + 1);
-                let (pos, ring) = self.rings[at..=at + r.window]
-                    .split_first_mut()
-                    .expect("a ring has a position");
-                let p = if *pos >= r.window as u64 { 0 } else { *pos };
-                ring[p as usize] = clock;
-                *pos = if p + 1 == r.window as u64 { 0 } else { p + 1 };
-                // The oldest of the last `window`, this one included.
-                from = ring[*pos as usize];
-                if from == EMPTY {
-                    continue;
+                let ring = r.ring + instance * (r.window + 1);
+                match counted(&mut self.rings, ring, r.window, clock) {
+                    Some(first) => from = first,
+                    None => continue,
                 }
             }
             let time = from + r.latency;

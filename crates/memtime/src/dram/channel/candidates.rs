@@ -32,8 +32,9 @@ const AGE_BITS: u32 = 14;
 pub(crate) struct Reach {
     /// By command and bank group of the channel.
     rows: [Vec<Vec<Row>>; timing::N],
-    /// Rules that count several commands, by command: what they delay, and where.
-    windows: [Vec<(usize, Scope)>; timing::N],
+    /// Rules that count several commands, by command and group: the level that they raise, and the
+    /// banks for which that counts, at distance 0.
+    windows: [Vec<Vec<(usize, Row)>>; timing::N],
 }
 
 /// Clocks from a command to another one by bank.
@@ -43,47 +44,60 @@ struct Row {
     distances: Vec<Pack>,
 }
 
+impl Row {
+    fn new(next: usize, t: &Table) -> Row {
+        Row {
+            next: next as i16,
+            distances: vec![[NO_RULE; WIDTH]; t.banks.div_ceil(WIDTH)],
+        }
+    }
+
+    /// Adds a rule from a command in a bank group.
+    fn add(&mut self, t: &Table, scope: Scope, group: usize, distance: i16) {
+        let distances = self.distances.as_flattened_mut();
+        for (bank, d) in distances[..t.banks].iter_mut().enumerate() {
+            if t.concerns(scope, group, bank) {
+                *d = (*d).max(distance);
+            }
+        }
+    }
+}
+
 impl Reach {
     /// `None` for devices with rules that the arrays have no place for.
     pub fn new(t: &Table) -> Option<Reach> {
-        let packs = t.banks.div_ceil(WIDTH);
         let mut reach = Reach {
             rows: Default::default(),
             windows: Default::default(),
         };
         for c in 0..timing::N {
             reach.rows[c] = vec![Vec::new(); t.groups];
+            reach.windows[c] = vec![Vec::new(); t.groups];
             for r in t.rules_from(c) {
                 if r.latency > LONGEST {
                     return None;
                 }
-                let own = r.scope == Scope::Bank;
-                if own || ![ACT, PRE, RD, WR].contains(&r.next) {
+                if r.scope == Scope::Bank || ![ACT, PRE, RD, WR].contains(&r.next) {
                     continue;
                 }
                 if r.row != RowState::Any {
                     return None;
                 }
-                if r.window > 1 {
-                    reach.windows[c].push((r.next, r.scope));
-                    continue;
-                }
-                for (group, rows) in reach.rows[c].iter_mut().enumerate() {
-                    let next = r.next as i16;
-                    let at = rows.iter().position(|row| row.next == next);
+                for group in 0..t.groups {
+                    if r.window > 1 {
+                        let mut row = Row::new(r.next, t);
+                        row.add(t, r.scope, group, 0);
+                        let levels = t.levels(r.scope, group).map(|l| (l, row.clone()));
+                        reach.windows[c][group].extend(levels);
+                        continue;
+                    }
+                    let rows = &mut reach.rows[c][group];
+                    let at = rows.iter().position(|row| row.next == r.next as i16);
                     let at = at.unwrap_or_else(|| {
-                        rows.push(Row {
-                            next,
-                            distances: vec![[NO_RULE; WIDTH]; packs],
-                        });
+                        rows.push(Row::new(r.next, t));
                         rows.len() - 1
                     });
-                    let distances = rows[at].distances.as_flattened_mut();
-                    for (bank, d) in distances[..t.banks].iter_mut().enumerate() {
-                        if t.concerns(r.scope, group, bank) {
-                            *d = (*d).max(r.latency as i16);
-                        }
-                    }
+                    rows[at].add(t, r.scope, group, r.latency as i16);
                 }
             }
         }
@@ -97,12 +111,12 @@ fn when(condition: bool) -> i16 {
     -i16::from(condition)
 }
 
-/// The least of a pack: by halves, as the host can.
+/// The least of a pack, in all its places.
 #[inline(always)]
-fn least(p: Pack) -> i16 {
-    let p: [i16; 4] = std::array::from_fn(|i| p[i].min(p[i + 4]));
-    let p: [i16; 2] = std::array::from_fn(|i| p[i].min(p[i + 2]));
-    p[0].min(p[1])
+fn least(p: Pack) -> Pack {
+    let p: Pack = std::array::from_fn(|i| p[i].min(p[(i + 4) % WIDTH]));
+    let p: Pack = std::array::from_fn(|i| p[i].min(p[(i + 2) % WIDTH]));
+    std::array::from_fn(|i| p[i].min(p[(i + 1) % WIDTH]))
 }
 
 /// Next commands of a few banks.
@@ -141,6 +155,8 @@ pub(super) struct Candidates {
     age: u64,
     queue: usize,
     banks: Vec<Banks>,
+    /// A bit for each command that may be among them.
+    commands: u32,
     slot: Vec<u32>,
     /// Banks to which something happened, a bit each.
     stale: Vec<u64>,
@@ -161,6 +177,7 @@ impl Candidates {
                     number: std::array::from_fn(|i| (p * WIDTH + i) as i16),
                 })
                 .collect(),
+            commands: 0,
             slot: vec![NONE; banks],
             stale: vec![0; banks.div_ceil(64)],
         };
@@ -176,6 +193,7 @@ impl Candidates {
 
     /// The rules have changed.
     pub fn forget(&mut self) {
+        self.commands = 0;
         for b in 0..self.slot.len() as u32 {
             self.touch(b);
         }
@@ -189,46 +207,33 @@ impl Candidates {
         for b in &self.banks {
             clock = std::array::from_fn(|i| clock[i].min(b.at[i]));
         }
-        let clock = least(clock).max(now);
+        let clock = least(clock);
+        let clock: Pack = std::array::from_fn(|i| clock[i].max(now));
         let mut order = [NOTHING; WIDTH];
         for b in &self.banks {
-            let late = |i| when(b.at[i] > clock) & NOTHING;
+            let late = |i| when(b.at[i] > clock[i]) & NOTHING;
             order = std::array::from_fn(|i| order[i].min(b.order[i] | late(i)));
         }
         let order = least(order);
         // No two banks have the same order.
         let mut bank = [NOTHING; WIDTH];
         for b in &self.banks {
-            let other = |i| when(b.order[i] != order) & NOTHING;
+            let other = |i| when(b.order[i] != order[i]) & NOTHING;
             bank = std::array::from_fn(|i| bank[i].min(b.number[i] | other(i)));
         }
-        (clock, order, least(bank) as usize)
+        (clock[0], order[0], least(bank)[0] as usize)
     }
 
-    /// Delays the commands to other banks after one that was issued at `clock`.
+    /// Delays a command to several banks until their distances after `clock`.
     #[inline]
-    fn delay(&mut self, rows: &[Row], clock: u64) {
-        let clock = self.clocks(clock);
-        for r in rows {
-            for (b, distance) in self.banks.iter_mut().zip(&r.distances) {
-                let from = |i| (clock + distance[i]) & when(b.command[i] == r.next);
-                b.at = std::array::from_fn(|i| b.at[i].max(from(i)));
-            }
+    fn delay(&mut self, row: &Row, clock: u64) {
+        if self.commands >> row.next & 1 == 0 {
+            return;
         }
-    }
-
-    /// Delays a command to some banks until `from`.
-    #[inline]
-    fn delay_until(&mut self, banks: std::ops::Range<usize>, command: usize, from: u64) {
-        let from = self.clocks(from);
-        let (first, end) = (banks.start as i16, banks.end as i16);
-        for b in &mut self.banks[banks.start / WIDTH..banks.end.div_ceil(WIDTH)] {
-            let concerns = |i| {
-                when(b.number[i] >= first)
-                    & when(b.number[i] < end)
-                    & when(b.command[i] == command as i16)
-            };
-            b.at = std::array::from_fn(|i| b.at[i].max(from & concerns(i)));
+        let clock = self.clocks(clock);
+        for (b, distance) in self.banks.iter_mut().zip(&row.distances) {
+            let from = |i| (clock + distance[i]) & when(b.command[i] == row.next);
+            b.at = std::array::from_fn(|i| b.at[i].max(from(i)));
         }
     }
 
@@ -332,6 +337,7 @@ impl Channel {
         let at = c.clocks(at);
         c.banks[i / WIDTH].set(i, at, order, command as i16);
         c.slot[i] = slot;
+        c.commands |= 1 << command;
     }
 
     /// Plans the first of the commands, or nothing before clock `wake`. Returns false if it is too
@@ -400,19 +406,15 @@ impl Channel {
 
     /// Records a command in the timers, and what it means for the next commands of other banks.
     pub(super) fn commanded(&mut self, c: usize, bank: usize, clock: u64, dirty: bool, r: &Rules) {
-        let t = &r.table;
-        self.times.issue(t, c, bank, clock, dirty);
+        self.times.issue(&r.table, c, bank, clock, dirty);
         let Some(reach) = &r.reach else { return };
-        let (group, rank) = t.group_and_rank(bank);
-        self.candidates.delay(&reach.rows[c][group], clock);
-        for &(next, scope) in &reach.windows[c] {
-            let banks = match scope {
-                Scope::BankGroup => group * t.per_group..(group + 1) * t.per_group,
-                Scope::Rank => rank * t.per_rank..(rank + 1) * t.per_rank,
-                _ => 0..t.banks,
-            };
-            let from = self.times.of_scope(t, scope, group, next);
-            self.candidates.delay_until(banks, next, from);
+        let (group, _) = r.table.group_and_rank(bank);
+        for row in &reach.rows[c][group] {
+            self.candidates.delay(row, clock);
+        }
+        for (level, row) in &reach.windows[c][group] {
+            let from = self.times.of_level(*level, row.next as usize);
+            self.candidates.delay(row, from);
         }
     }
 }
