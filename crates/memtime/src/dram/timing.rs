@@ -445,7 +445,7 @@ impl Times {
     /// the rank; `dirty` is the state of the row.
     #[inline(always)]
     pub fn issue(&mut self, t: &Table, c: usize, bank: usize, clock: u64, dirty: bool) {
-        let (group, rank) = t.group_and_rank(bank);
+        let (group, _) = t.group_and_rank(bank);
         let own = &mut self.bank[bank];
         for &(next, latency) in &t.of_bank[c] {
             let at = &mut own[next % N];

@@ -15,7 +15,7 @@ const WIDTH: usize = 8;
 type Pack = [i16; WIDTH];
 
 /// A bank without a request: later and younger than all.
-const NOTHING: i16 = i16::MAX;
+const NOTHING: i16 = 0x7f00;
 /// Clocks from here on are only known to be late.
 const FAR: i16 = 1 << 14;
 /// So far the clock moves before the beginning follows.
@@ -26,6 +26,7 @@ const LONGEST: u64 = 1 << 13;
 const NO_RULE: i16 = -FAR;
 /// An order is the class above so many bits of the age, the least first.
 const AGE_BITS: u32 = 14;
+const AGES: i16 = (1 << AGE_BITS) - 1;
 
 /// Which banks' next commands a command delays beyond its own bank, and by how much.
 #[derive(Clone, Debug)]
@@ -111,14 +112,6 @@ fn when(condition: bool) -> i16 {
     -i16::from(condition)
 }
 
-/// The least of a pack, in all its places.
-#[inline(always)]
-fn least(p: Pack) -> Pack {
-    let p: Pack = std::array::from_fn(|i| p[i].min(p[(i + 4) % WIDTH]));
-    let p: Pack = std::array::from_fn(|i| p[i].min(p[(i + 2) % WIDTH]));
-    std::array::from_fn(|i| p[i].min(p[(i + 1) % WIDTH]))
-}
-
 /// Next commands of a few banks.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -131,6 +124,8 @@ struct Banks {
     /// Number of the bank.
     number: Pack,
 }
+
+const _: () = assert!((NOTHING as u32) << 16 | (NOTHING as u32) < f32::INFINITY.to_bits());
 
 impl Banks {
     /// Sets the command of one bank. Whole packs are written, since the host is slow to read a pack
@@ -158,6 +153,8 @@ pub(super) struct Candidates {
     /// A bit for each command that may be among them.
     commands: u32,
     slot: Vec<u32>,
+    /// By order without the class: the bank.
+    bank: Vec<u8>,
     /// Banks to which something happened, a bit each.
     stale: Vec<u64>,
 }
@@ -179,6 +176,7 @@ impl Candidates {
                 .collect(),
             commands: 0,
             slot: vec![NONE; banks],
+            bank: vec![0; 1 << AGE_BITS],
             stale: vec![0; banks.div_ceil(64)],
         };
         c.forget();
@@ -199,29 +197,25 @@ impl Candidates {
         }
     }
 
-    /// The first of the commands that are possible at the first clock of any: that clock, its
-    /// order, and its bank. The order is [`NOTHING`] if there is no command.
+    /// The first of the commands that are possible at the first clock of any: that clock and its
+    /// order, which are [`NOTHING`] and that if there is no command.
+    ///
+    /// Clock and order of a bank are taken as one number, and the number as the bits of a float: positive
+    /// floats have the order of their bits, and all hosts have a minimum of packed floats. None of
+    /// them is infinite or not a number, as clocks stay below the exponent for these.
     #[inline]
-    fn first(&self, now: i16) -> (i16, i16, usize) {
-        let mut clock = [NOTHING; WIDTH];
+    fn first(&self, now: i16) -> (i16, i16) {
+        let less = |a: f32, b: f32| if a < b { a } else { b };
+        let none = (NOTHING as u32) << 16 | NOTHING as u32;
+        let mut first = [f32::from_bits(none); WIDTH];
         for b in &self.banks {
-            clock = std::array::from_fn(|i| clock[i].min(b.at[i]));
+            let key = |i: usize| (b.at[i].max(now) as u32) << 16 | b.order[i] as u32;
+            first = std::array::from_fn(|i| less(f32::from_bits(key(i)), first[i]));
         }
-        let clock = least(clock);
-        let clock: Pack = std::array::from_fn(|i| clock[i].max(now));
-        let mut order = [NOTHING; WIDTH];
-        for b in &self.banks {
-            let late = |i| when(b.at[i] > clock[i]) & NOTHING;
-            order = std::array::from_fn(|i| order[i].min(b.order[i] | late(i)));
-        }
-        let order = least(order);
-        // No two banks have the same order.
-        let mut bank = [NOTHING; WIDTH];
-        for b in &self.banks {
-            let other = |i| when(b.order[i] != order[i]) & NOTHING;
-            bank = std::array::from_fn(|i| bank[i].min(b.number[i] | other(i)));
-        }
-        (clock[0], order[0], least(bank)[0] as usize)
+        let first: [f32; 4] = std::array::from_fn(|i| less(first[i], first[i + 4]));
+        let first: [f32; 2] = std::array::from_fn(|i| less(first[i], first[i + 2]));
+        let first = less(first[0], first[1]).to_bits();
+        ((first >> 16) as i16, first as i16)
     }
 
     /// Delays a command to several banks until their distances after `clock`.
@@ -249,7 +243,7 @@ impl Candidates {
         };
         // Hits first, or all the same: see `offer_bank`.
         let class = 2 + (order >> AGE_BITS) as u8;
-        let age = self.age + (order & ((1 << AGE_BITS) - 1)) as u64;
+        let age = self.age + (order & AGES) as u64;
         (class, age, what)
     }
 
@@ -305,7 +299,17 @@ impl Channel {
         true
     }
 
-    #[inline]
+    /// Determines a bank's command after one that was issued to it. Each caller has a copy of its own:
+    /// what follows mostly depends on the command that was issued, so the host can predict it.
+    #[inline(always)]
+    pub(super) fn next_candidate(&mut self, bank: u32, r: &Rules) {
+        if r.keeps {
+            self.candidates.stale[bank as usize / 64] &= !(1 << (bank % 64));
+            self.refresh_candidate(bank as usize, r);
+        }
+    }
+
+    #[inline(always)]
     fn refresh_candidate(&mut self, i: usize, r: &Rules) {
         let c = &mut self.candidates;
         let q = c.queue;
@@ -333,10 +337,11 @@ impl Channel {
         let late = other && r.params.order == Order::HitFirst;
         let age = self.queues.slots[slot as usize].seq.saturating_sub(c.age);
         let at = self.times.known(i, b.group as usize, b.rank as usize, command);
-        let order = i16::from(late) << AGE_BITS | age.min((1 << AGE_BITS) - 1) as i16;
+        let order = i16::from(late) << AGE_BITS | age.min(AGES as u64) as i16;
         let at = c.clocks(at);
         c.banks[i / WIDTH].set(i, at, order, command as i16);
         c.slot[i] = slot;
+        c.bank[(order & AGES) as usize] = i as u8;
         c.commands |= 1 << command;
     }
 
@@ -351,8 +356,8 @@ impl Channel {
             return false;
         }
         let c = &self.candidates;
-        let (at, order, bank) = c.first(c.clocks(self.now));
-        if order == NOTHING {
+        let (at, order) = c.first(c.clocks(self.now));
+        if at == NOTHING {
             self.plan = Plan::nothing(wake, writing);
             self.plan.kept = true;
             return true;
@@ -360,6 +365,7 @@ impl Channel {
         if at >= FAR {
             return false;
         }
+        let bank = usize::from(c.bank[(order & AGES) as usize]);
         let (class, age, what) = c.command(bank);
         self.plan = Plan {
             clock: c.clock + at as u64,
@@ -394,8 +400,8 @@ impl Channel {
         let bank = bank as usize;
         c.stale[bank / 64] &= !(1 << (bank % 64));
         let b = &c.banks[bank / WIDTH];
-        let (at, order) = (b.at[bank % WIDTH], b.order[bank % WIDTH]);
-        if order == NOTHING || at >= FAR {
+        let at = b.at[bank % WIDTH];
+        if at >= FAR {
             return true;
         }
         let clock = (c.clock + at as u64).max(self.now);

@@ -40,6 +40,7 @@ impl Channel {
                     Scheduler::Dramsim3 => self.peer.round = bank,
                 }
                 self.log_bank(Command::Act, bank, row, 0, c, t);
+                self.next_candidate(bank, r);
             }
             What::Precharge(i) => {
                 let s = &mut self.queues.slots[i as usize];
@@ -144,6 +145,7 @@ impl Channel {
             self.cell_closed(s.bank, start, dirty, t);
             self.close(s.bank, c);
         }
+        self.next_candidate(s.bank, r);
         let data = if s.write { t.write_data } else { t.read_data };
         if s.write {
             self.written = self.written.max(c + data);
@@ -165,6 +167,7 @@ impl Channel {
         self.cell_closed(bank, c, dirty, t);
         self.log_bank(Command::Pre, bank, row, 0, c, t);
         self.close(bank, c);
+        self.next_candidate(bank, r);
     }
 
     fn close(&mut self, bank: u32, c: u64) {
