@@ -34,6 +34,12 @@ impl Peer {
         }
     }
 
+    /// Whether there is no burst with a place in a queue.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.queues[0].is_empty() && self.queues[1].is_empty() && self.commanded == 0
+    }
+
     /// The oldest burst of these coordinates with a place in queue `q` or in the bank's queue.
     pub fn find(&self, slots: &[Slot], q: usize, bank: u32, row: u32, column: u32) -> Option<u32> {
         let commands = self.commands.get(bank as usize);
