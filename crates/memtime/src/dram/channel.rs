@@ -582,6 +582,18 @@ impl Channel {
 
     fn make_plan(&mut self, r: &Rules) {
         self.is_planned = true;
+        if self.now >= self.calm || !self.inbox.is_empty() {
+            self.look_around(r);
+        }
+        let kept = r.keeps && self.now < self.calm && !self.flushing;
+        if !(kept && self.plan_kept(self.calm, r)) {
+            self.plan = self.choose_any(r);
+        }
+    }
+
+    /// Sees what has arrived, and which refreshes are due.
+    #[inline(never)]
+    fn look_around(&mut self, r: &Rules) {
         let c = self.now;
         while let Some(&i) = self.inbox.front() {
             let s = &self.queues.slots[i as usize];
@@ -591,29 +603,31 @@ impl Channel {
             self.enter(i, r);
             self.inbox.pop_front();
         }
-        if c >= self.calm {
-            let mut owes = false;
-            let mut next = NEVER;
-            if let Some(kind) = r.refresh {
-                for (due, owed) in self.due.iter_mut().zip(&mut self.owed) {
-                    while *due <= c {
-                        *owed += 1;
-                        *due += r.table.interval[kind];
-                    }
-                    owes |= *owed > 0;
-                    next = next.min(*due);
-                }
-            }
-            self.calm = if owes { 0 } else { next };
-        }
-        if r.keeps && c < self.calm && !self.flushing && self.plan_kept(self.calm, r) {
+        if c < self.calm {
             return;
         }
-        self.plan = match r.params.scheduler {
+        let mut owes = false;
+        let mut next = NEVER;
+        if let Some(kind) = r.refresh {
+            for (due, owed) in self.due.iter_mut().zip(&mut self.owed) {
+                while *due <= c {
+                    *owed += 1;
+                    *due += r.table.interval[kind];
+                }
+                owes |= *owed > 0;
+                next = next.min(*due);
+            }
+        }
+        self.calm = if owes { 0 } else { next };
+    }
+
+    #[inline(never)]
+    fn choose_any(&self, r: &Rules) -> Plan {
+        match r.params.scheduler {
             Scheduler::General => self.choose(r),
             Scheduler::Ramulator2 => self.choose_ramulator2(r),
             Scheduler::Dramsim3 => self.choose_dramsim3(r),
-        };
+        }
     }
 
     /// Whether writes are served, given the present queues.
@@ -634,7 +648,6 @@ impl Channel {
         owed > 0 && (owed > u64::from(r.params.refresh_postpone) || self.queues.by_rank[rank] == 0)
     }
 
-    #[inline(never)]
     fn choose(&self, r: &Rules) -> Plan {
         let t = &r.table;
         let mut plan = Plan::nothing(NEVER, self.mode(&r.params));

@@ -81,16 +81,21 @@ struct Window {
     ring: usize,
 }
 
+/// What a command in a bank group does to levels of wider scope than bank.
+#[derive(Clone, Debug, Default)]
+struct After {
+    raises: Vec<Raise>,
+    windows: Vec<Window>,
+}
+
 /// The rule table in clocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     rules: [Vec<Compiled>; N],
-    /// Those that follow whatever happened before: of scope bank, and of wider scope by bank group of
-    /// the channel.
+    /// Those of scope bank that follow whatever happened before.
     of_bank: [Vec<Distance>; N],
-    wider: [Vec<Vec<Raise>>; N],
-    /// Windows of wider scope than bank, by bank group of the channel.
-    windows: [Vec<Vec<Window>>; N],
+    /// Those of wider scope, see [`Table::after`].
+    wider: Vec<After>,
     /// The others: windows of a bank, and what depends on the state of the row.
     other: [Vec<Compiled>; N],
     rings: usize,
@@ -127,7 +132,6 @@ impl Table {
             rules: Default::default(),
             of_bank: Default::default(),
             wider: Default::default(),
-            windows: Default::default(),
             other: Default::default(),
             rings: 0,
             banks: (o.ranks * o.banks()) as usize,
@@ -192,11 +196,16 @@ impl Table {
         Ok(table)
     }
 
+    /// Place of a command in a bank group of the channel among all of them.
+    #[inline]
+    pub fn after(&self, c: usize, group: usize) -> usize {
+        c * self.groups + group
+    }
+
     fn sort_rules(&mut self) {
+        self.wider = vec![After::default(); N * self.groups];
         for (c, rules) in self.rules.iter().enumerate() {
             self.of_bank[c].clear();
-            self.wider[c] = vec![Vec::new(); self.groups];
-            self.windows[c] = vec![Vec::new(); self.groups];
             self.other[c].clear();
             for r in rules {
                 let own = r.scope == Scope::Bank;
@@ -209,13 +218,14 @@ impl Table {
                     continue;
                 }
                 for group in 0..self.groups {
+                    let after = self.after(c, group);
                     let raises = self.levels(r.scope, group).map(|level| Raise {
                         level,
                         next: r.next,
                         latency: r.latency,
                     });
                     if r.window == 1 {
-                        self.wider[c][group].extend(raises);
+                        self.wider[after].raises.extend(raises);
                         continue;
                     }
                     let instance = match r.scope {
@@ -228,7 +238,7 @@ impl Table {
                         length: r.window,
                         ring: r.ring + instance * (r.window + 1),
                     });
-                    self.windows[c][group].extend(windows);
+                    self.wider[after].windows.extend(windows);
                 }
             }
         }
@@ -451,11 +461,12 @@ impl Times {
             let at = &mut own[next % N];
             *at = (*at).max(clock + latency);
         }
-        for r in &t.wider[c][group] {
+        let after = &t.wider[t.after(c, group)];
+        for r in &after.raises {
             let at = &mut self.wider[r.level][r.next % N];
             *at = (*at).max(clock + r.latency);
         }
-        for w in &t.windows[c][group] {
+        for w in &after.windows {
             if let Some(from) = counted(&mut self.rings, w.ring, w.length, clock) {
                 let at = &mut self.wider[w.raise.level][w.raise.next % N];
                 *at = (*at).max(from + w.raise.latency);

@@ -31,11 +31,17 @@ const AGES: i16 = (1 << AGE_BITS) - 1;
 /// Which banks' next commands a command delays beyond its own bank, and by how much.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
-    /// By command and bank group of the channel.
-    rows: [Vec<Vec<Row>>; timing::N],
-    /// Rules that count several commands, by command and group: the level that they raise, and the
-    /// banks for which that counts, at distance 0.
-    windows: [Vec<Vec<(usize, Row)>>; timing::N],
+    /// See [`Table::after`].
+    after: Vec<After>,
+}
+
+/// What a command in a bank group delays.
+#[derive(Clone, Debug, Default)]
+struct After {
+    rows: Vec<Row>,
+    /// Rules that count several commands: the level that they raise, and the banks for which that
+    /// counts, at distance 0.
+    windows: Vec<(usize, Row)>,
 }
 
 /// Clocks from a command to another one by bank.
@@ -67,13 +73,8 @@ impl Row {
 impl Reach {
     /// `None` for devices with rules that the arrays have no place for.
     pub fn new(t: &Table) -> Option<Reach> {
-        let mut reach = Reach {
-            rows: Default::default(),
-            windows: Default::default(),
-        };
+        let mut all = vec![After::default(); timing::N * t.groups];
         for c in 0..timing::N {
-            reach.rows[c] = vec![Vec::new(); t.groups];
-            reach.windows[c] = vec![Vec::new(); t.groups];
             for r in t.rules_from(c) {
                 if r.latency > LONGEST {
                     return None;
@@ -85,14 +86,15 @@ impl Reach {
                     return None;
                 }
                 for group in 0..t.groups {
+                    let after = &mut all[t.after(c, group)];
                     if r.window > 1 {
                         let mut row = Row::new(r.next, t);
                         row.add(t, r.scope, group, 0);
                         let levels = t.levels(r.scope, group).map(|l| (l, row.clone()));
-                        reach.windows[c][group].extend(levels);
+                        after.windows.extend(levels);
                         continue;
                     }
-                    let rows = &mut reach.rows[c][group];
+                    let rows = &mut after.rows;
                     let at = rows.iter().position(|row| row.next == r.next as i16);
                     let at = at.unwrap_or_else(|| {
                         rows.push(Row::new(r.next, t));
@@ -102,7 +104,7 @@ impl Reach {
                 }
             }
         }
-        Some(reach)
+        Some(Reach { after: all })
     }
 }
 
@@ -209,7 +211,7 @@ impl Candidates {
         let none = (NOTHING as u32) << 16 | NOTHING as u32;
         let mut first = [f32::from_bits(none); WIDTH];
         for b in &self.banks {
-            let key = |i: usize| (b.at[i].max(now) as u32) << 16 | b.order[i] as u32;
+            let key = |i: usize| (b.at[i].max(now) as u16 as u32) << 16 | b.order[i] as u16 as u32;
             first = std::array::from_fn(|i| less(f32::from_bits(key(i)), first[i]));
         }
         let first: [f32; 4] = std::array::from_fn(|i| less(first[i], first[i + 4]));
@@ -219,7 +221,7 @@ impl Candidates {
     }
 
     /// Delays a command to several banks until their distances after `clock`.
-    #[inline]
+    #[inline(always)]
     fn delay(&mut self, row: &Row, clock: u64) {
         if self.commands >> row.next & 1 == 0 {
             return;
@@ -415,10 +417,11 @@ impl Channel {
         self.times.issue(&r.table, c, bank, clock, dirty);
         let Some(reach) = &r.reach else { return };
         let (group, _) = r.table.group_and_rank(bank);
-        for row in &reach.rows[c][group] {
+        let after = &reach.after[r.table.after(c, group)];
+        for row in &after.rows {
             self.candidates.delay(row, clock);
         }
-        for (level, row) in &reach.windows[c][group] {
+        for (level, row) in &after.windows {
             let from = self.times.of_level(*level, row.next as usize);
             self.candidates.delay(row, from);
         }
