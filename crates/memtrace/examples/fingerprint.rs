@@ -39,9 +39,10 @@ fn cpu_seconds() -> f64 {
 }
 
 /// The patterns by name, with their share of writes and the part of the memory that they access.
-const PATTERNS: [(&str, Pattern, f64, u64); 6] = [
+const PATTERNS: [(&str, Pattern, f64, u64); 7] = [
     ("mixed", Pattern::Random, 0.3, u64::MAX),
     ("random", Pattern::Random, 0.0, u64::MAX),
+    ("rare", Pattern::Random, 0.0003, u64::MAX),
     ("zipf", Pattern::Zipf(0.99), 0.3, 64 << 20),
     ("sequential", Pattern::Sequential, 0.0, u64::MAX),
     ("seqmixed", Pattern::Sequential, 0.3, u64::MAX),
@@ -88,12 +89,24 @@ const POLICIES: &[&[&str]] = &[
     &["controller.channels=2"],
     &["controller.refresh=off"],
     &["controller.refresh=per_bank"],
-    &["controller.refresh=per_bank", "controller.refresh_postpone=8"],
+    &[
+        "controller.refresh=per_bank",
+        "controller.refresh_postpone=8",
+    ],
     &["controller.refresh=all_bank"],
-    &["controller.refresh=all_bank", "controller.refresh_postpone=8"],
-    &["controller.refresh=all_bank", "controller.refresh_blocks=channel"],
+    &[
+        "controller.refresh=all_bank",
+        "controller.refresh_postpone=8",
+    ],
+    &[
+        "controller.refresh=all_bank",
+        "controller.refresh_blocks=channel",
+    ],
     &["controller.write_pause=true"],
-    &["controller.write_pause=true", "controller.write_pause_limit=1"],
+    &[
+        "controller.write_pause=true",
+        "controller.write_pause_limit=1",
+    ],
 ];
 
 const MEMORIES: &[(&str, &[&str])] = &[
@@ -181,12 +194,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     for (name, device) in MEMORIES {
         for policy in POLICIES {
-            let settings: Vec<String> = device.iter().chain(*policy).map(|s| s.to_string()).collect();
+            let settings: Vec<String> = device
+                .iter()
+                .chain(*policy)
+                .map(|s| s.to_string())
+                .collect();
             let memory = match Memory::load(name, &settings) {
                 Ok(m) => m,
                 Err(e) => {
                     let text = e.to_string();
-                    println!("{name} {}: {}", settings.join(" "), text.lines().next().unwrap_or(""));
+                    println!(
+                        "{name} {}: {}",
+                        settings.join(" "),
+                        text.lines().next().unwrap_or("")
+                    );
                     continue;
                 }
             };

@@ -151,9 +151,9 @@ impl Queues {
         }
     }
 
-    /// Age of the oldest burst in the lists.
-    pub fn oldest(&self) -> Option<u64> {
-        let lists = self.lists.iter().flatten().filter(|l| l.head != NONE);
+    /// Age of the oldest burst in the lists of a queue.
+    pub fn oldest(&self, q: usize) -> Option<u64> {
+        let lists = self.lists[q].iter().filter(|l| l.head != NONE);
         lists.map(|l| self.slots[l.head as usize].seq).min()
     }
 

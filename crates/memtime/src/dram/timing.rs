@@ -379,7 +379,11 @@ fn counted(rings: &mut [u64], ring: usize, window: usize, clock: u64) -> Option<
     let (position, ring) = rings[ring..=ring + window]
         .split_first_mut()
         .expect("a ring has a position");
-    let p = if *position >= window as u64 { 0 } else { *position };
+    let p = if *position >= window as u64 {
+        0
+    } else {
+        *position
+    };
     ring[p as usize] = clock;
     *position = if p + 1 == window as u64 { 0 } else { p + 1 };
     let oldest = ring[*position as usize];
@@ -439,10 +443,7 @@ impl Times {
     /// Latest clock until which any refresh has to wait.
     pub fn refreshes_from(&self) -> u64 {
         let levels = self.bank.iter().chain(&self.wider);
-        levels
-            .map(|l| l[REFA].max(l[REFB]))
-            .max()
-            .unwrap_or(0)
+        levels.map(|l| l[REFA].max(l[REFB])).max().unwrap_or(0)
     }
 
     /// First clock after `clock` at which rules of scope bank allow a precharge.

@@ -151,6 +151,8 @@ pub(super) struct Candidates {
     clock: u64,
     age: u64,
     queue: usize,
+    /// An age does not fit.
+    outside: bool,
     banks: Vec<Banks>,
     /// A bit for each command that may be among them.
     commands: u32,
@@ -168,6 +170,7 @@ impl Candidates {
             clock: 0,
             age: 0,
             queue: 0,
+            outside: false,
             banks: (0..packs)
                 .map(|p| Banks {
                     at: [NOTHING; WIDTH],
@@ -194,6 +197,7 @@ impl Candidates {
     /// The rules have changed.
     pub fn forget(&mut self) {
         self.commands = 0;
+        self.outside = false;
         for b in 0..self.slot.len() as u32 {
             self.touch(b);
         }
@@ -226,9 +230,9 @@ impl Candidates {
         if self.commands >> row.next & 1 == 0 {
             return;
         }
-        let clock = self.clocks(clock);
+        let (clock, next) = (self.clocks(clock), row.next);
         for (b, distance) in self.banks.iter_mut().zip(&row.distances) {
-            let from = |i| (clock + distance[i]) & when(b.command[i] == row.next);
+            let from = |i| (clock + distance[i]) & when(b.command[i] == next);
             b.at = std::array::from_fn(|i| b.at[i].max(from(i)));
         }
     }
@@ -272,25 +276,49 @@ impl Rules {
 impl Channel {
     /// Brings the commands for the requests of a queue up to date. Returns false if the numbers do
     /// not fit.
-    pub(super) fn refresh_candidates(&mut self, q: usize, r: &Rules) -> bool {
+    fn refresh_candidates(&mut self, q: usize, r: &Rules) -> bool {
         let c = &mut self.candidates;
-        let next = self.queues.next_seq();
         let late = self.now - c.clock >= MOVES;
-        if late || !c.has_room(next) {
-            c.forget();
-            c.clock = self.now;
-            c.age = self.queues.oldest().unwrap_or(next);
-            if let Some(&i) = self.inbox.front() {
-                c.age = c.age.min(self.queues.slots[i as usize].seq);
-            }
-            if !c.has_room(next) {
-                return false;
-            }
-        }
         if c.queue != q {
             c.queue = q;
             c.forget();
         }
+        if late || c.outside || !c.has_room(self.queues.next_seq()) {
+            self.begin_candidates();
+        }
+        self.refresh_stale(r);
+        if self.candidates.outside {
+            self.refresh_all(r);
+        }
+        let c = &self.candidates;
+        !c.outside && c.has_room(self.queues.next_seq())
+    }
+
+    /// Begins to count clocks and ages anew: ages from the oldest burst, or from the oldest of the
+    /// queue if others have waited for too long.
+    #[inline(never)]
+    fn begin_candidates(&mut self) {
+        let next = self.queues.next_seq();
+        let c = &mut self.candidates;
+        c.forget();
+        c.clock = self.now;
+        let inbox = self.inbox.front();
+        let coming = inbox.map_or(next, |i| self.queues.slots[*i as usize].seq);
+        let oldest = [0, 1].map(|q| self.queues.oldest(q).unwrap_or(next).min(coming));
+        c.age = oldest[0].min(oldest[1]);
+        if !c.has_room(next) {
+            c.age = oldest[c.queue];
+        }
+    }
+
+    #[inline(never)]
+    fn refresh_all(&mut self, r: &Rules) {
+        self.begin_candidates();
+        self.refresh_stale(r);
+    }
+
+    #[inline]
+    fn refresh_stale(&mut self, r: &Rules) {
         for word in 0..self.candidates.stale.len() {
             let mut stale = std::mem::take(&mut self.candidates.stale[word]);
             while stale != 0 {
@@ -298,7 +326,6 @@ impl Channel {
                 stale &= stale - 1;
             }
         }
-        true
     }
 
     /// Determines a bank's command after one that was issued to it. Each caller has a copy of its own:
@@ -337,9 +364,12 @@ impl Channel {
             }
         };
         let late = other && r.params.order == Order::HitFirst;
-        let age = self.queues.slots[slot as usize].seq.saturating_sub(c.age);
-        let at = self.times.known(i, b.group as usize, b.rank as usize, command);
-        let order = i16::from(late) << AGE_BITS | age.min(AGES as u64) as i16;
+        let age = self.queues.slots[slot as usize].seq.wrapping_sub(c.age);
+        c.outside |= age > AGES as u64;
+        let at = self
+            .times
+            .known(i, b.group as usize, b.rank as usize, command);
+        let order = i16::from(late) << AGE_BITS | (age as i16 & AGES);
         let at = c.clocks(at);
         c.banks[i / WIDTH].set(i, at, order, command as i16);
         c.slot[i] = slot;
@@ -399,6 +429,9 @@ impl Channel {
         }
         self.refresh_candidate(bank as usize, r);
         let c = &mut self.candidates;
+        if c.outside {
+            return false;
+        }
         let bank = bank as usize;
         c.stale[bank / 64] &= !(1 << (bank % 64));
         let b = &c.banks[bank / WIDTH];

@@ -128,7 +128,7 @@ impl Channel {
     }
 
     /// Whether a request with these bursts can be accepted now.
-    #[inline]
+    #[inline(always)]
     pub fn admits(&self, r: &Rules, kind: Kind, places: &[(Place, u64)]) -> bool {
         let has_room = self.queues.room[kind as usize] >= places.len() as u32;
         has_room
