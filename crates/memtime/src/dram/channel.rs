@@ -189,8 +189,8 @@ pub(crate) struct Rules {
     pub refresh: Option<usize>,
     /// If every bank has one possible next command, which are then kept from clock to clock.
     reach: Option<Reach>,
-    /// These are all commands that there can be, as long as no refresh is owed.
-    keeps: bool,
+    /// Rows are closed by no time-out.
+    no_timeout: bool,
     /// Idle clocks that are passed refresh by refresh.
     idle: u64,
 }
@@ -211,7 +211,7 @@ impl Rules {
         let reach = one.then(|| Reach::new(&table)).flatten();
         let no_timeout = !matches!(params.page, Page::Timeout { .. } | Page::Adaptive { .. });
         Rules {
-            keeps: reach.is_some() && no_timeout,
+            no_timeout,
             reach,
             idle: refresh.map_or(u64::MAX, |kind| 3 * idle_span(&table, kind)),
             table,

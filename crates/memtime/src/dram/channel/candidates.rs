@@ -332,7 +332,7 @@ impl Channel {
     /// what follows mostly depends on the command that was issued, so the host can predict it.
     #[inline(always)]
     pub(super) fn next_candidate(&mut self, bank: u32, r: &Rules) {
-        if r.keeps {
+        if r.reach.is_some() {
             self.candidates.stale[bank as usize / 64] &= !(1 << (bank % 64));
             self.refresh_candidate(bank as usize, r);
         }
@@ -377,9 +377,12 @@ impl Channel {
         c.commands |= 1 << command;
     }
 
-    /// Plans the first of the commands, or nothing before clock `wake`. Returns false if it is too
-    /// late to be known.
-    pub(super) fn plan_kept(&mut self, mut wake: u64, r: &Rules) -> bool {
+    /// Plans the first of the commands, if there is one. Returns false if it is too late to be known.
+    pub(super) fn plan_kept(&mut self, r: &Rules) -> bool {
+        let mut wake = self.calm;
+        if wake == 0 {
+            wake = self.due.iter().fold(NEVER, |w, d| w.min(*d));
+        }
         let writing = self.mode(&r.params);
         if let Some(&i) = self.inbox.front() {
             wake = wake.min(self.queues.slots[i as usize].visible);

@@ -18,10 +18,21 @@ impl Channel {
         if self.now >= self.calm || !self.inbox.is_empty() {
             self.look_around(r);
         }
-        let kept = r.keeps && self.now < self.calm && !self.flushing;
-        if !(kept && self.plan_kept(self.calm, r)) {
+        let calm = self.now < self.calm || !self.any_refreshing(r);
+        if !(r.reach.is_some() && calm && !self.flushing && self.plan_kept(r)) {
             self.plan = self.choose_any(r);
+        } else if !r.no_timeout {
+            let mut plan = self.plan;
+            plan.kept = false;
+            self.offer_timeouts(&mut plan, |_, _| false);
+            self.plan = plan;
         }
+    }
+
+    /// Whether a rank's refresh is to be issued as soon as possible.
+    #[inline(never)]
+    fn any_refreshing(&self, r: &Rules) -> bool {
+        r.refresh.is_some() && (0..r.table.ranks).any(|k| self.refreshing(k, r))
     }
 
     /// Sees what has arrived, and which refreshes are due.
@@ -148,19 +159,25 @@ impl Channel {
                 }
             });
         }
-        if matches!(r.params.page, Page::Timeout { .. } | Page::Adaptive { .. }) {
-            self.open.for_each(|i| {
-                let b = &self.banks[i];
-                let idle = self.queues.lists[q][i].head == NONE;
-                let free = self.promised(i, b, q).is_none() && !self.is_paused(i);
-                if idle && !(ranks != 0 && blocked(i, b)) && free {
-                    let legal = self.times.bank_command(t, i, PRE);
-                    let clock = legal.max(b.last + b.timeout).max(self.now);
-                    plan.offer(clock, 4, i as u64, What::Close(i as u32));
-                }
-            });
+        if !r.no_timeout {
+            self.offer_timeouts(&mut plan, |i, b| ranks != 0 && blocked(i, b));
         }
         plan
+    }
+
+    /// Precharges of rows whose time is over, except in banks that wait for a refresh.
+    fn offer_timeouts(&self, plan: &mut Plan, blocked: impl Fn(usize, &Bank) -> bool) {
+        let q = usize::from(plan.writing);
+        self.open.for_each(|i| {
+            let b = &self.banks[i];
+            let idle = self.queues.lists[q][i].head == NONE;
+            let free = self.promised(i, b, q).is_none() && !self.is_paused(i);
+            if idle && !blocked(i, b) && free {
+                let legal = self.legal(i, b, PRE);
+                let clock = legal.max(b.last + b.timeout);
+                plan.offer(clock, 4, i as u64, What::Close(i as u32));
+            }
+        });
     }
 
     /// Candidate commands for the requests of one bank.
