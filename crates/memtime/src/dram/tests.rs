@@ -334,7 +334,7 @@ fn long_runs_are_as_the_reference() {
     let mut x = 1u64;
     let mut random = |i: u64| {
         x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        step(x >> 33 << 6, i % 1000 == 0)
+        step(x >> 33 << 6, i.is_multiple_of(1000))
     };
     let steps: Vec<Step> = (0..20_000).map(&mut random).collect();
     let mut c = Controller::new(d.clone(), p.clone()).unwrap();

@@ -14,7 +14,10 @@ use super::*;
 const WIDTH: usize = 8;
 type Pack = [i16; WIDTH];
 
-/// A bank without a request: later and younger than all.
+/// Number of the first clock: as the upper half of a float not too small for a normal one, see
+/// [`Candidates::first`].
+const FIRST: i16 = 0x80;
+/// A bank without a request: later than all, and no infinite float.
 const NOTHING: i16 = 0x7f00;
 /// Clocks from here on are only known to be late.
 const FAR: i16 = 1 << 14;
@@ -127,7 +130,8 @@ struct Banks {
     number: Pack,
 }
 
-const _: () = assert!((NOTHING as u32) << 16 | (NOTHING as u32) < f32::INFINITY.to_bits());
+const _: () = assert!((NOTHING as u32) << 16 | 0xffff < f32::INFINITY.to_bits());
+const _: () = assert!((FIRST as u32) << 16 >= f32::MIN_POSITIVE.to_bits());
 
 impl Banks {
     /// Sets the command of one bank. Whole packs are written, since the host is slow to read a pack
@@ -207,8 +211,8 @@ impl Candidates {
     /// order, which are [`NOTHING`] and that if there is no command.
     ///
     /// Clock and order of a bank are taken as one number, and the number as the bits of a float: positive
-    /// floats have the order of their bits, and all hosts have a minimum of packed floats. None of
-    /// them is infinite or not a number, as clocks stay below the exponent for these.
+    /// floats have the order of their bits, and all hosts have a minimum of packed floats. All of them
+    /// are normal floats, which no mode of the host takes for something else.
     #[inline]
     fn first(&self, now: i16) -> (i16, i16) {
         let less = |a: f32, b: f32| if a < b { a } else { b };
@@ -259,9 +263,17 @@ impl Candidates {
         next.saturating_sub(self.age) < 1 << AGE_BITS
     }
 
+    /// Number of a clock.
     #[inline]
     fn clocks(&self, clock: u64) -> i16 {
-        clock.saturating_sub(self.clock).min(FAR as u64) as i16
+        let after = clock.saturating_sub(self.clock);
+        FIRST + after.min((FAR - FIRST) as u64) as i16
+    }
+
+    /// The clock of a number below [`FAR`].
+    #[inline]
+    fn clock(&self, number: i16) -> u64 {
+        self.clock + (number - FIRST) as u64
     }
 }
 
@@ -403,7 +415,7 @@ impl Channel {
         let bank = usize::from(c.bank[(order & AGES) as usize]);
         let (class, age, what) = c.command(bank);
         self.plan = Plan {
-            clock: c.clock + at as u64,
+            clock: c.clock(at),
             class,
             age,
             what,
@@ -442,7 +454,7 @@ impl Channel {
         if at >= FAR {
             return true;
         }
-        let clock = (c.clock + at as u64).max(self.now);
+        let clock = c.clock(at).max(self.now);
         let (class, age, what) = c.command(bank);
         self.plan.offer(clock, class, age, what);
         true
