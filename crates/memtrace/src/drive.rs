@@ -278,15 +278,29 @@ impl<'s> Requests<'s> {
         }
     }
 
-    /// The requests of the next access of the trace; `None` at its end.
+    /// The next access of the trace; `None` at its end. Its requests are its
+    /// [`Requests::pieces`].
     #[inline]
-    fn next(&mut self) -> Result<Option<impl Iterator<Item = Wanted>>, Error> {
+    fn next(&mut self) -> Result<Option<Wanted>, Error> {
         let options = &self.options;
         if options.limit.is_some_and(|l| self.records >= l) {
             return Ok(None);
         }
-        let Some(r) = self.source.next()? else {
+        // Field by field: the host is slow to copy in one go what was just written in parts.
+        let Some(Record {
+            addr,
+            kind,
+            bytes,
+            time,
+        }) = self.source.next()?
+        else {
             return Ok(None);
+        };
+        let mut r = Record {
+            addr,
+            kind,
+            bytes,
+            time,
         };
         self.records += 1;
         let malformed = |what: String| Error::Malformed {
@@ -312,16 +326,25 @@ impl<'s> Requests<'s> {
         let wanted = wanted.map(Ps).filter(|&t| t <= Ps::MAX_TIME);
         let wanted =
             wanted.ok_or_else(|| malformed("the time is too late for the model".into()))?;
-        let moved = lines::rebase(r, options.base).map_err(malformed)?;
-        let access =
-            lines::align(moved, options.unaligned, &mut self.unaligned).map_err(malformed)?;
-        let modulus = options.wrap.then_some(self.capacity);
-        Ok(Some(lines::pieces(access).map(move |mut piece| {
+        if options.base > 0 {
+            r = lines::rebase(r, options.base).map_err(malformed)?;
+        }
+        if lines::is_unaligned(&r) {
+            r = lines::align(r, options.unaligned, &mut self.unaligned).map_err(malformed)?;
+        }
+        Ok(Some((wanted, r)))
+    }
+
+    /// The requests of an access, one in each line that it touches.
+    #[inline]
+    fn pieces(&self, access: Record) -> impl Iterator<Item = Record> {
+        let modulus = self.options.wrap.then_some(self.capacity);
+        lines::pieces(access).map(move |mut piece| {
             if let Some(m) = modulus {
                 piece.addr %= m;
             }
-            (wanted, piece)
-        })))
+            piece
+        })
     }
 }
 
@@ -385,8 +408,8 @@ pub fn run(
         lanes::play(&mut d, &mut requests, watch)?;
     } else {
         let mut reported = 0;
-        while let Some(pieces) = requests.next()? {
-            for (wanted, piece) in pieces {
+        while let Some((wanted, access)) = requests.next()? {
+            for piece in requests.pieces(access) {
                 d.submit(wanted, &piece, requests.source)?;
             }
             if d.total.requests - reported >= PROGRESS_EVERY {

@@ -50,6 +50,7 @@ impl FromStr for Unaligned {
 }
 
 /// Whether an access begins inside a line and reaches beyond its end.
+#[inline]
 pub fn is_unaligned(r: &Record) -> bool {
     let offset = r.addr % u64::from(LINE);
     offset != 0 && offset + u64::from(r.bytes) > u64::from(LINE)
@@ -88,6 +89,7 @@ pub fn align(r: Record, rule: Unaligned, count: &mut u64) -> Result<Record, Stri
 }
 
 /// The parts of an access, one in each line that it touches.
+#[inline]
 pub fn pieces(r: Record) -> impl Iterator<Item = Record> {
     let mut addr = r.addr;
     let mut left = r.bytes;

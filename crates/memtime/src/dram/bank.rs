@@ -81,14 +81,6 @@ impl BankSet {
     pub fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
     }
-    pub fn intersection(&self, o: &BankSet) -> BankSet {
-        let mut both = *self;
-        both.0.iter_mut().zip(o.0).for_each(|(a, b)| *a &= b);
-        both
-    }
-    pub fn subtract(&mut self, o: &BankSet) {
-        self.0.iter_mut().zip(o.0).for_each(|(a, b)| *a &= !b);
-    }
     pub fn union(&self, o: &BankSet) -> BankSet {
         let mut both = *self;
         both.0.iter_mut().zip(o.0).for_each(|(a, b)| *a |= b);
@@ -159,7 +151,14 @@ impl Queues {
         }
     }
 
+    /// Age of the oldest burst in the lists of a queue.
+    pub fn oldest(&self, q: usize) -> Option<u64> {
+        let lists = self.lists[q].iter().filter(|l| l.head != NONE);
+        lists.map(|l| self.slots[l.head as usize].seq).min()
+    }
+
     /// Age of the next burst.
+    #[inline]
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }

@@ -2,6 +2,7 @@
 //! See the rules of a clock in the [module](super) documentation.
 
 mod candidates;
+mod choose;
 mod dramsim3;
 mod issue;
 mod pause;
@@ -18,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::bank::{Bank, BankSet, Queues, Slot, NONE};
 use super::mapping::Place;
 use super::params::{Blocks, ControllerParams, Order, Page, RefreshMode, Scheduler, WriteDone};
-use super::spec::Command;
-use super::timing::{Table, Times, ACT, MAX_GROUPS, PRE, PREA, RD, REFA, REFB, WR};
+use super::spec::{Command, RowState, Scope};
+use super::timing::{self, Table, Times, ACT, PRE, PREA, RD, REFA, REFB, WR};
 use super::Issued;
 use crate::error::Error;
 use crate::model::{Counters, Latency};
@@ -27,7 +28,7 @@ use crate::period::Period;
 use crate::request::{Completion, Kind};
 use crate::units::Ps;
 
-use candidates::Candidates;
+use candidates::{Candidates, Reach};
 use peer::{bank_of, Peer};
 
 /// Later than any time.
@@ -85,9 +86,24 @@ struct Plan {
     wake: u64,
     /// Writes are being served.
     writing: bool,
+    /// The kept commands of the banks are all that could be issued.
+    kept: bool,
 }
 
 impl Plan {
+    /// No command, but something else at clock `wake`.
+    fn nothing(wake: u64, writing: bool) -> Plan {
+        Plan {
+            clock: NEVER,
+            class: u8::MAX,
+            age: NEVER,
+            what: What::Nothing,
+            wake,
+            writing,
+            kept: false,
+        }
+    }
+
     #[inline]
     fn offer(&mut self, clock: u64, class: u8, age: u64, what: What) {
         if (clock, class, age) < (self.clock, self.class, self.age) {
@@ -143,6 +159,8 @@ pub(crate) struct Channel {
     flushing: bool,
     /// End of the last write: of its data, or of its cell write.
     written: u64,
+    /// Before this clock no refresh is due, and none is owed now.
+    calm: u64,
     due: Vec<u64>,
     owed: Vec<u64>,
     /// Bank of the rank that the next `REFpb` refreshes.
@@ -154,7 +172,9 @@ pub(crate) struct Channel {
     /// Ids of the writes in the bursts, with the next of the same burst.
     writers: Vec<(u64, u32)>,
     free_writers: Vec<u32>,
-    plan: Option<Plan>,
+    /// Holds if `is_planned`.
+    plan: Plan,
+    is_planned: bool,
     pub count: ChannelCount,
     pub done: Vec<Completion>,
     pub log: Option<Vec<Issued>>,
@@ -167,6 +187,12 @@ pub(crate) struct Rules {
     pub params: ControllerParams,
     /// 0 for `REFab`, 1 for `REFpb`.
     pub refresh: Option<usize>,
+    /// If every bank has one possible next command, which are then kept from clock to clock.
+    reach: Option<Reach>,
+    /// Rows are closed by no time-out.
+    no_timeout: bool,
+    /// Idle clocks that are passed refresh by refresh.
+    idle: u64,
 }
 
 impl Rules {
@@ -181,7 +207,13 @@ impl Rules {
             RefreshMode::AllBank => Some(0),
             RefreshMode::PerBank => Some(1),
         };
+        let one = Rules::one_command_a_bank(&params, &table);
+        let reach = one.then(|| Reach::new(&table)).flatten();
+        let no_timeout = !matches!(params.page, Page::Timeout { .. } | Page::Adaptive { .. });
         Rules {
+            no_timeout,
+            reach,
+            idle: refresh.map_or(u64::MAX, |kind| 3 * idle_span(&table, kind)),
             table,
             params,
             refresh,
@@ -194,6 +226,11 @@ impl Rules {
             n => n.into(),
         }
     }
+}
+
+/// Intervals in which all banks are refreshed, and two more.
+fn idle_span(t: &Table, kind: usize) -> u64 {
+    t.interval[kind] * (t.banks as u64 + 2)
 }
 
 impl Channel {
@@ -240,6 +277,7 @@ impl Channel {
             writing: false,
             flushing: false,
             written: 0,
+            calm: 0,
             due: r.first_due(0),
             owed: vec![0; t.ranks],
             turn: vec![0; t.ranks],
@@ -249,7 +287,8 @@ impl Channel {
             free_links: Vec::new(),
             writers: Vec::new(),
             free_writers: Vec::new(),
-            plan: None,
+            plan: Plan::nothing(NEVER, false),
+            is_planned: false,
             count: ChannelCount {
                 banks: vec![Counters::default(); t.banks],
                 open_clocks: vec![0; t.ranks],
@@ -287,7 +326,8 @@ impl Channel {
 
     /// After a change of rules at clock `now`.
     pub fn changed(&mut self, old: &Rules, new: &Rules) {
-        self.plan = None;
+        self.calm = 0;
+        self.is_planned = false;
         self.candidates.forget();
         self.peer.settled = false;
         if old.params.page != new.params.page {
@@ -318,13 +358,13 @@ impl Channel {
     pub fn begin_flush(&mut self) {
         self.flushing = true;
         self.peer.settled = false;
-        self.plan = None;
+        self.is_planned = false;
     }
 
     /// Ends this; returns the end of the last write.
     pub fn end_flush(&mut self) -> u64 {
         self.flushing = false;
-        self.plan = None;
+        self.is_planned = false;
         self.written
     }
 
@@ -347,20 +387,20 @@ impl Channel {
         if quiet && !self.mode(&r.params) && !(self.flushing && self.is_unwritten(&r.table)) {
             return None;
         }
-        Some(match &self.plan {
-            Some(p) => p.clock.min(p.wake).max(self.now) + 1,
-            None => self.now + 1,
+        Some(match self.is_planned {
+            true => self.plan.clock.min(self.plan.wake).max(self.now) + 1,
+            false => self.now + 1,
         })
     }
 
     /// Clock before which a full queue has no room. The channel must have been advanced to the
     /// clock of the arrival.
     pub fn room_clock(&mut self, r: &Rules) -> u64 {
-        let p = self.planned(r);
+        let (clock, wake) = self.planned(r);
         if self.is_unsettled(r) {
             return self.now + 1;
         }
-        p.clock.min(p.wake).max(self.now) + 1
+        clock.min(wake).max(self.now) + 1
     }
 
     /// Whether the channel has this number.
@@ -383,7 +423,9 @@ impl Channel {
         bytes: u32,
         places: &[(Place, u64)],
     ) {
-        self.plan = None;
+        if places.len() > 1 || !self.plan.kept {
+            self.is_planned = false;
+        }
         let p = &r.params;
         let write = kind == Kind::Write;
         let visible = self.now + u64::from(p.front_delay);
@@ -456,8 +498,12 @@ impl Channel {
             self.write_in(i, id);
             if visible == self.now {
                 self.enter(i, r);
+                if self.is_planned {
+                    self.is_planned = self.plan_with(bank, r);
+                }
             } else {
                 self.inbox.push_back(i);
+                self.plan.wake = self.plan.wake.min(visible);
             }
         }
     }
@@ -469,35 +515,35 @@ impl Channel {
         }
         while self.now < limit {
             self.skip_idle(limit, r);
-            let p = self.planned(r);
-            self.writing = p.writing;
-            if p.clock < p.wake {
-                if p.clock >= limit {
-                    self.now = limit;
-                    return;
-                }
-                self.now = p.clock + 1;
-                self.plan = None;
-                self.issue(&p, r);
+            let (clock, wake) = self.planned(r);
+            self.writing = self.plan.writing;
+            if clock.min(wake) >= limit {
+                self.now = limit;
+                return;
+            }
+            self.is_planned = false;
+            if clock < wake {
+                self.now = clock + 1;
+                self.issue(self.plan.what, clock, r);
             } else {
-                if p.wake >= limit {
-                    self.now = limit;
-                    return;
-                }
-                self.now = p.wake;
-                self.plan = None;
+                self.now = wake;
             }
         }
     }
 
     /// Skips long idle times, in which refreshes repeat in every interval.
+    #[inline]
     fn skip_idle(&mut self, limit: u64, r: &Rules) {
+        if limit - self.now >= r.idle && self.is_idle() {
+            self.skip_refreshes(limit, r);
+        }
+    }
+
+    fn skip_refreshes(&mut self, limit: u64, r: &Rules) {
         let Some(kind) = r.refresh else { return };
         let interval = r.table.interval[kind];
-        let span = interval * (r.table.banks as u64 + 2);
-        if limit - self.now < 3 * span
-            || !self.is_idle()
-            || self.log.is_some()
+        let span = idle_span(&r.table, kind);
+        if self.log.is_some()
             || self.open_banks.iter().any(|&n| n > 0)
             || self.owed.iter().any(|&n| n > 0)
             || self.times.refreshes_from() > self.now + interval
@@ -515,313 +561,13 @@ impl Channel {
         if n == 0 {
             return;
         }
-        self.plan = None;
+        self.is_planned = false;
+        self.calm = 0;
         self.now += n * round;
         self.due.iter_mut().for_each(|d| *d += n * round);
         self.count.banks.iter_mut().for_each(|b| b.refreshes += n);
         if kind == 0 {
             self.count.refresh_all += n * r.table.ranks as u64;
-        }
-    }
-
-    #[inline]
-    fn planned(&mut self, r: &Rules) -> Plan {
-        if let Some(p) = self.plan {
-            return p;
-        }
-        let c = self.now;
-        while let Some(&i) = self.inbox.front() {
-            let s = &self.queues.slots[i as usize];
-            if s.visible > c {
-                break;
-            }
-            self.enter(i, r);
-            self.inbox.pop_front();
-        }
-        if let Some(kind) = r.refresh {
-            for (due, owed) in self.due.iter_mut().zip(&mut self.owed) {
-                while *due <= c {
-                    *owed += 1;
-                    *due += r.table.interval[kind];
-                }
-            }
-        }
-        let p = match r.params.scheduler {
-            Scheduler::General => {
-                if r.one_command_a_bank() {
-                    let q = usize::from(self.mode(&r.params));
-                    self.refresh_candidates(q, r);
-                }
-                self.choose(r)
-            }
-            Scheduler::Ramulator2 => self.choose_ramulator2(r),
-            Scheduler::Dramsim3 => self.choose_dramsim3(r),
-        };
-        self.plan = Some(p);
-        p
-    }
-
-    /// Whether writes are served, given the present queues.
-    fn mode(&self, p: &ControllerParams) -> bool {
-        let [reads, writes] = self.queues.visible;
-        if self.writing {
-            writes > 0 && (writes > p.write_low || reads == 0)
-        } else {
-            let idle = p.write_when_idle || self.flushing;
-            writes >= p.write_high || (idle && reads == 0 && writes > 0)
-        }
-    }
-
-    /// A refresh of the rank is to be issued as soon as possible.
-    #[inline]
-    fn refreshing(&self, rank: usize, r: &Rules) -> bool {
-        let owed = self.owed[rank];
-        owed > 0 && (owed > u64::from(r.params.refresh_postpone) || self.queues.by_rank[rank] == 0)
-    }
-
-    fn choose(&self, r: &Rules) -> Plan {
-        let t = &r.table;
-        let mut plan = Plan {
-            clock: NEVER,
-            class: u8::MAX,
-            age: NEVER,
-            what: What::Nothing,
-            wake: NEVER,
-            writing: self.mode(&r.params),
-        };
-        if let Some(&i) = self.inbox.front() {
-            plan.wake = self.queues.slots[i as usize].visible;
-        }
-        let limit = r.starvation();
-        let oldest = match limit {
-            NEVER => None,
-            limit => self.overdue(&mut plan, limit),
-        };
-        // Bits of ranks whose refresh is to come.
-        let mut ranks = 0u32;
-        if let Some(kind) = r.refresh {
-            for k in 0..t.ranks {
-                plan.wake = plan.wake.min(self.due[k]);
-                if self.refreshing(k, r) {
-                    ranks |= 1 << k;
-                    let must = self.owed[k] > u64::from(r.params.refresh_postpone) + 1;
-                    let keeps = !must && oldest.is_none();
-                    if !(keeps && self.offer_promised(&mut plan, k, kind, t)) {
-                        self.offer_refresh(&mut plan, k, kind, t);
-                    }
-                }
-            }
-            if ranks != 0 && r.params.refresh_blocks == Blocks::Channel {
-                return plan;
-            }
-        }
-        let q = usize::from(plan.writing);
-        let blocked = |bank: usize, b: &Bank| {
-            ranks >> b.rank & 1 != 0
-                && (r.refresh == Some(0) || self.refresh_bank(b.rank as usize, t) == bank)
-        };
-        if let Some(oldest) = oldest {
-            let active = self.queues.active[0].union(&self.queues.active[1]);
-            active.for_each(|i| {
-                let b = &self.banks[i];
-                let q = self.older_queue(i);
-                let head = &self.queues.slots[self.queues.lists[q][i].head as usize];
-                if head.visible + limit > self.now || (ranks != 0 && blocked(i, b)) {
-                    return;
-                }
-                self.offer_overdue(&mut plan, i, b, q, head.seq == oldest, r);
-            });
-            return plan;
-        }
-        let active = self.queues.active[q];
-        if ranks == 0 && r.one_command_a_bank() {
-            self.offer_candidates(&mut plan, q);
-        } else {
-            active.for_each(|i| {
-                let b = &self.banks[i];
-                if !(ranks != 0 && blocked(i, b)) {
-                    self.offer_bank(&mut plan, i, b, q, r);
-                }
-            });
-        }
-        if let (false, Some(w)) = (self.paused.is_empty(), &t.cell) {
-            self.offer_resume(&mut plan, q, w);
-        }
-        if self.flushing && t.close_written > 0 && self.inbox.is_empty() {
-            self.open.for_each(|i| {
-                let b = &self.banks[i];
-                let wanted = self.queues.lists.iter().any(|l| l[i].head != NONE);
-                if b.dirty && !wanted && !(ranks != 0 && blocked(i, b)) {
-                    let clock = self.times.bank_command(t, i, PRE).max(self.now);
-                    plan.offer(clock, 4, i as u64, What::Close(i as u32));
-                }
-            });
-        }
-        if matches!(r.params.page, Page::Timeout { .. } | Page::Adaptive { .. }) {
-            self.open.for_each(|i| {
-                let b = &self.banks[i];
-                let idle = self.queues.lists[q][i].head == NONE;
-                let free = self.promised(i, b, q).is_none() && !self.is_paused(i);
-                if idle && !(ranks != 0 && blocked(i, b)) && free {
-                    let legal = self.times.bank_command(t, i, PRE);
-                    let clock = legal.max(b.last + b.timeout).max(self.now);
-                    plan.offer(clock, 4, i as u64, What::Close(i as u32));
-                }
-            });
-        }
-        plan
-    }
-
-    /// Candidate commands for the requests of one bank.
-    #[inline]
-    fn offer_bank(&self, plan: &mut Plan, i: usize, b: &Bank, q: usize, r: &Rules) {
-        let l = &self.queues.lists[q][i];
-        let head = &self.queues.slots[l.head as usize];
-        let other = match r.params.order {
-            Order::HitFirst => 3,
-            Order::AgeFirst => 2,
-        };
-        if b.row == NONE {
-            return self.offer_closed(plan, i, b, q, other, r);
-        }
-        if let Some(slot) = self.promised(i, b, q) {
-            return self.offer_column(plan, i, b, slot);
-        }
-        if q == 1 && self.is_paused(i) {
-            let clock = self.legal(i, b, PRE);
-            return plan.offer(clock, other, head.seq, What::Precharge(l.head));
-        }
-        let cap = r.params.hit_cap;
-        let capped = cap > 0 && b.columns >= cap;
-        if l.hit != NONE && (l.head == l.hit || !capped) {
-            let seq = self.queues.slots[l.hit as usize].seq;
-            plan.offer(self.legal(i, b, RD + q), 2, seq, What::Column(l.hit));
-        }
-        if l.head != l.hit && (l.hit == NONE || capped || !r.params.keep_rows) {
-            let clock = self.legal(i, b, PRE);
-            plan.offer(clock, other, head.seq, What::Precharge(l.head));
-        }
-    }
-
-    /// First clock from now on at which the rules allow a command to a bank.
-    #[inline]
-    fn legal(&self, i: usize, b: &Bank, c: usize) -> u64 {
-        self.times
-            .known(i, b.group as usize, b.rank as usize, c)
-            .max(self.now)
-    }
-
-    #[inline]
-    fn is_paused(&self, bank: usize) -> bool {
-        self.cells.get(bank).is_some_and(|c| c.is_paused())
-    }
-
-    /// Candidate commands for the oldest request of a closed bank.
-    #[inline]
-    fn offer_closed(&self, plan: &mut Plan, i: usize, b: &Bank, q: usize, class: u8, r: &Rules) {
-        let head = self.queues.lists[q][i].head;
-        let seq = self.queues.slots[head as usize].seq;
-        let mut clock = self.legal(i, b, ACT);
-        if let (Some(c), Some(w)) = (self.cells.get(i), &r.table.cell) {
-            if q == 1 && c.is_paused() {
-                let clock = c.resumable(w).max(self.now);
-                return plan.offer(clock, class, seq, What::Resume(i as u32));
-            }
-            clock = clock.max(c.free());
-            if q == 0 {
-                if let Some(at) = c.pausable(self.now, r) {
-                    plan.offer(at, class, seq, What::Pause(i as u32));
-                }
-            }
-        }
-        plan.offer(clock, class, seq, What::Activate(head));
-    }
-
-    /// The queue that holds the oldest request of a bank that has any.
-    fn older_queue(&self, bank: usize) -> usize {
-        let head = |q: usize| match self.queues.lists[q][bank].head {
-            NONE => NEVER,
-            i => self.queues.slots[i as usize].seq,
-        };
-        usize::from(head(1) < head(0))
-    }
-
-    /// Age of the oldest request if it has waited for `limit`; the plan records when the next one
-    /// will have.
-    fn overdue(&self, plan: &mut Plan, limit: u64) -> Option<u64> {
-        let mut oldest = None;
-        for (active, lists) in self.queues.active.iter().zip(&self.queues.lists) {
-            active.for_each(|i| {
-                let head = &self.queues.slots[lists[i].head as usize];
-                let deadline = head.visible + limit;
-                if deadline > self.now {
-                    plan.wake = plan.wake.min(deadline);
-                } else if oldest.is_none_or(|o| head.seq < o) {
-                    oldest = Some(head.seq);
-                }
-            });
-        }
-        oldest
-    }
-
-    /// Candidate commands for the oldest request of a bank, which is overdue; its data is
-    /// transferred only if it is the oldest of all.
-    fn offer_overdue(
-        &self,
-        plan: &mut Plan,
-        i: usize,
-        b: &Bank,
-        q: usize,
-        oldest: bool,
-        r: &Rules,
-    ) {
-        let head = self.queues.lists[q][i].head;
-        let s = &self.queues.slots[head as usize];
-        if b.row == NONE {
-            self.offer_closed(plan, i, b, q, 1, r);
-        } else if b.row != s.row || (q == 1 && self.is_paused(i)) {
-            let clock = self.legal(i, b, PRE);
-            plan.offer(clock, 1, s.seq, What::Precharge(head));
-        } else if oldest {
-            let clock = self.legal(i, b, RD + q);
-            plan.offer(clock, 1, s.seq, What::Column(head));
-        }
-    }
-
-    fn refresh_bank(&self, rank: usize, t: &Table) -> usize {
-        rank * t.per_rank + self.turn[rank] as usize
-    }
-
-    fn offer_refresh(&self, plan: &mut Plan, rank: usize, kind: usize, t: &Table) {
-        let (clock, what) = self.refresh_step(rank, kind, t);
-        plan.offer(clock.max(self.now), 0, rank as u64, what);
-    }
-
-    /// The next command for a refresh of the rank, and when the rules allow it.
-    fn refresh_step(&self, rank: usize, kind: usize, t: &Table) -> (u64, What) {
-        if kind == 0 {
-            if self.open_banks[rank] > 0 {
-                let per_rank = t.per_rank;
-                let mut clock = self.times.rank_command(rank, PREA);
-                for b in rank * per_rank..(rank + 1) * per_rank {
-                    if self.banks[b].row != NONE {
-                        clock = clock.max(self.times.bank_command(t, b, PRE));
-                    }
-                }
-                (clock, What::PreAll(rank as u32))
-            } else {
-                let clock = self.times.rank_command(rank, REFA);
-                (clock, What::RefAll(rank as u32))
-            }
-        } else {
-            let b = self.refresh_bank(rank, t);
-            if self.banks[b].row != NONE {
-                let clock = self.times.bank_command(t, b, PRE);
-                (clock, What::PreBank(b as u32))
-            } else {
-                let clock = self.times.bank_command(t, b, REFB);
-                (clock, What::RefBank(b as u32))
-            }
         }
     }
 }

@@ -317,6 +317,49 @@ proptest! {
     }
 }
 
+/// Ages and clocks beyond what the kept commands count in one go, and bursts that wait for longer.
+#[test]
+fn long_runs_are_as_the_reference() {
+    const ROW: u64 = 1 << 16;
+    let mut d = ddr3_1600k().unwrap();
+    d.organisation.ranks = 2;
+    d.organisation.bank_groups = 2;
+    let mut p = ControllerParams::frfcfs();
+    let step = |addr, write| Step {
+        gap: 1000,
+        addr,
+        bytes: 64,
+        write,
+    };
+    let mut x = 1u64;
+    let mut random = |i: u64| {
+        x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        step(x >> 33 << 6, i.is_multiple_of(1000))
+    };
+    let steps: Vec<Step> = (0..20_000).map(&mut random).collect();
+    let mut c = Controller::new(d.clone(), p.clone()).unwrap();
+    same(&mut c, &d, &p, &steps).unwrap();
+
+    // Hits without end, before which a read and writes of other rows of the bank wait.
+    d.organisation.ranks = 1;
+    d.organisation.bank_groups = 1;
+    p.refresh = RefreshMode::Off;
+    let hits = (0..18_000).map(|i| match i {
+        100 => step(ROW, false),
+        200 => step(2 * ROW, true),
+        300 => step(2 * ROW + (1 << 13), true),
+        17_000 => step(3 * ROW, true),
+        _ => step(i * 64 % (1 << 13), false),
+    });
+    let steps: Vec<Step> = hits.collect();
+    let mut c = Controller::new(d.clone(), p.clone()).unwrap();
+    same(&mut c, &d, &p, &steps).unwrap();
+    // The read has waited for all hits.
+    let read = with_engine(&mut Controller::new(d, p).unwrap(), &steps, 0);
+    let at = |id| read.done.iter().position(|c| c.id == id).unwrap();
+    assert!(at(100) > at(17_999), "{} {}", at(100), at(17_999));
+}
+
 /// Engine and reference do the same.
 pub(super) fn same(
     c: &mut Controller,

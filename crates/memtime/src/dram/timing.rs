@@ -4,7 +4,6 @@
 //! the rules allow it so far; a command may be issued at the greatest of its levels' clocks.
 //! Windows are evaluated when the earlier command is issued: the next one is constrained by the
 //! `window`-th last.
-//! earlier command is issued: the next one is bound by the `window`-th last.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,23 +49,55 @@ pub(crate) struct CellWrite {
     pub overhead: u64,
 }
 
+/// A rule in clocks.
 #[derive(Clone, Copy, Debug)]
-struct Compiled {
-    next: usize,
-    scope: Scope,
-    latency: u64,
-    window: usize,
-    row: RowState,
-    /// Place of `next` in [`Beyond`].
-    place: usize,
+pub(crate) struct Compiled {
+    pub next: usize,
+    pub scope: Scope,
+    pub latency: u64,
+    pub window: usize,
+    pub row: RowState,
     /// Where the ring buffer of each window begins.
     ring: usize,
+}
+
+/// A later command, and the clocks until it.
+type Distance = (usize, u64);
+
+/// A level of wider scope than bank that a command raises, see [`Times`].
+#[derive(Clone, Copy, Debug)]
+struct Raise {
+    level: usize,
+    next: usize,
+    latency: u64,
+}
+
+/// A rule that counts the last commands of a group, a rank or the channel.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    raise: Raise,
+    length: usize,
+    /// Where its ring buffer begins.
+    ring: usize,
+}
+
+/// What a command in a bank group does to levels of wider scope than bank.
+#[derive(Clone, Debug, Default)]
+struct After {
+    raises: Vec<Raise>,
+    windows: Vec<Window>,
 }
 
 /// The rule table in clocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     rules: [Vec<Compiled>; N],
+    /// Those of scope bank that follow whatever happened before.
+    of_bank: [Vec<Distance>; N],
+    /// Those of wider scope, see [`Table::after`].
+    wider: Vec<After>,
+    /// The others: windows of a bank, and what depends on the state of the row.
+    other: [Vec<Compiled>; N],
     rings: usize,
     pub banks: usize,
     pub groups: usize,
@@ -99,6 +130,9 @@ impl Table {
         let o = &d.organisation;
         let mut table = Table {
             rules: Default::default(),
+            of_bank: Default::default(),
+            wider: Default::default(),
+            other: Default::default(),
             rings: 0,
             banks: (o.ranks * o.banks()) as usize,
             groups: (o.ranks * o.bank_groups) as usize,
@@ -148,7 +182,6 @@ impl Table {
                 latency,
                 window,
                 row: r.row,
-                place: place_of(next),
                 ring,
             });
         }
@@ -159,7 +192,99 @@ impl Table {
             let i = usize::from(r.command == Command::RefBank);
             table.interval[i] = d.clocks("refresh", &r.interval, &t)?.into();
         }
+        table.sort_rules();
         Ok(table)
+    }
+
+    /// Place of a command in a bank group of the channel among all of them.
+    #[inline]
+    pub fn after(&self, c: usize, group: usize) -> usize {
+        c * self.groups + group
+    }
+
+    fn sort_rules(&mut self) {
+        self.wider = vec![After::default(); N * self.groups];
+        for (c, rules) in self.rules.iter().enumerate() {
+            self.of_bank[c].clear();
+            self.other[c].clear();
+            for r in rules {
+                let own = r.scope == Scope::Bank;
+                if r.row != RowState::Any || (own && r.window > 1) {
+                    self.other[c].push(*r);
+                    continue;
+                }
+                if own {
+                    self.of_bank[c].push((r.next, r.latency));
+                    continue;
+                }
+                for group in 0..self.groups {
+                    let after = self.after(c, group);
+                    let raises = self.levels(r.scope, group).map(|level| Raise {
+                        level,
+                        next: r.next,
+                        latency: r.latency,
+                    });
+                    if r.window == 1 {
+                        self.wider[after].raises.extend(raises);
+                        continue;
+                    }
+                    let instance = match r.scope {
+                        Scope::BankGroup => group,
+                        Scope::Rank => group / self.groups_per_rank,
+                        _ => 0,
+                    };
+                    let windows = raises.map(|raise| Window {
+                        raise,
+                        length: r.window,
+                        ring: r.ring + instance * (r.window + 1),
+                    });
+                    self.wider[after].windows.extend(windows);
+                }
+            }
+        }
+    }
+
+    /// Numbers of the levels that a rule of wider scope than bank raises after a command in a bank
+    /// group: groups, then ranks, then the channel.
+    pub fn levels(&self, scope: Scope, group: usize) -> impl Iterator<Item = usize> {
+        let (groups, ranks, per_rank) = (self.groups, self.ranks, self.groups_per_rank);
+        let rank = group / per_rank;
+        let first = rank * per_rank;
+        let (levels, but) = match scope {
+            Scope::Bank => (0..0, None),
+            Scope::BankGroup => (group..group + 1, None),
+            Scope::OtherBankGroup => (first..first + per_rank, Some(group)),
+            Scope::Rank => (groups + rank..groups + rank + 1, None),
+            Scope::OtherRank => (groups..groups + ranks, Some(groups + rank)),
+            Scope::Channel => (groups + ranks..groups + ranks + 1, None),
+        };
+        levels.filter(move |l| Some(*l) != but)
+    }
+
+    /// The rules that follow from a command.
+    pub fn rules_from(&self, c: usize) -> &[Compiled] {
+        &self.rules[c]
+    }
+
+    /// Group and rank of a bank, numbered over the channel.
+    #[inline]
+    pub fn group_and_rank(&self, bank: usize) -> (usize, usize) {
+        let (group, rank) = self.at[bank];
+        (group.into(), rank.into())
+    }
+
+    /// Whether a rule of wider scope than bank concerns a bank after a command in a bank group.
+    pub fn concerns(&self, scope: Scope, group: usize, bank: usize) -> bool {
+        let (to_group, to_rank) = self.group_and_rank(bank);
+        let rank = group / self.groups_per_rank;
+        match scope {
+            Scope::Bank => false,
+            Scope::BankGroup => to_group == group,
+            Scope::OtherBankGroup => to_group != group && to_rank == rank,
+            Scope::Rank => to_rank == rank,
+            Scope::OtherRank => to_rank != rank,
+            Scope::Channel => true,
+        }
     }
 
     /// Removes the cell write from the rules if it can be paused: a `PRE` of a dirty row then
@@ -186,6 +311,7 @@ impl Table {
         for r in self.rules[PRE].iter_mut().filter(|r| split(r)) {
             r.row = RowState::Any;
         }
+        self.sort_rules();
         Ok(self)
     }
 }
@@ -194,53 +320,51 @@ type Level = [u64; N];
 
 /// Earliest clocks of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "SavedTimes", into = "SavedTimes")]
 pub(crate) struct Times {
+    bank: Vec<Level>,
+    /// Levels of wider scope: groups, then ranks, then the channel.
+    wider: Vec<Level>,
+    groups: usize,
+    rings: Vec<u64>,
+}
+
+/// The form of [`Times`] in a saved state.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedTimes {
     bank: Vec<Level>,
     group: Vec<Level>,
     rank: Vec<Level>,
     channel: Level,
     rings: Vec<u64>,
-    /// By bank group: what group, rank and channel allow together, for commands to a bank. It follows
-    /// from the others.
-    #[serde(skip)]
-    beyond: Beyond,
 }
 
-/// Commands to a bank in [`Beyond`].
-const TO_BANK: [usize; 4] = [ACT, PRE, RD, WR];
-/// Groups of a channel that [`Beyond`] has place for.
-pub(crate) const MAX_GROUPS: usize = 64;
-
-/// See [`Times`]; four clocks for each group, so that a byte is an index.
-#[derive(Clone, Debug)]
-struct Beyond(Box<[u64; 4 * MAX_GROUPS]>);
-
-impl Default for Beyond {
-    fn default() -> Beyond {
-        Beyond(Box::new([0; 4 * MAX_GROUPS]))
+impl From<SavedTimes> for Times {
+    fn from(s: SavedTimes) -> Times {
+        let mut wider = s.group;
+        let groups = wider.len();
+        wider.extend(s.rank);
+        wider.push(s.channel);
+        Times {
+            bank: s.bank,
+            wider,
+            groups,
+            rings: s.rings,
+        }
     }
 }
 
-/// Where a command to a bank has its place in [`Beyond`].
-const fn place_of(c: usize) -> usize {
-    match c {
-        ACT => 0,
-        PRE => 1,
-        RD => 2,
-        WR => 3,
-        _ => 4,
-    }
-}
-
-impl Beyond {
-    #[inline]
-    fn raise(&mut self, groups: std::ops::Range<usize>, place: usize, time: u64) {
-        if place < 4 {
-            for g in groups {
-                let clock = &mut self.0[(4 * g + place) & 255];
-                *clock = (*clock).max(time);
-            }
+impl From<Times> for SavedTimes {
+    fn from(mut t: Times) -> SavedTimes {
+        let channel = t.wider.pop().unwrap_or_default();
+        let rank = t.wider.split_off(t.groups);
+        SavedTimes {
+            bank: t.bank,
+            group: t.wider,
+            rank,
+            channel,
+            rings: t.rings,
         }
     }
 }
@@ -248,93 +372,78 @@ impl Beyond {
 /// Entry of a ring buffer that has not been used.
 const EMPTY: u64 = u64::MAX;
 
+/// Puts a command into a ring buffer; returns the clock of the oldest of the last `window`, this one
+/// included.
+#[inline]
+fn counted(rings: &mut [u64], ring: usize, window: usize, clock: u64) -> Option<u64> {
+    let (position, ring) = rings[ring..=ring + window]
+        .split_first_mut()
+        .expect("a ring has a position");
+    let p = if *position >= window as u64 {
+        0
+    } else {
+        *position
+    };
+    ring[p as usize] = clock;
+    *position = if p + 1 == window as u64 { 0 } else { p + 1 };
+    let oldest = ring[*position as usize];
+    (oldest != EMPTY).then_some(oldest)
+}
+
 impl Times {
     pub fn new(t: &Table) -> Times {
         Times {
             bank: vec![[0; N]; t.banks],
-            group: vec![[0; N]; t.groups],
-            rank: vec![[0; N]; t.ranks],
-            channel: [0; N],
+            wider: vec![[0; N]; t.groups + t.ranks + 1],
+            groups: t.groups,
             rings: vec![EMPTY; t.rings],
-            beyond: Beyond::default(),
         }
     }
 
     /// Whether there are as many timers as the table needs.
     pub fn fits(&self, t: &Table) -> bool {
-        let found = [self.bank.len(), self.group.len(), self.rank.len()];
-        found == [t.banks, t.groups, t.ranks] && self.rings.len() == t.rings
+        let found = [self.bank.len(), self.groups, self.wider.len()];
+        found == [t.banks, t.groups, t.groups + t.ranks + 1] && self.rings.len() == t.rings
     }
 
     /// Whether no timer is later than clock `far`.
     pub fn are_before(&self, far: u64) -> bool {
-        let levels = self.bank.iter().chain(&self.group).chain(&self.rank);
-        let mut levels = levels.chain([&self.channel]).flatten();
+        let mut levels = self.bank.iter().chain(&self.wider).flatten();
         levels.all(|c| *c <= far) && self.rings.iter().all(|c| *c <= far || *c == EMPTY)
     }
 
     /// Earliest clock of a command to one bank.
     #[inline]
     pub fn bank_command(&self, t: &Table, bank: usize, c: usize) -> u64 {
-        let (group, rank) = (usize::from(t.at[bank].0), usize::from(t.at[bank].1));
-        self.bank[bank][c]
-            .max(self.group[group][c])
-            .max(self.rank[rank][c])
-            .max(self.channel[c])
+        let (group, rank) = t.group_and_rank(bank);
+        self.known(bank, group, rank, c)
     }
 
     /// Earliest clock of bank, group and rank from known numbers.
     #[inline]
     pub fn known(&self, bank: usize, group: usize, rank: usize, c: usize) -> u64 {
         self.bank[bank][c]
-            .max(self.group[group][c])
-            .max(self.rank[rank][c])
-            .max(self.channel[c])
+            .max(self.wider[group][c])
+            .max(self.rank_command(rank, c))
     }
 
-    /// What the rules of scope bank allow.
+    /// What the rules of the scope of a level allow; see [`Table::levels`].
     #[inline]
-    pub fn of_bank(&self, bank: usize, c: usize) -> u64 {
-        self.bank[bank][c]
-    }
-
-    /// Where [`Times::beyond_bank`] finds a command to a bank of a group; for channels of up to
-    /// [`MAX_GROUPS`] groups.
-    pub fn place_beyond_bank(group: usize, c: usize) -> u8 {
-        (4 * group + place_of(c)) as u8
-    }
-
-    /// What the rules of all other scopes than the bank allow.
-    #[inline]
-    pub fn beyond_bank(&self, place: u8) -> u64 {
-        self.beyond.0[usize::from(place)]
-    }
-
-    /// After loading: what is not saved.
-    pub fn complete(&mut self, t: &Table) {
-        let per_rank = t.groups / t.ranks;
-        for g in 0..t.groups.min(MAX_GROUPS) {
-            for c in TO_BANK {
-                let rank = self.rank[g / per_rank][c];
-                let time = self.group[g][c].max(rank).max(self.channel[c]);
-                self.beyond.raise(g..g + 1, place_of(c), time);
-            }
-        }
+    pub fn of_level(&self, level: usize, c: usize) -> u64 {
+        self.wider[level][c]
     }
 
     /// Earliest clock of a command to a rank.
+    #[inline]
     pub fn rank_command(&self, rank: usize, c: usize) -> u64 {
-        self.rank[rank][c].max(self.channel[c])
+        let channel = self.wider[self.wider.len() - 1][c];
+        self.wider[self.groups + rank][c].max(channel)
     }
 
     /// Latest clock until which any refresh has to wait.
     pub fn refreshes_from(&self) -> u64 {
-        let levels = self.bank.iter().chain(&self.group).chain(&self.rank);
-        levels
-            .chain([&self.channel])
-            .map(|l| l[REFA].max(l[REFB]))
-            .max()
-            .unwrap_or(0)
+        let levels = self.bank.iter().chain(&self.wider);
+        levels.map(|l| l[REFA].max(l[REFB])).max().unwrap_or(0)
     }
 
     /// First clock after `clock` at which rules of scope bank allow a precharge.
@@ -345,11 +454,33 @@ impl Times {
 
     /// Records a command. `bank` is any bank of the rank for one that concerns
     /// the rank; `dirty` is the state of the row.
-    #[inline]
+    #[inline(always)]
     pub fn issue(&mut self, t: &Table, c: usize, bank: usize, clock: u64, dirty: bool) {
-        let (group, rank) = (usize::from(t.at[bank].0), usize::from(t.at[bank].1));
-        let groups = t.groups_per_rank;
-        for r in &t.rules[c] {
+        let (group, _) = t.group_and_rank(bank);
+        let own = &mut self.bank[bank];
+        for &(next, latency) in &t.of_bank[c] {
+            let at = &mut own[next % N];
+            *at = (*at).max(clock + latency);
+        }
+        let after = &t.wider[t.after(c, group)];
+        for r in &after.raises {
+            let at = &mut self.wider[r.level][r.next % N];
+            *at = (*at).max(clock + r.latency);
+        }
+        for w in &after.windows {
+            if let Some(from) = counted(&mut self.rings, w.ring, w.length, clock) {
+                let at = &mut self.wider[w.raise.level][w.raise.next % N];
+                *at = (*at).max(from + w.raise.latency);
+            }
+        }
+        if !t.other[c].is_empty() {
+            self.issue_others(t, c, bank, clock, dirty);
+        }
+    }
+
+    fn issue_others(&mut self, t: &Table, c: usize, bank: usize, clock: u64, dirty: bool) {
+        let (group, rank) = t.group_and_rank(bank);
+        for r in &t.other[c] {
             match r.row {
                 RowState::Clean if dirty => continue,
                 RowState::Dirty if !dirty => continue,
@@ -363,50 +494,19 @@ impl Times {
                     Scope::Rank => rank,
                     _ => 0,
                 };
-                let at = r.ring + instance * (r.window + 1);
-                let (pos, ring) = self.rings[at..=at + r.window]
-                    .split_first_mut()
-                    .expect("a ring has a position");
-                let p = if *pos >= r.window as u64 { 0 } else { *pos };
-                ring[p as usize] = clock;
-                *pos = if p + 1 == r.window as u64 { 0 } else { p + 1 };
-                // The oldest of the last `window`, this one included.
-                from = ring[*pos as usize];
-                if from == EMPTY {
-                    continue;
+                let ring = r.ring + instance * (r.window + 1);
+                match counted(&mut self.rings, ring, r.window, clock) {
+                    Some(first) => from = first,
+                    None => continue,
                 }
             }
             let time = from + r.latency;
-            let n = r.next;
-            let raise = |l: &mut Level| l[n] = l[n].max(time);
-            let of_rank = rank * groups..(rank + 1) * groups;
+            let raise = |l: &mut Level| l[r.next] = l[r.next].max(time);
             match r.scope {
                 Scope::Bank => raise(&mut self.bank[bank]),
-                Scope::BankGroup => {
-                    raise(&mut self.group[group]);
-                    self.beyond.raise(group..group + 1, r.place, time);
-                }
-                Scope::OtherBankGroup => {
-                    for g in of_rank.filter(|&g| g != group) {
-                        raise(&mut self.group[g]);
-                        self.beyond.raise(g..g + 1, r.place, time);
-                    }
-                }
-                Scope::Rank => {
-                    raise(&mut self.rank[rank]);
-                    self.beyond.raise(of_rank, r.place, time);
-                }
-                Scope::OtherRank => {
-                    for k in (0..t.ranks).filter(|&k| k != rank) {
-                        raise(&mut self.rank[k]);
-                        let others = k * groups..(k + 1) * groups;
-                        self.beyond.raise(others, r.place, time);
-                    }
-                }
-                Scope::Channel => {
-                    raise(&mut self.channel);
-                    self.beyond.raise(0..t.groups, r.place, time);
-                }
+                scope => t
+                    .levels(scope, group)
+                    .for_each(|l| raise(&mut self.wider[l])),
             }
         }
     }

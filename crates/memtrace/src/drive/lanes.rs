@@ -294,10 +294,10 @@ fn fill(
     map: LaneMap<'_>,
 ) -> Result<(), Error> {
     while (window.order.len() as u64) < PROGRESS_EVERY {
-        let Some(pieces) = requests.next()? else {
+        let Some((wanted, access)) = requests.next()? else {
             break;
         };
-        for (wanted, record) in pieces {
+        for record in requests.pieces(access) {
             let id = total.requests;
             let r = Request {
                 id,

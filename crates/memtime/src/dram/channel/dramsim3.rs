@@ -86,29 +86,29 @@ impl Channel {
             if self.now >= limit {
                 return;
             }
-            let p = self.planned(r);
-            if self.peer.settled && p.clock > self.now {
-                let next = p.clock.min(p.wake);
+            let (clock, wake) = self.planned(r);
+            if self.peer.settled && clock > self.now {
+                let next = clock.min(wake);
                 self.now = next.min(limit);
-                if p.wake <= self.now {
-                    self.plan = None;
+                if wake <= self.now {
+                    self.is_planned = false;
                 }
                 continue;
             }
-            if p.clock == self.now {
-                self.plan = None;
-                self.issue(&p, r);
-                if p.class == 1 {
+            if clock == self.now {
+                self.is_planned = false;
+                self.issue(self.plan.what, clock, r);
+                if self.plan.class == 1 {
                     self.peer.settled = false;
                 }
             }
             self.peer.settled = !self.move_request(r);
             if !self.peer.settled {
-                self.plan = None;
+                self.is_planned = false;
             }
             self.now += 1;
-            if self.plan.is_some_and(|p| p.wake <= self.now) {
-                self.plan = None;
+            if wake <= self.now {
+                self.is_planned = false;
             }
         }
     }

@@ -3,10 +3,10 @@
 use super::*;
 
 impl Channel {
-    pub(super) fn issue(&mut self, p: &Plan, r: &Rules) {
+    /// Issues a command at clock `c`.
+    pub(super) fn issue(&mut self, what: What, c: u64, r: &Rules) {
         let t = &r.table;
-        let c = p.clock;
-        match p.what {
+        match what {
             What::Nothing => {}
             What::Column(i) => self.issue_column(i, c, r),
             What::Activate(i) => {
@@ -32,7 +32,7 @@ impl Channel {
                 self.open.insert(bank);
                 self.queues.opened(bank, row);
                 self.count.banks[bank as usize].activations += 1;
-                self.times.issue(t, ACT, bank as usize, c, false);
+                self.commanded(ACT, bank as usize, c, false, r);
                 self.candidates.touch(bank);
                 match r.params.scheduler {
                     Scheduler::General => {}
@@ -40,6 +40,7 @@ impl Channel {
                     Scheduler::Dramsim3 => self.peer.round = bank,
                 }
                 self.log_bank(Command::Act, bank, row, 0, c, t);
+                self.next_candidate(bank, r);
             }
             What::Precharge(i) => {
                 let s = &mut self.queues.slots[i as usize];
@@ -50,26 +51,26 @@ impl Channel {
                     b.timeout = (b.timeout / 2).max(min.into());
                 }
                 self.peer.round = bank;
-                self.precharge(bank, c, t);
+                self.precharge(bank, c, r);
             }
             What::Close(bank) => {
                 let b = &mut self.banks[bank as usize];
                 b.closed_row = b.row;
-                self.precharge(bank, c, t);
+                self.precharge(bank, c, r);
             }
-            What::PreBank(bank) => self.precharge(bank, c, t),
+            What::PreBank(bank) => self.precharge(bank, c, r),
             What::PreAll(rank) => {
                 let per_rank = t.per_rank;
                 let first = rank as usize * per_rank;
                 for b in first..first + per_rank {
                     if self.banks[b].row != NONE {
                         let dirty = self.banks[b].dirty;
-                        self.times.issue(t, PRE, b, c, dirty);
+                        self.commanded(PRE, b, c, dirty, r);
                         self.cell_closed(b as u32, c, dirty, t);
                         self.close(b as u32, c);
                     }
                 }
-                self.times.issue(t, PREA, first, c, false);
+                self.commanded(PREA, first, c, false, r);
                 self.log_rank(Command::PreAll, rank, c);
             }
             What::RefAll(rank) => {
@@ -80,7 +81,7 @@ impl Channel {
                     b.refreshes += 1;
                 }
                 self.count.refresh_all += 1;
-                self.times.issue(t, REFA, first, c, false);
+                self.commanded(REFA, first, c, false, r);
                 self.log_rank(Command::RefAll, rank, c);
             }
             What::RefBank(bank) => {
@@ -89,7 +90,7 @@ impl Channel {
                 self.turn[rank] = (self.turn[rank] + 1) % t.per_rank as u32;
                 self.count.banks[bank as usize].refreshes += 1;
                 self.candidates.touch(bank);
-                self.times.issue(t, REFB, bank as usize, c, false);
+                self.commanded(REFB, bank as usize, c, false, r);
                 self.log_bank(Command::RefBank, bank, 0, 0, c, t);
             }
             What::Pause(bank) => self.pause(bank, c, t),
@@ -112,7 +113,7 @@ impl Channel {
         b.columns += 1;
         b.last = c;
         let (dirty, rank) = (b.dirty, b.rank);
-        self.times.issue(t, RD + q, bank, c, dirty);
+        self.commanded(RD + q, bank, c, dirty, r);
         self.leave(i, rank, r);
         self.peer.round = s.bank;
         self.written(s.writer);
@@ -140,10 +141,11 @@ impl Channel {
         self.log_bank(op, s.bank, s.row, s.column, c, t);
         if auto {
             let start = self.times.auto_precharge(bank, c);
-            self.times.issue(t, PRE, bank, start, dirty);
+            self.commanded(PRE, bank, start, dirty, r);
             self.cell_closed(s.bank, start, dirty, t);
             self.close(s.bank, c);
         }
+        self.next_candidate(s.bank, r);
         let data = if s.write { t.write_data } else { t.read_data };
         if s.write {
             self.written = self.written.max(c + data);
@@ -158,12 +160,14 @@ impl Channel {
         }
     }
 
-    fn precharge(&mut self, bank: u32, c: u64, t: &Table) {
+    fn precharge(&mut self, bank: u32, c: u64, r: &Rules) {
+        let t = &r.table;
         let Bank { row, dirty, .. } = self.banks[bank as usize];
-        self.times.issue(t, PRE, bank as usize, c, dirty);
+        self.commanded(PRE, bank as usize, c, dirty, r);
         self.cell_closed(bank, c, dirty, t);
         self.log_bank(Command::Pre, bank, row, 0, c, t);
         self.close(bank, c);
+        self.next_candidate(bank, r);
     }
 
     fn close(&mut self, bank: u32, c: u64) {

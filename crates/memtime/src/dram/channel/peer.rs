@@ -34,6 +34,12 @@ impl Peer {
         }
     }
 
+    /// Whether there is no burst with a place in a queue.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.queues[0].is_empty() && self.queues[1].is_empty() && self.commanded == 0
+    }
+
     /// The oldest burst of these coordinates with a place in queue `q` or in the bank's queue.
     pub fn find(&self, slots: &[Slot], q: usize, bank: u32, row: u32, column: u32) -> Option<u32> {
         let commands = self.commands.get(bank as usize);
@@ -122,14 +128,15 @@ impl Channel {
     }
 
     /// Whether a request with these bursts can be accepted now.
+    #[inline(always)]
     pub fn admits(&self, r: &Rules, kind: Kind, places: &[(Place, u64)]) -> bool {
-        let n = places.len() as u32;
-        if self.queues.room[kind as usize] >= n {
-            return true;
-        }
-        if r.params.scheduler != Scheduler::Ramulator2 {
-            return false;
-        }
+        let has_room = self.queues.room[kind as usize] >= places.len() as u32;
+        has_room
+            || (r.params.scheduler == Scheduler::Ramulator2 && self.needs_no_room(r, kind, places))
+    }
+
+    /// Whether a request is answered from queued bursts, or joins them, so that the rest has room.
+    fn needs_no_room(&self, r: &Rules, kind: Kind, places: &[(Place, u64)]) -> bool {
         // What is answered from a queued write, or joins one, needs no place.
         let p = &r.params;
         let needs = places.iter().filter(|(place, mask)| {
@@ -164,14 +171,7 @@ impl Channel {
         if r.refresh.is_some() {
             wake = self.due.iter().fold(wake, |w, d| w.min(*d));
         }
-        Plan {
-            clock: NEVER,
-            class: u8::MAX,
-            age: NEVER,
-            what: What::Nothing,
-            wake,
-            writing: self.writing,
-        }
+        Plan::nothing(wake, self.writing)
     }
 
     /// Rows that a flush closes so that their cells are written.
@@ -199,9 +199,9 @@ impl Channel {
         if self.inbox.is_empty() && self.queues.visible[0] == 0 && !writes && !unwritten {
             return None;
         }
-        Some(match &self.plan {
-            Some(p) if !self.is_unsettled(r) => p.clock.min(p.wake).max(self.now) + 1,
-            _ => self.now + 1,
+        Some(match self.is_planned && !self.is_unsettled(r) {
+            true => self.plan.clock.min(self.plan.wake).max(self.now) + 1,
+            false => self.now + 1,
         })
     }
 

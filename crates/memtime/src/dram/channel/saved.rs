@@ -184,7 +184,7 @@ impl Channel {
                 self.peer.draining,
                 self.peer.settled,
             )),
-            plan: self.plan.map(|p| (p.clock, p.wake)),
+            plan: self.is_planned.then_some((self.plan.clock, self.plan.wake)),
             count: self.count.clone(),
             done: self.done.clone(),
         }
@@ -265,7 +265,6 @@ impl Channel {
         self.cells = s.cells;
         self.count_from = s.count_from;
         self.times = s.times;
-        self.times.complete(t);
         self.writing = s.writing;
         self.written = s.written;
         (self.due, self.owed, self.turn) = (s.due, s.owed, s.turn);
@@ -322,18 +321,12 @@ impl Channel {
             // Something may change at once: the plan is only a time.
             Some((clock, wake)) if wake <= self.now => {
                 ensure(wake == self.now && clock >= wake, "next command")?;
-                self.plan = Some(Plan {
-                    clock,
-                    class: 0,
-                    age: 0,
-                    what: What::Nothing,
-                    wake,
-                    writing: self.writing,
-                });
+                self.plan = Plan::nothing(wake, self.writing);
+                self.plan.clock = clock;
+                self.is_planned = true;
             }
             Some(saved) => {
-                let p = self.planned(r);
-                ensure((p.clock, p.wake) == saved, "next command")?;
+                ensure(self.planned(r) == saved, "next command")?;
             }
         }
         Ok(())

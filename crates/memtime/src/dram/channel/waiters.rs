@@ -5,8 +5,11 @@ use super::*;
 impl Channel {
     /// The queued burst for these coordinates, in the lists or on its way to them.
     pub(super) fn find(&self, q: usize, bank: u32, row: u32, column: u32) -> Option<u32> {
-        let peer = || self.peer.find(&self.queues.slots, q, bank, row, column);
-        let found = self.queues.find(q, bank, row, column).or_else(peer);
+        let found = self.queues.find(q, bank, row, column);
+        if found.is_some() || (self.inbox.is_empty() && self.peer.is_empty()) {
+            return found;
+        }
+        let found = self.peer.find(&self.queues.slots, q, bank, row, column);
         found.or_else(|| {
             self.inbox.iter().copied().find(|&i| {
                 let s = &self.queues.slots[i as usize];
