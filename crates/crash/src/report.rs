@@ -172,9 +172,10 @@ pub struct UndecidedRead {
 pub enum Left {
     /// The budget was used up.
     Budget,
-    /// More lines than are searched exhaustively: more than two lost (or kept) were tried at random only.
+    /// More lines or contents than are searched exhaustively: up to two lines lost (or kept), with some of their contents, and
+    /// random contents were tried.
     Lines,
-    /// Contents that lose more than one that fails.
+    /// Contents that lose more than one that fails, or the rest of a cut of which eight contents fail.
     Failing,
     /// A line has more contents than are looked at.
     Contents,

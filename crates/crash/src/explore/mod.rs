@@ -22,8 +22,12 @@ use std::sync::Arc;
 const ROUND: usize = 64;
 /// Deviations of cuts with many lines.
 const MAX_RANK: u32 = 2;
-/// So many contents of a line are combined with those of another one in cuts with many contents.
+/// So many contents of a line are combined with those of another one in cuts that are not searched exhaustively.
 const PAIRED: usize = 6;
+/// So many contents of a line are tried alone in such cuts.
+const ALONE: usize = 16;
+/// A cut of which so many contents fail is left.
+const FAILURES: u32 = 8;
 
 /// What is to be explored.
 pub struct Work<'a> {
@@ -50,7 +54,8 @@ pub struct Budget {
     pub exhaustive_lines: usize,
     /// if they may leave at most so many contents.
     pub exhaustive_states: u32,
-    /// Goes on from contents that fail: what else may be lost in addition. It mostly fails for the same cause.
+    /// Goes on from contents that fail: what else may be lost in addition, which mostly fails for the same cause; and with
+    /// cuts of which eight contents fail.
     pub beyond_failures: bool,
     /// Of the others so many random contents are tried in addition to those with up to two lines lost or kept.
     pub random: u32,
@@ -127,6 +132,7 @@ struct Known {
     skipped: bool,
     /// or because they lose more than a content that fails.
     beyond: bool,
+    failures: u32,
     /// Contents of the walk from "everything is lost" whose deviations are in line already.
     walked: BTreeSet<Vec<(usize, u16)>>,
 }
@@ -389,6 +395,12 @@ impl Search<'_> {
                 let Some(((class, ..), item)) = self.queue.pop_first() else {
                     break;
                 };
+                let known = &mut self.known[item.cut];
+                if known.failures >= FAILURES && !self.budget.beyond_failures {
+                    known.beyond = true;
+                    known.open -= u64::from(item.fill == Fill::Newest);
+                    continue;
+                }
                 round.push((class, item));
             }
             let wanted: Vec<_> = round
@@ -427,6 +439,7 @@ impl Search<'_> {
         let deviate = oracle.is_none() || self.budget.beyond_failures;
         if let Some(oracle) = oracle {
             self.runs.progress.failures += 1;
+            self.known[item.cut].failures += 1;
             self.failures.push(Failure {
                 cut: item.cut,
                 choice: item.choice.clone(),
@@ -492,11 +505,12 @@ impl Search<'_> {
         };
         for (n, &place) in result.reads.iter().enumerate().skip(item.decided) {
             let count = cut.undecided[place].candidates.len();
-            let few = rank > 1 && count > PAIRED && !self.exhaustive(item.cut);
+            let most = if rank > 1 { PAIRED } else { ALONE };
+            let few = count > most && !self.exhaustive(item.cut);
             self.known[item.cut].skipped |= few && item.fill == Fill::Newest;
             // The durable content, the newest one, and some in between.
             let step = if few {
-                (count - 1).div_ceil(PAIRED - 1)
+                (count - 1).div_ceil(most - 1)
             } else {
                 1
             };
