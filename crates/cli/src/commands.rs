@@ -17,7 +17,8 @@ use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::{
-    bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, off2f, remote, run, snapshot,
+    bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, off2f, remote, run,
+    snapshot,
 };
 use clap::{Parser, Subcommand};
 
