@@ -120,6 +120,16 @@ const MEMORIES: &[(&str, &[&str])] = &[
     ("stt-mram", &[]),
 ];
 
+/// Memories made of others, and those with a controller of another kind: as described.
+const OTHERS: &[&str] = &[
+    "board",
+    "xpoint",
+    "cxl",
+    "hybrid",
+    "dram-cache",
+    "pcm-levelled",
+];
+
 fn play(
     memory: &Memory,
     pattern: &str,
@@ -192,8 +202,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(a) => a.parse()?,
         None => 3000,
     };
-    for (name, device) in MEMORIES {
-        for policy in POLICIES {
+    let others = OTHERS.iter().map(|name| (*name, &[][..], &POLICIES[..1]));
+    let devices = MEMORIES.iter().map(|m| (m.0, m.1, POLICIES));
+    for (name, device, policies) in devices.chain(others) {
+        for policy in policies {
             let settings: Vec<String> = device
                 .iter()
                 .chain(*policy)

@@ -175,6 +175,8 @@ pub(crate) struct Channel {
     /// Holds if `is_planned`.
     plan: Plan,
     is_planned: bool,
+    /// Requests have come since the plan was looked at: from outside it is as if there were none.
+    pushed: bool,
     pub count: ChannelCount,
     pub done: Vec<Completion>,
     pub log: Option<Vec<Issued>>,
@@ -289,6 +291,7 @@ impl Channel {
             free_writers: Vec::new(),
             plan: Plan::nothing(NEVER, false),
             is_planned: false,
+            pushed: false,
             count: ChannelCount {
                 banks: vec![Counters::default(); t.banks],
                 open_clocks: vec![0; t.ranks],
@@ -387,7 +390,7 @@ impl Channel {
         if quiet && !self.mode(&r.params) && !(self.flushing && self.is_unwritten(&r.table)) {
             return None;
         }
-        Some(match self.is_planned {
+        Some(match self.is_planned && !self.pushed {
             true => self.plan.clock.min(self.plan.wake).max(self.now) + 1,
             false => self.now + 1,
         })
@@ -423,6 +426,7 @@ impl Channel {
         bytes: u32,
         places: &[(Place, u64)],
     ) {
+        self.pushed = true;
         if places.len() > 1 || !self.plan.kept {
             self.is_planned = false;
         }

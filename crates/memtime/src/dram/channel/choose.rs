@@ -10,6 +10,7 @@ impl Channel {
         if !self.is_planned {
             self.make_plan(r);
         }
+        self.pushed = false;
         (self.plan.clock, self.plan.wake)
     }
 

@@ -184,7 +184,7 @@ impl Channel {
                 self.peer.draining,
                 self.peer.settled,
             )),
-            plan: self.is_planned.then_some((self.plan.clock, self.plan.wake)),
+            plan: (self.is_planned && !self.pushed).then_some((self.plan.clock, self.plan.wake)),
             count: self.count.clone(),
             done: self.done.clone(),
         }
