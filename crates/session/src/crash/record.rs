@@ -307,7 +307,7 @@ impl Recording {
         let sink = match (console, network) {
             (true, _) => Sink::Console,
             // Queue 1 sends.
-            (_, Some(Sink::Network)) if a.value % 2 == 0 => return,
+            (_, Some(Sink::Network)) if a.value.is_multiple_of(2) => return,
             (_, Some(sink)) => sink,
             (false, None) => return,
         };
