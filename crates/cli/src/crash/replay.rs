@@ -47,17 +47,26 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let explore = CrashArgs::from_arg_matches(&matches)?.explore;
     let stores = finding["stores"].as_array().map_or(&[][..], |s| s);
     let store = a.store.checked_sub(1).and_then(|n| stores.get(n));
-    let store = store.with_context(|| format!("the finding has {} stores", stores.len()))?;
-    let step = store["step"]
-        .as_u64()
-        .context("the finding names no step")?;
-    let pc = store["site"]["pc"].as_u64();
+    if store.is_none() && !stores.is_empty() {
+        bail!("the finding has {} stores", stores.len());
+    }
+    // Without a guilty store, the machine goes to the cut: before the step that follows it.
+    let (step, pc) = match store {
+        Some(store) => (store["step"].as_u64(), store["site"]["pc"].as_u64()),
+        None => (finding["step"].as_u64().map(|n| n + 1), None),
+    };
+    let step = step.context("the finding names no step")?;
 
     let session = boot(&explore, messages)?;
     let prepared = Prepared::new(&session, plan(&explore, &session)?)?;
     let recorded = prepared.record()?;
-    // Steps are counted from 1.
-    let at = recorded.instructions.get((step as usize).wrapping_sub(1));
+    // Steps are counted from 1; behind the last one the machine stays at it.
+    let last = recorded.instructions.len();
+    let place = match store {
+        Some(_) => step as usize,
+        None => (step as usize).min(last),
+    };
+    let at = recorded.instructions.get(place.wrapping_sub(1));
     let at = *at.context("the workload has fewer steps than the finding says: is it of this program, with these files?")?;
 
     let (mut m, mut services) = prepared.again(Quiet)?;
@@ -65,9 +74,9 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
     services.insert(0, Box::new(Arrival));
     run(&mut m, &mut services, messages)?;
     drop(services.remove(0));
-    let hart = store["hart"].as_u64().unwrap_or(0) as usize;
+    let hart = store.and_then(|s| s["hart"].as_u64()).unwrap_or(0) as usize;
     let here = m.hart(hart).map(|h| h.pc);
-    if pc.is_none() || here != pc {
+    if pc.is_some() && here != pc {
         bail!("the workload is not the one of the finding: hart {hart} is at {here:#x?}, not at {pc:#x?}");
     }
     match &a.gdb {
@@ -77,10 +86,11 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 gdb: Some(at.clone()),
                 ..InspectArgs::default()
             };
-            messages.note(&format!(
-                "hart {hart} is before the store at {:#x}; waiting for a debugger at {at}",
-                pc.unwrap_or(0)
-            ));
+            let place = match pc {
+                Some(pc) => format!("hart {hart} is before the store at {pc:#x}"),
+                None => "the machine is at the cut".into(),
+            };
+            messages.note(&format!("{place}; waiting for a debugger at {at}"));
             let mut all = remote::services(&inspect, false, messages)?;
             all.append(&mut services);
             run(&mut m, &mut all, messages)?;
@@ -135,7 +145,7 @@ fn show(m: &Machine, hart: usize, finding: &Value) -> anyhow::Result<Exit> {
     if let Some(h) = m.hart(hart) {
         let _ = writeln!(
             text,
-            "hart {hart} before the store: pc {:#x}, {} instructions",
+            "hart {hart}: pc {:#x}, {} instructions",
             h.pc,
             m.instructions()
         );

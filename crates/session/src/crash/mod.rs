@@ -269,6 +269,11 @@ impl<'s, 'a> Prepared<'s, 'a> {
         let retired = m.instructions() - began;
         let all = Spy::take(&mut m)
             .ok_or_else(|| Error::Guest("nothing was recorded of the workload".into()))?;
+        if all.retired != m.instructions() {
+            let text =
+                "the guest has written its counters of instructions: findings cannot be replayed";
+            self.session.caller().warning(text);
+        }
         Ok(Recorded {
             cuts: all.cuts,
             references: all.references,

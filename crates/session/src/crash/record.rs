@@ -87,7 +87,10 @@ pub(super) struct Recording {
     pub steps: u64,
     /// By step: instructions of all harts that had retired before that of the step.
     pub instructions: Vec<u64>,
-    retired: u64,
+    /// Instructions of all harts that have retired, as the machine counts them.
+    pub retired: u64,
+    /// What an environment call adds to that.
+    calls_retire: u64,
     /// Labels of markers, in order.
     pub labels: Vec<String>,
 }
@@ -146,6 +149,8 @@ impl Spy {
             steps: 0,
             instructions: Vec::new(),
             retired: machine.instructions(),
+            calls_retire: { machine.hart(0) }
+                .map_or(0, |h| u64::from(h.config().timing.trap_retires)),
             labels: Vec::new(),
         };
         recording.cut(PointKind::Other);
@@ -302,7 +307,7 @@ impl Recording {
         let sink = match (console, network) {
             (true, _) => Sink::Console,
             // Queue 1 sends.
-            (_, Some(Sink::Network)) if a.value % 2 == 0 => return,
+            (_, Some(Sink::Network)) if a.value.is_multiple_of(2) => return,
             (_, Some(sink)) => sink,
             (false, None) => return,
         };
@@ -369,6 +374,9 @@ impl Recording {
         }
         self.known[hart].hart.commit(c);
         if let Some(t) = &c.trap {
+            if matches!(c.op, Some(Op::Ecall | Op::Ebreak)) {
+                self.retired += self.calls_retire;
+            }
             return self.trapped(hart, t.from, t.cause);
         }
         for a in c.accesses() {
