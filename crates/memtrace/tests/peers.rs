@@ -238,7 +238,7 @@ fn ramulator2_with_the_memory_as_described() {
 /// left to do; here they are written a few clocks earlier.
 #[test]
 fn dramsim3_to_the_command() {
-    compare("dramsim3", DRAMSIM3, 20);
+    compare("dramsim3", DRAMSIM3, 19);
 }
 
 /// DRAMsim3 moves nothing any more if its write buffer is full and a read of the bytes of its first
