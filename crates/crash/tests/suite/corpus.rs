@@ -9,7 +9,7 @@ use nagori_crash::{
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
@@ -54,6 +54,40 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Worker {
+    fn bytes<const N: usize>(&mut self) -> std::io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.from.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn number(&mut self) -> std::io::Result<u32> {
+        self.bytes().map(u32::from_ne_bytes)
+    }
+
+    /// The answer to a content, as the head of host.c describes it.
+    fn answer(&mut self) -> std::io::Result<Recovery> {
+        let outcome = match self.number()? {
+            0 => Outcome::Ok,
+            4 => Outcome::Hang,
+            code => Outcome::CheckExit { code: code as i32 },
+        };
+        let output = Some(u64::from_ne_bytes(self.bytes()?));
+        let (reads, length) = (self.number()?, self.number()?);
+        let reads = (0..reads)
+            .map(|_| Ok(BASE + u64::from(self.number()?)))
+            .collect::<std::io::Result<_>>()?;
+        let mut text = vec![0; length as usize];
+        self.from.read_exact(&mut text)?;
+        Ok(Recovery {
+            reads,
+            outcome,
+            output,
+            text: String::from_utf8_lossy(&text).into_owned(),
+        })
     }
 }
 
@@ -164,47 +198,15 @@ impl Subject for Program {
     fn recover(&self, state: &State) -> Result<Recovery, String> {
         let idle = self.idle.lock().unwrap().pop();
         let mut worker = idle.unwrap_or_else(|| self.start().2);
-        let mut text = String::new();
-        for (line, content) in state.lines {
-            text.push_str(&format!("{:x}:", line - BASE));
-            content
-                .iter()
-                .for_each(|b| text.push_str(&format!("{b:02x}")));
-            text.push(' ');
+        let mut content = (state.lines.len() as u32).to_ne_bytes().to_vec();
+        for (line, bytes) in state.lines {
+            content.extend(((line - BASE) as u32).to_ne_bytes());
+            content.extend(bytes);
         }
-        text.push('\n');
-        worker
-            .to
-            .write_all(text.as_bytes())
-            .map_err(|e| e.to_string())?;
-        let mut answer = String::new();
-        worker
-            .from
-            .read_line(&mut answer)
-            .map_err(|e| e.to_string())?;
+        worker.to.write_all(&content).map_err(|e| e.to_string())?;
+        let recovery = worker.answer().map_err(|e| e.to_string())?;
         self.idle.lock().unwrap().push(worker);
-        let mut words = answer.trim().splitn(4, ' ');
-        let mut word = || words.next().ok_or(format!("{answer:?}"));
-        let outcome = match word()? {
-            "0" => Outcome::Ok,
-            "4" => Outcome::Hang,
-            code => Outcome::CheckExit {
-                code: code.parse().unwrap(),
-            },
-        };
-        let output = Some(number(word()?));
-        let reads = word()?.trim_end_matches('-');
-        let reads = reads
-            .split(',')
-            .filter(|r| !r.is_empty())
-            .map(|r| BASE + number(r))
-            .collect();
-        Ok(Recovery {
-            reads,
-            outcome,
-            output,
-            text: word()?.to_owned(),
-        })
+        Ok(recovery)
     }
 }
 
@@ -246,7 +248,10 @@ fn record(program: &Program, model: Model) -> Recorded {
                 }
             }
             Did::Flush(paddr, pc) => {
-                cuts.push(history.cut(PointKind::Flush));
+                // Behind another flush a cut leaves the same, since only a fence makes flushes count.
+                if !matches!(time.checked_sub(1).map(|t| &steps[t]), Some(Did::Flush(..))) {
+                    cuts.push(history.cut(PointKind::Flush));
+                }
                 Step::Flush {
                     at: at(pc, &mut history),
                     paddr,
