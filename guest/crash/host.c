@@ -29,6 +29,8 @@ struct recorder {
 
 static unsigned char nvmm[PM_BYTES] __attribute__((aligned(4096)));
 static unsigned char after_setup[PM_BYTES];
+// As it was when pm_notice was called last.
+static unsigned char noticed[PM_BYTES];
 static struct recorder rec;
 
 static const char *leaf(const char *file)
@@ -98,6 +100,18 @@ void pm_done(struct pm *pm, const char *file, int line)
         printf("D %s:%d\n", leaf(file), line);
 }
 
+void pm_notice(struct pm *pm, const char *file, int line)
+{
+    for (size_t at = 0; at < PM_BYTES && rec.writing; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, nvmm + at, sizeof word);
+        if (memcmp(&word, noticed + at, sizeof word) == 0)
+            continue;
+        memcpy(noticed + at, &word, sizeof word);
+        pm_store(pm, nvmm + at, &word, sizeof word, file, line);
+    }
+}
+
 _Noreturn void pm_fail(struct pm *pm, const char *why)
 {
     pm->why = why;
@@ -162,6 +176,7 @@ static int record(const struct structure *s, unsigned ops, unsigned drop, unsign
     }
     s->setup(&pm);
     memcpy(after_setup, nvmm, sizeof nvmm);
+    memcpy(noticed, nvmm, sizeof nvmm);
     for (unsigned line = 0; line < LINES; line++) {
         bool zero = true;
         for (unsigned i = 0; i < PM_LINE; i++)
@@ -186,7 +201,7 @@ static int record(const struct structure *s, unsigned ops, unsigned drop, unsign
 
 int main(int argc, char **argv)
 {
-    const struct structure *all[] = {&ring, &hash, &btree, &alloc}, *s = NULL;
+    const struct structure *all[] = {&ring, &hash, &btree, &alloc, &text}, *s = NULL;
     for (unsigned i = 0; argc > 1 && i < sizeof all / sizeof all[0]; i++)
         if (strcmp(argv[1], all[i]->name) == 0)
             s = all[i];
