@@ -201,7 +201,7 @@ int store_put(struct store *s, const struct store_text *t)
 
     memcpy(s->base + new.offset, t->pages, bytes);
     STORE_FLUSH(STORE_PUT_TEXT, s->base + new.offset, bytes);
-    STORE_FENCE(STORE_PUT_TEXT);
+    // The next fence waits for this, too: until then no record counts.
     memcpy(&slot->sequence, &new.sequence, sizeof new - sizeof new.commit);
     STORE_FLUSH(STORE_PUT_RECORD, slot, sizeof *slot);
     STORE_FENCE(STORE_PUT_RECORD);

@@ -24,7 +24,7 @@
 enum {
     STORE_FORMAT_EMPTY = 1,  // the directory, empty, and no header
     STORE_FORMAT_HEADER = 2, // the header
-    STORE_PUT_TEXT = 3,      // the pages, where nothing refers to them
+    STORE_PUT_TEXT = 3,      // the pages, where nothing refers to them; without a fence of its own
     STORE_PUT_RECORD = 4,    // the record without its commit word
     STORE_PUT_COMMIT = 5,    // the commit word: from here on the text is there
     STORE_REMOVE = 6,        // the commit word of a record that no longer counts
