@@ -100,6 +100,10 @@ int store_format(struct store *s)
         return fail(EINVAL, "%llu bytes are too few for a store", (unsigned long long)s->bytes);
     if (s->in_use && s->in_use(s->context, 0, s->bytes))
         return fail(EBUSY, "processes run texts of the store");
+    // Otherwise a part of an old directory would count while it goes.
+    memset(s->base, 0, sizeof h);
+    STORE_FLUSH(STORE_FORMAT_OLD, s->base, sizeof h);
+    STORE_FENCE(STORE_FORMAT_OLD);
     memset(s->base, 0, OFF2F_DATA);
     STORE_FLUSH(STORE_FORMAT_EMPTY, s->base, OFF2F_DATA);
     STORE_FENCE(STORE_FORMAT_EMPTY);
