@@ -8,10 +8,11 @@
 //   X FILE:LINE   a fence
 //   D FILE:LINE   an operation is done
 //   E   the end
-// then reads contents, one a line: OFFSET:BYTES for each line of NVMM that differs from setup's, and answers each with
-//   CODE DIGEST READS TEXT
-// CODE 0: fine, 3: damaged, 4: no end. READS: offsets of the lines that were read before they were overwritten, with commas; - for
-// none. All numbers and bytes are hexadecimal, except CODE and LINE.
+// All numbers and bytes are hexadecimal, except LINE. Then it reads contents from which it recovers, and answers each; both in
+// binary, with the host's byte order:
+//   content: uint32 LINES, then for each line of NVMM that differs from setup's uint32 OFFSET and its 64 bytes
+//   answer: uint32 CODE (0: fine, 3: damaged, 4: no end), uint64 DIGEST, uint32 READS, uint32 LENGTH, then READS times the uint32
+//     offset of a line that was read before it was overwritten, then LENGTH bytes of text
 
 #include "pm.h"
 
@@ -28,6 +29,8 @@ struct recorder {
 
 static unsigned char nvmm[PM_BYTES] __attribute__((aligned(4096)));
 static unsigned char after_setup[PM_BYTES];
+// As it was when pm_notice was called last.
+static unsigned char noticed[PM_BYTES];
 static struct recorder rec;
 
 static const char *leaf(const char *file)
@@ -66,7 +69,9 @@ const void *pm_load(struct pm *pm, const void *from, size_t bytes)
         longjmp(pm->end, HUNG);
     for (size_t i = at; i < at + bytes; i++) {
         unsigned line = (unsigned)(i / PM_LINE);
-        if (!rec.written[i] && !rec.seen[line]) {
+        if (rec.seen[line]) {
+            i |= PM_LINE - 1; // its last byte
+        } else if (!rec.written[i]) {
             rec.seen[line] = true;
             rec.reads[rec.read_count++] = line;
         }
@@ -95,6 +100,18 @@ void pm_done(struct pm *pm, const char *file, int line)
         printf("D %s:%d\n", leaf(file), line);
 }
 
+void pm_notice(struct pm *pm, const char *file, int line)
+{
+    for (size_t at = 0; at < PM_BYTES && rec.writing; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, nvmm + at, sizeof word);
+        if (memcmp(&word, noticed + at, sizeof word) == 0)
+            continue;
+        memcpy(noticed + at, &word, sizeof word);
+        pm_store(pm, nvmm + at, &word, sizeof word, file, line);
+    }
+}
+
 _Noreturn void pm_fail(struct pm *pm, const char *why)
 {
     pm->why = why;
@@ -108,21 +125,25 @@ void pm_say(struct pm *pm, const char *what, uint64_t value)
     pm->digest = pm_mix(pm->digest, value);
 }
 
-// Puts what a line of input says into NVMM. Returns whether it makes sense.
-static bool take(char *text)
+enum input { CONTENT, ENDED, SENSELESS };
+
+// Puts the next content into NVMM.
+static enum input take(void)
 {
+    uint32_t lines, at;
+    if (fread(&lines, sizeof lines, 1, stdin) != 1)
+        return ENDED;
     memcpy(nvmm, after_setup, sizeof nvmm);
-    for (char *word = strtok(text, " \n"); word != NULL; word = strtok(NULL, " \n")) {
-        char *colon;
-        unsigned long at = strtoul(word, &colon, 16);
-        if (*colon != ':' || at % PM_LINE != 0 || at >= PM_BYTES || strlen(colon + 1) != 2 * PM_LINE)
-            return false;
-        for (unsigned i = 0; i < PM_LINE; i++) {
-            char byte[3] = {colon[1 + 2 * i], colon[2 + 2 * i], '\0'};
-            nvmm[at + i] = (unsigned char)strtoul(byte, NULL, 16);
-        }
-    }
-    return true;
+    for (uint32_t i = 0; i < lines; i++)
+        if (fread(&at, sizeof at, 1, stdin) != 1 || at % PM_LINE != 0 || at >= PM_BYTES ||
+            fread(nvmm + at, PM_LINE, 1, stdin) != 1)
+            return SENSELESS;
+    return CONTENT;
+}
+
+static void put32(uint32_t value)
+{
+    fwrite(&value, sizeof value, 1, stdout);
 }
 
 static void answer(const struct structure *s)
@@ -134,10 +155,14 @@ static void answer(const struct structure *s)
         s->recover(&pm);
         s->check(&pm);
     }
-    printf("%d %llx ", code, (unsigned long long)pm.digest);
+    const char *why = pm.why != NULL ? pm.why : code == HUNG ? "no end" : "fine";
+    put32((uint32_t)code);
+    fwrite(&pm.digest, sizeof pm.digest, 1, stdout);
+    put32(rec.read_count);
+    put32((uint32_t)strlen(why));
     for (unsigned i = 0; i < rec.read_count; i++)
-        printf("%s%x", i > 0 ? "," : "", rec.reads[i] * PM_LINE);
-    printf("%s %s\n", rec.read_count == 0 ? "-" : "", pm.why != NULL ? pm.why : code == HUNG ? "no end" : "fine");
+        put32(rec.reads[i] * PM_LINE);
+    fputs(why, stdout);
     fflush(stdout);
 }
 
@@ -151,6 +176,7 @@ static int record(const struct structure *s, unsigned ops, unsigned drop, unsign
     }
     s->setup(&pm);
     memcpy(after_setup, nvmm, sizeof nvmm);
+    memcpy(noticed, nvmm, sizeof nvmm);
     for (unsigned line = 0; line < LINES; line++) {
         bool zero = true;
         for (unsigned i = 0; i < PM_LINE; i++)
@@ -175,7 +201,7 @@ static int record(const struct structure *s, unsigned ops, unsigned drop, unsign
 
 int main(int argc, char **argv)
 {
-    const struct structure *all[] = {&ring, &hash, &btree, &alloc}, *s = NULL;
+    const struct structure *all[] = {&ring, &hash, &btree, &alloc, &text}, *s = NULL;
     for (unsigned i = 0; argc > 1 && i < sizeof all / sizeof all[0]; i++)
         if (strcmp(argv[1], all[i]->name) == 0)
             s = all[i];
@@ -189,15 +215,10 @@ int main(int argc, char **argv)
     int ended = record(s, number[0] != 0 ? number[0] : s->ops, number[1], number[2]);
     if (ended != 0)
         return ended;
-    char *text = NULL;
-    size_t size = 0;
-    while (getline(&text, &size, stdin) > 0) {
-        if (!take(text)) {
-            fprintf(stderr, "crash-host: what is this?\n");
-            return 2;
-        }
+    enum input input;
+    while ((input = take()) == CONTENT)
         answer(s);
-    }
-    free(text);
-    return 0;
+    if (input == SENSELESS)
+        fprintf(stderr, "crash-host: what is this?\n");
+    return input == SENSELESS ? 2 : 0;
 }

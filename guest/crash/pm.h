@@ -52,6 +52,7 @@ struct structure {
 };
 
 extern const struct structure ring, hash, btree, alloc;
+extern const struct structure text; // on the host only
 
 #ifdef CRASH_HOST
 void pm_store(struct pm *pm, void *to, const void *from, size_t bytes, const char *file, int line);
@@ -59,6 +60,8 @@ const void *pm_load(struct pm *pm, const void *from, size_t bytes);
 void pm_flush_now(struct pm *pm, const void *at, size_t bytes, const char *file, int line);
 void pm_fence_now(struct pm *pm, const char *file, int line);
 void pm_done(struct pm *pm, const char *file, int line);
+// Records as stores of eight bytes what has changed since the last call, by code that does not use ST.
+void pm_notice(struct pm *pm, const char *file, int line);
 _Noreturn void pm_fail(struct pm *pm, const char *why);
 void pm_say(struct pm *pm, const char *what, uint64_t value);
 #else

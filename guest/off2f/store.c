@@ -100,6 +100,10 @@ int store_format(struct store *s)
         return fail(EINVAL, "%llu bytes are too few for a store", (unsigned long long)s->bytes);
     if (s->in_use && s->in_use(s->context, 0, s->bytes))
         return fail(EBUSY, "processes run texts of the store");
+    // Otherwise a part of an old directory would count while it goes.
+    memset(s->base, 0, sizeof h);
+    STORE_FLUSH(STORE_FORMAT_OLD, s->base, sizeof h);
+    STORE_FENCE(STORE_FORMAT_OLD);
     memset(s->base, 0, OFF2F_DATA);
     STORE_FLUSH(STORE_FORMAT_EMPTY, s->base, OFF2F_DATA);
     STORE_FENCE(STORE_FORMAT_EMPTY);
@@ -201,7 +205,7 @@ int store_put(struct store *s, const struct store_text *t)
 
     memcpy(s->base + new.offset, t->pages, bytes);
     STORE_FLUSH(STORE_PUT_TEXT, s->base + new.offset, bytes);
-    STORE_FENCE(STORE_PUT_TEXT);
+    // The next fence waits for this, too: until then no record counts.
     memcpy(&slot->sequence, &new.sequence, sizeof new - sizeof new.commit);
     STORE_FLUSH(STORE_PUT_RECORD, slot, sizeof *slot);
     STORE_FENCE(STORE_PUT_RECORD);

@@ -22,12 +22,13 @@
 
 // In the order in which a change performs them.
 enum {
-    STORE_FORMAT_EMPTY = 1,  // the directory, empty, and no header
-    STORE_FORMAT_HEADER = 2, // the header
-    STORE_PUT_TEXT = 3,      // the pages, where nothing refers to them
-    STORE_PUT_RECORD = 4,    // the record without its commit word
-    STORE_PUT_COMMIT = 5,    // the commit word: from here on the text is there
-    STORE_REMOVE = 6,        // the commit word of a record that no longer counts
+    STORE_FORMAT_OLD = 1,    // the header, removed: there is no store
+    STORE_FORMAT_EMPTY = 2,  // the directory, empty
+    STORE_FORMAT_HEADER = 3, // the header
+    STORE_PUT_TEXT = 4,      // the pages, where nothing refers to them; without a fence of its own
+    STORE_PUT_RECORD = 5,    // the record without its commit word
+    STORE_PUT_COMMIT = 6,    // the commit word: from here on the text is there
+    STORE_REMOVE = 7,        // the commit word of a record that no longer counts
 };
 
 struct store {
