@@ -11,8 +11,9 @@
 //!   command queues, channel and bank state, refresh and timing, with open pages, `PER_BANK` queues of 8, 32
 //!   transactions, staggered refresh, map `rochrababgco`, `tRTRS = 1`, and the clocks of the devices here.
 //!
-//! Configuration files, statistics and front ends of both were left out: the values were given to the
-//! code directly. In DRAMsim3's, commands that do not occur (self-refresh, auto precharge) went with them.
+//! The code was put into one program for each by hand, without configuration files, statistics and front
+//! ends: the values are given directly. In DRAMsim3's, commands that do not occur (self-refresh, auto
+//! precharge) are left out, and the loops over banks and the states of a bank are written shorter.
 //!
 //! # The recipe
 //! 100 000 requests of 64 bytes, `nagori mem gen` with seed 1 over the whole memory (`Zipf`: 64 MiB,
