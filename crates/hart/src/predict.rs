@@ -156,11 +156,16 @@ pub fn is_second_half(pc: u64) -> bool {
     pc & 2 != 0
 }
 
-const JUMPED: u32 = 1;
-const JUMPED_LONG: u32 = 3;
-/// What is left of [`Predictor::landed`] where the instruction there has waited for something else: the half
-/// has been taken meanwhile.
-pub const TAKEN_MEANWHILE: u32 = JUMPED;
+/// Of [`Predictor::landed`]: by a jump. The bits above count cycles until the other half of the packet is there.
+pub(crate) const JUMPED: u32 = 1;
+const JUMPED_LONG: u32 = waits_for_half(1);
+/// Most cycles that a result can be on its way, and so a half wait for it.
+const LONGEST: u32 = 256;
+
+/// What [`Predictor::landed`] is if the other half comes after some cycles.
+pub const fn waits_for_half(cycles: u32) -> u32 {
+    JUMPED | cycles << 1
+}
 
 /// What [`Predictor::landed`] is behind a jump of a length. A jump of 16 bits is taken from the buffer
 /// behind the queue, so that a packet with a single half that waits in the queue moves there in the same
@@ -240,7 +245,7 @@ impl Predictor {
             && self.ras_len <= self.ras_limit
             // A block that is begun has not added its packets.
             && self.front <= cycle + 1
-            && [0, jump_to_half(2), jump_to_half(4)].contains(&self.landed)
+            && (self.landed == 0 || self.landed & JUMPED != 0 && self.landed >> 1 <= LONGEST)
             && self.hidden.is_none_or(|h| h < 1 << 16)
     }
 

@@ -9,7 +9,7 @@ use crate::pipeline::{
     is_fp, is_long, merge_pending, pending_after, pending_pairs, waits_for, writes_integer,
     Pending, FP_LONG, LONG,
 };
-use crate::predict::TAKEN_MEANWHILE;
+use crate::predict::{waits_for_half, JUMPED};
 use nagori_isa::{Format, Inst, Op};
 
 /// The opcode of operations on floating-point registers.
@@ -24,10 +24,9 @@ impl Hart {
         let before = std::mem::replace(&mut self.pending, rest);
         self.cycle += stall as u64;
         self.pending_from = self.cycle;
-        if self.predictor.landed & !TAKEN_MEANWHILE != 0 && ops[0].splits() {
-            self.predictor.landed &= TAKEN_MEANWHILE;
-            let more = half_packet(ops, &self.config.timing, before, stall);
-            self.cycle += u64::from(more);
+        if self.predictor.landed > JUMPED && ops[0].splits() {
+            let half = half_packet(ops, &self.config.timing, before, stall);
+            self.predictor.landed = waits_for_half(half);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
 use nagori_hart::engine::{
-    ends_block, is_second_half, jump_to_half, layout, Pending, TAKEN_MEANWHILE,
+    ends_block, is_second_half, jump_to_half, layout, waits_for_half, Pending,
 };
 use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
@@ -747,20 +747,14 @@ pub(crate) fn bridge(
             ; mov [rbp + PENDING_FROM], rcx
         );
     }
-    match half {
-        // The block itself adds one.
-        None | Some(1) => {}
-        Some(half) => {
-            if half != 0 {
-                dynasm!(a; .arch x64
-                    ; mov ecx, [rbp + LANDED]
-                    ; shr ecx, 1
-                    ; imul ecx, ecx, half as i32
-                    ; add r15, rcx
-                );
-            }
-            dynasm!(a; .arch x64; and DWORD [rbp + LANDED], TAKEN_MEANWHILE as i32);
-        }
+    // Behind a jump by 32 bits the block itself adds what stands there.
+    if let Some(half) = half.filter(|&half| half != 1) {
+        dynasm!(a; .arch x64
+            ; cmp DWORD [rbp + LANDED], 1
+            ; jbe >other
+            ; mov DWORD [rbp + LANDED], waits_for_half(half) as i32
+            ; other:
+        );
     }
     dynasm!(a; .arch x64; jmp extern target);
     a.finalize().ok()
