@@ -15,11 +15,11 @@ pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
 pub use crate::pipeline::{pending_after, Pending};
-pub use crate::predict::{bucket, is_second_half, jump_to_half, waits_for_half, Hash, BUSY};
+pub use crate::predict::{bucket, is_second_half, jump_to_half, Hash, BUSY};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
-pub use crate::waits::{half_packet, stall};
+pub use crate::waits::{half_packet, stall, waits_for_half};
 use crate::world::World;
 
 /// What an engine did with a block.

@@ -10,6 +10,7 @@
 use crate::block::{packets, PreOp};
 use crate::config::{CoreTiming, PredictorGeometry};
 use crate::hart::Hart;
+use crate::waits::{waits_for_half, JUMPED, LONGEST};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -156,24 +157,13 @@ pub fn is_second_half(pc: u64) -> bool {
     pc & 2 != 0
 }
 
-/// Of [`Predictor::landed`]: by a jump. The bits above count cycles until the other half of the packet is there.
-pub(crate) const JUMPED: u32 = 1;
-const JUMPED_LONG: u32 = waits_for_half(1);
-/// Most cycles that a result can be on its way, and so a half wait for it.
-const LONGEST: u32 = 256;
-
-/// What [`Predictor::landed`] is if the other half comes after some cycles.
-pub const fn waits_for_half(cycles: u32) -> u32 {
-    JUMPED | cycles << 1
-}
-
 /// What [`Predictor::landed`] is behind a jump of a length. A jump of 16 bits is taken from the buffer
 /// behind the queue, so that a packet with a single half that waits in the queue moves there in the same
 /// cycle; one of 32 bits uses the end of the queue itself.
 #[inline(always)]
 pub fn jump_to_half(len: u8) -> u32 {
     match len {
-        4 => JUMPED_LONG,
+        4 => waits_for_half(1),
         _ => JUMPED,
     }
 }

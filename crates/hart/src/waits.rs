@@ -9,11 +9,20 @@ use crate::pipeline::{
     is_fp, is_long, merge_pending, pending_after, pending_pairs, waits_for, writes_integer,
     Pending, FP_LONG, LONG,
 };
-use crate::predict::{waits_for_half, JUMPED};
 use nagori_isa::{Format, Inst, Op};
 
 /// The opcode of operations on floating-point registers.
 const OP_FP: u8 = 0x53;
+
+/// Of `Predictor::landed`: by a jump. The bits above count cycles until the packet's other half is there.
+pub(crate) const JUMPED: u32 = 1;
+/// Most cycles that a result can be on its way, and so a half wait for it.
+pub(crate) const LONGEST: u32 = 256;
+
+/// What `Predictor::landed` is if the other half comes after some cycles.
+pub const fn waits_for_half(cycles: u32) -> u32 {
+    JUMPED | cycles << 1
+}
 
 impl Hart {
     /// Waits for results and units that the instructions of the next block need. Others stay
