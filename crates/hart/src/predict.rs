@@ -226,7 +226,7 @@ impl Predictor {
             counts[bucket(e.last)] += 1;
         }
         let counted = |(b, n): (&Bucket, &u8)| b.count == *n && (b.last as usize) < self.btb.len();
-        let limit = 1 << self.hash.length;
+        let limit = 1 << other.hash.length;
         self.buckets.iter().zip(&counts).all(counted)
             && self.hash == other.hash
             && self.history < limit
