@@ -38,6 +38,25 @@ pub enum BusFault {
     },
 }
 
+impl BusFault {
+    /// An error unless an access to a device has one of some sizes in bytes.
+    pub fn unless_size(
+        allowed: &[u8],
+        device: &'static str,
+        offset: u64,
+        size: u8,
+    ) -> Result<(), BusFault> {
+        match allowed.contains(&size) {
+            true => Ok(()),
+            false => Err(BusFault::Width {
+                device,
+                offset,
+                size,
+            }),
+        }
+    }
+}
+
 /// A request of the guest to the power supply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PowerRequest {

@@ -7,19 +7,13 @@ use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::remote;
 use anyhow::{bail, Context};
 use clap::{Args, FromArgMatches};
+use nagori_isa::reg::x_name;
 use nagori_platform::machine::{Machine, Point, Quiet, Stop};
 use nagori_session::crash::Prepared;
 use nagori_session::drive::{self, BoxedService, Course, Service, Wishes};
 use nagori_session::{End, Interrupted};
 use serde_json::Value;
 use std::fmt::Write;
-
-/// Names of the integer registers.
-const REGISTERS: [&str; 32] = [
-    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4",
-    "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4",
-    "t5", "t6",
-];
 
 /// Ends a run at its point.
 struct Arrival;
@@ -149,7 +143,7 @@ fn show(m: &Machine, hart: usize, finding: &Value) -> anyhow::Result<Exit> {
             h.pc,
             m.instructions()
         );
-        for (r, name) in REGISTERS.iter().enumerate().skip(1) {
+        for (r, name) in (1..).zip((1..32).filter_map(x_name)) {
             let end = if r % 4 == 3 { "\n" } else { "" };
             let _ = write!(text, "  {name:>4} {:#018x}{end}", h.reg(r));
         }

@@ -112,13 +112,7 @@ impl Plic {
     }
 
     fn decode(&self, offset: u64, size: u8) -> Result<Reg, BusFault> {
-        if size != 4 {
-            return Err(BusFault::Width {
-                device: KIND,
-                offset,
-                size,
-            });
-        }
+        BusFault::unless_size(&[4], KIND, offset, size)?;
         let contexts = self.contexts() as u64;
         Ok(match offset {
             o if (4..4 * (SOURCES as u64 + 1)).contains(&o) => Reg::Priority((o / 4) as usize),

@@ -88,14 +88,7 @@ impl State {
 }
 
 fn check(offset: u64, size: u8) -> Result<(), BusFault> {
-    if size == 4 {
-        return Ok(());
-    }
-    Err(BusFault::Width {
-        device: KIND,
-        offset,
-        size,
-    })
+    BusFault::unless_size(&[4], KIND, offset, size)
 }
 
 impl Device for Rtc {

@@ -22,14 +22,7 @@ pub struct Syscon;
 
 fn check(offset: u64, size: u8) -> Result<(), BusFault> {
     // Some versions of OpenSBI store half-words here.
-    if size == 2 || size == 4 {
-        return Ok(());
-    }
-    Err(BusFault::Width {
-        device: KIND,
-        offset,
-        size,
-    })
+    BusFault::unless_size(&[2, 4], KIND, offset, size)
 }
 
 impl Device for Syscon {

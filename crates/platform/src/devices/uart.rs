@@ -254,14 +254,7 @@ impl Uart {
 
 fn check(offset: u64, size: u8) -> Result<(), BusFault> {
     // Some drivers use wider accesses, which touch one register as well.
-    if matches!(size, 1 | 2 | 4) {
-        return Ok(());
-    }
-    Err(BusFault::Width {
-        device: KIND,
-        offset,
-        size,
-    })
+    BusFault::unless_size(&[1, 2, 4], KIND, offset, size)
 }
 
 impl Device for Uart {

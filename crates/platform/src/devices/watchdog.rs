@@ -83,14 +83,7 @@ fn unlocked(value: u32) -> Option<u32> {
 }
 
 fn check(offset: u64, size: u8) -> Result<(), BusFault> {
-    if size == 4 {
-        return Ok(());
-    }
-    Err(BusFault::Width {
-        device: KIND,
-        offset,
-        size,
-    })
+    BusFault::unless_size(&[4], KIND, offset, size)
 }
 
 impl Device for Watchdog {

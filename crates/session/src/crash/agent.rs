@@ -2,16 +2,13 @@
 
 use crate::drive::{Service, Wishes};
 use crate::end::End;
-use crate::error::{Context, Error, Result};
+use crate::error::Result;
+use crate::program::ports::{push, take, CONTROL, STDERR, STDOUT};
 use crate::program::protocol::{Job, Placed, Reader, Says};
 use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
-use nagori_platform::devices::virtio::PortConsole;
 use nagori_platform::machine::{Machine, Stop};
 
-const CONTROL: usize = 0;
-const STDOUT: usize = 2;
-const STDERR: usize = 3;
 /// What a kernel says when it gives up.
 const PANICS: [&str; 2] = ["Kernel panic", "Oops ["];
 /// Most bytes of each output that are kept.
@@ -136,16 +133,10 @@ impl Agent {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    fn take<O: Observer>(&self, m: &mut Machine<O>, port: usize) -> Result<Vec<u8>> {
-        let taken = m.virtio::<PortConsole, _>(self.slot, |c, at| c.take(at, port));
-        taken
-            .ok_or_else(no_console)?
-            .context("the guest's driver of the agent's console broke the rules")
-    }
-
     fn drain<O: Observer>(&mut self, m: &mut Machine<O>) -> Result<()> {
         loop {
-            let (out, err) = (self.take(m, STDOUT)?, self.take(m, STDERR)?);
+            let out = take(m, self.slot, STDOUT)?;
+            let err = take(m, self.slot, STDERR)?;
             if out.is_empty() && err.is_empty() {
                 return Ok(());
             }
@@ -155,7 +146,7 @@ impl Agent {
     }
 
     fn hear<O: Observer>(&mut self, m: &mut Machine<O>) -> Result<()> {
-        let bytes = self.take(m, CONTROL)?;
+        let bytes = take(m, self.slot, CONTROL)?;
         self.reader.feed(&bytes);
         while let Some(message) = self.reader.next()? {
             match message {
@@ -179,21 +170,13 @@ fn keep(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(&bytes[..bytes.len().min(room)]);
 }
 
-fn no_console() -> Error {
-    Error::Request("the machine has no console for the agent".into())
-}
-
 impl<O: Observer> Service<O> for Agent {
     fn before(&mut self, m: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
         let limit = self.limit;
         self.deadline
             .get_or_insert_with(|| Ps(m.now().0.saturating_add(limit.0)));
         if self.sent < self.job.len() {
-            let rest = &self.job[self.sent..];
-            let pushed = m.virtio::<PortConsole, _>(self.slot, |c, at| c.push(at, CONTROL, rest));
-            self.sent += pushed
-                .ok_or_else(no_console)?
-                .context("the guest's driver of the agent's console broke the rules")?;
+            self.sent += push(m, self.slot, CONTROL, &self.job[self.sent..])?;
         }
         if let Some(cycles) = self.slice {
             wishes.slice_of(cycles);

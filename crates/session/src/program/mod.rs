@@ -2,7 +2,7 @@
 
 mod executable;
 mod outcome;
-mod ports;
+pub(crate) mod ports;
 pub(crate) mod protocol;
 mod running;
 mod stdin;

@@ -18,10 +18,10 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// The ports, by number.
-const CONTROL: usize = 0;
+pub(crate) const CONTROL: usize = 0;
 const STDIN: usize = 1;
-const STDOUT: usize = 2;
-const STDERR: usize = 3;
+pub(crate) const STDOUT: usize = 2;
+pub(crate) const STDERR: usize = 3;
 /// Number of bytes read from the host's input at once.
 const PIECE: usize = 64 << 10;
 const PS_PER_S: f64 = 1e12;
@@ -130,30 +130,11 @@ impl<'a> Ports<'a> {
         (self.outcome, self.output.sums.map(|h| h.finish()))
     }
 
-    fn push<O: Observer>(
-        &self,
-        machine: &mut Machine<O>,
-        port: usize,
-        bytes: &[u8],
-    ) -> Result<usize> {
-        let pushed = machine.virtio::<PortConsole, _>(self.slot, |c, at| c.push(at, port, bytes));
-        pushed
-            .ok_or_else(no_console)?
-            .context("the guest's driver of the agent's console broke the rules")
-    }
-
-    fn take<O: Observer>(&self, machine: &mut Machine<O>, port: usize) -> Result<Vec<u8>> {
-        let taken = machine.virtio::<PortConsole, _>(self.slot, |c, at| c.take(at, port));
-        taken
-            .ok_or_else(no_console)?
-            .context("the guest's driver of the agent's console broke the rules")
-    }
-
     /// Reads more of the input, as far as there is room.
     fn feed<O: Observer>(&mut self, machine: &mut Machine<O>) -> Result<()> {
         loop {
             if !self.waiting.is_empty() {
-                let n = self.push(machine, STDIN, &self.waiting)?;
+                let n = push(machine, self.slot, STDIN, &self.waiting)?;
                 self.waiting.drain(..n);
                 if !self.waiting.is_empty() {
                     return Ok(());
@@ -192,7 +173,7 @@ impl<'a> Ports<'a> {
         loop {
             let mut any = false;
             for port in [STDOUT, STDERR] {
-                let bytes = self.take(machine, port)?;
+                let bytes = take(machine, self.slot, port)?;
                 if bytes.is_empty() {
                     continue;
                 }
@@ -206,7 +187,7 @@ impl<'a> Ports<'a> {
     }
 
     fn hear<O: Observer>(&mut self, machine: &mut Machine<O>) -> Result<()> {
-        let bytes = self.take(machine, CONTROL)?;
+        let bytes = take(machine, self.slot, CONTROL)?;
         self.says.feed(&bytes);
         while let Some(message) = self.says.next()? {
             match message {
@@ -252,6 +233,31 @@ fn cpu_seconds() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
+/// Hands bytes to a port of the console in a slot; how many it had room for.
+pub(crate) fn push<O: Observer>(
+    machine: &mut Machine<O>,
+    slot: usize,
+    port: usize,
+    bytes: &[u8],
+) -> Result<usize> {
+    let pushed = machine.virtio::<PortConsole, _>(slot, |c, at| c.push(at, port, bytes));
+    pushed
+        .ok_or_else(no_console)?
+        .context("the guest's driver of the agent's console broke the rules")
+}
+
+/// Takes what the guest has written to a port of the console in a slot.
+pub(crate) fn take<O: Observer>(
+    machine: &mut Machine<O>,
+    slot: usize,
+    port: usize,
+) -> Result<Vec<u8>> {
+    let taken = machine.virtio::<PortConsole, _>(slot, |c, at| c.take(at, port));
+    taken
+        .ok_or_else(no_console)?
+        .context("the guest's driver of the agent's console broke the rules")
+}
+
 fn no_console() -> Error {
     Error::Request("the machine has no console for the agent".into())
 }
@@ -265,9 +271,9 @@ impl<O: Observer> Service<O> for Ports<'_> {
 
     fn before(&mut self, machine: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
         if self.sent < self.job.len() {
-            self.sent += self.push(machine, CONTROL, &self.job[self.sent..])?;
+            self.sent += push(machine, self.slot, CONTROL, &self.job[self.sent..])?;
         } else if self.started.is_some() && !self.signals.is_empty() {
-            let n = self.push(machine, CONTROL, &self.signals)?;
+            let n = push(machine, self.slot, CONTROL, &self.signals)?;
             self.signals.drain(..n);
         }
         if self.started.is_some() || !matches!(self.input, Input::Live(_)) {

@@ -30,7 +30,7 @@ pub enum Stdin {
 
 /// An open input.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(crate) enum Input {
     /// No input, or no more.
     None,
     /// Its content is available whenever the program reads.

@@ -199,13 +199,7 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
             let bytes = (0..u64::from(size)).map(|i| self.backend.config(offset - reg::CONFIG + i));
             return Ok(bytes.rev().fold(0, |acc, b| acc << 8 | u64::from(b)));
         }
-        if size != 4 {
-            return Err(BusFault::Width {
-                device: KIND,
-                offset,
-                size,
-            });
-        }
+        BusFault::unless_size(&[4], KIND, offset, size)?;
         let s = &self.state;
         Ok(u64::from(match offset {
             reg::MAGIC => MAGIC,
@@ -238,13 +232,7 @@ impl<B: VirtioBackend> Device for VirtioMmio<B> {
             self.with(cx, |b, port| b.config_write(port, offset, size, value));
             return Ok(());
         }
-        if size != 4 {
-            return Err(BusFault::Width {
-                device: KIND,
-                offset,
-                size,
-            });
-        }
+        BusFault::unless_size(&[4], KIND, offset, size)?;
         let value = value as u32;
         let queue_max = u32::from(self.backend.queue_max());
         let s = &mut self.state;
