@@ -13,6 +13,7 @@ use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::trap::{cause, Trap};
 use crate::world::World;
+use crate::wrong_path::strays;
 use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -55,7 +56,22 @@ pub const TARGET: u8 = 4;
 /// The instruction is in two packets of the front end.
 pub const SPLIT: u8 = 8;
 
+/// A branch that is not taken, with calls or returns close behind its target: a wrong prediction meets them.
+pub const STRAYS_AHEAD: u8 = 16;
+/// A branch that is taken, with calls or returns close behind it.
+pub const STRAYS_BEHIND: u8 = 32;
+
 impl PreOp {
+    /// Whether the front end meets calls or returns if a branch is predicted wrong that is taken, or is not.
+    #[inline(always)]
+    pub fn strays(&self, taken: bool) -> bool {
+        let flag = match taken {
+            true => STRAYS_BEHIND,
+            false => STRAYS_AHEAD,
+        };
+        self.flags & flag != 0
+    }
+
     /// Whether it is in two packets of the front end.
     #[inline(always)]
     pub fn splits(&self) -> bool {
@@ -75,6 +91,10 @@ impl PreOp {
 
 /// Bits of an address that are compared with those of stores.
 const ALIAS: u64 = 0xfff;
+
+fn is_branch(p: &PreOp) -> bool {
+    p.len != ILLEGAL_LEN && p.op.info().format == Format::B
+}
 
 fn pack(near: Near) -> u8 {
     let one = |k: usize| match near.stores[k] {
@@ -681,7 +701,16 @@ impl Hart {
             (false, true) => (0xffff << 16, pending & 0xffff),
             (true, true) => (Pending::MAX, 0),
         };
-        let last = code.ops[code.ops.len() - 1];
+        let last = code.ops.len() - 1;
+        if self.timed && is_branch(&code.ops[last]) {
+            let (p, page) = (&mut code.ops[last], pa & !0xfff);
+            let half = |at: u64| {
+                lines |= 1 << (at >> 6);
+                self.fetch_half(w, page + at, 0).ok()
+            };
+            p.flags |= strays(pa & 0xfff, p, half);
+        }
+        let last = code.ops[last];
         let flushes = self.timed && last.len != ILLEGAL_LEN && refetches(&last, cost);
         let splits = code.ops[start as usize].splits();
         let id = code.blocks.len() as u32;

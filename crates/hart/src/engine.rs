@@ -15,6 +15,7 @@ pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
 pub use crate::pipeline::{pending_after, Pending};
+use crate::predict::Outcome;
 pub use crate::predict::{bucket, is_second_half, jump_to_half, Hash, BUSY};
 use crate::run::End;
 use crate::run::RunPoint;
@@ -457,10 +458,21 @@ impl Hart {
 
     /// Predicts and resolves a conditional branch.
     #[inline(always)]
-    pub fn resolve_branch(&mut self, pc: u64, target: u64, taken: bool, op: &PreOp) {
+    pub fn resolve_branch<W: World>(
+        &mut self,
+        w: &mut W,
+        pc: u64,
+        target: u64,
+        taken: bool,
+        op: &PreOp,
+    ) {
         let site = self.site(pc, op);
         let o = self.predictor.branch(&site, target, taken);
         self.predicted(o, &site, taken);
+        if let (Outcome::Wrong(led), true) = (o, op.strays(taken)) {
+            let history = self.predictor.wrong_history();
+            self.stray(w, &site, led, history);
+        }
     }
 
     /// Predicts and resolves a direct jump.
@@ -474,7 +486,7 @@ impl Hart {
 
     /// Predicts and resolves an indirect jump to `target`.
     #[inline(always)]
-    pub fn resolve_indirect(&mut self, pc: u64, target: u64, op: &PreOp) {
+    pub fn resolve_indirect<W: World>(&mut self, w: &mut W, pc: u64, target: u64, op: &PreOp) {
         let site = self.site(pc, op);
         let o = if is_link(op.rs1) && !is_link(op.rd) {
             let delay = self.config.timing.return_after_call;
@@ -483,6 +495,9 @@ impl Hart {
             self.predictor.indirect(&site, target, is_link(op.rd))
         };
         self.predicted(o, &site, true);
+        if let Outcome::Wrong(led) = o {
+            self.stray(w, &site, led, self.predictor.history);
+        }
     }
 }
 

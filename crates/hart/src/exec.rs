@@ -212,7 +212,7 @@ impl Hart {
                     if taken && p.flags & TARGET != 0 {
                         misaligned!(target);
                     }
-                    M::branch(self, pc!(), target, taken, p);
+                    M::branch(self, w, pc!(), target, taken, p);
                     if taken {
                         next = target;
                     }
@@ -305,7 +305,7 @@ impl Hart {
                     if p.flags & TARGET != 0 && target & 2 != 0 {
                         misaligned!(target);
                     }
-                    M::indirect(self, pc!(), target, p);
+                    M::indirect(self, w, pc!(), target, p);
                     set!(pc!().wrapping_add(p.len as u64));
                     next = target;
                 }

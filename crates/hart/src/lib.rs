@@ -40,6 +40,7 @@ mod trigger;
 mod uses;
 mod waits;
 pub mod world;
+mod wrong_path;
 
 pub use block::{Block, CodeCache, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 pub use config::{HartConfig, HartError};

@@ -21,6 +21,11 @@ pub(crate) struct BtbEntry {
     pub target: u64,
 }
 
+impl BtbEntry {
+    /// Of nothing: an address is never odd.
+    pub const NONE: Self = Self { last: 1, target: 0 };
+}
+
 /// For one hash of a packet: how many BTB entries share it, and the last one (an index).
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
@@ -31,13 +36,25 @@ pub(crate) struct Bucket {
 
 /// What the front end would have done with a control transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// Right, without a bubble.
     Right,
     /// Right, but found only by the decoder.
     Late,
-    /// Wrong.
-    Wrong,
+    /// Wrong, and where fetches have gone instead.
+    Wrong(Led),
+}
+
+/// Where a wrong prediction has led the front end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Led {
+    /// Straight on behind an indirect jump without a prediction: the front end knows that nothing there is
+    /// used, and takes nothing from it.
+    Nowhere,
+    /// To an address that the branch target buffer or the return stack has named, or straight on behind a branch.
+    To(u64),
+    /// To an address that the decoder has found, a bubble later.
+    Late(u64),
 }
 
 /// Predictor state of one hart.
@@ -196,8 +213,7 @@ impl Predictor {
     /// An empty predictor.
     pub fn new(g: PredictorGeometry) -> Self {
         Self {
-            // An address is never odd: no entry matches before it is filled.
-            btb: vec![BtbEntry { last: 1, target: 0 }; g.btb_entries as usize],
+            btb: vec![BtbEntry::NONE; g.btb_entries as usize],
             next: 0,
             buckets: vec![Bucket::default(); BUCKETS],
             bht: vec![false; g.bht_entries as usize],
@@ -245,7 +261,7 @@ impl Predictor {
     }
 
     /// The entry of a packet.
-    fn find_packet(&self, last: u64) -> Option<usize> {
+    pub(crate) fn find_packet(&self, last: u64) -> Option<usize> {
         let Bucket { count, last: guess } = self.buckets[bucket(last)];
         if count == 0 {
             return None;
@@ -263,7 +279,7 @@ impl Predictor {
         (self.btb[i].last == s.last).then_some(i)
     }
 
-    fn insert(&mut self, last: u64, target: u64) {
+    pub(crate) fn insert(&mut self, last: u64, target: u64) {
         let i = self.next;
         self.next = (self.next + 1) % self.btb.len();
         self.put(i, last, target);
@@ -316,10 +332,15 @@ impl Predictor {
             // What the packet has not seen is lost.
             self.history = self.hash.advance(seen, taken);
             self.near = self.history;
+            let led = match (taken, self.find(s)) {
+                (true, _) => Led::To(s.behind),
+                (false, Some(i)) => Led::To(self.btb[i].target),
+                (false, None) => Led::Late(target),
+            };
             if taken {
                 self.learn(s, target);
             }
-            return Outcome::Wrong;
+            return Outcome::Wrong(led);
         }
         self.near = self.history;
         self.history = self.hash.advance(self.history, taken);
@@ -329,6 +350,11 @@ impl Predictor {
         // The packet that follows is requested a cycle later, and sees it.
         self.near = self.history;
         self.found(s, target)
+    }
+
+    /// The history behind a branch that was predicted wrong, as the front end had it until then.
+    pub(crate) fn wrong_history(&self) -> u32 {
+        self.history ^ self.hash.advance(0, true)
     }
 
     /// The packet of a branch is fetched once more, without one that comes later: it gets into the history
@@ -349,53 +375,61 @@ impl Predictor {
             None => self.found(s, target),
         };
         if call {
-            self.push(s);
+            self.push(s.behind, s.front.saturating_sub(1));
         }
         o
     }
 
     /// An indirect jump or call.
     pub(crate) fn indirect(&mut self, s: &Site, target: u64, call: bool) -> Outcome {
-        let right = self.find(s).is_some_and(|i| self.btb[i].target == target);
-        let o = self.jumped(s, target, right);
+        let led = match self.find(s) {
+            Some(i) => Led::To(self.btb[i].target),
+            None => Led::Nowhere,
+        };
+        let o = self.jumped(s, target, led);
         if call {
-            self.push(s);
+            self.push(s.behind, s.front.saturating_sub(1));
         }
         o
     }
 
-    fn jumped(&mut self, s: &Site, target: u64, right: bool) -> Outcome {
-        if right {
+    fn jumped(&mut self, s: &Site, target: u64, led: Led) -> Outcome {
+        if led == Led::To(target) {
             self.near = self.history;
             return Outcome::Right;
         }
         self.history = self.seen(s);
         self.near = self.history;
         self.learn(s, target);
-        Outcome::Wrong
+        Outcome::Wrong(led)
     }
 
     /// A return. A packet fetched up to `delay` packets behind that of the call comes too early: the
     /// front end looks at the stack before the call has got there. The decoder does not.
     pub(crate) fn ret(&mut self, s: &Site, target: u64, delay: u32) -> Outcome {
         let hit = self.find(s);
-        let top = self.pop();
-        let early = |r: Return| s.front.saturating_sub(1 + r.front) <= u64::from(delay);
-        match (hit, top) {
-            (None, Some(r)) if r.address == target => {
+        let entry = hit.map(|i| self.btb[i].target);
+        match self.returns(entry, s.front.saturating_sub(1), delay) {
+            Led::Late(r) if r == target => {
                 self.near = self.history;
                 self.found(s, target)
             }
-            (None, _) => self.jumped(s, target, false),
-            (Some(i), top) => {
-                // What was on the stack before, or the entry's target where it is empty.
-                let guess = match top {
-                    Some(r) if !early(r) => r.address,
-                    Some(_) if self.ras_len > 0 => self.ras[self.ras_place(1)].address,
-                    _ => self.btb[i].target,
-                };
-                self.jumped(s, target, guess == target)
-            }
+            led => self.jumped(s, target, led),
+        }
+    }
+
+    /// Where the front end goes behind a return whose packet came at a cycle, and whose entry, if it has one,
+    /// names a target. Takes the address from the stack.
+    pub(crate) fn returns(&mut self, entry: Option<u64>, at: u64, delay: u32) -> Led {
+        let top = self.pop();
+        let early = |r: Return| at.saturating_sub(r.front) <= u64::from(delay);
+        match (entry, top) {
+            (None, Some(r)) => Led::Late(r.address),
+            (None, None) => Led::Nowhere,
+            // What was on the stack before, or the entry's target where it is empty.
+            (Some(_), Some(r)) if !early(r) => Led::To(r.address),
+            (Some(_), Some(_)) if self.ras_len > 0 => Led::To(self.ras[self.ras_place(1)].address),
+            (Some(target), _) => Led::To(target),
         }
     }
 
@@ -413,12 +447,10 @@ impl Predictor {
         Some(top)
     }
 
-    fn push(&mut self, s: &Site) {
+    /// Puts a return address on the stack; its call's packet came at `front`.
+    pub(crate) fn push(&mut self, address: u64, front: u64) {
         let place = self.ras_place(0);
-        self.ras[place] = Return {
-            address: s.behind,
-            front: s.front.saturating_sub(1),
-        };
+        self.ras[place] = Return { address, front };
         self.ras_top = self.ras_top.wrapping_add(1);
         self.ras_len = (self.ras_len + 1).min(self.ras_limit);
     }
@@ -511,8 +543,10 @@ impl Hart {
     /// Charges what a prediction costs.
     #[inline(always)]
     pub(crate) fn predicted(&mut self, o: Outcome, s: &Site, taken: bool) {
-        if o != Outcome::Right {
-            self.mispredicted(o == Outcome::Late, s, taken);
+        match o {
+            Outcome::Right => {}
+            Outcome::Late => self.mispredicted(true, s, taken),
+            Outcome::Wrong(_) => self.mispredicted(false, s, taken),
         }
     }
 
@@ -567,277 +601,5 @@ impl Hart {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::HartConfig;
-
-    fn predictor() -> Predictor {
-        Predictor::new(HartConfig::rocket().predictor)
-    }
-
-    /// A branch of 32 bits at a pc, in a packet that is not the first of its block, with nothing that
-    /// waits; packet and time by the pc.
-    fn site(pc: u64) -> Site {
-        Site {
-            last: pc + 2,
-            behind: pc + 4,
-            near: false,
-            blind: false,
-            front: pc >> 2,
-            before: 1,
-            now: pc >> 2,
-            waiting: 0,
-        }
-    }
-
-    #[test]
-    fn a_loop_is_learnt_and_its_end_missed() {
-        let mut p = predictor();
-        for _ in 0..20 {
-            p.branch(&site(0x100), 0x80, true);
-        }
-        assert_eq!(p.branch(&site(0x100), 0x80, true), Outcome::Right);
-        assert_eq!(p.branch(&site(0x100), 0x80, false), Outcome::Wrong);
-    }
-
-    #[test]
-    fn the_index_is_hashed_from_packet_and_history() {
-        let h = Hash::new(HartConfig::rocket().predictor);
-        assert_eq!(h.steps(), (0xdd, 5, 7, 6));
-        for (pc, index) in [
-            (0, 0),
-            (3, 0),
-            (4, 1),
-            (0x7fc, 511),
-            (0x800, 1),
-            (0x1804, 2),
-            (0x2000, 0),
-        ] {
-            assert_eq!(h.of_pc(pc), index, "{pc:#x}");
-        }
-        assert_eq!(h.of_pc(0x1804), h.of_pc(0x1000) ^ h.of_pc(0x804));
-        // 0xdd * 0x80 = 0x6e80: bits 7 to 5 are 4; the newest outcome alone decides the highest bit.
-        for (history, index) in [(0, 0), (0x80, 4 << 6), (1, 6 << 6), (0xff, 1 << 6)] {
-            assert_eq!(h.of_history(history), index, "{history:#x}");
-        }
-        assert_eq!(h.advance(0b1000_0001, true), 0b1100_0000);
-        assert_eq!(h.advance(0b1000_0001, false), 0b0100_0000);
-    }
-
-    #[test]
-    fn the_packet_behind_a_branch_does_not_see_it() {
-        let mut p = predictor();
-        p.history = 0b1010;
-        p.near = p.history;
-        // Not taken and predicted so: a packet right behind sees the history of before.
-        assert_eq!(p.branch(&site(0x100), 0, false), Outcome::Right);
-        assert_eq!((p.near, p.history), (0b1010, 0b101));
-        let next = Site {
-            near: true,
-            ..site(0x104)
-        };
-        assert_eq!(p.branch(&next, 0x80, true), Outcome::Wrong);
-        // Behind a misprediction all packets see the same, and what was not seen is lost.
-        assert_eq!((p.near, p.history), (0b1000_0101, 0b1000_0101));
-        // A jump gives it time.
-        p.branch(&site(0x200), 0, false);
-        p.jump(&site(0x208), 0x400, false);
-        assert_eq!(p.near, p.history);
-    }
-
-    #[test]
-    fn btb_holds_28_packets() {
-        let mut p = predictor();
-        for outcome in [Outcome::Late, Outcome::Right] {
-            for i in 0..28 {
-                assert_eq!(p.jump(&site(0x1000 + i * 4), 0x40, false), outcome);
-            }
-        }
-        p.jump(&site(0x9000), 0, false);
-        assert_eq!(p.jump(&site(0x1000), 0x40, false), Outcome::Late);
-    }
-
-    #[test]
-    fn a_packet_has_one_entry() {
-        let mut p = predictor();
-        let half = |pc: u64| Site {
-            last: pc,
-            behind: pc + 2,
-            ..site(pc)
-        };
-        assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Late);
-        assert_eq!(
-            p.jump(&half(0x102), 0x80, false),
-            Outcome::Late,
-            "the other half"
-        );
-        assert_eq!(
-            p.jump(&half(0x102), 0x80, false),
-            Outcome::Late,
-            "has no entry"
-        );
-        assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Right);
-        // A wrong prediction takes the entry over.
-        assert_eq!(p.indirect(&half(0x102), 0x80, false), Outcome::Wrong);
-        assert_eq!(p.indirect(&half(0x102), 0x80, false), Outcome::Right);
-        assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Late);
-        // A second half that was jumped to is not found.
-        let blind = Site {
-            blind: true,
-            ..half(0x102)
-        };
-        assert_eq!(p.jump(&blind, 0x80, false), Outcome::Late);
-    }
-
-    #[test]
-    fn the_decoder_makes_no_entry_while_packets_wait() {
-        for (waiting, then) in [(0, Outcome::Right), (1, Outcome::Right), (2, Outcome::Late)] {
-            let mut p = predictor();
-            let s = Site {
-                waiting,
-                ..site(0x100)
-            };
-            assert_eq!(p.jump(&s, 0x40, false), Outcome::Late);
-            assert_eq!(p.jump(&s, 0x40, false), then, "{waiting} wait");
-        }
-    }
-
-    /// Calls with some packets between them, and a return far behind.
-    fn call(p: &mut Predictor, pc: u64) {
-        p.jump(&site(pc), 0x40, true);
-    }
-
-    #[test]
-    fn returns_nest_six_deep() {
-        let mut p = predictor();
-        let ret = site(0x8000);
-        for i in 0..7 {
-            call(&mut p, 0x2000 + i * 8);
-        }
-        assert_eq!(
-            p.ret(&ret, 0x2034, 1),
-            Outcome::Late,
-            "the decoder finds it"
-        );
-        for i in (1..6).rev() {
-            assert_eq!(p.ret(&ret, 0x2004 + i * 8, 1), Outcome::Right);
-        }
-        // The stack is empty: the target of the entry, which is where the first return went to.
-        assert_eq!(p.ret(&ret, 0x2034, 1), Outcome::Right);
-        assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Wrong);
-        assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Right);
-    }
-
-    #[test]
-    fn a_return_in_the_packet_behind_its_call_comes_too_early() {
-        for (packets, outcome) in [(1, Outcome::Wrong), (2, Outcome::Right)] {
-            let mut p = predictor();
-            let ret = Site {
-                front: 0x2000 / 4 + packets,
-                ..site(0x8000)
-            };
-            p.insert(ret.last, 0x9999);
-            call(&mut p, 0x2000);
-            assert_eq!(p.ret(&ret, 0x2004, 1), outcome, "{packets} packets behind");
-        }
-    }
-
-    fn hart(cycle: u64, front: u64) -> Hart {
-        let mut h = Hart::new(0, HartConfig::rocket()).expect("configuration");
-        h.cycle = cycle;
-        h.predictor.front = front;
-        h
-    }
-
-    #[test]
-    fn packets_that_wait_hide_a_bubble() {
-        // The packet is there at 100 less those that wait; the queue holds 3 of them.
-        for (ahead, wait, front) in [(0, 1, 101), (1, 0, 100), (3, 0, 98), (50, 0, 98)] {
-            let mut h = hart(100, 0);
-            let s = Site {
-                front: 100 - ahead,
-                before: 0,
-                now: 100,
-                ..site(0)
-            };
-            h.predicted(Outcome::Late, &s, true);
-            assert_eq!(
-                (h.cycle - 100, h.predictor.front),
-                (wait, front),
-                "{ahead} ahead"
-            );
-        }
-        let mut h = hart(100, 0);
-        let s = Site {
-            front: 90,
-            before: 2,
-            now: 100,
-            ..site(0)
-        };
-        h.predicted(Outcome::Wrong, &s, true);
-        assert_eq!((h.cycle, h.predictor.front), (103, 101), "fetched anew");
-    }
-
-    #[test]
-    fn a_second_half_is_a_packet_of_its_own() {
-        // Cycles of the first instruction, where it is in two packets: by the length of the jump and
-        // the packets that wait.
-        for (len, ahead, cycles) in [(2, 0, 1), (2, 1, 0), (4, 0, 1), (4, 1, 1), (4, 3, 1)] {
-            let mut h = hart(100, 100 - ahead);
-            h.predictor.lands(0x102, len);
-            h.await_packet();
-            assert_eq!(h.cycle - 100, cycles, "{len} bytes, {ahead} ahead");
-        }
-        let mut h = hart(100, 100);
-        h.predictor.lands(0x104, 4);
-        assert_eq!(
-            (h.predictor.front, h.predictor.landed),
-            (100, 0),
-            "a first half"
-        );
-        h.predictor.lands(0x102, 4);
-        h.predictor.passes(0x106);
-        h.await_packet();
-        assert_eq!(h.cycle, 101, "only the front end is late");
-    }
-
-    #[test]
-    fn the_queue_hides_part_of_a_miss() {
-        let t = CoreTiming::rocket();
-        for (ahead, hidden) in [(0, 0), (5, 5), (8, 8), (30, 8)] {
-            let mut h = hart(100, 98 - ahead);
-            h.predictor.misses(100, 2, &t);
-            assert_eq!(h.predictor.hidden(), hidden as u32);
-            h.predictor.arrives(140, 2);
-            assert_eq!((h.predictor.front, h.predictor.hidden()), (138, 0));
-        }
-        // A jump that waited for the decoder and then misses pays only for the miss.
-        let mut h = hart(100, 0);
-        let s = Site {
-            front: 100,
-            before: 0,
-            now: 100,
-            ..site(0)
-        };
-        h.predicted(Outcome::Late, &s, true);
-        h.predictor.misses(101, 0, &t);
-        assert_eq!(h.predictor.hidden(), 1);
-    }
-
-    #[test]
-    fn saved_states_are_checked() {
-        let p = predictor();
-        assert!(p.fits(&p, 0));
-        let changed = |f: fn(&mut Predictor)| {
-            let mut q = p.clone();
-            f(&mut q);
-            q.fits(&p, 100)
-        };
-        assert!(changed(|q| q.front = 101));
-        assert!(!changed(|q| q.front = 102), "a packet far in the future");
-        assert!(!changed(|q| q.landed = 2));
-        assert!(!changed(|q| q.near = 256));
-        assert!(!changed(|q| q.hash.hashed = 4));
-        assert!(!changed(|q| q.hidden = Some(1 << 16)));
-    }
-}
+#[path = "predict_tests.rs"]
+mod tests;

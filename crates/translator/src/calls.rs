@@ -235,15 +235,21 @@ unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) 
 unsafe extern "sysv64" fn branch<W: World>(hart: *mut Hart, info: u64, arg: u64) -> u64 {
     // SAFETY: this is such a call.
     let Site {
-        h, code, b, i, pc, ..
+        h,
+        w,
+        code,
+        b,
+        i,
+        pc,
+        ..
     } = unsafe { site::<W>(hart, info) };
     let p = &code.ops(b)[i];
     let pc = pc + p.off as u64;
     let before = h.cycle;
     match p.op {
         Op::Jal => h.resolve_jump(pc, p),
-        Op::Jalr => h.resolve_indirect(pc, arg, p),
-        _ => h.resolve_branch(pc, pc.wrapping_add(p.imm as i64 as u64), arg != 0, p),
+        Op::Jalr => h.resolve_indirect(w, pc, arg, p),
+        _ => h.resolve_branch(w, pc, pc.wrapping_add(p.imm as i64 as u64), arg != 0, p),
     }
     h.forget_redirect();
     h.cycle - before

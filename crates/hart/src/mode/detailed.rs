@@ -121,11 +121,11 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn branch(h: &mut Hart, pc: u64, target: u64, taken: bool, p: &PreOp) {
+    fn branch<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, taken: bool, p: &PreOp) {
         if !taken {
             h.predictor.passes(pc.wrapping_add(p.len.into()));
         }
-        h.resolve_branch(pc, target, taken, p);
+        h.resolve_branch(w, pc, target, taken, p);
         if taken {
             h.predictor.lands(target, p.len);
         }
@@ -139,8 +139,8 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn indirect(h: &mut Hart, pc: u64, target: u64, p: &PreOp) {
-        h.resolve_indirect(pc, target, p);
+    fn indirect<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, p: &PreOp) {
+        h.resolve_indirect(w, pc, target, p);
         h.predictor.lands(target, p.len);
     }
 

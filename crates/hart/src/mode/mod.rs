@@ -108,13 +108,21 @@ pub trait Mode: Copy + 'static {
 
     /// A conditional branch is resolved.
     #[inline(always)]
-    fn branch(_h: &mut Hart, _pc: u64, _target: u64, _taken: bool, _p: &PreOp) {}
+    fn branch<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _pc: u64,
+        _target: u64,
+        _taken: bool,
+        _p: &PreOp,
+    ) {
+    }
     /// A direct jump is resolved.
     #[inline(always)]
     fn jump(_h: &mut Hart, _pc: u64, _p: &PreOp) {}
     /// An indirect jump is resolved.
     #[inline(always)]
-    fn indirect(_h: &mut Hart, _pc: u64, _target: u64, _p: &PreOp) {}
+    fn indirect<W: World>(_h: &mut Hart, _w: &mut W, _pc: u64, _target: u64, _p: &PreOp) {}
     /// A multiplication.
     #[inline(always)]
     fn multiply(_h: &mut Hart, _p: &PreOp, _rs1: u64) {}

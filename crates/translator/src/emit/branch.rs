@@ -6,7 +6,7 @@ use nagori_hart::engine::{bucket, is_link, pending_after, Hash, BUSY};
 /// A prediction whose rarer outcomes are out of the way. Its branch or jump ends the block.
 #[derive(Clone, Copy)]
 pub(super) struct Predicted {
-    /// Where to go if it is wrong.
+    /// Where to go if it is a branch and wrong.
     wrong: Option<DynamicLabel>,
     /// Where to go if the target buffer's first guess is another branch.
     late: Option<DynamicLabel>,
@@ -18,6 +18,8 @@ pub(super) struct Predicted {
     last: i32,
     /// Its packet is the first one of the block.
     near: bool,
+    /// What it leads to if it is wrong changes the predictor, too: the call does that.
+    strays: bool,
     what: What,
 }
 
@@ -119,6 +121,7 @@ impl Emitter<'_> {
             back,
             last,
             near,
+            strays: p.strays(taken),
             what,
         };
         self.cold.push(Cold::Predicted(site));
@@ -171,9 +174,9 @@ impl Emitter<'_> {
 
     /// The out-of-line code of a prediction.
     pub(super) fn predicted(&mut self, s: Predicted) {
-        if let Some(wrong) = s.wrong {
+        if let (Some(wrong), What::Branch { taken, leads }) = (s.wrong, s.what) {
             dynasm!(self.a; .arch x64; =>wrong);
-            self.wrong(&s);
+            self.wrong(&s, taken, leads);
         }
         if let Some(late) = s.late {
             dynasm!(self.a; .arch x64; =>late);
@@ -184,36 +187,30 @@ impl Emitter<'_> {
         }
     }
 
-    /// A branch predicted wrong, with its history in `eax` and its entry of the history table at `rdx`; or an
-    /// indirect jump to `rax` whose entry at `rdx` has another target.
-    fn wrong(&mut self, s: &Predicted) {
-        let mut half = false;
-        match s.what {
-            What::Branch { taken, leads } => {
-                if taken {
-                    // Its entry says where it leads; without one it is a call.
-                    dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
-                    self.find_entry(s.last, s.call);
-                    dynasm!(self.a; .arch x64
-                        ; mov rcx, [rbp + PAGE]
-                        ; add rcx, leads as i32
-                        ; mov [rdx + layout::BTB_TARGET as i32], rcx
-                        ; mov rdx, [rsp - 8]
-                    );
-                }
-                dynasm!(self.a; .arch x64; mov BYTE [rdx], taken as i8);
-                if s.near {
-                    dynasm!(self.a; .arch x64; mov eax, [rbp + NEAR_HISTORY]);
-                }
-                self.advance(taken);
-                dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
-                half = !taken && is_second_half(leads as u64);
-            }
-            _ => {
-                dynasm!(self.a; .arch x64; mov [rdx + layout::BTB_TARGET as i32], rax);
-                self.unseen(s);
-            }
+    /// A branch predicted wrong, with its history in `eax` and its entry of the history table at `rdx`.
+    fn wrong(&mut self, s: &Predicted, taken: bool, leads: i64) {
+        if s.strays {
+            dynasm!(self.a; .arch x64; jmp =>s.call);
+            return;
         }
+        if taken {
+            // Its entry says where it leads; without one it is a call.
+            dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
+            self.find_entry(s.last, s.call);
+            dynasm!(self.a; .arch x64
+                ; mov rcx, [rbp + PAGE]
+                ; add rcx, leads as i32
+                ; mov [rdx + layout::BTB_TARGET as i32], rcx
+                ; mov rdx, [rsp - 8]
+            );
+        }
+        dynasm!(self.a; .arch x64; mov BYTE [rdx], taken as i8);
+        if s.near {
+            dynasm!(self.a; .arch x64; mov eax, [rbp + NEAR_HISTORY]);
+        }
+        self.advance(taken);
+        dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
+        let half = !taken && is_second_half(leads as u64);
         if half {
             dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], jump_to_half(2) as i32);
         }
@@ -479,6 +476,7 @@ impl Emitter<'_> {
                     back,
                     last,
                     near: false,
+                    strays: false,
                     what,
                 }));
                 self.find_entry(last, late);
@@ -599,15 +597,16 @@ impl Emitter<'_> {
         last: i32,
         (call, back): (DynamicLabel, DynamicLabel),
     ) {
-        let (wrong, late) = (self.label(), self.label());
+        let late = self.label();
         let returns = is_link(p.rs1) && !is_link(p.rd);
         let push = is_link(p.rd).then_some((at + i64::from(p.len)) as i32);
         self.cold.push(Cold::Predicted(Predicted {
-            wrong: (!returns).then_some(wrong),
+            wrong: None,
             late: Some(late),
             call,
             back,
             last,
+            strays: false,
             near: last >> 2 == self.b.offset as i32 >> 2,
             what: match returns {
                 true => What::Return,
@@ -622,7 +621,7 @@ impl Emitter<'_> {
         }
         dynasm!(self.a; .arch x64
             ; cmp rax, [rdx + layout::BTB_TARGET as i32]
-            ; jne =>wrong
+            ; jne =>call
         );
         self.jumped();
         if let Some(behind) = push {

@@ -1,0 +1,274 @@
+//! Tests of the front end's predictions and its clock.
+
+use super::*;
+use crate::config::HartConfig;
+
+fn predictor() -> Predictor {
+    Predictor::new(HartConfig::rocket().predictor)
+}
+
+/// A branch of 32 bits at a pc, in a packet that is not the first of its block, with nothing that
+/// waits; packet and time by the pc.
+fn site(pc: u64) -> Site {
+    Site {
+        last: pc + 2,
+        behind: pc + 4,
+        near: false,
+        blind: false,
+        front: pc >> 2,
+        before: 1,
+        now: pc >> 2,
+        waiting: 0,
+    }
+}
+
+#[test]
+fn a_loop_is_learnt_and_its_end_missed() {
+    let mut p = predictor();
+    for _ in 0..20 {
+        p.branch(&site(0x100), 0x80, true);
+    }
+    assert_eq!(p.branch(&site(0x100), 0x80, true), Outcome::Right);
+    assert_eq!(p.branch(&site(0x100), 0x80, false), Outcome::Wrong(WRONG));
+}
+
+#[test]
+fn the_index_is_hashed_from_packet_and_history() {
+    let h = Hash::new(HartConfig::rocket().predictor);
+    assert_eq!(h.steps(), (0xdd, 5, 7, 6));
+    for (pc, index) in [
+        (0, 0),
+        (3, 0),
+        (4, 1),
+        (0x7fc, 511),
+        (0x800, 1),
+        (0x1804, 2),
+        (0x2000, 0),
+    ] {
+        assert_eq!(h.of_pc(pc), index, "{pc:#x}");
+    }
+    assert_eq!(h.of_pc(0x1804), h.of_pc(0x1000) ^ h.of_pc(0x804));
+    // 0xdd * 0x80 = 0x6e80: bits 7 to 5 are 4; the newest outcome alone decides the highest bit.
+    for (history, index) in [(0, 0), (0x80, 4 << 6), (1, 6 << 6), (0xff, 1 << 6)] {
+        assert_eq!(h.of_history(history), index, "{history:#x}");
+    }
+    assert_eq!(h.advance(0b1000_0001, true), 0b1100_0000);
+    assert_eq!(h.advance(0b1000_0001, false), 0b0100_0000);
+}
+
+#[test]
+fn the_packet_behind_a_branch_does_not_see_it() {
+    let mut p = predictor();
+    p.history = 0b1010;
+    p.near = p.history;
+    // Not taken and predicted so: a packet right behind sees the history of before.
+    assert_eq!(p.branch(&site(0x100), 0, false), Outcome::Right);
+    assert_eq!((p.near, p.history), (0b1010, 0b101));
+    let next = Site {
+        near: true,
+        ..site(0x104)
+    };
+    assert_eq!(p.branch(&next, 0x80, true), Outcome::Wrong(WRONG));
+    // Behind a misprediction all packets see the same, and what was not seen is lost.
+    assert_eq!((p.near, p.history), (0b1000_0101, 0b1000_0101));
+    // A jump gives it time.
+    p.branch(&site(0x200), 0, false);
+    p.jump(&site(0x208), 0x400, false);
+    assert_eq!(p.near, p.history);
+}
+
+#[test]
+fn btb_holds_28_packets() {
+    let mut p = predictor();
+    for outcome in [Outcome::Late, Outcome::Right] {
+        for i in 0..28 {
+            assert_eq!(p.jump(&site(0x1000 + i * 4), 0x40, false), outcome);
+        }
+    }
+    p.jump(&site(0x9000), 0, false);
+    assert_eq!(p.jump(&site(0x1000), 0x40, false), Outcome::Late);
+}
+
+#[test]
+fn a_packet_has_one_entry() {
+    let mut p = predictor();
+    let half = |pc: u64| Site {
+        last: pc,
+        behind: pc + 2,
+        ..site(pc)
+    };
+    assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Late);
+    assert_eq!(
+        p.jump(&half(0x102), 0x80, false),
+        Outcome::Late,
+        "the other half"
+    );
+    assert_eq!(
+        p.jump(&half(0x102), 0x80, false),
+        Outcome::Late,
+        "has no entry"
+    );
+    assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Right);
+    // A wrong prediction takes the entry over.
+    assert_eq!(p.indirect(&half(0x102), 0x80, false), Outcome::Wrong(WRONG));
+    assert_eq!(p.indirect(&half(0x102), 0x80, false), Outcome::Right);
+    assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Late);
+    // A second half that was jumped to is not found.
+    let blind = Site {
+        blind: true,
+        ..half(0x102)
+    };
+    assert_eq!(p.jump(&blind, 0x80, false), Outcome::Late);
+}
+
+#[test]
+fn the_decoder_makes_no_entry_while_packets_wait() {
+    for (waiting, then) in [(0, Outcome::Right), (1, Outcome::Right), (2, Outcome::Late)] {
+        let mut p = predictor();
+        let s = Site {
+            waiting,
+            ..site(0x100)
+        };
+        assert_eq!(p.jump(&s, 0x40, false), Outcome::Late);
+        assert_eq!(p.jump(&s, 0x40, false), then, "{waiting} wait");
+    }
+}
+
+/// Calls with some packets between them, and a return far behind.
+fn call(p: &mut Predictor, pc: u64) {
+    p.jump(&site(pc), 0x40, true);
+}
+
+#[test]
+fn returns_nest_six_deep() {
+    let mut p = predictor();
+    let ret = site(0x8000);
+    for i in 0..7 {
+        call(&mut p, 0x2000 + i * 8);
+    }
+    assert_eq!(
+        p.ret(&ret, 0x2034, 1),
+        Outcome::Late,
+        "the decoder finds it"
+    );
+    for i in (1..6).rev() {
+        assert_eq!(p.ret(&ret, 0x2004 + i * 8, 1), Outcome::Right);
+    }
+    // The stack is empty: the target of the entry, which is where the first return went to.
+    assert_eq!(p.ret(&ret, 0x2034, 1), Outcome::Right);
+    assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Wrong(WRONG));
+    assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Right);
+}
+
+#[test]
+fn a_return_in_the_packet_behind_its_call_comes_too_early() {
+    for (packets, outcome) in [(1, Outcome::Wrong), (2, Outcome::Right)] {
+        let mut p = predictor();
+        let ret = Site {
+            front: 0x2000 / 4 + packets,
+            ..site(0x8000)
+        };
+        p.insert(ret.last, 0x9999);
+        call(&mut p, 0x2000);
+        assert_eq!(p.ret(&ret, 0x2004, 1), outcome, "{packets} packets behind");
+    }
+}
+
+fn hart(cycle: u64, front: u64) -> Hart {
+    let mut h = Hart::new(0, HartConfig::rocket()).expect("configuration");
+    h.cycle = cycle;
+    h.predictor.front = front;
+    h
+}
+
+#[test]
+fn packets_that_wait_hide_a_bubble() {
+    // The packet is there at 100 less those that wait; the queue holds 3 of them.
+    for (ahead, wait, front) in [(0, 1, 101), (1, 0, 100), (3, 0, 98), (50, 0, 98)] {
+        let mut h = hart(100, 0);
+        let s = Site {
+            front: 100 - ahead,
+            before: 0,
+            now: 100,
+            ..site(0)
+        };
+        h.predicted(Outcome::Late, &s, true);
+        assert_eq!(
+            (h.cycle - 100, h.predictor.front),
+            (wait, front),
+            "{ahead} ahead"
+        );
+    }
+    let mut h = hart(100, 0);
+    let s = Site {
+        front: 90,
+        before: 2,
+        now: 100,
+        ..site(0)
+    };
+    h.predicted(Outcome::Wrong, &s, true);
+    assert_eq!((h.cycle, h.predictor.front), (103, 101), "fetched anew");
+}
+
+#[test]
+fn a_second_half_is_a_packet_of_its_own() {
+    // Cycles of the first instruction, where it is in two packets: by the length of the jump and
+    // the packets that wait.
+    for (len, ahead, cycles) in [(2, 0, 1), (2, 1, 0), (4, 0, 1), (4, 1, 1), (4, 3, 1)] {
+        let mut h = hart(100, 100 - ahead);
+        h.predictor.lands(0x102, len);
+        h.await_packet();
+        assert_eq!(h.cycle - 100, cycles, "{len} bytes, {ahead} ahead");
+    }
+    let mut h = hart(100, 100);
+    h.predictor.lands(0x104, 4);
+    assert_eq!(
+        (h.predictor.front, h.predictor.landed),
+        (100, 0),
+        "a first half"
+    );
+    h.predictor.lands(0x102, 4);
+    h.predictor.passes(0x106);
+    h.await_packet();
+    assert_eq!(h.cycle, 101, "only the front end is late");
+}
+
+#[test]
+fn the_queue_hides_part_of_a_miss() {
+    let t = CoreTiming::rocket();
+    for (ahead, hidden) in [(0, 0), (5, 5), (8, 8), (30, 8)] {
+        let mut h = hart(100, 98 - ahead);
+        h.predictor.misses(100, 2, &t);
+        assert_eq!(h.predictor.hidden(), hidden as u32);
+        h.predictor.arrives(140, 2);
+        assert_eq!((h.predictor.front, h.predictor.hidden()), (138, 0));
+    }
+    // A jump that waited for the decoder and then misses pays only for the miss.
+    let mut h = hart(100, 0);
+    let s = Site {
+        front: 100,
+        before: 0,
+        now: 100,
+        ..site(0)
+    };
+    h.predicted(Outcome::Late, &s, true);
+    h.predictor.misses(101, 0, &t);
+    assert_eq!(h.predictor.hidden(), 1);
+}
+
+#[test]
+fn saved_states_are_checked() {
+    let p = predictor();
+    assert!(p.fits(&p, 0));
+    let changed = |f: fn(&mut Predictor)| {
+        let mut q = p.clone();
+        f(&mut q);
+        q.fits(&p, 100)
+    };
+    assert!(changed(|q| q.front = 101));
+    assert!(!changed(|q| q.front = 102), "a packet far in the future");
+    assert!(!changed(|q| q.landed = 2));
+    assert!(!changed(|q| q.near = 256));
+    assert!(!changed(|q| q.hash.hashed = 4));
+    assert!(!changed(|q| q.hidden = Some(1 << 16)));
+}

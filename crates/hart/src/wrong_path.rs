@@ -1,0 +1,286 @@
+//! What the front end does behind a wrong prediction until the pipeline finds out. Calls and returns that it
+//! fetches there are put on the return stack and taken from it, jumps that its decoder finds get entries in the branch
+//! target buffer, and nothing takes that back. Seen on Rocket's RTL: `Frontend`, which updates both with every
+//! packet that enters its queue, and has no copy of either.
+//!
+//! Only what hits in L1I and the TLB is followed: a miss there is not over before the pipeline has found out.
+
+use crate::block::{PreOp, STRAYS_AHEAD, STRAYS_BEHIND};
+use crate::exec::is_link;
+use crate::hart::Hart;
+use crate::pmp::Access;
+use crate::predict::{is_second_half, BtbEntry, Bucket, Led, Predictor, Site, BUSY};
+use crate::tlb::TlbHit;
+use crate::world::World;
+use nagori_isa::inst_len;
+
+/// Cycles from the request of a packet to its arrival.
+const FETCH: u64 = 2;
+/// Packets behind a branch in which calls and returns are looked for when it is decoded: as many as the queue holds,
+/// and those that are requested when it is full.
+const REACH: u64 = 5;
+
+/// What an instruction is to the front end's decoder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// A conditional branch by a distance.
+    Branch(i64),
+    /// A jump by a distance, which may be a call.
+    Jump(i64, bool),
+    /// An indirect jump, which may be a call.
+    Indirect(bool),
+    Return,
+    Other,
+}
+
+/// The immediate of a jump or branch from its bits: of each pair, a bit's place in the instruction and in the immediate;
+/// the last one is the sign.
+fn distance(word: u32, bits: &[(u32, u32)]) -> i64 {
+    let value = bits
+        .iter()
+        .fold(0i64, |v, &(from, to)| v | i64::from(word >> from & 1) << to);
+    let sign = 63 - bits.last().map_or(0, |b| b.1);
+    value << sign >> sign
+}
+
+const C_BRANCH: [(u32, u32); 8] = [
+    (3, 1),
+    (4, 2),
+    (10, 3),
+    (11, 4),
+    (2, 5),
+    (5, 6),
+    (6, 7),
+    (12, 8),
+];
+const C_JUMP: [(u32, u32); 11] = [
+    (3, 1),
+    (4, 2),
+    (5, 3),
+    (11, 4),
+    (2, 5),
+    (7, 6),
+    (6, 7),
+    (9, 8),
+    (10, 9),
+    (8, 10),
+    (12, 11),
+];
+
+fn branch_distance(word: u32) -> i64 {
+    let low = word >> 8 & 15 | (word >> 25 & 63) << 4 | (word >> 7 & 1) << 10;
+    i64::from(word as i32 >> 31 << 11 | low as i32) << 1
+}
+
+fn jump_distance(word: u32) -> i64 {
+    let low = word >> 21 & 0x3ff | (word >> 20 & 1) << 10 | (word >> 12 & 0xff) << 11;
+    i64::from(word as i32 >> 31 << 19 | low as i32) << 1
+}
+
+fn indirect(rd: u8, rs1: u8) -> Kind {
+    match (is_link(rd), is_link(rs1)) {
+        (false, true) => Kind::Return,
+        (call, _) => Kind::Indirect(call),
+    }
+}
+
+fn kind(word: u32) -> Kind {
+    let reg = |at: u32| (word >> at & 31) as u8;
+    match (word & 3, word >> 13 & 7) {
+        (3, _) => match word & 0x7f {
+            0x63 => Kind::Branch(branch_distance(word)),
+            0x67 => indirect(reg(7), reg(15)),
+            0x6f => Kind::Jump(jump_distance(word), is_link(reg(7))),
+            _ => Kind::Other,
+        },
+        (1, 6 | 7) => Kind::Branch(distance(word, &C_BRANCH)),
+        (1, 5) => Kind::Jump(distance(word, &C_JUMP), false),
+        // c.jr and c.jalr.
+        (2, 4) if word & 0x7c == 0 && reg(7) != 0 => indirect((word >> 12 & 1) as u8, reg(7)),
+        _ => Kind::Other,
+    }
+}
+
+/// The flags of a branch in a block that begins at an offset in its page, by what [`Hart::stray`] would meet there;
+/// `half` reads the page.
+pub(crate) fn strays(begin: u64, p: &PreOp, mut half: impl FnMut(u64) -> Option<u16>) -> u8 {
+    let at = begin + u64::from(p.off);
+    let behind = at + u64::from(p.len);
+    let ahead = at.wrapping_add(p.imm as i64 as u64);
+    let mut flag = |to, flag| match reaches_call(to, &mut half) {
+        true => flag,
+        false => 0,
+    };
+    flag(behind, STRAYS_BEHIND) | flag(ahead, STRAYS_AHEAD)
+}
+
+/// Whether a call or return is found within the reach of a wrong prediction that leads to an offset in a page, by
+/// straight code and direct jumps.
+fn reaches_call(mut at: u64, half: &mut impl FnMut(u64) -> Option<u16>) -> bool {
+    let mut packets = REACH;
+    let mut packet = at & !3;
+    while at < 0x1000 {
+        let Some(low) = half(at) else {
+            return false;
+        };
+        let len = u64::from(inst_len(low));
+        let high = match (len, at + 2 < 0x1000) {
+            (4, true) => half(at + 2),
+            (4, false) => None,
+            _ => Some(0),
+        };
+        let Some(high) = high else {
+            return false;
+        };
+        // The packet that decides what the instruction is.
+        let last = (at + len - 2) & !3;
+        packets -= (last != packet) as u64;
+        packet = last;
+        if packets == 0 {
+            return false;
+        }
+        let next = match kind(u32::from(high) << 16 | u32::from(low)) {
+            Kind::Return | Kind::Jump(_, true) | Kind::Indirect(true) => return true,
+            Kind::Indirect(false) => return false,
+            Kind::Jump(by, _) => at.wrapping_add(by as u64),
+            Kind::Branch(_) | Kind::Other => at + len,
+        };
+        if next != at + len {
+            packets -= 1;
+            packet = next & !3;
+            if packets == 0 {
+                return false;
+            }
+        }
+        at = next;
+    }
+    false
+}
+
+impl Predictor {
+    /// The front end finds an entry for a packet whose branch is no branch, and empties the buffer.
+    fn distrust(&mut self) {
+        self.btb.fill(BtbEntry::NONE);
+        self.buckets.fill(Bucket::default());
+    }
+}
+
+impl Hart {
+    /// The front end has followed a wrong prediction. Its history is what the first packet there is looked up with.
+    #[cold]
+    pub(crate) fn stray<W: World>(&mut self, w: &mut W, s: &Site, led: Led, mut history: u32) {
+        let (mut pc, bubble) = match led {
+            Led::Nowhere => return,
+            Led::To(pc) => (pc, false),
+            Led::Late(pc) => (pc, true),
+        };
+        let t = self.config.timing;
+        // The first packet there comes when the queue has room; the last one, when fetches go elsewhere.
+        let queue = s.now.saturating_sub(t.fetch_queue.into());
+        let mut at = s.front.max(queue) + u64::from(bubble) * u64::from(t.btb_miss_jump);
+        // The other half of the branch's own packet has come with it.
+        let mut straight = pc == s.behind && is_second_half(pc);
+        at -= u64::from(straight && at > 0);
+        let until = (s.now + u64::from(t.mispredict)).saturating_sub(FETCH);
+        let hash = self.predictor.hash();
+        // The first half of an instruction in the packet before.
+        let mut first = None;
+        while at <= until {
+            let packet = pc & !3;
+            let Some(word) = self.fetched(w, packet) else {
+                return;
+            };
+            let p = &mut self.predictor;
+            // A second half that was jumped to finds no entry.
+            let blind = is_second_half(pc) && !std::mem::take(&mut straight);
+            let entry = match blind {
+                true => None,
+                false => p.find_packet(packet).map(|i| p.btb[i]),
+            };
+            let mut next = Led::To(packet.wrapping_add(4));
+            for half in [packet, packet | 2] {
+                if half < pc {
+                    continue;
+                }
+                let low = (word >> (8 * (half & 2))) as u16;
+                let hit = entry.filter(|e| e.last == half).map(|e| e.target);
+                let (from, inst) = match first.take() {
+                    Some((from, begun)) => (from, u32::from(low) << 16 | begun),
+                    None if inst_len(low) == 4 => {
+                        if hit.is_some() {
+                            p.distrust();
+                            return;
+                        }
+                        first = Some((half, u32::from(low)));
+                        continue;
+                    }
+                    None => (half, u32::from(low)),
+                };
+                let found = |by: i64| match hit {
+                    Some(target) => Led::To(target),
+                    None => Led::Late(from.wrapping_add(by as u64)),
+                };
+                let goes = match kind(inst) {
+                    Kind::Other => continue,
+                    Kind::Branch(by) => {
+                        let i = hash.of_pc(half) ^ hash.of_history(history);
+                        let taken = p.bht[i as usize];
+                        history = hash.advance(history, taken);
+                        if !taken {
+                            continue;
+                        }
+                        found(by)
+                    }
+                    Kind::Jump(by, _) => found(by),
+                    Kind::Indirect(_) => hit.map_or(Led::Nowhere, Led::To),
+                    Kind::Return => p.returns(hit, at, t.return_after_call),
+                };
+                if let Kind::Jump(_, true) | Kind::Indirect(true) = kind(inst) {
+                    p.push(half.wrapping_add(2), at);
+                }
+                if let (Led::Late(target), None, true) = (goes, entry, s.waiting < BUSY) {
+                    p.insert(half, target);
+                }
+                next = goes;
+                break;
+            }
+            match next {
+                Led::Nowhere => return,
+                Led::To(to) => pc = to,
+                Led::Late(to) => {
+                    pc = to;
+                    at += u64::from(t.btb_miss_jump);
+                }
+            }
+            if pc != packet.wrapping_add(4) {
+                first = None;
+            }
+            at += 1;
+        }
+    }
+
+    /// The packet at an address, if it is there without a miss.
+    fn fetched<W: World>(&mut self, w: &mut W, va: u64) -> Option<u32> {
+        let line = self.fetch.at((va >> 6) as usize);
+        let offset = if line.read == va & !63 | self.fetch_tag() {
+            va.wrapping_add(line.delta)
+        } else {
+            let pa = self.fetch_hit(va)?;
+            w.coherence().l1i[self.id].find(pa & !63)?;
+            pa.wrapping_sub(w.ram_base())
+        };
+        w.ram().read_u32(offset)
+    }
+
+    /// The physical address to fetch from, if the TLB has it.
+    fn fetch_hit(&self, va: u64) -> Option<u64> {
+        if !self.translates(self.privilege) {
+            return Some(va);
+        }
+        let canonical = (va as i64) << 25 >> 25 == va as i64;
+        let found = self.itlb.lookup(va << 25 >> 37, self.csr.asid());
+        let TlbHit { level, pte, .. } = found.filter(|_| canonical)?;
+        let may = self.permits(pte, Access::Fetch, self.privilege);
+        may.then(|| Self::page_address(level, pte, va))
+    }
+}
