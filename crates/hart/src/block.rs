@@ -8,10 +8,11 @@ use crate::context::FetchContext;
 use crate::hart::Hart;
 use crate::lines::Notice;
 use crate::mmu::Fault;
-use crate::pipeline::{operands, Near, Pending, Schedule};
+use crate::pipeline::{merge_pending, operands, Near, Pending, Schedule, RELEASE};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::trap::{cause, Trap};
+use crate::waits::half_releases;
 use crate::world::World;
 use crate::wrong_path::strays;
 use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
@@ -91,6 +92,16 @@ impl PreOp {
 
 /// Bits of an address that are compared with those of stores.
 const ALIAS: u64 = 0xfff;
+
+/// The offset in the page that the last instruction of a block leads to if it is a direct jump or a branch that is taken; the
+/// block begins at an offset.
+fn target_in_page(begin: u64, p: &PreOp) -> Option<u64> {
+    let direct = p.len == 4 && matches!(p.op.info().format, Format::B | Format::J);
+    let to = begin
+        .wrapping_add(p.off.into())
+        .wrapping_add(p.imm as i64 as u64);
+    (direct && to < 0x1000).then_some(to)
+}
 
 fn is_branch(p: &PreOp) -> bool {
     p.len != ILLEGAL_LEN && p.op.info().format == Format::B
@@ -688,19 +699,13 @@ impl Hart {
         }
         code.decoded += n as u64;
         let (cost, pending) = schedule.finish();
+        let until_release = schedule.until_release();
         let (divisions, divides) = schedule.divisions();
         let (longs, long) = schedule.longs();
         let longs = longs.iter().map(|(n, l)| (n, l.imm()));
         for (n, imm) in longs.chain(divisions.iter().map(|(n, d)| (n, d.imm()))) {
             code.ops[start as usize + n].imm = imm;
         }
-        // The pair with the most cycles is in the lower half.
-        let (open, pending) = match (long, divides) {
-            (false, false) => (0, pending),
-            (true, false) => (0xffff, pending << 16),
-            (false, true) => (0xffff << 16, pending & 0xffff),
-            (true, true) => (Pending::MAX, 0),
-        };
         let last = code.ops.len() - 1;
         if self.timed && is_branch(&code.ops[last]) {
             let (p, page) = (&mut code.ops[last], pa & !0xfff);
@@ -712,6 +717,29 @@ impl Hart {
         }
         let last = code.ops[last];
         let flushes = self.timed && last.len != ILLEGAL_LEN && refetches(&last, cost);
+        let passes = !flushes && !jumps(last.op);
+        // Only where somebody may ask for it: blocks without pending results are faster.
+        let target =
+            target_in_page(pa & 0xfff, &last).filter(|at| self.timed && is_second_half(*at));
+        let release = match target {
+            Some(at) => {
+                lines |= 1 << (at >> 6);
+                let half = self.fetch_half(w, pa & !0xfff | at, 0);
+                half.is_ok_and(half_releases)
+            }
+            None => passes,
+        };
+        let pending = match release {
+            true => merge_pending(pending, RELEASE, until_release),
+            false => pending,
+        };
+        // The pair with the most cycles is in the lower half.
+        let (open, pending) = match (long, divides) {
+            (false, false) => (0, pending),
+            (true, false) => (0xffff, pending << 16),
+            (false, true) => (0xffff << 16, pending & 0xffff),
+            (true, true) => (Pending::MAX, 0),
+        };
         let splits = code.ops[start as usize].splits();
         let id = code.blocks.len() as u32;
         code.blocks.push(Block {
@@ -727,7 +755,7 @@ impl Hart {
             flushes,
             packets: packets(pc, off),
             splits,
-            passes: !flushes && !jumps(last.op),
+            passes,
             live: true,
         });
         self.mark_code(code, w, (key, id), pa, lines);

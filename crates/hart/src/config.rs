@@ -551,8 +551,8 @@ impl HartConfig {
         check(
             "predictor.btb_entries",
             p.btb_entries,
-            (1..=254).contains(&p.btb_entries),
-            "1..=254",
+            (1..=crate::btb::MOST).contains(&p.btb_entries),
+            "1..=64",
         )?;
         check(
             "predictor.bht_entries",

@@ -11,12 +11,13 @@ pub use crate::exec::{is_link, ELSEWHERE};
 use crate::hart::Hart;
 use crate::mode::Mode;
 
+pub use crate::btb::bucket;
 pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
 pub use crate::pipeline::{pending_after, Pending};
 use crate::predict::Outcome;
-pub use crate::predict::{bucket, is_second_half, jump_to_half, Hash, BUSY};
+pub use crate::predict::{is_second_half, jump_to_half, Hash, BUSY};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
@@ -174,9 +175,10 @@ pub struct Area {
 
 /// Distances of fields from the start of a [`Hart`], in bytes.
 pub mod layout {
+    use crate::btb::{Btb, BtbEntry, Bucket};
     use crate::filter::{Filter, FilterEntry};
     use crate::hart::{Hart, HartStats};
-    use crate::predict::{BtbEntry, Bucket, Predictor, Return};
+    use crate::predict::{Predictor, Return};
     use crate::tlb::Tlb;
     use std::mem::{offset_of, size_of};
 
@@ -232,10 +234,11 @@ pub mod layout {
     pub const FRONT: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, front);
     /// Cycle behind the last bubble that was waited for, 64 bits.
     pub const BUBBLE: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, bubble);
-    /// The entry of the branch target buffer that is replaced next, 64 bits.
-    pub const BTB_NEXT: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, next);
+    /// The pseudo-LRU bits of the branch target buffer, 64 bits.
+    pub const BTB_AGE: usize =
+        offset_of!(Hart, predictor) + offset_of!(Predictor, btb) + offset_of!(Btb, age);
     /// How many hash buckets the branch target buffer has.
-    pub const BTB_BUCKETS: usize = crate::predict::BUCKETS;
+    pub const BTB_BUCKETS: usize = crate::btb::BUCKETS;
     /// Mispredictions, 64 bits.
     pub const MISPREDICTS: usize = offset_of!(Hart, stats) + offset_of!(HartStats, mispredicts);
     /// Whether the front end jumped to the second half of a packet, 32 bits.
@@ -258,6 +261,12 @@ pub mod layout {
     pub const BTB_PC: usize = offset_of!(BtbEntry, last);
     /// In an entry of the branch target buffer: where it leads.
     pub const BTB_TARGET: usize = offset_of!(BtbEntry, target);
+    /// In an entry of the branch target buffer: which pseudo-LRU bits stay when it is used, 64 bits.
+    pub const BTB_KEEP: usize = offset_of!(BtbEntry, keep);
+    /// In an entry of the branch target buffer: which of them are set.
+    pub const BTB_SET: usize = offset_of!(BtbEntry, set);
+    /// Bytes of an entry of the branch target buffer.
+    pub const BTB_ENTRY: usize = size_of::<BtbEntry>();
     /// In a bucket of its hash table: how many entries there are, a byte.
     pub const BUCKET_COUNT: usize = offset_of!(Bucket, count);
     /// In a bucket of its hash table: the entry to look at first, a byte.
@@ -295,8 +304,8 @@ impl Hart {
     pub fn prepare_tables(&mut self) {
         let a = &mut self.area;
         a.bht = self.predictor.bht.as_ptr() as u64;
-        a.btb = self.predictor.btb.as_ptr() as u64;
-        a.buckets = self.predictor.buckets.as_ptr() as u64;
+        a.btb = self.predictor.btb.entries.as_ptr() as u64;
+        a.buckets = self.predictor.btb.buckets.as_ptr() as u64;
         a.ras = self.predictor.ras.as_ptr() as u64;
         a.entry_cycle = self.cycle;
         a.entry_instret = self.instret;
@@ -473,6 +482,11 @@ impl Hart {
             let history = self.predictor.wrong_history();
             self.stray(w, &site, led, history);
         }
+    }
+
+    /// A direct branch or jump that the decoder has found gets an entry of the branch target buffer, which has none for it.
+    pub fn enter_branch(&mut self, last: u64, target: u64) {
+        self.predictor.btb.enter(None, last, target);
     }
 
     /// Predicts and resolves a direct jump.

@@ -9,6 +9,7 @@
 mod again;
 mod bitmanip;
 mod block;
+mod btb;
 mod check;
 mod commit;
 pub mod config;

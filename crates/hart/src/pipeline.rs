@@ -271,6 +271,8 @@ pub const LONG: Reg = 0x80;
 pub const FP_LONG: Reg = 0xa0;
 /// The order of memory accesses around a fence.
 pub(crate) const FENCE: Reg = 65;
+/// The last memory access, for an atomic that comes after it in order.
+pub(crate) const RELEASE: Reg = 66;
 
 /// Whether an instruction waits for what is pending under a number, other than a result of one of the
 /// units for multiplication and division.
@@ -278,8 +280,15 @@ pub(crate) fn waits_for(i: &Inst, reg: Reg) -> bool {
     let (sources, dest) = operands(i);
     match reg {
         FENCE => memory(i.op).is_some(),
+        RELEASE => orders(i.op) && i.rm & 1 != 0,
         _ => sources.contains(&reg) || dest == reg || reg >= 32 && accesses_fp_csr(i),
     }
+}
+
+/// Whether an instruction has bits that order it with other accesses.
+fn orders(op: Op) -> bool {
+    use Format::{Amo, Cas, CasPair, LoadReserved};
+    matches!(op.info().format, Amo | LoadReserved | Cas | CasPair)
 }
 
 pub(crate) fn accesses_fp_csr(i: &Inst) -> bool {
@@ -365,10 +374,7 @@ impl<'a> Schedule<'a> {
         // The scoreboard holds back a second writer of a register, too.
         at = at.max(self.ready[dest as usize]);
         let kind = memory(i.op);
-        let orders = matches!(
-            i.op.info().format,
-            Format::Amo | Format::LoadReserved | Format::Cas | Format::CasPair
-        );
+        let orders = orders(i.op);
         let (acquires, releases) = (orders && i.rm & 2 != 0, orders && i.rm & 1 != 0);
         if let (true, Some(last)) = (kind.is_some() && self.fenced || releases, self.last_access) {
             at = at.max(last + t.fence_distance);
@@ -524,6 +530,12 @@ impl<'a> Schedule<'a> {
             pending = merge_pending(pending, FENCE, left);
         }
         (self.now, pending)
+    }
+
+    /// Cycles behind the run until an access may come that has to come after all others.
+    pub fn until_release(&self) -> u32 {
+        let until = self.last_access.map(|at| at + self.timing.fence_distance);
+        until.map_or(0, |at| at.saturating_sub(self.now))
     }
 
     /// Divisions and roots of floating-point numbers, as [`Schedule::longs`].

@@ -8,31 +8,11 @@
 //! without anything to be done here. The queue's length limits the distance wherever it is used.
 
 use crate::block::{packets, PreOp};
+use crate::btb::Btb;
 use crate::config::{CoreTiming, PredictorGeometry};
 use crate::hart::Hart;
 use crate::waits::{waits_for_half, JUMPED, LONGEST};
 use serde::{Deserialize, Serialize};
-
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[repr(C)]
-pub(crate) struct BtbEntry {
-    /// Address of the last half of the branch: a packet has one entry.
-    pub last: u64,
-    pub target: u64,
-}
-
-impl BtbEntry {
-    /// Of nothing: an address is never odd.
-    pub const NONE: Self = Self { last: 1, target: 0 };
-}
-
-/// For one hash of a packet: how many BTB entries share it, and the last one (an index).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[repr(C)]
-pub(crate) struct Bucket {
-    pub count: u8,
-    pub last: u8,
-}
 
 /// What the front end would have done with a control transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,10 +41,7 @@ pub(crate) enum Led {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Predictor {
-    pub(crate) btb: Vec<BtbEntry>,
-    /// The entry that is replaced next.
-    pub(crate) next: usize,
-    pub(crate) buckets: Vec<Bucket>,
+    pub(crate) btb: Btb,
     pub(crate) bht: Vec<bool>,
     /// The newest outcome is in the highest bit.
     pub(crate) history: u32,
@@ -160,14 +137,6 @@ impl Hash {
 /// Room of the ring of return addresses.
 pub(crate) const RETURNS: usize = 64;
 
-/// One for each packet of a page: branches of a page never share one.
-pub(crate) const BUCKETS: usize = 1 << 10;
-
-/// Hash of a packet: bits 2 to 11 of its address against bits 12 to 21.
-pub fn bucket(pc: u64) -> usize {
-    ((pc >> 2) ^ (pc >> 12)) as usize & (BUCKETS - 1)
-}
-
 /// Whether an address is that of the second half of a packet.
 #[inline(always)]
 pub fn is_second_half(pc: u64) -> bool {
@@ -213,9 +182,7 @@ impl Predictor {
     /// An empty predictor.
     pub fn new(g: PredictorGeometry) -> Self {
         Self {
-            btb: vec![BtbEntry::NONE; g.btb_entries as usize],
-            next: 0,
-            buckets: vec![Bucket::default(); BUCKETS],
+            btb: Btb::new(g.btb_entries),
             bht: vec![false; g.bht_entries as usize],
             history: 0,
             near: 0,
@@ -233,17 +200,12 @@ impl Predictor {
 
     /// Whether this is a possible state, at a cycle, of a predictor like `other`.
     pub(crate) fn fits(&self, other: &Predictor, cycle: u64) -> bool {
-        let lengths = |p: &Predictor| [p.btb.len(), p.buckets.len(), p.bht.len(), p.ras.len()];
-        if lengths(self) != lengths(other) || self.next >= self.btb.len() {
+        let lengths = |p: &Predictor| (p.bht.len(), p.ras.len());
+        if lengths(self) != lengths(other) {
             return false;
         }
-        let mut counts = [0u8; BUCKETS];
-        for e in self.btb.iter().filter(|e| e.last & 1 == 0) {
-            counts[bucket(e.last)] += 1;
-        }
-        let counted = |(b, n): (&Bucket, &u8)| b.count == *n && (b.last as usize) < self.btb.len();
         let limit = 1 << other.hash.length;
-        self.buckets.iter().zip(&counts).all(counted)
+        self.btb.fits(&other.btb)
             && self.hash == other.hash
             && self.history < limit
             && self.near < limit
@@ -260,56 +222,38 @@ impl Predictor {
         self.hash
     }
 
-    /// The entry of a packet.
-    pub(crate) fn find_packet(&self, last: u64) -> Option<usize> {
-        let Bucket { count, last: guess } = self.buckets[bucket(last)];
-        if count == 0 {
-            return None;
-        }
-        let same = |e: &BtbEntry| e.last & 1 == 0 && e.last >> 2 == last >> 2;
-        match same(&self.btb[guess as usize]) {
-            true => Some(guess as usize),
-            false => self.btb.iter().position(same),
-        }
-    }
-
     /// The entry of a branch, if the front end finds it.
-    fn find(&self, s: &Site) -> Option<usize> {
-        let i = self.find_packet(s.last).filter(|_| !s.blind)?;
-        (self.btb[i].last == s.last).then_some(i)
+    fn find(&mut self, s: &Site) -> Option<usize> {
+        let i = self.find_packet(s)?;
+        (self.btb.entries[i].last == s.last).then_some(i)
     }
 
-    pub(crate) fn insert(&mut self, last: u64, target: u64) {
-        let i = self.next;
-        self.next = (self.next + 1) % self.btb.len();
-        self.put(i, last, target);
-    }
-
-    fn put(&mut self, i: usize, last: u64, target: u64) {
-        let old = self.btb[i].last;
-        if old & 1 == 0 {
-            self.buckets[bucket(old)].count -= 1;
+    /// The entry of its packet, if the front end finds it.
+    fn find_packet(&mut self, s: &Site) -> Option<usize> {
+        match s.blind {
+            true => None,
+            false => self.btb.find(s.last),
         }
-        self.btb[i] = BtbEntry { last, target };
-        let b = &mut self.buckets[bucket(last)];
-        b.count += 1;
-        b.last = i as u8;
+    }
+
+    /// The entry that predicts a jump, or a branch as taken: its target.
+    fn uses(&mut self, s: &Site) -> Option<u64> {
+        let i = self.find(s)?;
+        self.btb.touch(i);
+        Some(self.btb.entries[i].target)
     }
 
     /// The pipeline has found where a branch leads that was not predicted so.
     fn learn(&mut self, s: &Site, target: u64) {
-        match self.find_packet(s.last).filter(|_| !s.blind) {
-            Some(i) => self.put(i, s.last, target),
-            None => self.insert(s.last, target),
-        }
+        let hit = self.find_packet(s);
+        self.btb.enter(hit, s.last, target);
     }
 
     /// The decoder has found a branch. It gets an entry unless its packet has one already, or packets
     /// wait, so that there is no bubble to avoid.
     fn found(&mut self, s: &Site, target: u64) -> Outcome {
-        let known = !s.blind && self.find_packet(s.last).is_some();
-        if !known && s.waiting < BUSY {
-            self.insert(s.last, target);
+        if self.find_packet(s).is_none() && s.waiting < BUSY {
+            self.btb.enter(None, s.last, target);
         }
         Outcome::Late
     }
@@ -332,10 +276,9 @@ impl Predictor {
             // What the packet has not seen is lost.
             self.history = self.hash.advance(seen, taken);
             self.near = self.history;
-            let led = match (taken, self.find(s)) {
-                (true, _) => Led::To(s.behind),
-                (false, Some(i)) => Led::To(self.btb[i].target),
-                (false, None) => Led::Late(target),
+            let led = match taken {
+                true => Led::To(s.behind),
+                false => self.uses(s).map_or(Led::Late(target), Led::To),
             };
             if taken {
                 self.learn(s, target);
@@ -344,7 +287,7 @@ impl Predictor {
         }
         self.near = self.history;
         self.history = self.hash.advance(self.history, taken);
-        if !taken || self.find(s).is_some() {
+        if !taken || self.uses(s).is_some() {
             return Outcome::Right;
         }
         // The packet that follows is requested a cycle later, and sees it.
@@ -370,7 +313,7 @@ impl Predictor {
     /// A direct jump or call.
     pub(crate) fn jump(&mut self, s: &Site, target: u64, call: bool) -> Outcome {
         self.near = self.history;
-        let o = match self.find(s) {
+        let o = match self.uses(s) {
             Some(_) => Outcome::Right,
             None => self.found(s, target),
         };
@@ -382,10 +325,7 @@ impl Predictor {
 
     /// An indirect jump or call.
     pub(crate) fn indirect(&mut self, s: &Site, target: u64, call: bool) -> Outcome {
-        let led = match self.find(s) {
-            Some(i) => Led::To(self.btb[i].target),
-            None => Led::Nowhere,
-        };
+        let led = self.uses(s).map_or(Led::Nowhere, Led::To);
         let o = self.jumped(s, target, led);
         if call {
             self.push(s.behind, s.front.saturating_sub(1));
@@ -407,8 +347,7 @@ impl Predictor {
     /// A return. A packet fetched up to `delay` packets behind that of the call comes too early: the
     /// front end looks at the stack before the call has got there. The decoder does not.
     pub(crate) fn ret(&mut self, s: &Site, target: u64, delay: u32) -> Outcome {
-        let hit = self.find(s);
-        let entry = hit.map(|i| self.btb[i].target);
+        let entry = self.uses(s);
         match self.returns(entry, s.front.saturating_sub(1), delay) {
             Led::Late(r) if r == target => {
                 self.near = self.history;

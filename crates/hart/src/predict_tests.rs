@@ -29,7 +29,10 @@ fn a_loop_is_learnt_and_its_end_missed() {
         p.branch(&site(0x100), 0x80, true);
     }
     assert_eq!(p.branch(&site(0x100), 0x80, true), Outcome::Right);
-    assert_eq!(p.branch(&site(0x100), 0x80, false), Outcome::Wrong(WRONG));
+    assert_eq!(
+        p.branch(&site(0x100), 0x80, false),
+        Outcome::Wrong(Led::To(0x80))
+    );
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn the_packet_behind_a_branch_does_not_see_it() {
         near: true,
         ..site(0x104)
     };
-    assert_eq!(p.branch(&next, 0x80, true), Outcome::Wrong(WRONG));
+    assert_eq!(p.branch(&next, 0x80, true), Outcome::Wrong(Led::To(0x108)));
     // Behind a misprediction all packets see the same, and what was not seen is lost.
     assert_eq!((p.near, p.history), (0b1000_0101, 0b1000_0101));
     // A jump gives it time.
@@ -110,7 +113,10 @@ fn a_packet_has_one_entry() {
     );
     assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Right);
     // A wrong prediction takes the entry over.
-    assert_eq!(p.indirect(&half(0x102), 0x80, false), Outcome::Wrong(WRONG));
+    assert_eq!(
+        p.indirect(&half(0x102), 0x80, false),
+        Outcome::Wrong(Led::Nowhere)
+    );
     assert_eq!(p.indirect(&half(0x102), 0x80, false), Outcome::Right);
     assert_eq!(p.jump(&half(0x100), 0x40, false), Outcome::Late);
     // A second half that was jumped to is not found.
@@ -156,19 +162,19 @@ fn returns_nest_six_deep() {
     }
     // The stack is empty: the target of the entry, which is where the first return went to.
     assert_eq!(p.ret(&ret, 0x2034, 1), Outcome::Right);
-    assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Wrong(WRONG));
+    assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Wrong(Led::To(0x2034)));
     assert_eq!(p.ret(&ret, 0x2004, 1), Outcome::Right);
 }
 
 #[test]
 fn a_return_in_the_packet_behind_its_call_comes_too_early() {
-    for (packets, outcome) in [(1, Outcome::Wrong), (2, Outcome::Right)] {
+    for (packets, outcome) in [(1, Outcome::Wrong(Led::To(0x9999))), (2, Outcome::Right)] {
         let mut p = predictor();
         let ret = Site {
             front: 0x2000 / 4 + packets,
             ..site(0x8000)
         };
-        p.insert(ret.last, 0x9999);
+        p.btb.enter(None, ret.last, 0x9999);
         call(&mut p, 0x2000);
         assert_eq!(p.ret(&ret, 0x2004, 1), outcome, "{packets} packets behind");
     }
@@ -206,7 +212,7 @@ fn packets_that_wait_hide_a_bubble() {
         now: 100,
         ..site(0)
     };
-    h.predicted(Outcome::Wrong, &s, true);
+    h.predicted(Outcome::Wrong(Led::Nowhere), &s, true);
     assert_eq!((h.cycle, h.predictor.front), (103, 101), "fetched anew");
 }
 

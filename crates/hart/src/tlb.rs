@@ -6,7 +6,8 @@
 use crate::config::TlbGeometry;
 use serde::{Deserialize, Serialize};
 
-/// Tree pseudo-LRU over a power-of-two number of ways, at most 64.
+/// Tree pseudo-LRU over at most 64 ways. Where they are no power of two, the lower half of a node is the largest power of two
+/// below, as in Rocket's `PseudoLRU`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plru {
     bits: u64,
@@ -23,8 +24,14 @@ impl Plru {
     #[inline]
     pub fn touch(&mut self, way: u32) {
         let mut node = 1u32;
-        let mut half = self.ways >> 1;
+        let mut half = self.ways.next_power_of_two() >> 1;
         while half > 0 {
+            if (way & !(2 * half - 1)) + half >= self.ways {
+                // There is no upper half.
+                node <<= 1;
+                half >>= 1;
+                continue;
+            }
             let right = way & half != 0;
             // A node points away from the side last used.
             if right {
@@ -45,13 +52,18 @@ impl Plru {
         p.bits
     }
 
+    /// The way to replace by the bits.
+    pub fn victim_of(ways: u32, bits: u64) -> u32 {
+        Self { bits, ways }.victim()
+    }
+
     /// The way to replace.
     pub fn victim(&self) -> u32 {
         let mut node = 1u32;
         let mut way = 0;
-        let mut half = self.ways >> 1;
+        let mut half = self.ways.next_power_of_two() >> 1;
         while half > 0 {
-            let right = self.bits >> node & 1 != 0;
+            let right = way + half < self.ways && self.bits >> node & 1 != 0;
             if right {
                 way |= half;
             }

@@ -11,6 +11,8 @@ use crate::pipeline::{
 };
 use nagori_isa::{Format, Inst, Op};
 
+/// The opcode of atomics.
+const AMO: u16 = 0x2f;
 /// The opcode of operations on floating-point registers.
 const OP_FP: u8 = 0x53;
 
@@ -67,6 +69,12 @@ pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pend
     (stall, pending_after(rest, stall as u64))
 }
 
+/// Whether the first half of an instruction, in both halves of a word, is an atomic that comes after all other accesses:
+/// what [`half_packet`] has to know of a block that leads there.
+pub(crate) fn half_releases(low: u16) -> bool {
+    low & 0x7f == AMO && low >> 9 & 1 != 0
+}
+
 /// Cycles that a block waits besides `stall` if its first instruction is in two packets, of which the first holds nothing
 /// else and was jumped to by 32 bits. The decoder has that half in both halves of its word and looks at registers as if it
 /// were an instruction; the other half comes in the cycle after it waits for none of them. (RTL: `IBuf`, where the
@@ -95,6 +103,11 @@ pub fn half_packet(ops: &[PreOp], timing: &CoreTiming, pending: Pending, stall: 
         rs1: (opcode & 15) << 1 | p.rs1 & 1,
         rs2: (rd & 3) << 3 | opcode >> 4,
         rs3: (p.rs1 & 1) << 4 | rm << 1 | rd >> 4,
+        // Of atomics, the ordering bits.
+        rm: match p.op.info().format {
+            Format::Amo | Format::LoadReserved | Format::Cas | Format::CasPair => rd >> 2 & 3,
+            _ => p.rm,
+        },
         ..*p
     };
     let waits = pending_pairs(pending).filter_map(|(r, left)| wait_for(&[half], timing, r, left).0);

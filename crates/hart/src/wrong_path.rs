@@ -9,7 +9,7 @@ use crate::block::{PreOp, STRAYS_AHEAD, STRAYS_BEHIND};
 use crate::exec::is_link;
 use crate::hart::Hart;
 use crate::pmp::Access;
-use crate::predict::{is_second_half, BtbEntry, Bucket, Led, Predictor, Site, BUSY};
+use crate::predict::{is_second_half, Led, Site, BUSY};
 use crate::tlb::TlbHit;
 use crate::world::World;
 use nagori_isa::inst_len;
@@ -157,14 +157,6 @@ fn reaches_call(mut at: u64, half: &mut impl FnMut(u64) -> Option<u16>) -> bool 
     false
 }
 
-impl Predictor {
-    /// The front end finds an entry for a packet whose branch is no branch, and empties the buffer.
-    fn distrust(&mut self) {
-        self.btb.fill(BtbEntry::NONE);
-        self.buckets.fill(Bucket::default());
-    }
-}
-
 impl Hart {
     /// The front end has followed a wrong prediction. Its history is what the first packet there is looked up with.
     #[cold]
@@ -195,7 +187,7 @@ impl Hart {
             let blind = is_second_half(pc) && !std::mem::take(&mut straight);
             let entry = match blind {
                 true => None,
-                false => p.find_packet(packet).map(|i| p.btb[i]),
+                false => p.btb.find(packet),
             };
             let mut next = Led::To(packet.wrapping_add(4));
             for half in [packet, packet | 2] {
@@ -203,12 +195,14 @@ impl Hart {
                     continue;
                 }
                 let low = (word >> (8 * (half & 2))) as u16;
-                let hit = entry.filter(|e| e.last == half).map(|e| e.target);
+                let hit = entry.filter(|&i| p.btb.entries[i].last == half);
+                let hit = hit.map(|i| (i, p.btb.entries[i].target));
                 let (from, inst) = match first.take() {
                     Some((from, begun)) => (from, u32::from(low) << 16 | begun),
                     None if inst_len(low) == 4 => {
                         if hit.is_some() {
-                            p.distrust();
+                            // The entry is not of a branch: the front end empties the buffer.
+                            p.btb.clear();
                             return;
                         }
                         first = Some((half, u32::from(low)));
@@ -217,7 +211,7 @@ impl Hart {
                     None => (half, u32::from(low)),
                 };
                 let found = |by: i64| match hit {
-                    Some(target) => Led::To(target),
+                    Some((_, target)) => Led::To(target),
                     None => Led::Late(from.wrapping_add(by as u64)),
                 };
                 let goes = match kind(inst) {
@@ -232,14 +226,17 @@ impl Hart {
                         found(by)
                     }
                     Kind::Jump(by, _) => found(by),
-                    Kind::Indirect(_) => hit.map_or(Led::Nowhere, Led::To),
-                    Kind::Return => p.returns(hit, at, t.return_after_call),
+                    Kind::Indirect(_) => hit.map_or(Led::Nowhere, |(_, target)| Led::To(target)),
+                    Kind::Return => p.returns(hit.map(|h| h.1), at, t.return_after_call),
                 };
                 if let Kind::Jump(_, true) | Kind::Indirect(true) = kind(inst) {
                     p.push(half.wrapping_add(2), at);
                 }
                 if let (Led::Late(target), None, true) = (goes, entry, s.waiting < BUSY) {
-                    p.insert(half, target);
+                    p.btb.enter(None, half, target);
+                }
+                if let Some((i, _)) = hit {
+                    p.btb.touch(i);
                 }
                 next = goes;
                 break;
@@ -282,5 +279,67 @@ impl Hart {
         let TlbHit { level, pte, .. } = found.filter(|_| canonical)?;
         let may = self.permits(pte, Access::Fetch, self.privilege);
         may.then(|| Self::page_address(level, pte, va))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagori_isa::{decode, Format, Op};
+    use proptest::prelude::*;
+
+    /// What the decoder of the core finds.
+    fn decoded(word: u32) -> Kind {
+        let Some(i) = decode(word) else {
+            return Kind::Other;
+        };
+        match (i.op, i.op.info().format) {
+            (_, Format::B) => Kind::Branch(i.imm.into()),
+            (Op::Jal, _) => Kind::Jump(i.imm.into(), is_link(i.rd)),
+            (Op::Jalr, _) => indirect(i.rd, i.rs1),
+            _ => Kind::Other,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn jumps_are_what_the_decoder_says(word: u32, opcode in 0..3usize) {
+            let word = word & !0x7f | [0x63, 0x67, 0x6f][opcode];
+            // Some encodings are no instructions, which the front end does not see.
+            if decode(word).is_some() {
+                prop_assert_eq!(kind(word), decoded(word));
+            }
+        }
+    }
+
+    #[test]
+    fn compressed_jumps_are_what_the_decoder_says() {
+        for word in (0..=0xffffu32).filter(|w| w & 3 != 3) {
+            if decode(word).is_some() {
+                assert_eq!(kind(word), decoded(word), "{word:#x}");
+            }
+        }
+    }
+
+    const NOP: u16 = 0x0001;
+    const RET: u16 = 0x8082;
+
+    fn reaches(code: &[u16]) -> bool {
+        reaches_call(0, &mut |at| {
+            Some(*code.get(at as usize / 2).unwrap_or(&NOP))
+        })
+    }
+
+    #[test]
+    fn calls_are_looked_for_as_far_as_the_front_end_comes() {
+        let nops = |n: usize, then: u16| [vec![NOP; n], vec![then]].concat();
+        assert!(reaches(&nops(9, RET)), "in the fifth packet");
+        assert!(!reaches(&nops(10, RET)), "in the sixth");
+        assert!(reaches(&nops(0, 0x9082)), "c.jalr ra");
+        assert!(!reaches(&nops(0, 0x8782)), "c.jr a5 leads nowhere");
+        // c.j over four halves, then a return.
+        assert!(reaches(&[0xa029, NOP, NOP, NOP, NOP, RET]));
+        assert!(reaches(&[0x00ef, 0x0000]), "jal ra");
+        assert!(!reaches(&[0x006f, 0x0000]), "a loop of one jump");
     }
 }

@@ -52,6 +52,7 @@ pub(crate) struct Calls {
     pub line: usize,
     pub pending: usize,
     pub branch: usize,
+    pub insert: usize,
 }
 
 type Call = unsafe extern "sysv64" fn(*mut Hart, u64, u64) -> u64;
@@ -65,6 +66,7 @@ impl Calls {
             line: address(line::<W>),
             pending: address(pending::<W>),
             branch: address(branch::<W>),
+            insert: address(insert),
         }
     }
 }
@@ -228,6 +230,14 @@ unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) 
         leave(s.h, exit::REST, (s.id as u64) << 8);
     }
     1
+}
+
+/// A branch or jump whose last half is at an address gets an entry of the branch target buffer.
+unsafe extern "sysv64" fn insert(hart: *mut Hart, last: u64, target: u64) -> u64 {
+    // SAFETY: translated code passes its hart, which nobody else uses while the code runs.
+    let h = unsafe { &mut *hart };
+    h.enter_branch(last, target);
+    0
 }
 
 /// Resolves the branch or jump `info`; `arg` is whether it is taken, or its target.

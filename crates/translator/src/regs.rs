@@ -49,7 +49,7 @@ places! {
     FRONT = layout::FRONT;
     LANDED = layout::LANDED;
     BUBBLE = layout::BUBBLE;
-    BTB_NEXT = layout::BTB_NEXT;
+    BTB_AGE = layout::BTB_AGE;
     MISPREDICTS = layout::MISPREDICTS;
     RAS_TOP = layout::RAS_TOP;
     RAS_LEN = layout::RAS_LEN;

@@ -306,48 +306,15 @@ pub(crate) fn write(arena: &mut Arena, calls: &Calls, config: &HartConfig) -> Re
     );
 
     // A branch whose last half is at `rcx` and which leads to `rdx` gets an entry of the branch target
-    // buffer: `Predictor::insert`. Keeps `rax`.
+    // buffer. Keeps `rax`.
     here!(insert);
-    let (first, empty) = (a.new_dynamic_label(), a.new_dynamic_label());
-    let buckets = layout::BTB_BUCKETS as i32 - 1;
-    let entries = config.predictor.btb_entries as i32;
     dynasm!(a; .arch x64
-        ; push rax; push rsi; push rdi; push r8
-        ; mov esi, [rbp + BTB_NEXT]
-        ; lea eax, [rsi + 1]
-        ; cmp eax, entries
-        ; jb =>first
-        ; xor eax, eax
-        ; =>first
-        ; mov [rbp + BTB_NEXT], rax
-        ; mov eax, esi
-        ; shl eax, 4
-        ; add rax, [rbp + BTB]
-        ; mov rdi, [rax + layout::BTB_PC as i32]
-        ; test dil, 1
-        ; jnz =>empty
-        ; mov r8, rdi
-        ; shr rdi, 2
-        ; shr r8, 12
-        ; xor edi, r8d
-        ; and edi, buckets
-        ; add edi, edi
-        ; add rdi, [rbp + BUCKETS]
-        ; dec BYTE [rdi + layout::BUCKET_COUNT as i32]
-        ; =>empty
-        ; mov [rax + layout::BTB_PC as i32], rcx
-        ; mov [rax + layout::BTB_TARGET as i32], rdx
-        ; mov rdi, rcx
-        ; mov r8, rcx
-        ; shr rdi, 2
-        ; shr r8, 12
-        ; xor edi, r8d
-        ; and edi, buckets
-        ; add edi, edi
-        ; add rdi, [rbp + BUCKETS]
-        ; inc BYTE [rdi + layout::BUCKET_COUNT as i32]
-        ; mov [rdi + layout::BUCKET_LAST as i32], sil
-        ; pop r8; pop rdi; pop rsi; pop rax
+        ; push rax; push rsi; push rdi; push r8; push r9; push r10; push r11
+        ; lea rdi, [rbp - BIAS as i32]
+        ; mov rsi, rcx
+        ; mov rax, QWORD calls.insert as i64
+        ; call rax
+        ; pop r11; pop r10; pop r9; pop r8; pop rdi; pop rsi; pop rax
         ; ret
     );
 

@@ -193,17 +193,19 @@ impl Emitter<'_> {
             dynasm!(self.a; .arch x64; jmp =>s.call);
             return;
         }
+        // Without an entry, or if it leads elsewhere, it is a call. Otherwise the entry is used, also by a branch that was
+        // predicted to be taken.
+        dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
+        self.find_entry(s.last, s.call);
         if taken {
-            // Its entry says where it leads; without one it is a call.
-            dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
-            self.find_entry(s.last, s.call);
             dynasm!(self.a; .arch x64
                 ; mov rcx, [rbp + PAGE]
                 ; add rcx, leads as i32
-                ; mov [rdx + layout::BTB_TARGET as i32], rcx
-                ; mov rdx, [rsp - 8]
+                ; cmp rcx, [rdx + layout::BTB_TARGET as i32]
+                ; jne =>s.call
             );
         }
+        dynasm!(self.a; .arch x64; mov rdx, [rsp - 8]);
         dynasm!(self.a; .arch x64; mov BYTE [rdx], taken as i8);
         if s.near {
             dynasm!(self.a; .arch x64; mov eax, [rbp + NEAR_HISTORY]);
@@ -429,24 +431,29 @@ impl Emitter<'_> {
     }
 
     /// Goes to `miss` unless the branch target buffer's first guess for the packet is the branch whose
-    /// last half is at an offset; else `rdx` = the entry's address. Keeps `rax`.
+    /// last half is at an offset; else `rdx` = the entry's address, and the entry is used. Keeps `rax`.
     fn btb(&mut self, last: i32, miss: DynamicLabel) {
         let hash = (bucket(last as u64) * layout::BUCKET) as i32;
         // The page's part of the hash is scaled when it is used.
         let scale = layout::BUCKET as i32;
         debug_assert_eq!(scale, 2);
+        debug_assert!(layout::BTB_ENTRY.is_power_of_two());
         dynasm!(self.a; .arch x64
             ; mov rdx, [rbp + PAGE_HASH]
             ; add edx, edx
             ; xor edx, hash
             ; add rdx, [rbp + BUCKETS]
             ; movzx edx, BYTE [rdx + layout::BUCKET_LAST as i32]
-            ; shl edx, 4
+            ; shl edx, layout::BTB_ENTRY.trailing_zeros() as i8
             ; add rdx, [rbp + BTB]
             ; mov rcx, [rbp + PAGE]
             ; add rcx, last
             ; cmp rcx, [rdx + layout::BTB_PC as i32]
             ; jne =>miss
+            ; mov rcx, [rbp + BTB_AGE]
+            ; and rcx, [rdx + layout::BTB_KEEP as i32]
+            ; or rcx, [rdx + layout::BTB_SET as i32]
+            ; mov [rbp + BTB_AGE], rcx
         );
     }
 
