@@ -267,7 +267,7 @@ static int check_header(const struct content *c, const char *what, const char *m
     memcpy(&sum, c->bytes + OFF2F_SUM_AT, sizeof sum);
     if (sum != xxh64(c->bytes, OFF2F_SUM_AT))
         return fail(EBADMSG, "%s: the checksum of its header is wrong", what);
-    if (h.id.from_linker > 1 || h.id.len < 1 || h.id.len > OFF2F_ID ||
+    if (h.id.from_linker > 1 || h.id.len < 1 || h.id.len > OFF2F_ID || h.id.zero != 0 ||
         !is_zero((const char *)h.id.bytes + h.id.len, OFF2F_ID - h.id.len))
         return fail(EBADMSG, "%s: its build id cannot be one", what);
     if (!is_zero(c->bytes + fields, OFF2F_SUM_AT - fields))
