@@ -254,7 +254,9 @@ fn off2f_reads_less_and_starts_large_texts_faster_than_a_disk() {
             assert!(of("off2f", kib, "bytes_read") < of("elf-disk", kib, "bytes_read"));
             // Lines of 64 bytes of the text, and only what lies beside it on NVMM.
             assert!(of("off2f", kib, "nvmm_fetches") >= kib * 16);
-            assert!(of("elf-disk", kib, "nvmm_fetches") < 16);
+            // Soon after a boot the kernel itself reads some NVMM.
+            let others = if state == "cold" { 16 } else { 256 };
+            assert!(of("elf-disk", kib, "nvmm_fetches") < others, "{state}");
         }
         let grown = |format| of(format, 1024, "bytes_read") - of(format, 32, "bytes_read");
         assert!(grown("elf-disk") >= 992 << 10 && grown("off2f") < 16 << 10);
