@@ -118,8 +118,14 @@ static int write_lines(const char *path)
         if (p[i] != word(i, OLD))
             die("%s: not as `nvmm-check FILE` leaves it: word %zu", path, i);
     fill(p, 0, LINES, NEW);
-    for (size_t i = 0; i < LINES; i++)
-        nagori_cflush_line(p + i * LINE_WORDS);
+    // CFLUSH.D.L1 reaches only the next level; the kernel writes back through all.
+    if (access("/proc/device-tree/cpus/cpu@0/next-level-cache", F_OK) == 0) {
+        if (msync(p, LINES * NAGORI_LINE, MS_SYNC) != 0)
+            die("%s: cannot be flushed from the outer caches: %s", path, strerror(errno));
+    } else {
+        for (size_t i = 0; i < LINES; i++)
+            nagori_cflush_line(p + i * LINE_WORDS);
+    }
     nagori_fence();
     // With the domain `none`, the controller has to have written what it has accepted.
     const struct timespec pause = {.tv_nsec = 1000000};

@@ -106,6 +106,9 @@ struct off2f_place {
 #define OFF2F_IN_USE _IOW('2', 3, struct off2f_place)
 // A descriptor of the ELF file that the PROG.off2 with this descriptor and its text in the store make.
 #define OFF2F_OPEN _IOW('2', 4, int)
+// Writes a range of the store (base: from its start) back through all caches of the machine. EOPNOTSUPP without Zicbom
+// in the device tree.
+#define OFF2F_FLUSH _IOW('2', 5, struct off2f_place)
 
 _Static_assert(sizeof(struct off2f_off2) == 136, "as crates/off2f has it");
 _Static_assert(sizeof(struct off2f_text) == 80, "as crates/off2f has it");

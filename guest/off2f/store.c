@@ -28,8 +28,10 @@ static int fail(int error, const char *format, ...)
     return error;
 }
 
-void store_flush(const void *address, size_t bytes)
+void store_flush(const struct store *s, const void *address, size_t bytes)
 {
+    if (s->flush && s->flush(s->context, (uint64_t)((const char *)address - s->base), bytes))
+        return;
 #ifdef __riscv
     uintptr_t end = (uintptr_t)address + bytes;
     for (uintptr_t line = (uintptr_t)address & -(uintptr_t)LINE; line < end; line += LINE)
@@ -161,8 +163,9 @@ static uint64_t place_for(const struct store *s, uint64_t bytes, uint64_t step, 
     }
 }
 
-static void drop(struct off2f_record *r)
+static void drop(struct store *s, struct off2f_record *r)
 {
+    (void)s;
     store_word(&r->commit, 0);
     STORE_FLUSH(STORE_REMOVE, r, sizeof r->commit);
     STORE_FENCE(STORE_REMOVE);
@@ -214,7 +217,7 @@ int store_put(struct store *s, const struct store_text *t)
     STORE_FLUSH(STORE_PUT_COMMIT, slot, sizeof slot->commit);
     STORE_FENCE(STORE_PUT_COMMIT);
     if (old)
-        drop(old);
+        drop(s, old);
     return 0;
 }
 
@@ -233,7 +236,7 @@ int store_remove(struct store *s, const char *name)
                 other->sequence < oldest->sequence)
                 oldest = other;
         }
-        drop(oldest);
+        drop(s, oldest);
         found++;
     }
     return found > 0 ? 0 : fail(ENOENT, "no text `%s`", name);
@@ -285,7 +288,7 @@ int store_fsck(struct store *s, bool repair, FILE *out)
         }
         fprintf(out, "record %u: %s%s\n", i, what, repair ? "; removed" : "");
         if (repair)
-            drop(record(s, i));
+            drop(s, record(s, i));
         else
             left++;
     }

@@ -12,9 +12,10 @@
 
 #include "layout.h"
 
-// Every flush and fence has a number of its own, so that a tester can leave out or move each of them.
+// Every flush and fence has a number of its own, so that a tester can leave out or move each of them. Where they are
+// used, `s` is the store.
 #ifndef STORE_FLUSH
-#define STORE_FLUSH(number, address, bytes) store_flush(address, bytes)
+#define STORE_FLUSH(number, address, bytes) store_flush(s, address, bytes)
 #endif
 #ifndef STORE_FENCE
 #define STORE_FENCE(number) store_fence()
@@ -36,6 +37,9 @@ struct store {
     uint64_t bytes;
     // Whether a range of the store is mapped by some process, and must not be written; may be NULL.
     bool (*in_use)(void *context, uint64_t offset, uint64_t bytes);
+    // Writes a range back through all caches, and returns whether it could; may be NULL. Otherwise CFLUSH.D.L1 writes
+    // it back from the L1 data cache of this hart.
+    bool (*flush)(void *context, uint64_t offset, uint64_t bytes);
     void *context;
 };
 
@@ -46,7 +50,7 @@ struct store_text {
     const void *pages; // header->pages of them
 };
 
-void store_flush(const void *address, size_t bytes);
+void store_flush(const struct store *s, const void *address, size_t bytes);
 void store_fence(void);
 // Why the last function failed.
 const char *store_error(void);

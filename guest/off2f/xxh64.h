@@ -1,4 +1,4 @@
-// XXH64 with seed 0, after its specification (github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
+// XXH64, after its specification (github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
 #ifndef OFF2F_XXH64_H
 #define OFF2F_XXH64_H
 
@@ -22,14 +22,14 @@ static inline uint64_t xxh_round(uint64_t lane, uint64_t input)
     return xxh_turn(lane + input * XXH_P2, 31) * XXH_P1;
 }
 
-static inline uint64_t xxh64(const void *data, size_t len)
+static inline uint64_t xxh64_seeded(const void *data, size_t len, uint64_t seed)
 {
     const unsigned char *p = data;
     size_t left = len;
-    uint64_t h = XXH_P5, word;
+    uint64_t h = seed + XXH_P5, word;
     uint32_t half;
     if (len >= 32) {
-        uint64_t lane[4] = {XXH_P1 + XXH_P2, XXH_P2, 0, -XXH_P1};
+        uint64_t lane[4] = {seed + XXH_P1 + XXH_P2, seed + XXH_P2, seed, seed - XXH_P1};
         for (; left >= 32; left -= 32)
             for (int i = 0; i < 4; i++, p += 8) {
                 memcpy(&word, p, 8);
@@ -56,6 +56,12 @@ static inline uint64_t xxh64(const void *data, size_t len)
     h = (h ^ h >> 33) * XXH_P2;
     h = (h ^ h >> 29) * XXH_P3;
     return h ^ h >> 32;
+}
+
+// With seed 0, as all checksums of the format are.
+static inline uint64_t xxh64(const void *data, size_t len)
+{
+    return xxh64_seeded(data, len, 0);
 }
 
 #endif

@@ -6,6 +6,10 @@
 // Here libpmem's functions flush lines by CFLUSH.D.L1, which user programs may execute; and fsync
 // and its relatives flush the whole L1 data cache of every hart after the kernel's own work.
 //
+// CFLUSH.D.L1 reaches only the next cache. Where there are outer levels, libpmem's functions call msync instead, for
+// which the kernel writes back what was stored through the mapping, by cbo.clean, if the device tree advertises Zicbom.
+// What the kernel itself copies then stays in the outer levels.
+//
 // It has no effect on static programs, and on programs with a C library of their own.
 
 #include <dlfcn.h>
@@ -33,6 +37,47 @@ enum {
     NODRAIN = 1 << 0,
     NOFLUSH = 1 << 5,
 };
+
+// --- Outer levels ---
+
+static pthread_mutex_t told = PTHREAD_MUTEX_INITIALIZER;
+
+static void tell(const char *what)
+{
+    static bool done;
+    pthread_mutex_lock(&told);
+    if (!done)
+        fprintf(stderr, "nagori-persist: %s\n", what);
+    done = true;
+    pthread_mutex_unlock(&told);
+}
+
+// Whether the harts have caches behind the L1.
+static bool has_outer_levels(void)
+{
+    static int known; // 0: not looked up, 1: no, 2: yes
+    int k = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (k == 0) {
+        k = access("/proc/device-tree/cpus/cpu@0/next-level-cache", F_OK) == 0 ? 2 : 1;
+        __atomic_store_n(&known, k, __ATOMIC_RELAXED);
+    }
+    return k == 2;
+}
+
+#define REAL(name, type) ((type)dlsym(RTLD_NEXT, name))
+
+// Has the kernel write a range back, in pages.
+static void flush_pages(const void *addr, size_t len)
+{
+    int (*real)(void *, size_t, int) = REAL("msync", int (*)(void *, size_t, int));
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & -page;
+    int error = errno;
+    if (access("/proc/device-tree/cpus/cpu@0/riscv,cbom-block-size", F_OK) != 0)
+        tell("this machine has outer caches, which nothing can flush: its device tree has no Zicbom");
+    else if (real((void *)from, (uintptr_t)addr + len - from, MS_SYNC) != 0)
+        tell("this mapping cannot be flushed from the outer caches: msync fails");
+    errno = error;
+}
 
 // --- Lines ---
 
@@ -67,6 +112,10 @@ static void flush_lines(const void *addr, size_t len)
 {
     if (len == 0)
         return;
+    if (has_outer_levels()) {
+        flush_pages(addr, len);
+        return;
+    }
     uintptr_t end = (uintptr_t)addr + len;
     for (uintptr_t line = (uintptr_t)addr & -(uintptr_t)LINE; line < end; line += LINE) {
         int left = ATTEMPTS;
@@ -89,18 +138,6 @@ static void drain(void)
 }
 
 // --- All caches ---
-
-static pthread_mutex_t told = PTHREAD_MUTEX_INITIALIZER;
-
-static void tell(const char *what)
-{
-    static bool done;
-    pthread_mutex_lock(&told);
-    if (!done)
-        fprintf(stderr, "nagori-persist: %s\n", what);
-    done = true;
-    pthread_mutex_unlock(&told);
-}
 
 // Flushes the L1 data cache of every hart; the thread runs on each for a moment. Returns 0, or -1
 // with errno if it may not run everywhere.
@@ -131,13 +168,13 @@ static int flush_all(void)
 static int flushed(int result)
 {
     int error = errno;
+    if (has_outer_levels())
+        tell("what the kernel copies itself stays in this machine's outer caches");
     if (flush_all() != 0)
         return -1;
     errno = error;
     return result;
 }
-
-#define REAL(name, type) ((type)dlsym(RTLD_NEXT, name))
 
 EXPORT int fsync(int fd)
 {
@@ -171,7 +208,7 @@ EXPORT int msync(void *addr, size_t len, int flags)
 {
     int (*real)(void *, size_t, int) = REAL("msync", int (*)(void *, size_t, int));
     int r = real(addr, len, flags);
-    return r == 0 && (flags & MS_SYNC) ? flushed(r) : r;
+    return r == 0 && (flags & MS_SYNC) && !has_outer_levels() ? flushed(r) : r;
 }
 
 // --- libpmem ---

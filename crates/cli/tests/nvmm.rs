@@ -65,6 +65,11 @@ exit 0"#;
 
 /// Lines of 128 that are lost when the power is cut behind the program that has made them persistent.
 fn lost(image: &str, settings: &[&str], preload: bool, way: &str) -> u64 {
+    lost_on(image, &[], settings, preload, way)
+}
+
+/// The same with more options, such as those of another machine.
+fn lost_on(image: &str, more: &[&str], settings: &[&str], preload: bool, way: &str) -> u64 {
     let preload = match preload {
         true => "LD_PRELOAD=/usr/local/lib/libnagori-persist.so",
         false => "",
@@ -85,6 +90,7 @@ exit 3"
     let mut args = [
         &NVMM[..],
         &["--rootfs", image, "--power-cut-at", "marker:1"],
+        more,
     ]
     .concat();
     for s in settings {
@@ -123,41 +129,95 @@ fn what_is_persistent_survives_a_power_cut() {
     assert!(lost(image, &gpf("memory.gpf_lines=1"), false, "libpmem") > 0);
 }
 
+/// What holds the lines: how it is made, how it is found again after the cut, the file or device.
+type Place = [&'static str; 3];
+const EXT4: Place = [
+    "mkfs.ext4 -q -b 4096 -O bigalloc -C 2M /dev/pmem0 && mount -o dax=always /dev/pmem0 /pmem",
+    "mount -o dax=always /dev/pmem0 /pmem 2>/dev/null",
+    "/pmem/a",
+];
+const XFS: Place = [
+    "mkfs.xfs -q -f -m reflink=0 -d su=2m,sw=1 /dev/pmem0 && modprobe xfs && mount -o dax=always /dev/pmem0 /pmem",
+    "modprobe xfs && mount -t xfs -o dax=always /dev/pmem0 /pmem 2>/dev/null",
+    "/pmem/a",
+];
+const DEVICE: Place = [
+    "ndctl create-namespace -f -e namespace0.0 --mode=devdax >/dev/null",
+    "[ -e /dev/dax0.0 ]",
+    "/dev/dax0.0",
+];
+
+/// Lines of 128 that were not flushed and are there after the cut; all that were flushed are. Ends with `code`.
+fn left(image: &str, [make, again, file]: Place, domain: &str, more: &[&str], code: i32) -> u64 {
+    let script = format!(
+        "mkdir -p /pmem
+if {again}; then
+    nvmm-check --read {domain} {file} && exit 9
+    exit 4
+fi
+{make} || exit 1
+nvmm-check {file} && sync || exit 2
+nagori-ctl timing on
+nvmm-check --write {file}
+exit 3"
+    );
+    let set = format!("memory.persistence_domain={domain}");
+    let mut settings = vec!["--set", "memory.track_persistence=true", "--set", &set];
+    if domain == "gpf" {
+        settings.extend(["--set", "memory.gpf_lines=400000"]);
+    }
+    let how = [
+        "--rootfs",
+        image,
+        "--modules",
+        "xfs",
+        "--power-cut-at",
+        "marker:1",
+    ];
+    let text = boot(
+        &[&NVMM[..], &how[..], &settings, more].concat(),
+        &script,
+        code,
+    )
+    .join("\n");
+    let number = |name: &str| {
+        let from = text.find(name).expect("an answer") + name.len();
+        let digits = text[from..].split(' ').next().expect("digits");
+        digits.parse::<u64>().expect("a number")
+    };
+    assert_eq!(number(" flushed=") == 128, code == 9, "{domain}: {text}");
+    number(" unflushed=")
+}
+
 #[test]
 fn each_domain_keeps_what_it_promises() {
     let Some(image) = image() else { return };
     let image = image.to_str().expect("UTF-8");
-    let left = |domain: &str| {
-        let script = format!(
-            "mkdir -p /pmem
-if mount -o dax=always /dev/pmem0 /pmem 2>/dev/null; then
-    nvmm-check --read {domain} /pmem/a && exit 9
-    exit 4
-fi
-mkfs.ext4 -q -b 4096 -O bigalloc -C 2M /dev/pmem0 && mount -o dax=always /dev/pmem0 /pmem || exit 1
-nvmm-check /pmem/a && sync || exit 2
-nagori-ctl timing on
-nvmm-check --write /pmem/a
-exit 3"
-        );
-        let set = format!("memory.persistence_domain={domain}");
-        let lines = "memory.gpf_lines=100000";
-        let mut settings = vec!["--set", "memory.track_persistence=true", "--set", &set];
-        if domain == "gpf" {
-            settings.extend(["--set", lines]);
-        }
-        let how = ["--rootfs", image, "--power-cut-at", "marker:1"];
-        let text = boot(&[&NVMM[..], &how[..], &settings].concat(), &script, 9).join("\n");
-        assert!(text.contains("flushed=128 "), "{domain}: {text}");
-        let from = text.find("unflushed=").expect("an answer") + 10;
-        let digits = text[from..].split(' ').next().expect("digits");
-        digits.parse::<u64>().expect("a number")
-    };
     // Of 128 lines that were not flushed, caches have most at the cut.
-    assert!(left("none") < 128);
-    assert!(left("adr") < 128);
-    assert_eq!(left("gpf"), 128);
-    assert_eq!(left("eadr"), 128);
+    assert!(left(image, EXT4, "none", &[], 9) < 128);
+    assert!(left(image, XFS, "adr", &[], 9) < 128);
+    assert!(left(image, DEVICE, "adr", &[], 9) < 128);
+    assert_eq!(left(image, EXT4, "gpf", &[], 9), 128);
+    assert_eq!(left(image, DEVICE, "eadr", &[], 9), 128);
+}
+
+#[test]
+fn flushes_go_through_outer_caches() {
+    let Some(image) = image() else { return };
+    let image = image.to_str().expect("UTF-8");
+    // An L2 for each hart and a last-level cache for all.
+    let levels = ["--machine", "server-caches"];
+    let zicbom = [&levels[..], &["--set", "advertise_zicbom=true"]].concat();
+    for domain in ["none", "adr"] {
+        assert!(left(image, EXT4, domain, &zicbom, 9) < 128, "{domain}");
+    }
+    for domain in ["gpf", "eadr"] {
+        assert_eq!(left(image, EXT4, domain, &zicbom, 9), 128, "{domain}");
+    }
+    // Without Zicbom the kernel flushes nothing, and CFLUSH.D.L1 ends at the L2.
+    left(image, EXT4, "adr", &levels, 4);
+    const ADR: &[&str] = &["memory.track_persistence=true"];
+    assert_eq!(lost_on(image, &zicbom, ADR, true, "libpmem"), 0);
 }
 
 #[test]

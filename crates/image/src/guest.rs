@@ -255,7 +255,7 @@ pub(crate) fn compile(work: &Path, mut progress: impl FnMut(&str)) -> Result<Vec
         bytes: compile_one(
             work,
             "off2f",
-            &["-static", "off2f/off2f.c", "off2f/store.c"],
+            &["-static", "off2f/off2f.c", "off2f/files.c", "off2f/store.c"],
         )?,
     });
     Ok(programs)

@@ -17,6 +17,8 @@ use std::path::Path;
 
 /// Name of the module.
 pub(crate) const NAME: &str = "off2f";
+/// Its sources in guest/kernel/off2f.
+const PARTS: [&str; 2] = ["off2f", "directory"];
 /// Where it is below /lib/modules/RELEASE.
 const PATH: &str = "extra/off2f.ko";
 const IMAGE: &str = "linux-image-";
@@ -108,7 +110,15 @@ pub(crate) fn write_headers(work: &Path, files: BTreeMap<String, Vec<u8>>) -> Re
 /// Compiles the module in `work`, where the headers are.
 pub(crate) fn compile(work: &Path, release: &str) -> Result<Module, Error> {
     guest::write_sources(work)?;
-    compile_c(work, "kernel/off2f/off2f.c", "off2f.o")?;
+    let mut c = LD.command();
+    c.current_dir(work)
+        .args(["-r", "-m", "elf64lriscv", "-o", "off2f.o"]);
+    for part in PARTS {
+        let object = format!("{part}.part.o");
+        compile_c(work, &format!("kernel/off2f/{part}.c"), &object)?;
+        c.arg(object);
+    }
+    LD.run(c, "link the module's parts")?;
     let object = work.join("off2f.o");
     let object = fs::read(&object).context("read", &object)?;
     let versions = work.join("own/Module.symvers");

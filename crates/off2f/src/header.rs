@@ -153,8 +153,8 @@ impl<'a> Reader<'a> {
             return Err(damaged(file, "the checksum of its header is wrong"));
         }
         let (kind, len) = (r.half(12), r.half(16) as usize);
-        if kind > 1 || !(1..=ID).contains(&len) || bytes[24 + len..24 + ID].iter().any(|&b| b != 0)
-        {
+        let id_is_sound = kind <= 1 && (1..=ID).contains(&len) && r.half(20) == 0;
+        if !id_is_sound || bytes[24 + len..24 + ID].iter().any(|&b| b != 0) {
             return Err(damaged(file, "its build id cannot be one"));
         }
         let id = BuildId {

@@ -7,11 +7,13 @@
 // mapped from PROG.off2. docs/off2f.md describes it.
 
 #include <linux/binfmts.h>
+#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>
 #include <linux/huge_mm.h>
 #include <linux/ioport.h>
+#include <linux/libnvdimm.h>
 #include <linux/memremap.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
@@ -25,7 +27,10 @@
 #include <linux/uio.h>
 #include <linux/xxhash.h>
 
-#include "layout.h"
+#include <asm/cacheflush.h>
+#include <asm/cpufeature.h>
+
+#include "module.h"
 
 static unsigned long base, bytes;
 static uint around = 16;
@@ -45,21 +50,24 @@ static char *store;              // the mapped store
 // RISC-V's set_pte looks at the descriptor of every executable page, so the store's pages have some, in DRAM. The
 // kernel allocates none of these pages.
 static struct dev_pagemap descriptors = {.type = MEMORY_DEVICE_GENERIC, .nr_range = 1};
-static struct vfsmount *mount;   // of the module's files, while there are any
-static int mounts;
-static struct file_system_type file_system;
+static struct vfsmount *mount;   // of the module's files
 static DEFINE_MUTEX(lock);       // of the list, and of the writer
 static LIST_HEAD(images);        // every off2f_image
 static struct file *writer;      // the open device that changes the store
 static atomic64_t execs, opens, refused, faults, small_pages, huge_pages, copied_pages;
 
-// What stands behind one file of the module's.
+// What stands behind one file that reads as an ELF file.
 struct off2f_image {
     struct list_head list;
     struct file *off2;
     struct off2f_off2 h;
     u64 offset; // of the text in the store
 };
+
+u64 off2f_image_bytes(const struct off2f_image *m)
+{
+    return m->h.elf_bytes;
+}
 
 static u64 text_end(const struct off2f_image *m)
 {
@@ -107,17 +115,19 @@ static ssize_t copy_piece(const struct off2f_image *m, void *to, size_t len, u64
 static ssize_t image_read(struct kiocb *kiocb, struct iov_iter *to)
 {
     struct off2f_image *m = file_inode(kiocb->ki_filp)->i_private;
-    char *page = (char *)__get_free_page(GFP_KERNEL);
+    // The kernel clears what it allocates, and a start reads little.
+    size_t most = min_t(size_t, iov_iter_count(to), PAGE_SIZE);
+    char *piece = kmalloc(most, GFP_KERNEL);
     ssize_t done = 0, n = 0;
 
-    if (!page)
+    if (!piece)
         return -ENOMEM;
     while (iov_iter_count(to) > 0 && kiocb->ki_pos < m->h.elf_bytes) {
         size_t len = min_t(u64, iov_iter_count(to), m->h.elf_bytes - kiocb->ki_pos);
-        n = copy_piece(m, page, min_t(size_t, len, PAGE_SIZE), kiocb->ki_pos);
+        n = copy_piece(m, piece, min(len, most), kiocb->ki_pos);
         if (n <= 0)
             break;
-        n = copy_to_iter(page, n, to);
+        n = copy_to_iter(piece, n, to);
         if (n == 0) {
             n = -EFAULT;
             break;
@@ -125,7 +135,7 @@ static ssize_t image_read(struct kiocb *kiocb, struct iov_iter *to)
         kiocb->ki_pos += n;
         done += n;
     }
-    free_page((unsigned long)page);
+    kfree(piece);
     return done > 0 ? done : n;
 }
 
@@ -238,7 +248,7 @@ static int image_mmap(struct file *file, struct vm_area_struct *vma)
     return 0;
 }
 
-static const struct file_operations image_operations = {
+const struct file_operations off2f_image_operations = {
     .owner = THIS_MODULE,
     .llseek = generic_file_llseek,
     .read_iter = image_read,
@@ -246,14 +256,8 @@ static const struct file_operations image_operations = {
     .get_unmapped_area = thp_get_unmapped_area,
 };
 
-static void image_evict(struct inode *inode)
+void off2f_image_put(struct off2f_image *m)
 {
-    struct off2f_image *m = inode->i_private;
-
-    truncate_inode_pages_final(&inode->i_data);
-    clear_inode(inode);
-    if (!m)
-        return;
     mutex_lock(&lock);
     list_del(&m->list);
     mutex_unlock(&lock);
@@ -262,9 +266,19 @@ static void image_evict(struct inode *inode)
     kfree(m);
 }
 
+void off2f_evict(struct inode *inode)
+{
+    struct off2f_image *m = inode->i_private;
+
+    truncate_inode_pages_final(&inode->i_data);
+    clear_inode(inode);
+    if (m)
+        off2f_image_put(m);
+}
+
 static const struct super_operations super = {
     .statfs = simple_statfs,
-    .evict_inode = image_evict,
+    .evict_inode = off2f_evict,
 };
 
 // Shown in /proc/PID/maps and as /proc/PID/exe.
@@ -293,8 +307,10 @@ static int file_system_init(struct fs_context *fc)
 }
 
 static struct file_system_type file_system = {
-    .owner = THIS_MODULE,
-    .name = "off2f",
+    // Its mount, which lasts as long as the module, must not keep it from being unloaded. Files have references to the
+    // module of their own.
+    .owner = NULL,
+    .name = "off2f-image",
     .init_fs_context = file_system_init,
     .kill_sb = kill_anon_super,
 };
@@ -372,20 +388,14 @@ static const char *reason(int error)
     }
 }
 
-// Makes a file that reads as the ELF file of a PROG.off2.
-static struct file *image_open(struct file *off2)
+struct off2f_image *off2f_image_get(struct file *off2)
 {
     char *page = (char *)__get_free_page(GFP_KERNEL);
-    struct off2f_image *m = NULL;
-    struct inode *inode;
-    struct file *file;
+    struct off2f_image *m = kzalloc(sizeof *m, GFP_KERNEL);
     loff_t at = 0;
     int error = -ENOMEM;
 
-    if (!page)
-        return ERR_PTR(-ENOMEM);
-    m = kzalloc(sizeof *m, GFP_KERNEL);
-    if (!m)
+    if (!page || !m)
         goto out;
     error = -EBADMSG;
     if (kernel_read(off2, page, PAGE_SIZE, &at) != PAGE_SIZE ||
@@ -415,45 +425,41 @@ static struct file *image_open(struct file *off2)
         goto out;
     }
     m->off2 = get_file(off2);
-    error = simple_pin_fs(&file_system, &mount, &mounts);
-    if (error)
-        goto unlist;
-    inode = alloc_anon_inode(mount->mnt_sb);
-    error = PTR_ERR_OR_ZERO(inode);
-    if (!error) {
-        inode->i_private = m;
-        inode->i_mode = S_IFREG | 0555;
-        inode->i_size = m->h.elf_bytes;
-        inode->i_fop = &image_operations;
-        __module_get(THIS_MODULE);
-        file = alloc_file_pseudo(inode, mount, off2->f_path.dentry->d_name.name,
-                                 O_RDONLY | O_LARGEFILE, &image_operations);
-        error = PTR_ERR_OR_ZERO(file);
-        if (error) {
-            module_put(THIS_MODULE);
-            // This releases `m`, too.
-            iput(inode);
-            m = NULL;
-        }
-    }
-    // The file has a reference to the mount of its own.
-    simple_release_fs(&mount, &mounts);
-    if (!error) {
-        free_page((unsigned long)page);
-        return file;
-    }
-    if (!m)
-        goto out;
-unlist:
-    mutex_lock(&lock);
-    list_del(&m->list);
-    mutex_unlock(&lock);
-    allow_write_access(off2);
-    fput(m->off2);
 out:
-    kfree(m);
     free_page((unsigned long)page);
+    if (!error)
+        return m;
+    kfree(m);
     return ERR_PTR(error);
+}
+
+// Makes a file that reads as the ELF file of a PROG.off2.
+static struct file *image_open(struct file *off2)
+{
+    struct off2f_image *m = off2f_image_get(off2);
+    struct inode *inode;
+    struct file *file;
+
+    if (IS_ERR(m))
+        return ERR_CAST(m);
+    inode = alloc_anon_inode(mount->mnt_sb);
+    if (IS_ERR(inode)) {
+        off2f_image_put(m);
+        return ERR_CAST(inode);
+    }
+    inode->i_private = m;
+    inode->i_mode = S_IFREG | 0555;
+    inode->i_size = m->h.elf_bytes;
+    inode->i_fop = &off2f_image_operations;
+    __module_get(THIS_MODULE);
+    file = alloc_file_pseudo(inode, mount, off2->f_path.dentry->d_name.name,
+                             O_RDONLY | O_LARGEFILE, &off2f_image_operations);
+    if (IS_ERR(file)) {
+        module_put(THIS_MODULE);
+        // This releases `m`, too.
+        iput(inode);
+    }
+    return file;
 }
 
 static int load(struct linux_binprm *bprm)
@@ -549,6 +555,17 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
         if (copy_from_user(&range, (void __user *)argument, sizeof range))
             return -EFAULT;
         return in_use(&range);
+    case OFF2F_FLUSH:
+        if (copy_from_user(&range, (void __user *)argument, sizeof range))
+            return -EFAULT;
+        if (!(file->f_mode & FMODE_WRITE))
+            return -EBADF;
+        if (range.base > bytes || range.bytes > bytes - range.base)
+            return -EINVAL;
+        if (riscv_cbom_block_size == 0 || !riscv_isa_extension_available(NULL, ZICBOM))
+            return -EOPNOTSUPP;
+        arch_wb_cache_pmem(store + range.base, range.bytes);
+        return 0;
     case OFF2F_OPEN:
         return device_open_image((int __user *)argument);
     default:
@@ -648,11 +665,25 @@ static int __init off2f_init(void)
     error = misc_register(&device);
     if (error)
         goto map;
+    error = off2f_directory_init();
+    if (error)
+        goto device;
+    // Making it anew for each program would take a millisecond of a start.
+    mount = kern_mount(&file_system);
+    if (IS_ERR(mount)) {
+        error = PTR_ERR(mount);
+        goto directory;
+    }
+    atomic_inc(&mount->mnt_sb->s_active);
     // Before the others: their loaders would not accept the file, but may complain.
     insert_binfmt(&format);
     pr_info("off2f: text store of %lu KiB at %#lx%s\n", bytes / 1024, base,
             store_is_sound() ? "" : ", not formatted");
     return 0;
+directory:
+    off2f_directory_exit();
+device:
+    misc_deregister(&device);
 map:
     memunmap_pages(&descriptors);
 region:
@@ -663,7 +694,15 @@ region:
 static void __exit off2f_exit(void)
 {
     // The kernel comes here only when no file of the module's is open or mapped.
+    struct super_block *files = mount->mnt_sb;
+
     unregister_binfmt(&format);
+    // The last file may be on its way: the kernel gives its reference to the module back before that to the mount.
+    kern_unmount(mount);
+    while (atomic_read(&files->s_active) > 1)
+        msleep(1);
+    deactivate_super(files);
+    off2f_directory_exit();
     misc_deregister(&device);
     memunmap_pages(&descriptors);
     release_mem_region(base, bytes);

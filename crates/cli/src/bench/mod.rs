@@ -8,6 +8,7 @@ pub mod fork;
 pub mod io;
 pub mod mem;
 pub mod off2f;
+mod off2f_guest;
 mod off2f_plot;
 mod rows;
 mod speed;

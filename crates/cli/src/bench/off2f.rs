@@ -1,15 +1,18 @@
 //! `nagori bench off2f`: programs from a disk, from DAX, and with their text executed in place.
 
+use super::off2f_guest::{rows, start, texts, Plan, Real, Start, REAL, USED_UP};
 use super::off2f_plot;
 use crate::args::{CacheArgs, MachineArgs};
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::plot::{Format, Picture};
+use crate::plot::{self, Picture};
 use crate::tables::{grouped, row, table, text};
 use anyhow::{bail, Context};
 use clap::Args;
 use nagori_memtime::Method;
 use nagori_off2f::split;
-use serde_json::{json, Value};
+use nagori_session::image;
+use serde_json::Value;
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,10 +23,13 @@ Examples:
   nagori bench off2f
   nagori bench off2f --disk-latency hdd --sizes 32,64,96,128 --methods extended
   nagori bench off2f --program ./sort --json
+  nagori bench off2f --sizes 128 --memory-model board,pcm,xpoint --real sqlite3,python3
 
-Programs whose text is N KiB of instructions that do nothing, and those of --program (static ones, which end by themselves with
-code 0), each run with nothing of them in the kernel's cache: the ELF file on a virtio disk (elf-disk), on ext4 with DAX on NVMM
-(elf-dax), and as PROG.off2 on that disk with its text in the text store (off2f). Needs mke2fs.";
+Programs whose text is N KiB of instructions that do nothing, those of --program (static ones, which end by themselves with
+code 0), and Debian's own of --real, each run with nothing of them in the kernel's cache: the ELF file on a virtio disk (elf-disk),
+on ext4 with DAX on NVMM (elf-dax), and as PROG.off2 on that disk with its text in the text store (off2f); their libraries in the same
+format. `cold`: after the kernel has dropped its caches. `reset`: after a soft reset of the machine, which NVMM and the text store survive.
+Needs mke2fs.";
 
 /// Measure from exec to exit what executing a program's text in place on NVMM saves.
 #[derive(Debug, Args)]
@@ -44,7 +50,21 @@ pub struct Off2fArgs {
     /// Delay methods, separated by commas [default: all four].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::args::method)]
     pub methods: Vec<Method>,
-    /// A list of {program, text_kib, format, method, exec_to_exit_ns, page_faults, bytes_read, nvmm_fetches}.
+    /// What NVMM is made of, separated by commas: `board` (the board's controller, with its delay methods), or memory models
+    /// (`nagori mem list`), for which there are no methods and no counts of fetches [default: board].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub memory_model: Vec<String>,
+    /// Programs of Debian's with short jobs, separated by commas: busybox, sqlite3, python3.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = real)]
+    pub real: Vec<Real>,
+    /// States of the guest in which a program starts, separated by commas: cold, reset [default: both].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = state)]
+    pub states: Vec<State>,
+    /// Cold starts of each program; the one with the median of the times is reported.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// A list of {program, text_kib, memory, state, format, method, exec_to_exit_ns, fastest_ns, slowest_ns, starts,
+    /// page_faults, bytes_read, nvmm_fetches}.
     #[arg(long)]
     pub json: bool,
     /// Draw the programs that do nothing into a file; the name ends in .svg or .png.
@@ -54,12 +74,85 @@ pub struct Off2fArgs {
     pub cache: CacheArgs,
 }
 
-/// Formats: names in rows, and where the guest finds the program.
-const FORMATS: [(&str, &str, &str); 3] = [
-    ("elf-disk", "/mnt/disk/", ""),
-    ("elf-dax", "/mnt/dax/", ""),
-    ("off2f", "/mnt/disk/", ".off2"),
-];
+/// `--memory-model` for the board's own controller.
+pub const BOARD: &str = "board";
+
+fn real(text: &str) -> Result<Real, String> {
+    let names = REAL.map(|r| r.name).join(", ");
+    let found = REAL.into_iter().find(|r| r.name == text);
+    found.ok_or_else(|| format!("expected one of {names}"))
+}
+
+fn state(text: &str) -> Result<State, String> {
+    State::named(text).ok_or_else(|| "expected cold or reset".into())
+}
+
+/// What the guest has done before a program starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Dropped its caches.
+    Cold,
+    /// Booted after a soft reset.
+    Reset,
+}
+
+impl State {
+    /// Both.
+    pub const ALL: [State; 2] = [State::Cold, State::Reset];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Cold => "cold",
+            State::Reset => "reset",
+        }
+    }
+
+    /// The state of a name.
+    pub fn named(name: &str) -> Option<State> {
+        State::ALL.into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// How a program is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// An ELF file on a disk.
+    Disk,
+    /// An ELF file on NVMM.
+    Dax,
+    /// PROG.off2 on a disk, text on NVMM.
+    Off2f,
+}
+
+impl Format {
+    /// All of them, in the order of tables.
+    pub const ALL: [Format; 3] = [Format::Disk, Format::Dax, Format::Off2f];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Disk => "elf-disk",
+            Format::Dax => "elf-dax",
+            Format::Off2f => "off2f",
+        }
+    }
+
+    /// Where the guest finds programs and libraries, and the end of a program's name.
+    pub fn places(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Format::Disk => ("/mnt/disk", "/mnt/disk/lib", ""),
+            Format::Dax => ("/mnt/dax", "/mnt/dax/lib", ""),
+            Format::Off2f => ("/mnt/disk", "/opt/off2f", ".off2"),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// A static ELF file whose text is `kib` KiB: nops, `passes` times (at most 2047), then exit(0). A page of data follows.
 fn nops(kib: u32, passes: u32) -> Vec<u8> {
@@ -106,9 +199,11 @@ fn nops(kib: u32, passes: u32) -> Vec<u8> {
 }
 
 /// A program as it is measured.
-struct Measured {
-    name: String,
-    text_kib: u64,
+pub struct Measured {
+    /// The name of its file.
+    pub name: String,
+    /// For Debian's own.
+    pub real: Option<Real>,
 }
 
 /// Runs the command.
@@ -124,6 +219,7 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
         }
         programs.push(add(&files, format!("nops-{kib}"), &nops(kib, a.passes))?);
     }
+    add(&files, USED_UP.into(), &nops(1024, 1))?;
     for path in &a.program {
         let name = path.file_name().and_then(|n| n.to_str());
         let name = name.with_context(|| format!("{} is not the name of a file", path.display()))?;
@@ -137,13 +233,39 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
         let elf = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         programs.push(add(&files, name.to_string(), &elf)?);
     }
+    programs.extend(a.real.iter().map(|r| Measured {
+        name: r.name.into(),
+        real: Some(*r),
+    }));
     let disk = dir.path().join("disk");
-    make_disk(&files, &disk)?;
     let methods: Vec<Method> = Method::ALL
         .into_iter()
         .filter(|m| a.methods.is_empty() || a.methods.contains(m))
         .collect();
-    let rows = measure(a, &disk, &programs, &methods, messages)?;
+    let states = match a.states.as_slice() {
+        [] => &State::ALL,
+        some => some,
+    };
+    let board = [BOARD.to_string()];
+    let memories = match a.memory_model.as_slice() {
+        [] => &board,
+        some => some,
+    };
+    let mut rows = Vec::new();
+    for memory in memories {
+        let plan = Plan {
+            programs: &programs,
+            methods: match memory == BOARD {
+                true => &methods,
+                false => &[Method::Dram],
+            },
+            states,
+            repeat: a.repeat,
+        };
+        // The guest adds to it.
+        make_disk(&files, &disk, !a.real.is_empty())?;
+        rows.extend(measure(a, &disk, &plan, memory, messages)?);
+    }
     if let Some(picture) = picture {
         let bytes = plot(picture.format(), &rows, &methods)?;
         picture.finish(&bytes, messages)?;
@@ -155,9 +277,13 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let mut t = table([
         "program",
         "text KiB",
+        "memory",
         "method",
+        "state",
         "format",
         "exec to exit us",
+        "from",
+        "to",
         "page faults",
         "KiB read",
         "NVMM fetches",
@@ -165,18 +291,22 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
     for r in &rows {
         let number = |key: &str| r[key].as_u64().unwrap_or_default();
         let word = |key: &str| r[key].as_str().unwrap_or_default().to_string();
-        let us = grouped(number("exec_to_exit_ns") / 1000);
+        let us = |key: &str| grouped(number(key) / 1000);
         row(
             &mut t,
             [
                 word("program"),
                 number("text_kib").to_string(),
+                word("memory"),
                 word("method"),
+                word("state"),
                 word("format"),
-                us,
+                us("exec_to_exit_ns"),
+                us("fastest_ns"),
+                us("slowest_ns"),
                 number("page_faults").to_string(),
                 (number("bytes_read") / 1024).to_string(),
-                grouped(number("nvmm_fetches")),
+                r["nvmm_fetches"].as_u64().map_or("-".into(), grouped),
             ],
         );
     }
@@ -184,12 +314,13 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
-/// The plot of the programs that do nothing.
-fn plot(format: Format, rows: &[Value], methods: &[Method]) -> anyhow::Result<Vec<u8>> {
+/// The plot of the programs that do nothing, started cold, with the first memory.
+fn plot(format: plot::Format, rows: &[Value], methods: &[Method]) -> anyhow::Result<Vec<u8>> {
     let word = |r: &Value, key: &str| r[key].as_str().unwrap_or_default().to_string();
     let mut points: Vec<off2f_plot::Point> = rows
         .iter()
         .filter(|r| word(r, "program").starts_with("nops-"))
+        .filter(|r| r["memory"] == rows[0]["memory"] && r["state"] == rows[0]["state"])
         .filter_map(|r| {
             let kib = r["text_kib"].as_f64()?;
             let ms = r["exec_to_exit_ns"].as_f64()? / 1e6;
@@ -198,34 +329,36 @@ fn plot(format: Format, rows: &[Value], methods: &[Method]) -> anyhow::Result<Ve
         .collect();
     points.sort_by(|a, b| a.2.total_cmp(&b.2));
     let methods: Vec<&str> = methods.iter().map(|m| m.name()).collect();
-    off2f_plot::draw(format, &methods, &FORMATS.map(|f| f.0), &points)
+    off2f_plot::draw(format, &methods, &Format::ALL.map(Format::name), &points)
 }
 
 /// Puts a program into the directory for the disk, in both formats.
 fn add(dir: &Path, name: String, elf: &[u8]) -> anyhow::Result<Measured> {
     let pair = split(elf).with_context(|| name.clone())?;
-    let header = nagori_off2f::read_off2(&pair.off2)?;
     for (ending, bytes) in [("", elf), (".off2", &pair.off2), (".text", &pair.text)] {
         let path = dir.join(format!("{name}{ending}"));
         let failed = || format!("cannot write {}", path.display());
         fs::write(&path, bytes).with_context(failed)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).with_context(failed)?;
     }
-    let text_kib = header.text_pages * nagori_off2f::PAGE / 1024;
-    Ok(Measured { name, text_kib })
+    Ok(Measured { name, real: None })
 }
 
-/// An ext4 file system with the files of a directory.
-fn make_disk(files: &Path, disk: &Path) -> anyhow::Result<()> {
+/// A new ext4 file system with the files of a directory; with room for those of Debian's programs if the guest is to add them.
+fn make_disk(files: &Path, disk: &Path, room: bool) -> anyhow::Result<()> {
     let mut bytes = 0;
     for entry in fs::read_dir(files)?.flatten() {
         bytes += entry.metadata()?.len();
     }
-    let mib = bytes / (1 << 20) + 16;
+    let mib = bytes / (1 << 20) + if room { 128 } else { 16 };
+    if disk.exists() {
+        fs::remove_file(disk).context("cannot remove a temporary file")?;
+    }
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let made = Command::new("mke2fs")
         .env("PATH", path)
-        .args(["-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal", "-d"])
+        .args(["-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal"])
+        .args(["-E", "lazy_itable_init=0", "-d"])
         .args([files, disk])
         .arg(format!("{mib}M"))
         .output()
@@ -237,47 +370,12 @@ fn make_disk(files: &Path, disk: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the guest runs.
-fn script(programs: &[Measured], methods: &[Method]) -> String {
-    let mut s = String::from(
-        "dmesg -n 1\n\
-         fail() { echo \"bench: $1\"; exit 1; }\n\
-         mkdir -p /mnt/disk /mnt/dax\n\
-         dd if=/dev/vda of=/dev/pmem0 bs=1M 2>/dev/null || fail 'no NVMM'\n\
-         mount -t ext4 -o ro /dev/vda /mnt/disk || fail 'no disk'\n\
-         mount -t ext4 -o dax=always /dev/pmem0 /mnt/dax || fail 'no DAX'\n\
-         off2f format || fail 'no text store'\n",
-    );
-    for p in programs {
-        s += &format!("off2f put /mnt/disk/{}.text || fail 'put'\n", p.name);
-    }
-    let largest = programs.iter().max_by_key(|p| p.text_kib);
-    for m in methods {
-        // The kernel reports each page of 4 KiB of DAX that is unmapped (docs/nvmm.md), 60 of them a minute. The reports
-        // would be measured, so they are used up before.
-        for _ in 0..if largest.is_some() { 10 } else { 0 } {
-            let name = largest.map_or("", |p| &p.name);
-            s += &format!("/mnt/dax/{name} >/dev/null\n");
-        }
-        s += &format!("nagori-ctl method {m} >/dev/null || fail method\n");
-        for p in programs {
-            for (format, dir, ending) in FORMATS {
-                s += &format!(
-                    "bench-exec {}:{format} {dir}{}{ending} || fail '{} {format}'\n",
-                    p.name, p.name, p.name
-                );
-            }
-        }
-    }
-    s
-}
-
-/// Boots once, and measures everything.
+/// Boots once, and measures everything with one memory.
 fn measure(
     a: &Off2fArgs,
     disk: &Path,
-    programs: &[Measured],
-    methods: &[Method],
+    plan: &Plan,
+    memory: &str,
     messages: &Messages,
 ) -> anyhow::Result<Vec<Value>> {
     let this = std::env::current_exe().context("cannot find this program")?;
@@ -294,15 +392,24 @@ fn measure(
     .args(["--machine", &a.machine.machine])
     .args(["--set", "memory.text_store=\"128 MiB\""])
     .arg("--disk")
-    .arg(format!("{},ro", disk.display()))
-    .args(["--run", &script(programs, methods)]);
+    .arg(disk)
+    .args(["--run", &plan.script()]);
+    if !a.real.is_empty() {
+        let root = image::rootfs::find(&a.cache.options()?, "run", messages)?;
+        c.arg("--disk").arg(format!("{},ro", root.display()));
+    }
+    if memory != BOARD {
+        c.args(["--set", &format!("memory.regions.nvmm.model={memory}")]);
+    }
     for s in &a.machine.choice().set {
         c.args(["--set", s]);
     }
     if let Some(dir) = &a.cache.cache {
         c.arg("--cache").arg(dir);
     }
-    messages.note("booting, and measuring in the guest");
+    messages.note(&format!(
+        "booting, and measuring in the guest (memory: {memory})"
+    ));
     let out = c
         .stdin(Stdio::null())
         .output()
@@ -317,38 +424,18 @@ fn measure(
             errors.trim()
         );
     }
-    let rows: Option<Vec<Value>> = console
+    let starts: Vec<Start> = console
         .lines()
-        .filter_map(|l| l.trim_end().strip_prefix("exec "))
-        .map(|l| result(l, programs))
+        .filter_map(|l| start(l.trim_end().strip_prefix("exec ")?))
         .collect();
-    let rows = rows.context("the guest has printed a row that cannot be read")?;
-    let expected = programs.len() * methods.len() * FORMATS.len();
-    if rows.len() != expected {
-        bail!("the guest has printed {} rows, not {expected}", rows.len());
+    if starts.len() != plan.rows() {
+        bail!(
+            "the guest has printed {} rows, not {}",
+            starts.len(),
+            plan.rows()
+        );
     }
-    Ok(rows)
-}
-
-/// A row of the guest's.
-fn result(line: &str, programs: &[Measured]) -> Option<Value> {
-    let field = |name: &str| {
-        let mut words = line.split(' ');
-        words.find_map(|w| w.strip_prefix(name)?.strip_prefix('='))
-    };
-    let number = |name: &str| field(name)?.parse::<u64>().ok();
-    let (name, format) = field("label")?.split_once(':')?;
-    let program = programs.iter().find(|p| p.name == name)?;
-    Some(json!({
-        "program": name,
-        "text_kib": program.text_kib,
-        "format": format,
-        "method": field("method")?,
-        "exec_to_exit_ns": number("ns")?,
-        "page_faults": number("faults")?,
-        "bytes_read": number("bytes")?,
-        "nvmm_fetches": number("nvmm")?,
-    }))
+    Ok(rows(plan, &starts, &texts(&console), memory))
 }
 
 #[cfg(test)]
@@ -364,31 +451,6 @@ mod tests {
             assert_eq!(h.text_pages * 4, u64::from(kib));
             assert_eq!(h.cut_pages, h.text_pages);
             assert_eq!(nagori_off2f::join(&pair.off2, &pair.text).unwrap(), elf);
-        }
-    }
-
-    #[test]
-    fn rows_of_the_guest() {
-        let programs = [Measured {
-            name: "a".into(),
-            text_kib: 32,
-        }];
-        let line = "label=a:off2f method=fine ns=12 faults=3 bytes=0 nvmm=9";
-        let v = result(line, &programs).unwrap();
-        assert_eq!(
-            (v["text_kib"].as_u64(), v["exec_to_exit_ns"].as_u64()),
-            (Some(32), Some(12))
-        );
-        assert_eq!(
-            (v["format"].as_str(), v["nvmm_fetches"].as_u64()),
-            (Some("off2f"), Some(9))
-        );
-        for bad in [
-            "",
-            "label=b:off2f method=fine ns=1 faults=3 bytes=0 nvmm=9",
-            "label=a:x method=dram ns=- faults=0",
-        ] {
-            assert!(result(bad, &programs).is_none(), "{bad}");
         }
     }
 }

@@ -1,0 +1,327 @@
+//! What `nagori bench off2f` runs in the guest: the script, and the rows that it prints.
+
+use super::off2f::{Format, Measured, State};
+use nagori_memtime::Method;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+
+/// Where the root file system with Debian's programs is mounted.
+const ROOT: &str = "/mnt/root";
+/// A program that is in every disk, and in no row.
+pub const USED_UP: &str = "used-up";
+/// Libraries of the real programs. The dynamic linker itself is the root file system's in every format.
+const LIBRARIES: &str =
+    "libc.so.6 libm.so.6 libz.so.1 libexpat.so.1 libsqlite3.so.0 libreadline.so.8 libtinfo.so.6";
+
+/// A program of Debian's with a short job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Real {
+    pub name: &'static str,
+    /// Its file in the guest.
+    file: &'static str,
+    /// Arguments, as words of a shell.
+    job: &'static str,
+}
+
+/// All of them.
+pub const REAL: [Real; 3] = [
+    Real {
+        name: "busybox",
+        file: "/bin/busybox",
+        job: "sh -c 'i=0; while [ $i -lt 100 ]; do i=$((i+1)); done'",
+    },
+    Real {
+        name: "sqlite3",
+        file: "/mnt/root/usr/bin/sqlite3",
+        job: "-init /dev/null :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all select x+1 from c where x<200) \
+              insert into t select x, x*x from c; select sum(b) from t where a%3=0'",
+    },
+    Real {
+        name: "python3",
+        file: "/mnt/root/usr/bin/python3",
+        job: "-S -c 'print(sum(i * i for i in range(500)))'",
+    },
+];
+
+/// What is measured.
+pub struct Plan<'a> {
+    pub programs: &'a [Measured],
+    pub methods: &'a [Method],
+    pub states: &'a [State],
+    pub repeat: u32,
+}
+
+impl Plan<'_> {
+    fn has_real(&self) -> bool {
+        self.programs.iter().any(|p| p.real.is_some())
+    }
+
+    /// The number of rows that the guest prints.
+    pub fn rows(&self) -> usize {
+        let starts = |s: &State| match s {
+            State::Cold => self.repeat as usize,
+            State::Reset => 1,
+        };
+        let starts: usize = self.states.iter().map(starts).sum();
+        self.programs.len() * self.methods.len() * Format::ALL.len() * starts
+    }
+
+    /// The script, which runs at every boot: a file on DAX says what is to be measured next.
+    pub fn script(&self) -> String {
+        let root = match self.has_real() {
+            true => format!(
+                "mkdir -p {ROOT}; mount -t ext4 -o ro /dev/vdb {ROOT} || fail 'no root file system'\n\
+                 ln -s {ROOT}/usr/lib/ld-linux-riscv64-lp64d.so.1 /lib/\n"
+            ),
+            false => String::new(),
+        };
+        // The kernel would fill inode tables in the background while programs are measured.
+        let mut s = format!(
+            "dmesg -n 1\n\
+             fail() {{ echo \"bench: $1\"; exit 1; }}\n\
+             mkdir -p /mnt/disk /mnt/dax /opt/off2f\n\
+             {root}\
+             mount_dax() {{ mount -t ext4 -o dax=always,noinit_itable /dev/pmem0 /mnt/dax; }}\n\
+             one() {{\n    \
+                 label=$1:$state libs=$2; shift 2\n    \
+                 LD_LIBRARY_PATH=$libs PYTHONHOME={ROOT}/usr bench-exec $warm $label \"$@\" || fail \"$label\"\n\
+             }}\n\
+             all() {{\n"
+        );
+        for p in self.programs {
+            let name = &p.name;
+            let job = p.real.map_or("", |r| r.job);
+            for f in Format::ALL {
+                let (dir, libs, ending) = f.places();
+                s += &format!("    one {name}:{f} {libs} {dir}/{name}{ending} {job}\n");
+            }
+        }
+        s += "}\n";
+        s += &format!(
+            "# The kernel reports each page of 4 KiB of DAX that is unmapped (docs/nvmm.md), 60 of them a minute. The\n\
+             # reports would be measured, so they are used up before.\n\
+             ready() {{\n    \
+                 for _ in 1 2 3 4 5 6 7 8 9 10; do /mnt/dax/{USED_UP} >/dev/null; done\n    \
+                 nagori-ctl method $1 >/dev/null || fail method\n\
+             }}\n"
+        );
+        s += "if off2f fsck >/dev/null 2>&1; then\n    \
+                  mount_dax || fail 'no DAX'\n    \
+                  phase=$(cat /mnt/dax/phase)\n\
+              else\n";
+        s += &self.prepare();
+        s += "    phase=0\nfi\n";
+        s += "mount -t ext4 -o ro /dev/vda /mnt/disk || fail 'no disk'\n\
+              mount -t off2f /mnt/disk/lib /opt/off2f || fail 'no libraries'\n\
+              next() {\n    \
+                  echo $1 >/mnt/dax/phase; umount /mnt/dax || fail umount\n    \
+                  reboot -f; sleep 100\n\
+              }\n";
+        if self.states.contains(&State::Cold) {
+            s += "if [ $phase = 0 ]; then\n    off2f list\n    state=cold\n";
+            let turns: String = (0..self.repeat).map(|i| format!("{i} ")).collect();
+            for m in self.methods {
+                s += &format!("    ready {m}; for _ in {turns}; do all; done\n");
+            }
+            s += "fi\n";
+        }
+        if self.states.contains(&State::Reset) {
+            // One restart for each method: what a program has read stays in the kernel's cache.
+            s += "if [ $phase = 0 ]; then off2f list; next 1; fi\nstate=reset warm=--warm\n";
+            for (i, m) in self.methods.iter().enumerate() {
+                let after = match i + 1 == self.methods.len() {
+                    true => "exit 0".to_string(),
+                    false => format!("next {}", i + 2),
+                };
+                s += &format!(
+                    "if [ $phase = {} ]; then\n    \
+                         ready {m}; bench-exec --warm none /bin/true >/dev/null; all; {after}\n\
+                     fi\n",
+                    i + 1
+                );
+            }
+        }
+        s
+    }
+
+    /// Puts everything where it is measured.
+    fn prepare(&self) -> String {
+        let mut s = String::from(
+            "    mount -t ext4 /dev/vda /mnt/disk || fail 'no disk'\n    mkdir -p /mnt/disk/lib\n    cd /mnt/disk\n",
+        );
+        for r in self.programs.iter().filter_map(|p| p.real) {
+            s += &format!(
+                "    cp {} {} && off2f split {} || fail 'no {}'\n",
+                r.file, r.name, r.name, r.name
+            );
+        }
+        if self.has_real() {
+            s += &format!(
+                "    for l in {LIBRARIES}; do\n        \
+                     cp {ROOT}/usr/lib/riscv64-linux-gnu/$l lib/ && off2f split lib/$l || fail $l\n    \
+                 done\n"
+            );
+        }
+        s += "    cd /; umount /mnt/disk || fail umount\n    \
+                  dd if=/dev/vda of=/dev/pmem0 bs=1M 2>/dev/null || fail 'no NVMM'\n    \
+                  mount_dax || fail 'no DAX'\n    \
+                  off2f format || fail 'no text store'\n    \
+                  for t in /mnt/dax/*.text /mnt/dax/lib/*.text; do\n        \
+                      [ ! -e $t ] || off2f put $t || fail \"put $t\"\n    \
+                  done\n";
+        s
+    }
+}
+
+/// What the guest has printed for one start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    pub program: String,
+    pub format: Format,
+    pub state: State,
+    pub method: String,
+    pub ns: u64,
+    pub faults: u64,
+    pub bytes: u64,
+    pub nvmm: u64,
+}
+
+/// A line of the guest's.
+pub fn start(line: &str) -> Option<Start> {
+    let field = |name: &str| {
+        let mut words = line.split(' ');
+        words.find_map(|w| w.strip_prefix(name)?.strip_prefix('='))
+    };
+    let number = |name: &str| field(name)?.parse::<u64>().ok();
+    let mut label = field("label")?.split(':');
+    Some(Start {
+        program: label.next()?.to_string(),
+        format: Format::ALL.into_iter().find({
+            let name = label.next()?;
+            move |f| f.name() == name
+        })?,
+        state: State::named(label.next()?)?,
+        method: field("method")?.to_string(),
+        ns: number("ns")?,
+        faults: number("faults")?,
+        bytes: number("bytes")?,
+        nvmm: number("nvmm")?,
+    })
+}
+
+/// Pages of the texts in the store, by name, from what `off2f list` prints.
+pub fn texts(console: &str) -> BTreeMap<String, u64> {
+    let text = |line: &str| {
+        let mut words = line.trim_end().strip_prefix("text name=")?.split(' ');
+        let name = words.next()?.to_string();
+        Some((name, words.next()?.strip_prefix("pages=")?.parse().ok()?))
+    };
+    console.lines().filter_map(text).collect()
+}
+
+/// Rows of equal starts, each with the figures of the start whose time is the median. `memory` is what NVMM is made of.
+pub fn rows(
+    plan: &Plan,
+    starts: &[Start],
+    texts: &BTreeMap<String, u64>,
+    memory: &str,
+) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for m in plan.methods {
+        for &state in plan.states {
+            for p in plan.programs {
+                for format in Format::ALL {
+                    let same = |s: &&Start| {
+                        s.program == p.name
+                            && s.format == format
+                            && s.state == state
+                            && s.method == m.name()
+                    };
+                    let mut equal: Vec<&Start> = starts.iter().filter(same).collect();
+                    equal.sort_by_key(|s| s.ns);
+                    let Some(median) = equal.get(equal.len().saturating_sub(1) / 2) else {
+                        continue;
+                    };
+                    let kib = texts
+                        .get(&p.name)
+                        .map(|pages| pages * nagori_off2f::PAGE / 1024);
+                    // The control block counts what goes to the board's controller.
+                    let nvmm = (memory == super::off2f::BOARD).then_some(median.nvmm);
+                    rows.push(json!({
+                        "program": p.name,
+                        "text_kib": kib,
+                        "memory": memory,
+                        "state": state.name(),
+                        "format": format.name(),
+                        "method": median.method,
+                        "exec_to_exit_ns": median.ns,
+                        "fastest_ns": equal.first().map(|s| s.ns),
+                        "slowest_ns": equal.last().map(|s| s.ns),
+                        "starts": equal.len(),
+                        "page_faults": median.faults,
+                        "bytes_read": median.bytes,
+                        "nvmm_fetches": nvmm,
+                    }));
+                }
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(programs: &[Measured]) -> Plan<'_> {
+        Plan {
+            programs,
+            methods: &[Method::Fine],
+            states: &[State::Cold],
+            repeat: 3,
+        }
+    }
+
+    #[test]
+    fn rows_are_medians() {
+        let programs = [Measured {
+            name: "a".into(),
+            real: None,
+        }];
+        let p = plan(&programs);
+        let line =
+            |ns| format!("label=a:off2f:cold method=fine ns={ns} faults={ns} bytes=0 nvmm=9");
+        let starts: Vec<Start> = [30, 10, 20]
+            .iter()
+            .map(|ns| start(&line(*ns)).unwrap())
+            .collect();
+        let texts = texts("x\ntext name=a pages=8 offset=0x10000 build_id=00 checksum=0\r\n");
+        let rows = rows(&p, &starts, &texts, super::super::off2f::BOARD);
+        assert_eq!(rows.len(), 1);
+        for (key, value) in [
+            ("exec_to_exit_ns", 20),
+            ("fastest_ns", 10),
+            ("slowest_ns", 30),
+            ("page_faults", 20),
+            ("nvmm_fetches", 9),
+            ("text_kib", 32),
+        ] {
+            assert_eq!(rows[0][key], value, "{key}");
+        }
+        assert_eq!(p.rows(), 9);
+        assert!(super::rows(&p, &starts, &texts, "pcm")[0]["nvmm_fetches"].is_null());
+    }
+
+    #[test]
+    fn lines_that_are_no_rows() {
+        for bad in [
+            "",
+            "label=none method=fine ns=1 faults=3 bytes=0 nvmm=9",
+            "label=a:x:cold method=dram ns=1 faults=0 bytes=0 nvmm=0",
+            "label=a:off2f:hot method=dram ns=1 faults=0 bytes=0 nvmm=0",
+            "label=a:off2f:cold method=dram ns=- faults=0 bytes=0 nvmm=0",
+        ] {
+            assert!(start(bad).is_none(), "{bad}");
+        }
+    }
+}
