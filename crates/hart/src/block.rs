@@ -12,7 +12,7 @@ use crate::pipeline::{operands, Near, Pending, Schedule};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::trap::{cause, Trap};
-use crate::world::World;
+use crate::world::{AccessKind, World};
 use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -273,8 +273,50 @@ impl CodeCache {
         self.known.clear();
     }
 
+    /// Longest block, in instructions.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Whether there are no blocks.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Physical pages, by number, that blocks depend on.
+    pub(crate) fn pages_of_blocks(&self) -> Vec<u64> {
+        self.by_page.keys().copied().collect()
+    }
+
+    /// The lines of these pages that blocks are in, a bit each.
+    pub(crate) fn lines_of_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.by_page.iter().map(|(page, ids)| {
+            let lines = |id: u32| {
+                let b = &self.blocks[id as usize];
+                if b.page != *page {
+                    return 1;
+                }
+                let last = (u64::from(b.offset) + u64::from(b.bytes)).min(0x1000) - 1;
+                u64::MAX << (b.offset >> 6) & u64::MAX >> (63 - (last >> 6))
+            };
+            (*page, ids.iter().fold(0, |all, (_, id)| all | lines(*id)))
+        })
+    }
+
+    /// The blocks of another cache; this one has none.
+    pub(crate) fn take_blocks(&mut self, other: CodeCache) {
+        let addresses = CodeCache {
+            jumps: std::mem::replace(&mut self.jumps, Box::new([NO_JUMP; JUMPS])),
+            pages: std::mem::replace(&mut self.pages, Box::new([NO_PAGE; FETCH_PAGES])),
+            known: std::mem::take(&mut self.known),
+            decoded: self.decoded,
+            ..other
+        };
+        *self = addresses;
+    }
+
     /// Forgets the blocks of a physical page.
-    fn drop_page(&mut self, page: u64) {
+    pub(crate) fn drop_page(&mut self, page: u64) {
         if !self.known.is_empty() {
             let in_page = |k: &Key| k.0 >> 12 == page || (k.1 != 0 && k.1 >> 12 == page);
             self.known.retain(|_, k| !in_page(&k.key));
@@ -664,6 +706,12 @@ impl Hart {
             off += len;
             if inst.is_none_or(|i| ends_block(i.op)) {
                 break;
+            }
+        }
+        if W::ACCESSES {
+            w.accessed(AccessKind::Read, pa, off.min(page_left) as u8);
+            if let Some(p) = pa2 {
+                w.accessed(AccessKind::Read, p, 2);
             }
         }
         code.decoded += n as u64;

@@ -34,6 +34,7 @@ mod pmp;
 pub mod predict;
 mod run;
 mod saved;
+mod successor;
 pub mod tlb;
 pub mod trap;
 mod trigger;
