@@ -9,6 +9,7 @@ use crate::common::*;
 use nagori_isa::OPS;
 use nagori_platform::machine::{Engine, Machine, Quiet, Stop, TranslatorOptions};
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
+use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3;
 
 const EAGER: Engine = Engine::Translator(TranslatorOptions {
@@ -45,6 +46,27 @@ fn digest(m: &Machine, code: bool) -> (String, u64) {
     }
     let text = serde_json::to_string(&state).expect("a state");
     (text, hash.digest())
+}
+
+/// The same without what makes accesses faster: a machine that has taken over code stores to the pages that it is in by the
+/// long way.
+fn without_rights(digest: (String, u64)) -> (String, u64) {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(all) => {
+                if let Some(Value::Object(filter)) = all.get_mut("data") {
+                    filter.remove("entries");
+                }
+                all.remove("code");
+                all.values_mut().for_each(strip);
+            }
+            Value::Array(all) => all.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut state: Value = serde_json::from_str(&digest.0).expect("a state");
+    strip(&mut state);
+    (state.to_string(), digest.1)
 }
 
 /// The first place where two states differ.
@@ -167,7 +189,11 @@ fn compare(m: &mut Machine, seed: u64, steps: u64, most: u64, name: &str) -> usi
         let code = engine_known && engine == Engine::Interpreter && n % 3 != 2;
         let name = format!("{name}, from step {step}, {engine:?}");
         assert_eq!(script.console, again.console, "{name}");
-        assert_same(&digest(m, code), &digest(&copy, code), &name);
+        let (mut a, mut b) = (digest(m, code), digest(&copy, code));
+        if n % 3 == 2 {
+            (a, b) = (without_rights(a), without_rights(b));
+        }
+        assert_same(&a, &b, &name);
     }
     taken.len()
 }
