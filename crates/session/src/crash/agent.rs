@@ -212,7 +212,7 @@ impl<O: Observer> Service<O> for Agent {
             keep(&mut self.console, &console);
             let new = &self.console[from..];
             let says = |p: &&str| new.windows(p.len()).any(|w| w == p.as_bytes());
-            if PANICS.iter().any(|p| says(p)) {
+            if PANICS.iter().any(says) {
                 self.ended.get_or_insert(Ended::Panic);
             }
         }

@@ -200,7 +200,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
                 let err = String::from_utf8_lossy(&agent.err).into_owned();
                 let console = String::from_utf8_lossy(&agent.console).into_owned();
                 let own = String::from_utf8_lossy(&own);
-                format!("{own}{err}{checked}{console}")
+                // The end of it is shown; a kernel that complains has much to say.
+                format!("{console}{own}{err}{checked}")
             }
         };
         let reads = m.observer_mut().take();
