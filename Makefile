@@ -98,6 +98,10 @@ rtl-synth: ## Size and speed of the hardware on an ECP5, as a table
 validate-services: setup ## dropbear and PostgreSQL, installed, started, asked
 	NAGORI_REQUIRE_TOOLS=1 cargo test -p nagori-cli --test services -- --ignored
 
+# On the host, where `make test` tries the same, a run takes a moment; booted, minutes.
+crash-corpus: build ## Seeded bugs in flushes and fences, found on the booted machine (docs/crash-model.md)
+	scripts/crash-corpus $(NAGORI) --order commit
+
 lint: setup ## Formatting, clippy, rules of the house
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -139,4 +143,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build install install-lib demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke clean
+.PHONY: help setup build install install-lib demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean

@@ -6,7 +6,7 @@ use anyhow::{bail, Context};
 use nagori_hart::world::{Observer, Stall};
 use nagori_platform::loader;
 use nagori_platform::machine::{Attribution, Machine};
-use nagori_profile::{folded, pprof, Profile, Region, Space, Symbols};
+use nagori_profile::{folded, pprof, Lines, Profile, Region, Space, Symbols};
 use nagori_ram::GuestRam;
 use std::io::BufWriter;
 use std::path::Path;
@@ -106,19 +106,41 @@ impl Profiling {
     }
 }
 
-/// Adds `FILE[@ADDRESS]`.
+/// The file and the address of `FILE[@ADDRESS]`.
+fn place(given: &str) -> anyhow::Result<(&str, u64)> {
+    let Some((file, at)) = given.rsplit_once('@') else {
+        return Ok((given, 0));
+    };
+    if Path::new(given).exists() {
+        return Ok((given, 0));
+    }
+    let hex = at.strip_prefix("0x").unwrap_or(at);
+    match u64::from_str_radix(hex, 16) {
+        Ok(bias) => Ok((file, bias)),
+        Err(_) => bail!("--symbols {given}: `{at}` is no hexadecimal address"),
+    }
+}
+
+/// Adds the source lines of a file, as `--symbols` names it, or of the file with its debug information, which is found by
+/// build id in a directory in which Debian's -dbgsym packages have it. Lists of symbols have none.
+pub fn add_lines(lines: &mut Lines, given: &str, debug: &Path) -> anyhow::Result<()> {
+    let (file, bias) = place(given)?;
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read symbols from {file}"))?;
+    if !bytes.starts_with(b"\x7fELF") || lines.add(file, &bytes, bias)? > 0 {
+        return Ok(());
+    }
+    let Some(separate) = Lines::separate(&bytes, debug) else {
+        return Ok(());
+    };
+    if let Ok(bytes) = std::fs::read(&separate) {
+        lines.add(&separate.display().to_string(), &bytes, bias)?;
+    }
+    Ok(())
+}
+
 /// Adds the symbols of a file, as `--symbols` names it.
 pub fn add(symbols: &mut Symbols, given: &str) -> anyhow::Result<()> {
-    let (file, bias) = match given.rsplit_once('@') {
-        Some((file, at)) if !Path::new(given).exists() => {
-            let hex = at.strip_prefix("0x").unwrap_or(at);
-            let Ok(bias) = u64::from_str_radix(hex, 16) else {
-                bail!("--symbols {given}: `{at}` is no hexadecimal address");
-            };
-            (file, bias)
-        }
-        _ => (given, 0),
-    };
+    let (file, bias) = place(given)?;
     let bytes = std::fs::read(file).with_context(|| format!("cannot read symbols from {file}"))?;
     symbols.add(file, &bytes, bias)?;
     Ok(())

@@ -8,6 +8,7 @@ mod common;
 
 use common::{debian, nagori, tool};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -21,7 +22,7 @@ fn ringlog(dir: &Path) -> Option<PathBuf> {
     }
     let program = dir.join("ringlog");
     let status = std::process::Command::new("riscv64-linux-gnu-gcc")
-        .args(["-static", "-O2", "-march=rv64gc", "-o"])
+        .args(["-static", "-O2", "-g", "-march=rv64gc", "-o"])
         .arg(&program)
         .arg(format!("-I{GUEST}/include"))
         .arg(format!("{GUEST}/crash/ringlog.c"))
@@ -90,20 +91,44 @@ fn a_missing_flush_is_found_and_replayed() {
     let again = explore(
         &program,
         workload,
-        &[&few[..], &["--jobs", "2"]].concat(),
+        &[&few[..], &["--jobs", "2", "--engine", "interpreter"]].concat(),
         1,
     );
     assert_eq!(
         same(report.clone()),
         same(again),
-        "the number of jobs matters"
+        "the number of jobs or the engine matters"
     );
+    // Each shard tries its own cuts; together they have all, and find the same.
+    let parts = ["1/2", "2/2"].map(|shard| {
+        let more = [&few[..], &["--shard", shard]].concat();
+        explore(&program, workload, &more, 1)
+    });
+    let cuts = |r: &Value| r["coverage"]["cuts"].as_u64().expect("a number");
+    assert_eq!(cuts(&parts[0]) + cuts(&parts[1]), cuts(&report));
+    assert!(parts.iter().all(|p| cuts(p) > 0), "a shard without a cut");
+    let ids = |r: &Value| -> BTreeSet<String> {
+        let all = r["findings"].as_array().expect("findings");
+        all.iter().map(|f| f["id"].to_string()).collect()
+    };
+    let both: BTreeSet<String> = parts.iter().flat_map(ids).collect();
+    assert_eq!(both, ids(&report));
+
     let finding = &report["findings"][0];
     assert_eq!(finding["outcome"]["kind"], "recover-exit", "{finding}");
     let store = &finding["stores"][0];
     assert_eq!(store["change"], "lost");
     assert_eq!(store["frames"][0]["symbol"]["name"], "append");
     assert_eq!(store["frames"][1]["symbol"]["name"], "main");
+    let source = |n: usize| {
+        let place = &store["frames"][n]["source"];
+        let file = place[0].as_str().expect("a source file");
+        let line = place[1].as_u64().expect("a line") as usize;
+        let text = std::fs::read_to_string(file).expect("the source");
+        text.lines().nth(line - 1).unwrap_or_default().to_string()
+    };
+    assert!(source(0).contains("r->words)[i] ="), "{}", source(0));
+    assert!(source(1).contains("append("), "{}", source(1));
     let id = finding["id"].as_str().expect("an id");
     let out = nagori()
         .timeout(debian::PATIENCE)
@@ -113,6 +138,95 @@ fn a_missing_flush_is_found_and_replayed() {
     let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
     let pc = store["site"]["pc"].as_u64().expect("a pc");
     assert!(text.contains(&format!("pc {pc:#x}")), "{text}");
+    debugger(&format!("{found}/{id}.json"), dir.path(), &program, pc);
+}
+
+/// A debugger finds the machine immediately before the store, with its callers.
+fn debugger(finding: &str, dir: &Path, program: &Path, pc: u64) {
+    if !tool("gdb-multiarch") {
+        return;
+    }
+    let socket = dir.join("gdb");
+    let mut replay = std::process::Command::new(assert_cmd::cargo::cargo_bin("nagori"))
+        .args(["--quiet", "crash", "replay", finding])
+        .arg(format!("--gdb=unix:{}", socket.display()))
+        .spawn()
+        .expect("the program starts");
+    let begin = std::time::Instant::now();
+    while !socket.exists() {
+        assert!(begin.elapsed() < debian::PATIENCE, "nobody listens");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let gdb = std::process::Command::new("timeout")
+        .args(["100", "gdb-multiarch", "-nx", "-batch"])
+        .arg(program)
+        .args(["-ex", &format!("target remote {}", socket.display())])
+        .args(["-ex", "x/i $pc", "-ex", "bt", "-ex", "kill"])
+        .output()
+        .expect("the debugger runs");
+    let text = String::from_utf8_lossy(&gdb.stdout).into_owned();
+    let _ = replay.kill();
+    let _ = replay.wait();
+    let there = format!("=> {pc:#x} <append+");
+    let line = text.lines().find(|l| l.starts_with(&there));
+    assert!(line.is_some_and(|l| l.contains("\tsd\t")), "{text}");
+    assert!(text.contains("in main ("), "{text}");
+}
+
+#[test]
+fn a_checker_decides_and_a_recovery_may_boot() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = ringlog(dir.path()) else {
+        return;
+    };
+    // A log of which one record is there has done nothing wrong: only the program says so.
+    let checker = dir.path().join("checker.py");
+    let text = "import json, sys\n\
+                q = json.load(sys.stdin)\n\
+                n = int(q['output'].split()[1])\n\
+                assert n <= len(q['labels']) == 2, q\n\
+                sys.exit('one is one too few' if n == 1 else 0)\n";
+    std::fs::write(&checker, text).expect("the checker can be written");
+    let (junit, sarif) = (dir.path().join("a.xml"), dir.path().join("a.sarif"));
+    let path = |p: &Path| p.to_str().expect("UTF-8").to_string();
+    let more = [
+        "--checker",
+        &path(&checker),
+        "--junit",
+        &path(&junit),
+        "--sarif",
+        &path(&sarif),
+        "--order",
+        "commit",
+    ];
+    let report = explore(&program, "ringlog workload 2", &more, 1);
+    let all = report["findings"].as_array().expect("findings");
+    assert!(!all.is_empty());
+    for f in all {
+        assert_eq!(f["outcome"]["kind"], "checker", "{f}");
+        let text = f["text"].as_str().unwrap_or_default();
+        assert!(
+            text.contains("records 1") && text.contains("one too few"),
+            "{f}"
+        );
+    }
+    let failures = std::fs::read_to_string(&junit).expect("the report");
+    assert_eq!(failures.matches("<failure ").count(), all.len());
+    let sarif = std::fs::read(&sarif).expect("the report");
+    let sarif: Value = serde_json::from_slice(&sarif).expect("JSON");
+    let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+    let uri = place["artifactLocation"]["uri"].as_str();
+    assert!(uri.is_some_and(|u| u.ends_with("/ringlog.c")), "{place}");
+
+    let report = explore(
+        &program,
+        "ringlog workload 1",
+        &["--from-reset", "--order", "commit"],
+        0,
+    );
+    let c = &report["coverage"];
+    assert_eq!(c["cuts"], c["complete"], "{c}");
+    assert!(report["recoveries"].as_u64() > Some(1), "{report}");
 }
 
 #[test]

@@ -21,6 +21,20 @@ pub trait Resolve {
     fn resolve(&self, process: u64, pc: u64) -> Frame;
 }
 
+/// The names of a place and of its callers, innermost first. What is known of a caller is the address behind its call; its
+/// line is that of the call.
+pub(crate) fn frames_of(resolve: &dyn Resolve, site: &Site) -> Vec<Frame> {
+    let mut frames = vec![resolve.resolve(site.process, site.pc)];
+    frames.extend(site.stack.iter().map(|&back| {
+        let call = resolve.resolve(site.process, back.wrapping_sub(1));
+        Frame {
+            source: call.source,
+            ..resolve.resolve(site.process, back)
+        }
+    }));
+    frames
+}
+
 /// Knows no names.
 pub struct Unresolved;
 
@@ -260,8 +274,7 @@ impl Report {
             let Some(site) = site.and_then(|s| sites.get(s)) else {
                 return Vec::new();
             };
-            let pcs = std::iter::once(&site.pc).chain(&site.stack);
-            pcs.map(|&pc| resolve.resolve(site.process, pc)).collect()
+            frames_of(resolve, site)
         };
         self.warnings.extend(warnings.iter().map(|w| WarningReport {
             kind: w.kind,

@@ -8,115 +8,21 @@ use crate::context::FetchContext;
 use crate::hart::Hart;
 use crate::lines::Notice;
 use crate::mmu::Fault;
-use crate::pipeline::{merge_pending, operands, Near, Pending, Schedule, RELEASE};
+use crate::pipeline::{merge_pending, Pending, Schedule, RELEASE};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
+use crate::preop::{
+    ends_block, illegal, is_branch, jumps, may_miss, pack, packets, pre, refetches, target_in_page,
+    PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SPLIT, TARGET,
+};
 use crate::trap::{cause, Trap};
 use crate::waits::half_releases;
-use crate::world::World;
+use crate::world::{AccessKind, World};
 use crate::wrong_path::strays;
-use nagori_isa::{decode_with, inst_len, Extensions, Format, Inst, Op};
+use nagori_isa::{decode_with, inst_len};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// An instruction ready to execute.
-#[derive(Clone, Copy, Debug)]
-pub struct PreOp {
-    /// What it does.
-    pub op: Op,
-    /// Destination; an integer destination x0 is [`SINK`].
-    pub rd: u8,
-    /// First source, or the immediate of a CSR instruction.
-    pub rs1: u8,
-    /// Second source.
-    pub rs2: u8,
-    /// Third source, or what a load has to know of the stores in front of it: see [`PreOp::near`].
-    pub rs3: u8,
-    /// Rounding mode, or the ordering bits of an atomic; of a load with [`HAZARD`] the packets of the
-    /// front end in front of it in the block.
-    pub rm: u8,
-    /// See the flag constants.
-    pub flags: u8,
-    /// Length in bytes; [`ILLEGAL_LEN`] marks a word that does not decode.
-    pub len: u8,
-    /// Immediate; of a multiplication or division a [`Long`](crate::pipeline::Long).
-    pub imm: i32,
-    /// Bytes from the start of the block.
-    pub off: u16,
-    /// Cycles from the start of the block to this instruction's issue.
-    pub cost: u16,
-}
-
-/// The instruction's last byte is the first of the block in its line.
-pub const NEW_LINE: u8 = 1;
-/// A load close behind a store, or close behind the store before that one.
-pub const HAZARD: u8 = 2;
-/// A jump or branch whose target may be at an address where no instruction can be.
-pub const TARGET: u8 = 4;
-
-/// The instruction is in two packets of the front end.
-pub const SPLIT: u8 = 8;
-
-/// A branch that is not taken, with calls or returns close behind its target: a wrong prediction meets them.
-pub const STRAYS_AHEAD: u8 = 16;
-/// A branch that is taken, with calls or returns close behind it.
-pub const STRAYS_BEHIND: u8 = 32;
-
-impl PreOp {
-    /// Whether the front end meets calls or returns if a branch is predicted wrong that is taken, or is not.
-    #[inline(always)]
-    pub fn strays(&self, taken: bool) -> bool {
-        let flag = match taken {
-            true => STRAYS_BEHIND,
-            false => STRAYS_AHEAD,
-        };
-        self.flags & flag != 0
-    }
-
-    /// Whether it is in two packets of the front end.
-    #[inline(always)]
-    pub fn splits(&self) -> bool {
-        self.flags & SPLIT != 0
-    }
-
-    /// For a load with [`HAZARD`]: the bits in which its address and that of a store differ if they
-    /// do not overlap, for the last store and the one before; 0 where the store is no danger.
-    #[inline(always)]
-    pub fn near(&self, store: usize) -> u64 {
-        match self.rs3 >> (4 * store) & 15 {
-            0 => 0,
-            granule => ALIAS & (!0 << (granule - 1)),
-        }
-    }
-}
-
-/// Bits of an address that are compared with those of stores.
-const ALIAS: u64 = 0xfff;
-
-/// The offset in the page that the last instruction of a block leads to if it is a direct jump or a branch that is taken; the
-/// block begins at an offset.
-fn target_in_page(begin: u64, p: &PreOp) -> Option<u64> {
-    let direct = p.len == 4 && matches!(p.op.info().format, Format::B | Format::J);
-    let to = begin
-        .wrapping_add(p.off.into())
-        .wrapping_add(p.imm as i64 as u64);
-    (direct && to < 0x1000).then_some(to)
-}
-
-fn is_branch(p: &PreOp) -> bool {
-    p.len != ILLEGAL_LEN && p.op.info().format == Format::B
-}
-
-fn pack(near: Near) -> u8 {
-    let one = |k: usize| match near.stores[k] {
-        true => near.granules[k] + 1,
-        false => 0,
-    };
-    one(0) | one(1) << 4
-}
-
-/// Index of the integer register that swallows writes to x0.
-pub const SINK: u8 = 32;
 /// Longest block, in instructions.
 const MAX_OPS: usize = 64;
 /// Decoded instructions kept before the cache starts afresh.
@@ -139,6 +45,8 @@ pub struct Block {
     /// Whether the block is one instruction that reaches into the next page.
     pub crosses: bool,
     live: bool,
+    /// Lines of its page that it depends on, a bit each.
+    lines: u64,
     /// Cycles that it takes by itself.
     pub cost: u32,
     /// Results that are pending at its end.
@@ -304,8 +212,49 @@ impl CodeCache {
         self.known.clear();
     }
 
+    /// Longest block, in instructions.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Whether there are no blocks.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Physical pages, by number, that blocks depend on.
+    pub(crate) fn pages_of_blocks(&self) -> Vec<u64> {
+        self.by_page.keys().copied().collect()
+    }
+
+    /// The lines of these pages that blocks depend on, a bit each.
+    pub(crate) fn lines_of_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.by_page.iter().map(|(page, ids)| {
+            let lines = |id: u32| {
+                let b = &self.blocks[id as usize];
+                match b.page == *page {
+                    true => b.lines,
+                    false => 1,
+                }
+            };
+            (*page, ids.iter().fold(0, |all, (_, id)| all | lines(*id)))
+        })
+    }
+
+    /// The blocks of another cache; this one has none.
+    pub(crate) fn take_blocks(&mut self, other: CodeCache) {
+        let addresses = CodeCache {
+            jumps: std::mem::replace(&mut self.jumps, Box::new([NO_JUMP; JUMPS])),
+            pages: std::mem::replace(&mut self.pages, Box::new([NO_PAGE; FETCH_PAGES])),
+            known: std::mem::take(&mut self.known),
+            decoded: self.decoded,
+            ..other
+        };
+        *self = addresses;
+    }
+
     /// Forgets the blocks of a physical page.
-    fn drop_page(&mut self, page: u64) {
+    pub(crate) fn drop_page(&mut self, page: u64) {
         if !self.known.is_empty() {
             let in_page = |k: &Key| k.0 >> 12 == page || (k.1 != 0 && k.1 >> 12 == page);
             self.known.retain(|_, k| !in_page(&k.key));
@@ -399,92 +348,6 @@ impl CodeCache {
             self.known.insert((k.pc >> 1) as usize & (JUMPS - 1), *k);
         }
         true
-    }
-}
-
-/// Whether an instruction is the last of its block.
-pub fn ends_block(op: Op) -> bool {
-    use Op::*;
-    matches!(
-        op,
-        Jal | Jalr | Ecall | Ebreak | FenceI | Mret | Sret | Wfi | SfenceVma
-    ) || matches!(
-        op.info().format,
-        Format::B | Format::Csr | Format::CsrImm | Format::Mark
-    )
-}
-
-/// Whether a jump or a taken branch may lead to an address between two instructions. The address of
-/// the jump itself is allowed.
-fn may_miss(isa: Extensions, i: &Inst) -> bool {
-    match i.op {
-        Op::Jalr => isa.pc_low() & 2 != 0,
-        Op::Jal => i.imm as u64 & isa.pc_low() != 0,
-        _ => i.op.info().format == Format::B && i.imm as u64 & isa.pc_low() != 0,
-    }
-}
-
-/// An op that raises illegal instruction when executed: `ebreak` never carries this length.
-pub const ILLEGAL_LEN: u8 = 0;
-
-fn pre(i: &Inst, off: u16, cost: u32, flags: u8) -> PreOp {
-    let mut rd = i.rd;
-    let int_dest = operands(i).1 < 32;
-    if rd == 0 && int_dest {
-        rd = SINK;
-    }
-    PreOp {
-        op: i.op,
-        rd,
-        rs1: i.rs1,
-        rs2: i.rs2,
-        rs3: i.rs3,
-        rm: i.rm,
-        flags,
-        len: i.len,
-        imm: i.imm,
-        off,
-        cost: cost.min(u16::MAX as u32) as u16,
-    }
-}
-
-/// Stands for a word that does not decode; `imm` holds its bits.
-fn illegal(word: u32, off: u16, cost: u32, flags: u8) -> PreOp {
-    PreOp {
-        op: Op::Ebreak,
-        rd: SINK,
-        rs1: 0,
-        rs2: 0,
-        rs3: 0,
-        rm: 0,
-        flags,
-        len: ILLEGAL_LEN,
-        imm: word as i32,
-        off,
-        cost: cost.min(u16::MAX as u32) as u16,
-    }
-}
-
-/// Packets of the front end that the instructions of a run of bytes are in, but for one that begins in
-/// front of the run.
-pub(crate) fn packets(pc: u64, bytes: u64) -> u16 {
-    let before = |at: u64| at.wrapping_add(3) >> 2;
-    before(pc.wrapping_add(bytes)).wrapping_sub(before(pc)) as u16
-}
-
-/// Whether an instruction decides where the program goes on.
-fn jumps(op: Op) -> bool {
-    matches!(op, Op::Jal | Op::Jalr) || op.info().format == Format::B
-}
-
-/// Whether the last instruction of a block of so many cycles has what follows fetched anew.
-fn refetches(p: &PreOp, cost: u32) -> bool {
-    match p.op.info().format {
-        Format::Csr | Format::CsrImm => cost > u32::from(p.cost) + 1,
-        _ => matches!(
-            p.op,
-            Op::FenceI | Op::SfenceVma | Op::Mret | Op::Sret | Op::Wfi
-        ),
     }
 }
 
@@ -697,6 +560,12 @@ impl Hart {
                 break;
             }
         }
+        if W::ACCESSES {
+            w.accessed(AccessKind::Read, pa, off.min(page_left) as u8);
+            if let Some(p) = pa2 {
+                w.accessed(AccessKind::Read, p, 2);
+            }
+        }
         code.decoded += n as u64;
         let (cost, pending) = schedule.finish();
         let until_release = schedule.until_release();
@@ -757,6 +626,7 @@ impl Hart {
             splits,
             passes,
             live: true,
+            lines,
         });
         self.mark_code(code, w, (key, id), pa, lines);
         if let Some(p) = pa2 {

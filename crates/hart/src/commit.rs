@@ -7,8 +7,8 @@
 //! reads of page tables by the MMU are not in the stream.) Cycles of different harts may be out of
 //! order.
 
-use crate::block::{PreOp, ILLEGAL_LEN};
 use crate::hart::Hart;
+use crate::preop::{PreOp, ILLEGAL_LEN};
 use crate::run::{End, RunPoint};
 use crate::world::{LineRequest, TrapEvent, World};
 use nagori_isa::{Format, Op};
@@ -138,16 +138,22 @@ pub trait Observer {
     const TRAPS: bool = Self::COMMITS;
     /// Whether lines that are written back are reported.
     const WRITE_BACKS: bool = Self::COMMITS;
-    /// Whether `accessed` is called. All code is interpreted then, faster than with instructions reported. Not while
-    /// harts run at the same time.
+    /// Whether `accessed` is called. With the timing model all code is interpreted then, faster than with instructions
+    /// reported. Not while harts run at the same time.
     const ACCESSES: bool = false;
     /// Whether `stops` and `tried_again` are called.
     const STOPS: bool = false;
     /// Called for each event.
     fn happened(&mut self, _event: &Event<'_>) {}
-    /// An instruction has accessed memory or a device at a physical address. If it is abandoned afterwards, this is
-    /// called again.
+    /// An instruction has accessed memory or a device at a physical address, or has been read from there to be decoded.
+    /// If it is abandoned afterwards, this is called again.
     fn accessed(&self, _kind: AccessKind, _paddr: u64, _size: u8) {}
+    /// Whether accesses to a range of physical addresses, at most a page, have to be reported; others may be left out.
+    /// The answer has to be the same as long as the observer is that of a machine.
+    #[inline]
+    fn watches(&self, _paddr: u64, _bytes: u64) -> bool {
+        true
+    }
     /// Whether a hart is to stop before the instruction at `pc`. Stopping costs no cycles: when the
     /// hart runs again, it continues within the block, and this is called again.
     fn stops(&mut self, _hart: usize, _pc: u64) -> bool {

@@ -5,11 +5,12 @@
 //! it cannot do: a single instruction ([`Hart::exec_op`]), the rest of a block ([`Ran::Rest`]) or
 //! all of it ([`Ran::Cold`]). Cycles and counters are the interpreter's in every case.
 
-pub use crate::block::ends_block;
-use crate::block::{Block, CodeCache, PreOp, NEW_LINE};
+use crate::block::{Block, CodeCache};
 pub use crate::exec::{is_link, ELSEWHERE};
 use crate::hart::Hart;
 use crate::mode::Mode;
+pub use crate::preop::ends_block;
+use crate::preop::{PreOp, NEW_LINE};
 
 pub use crate::btb::bucket;
 pub use crate::muldiv::{multiplication_waits, pending_long};

@@ -1,13 +1,13 @@
 //! The interpreter: runs predecoded blocks.
 
 use crate::bitmanip;
-use crate::block::{PreOp, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::csr::{CsrWrite, Moment};
 use crate::groups::{bit_ops, div_ops, fp_ops};
 use crate::hart::{Hart, Privilege};
 use crate::mode::{Detailed, Mode};
 use crate::muldiv::divide;
 use crate::pmp::Access;
+use crate::preop::{PreOp, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::{cause, status, NotNow, Trap, Undone};

@@ -1,9 +1,9 @@
 //! Floating-point instructions: NaN boxing, rounding modes, flags; the
 //! arithmetic is `nagori_softfloat`.
 
-use crate::block::PreOp;
 use crate::groups::{fp_ops, match_group};
 use crate::hart::Hart;
+use crate::preop::PreOp;
 use crate::trap::status;
 use nagori_softfloat::*;
 

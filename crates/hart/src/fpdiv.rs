@@ -3,11 +3,11 @@
 //! Zero, infinity and NaN, and roots of negative numbers, need none. Otherwise the unit computes a bit a
 //! cycle, and one more where the first bit of the quotient is zero, or for a root with an even exponent.
 
-use crate::block::PreOp;
 use crate::config::CoreTiming;
 use crate::fp::unbox;
 use crate::hart::Hart;
 use crate::pipeline::{replay, Pending, Reg, FP_LONG};
+use crate::preop::PreOp;
 use nagori_isa::Op;
 
 /// Whether the unit executes an instruction.

@@ -93,7 +93,7 @@ impl Hart {
         let block = 1u64 << shift;
         let base = pa & !(block - 1);
         let watched = self.triggers.watches(va & !(block - 1), block);
-        if watched || !self.pmp.is_uniform(base, block) {
+        if watched || W::ACCESSES && w.watches(base, block) || !self.pmp.is_uniform(base, block) {
             return;
         }
         let id = self.id;

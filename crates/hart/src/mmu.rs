@@ -10,7 +10,7 @@ use crate::pmp::Access;
 use crate::run::RunPoint;
 use crate::tlb::{TlbHit, NO_WAY};
 use crate::trap::{cause, status, NotNow, Trap, Undone};
-use crate::world::{LineKind, World};
+use crate::world::{AccessKind, LineKind, World};
 
 const V: u64 = 1;
 const R: u64 = 1 << 1;
@@ -77,6 +77,9 @@ impl Hart {
         let s = Privilege::Supervisor as u8;
         if !self.pmp.permits(pa, 8, Access::Read, s) {
             return Err(Fault::Access);
+        }
+        if Wd::ACCESSES {
+            w.accessed(AccessKind::Read, pa, 8);
         }
         let offset = pa.wrapping_sub(w.ram_base());
         w.ram().read_u64(offset).ok_or(Fault::Access)

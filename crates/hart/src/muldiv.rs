@@ -1,10 +1,10 @@
 //! Multiplication and division: results, and the steps that the units take.
 
-use crate::block::PreOp;
 use crate::config::CoreTiming;
 use crate::groups::{div_ops, match_group};
 use crate::hart::Hart;
 use crate::pipeline::{Long, Pending, LONG};
+use crate::preop::PreOp;
 use nagori_isa::Op;
 
 /// Latency of a multiplication: a cycle for each byte of `rs1` that is not zero, up to a limit. The

@@ -7,10 +7,10 @@
 //! wait: they hide a bubble, and part of a miss. Time that passes for other reasons fills the queue
 //! without anything to be done here. The queue's length limits the distance wherever it is used.
 
-use crate::block::{packets, PreOp};
 use crate::btb::Btb;
 use crate::config::{CoreTiming, PredictorGeometry};
 use crate::hart::Hart;
+use crate::preop::{packets, PreOp};
 use crate::waits::{waits_for_half, JUMPED, LONGEST};
 use serde::{Deserialize, Serialize};
 

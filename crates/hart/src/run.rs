@@ -1,6 +1,6 @@
 //! The loop around blocks: limits, interrupts, notices of other harts, fetch timing.
 
-use crate::block::{packets, Block, CodeCache, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE};
+use crate::block::{Block, CodeCache};
 use crate::engine::{Engine, NoEngine, Ran, Within};
 use crate::filter::{FilterEntry, NEVER, SLOTS};
 use crate::hart::{Exit, Hart};
@@ -8,6 +8,7 @@ use crate::lines::{Notice, Side};
 use crate::mode::{Detailed, Functional, Mode};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
+use crate::preop::{packets, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE};
 use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::World;
 use nagori_isa::{Format, Op};

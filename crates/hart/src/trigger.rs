@@ -11,8 +11,8 @@
 //! reach [`Hart::data_trigger`]; [`Hart::fetch_trigger`] checks blocks of instructions before they
 //! run, and translated code has no links while there are execute triggers.
 
-use crate::block::{PreOp, ILLEGAL_LEN};
 use crate::hart::{Hart, Privilege};
+use crate::preop::{PreOp, ILLEGAL_LEN};
 use crate::trap::{cause, status, Trap};
 use nagori_isa::inst_len;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,6 @@
 //! What a block waits for at its beginning: results of the blocks before, and the second half of its first
 //! instruction.
 
-use crate::block::{PreOp, ILLEGAL_LEN};
 use crate::config::CoreTiming;
 use crate::fpdiv::until_free;
 use crate::hart::Hart;
@@ -9,6 +8,7 @@ use crate::pipeline::{
     is_fp, is_long, merge_pending, pending_after, pending_pairs, waits_for, writes_integer,
     Pending, FP_LONG, LONG,
 };
+use crate::preop::{PreOp, ILLEGAL_LEN};
 use nagori_isa::{Format, Inst, Op};
 
 /// The opcode of atomics.

@@ -5,11 +5,11 @@
 //!
 //! Only what hits in L1I and the TLB is followed: a miss there is not over before the pipeline has found out.
 
-use crate::block::{PreOp, STRAYS_AHEAD, STRAYS_BEHIND};
 use crate::exec::is_link;
 use crate::hart::Hart;
 use crate::pmp::Access;
 use crate::predict::{is_second_half, Led, Site, BUSY};
+use crate::preop::{PreOp, STRAYS_AHEAD, STRAYS_BEHIND};
 use crate::tlb::TlbHit;
 use crate::world::World;
 use nagori_isa::inst_len;

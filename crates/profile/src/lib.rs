@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 pub mod folded;
+mod lines;
 pub mod pprof;
 mod profile;
 mod symbols;
 mod unwind;
 
+pub use lines::Lines;
 pub use profile::{Frames, Key, Profile, Region, Space, Values};
 pub use symbols::{Symbol, Symbols};
 
@@ -19,6 +21,14 @@ pub enum Error {
     /// The format of the file is unknown.
     #[error("{file} is neither an ELF file nor a list of symbols (lines `ADDRESS TYPE NAME`): {problem}")]
     Symbols {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The line table of an ELF file cannot be read.
+    #[error("{file} has no line table that can be read: {problem}")]
+    Lines {
         /// The file.
         file: String,
         /// What is wrong.

@@ -177,6 +177,12 @@ impl<W: World> Translator<W> {
         (self.clears, self.drops, self.pmp_writes) = (0, 0, 0);
     }
 
+    /// Goes on with another hart whose code cache has the blocks of the one before: addresses have other meanings there.
+    pub fn succeed(&mut self) {
+        self.jumps.fill(NO_JUMP);
+        self.last = None;
+    }
+
     /// Drops what the hart and its code cache have dropped.
     #[inline(always)]
     fn follow(&mut self, hart: &Hart, code: &CodeCache) {
@@ -455,7 +461,7 @@ impl<W: World> Engine<W> for Translator<W> {
         at: Within,
         stop: u64,
     ) -> Option<Ran> {
-        if W::COMMITS || W::STOPS || W::ACCESSES {
+        if W::COMMITS || W::STOPS || W::ACCESSES && M::LINES {
             return None;
         }
         self.follow(hart, code);
@@ -492,7 +498,7 @@ impl<W: World> Engine<W> for Translator<W> {
         stop: u64,
     ) -> Ran {
         // Observers of instructions use the interpreter.
-        if W::COMMITS || W::STOPS || W::ACCESSES {
+        if W::COMMITS || W::STOPS || W::ACCESSES && M::LINES {
             return Ran::Cold;
         }
         self.follow(hart, code);

@@ -1,6 +1,6 @@
 //! Arguments of `nagori crash`.
 
-use crate::args::{CacheArgs, DeviceArgs, MachineArgs, ModulesArgs};
+use crate::args::{CacheArgs, DeviceArgs, EngineKind, MachineArgs, ModulesArgs};
 use crate::boot::Expose;
 use crate::run::{seconds, FileArg};
 use clap::{Args, Subcommand, ValueEnum};
@@ -96,7 +96,7 @@ pub struct ExploreArgs {
     /// each recovery that succeeded; an exit code other than 0 is a finding.
     #[arg(long, value_name = "FILE", help_heading = "Findings")]
     pub checker: Option<PathBuf>,
-    /// Names of functions: an ELF file, loaded ADDR (hexadecimal) above its own addresses, or a list like
+    /// Names of functions, and source lines: an ELF file, loaded ADDR (hexadecimal) above its own addresses, or a list like
     /// /proc/kallsyms. Static programs of --file need none.
     #[arg(
         long = "symbols",
@@ -104,6 +104,14 @@ pub struct ExploreArgs {
         help_heading = "Findings"
     )]
     pub symbols: Vec<String>,
+    /// Where source lines of stripped programs are, as Debian's -dbgsym packages have them: DIR/.build-id/12/345.debug.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/usr/lib/debug",
+        help_heading = "Findings"
+    )]
+    pub debug_dir: PathBuf,
     /// From where on nothing is lost: none, adr, gpf:LINES, eadr [default: the machine's].
     #[arg(long, value_name = "DOMAIN", value_parser = domain, help_heading = "Model")]
     pub domain: Option<Domain>,
@@ -183,6 +191,9 @@ pub struct ExploreArgs {
     /// A directory for a file of each finding, for `nagori crash replay`.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub findings: Option<PathBuf>,
+    /// Engine that runs setup and recoveries; results are the same [default: the translator, if the host has one].
+    #[arg(long, value_name = "ENGINE", help_heading = "Search")]
+    pub engine: Option<EngineKind>,
     #[command(flatten)]
     pub devices: DeviceArgs,
     /// Root file system: a name or file as `nagori boot --rootfs` takes it, or `none` for the smallest, with busybox.

@@ -4,6 +4,7 @@ pub mod args;
 mod names;
 mod replay;
 
+use crate::args::engine;
 use crate::boot::Expose;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
@@ -13,7 +14,7 @@ use args::{CrashArgs, CrashCommand, ExploreArgs, OracleKind};
 use indicatif::{ProgressBar, ProgressStyle};
 use nagori_crash::{explore, junit, sarif, Budget, Progress, Report, Work};
 use nagori_session::crash::{domain_of, Plan, Prepared, Recorded, Recovering};
-use nagori_session::{Engine, Options, Rootfs, Session};
+use nagori_session::{Options, Rootfs, Session};
 use names::Names;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -55,7 +56,7 @@ fn boot<'a>(a: &ExploreArgs, messages: &'a Messages) -> anyhow::Result<Session<'
         modules: a.modules.modules.clone(),
         cache: a.cache.cache.clone(),
         keep_boot: true,
-        engine: Engine::best(),
+        engine: engine(a.engine),
         rtc: None,
         markers: true,
     };
@@ -166,8 +167,10 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let took = searched.elapsed().as_secs_f64();
     let rate = report.recoveries as f64 / took.max(1e-9);
     messages.note(&format!(
-        "{} recoveries in {took:.1} s ({rate:.0} a second, {} instructions spared in each)",
-        report.recoveries, subject.spared
+        "{} recoveries in {took:.1} s ({rate:.0} a second; {} instructions in each, {} more spared)",
+        report.recoveries,
+        subject.executed() / report.recoveries.max(1),
+        subject.spared
     ));
     if out_of_time {
         messages.warning("the search ended by --budget-time: the report says what was not covered");

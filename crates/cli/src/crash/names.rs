@@ -4,11 +4,11 @@ use super::args::ExploreArgs;
 use crate::profiling;
 use anyhow::Context;
 use nagori_crash::{Frame, Resolve, Symbol};
-use nagori_profile::Symbols;
+use nagori_profile::{Lines, Symbols};
 use nagori_session::program::Executable;
 
 /// Symbols of the programs in the guest.
-pub struct Names(Symbols);
+pub struct Names(Symbols, Lines);
 
 /// A frame in words.
 pub fn frame(f: &Frame) -> String {
@@ -25,9 +25,10 @@ pub fn frame(f: &Frame) -> String {
 impl Names {
     /// Those of `--file` and `--symbols`.
     pub fn new(a: &ExploreArgs) -> anyhow::Result<Names> {
-        let mut symbols = Symbols::default();
+        let (mut symbols, mut lines) = (Symbols::default(), Lines::default());
         for given in &a.symbols {
             profiling::add(&mut symbols, given).context("--symbols")?;
+            profiling::add_lines(&mut lines, given, &a.debug_dir).context("--symbols")?;
         }
         for f in &a.file {
             let name = f.file.to_string_lossy();
@@ -40,9 +41,10 @@ impl Names {
             if let Some(given) = found {
                 // A stripped program has no names.
                 let _ = profiling::add(&mut symbols, &given);
+                let _ = profiling::add_lines(&mut lines, &given, &a.debug_dir);
             }
         }
-        Ok(Names(symbols))
+        Ok(Names(symbols, lines))
     }
 }
 
@@ -55,7 +57,10 @@ impl Resolve for Names {
                 name: s.name.clone(),
                 offset: pc - s.start,
             }),
-            source: None,
+            source: self
+                .1
+                .lookup(pc)
+                .map(|(file, line)| (file.to_string(), line)),
         }
     }
 }

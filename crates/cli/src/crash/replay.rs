@@ -2,7 +2,6 @@
 
 use super::args::{CrashArgs, ReplayArgs};
 use super::{boot, plan};
-use crate::args::InspectArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::remote;
 use anyhow::{bail, Context};
@@ -76,16 +75,12 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
     match &a.gdb {
         None => show(&m, hart, &finding),
         Some(at) => {
-            let inspect = InspectArgs {
-                gdb: Some(at.clone()),
-                ..InspectArgs::default()
-            };
             let place = match pc {
                 Some(pc) => format!("hart {hart} is before the store at {pc:#x}"),
                 None => "the machine is at the cut".into(),
             };
             messages.note(&format!("{place}; waiting for a debugger at {at}"));
-            let mut all = remote::services(&inspect, false, messages)?;
+            let mut all = vec![remote::debugger(at, hart, messages)?];
             all.append(&mut services);
             run(&mut m, &mut all, messages)?;
             Ok(SUCCESS)

@@ -28,3 +28,12 @@ pub fn services<'a, O: Observer + 'a>(
     }
     Ok(all)
 }
+
+/// A debugger's door; the machine waits for it, and it looks at this hart first.
+pub fn debugger<'a, O: Observer + 'a>(
+    at: &str,
+    hart: usize,
+    messages: &'a Messages,
+) -> anyhow::Result<BoxedService<'a, O>> {
+    Ok(Box::new(Gdb::bind(at, true, messages)?.at_hart(hart)))
+}

@@ -4,7 +4,7 @@ use super::runs::{Choice, Runs, Stop};
 use super::trie::Leaf;
 use super::{failed, Oracle, References, Work};
 use crate::cut::{Cut, StoreRef};
-use crate::report::{Change, Finding, FindingStore, Frame, LineContent, Rest};
+use crate::report::{frames_of, Change, Finding, FindingStore, Frame, LineContent, Rest};
 use crate::step::SiteId;
 use crate::subject::{Outcome, Recovery};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,12 +42,8 @@ struct Cause {
 
 /// The names of a place and of its callers.
 pub(crate) fn frames(work: &Work, site: SiteId) -> Vec<Frame> {
-    let Some(site) = work.sites.get(site) else {
-        return Vec::new();
-    };
-    let pcs = std::iter::once(&site.pc).chain(&site.stack);
-    pcs.map(|&pc| work.resolve.resolve(site.process, pc))
-        .collect()
+    let site = work.sites.get(site);
+    site.map_or_else(Vec::new, |site| frames_of(work.resolve, site))
 }
 
 fn key(frames: &[Frame]) -> String {

@@ -2,13 +2,14 @@
 //! is a line.
 
 use super::{Mode, Wanted};
-use crate::block::{Block, PreOp, NEW_LINE};
+use crate::block::Block;
 use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
 use crate::lines::Side;
 use crate::mem::Place;
 use crate::pipeline::pending_after;
 use crate::pmp::Access;
+use crate::preop::{PreOp, NEW_LINE};
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
 use crate::world::{LineKind, World};

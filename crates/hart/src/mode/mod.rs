@@ -11,10 +11,11 @@ pub use detailed::Detailed;
 pub use functional::Functional;
 pub use light::Light;
 
-use crate::block::{Block, PreOp};
+use crate::block::Block;
 use crate::hart::{Hart, Privilege};
 use crate::mem::Place;
 use crate::pmp::Access;
+use crate::preop::PreOp;
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
 use crate::world::World;

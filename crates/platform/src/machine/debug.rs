@@ -265,6 +265,9 @@ impl<W: World> Observer for Watched<'_, W> {
     fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
         self.inner.accessed(kind, paddr, size);
     }
+    fn watches(&self, paddr: u64, bytes: u64) -> bool {
+        self.inner.watches(paddr, bytes)
+    }
     fn happened(&mut self, event: &Event<'_>) {
         if let Event::Commit(c) = event {
             if let Some(awaited) = &mut self.debug.awaited {

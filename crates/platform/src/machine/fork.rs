@@ -5,7 +5,10 @@ use super::{Machine, MachineError, MachineState};
 use crate::config::Machine as Description;
 use crate::loader::Software;
 use nagori_hart::world::Observer;
-use nagori_ram::{GuestRam, Kept};
+use nagori_hart::Hart;
+use nagori_ram::{GuestRam, Kept, PAGE};
+use nagori_translator::Translator;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A machine as it was at some moment, from which any number of machines go on, also in several threads at once.
@@ -42,6 +45,58 @@ impl Checkpoint {
         let mut machine = Machine::with_ram(&self.description, ram, observer)?;
         machine.load_state(self.state.clone())?;
         machine.set_software(self.software.clone());
+        if O::ACCESSES && !machine.world.timed {
+            // Accesses that passed before may be observed now.
+            machine.harts.iter_mut().for_each(Hart::ask_anew);
+        }
+        Ok(machine)
+    }
+
+    /// The same, with the engine of a machine that is not needed any more. If that one has begun here, too, what it has
+    /// decoded and translated is used again, as far as memory is still the same there.
+    pub fn fork_after<O: Observer>(
+        &self,
+        before: Machine<O>,
+        observer: O,
+    ) -> Result<Machine<O>, MachineError> {
+        let mut machine = self.fork(observer)?;
+        if !before.ram().began_with(&self.memory) {
+            machine.set_engine(before.engine)?;
+            return Ok(machine);
+        }
+        let Machine {
+            world,
+            code,
+            mut translators,
+            engine,
+            ..
+        } = before;
+        let w = &mut *machine.world;
+        let (old, new, base) = (&world.ram, &w.ram, w.ram_base);
+        let (mut a, mut b) = ([0; PAGE as usize], [0; PAGE as usize]);
+        let mut known: HashMap<u64, bool> = HashMap::new();
+        let mut same = |page: u64| {
+            // Observers learn of instructions there when they are decoded.
+            if O::ACCESSES && w.observer.watches(page, PAGE) {
+                return false;
+            }
+            *known.entry(page).or_insert_with(|| {
+                let read = |ram: &GuestRam, to: &mut [u8]| {
+                    let offset = page.checked_sub(base);
+                    offset.is_some_and(|o| ram.read_bytes(o, to).is_ok())
+                };
+                read(old, &mut a) && read(new, &mut b) && a == b
+            })
+        };
+        for (to, from) in machine.code.iter_mut().zip(code) {
+            to.succeed(from, &mut w.coherence, &mut same);
+        }
+        for hart in &mut machine.harts {
+            hart.ask_anew();
+        }
+        translators.iter_mut().for_each(Translator::succeed);
+        machine.translators = translators;
+        machine.engine = engine;
         Ok(machine)
     }
 

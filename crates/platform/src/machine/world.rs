@@ -464,6 +464,10 @@ impl<O: Observer> Observer for Surroundings<O> {
     fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
         self.observer.accessed(kind, paddr, size);
     }
+    #[inline]
+    fn watches(&self, paddr: u64, bytes: u64) -> bool {
+        self.observer.watches(paddr, bytes)
+    }
 }
 
 impl<O: Observer> World for Surroundings<O> {

@@ -49,11 +49,15 @@ pub(super) struct Agent {
     pub console: Vec<u8>,
     limit: Ps,
     deadline: Option<Ps>,
+    /// The guest boots first, for so long at most: until its agent has said that it is ready.
+    boot: Option<Ps>,
     slice: Option<u64>,
     /// The command is over when it has said so many exit codes, or one that is not 0.
     codes: Option<usize>,
     /// It has said them.
     over: bool,
+    /// So much of its standard output has been looked through for them.
+    read: usize,
 }
 
 /// The job of a shell command.
@@ -95,10 +99,18 @@ impl Agent {
             console: Vec::new(),
             limit,
             deadline: None,
+            boot: None,
             slice: None,
             codes: None,
             over: false,
+            read: 0,
         }
+    }
+
+    /// The guest boots first, in so much guest time at most. The job waits until its agent is ready, and so does the limit.
+    pub fn after_boot(mut self, limit: Ps) -> Agent {
+        self.boot = Some(limit);
+        self
     }
 
     /// Does not wait for the shell's end after so many commands, or the first one that fails.
@@ -150,7 +162,12 @@ impl Agent {
         self.reader.feed(&bytes);
         while let Some(message) = self.reader.next()? {
             match message {
-                Says::Ready { .. } | Says::Started { .. } => {}
+                Says::Ready { .. } => {
+                    if self.boot.take().is_some() {
+                        self.deadline = None;
+                    }
+                }
+                Says::Started { .. } => {}
                 Says::Ended(e) => {
                     let code = e.status + if e.by_signal { 128 } else { 0 };
                     self.ended = Some(Ended::Code(code));
@@ -172,10 +189,10 @@ fn keep(to: &mut Vec<u8>, bytes: &[u8]) {
 
 impl<O: Observer> Service<O> for Agent {
     fn before(&mut self, m: &mut Machine<O>, wishes: &mut Wishes) -> Result<()> {
-        let limit = self.limit;
+        let limit = self.boot.unwrap_or(self.limit);
         self.deadline
             .get_or_insert_with(|| Ps(m.now().0.saturating_add(limit.0)));
-        if self.sent < self.job.len() {
+        if self.boot.is_none() && self.sent < self.job.len() {
             self.sent += push(m, self.slot, CONTROL, &self.job[self.sent..])?;
         }
         if let Some(cycles) = self.slice {
@@ -189,20 +206,29 @@ impl<O: Observer> Service<O> for Agent {
         self.drain(m)?;
         let console = m.console_output();
         if !console.is_empty() {
+            // What is looked for may have begun before.
+            let longest = PANICS.iter().map(|p| p.len()).max().unwrap_or(0);
+            let from = self.console.len().saturating_sub(longest);
             keep(&mut self.console, &console);
-            let text = String::from_utf8_lossy(&self.console);
-            if PANICS.iter().any(|p| text.contains(p)) {
+            let new = &self.console[from..];
+            let says = |p: &&str| new.windows(p.len()).any(|w| w == p.as_bytes());
+            if PANICS.iter().any(says) {
                 self.ended.get_or_insert(Ended::Panic);
             }
         }
         if let (None, Some(commands)) = (&self.ended, self.codes) {
-            let (codes, _) = parts(&self.out);
-            let said = codes.len() >= commands || codes.iter().any(|c| *c != 0);
             // Standard error comes after standard output, but not later than the next slice.
             if self.over {
                 self.ended = Some(Ended::Code(0));
             }
-            self.over = said;
+            // Output without an exit code is not looked through again and again.
+            if self.out.len() != self.read {
+                self.over = self.out[self.read..].contains(&SIGN) && {
+                    let (codes, _) = parts(&self.out);
+                    codes.len() >= commands || codes.iter().any(|c| *c != 0)
+                };
+                self.read = self.out.len();
+            }
         }
         if self.ended.is_none() {
             let late = self.deadline.is_some_and(|d| m.now() >= d);

@@ -495,6 +495,10 @@ impl Seen {
 impl Observer for Reads {
     const ACCESSES: bool = true;
 
+    fn watches(&self, paddr: u64, bytes: u64) -> bool {
+        paddr < self.nvmm.end && self.nvmm.start < paddr.saturating_add(bytes)
+    }
+
     #[inline(always)]
     fn accessed(&self, kind: AccessKind, paddr: u64, size: u8) {
         if self.nvmm.contains(&paddr) {

@@ -2,7 +2,7 @@
 
 use super::agent::{parts, Agent, Ended};
 use super::record::Reads;
-use super::{disks_changed, run, Prepared, Recorded};
+use super::{disks_changed, run, seconds, Prepared, Recorded};
 use crate::drive::{Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Result};
@@ -14,6 +14,8 @@ use std::hash::Hasher;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Core cycles between two looks whether NVMM was accessed.
@@ -35,6 +37,9 @@ pub struct Recovering<'p, 's, 'a> {
     boots: bool,
     /// Instructions that each recovery does not have to execute.
     pub spared: u64,
+    /// Machines whose recoveries are over: the next ones use their code.
+    spent: Mutex<Vec<Machine<Reads>>>,
+    executed: AtomicU64,
 }
 
 /// Whether a recovery has accessed NVMM.
@@ -93,6 +98,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             fsck: name.is_some_and(|n| n.starts_with("fsck") || n == "e2fsck"),
             boots: plan.from_reset,
             spared: 0,
+            spent: Mutex::default(),
+            executed: AtomicU64::new(0),
         };
         if !all.boots {
             all.advance()?;
@@ -110,6 +117,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         };
         let go = |pilot: &mut Pilot| -> Result<(Machine<Reads>, Agent)> {
             let mut m = self.from.fork(Reads::new(nvmm.clone(), &[]))?;
+            m.set_engine(session.options().engine)?;
             let mut agent = self.agent.clone().with_slice(LOOK);
             run(session, &mut m, &mut agent, Some(pilot))?;
             Ok((m, agent))
@@ -135,10 +143,23 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
         Ok(())
     }
 
+    /// Instructions that all recoveries have executed so far.
+    pub fn executed(&self) -> u64 {
+        self.executed.load(Ordering::Relaxed)
+    }
+
     /// A machine whose NVMM has a content, before its recovery.
     fn machine(&self, state: &State) -> Result<Machine<Reads>> {
         let reads = Reads::new(self.prepared.nvmm(), state.watched);
-        let mut m = self.from.fork(reads)?;
+        let spent = self.spent.lock().ok().and_then(|mut s| s.pop());
+        let mut m = match spent {
+            Some(spent) => self.from.fork_after(spent, reads)?,
+            None => {
+                let mut m = self.from.fork(reads)?;
+                m.set_engine(self.prepared.session.options().engine)?;
+                m
+            }
+        };
         let base = m.config().memory.base;
         for (line, bytes) in state.lines {
             m.ram().write_bytes(line - base, bytes)?;
@@ -155,7 +176,11 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
     fn one(&self, state: &State) -> Result<Recovery> {
         let mut m = self.machine(state)?;
         let commands = 1 + usize::from(self.prepared.plan.check.is_some());
-        let mut agent = self.agent.clone().with_slice(SLICE).ends_with(commands);
+        let mut agent = self.agent.clone().ends_with(commands);
+        agent = match self.boots {
+            true => agent.after_boot(seconds(self.prepared.plan.limit)),
+            false => agent.with_slice(SLICE),
+        };
         run(self.prepared.session, &mut m, &mut agent, None)?;
         let (codes, own) = parts(&agent.out);
         let mut outcome = self.outcome(agent.ended.as_ref(), &codes);
@@ -175,14 +200,22 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
                 let err = String::from_utf8_lossy(&agent.err).into_owned();
                 let console = String::from_utf8_lossy(&agent.console).into_owned();
                 let own = String::from_utf8_lossy(&own);
-                format!("{own}{err}{checked}{console}")
+                // The end of it is shown; a kernel that complains has much to say.
+                format!("{console}{own}{err}{checked}")
             }
         };
+        let reads = m.observer_mut().take();
+        let began = self.from.state().instructions();
+        let executed = m.instructions().saturating_sub(began);
+        self.executed.fetch_add(executed, Ordering::Relaxed);
+        if let Ok(mut spent) = self.spent.lock() {
+            spent.push(m);
+        }
         Ok(Recovery {
-            reads: m.observer_mut().take(),
+            reads,
             output: (outcome == Outcome::Ok).then(|| digest.finish()),
             outcome,
-            text: said.chars().take(SHOWN).collect(),
+            text: end_of(&said).to_string(),
         })
     }
 
@@ -201,6 +234,18 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
                 [code, ..] => Outcome::RecoverExit { code: *code },
             },
         }
+    }
+}
+
+/// The last part of a text, from the start of a line if there is one.
+fn end_of(text: &str) -> &str {
+    let at = text.len().saturating_sub(SHOWN);
+    let Some(from) = (at..=text.len()).find(|&i| text.is_char_boundary(i)) else {
+        return text;
+    };
+    match text[from..].find('\n') {
+        Some(n) if from > 0 => &text[from + n + 1..],
+        _ => &text[from..],
     }
 }
 
@@ -236,6 +281,14 @@ impl Subject for Recovering<'_, '_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_text_the_last_lines_are_shown() {
+        assert_eq!(end_of("short"), "short");
+        let long = format!("{}\nlast\n", "é".repeat(SHOWN));
+        assert_eq!(end_of(&long), "last\n");
+        assert!(end_of(&"é".repeat(SHOWN)).len() <= SHOWN);
+    }
 
     #[test]
     fn exit_codes_stand_between_signs() {

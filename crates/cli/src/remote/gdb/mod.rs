@@ -152,6 +152,8 @@ pub struct Gdb {
     /// Whether the machine waits for the first debugger.
     waits: bool,
     talk: Option<Talk>,
+    /// The hart that debuggers look at first.
+    first: usize,
 }
 
 impl Gdb {
@@ -188,7 +190,14 @@ impl Gdb {
             door,
             waits,
             talk: None,
+            first: 0,
         })
+    }
+
+    /// Shows debuggers this hart first.
+    pub fn at_hart(mut self, hart: usize) -> Gdb {
+        self.first = hart;
+        self
     }
 
     fn accept(&mut self) -> anyhow::Result<()> {
@@ -231,7 +240,10 @@ impl Gdb {
             stream,
             thread,
             over,
-            stand: Stand::default(),
+            stand: Stand {
+                first: self.first,
+                ..Stand::default()
+            },
             told: false,
         });
         Ok(())

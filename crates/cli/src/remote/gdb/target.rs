@@ -52,6 +52,8 @@ pub struct Stand {
     pub running: bool,
     /// It is to restart.
     pub restart: Option<Restart>,
+    /// The hart that debuggers look at first.
+    pub first: usize,
 }
 
 /// An operation of a session on the machine.
@@ -233,8 +235,11 @@ impl MultiThreadBase for Session {
         }
     }
     fn list_active_threads(&mut self, found: &mut dyn FnMut(Tid)) -> Result<(), Gone> {
-        let n = self.line.ask(|d| d.machine.harts())?;
-        (0..n).for_each(|i| found(tid(i)));
+        let (n, first) = self.line.ask(|d| (d.machine.harts(), d.stand.first))?;
+        // What is listed first is shown first.
+        let rest = (0..n).filter(|i| *i != first);
+        let all = (first < n).then_some(first).into_iter().chain(rest);
+        all.for_each(|i| found(tid(i)));
         Ok(())
     }
     fn support_resume(&mut self) -> Option<MultiThreadResumeOps<'_, Self>> {
