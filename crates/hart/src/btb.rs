@@ -286,15 +286,15 @@ mod tests {
     #[test]
     fn the_entry_not_used_for_longest_is_replaced() {
         let mut b = Btb::new(28);
-        for i in 0..28 {
+        // The halves of the tree in turn: the lower 16 and the upper 12, of which the lower 8 and the upper 4.
+        for (i, way) in (0..).zip([0, 16, 8, 24, 4, 20]) {
+            assert_eq!(b.victim(), way);
             b.enter(None, 0x1000 + i * 4, 0x1000);
+            assert_eq!(b.find(0x1000 + i * 4), Some(way));
         }
-        // The upper 12 and the lower 16 are the halves of the tree, and the upper ones are newer.
-        assert_eq!(b.victim(), 0);
         b.touch(0);
-        assert_eq!(b.victim(), 16);
         b.touch(16);
-        assert_eq!(b.victim(), 8, "not 0");
+        assert_eq!(b.victim(), 12, "not 2");
         for i in 0..200u64 {
             let way = b.victim();
             assert!(way < 28, "{way}");
