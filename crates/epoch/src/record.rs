@@ -101,6 +101,21 @@ pub enum Line {
         /// Value, enabled and running nanoseconds, by the name of the count.
         counters: BTreeMap<String, Reading>,
     },
+    /// The thread moved to another CPU, which has counters of its own.
+    Move {
+        /// Number of the thread.
+        thread: u32,
+        /// When; picoseconds.
+        at_ps: u64,
+        /// The CPU that it left.
+        from: u32,
+        /// What that CPU's counters said.
+        leaving: BTreeMap<String, Reading>,
+        /// The CPU to which it came.
+        to: u32,
+        /// What this CPU's counters said.
+        arriving: BTreeMap<String, Reading>,
+    },
 }
 
 #[cfg(test)]
@@ -118,7 +133,7 @@ mod tests {
         let header: Header = serde_json::from_str(lines.next().unwrap()).unwrap();
         assert_eq!((header.format.as_str(), header.version), (FORMAT, VERSION));
         let lines: Vec<&str> = lines.collect();
-        assert_eq!(lines.len(), 2);
+        assert_eq!(lines.len(), 3);
         for text in lines {
             let line: Line = serde_json::from_str(text).unwrap();
             let again = serde_json::to_string(&line).unwrap();
