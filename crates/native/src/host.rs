@@ -3,6 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::processors::UncoreEvent;
+use crate::source::perf::What;
+
+/// Where the kernel shows the devices of perf_event.
+pub const DEVICES: &str = "sys/bus/event_source/devices";
+
 /// A host's processor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
@@ -70,9 +76,56 @@ impl System {
             .ok()
     }
 
+    /// Clock of the first CPU, as the kernel says: its greatest without turbo if it is known, else the one of this moment.
+    pub fn clock_hz(&self) -> Option<u64> {
+        if let Some(khz) = self.read("sys/devices/system/cpu/cpu0/cpufreq/base_frequency") {
+            return khz.parse::<u64>().ok()?.checked_mul(1000);
+        }
+        let info = self.read("proc/cpuinfo")?;
+        let line = info.lines().find(|l| l.starts_with("cpu MHz"))?;
+        let (mega, milli) = line.split_once(':')?.1.trim().split_once('.')?;
+        let kilo = mega
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(1000)?
+            .checked_add(milli.get(..3)?.parse().ok()?)?;
+        kilo.checked_mul(1000)
+    }
+
     /// Devices of perf_event.
     pub fn pmus(&self) -> Vec<String> {
-        self.list("sys/bus/event_source/devices")
+        self.list(DEVICES)
+    }
+
+    /// The code of a device's event, as the kernel says that fields are laid out.
+    ///
+    /// # Errors
+    /// If the device does not have the event or a field, or a value does not fit.
+    pub fn event(&self, pmu: &str, event: &UncoreEvent) -> Result<What, String> {
+        let read = |name: &str| {
+            let path = format!("{DEVICES}/{pmu}/{name}");
+            self.read(&path)
+                .ok_or_else(|| format!("the kernel has no file /{path}"))
+        };
+        let kind = read("type")?;
+        let kind: u32 = kind.parse().map_err(|_| format!("its type is `{kind}`"))?;
+        let mut fields = event.fields.clone();
+        if let Some(name) = &event.event {
+            for part in read(&format!("events/{name}"))?.split(',') {
+                let (field, value) = part.split_once('=').unwrap_or((part, "1"));
+                fields.insert(
+                    field.trim().to_owned(),
+                    number(value).ok_or_else(|| format!("`{part}` is no field"))?,
+                );
+            }
+        }
+        let mut config = [0; 3];
+        for (field, value) in fields {
+            let format = read(&format!("format/{field}"))?;
+            place(&mut config, &format, value)
+                .ok_or_else(|| format!("{field}={value:#x} does not fit `{format}`"))?;
+        }
+        Ok(What::Device(kind, config))
     }
 
     /// The device of the cores' counters.
@@ -84,6 +137,38 @@ impl System {
         };
         self.pmus().iter().find(known).cloned()
     }
+}
+
+/// A number in decimal or, after 0x, in hexadecimal.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Puts a value where a format says, such as `config:0-7,32-35`: its low bits into the first range.
+fn place(config: &mut [u64; 3], format: &str, mut value: u64) -> Option<()> {
+    let (word, ranges) = format.split_once(':')?;
+    let word = match word {
+        "config" => 0,
+        "config1" => 1,
+        "config2" => 2,
+        _ => return None,
+    };
+    for range in ranges.split(',') {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        if high < low || high > 63 {
+            return None;
+        }
+        let bits = high - low + 1;
+        let mask = u64::MAX >> (64 - bits);
+        config[word] |= (value & mask) << low;
+        value = value.checked_shr(bits).unwrap_or(0);
+    }
+    (value == 0).then_some(())
 }
 
 impl Processor {
@@ -132,6 +217,25 @@ impl Processor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_go_where_the_kernel_says() {
+        let mut config = [0; 3];
+        place(&mut config, "config:0-7,32-35", 0x1a0).unwrap();
+        place(&mut config, "config:8-15", 0x1e).unwrap();
+        place(&mut config, "config1:63", 1).unwrap();
+        place(&mut config, "config2:0-63", u64::MAX).unwrap();
+        assert_eq!(config, [0x1_0000_1ea0, 1 << 63, u64::MAX]);
+        for (format, value) in [
+            ("config:0-7", 256),
+            ("config9:0-7", 1),
+            ("config:5-64", 1),
+            ("x", 1),
+            ("config:7-5", 1),
+        ] {
+            assert!(place(&mut config, format, value).is_none(), "{format}");
+        }
+    }
 
     #[test]
     fn cpuinfo_of_both_architectures() {

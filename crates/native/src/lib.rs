@@ -5,6 +5,7 @@
 //! - [`host`]: what this host is.
 //! - [`source`]: where counts come from: counters of the processor ([`source::perf`]), a recorded stream, a synthetic one.
 //! - [`check`]: whether the host can do what is asked, and if not, why. Nothing runs without a passed check.
+//! - [`method`]: latencies and formulas as files.
 //! - [`monitor`]: threads, their epochs and accounts.
 //! - [`own`]: programs that are started here, with a helper in C that is loaded into them and waits there.
 //! - [`foreign`]: threads of others, which are stopped from outside.
@@ -18,6 +19,7 @@ pub mod calibrate;
 pub mod check;
 pub mod foreign;
 pub mod host;
+pub mod method;
 pub mod monitor;
 pub mod own;
 pub mod processors;

@@ -14,7 +14,7 @@ use std::time::Instant;
 use nagori_epoch::record::Cause;
 use nagori_epoch::PerLine;
 use nagori_memtime::Ps;
-use rustix::event::{poll, PollFd, PollFlags};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::net::{self, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
@@ -29,6 +29,12 @@ const MAGIC: u32 = 0x6e67_6f31;
 /// Sizes of `struct request` and `struct answer`.
 const REQUEST: usize = 64;
 const ANSWER: usize = 48;
+
+/// Time between two looks at whether the user wants an end.
+const TICK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
 
 /// How a run ended.
 #[derive(Debug)]
@@ -104,8 +110,13 @@ struct Connection {
 ///
 /// # Errors
 /// If the program cannot be emulated (it is not found, or is linked statically), if a thread of it escapes, or if the source
-/// fails; then the program is ended.
-pub fn run(program: &OsStr, arguments: &[OsString], monitor: Monitor) -> Result<Outcome, Error> {
+/// fails, or if `ended` says that the user wants it; then the program is ended.
+pub fn run(
+    program: &OsStr,
+    arguments: &[OsString],
+    monitor: Monitor,
+    ended: &dyn Fn() -> bool,
+) -> Result<Outcome, Error> {
     let path = find(program)?;
     check_program(&path)?;
     let folder = tempfile::Builder::new()
@@ -140,7 +151,7 @@ pub fn run(program: &OsStr, arguments: &[OsString], monitor: Monitor) -> Result<
         greeted: BTreeMap::new(),
     };
     let mut child = Guard(child);
-    let status = server.serve(&mut child.0)?;
+    let status = server.serve(&mut child.0, ended)?;
     let mut report = server.monitor.finish();
     report.run_ns = started.elapsed().as_nanos() as u64;
     report.monitor_cpu_ns = cpu_ns().saturating_sub(before);
@@ -195,11 +206,14 @@ struct Server {
 
 impl Server {
     /// Serves until the program and all its threads have ended.
-    fn serve(&mut self, child: &mut Child) -> Result<ExitStatus, Error> {
+    fn serve(&mut self, child: &mut Child, stop: &dyn Fn() -> bool) -> Result<ExitStatus, Error> {
         let pid = Pid::from_child(child);
         let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| Error::io("pidfd_open", e))?;
         let mut status = None;
         while status.is_none() || !self.connections.is_empty() {
+            if stop() {
+                return Err(Error::Incomplete("ended by the user".into()));
+            }
             let ready = self.wait(&ended, status.is_none())?;
             // Requests before ends: the last words of a process count.
             let mut gone = Vec::new();
@@ -240,12 +254,10 @@ impl Server {
                 .iter()
                 .map(|c| PollFd::from_borrowed_fd(c.socket.as_fd(), PollFlags::IN)),
         );
-        loop {
-            match poll(&mut fds, None) {
-                Ok(_) => return Ok(fds.iter().map(|f| !f.revents().is_empty()).collect()),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(Error::io("poll", e)),
-            }
+        match poll(&mut fds, Some(&TICK)) {
+            Ok(_) => Ok(fds.iter().map(|f| !f.revents().is_empty()).collect()),
+            Err(rustix::io::Errno::INTR) => Ok(vec![false; fds.len()]),
+            Err(e) => Err(Error::io("poll", e)),
         }
     }
 

@@ -86,6 +86,19 @@ pub struct UncoreEvent {
     pub fields: BTreeMap<String, u64>,
 }
 
+impl UncoreEvent {
+    /// As perf writes it.
+    pub fn text(&self) -> String {
+        let fields = self.fields.iter().map(|(f, v)| format!("{f}={v:#x}"));
+        self.event
+            .clone()
+            .into_iter()
+            .chain(fields)
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {

@@ -317,13 +317,13 @@ fn a_statically_linked_program_is_refused() {
     let built = common::build_with("static", "int main() { return 0; }", &["-static"]);
     let source = Box::new(Synthetic::new("llc_misses=1000000").unwrap());
     let monitor = nagori_native::monitor::Monitor::new(model(1), Epochs::of(MS), source);
-    let e = own::run(built.path.as_os_str(), &[], monitor)
+    let e = own::run(built.path.as_os_str(), &[], monitor, &|| false)
         .unwrap_err()
         .to_string();
     assert!(e.contains("linked statically"), "{e}");
     let source = Box::new(Synthetic::new("llc_misses=1000000").unwrap());
     let monitor = nagori_native::monitor::Monitor::new(model(1), Epochs::of(MS), source);
-    let e = own::run("no-such-program".as_ref(), &[], monitor)
+    let e = own::run("no-such-program".as_ref(), &[], monitor, &|| false)
         .unwrap_err()
         .to_string();
     assert!(e.contains("no such program"), "{e}");
@@ -341,7 +341,7 @@ fn a_source_that_ends_too_early_ends_the_program() {
     let source = Recorded::new("short", text.as_bytes(), End::Error).unwrap();
     let monitor =
         nagori_native::monitor::Monitor::new(model(1), Epochs::of(10 * MS), Box::new(source));
-    let e = own::run(worker().path.as_os_str(), &[], monitor)
+    let e = own::run(worker().path.as_os_str(), &[], monitor, &|| false)
         .unwrap_err()
         .to_string();
     assert!(e.contains("ends before the program"), "{e}");

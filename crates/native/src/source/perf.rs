@@ -7,27 +7,34 @@ use std::collections::BTreeMap;
 use std::io;
 
 use nagori_epoch::{Counts, Meter, Reading, Sharing, Step, Variant, Width};
-use perf_event::events::{Dynamic, Raw};
+use perf_event::events::Event;
 use perf_event::{Builder, ReadFormat};
+use perf_event_open_sys::bindings::{perf_event_attr, PERF_TYPE_RAW};
 
 use super::{Clocks, Gather, Source, Tid, Unusable};
-use crate::host::System;
+use crate::host::{System, DEVICES};
 use crate::processors::{Processor, UncoreEvent};
 
 /// What a counter counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// An event of a core: `perf_event_attr.config`.
     Core(u64),
-    /// An event of a device beside the cores.
-    Device {
-        /// The device's name.
-        pmu: String,
-        /// An event that the kernel names.
-        event: Option<String>,
-        /// Or the fields of its code.
-        fields: BTreeMap<String, u64>,
-    },
+    /// An event of another device: its type, and `config`, `config1`, `config2`.
+    Device(u32, [u64; 3]),
+}
+
+impl Event for What {
+    fn update_attrs(self, attr: &mut perf_event_attr) {
+        let (kind, [config, config1, config2]) = match self {
+            What::Core(config) => (PERF_TYPE_RAW, [config, 0, 0]),
+            What::Device(kind, config) => (kind, config),
+        };
+        attr.type_ = kind;
+        attr.config = config;
+        attr.__bindgen_anon_3.config1 = config1;
+        attr.__bindgen_anon_4.config2 = config2;
+    }
 }
 
 /// For whom a counter counts.
@@ -76,22 +83,7 @@ impl Handle for perf_event::Counter {
 
 impl Layer for Kernel {
     fn open(&mut self, what: &What, target: Target) -> io::Result<Box<dyn Handle>> {
-        let mut builder = match what {
-            What::Core(config) => Builder::new(Raw::new(*config)),
-            What::Device { pmu, event, fields } => {
-                let wrong = |e: &dyn std::fmt::Display| {
-                    io::Error::new(io::ErrorKind::InvalidInput, e.to_string())
-                };
-                let mut device = Dynamic::builder(pmu)?;
-                if let Some(event) = event {
-                    device.event(event)?;
-                }
-                for (field, &value) in fields {
-                    device.field(field, value).map_err(|e| wrong(&e))?;
-                }
-                Builder::new(device.build().map_err(|e| wrong(&e))?)
-            }
-        };
+        let mut builder = Builder::new(*what);
         builder.read_format(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
         builder.enabled(true);
         match target {
@@ -347,20 +339,15 @@ fn open_uncore(
         .into_iter()
         .filter(|p| is_numbered(p, &event.pmu))
     {
-        let mask = system.read(&format!("sys/bus/event_source/devices/{pmu}/cpumask"));
-        let cpus = parse_cpus(mask.as_deref().unwrap_or("0"));
-        let what = What::Device {
-            pmu: pmu.clone(),
-            event: event.event.clone(),
-            fields: event.fields.clone(),
-        };
-        for cpu in cpus {
-            let fields = event.fields.iter().map(|(f, v)| format!("{f}={v:#x}"));
-            let code = event
-                .event
-                .clone()
-                .unwrap_or_else(|| fields.collect::<Vec<_>>().join(","));
-            let name = format!("{pmu}/{code}/ of CPU {cpu}");
+        let name = format!("{pmu}/{}/", event.text());
+        let what = system.event(&pmu, event).map_err(|why| Unusable::Counter {
+            event: name.clone(),
+            why,
+            error: None,
+        })?;
+        let mask = system.read(&format!("{DEVICES}/{pmu}/cpumask"));
+        for cpu in parse_cpus(mask.as_deref().unwrap_or("0")) {
+            let name = format!("{name} of CPU {cpu}");
             let counter = Counter::open(layer, &name, &what, Target::Cpu(cpu))?;
             counters.push((name, counter));
         }

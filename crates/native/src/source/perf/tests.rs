@@ -85,10 +85,14 @@ fn system() -> (tempfile::TempDir, System) {
         std::fs::write(path, text).unwrap();
     };
     for n in ["uncore_imc_0", "uncore_imc_1", "uncore_imc_free_running_0"] {
-        put(
-            &format!("sys/bus/event_source/devices/{n}/cpumask"),
-            "0,18\n",
-        );
+        let put =
+            |file: &str, text: &str| put(&format!("sys/bus/event_source/devices/{n}/{file}"), text);
+        put("cpumask", "0,18\n");
+        put("type", if n.ends_with('1') { "22\n" } else { "21\n" });
+        put("events/cas_count_read", "event=0x04,umask=0x03\n");
+        put("events/cas_count_write", "event=0x04,umask=0x0c\n");
+        put("format/event", "config:0-7\n");
+        put("format/umask", "config:8-15\n");
     }
     put("sys/bus/event_source/devices/cpu/type", "4\n");
     put("proc/sys/kernel/perf_event_paranoid", "2\n");
@@ -215,21 +219,17 @@ fn controllers_of_all_sockets_count_for_all_threads() {
     let fake = Fake::new();
     let mut perf = attach(&fake, Variant::Koshiba).unwrap();
     let opened = fake.0.borrow().opened.clone();
-    let cpus: Vec<_> = opened
-        .iter()
-        .filter_map(|(w, t)| match (w, t) {
-            (What::Device { pmu, event, .. }, Target::Cpu(c)) => {
-                Some((pmu.clone(), event.clone().unwrap(), *c))
-            }
-            _ => None,
-        })
-        .collect();
+    let devices = opened.iter().filter(|o| matches!(o.0, What::Device(..)));
     assert_eq!(
-        cpus.len(),
+        devices.count(),
         8,
-        "two controllers, two sockets, reads and writes: {cpus:?}"
+        "two controllers, two sockets, reads and writes: {opened:?}"
     );
-    assert!(cpus.contains(&("uncore_imc_1".into(), "cas_count_write".into(), 18)));
+    // Type, event and unit mask are those that the files of the second controller say.
+    assert!(
+        opened.contains(&(What::Device(22, [0x0c04, 0, 0]), Target::Cpu(18))),
+        "{opened:?}"
+    );
     assert!(opened
         .iter()
         .any(|o| *o == (What::Core(0x0500_05a3), Target::Thread(Tid(5)))));
@@ -330,11 +330,7 @@ fn lists_of_cpus_and_numbered_devices() {
 #[test]
 fn the_kernel_answers() {
     let system = System::default();
-    let what = What::Device {
-        pmu: "software".into(),
-        event: None,
-        fields: BTreeMap::new(),
-    };
+    let what = What::Device(1, [0; 3]);
     if system.paranoid().is_none_or(|p| p > 2) || !system.pmus().iter().any(|p| p == "software") {
         let e = Kernel
             .open(&what, Target::Myself)
