@@ -1,7 +1,7 @@
 //! Programs that are started here. A helper in C (`helper/`) is loaded into them with LD_PRELOAD; at the end of each
 //! epoch it asks this monitor through a socket how long to wait, and waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nagori_epoch::record::Cause;
 use nagori_epoch::PerLine;
@@ -18,6 +18,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::net::{self, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
+use crate::host::System;
 use crate::monitor::{Monitor, Report};
 use crate::source::{Clocks, Tid};
 use crate::Error;
@@ -35,6 +36,9 @@ const TICK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
+
+/// Time between two looks at whether somebody runs without the helper.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How a run ended.
 #[derive(Debug)]
@@ -149,6 +153,9 @@ pub fn run(
         listener,
         connections: Vec::new(),
         greeted: BTreeMap::new(),
+        seen: BTreeSet::new(),
+        suspects: BTreeSet::new(),
+        looked: Instant::now(),
     };
     let mut child = Guard(child);
     let status = server.serve(&mut child.0, ended)?;
@@ -202,6 +209,11 @@ struct Server {
     connections: Vec<Connection>,
     /// Processes that have loaded the helper, with the number of their connections.
     greeted: BTreeMap<i32, usize>,
+    /// Threads that have said who they are.
+    seen: BTreeSet<i32>,
+    /// Threads and children that had not when it was looked last, with their processes.
+    suspects: BTreeSet<(i32, i32)>,
+    looked: Instant,
 }
 
 impl Server {
@@ -213,6 +225,10 @@ impl Server {
         while status.is_none() || !self.connections.is_empty() {
             if stop() {
                 return Err(Error::Incomplete("ended by the user".into()));
+            }
+            if self.looked.elapsed() >= LOOK {
+                self.looked = Instant::now();
+                self.look()?;
             }
             let ready = self.wait(&ended, status.is_none())?;
             // Requests before ends: the last words of a process count.
@@ -234,6 +250,42 @@ impl Server {
             }
         }
         status.ok_or_else(|| Error::Incomplete("the program has no status".into()))
+    }
+
+    /// Looks for threads and children into which no helper was loaded: they would run without emulation. One that is seen
+    /// twice is one too many.
+    fn look(&mut self) -> Result<(), Error> {
+        let mut found = BTreeSet::new();
+        let number = |text: &str| text.parse::<i32>().ok();
+        for &pid in self.greeted.keys() {
+            let system = System::default();
+            for tid in system
+                .list(&format!("proc/{pid}/task"))
+                .iter()
+                .filter_map(|n| number(n))
+            {
+                if !self.seen.contains(&tid) {
+                    found.insert((pid, tid));
+                }
+                let children = system
+                    .read(&format!("proc/{pid}/task/{tid}/children"))
+                    .unwrap_or_default();
+                for child in children.split_whitespace().filter_map(number) {
+                    let zombie = system
+                        .read(&format!("proc/{child}/cmdline"))
+                        .is_none_or(|c| c.is_empty());
+                    if !self.greeted.contains_key(&child) && !zombie {
+                        found.insert((pid, child));
+                    }
+                }
+            }
+        }
+        if let Some((pid, other)) = found.intersection(&self.suspects).next() {
+            let why = format!("{other} (a thread or child of process {pid}) runs without the helper, so without emulation");
+            return Err(Error::Incomplete(why));
+        }
+        self.suspects = found;
+        Ok(())
     }
 
     /// Waits until something happens: for the child, the listener, and each connection.
@@ -309,6 +361,7 @@ impl Server {
             0 => {
                 self.connections[i].thread = Some((r.tid, r.pid));
                 *self.greeted.entry(r.pid).or_insert(0) += 1;
+                self.seen.insert(r.tid.0);
                 self.monitor.attach(r.tid, r.pid, r.clocks)?;
                 Ok(0)
             }

@@ -24,11 +24,20 @@ pub struct Vcpu {
     pub thread: Tid,
 }
 
+/// A virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its virtual CPUs, by their numbers.
+    pub vcpus: Vec<Vcpu>,
+    /// Whether KVM runs them. Then what they do is the guest's, kernel included; otherwise (TCG) it is QEMU's own.
+    pub kvm: bool,
+}
+
 /// Asks a QEMU for its virtual CPUs.
 ///
 /// # Errors
 /// If nobody answers at the socket, or not as QMP does, or if there are no virtual CPUs with threads of their own.
-pub fn vcpus(socket: &Path) -> Result<Vec<Vcpu>, Error> {
+pub fn machine(socket: &Path) -> Result<Machine, Error> {
     let wrong = |why: String| Error::Qmp {
         socket: socket.display().to_string(),
         why,
@@ -51,6 +60,9 @@ pub fn vcpus(socket: &Path) -> Result<Vec<Vcpu>, Error> {
     let cpus = answer
         .as_array()
         .ok_or_else(|| wrong(format!("query-cpus-fast answers {answer}")))?;
+    let kvm = monitor.ask("query-kvm").map_err(wrong)?;
+    let kvm = kvm.get("enabled").and_then(Value::as_bool);
+    let kvm = kvm.ok_or_else(|| wrong("query-kvm does not say whether KVM is enabled".into()))?;
     let mut vcpus = Vec::new();
     for cpu in cpus {
         let number = |name: &str| cpu.get(name).and_then(Value::as_i64);
@@ -77,7 +89,7 @@ pub fn vcpus(socket: &Path) -> Result<Vec<Vcpu>, Error> {
         let why = "several virtual CPUs share a thread (TCG with one thread): there is nothing to delay one by one";
         return Err(wrong(why.into()));
     }
-    Ok(vcpus)
+    Ok(Machine { vcpus, kvm })
 }
 
 struct Monitor {

@@ -181,9 +181,12 @@ fn fake_qemu(greeting: &'static str, answer: String) -> (tempfile::TempDir, Path
         let _ = writeln!(stream, "{greeting}");
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
         while let Some(Ok(line)) = lines.next() {
-            let text = match line.contains("qmp_capabilities") {
-                true => "{\"event\":\"RESUME\",\"data\":{}}\n{\"return\":{}}".to_owned(),
-                false => answer.clone(),
+            let text = if line.contains("qmp_capabilities") {
+                "{\"event\":\"RESUME\",\"data\":{}}\n{\"return\":{}}".to_owned()
+            } else if line.contains("query-kvm") {
+                r#"{"return":{"enabled":true,"present":true}}"#.to_owned()
+            } else {
+                answer.clone()
             };
             let _ = writeln!(stream, "{text}");
         }
@@ -212,7 +215,9 @@ fn virtual_cpus_are_found_and_delayed() {
         })
         .collect();
     let (_folder, socket) = fake_qemu(GREETING, format!(r#"{{"return":[{}]}}"#, cpus.join(",")));
-    let vcpus = qmp::vcpus(&socket).unwrap();
+    let machine = qmp::machine(&socket).unwrap();
+    assert!(machine.kvm);
+    let vcpus = machine.vcpus;
     assert_eq!(vcpus.iter().map(|v| v.index).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(vcpus[1].thread, threads[0].0);
     let threads = vcpus
@@ -260,10 +265,10 @@ fn what_is_no_qemu_is_told() {
         ),
     ] {
         let (_folder, socket) = fake_qemu(greeting, answer);
-        let e = qmp::vcpus(&socket).unwrap_err().to_string();
+        let e = qmp::machine(&socket).unwrap_err().to_string();
         assert!(e.contains(why), "{e}");
     }
-    let e = qmp::vcpus("/nonexistent/qmp".as_ref())
+    let e = qmp::machine("/nonexistent/qmp".as_ref())
         .unwrap_err()
         .to_string();
     assert!(e.contains("QMP socket /nonexistent/qmp"), "{e}");

@@ -329,6 +329,41 @@ fn a_statically_linked_program_is_refused() {
     assert!(e.contains("no such program"), "{e}");
 }
 
+#[test]
+fn a_thread_without_the_helper_ends_the_run() {
+    let built = build(
+        "clones",
+        r#"
+        static char stack[65536];
+        static int other(void *n) { for (;;) usleep(1000); return 0; }
+        int main() {
+            clone(other, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, 0);
+            for (int i = 0; i < 200; i++) usleep(100000);
+            return 0;
+        }"#,
+    );
+    let monitor = monitor(model(1), Epochs::of(10 * MS), "llc_misses=1");
+    let e = own::run(built.path.as_os_str(), &[], monitor, &|| false)
+        .unwrap_err()
+        .to_string();
+    assert!(e.contains("runs without the helper"), "{e}");
+}
+
+#[test]
+fn a_child_without_the_helper_ends_the_run() {
+    let child = common::build_with("alone", "int main() { sleep(20); return 0; }", &["-static"]);
+    let text = format!(
+        "int main() {{ return system(\"{}\"); }}",
+        child.path.display()
+    );
+    let built = build("starts", &text);
+    let monitor = monitor(model(1), Epochs::of(10 * MS), "llc_misses=1");
+    let e = own::run(built.path.as_os_str(), &[], monitor, &|| false)
+        .unwrap_err()
+        .to_string();
+    assert!(e.contains("runs without the helper"), "{e}");
+}
+
 /// A source that fails in the middle ends the program: it does not run on without emulation.
 #[test]
 fn a_source_that_ends_too_early_ends_the_program() {

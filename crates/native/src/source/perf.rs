@@ -42,6 +42,8 @@ impl Event for What {
 pub enum Target {
     /// A thread of user space, wherever it runs.
     Thread(Tid),
+    /// What a virtual machine does on a thread that is one of its CPUs, its kernel included, and nothing of QEMU.
+    Vcpu(Tid),
     /// This thread.
     Myself,
     /// Everything; read on this CPU.
@@ -89,6 +91,10 @@ impl Layer for Kernel {
         match target {
             Target::Myself => builder.observe_self(),
             Target::Thread(tid) => builder.observe_pid(tid.0),
+            Target::Vcpu(tid) => builder
+                .observe_pid(tid.0)
+                .include_kernel()
+                .exclude_host(true),
             Target::Cpu(cpu) => {
                 // Devices beside the cores cannot tell user space from the kernel.
                 builder
@@ -113,6 +119,9 @@ pub fn explain(event: &str, error: io::Error, target: Target) -> Unusable {
         }
         Some(Errno::ACCESS | Errno::PERM) if uncore => {
             "counters of memory controllers count for everybody, so they need root, CAP_PERFMON, or /proc/sys/kernel/perf_event_paranoid at 0 or below"
+        }
+        Some(Errno::ACCESS | Errno::PERM) if matches!(target, Target::Vcpu(_)) => {
+            "counting a virtual machine's kernel needs root, CAP_PERFMON, or /proc/sys/kernel/perf_event_paranoid at 1 or below"
         }
         Some(Errno::ACCESS | Errno::PERM) => {
             "it is forbidden: perf_event_paranoid has to be 2 or below, or the caller root or CAP_PERFMON; a thread of another user needs the right to trace it"
@@ -277,6 +286,8 @@ pub struct Perf {
     layer: Box<dyn Layer>,
     processor: Processor,
     variant: Variant,
+    /// Whether the threads are virtual CPUs under KVM.
+    guests: bool,
     uncore: [Vec<(String, Counter)>; 2],
     /// Sums of the common counters: reads, writes.
     sums: [u64; 2],
@@ -308,10 +319,24 @@ impl Perf {
             layer,
             processor,
             variant,
+            guests: false,
             uncore,
             sums: [0; 2],
             threads: BTreeMap::new(),
         })
+    }
+
+    /// From now on, threads are virtual CPUs under KVM.
+    pub fn guests(mut self) -> Perf {
+        self.guests = true;
+        self
+    }
+
+    fn target(&self, thread: Tid) -> Target {
+        match self.guests {
+            true => Target::Vcpu(thread),
+            false => Target::Thread(thread),
+        }
     }
 
     /// Reads the common counters.
@@ -387,7 +412,7 @@ impl Source for Perf {
     }
 
     fn attach(&mut self, thread: Tid, _: Clocks) -> Result<(), Unusable> {
-        let target = Target::Thread(thread);
+        let target = self.target(thread);
         let mut counters = Vec::new();
         for count in needed(self.variant, &self.processor) {
             let event = self
@@ -423,10 +448,10 @@ impl Source for Perf {
     fn read(&mut self, thread: Tid, _: Clocks) -> Result<Option<Counts>, Unusable> {
         self.read_uncore()?;
         let sums = self.sums;
+        let target = self.target(thread);
         let Some(state) = self.threads.get_mut(&thread) else {
             return Ok(Some(Counts::default()));
         };
-        let target = Target::Thread(thread);
         let mut steps = Vec::new();
         for count in &mut state.counters {
             steps.push((count.name, count.read(target)?));

@@ -364,3 +364,17 @@ fn the_kernel_answers() {
         "ESRCH"
     );
 }
+
+#[test]
+fn virtual_cpus_are_counted_without_qemu_and_with_their_kernel() {
+    let fake = Fake::new();
+    let (_dir, system) = system();
+    let perf = Perf::new(Box::new(fake.clone()), &system, skylake(), Variant::Misses).unwrap();
+    perf.guests().attach(Tid(5), Clocks::default()).unwrap();
+    assert_eq!(
+        fake.0.borrow().opened.last().unwrap().1,
+        Target::Vcpu(Tid(5))
+    );
+    let e = explain("x", Errno::ACCESS.into(), Target::Vcpu(Tid(5))).to_string();
+    assert!(e.contains("at 1 or below"), "{e}");
+}
