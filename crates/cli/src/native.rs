@@ -4,7 +4,6 @@ mod selftest;
 
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
-use crate::tables::{row, table, text};
 use anyhow::{anyhow, bail, Context};
 use clap::{Args, ValueEnum};
 use nagori_epoch::{Attribution, PerLine, Variant, Weight};
@@ -411,16 +410,17 @@ fn show_check(a: &NativeArgs) -> anyhow::Result<Exit> {
             &json!({ "usable": usable, "variant": variant.name(), "findings": rows }),
         )?;
     } else {
-        let mut t = table(["what", "", "found"]);
+        let mut t = String::new();
         for (what, ok, found) in rows {
-            row(&mut t, [what, if ok { "ok" } else { "NO" }.into(), found]);
+            let mark = if ok { "ok" } else { "NO" };
+            t += &format!("{mark}  {what}: {found}\n");
         }
         let can = if usable { "can" } else { "cannot" };
         let end = format!(
             "This host {can} emulate slower memory with its counters (variant `{}`).",
             variant.name()
         );
-        output::print(&format!("{}\n{end}\n", text(&t)))?;
+        output::print(&format!("{t}{end}\n"))?;
     }
     Ok(if usable { SUCCESS } else { UNUSABLE })
 }

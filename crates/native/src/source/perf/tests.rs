@@ -42,7 +42,7 @@ impl Fake {
 impl Layer for Fake {
     fn open(&mut self, what: &What, target: Target) -> io::Result<Box<dyn Handle>> {
         let mut script = self.0.borrow_mut();
-        script.opened.push((what.clone(), target));
+        script.opened.push((*what, target));
         match script.opens.pop_front() {
             Some(e) => Err(e.into()),
             None => Ok(Box::new(self.clone())),
@@ -230,9 +230,7 @@ fn controllers_of_all_sockets_count_for_all_threads() {
         opened.contains(&(What::Device(22, [0x0c04, 0, 0]), Target::Cpu(18))),
         "{opened:?}"
     );
-    assert!(opened
-        .iter()
-        .any(|o| *o == (What::Core(0x0500_05a3), Target::Thread(Tid(5)))));
+    assert!(opened.contains(&(What::Core(0x0500_05a3), Target::Thread(Tid(5)))));
     // Another thread's reading does not take away what the first has not read yet.
     perf.attach(Tid(6), Clocks::default()).unwrap();
     let first = perf.read(Tid(6), Clocks::default()).unwrap().unwrap();
