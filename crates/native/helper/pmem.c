@@ -28,6 +28,20 @@ static uint64_t ticks(void)
 #endif
 }
 
+/* Both clocks at one moment: of several attempts the one that was interrupted least. */
+static void moment(uint64_t *ns, uint64_t *tick)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 20; i++) {
+        uint64_t before = ticks(), t = nagori_clock(CLOCK_MONOTONIC), after = ticks();
+        if (after - before < least) {
+            least = after - before;
+            *ns = t;
+            *tick = before + least / 2;
+        }
+    }
+}
+
 /* Ticks in 2^20 ns, measured once; the kernel's clock runs on the same counter. */
 static uint64_t rate(void)
 {
@@ -35,10 +49,12 @@ static uint64_t rate(void)
     uint64_t r = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (r)
         return r;
-    uint64_t t = nagori_clock(CLOCK_MONOTONIC), from = ticks(), end;
-    while ((end = nagori_clock(CLOCK_MONOTONIC)) - t < 2000000)
-        ;
-    r = (uint64_t)(((__uint128_t)(ticks() - from) << 20) / (end - t));
+    uint64_t start = 0, end = 0, from = 0, to = 0;
+    moment(&start, &from);
+    do
+        moment(&end, &to);
+    while (end - start < 2000000);
+    r = (uint64_t)(((__uint128_t)(to - from) << 20) / (end - start));
     __atomic_store_n(&known, r, __ATOMIC_RELAXED);
     return r;
 }
