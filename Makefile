@@ -123,6 +123,10 @@ bench-speed: build ## Speed beside that of QEMU, and which goals are met
 bench-mem: build ## Speed of the memory models, in requests per CPU second
 	@$(NAGORI) -q bench mem $(ARGS)
 
+# ARGS=--json for JSON. Figures of this host at this moment.
+bench-native: build ## Delays that nagori native injects beside those that are asked for
+	@$(NAGORI) -q native --self-test $(ARGS)
+
 real-trace: ## The trace of a real program that bench-mem plays, made anew
 	scripts/make-real-trace traces/bzip2.dramsim3.zst
 
@@ -143,4 +147,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build install install-lib demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean
+.PHONY: help setup build install install-lib demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native

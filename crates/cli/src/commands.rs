@@ -10,6 +10,7 @@ use crate::image::args::ImageCommand;
 use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
 use crate::mem::args::MemCommand;
+use crate::native::NativeArgs;
 use crate::nvmm::NvmmCommand;
 use crate::off2f::Off2fCommand;
 use crate::output::{Exit, Messages};
@@ -17,7 +18,7 @@ use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::{
-    bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, off2f, remote, run,
+    bare, bench, boot, crash, disasm, image, iomap, machine, mem, native, nvmm, off2f, remote, run,
     snapshot,
 };
 use clap::{Parser, Subcommand};
@@ -62,6 +63,7 @@ pub enum Command {
     Off2f(Off2fCommand),
     #[command(subcommand)]
     Iomap(IomapCommand),
+    Native(Box<NativeArgs>),
 }
 
 impl Command {
@@ -73,6 +75,7 @@ impl Command {
             // It reads or writes whole images.
             Command::Nvmm(_) => true,
             Command::Crash(_) => true,
+            Command::Native(a) => a.is_long(),
             Command::Image(c) => {
                 !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
             }
@@ -101,6 +104,7 @@ impl Command {
             Command::Crash(a) => crash::command(a, out),
             Command::Off2f(a) => off2f::command(a, out),
             Command::Iomap(a) => iomap::command(a, out),
+            Command::Native(a) => native::command(a, out),
         }
     }
 }

@@ -15,6 +15,7 @@ mod image;
 mod iomap;
 mod machine;
 mod mem;
+mod native;
 mod nvmm;
 mod off2f;
 mod output;
