@@ -538,7 +538,7 @@ impl Hart {
     #[cold]
     fn await_arrivals<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        if !Wd::BLOCKS {
+        if !w.blocks() {
             w.coherence().catch_up(self.cycle + at.offset);
             self.settle_levels(w, self.cycle, at);
         }
@@ -571,7 +571,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        let want = self.want::<Wd>(line, kind, at);
+        let want = self.want(w, line, kind, at);
         let c = w.coherence();
         c.used_first(&want);
         // Prefetched lines are looked up in all levels before they are requested from memory.

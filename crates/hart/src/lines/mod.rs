@@ -39,7 +39,7 @@ use crate::hart::Hart;
 use crate::pipeline::pending_after;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
-use crate::world::{LineKind, LineRequest, Stall, Transfer, World};
+use crate::world::{EpochEnd, LineKind, LineRequest, Stall, Transfer, World};
 use serde::{Deserialize, Serialize};
 
 /// What other harts have of a line.
@@ -89,6 +89,16 @@ impl Hart {
     /// to be tried again.
     #[inline(always)]
     pub(crate) fn bus_free(&self, at: RunPoint) -> Result<(), NotNow> {
+        match self.light {
+            true => Ok(()),
+            false => self.in_turn(at),
+        }
+    }
+
+    /// The same for actions by which harts wait for one another: they are in the order of time also
+    /// where misses are estimated by epochs.
+    #[inline(always)]
+    pub(crate) fn in_turn(&self, at: RunPoint) -> Result<(), NotNow> {
         if self.cycle + at.offset < self.yield_at {
             Ok(())
         } else {
@@ -309,7 +319,10 @@ impl Hart {
                 return Ok(i);
             }
             if self.contended(w, line, at) {
-                self.bus_free(at)?;
+                if write {
+                    self.close_epoch(w, EpochEnd::Shared, at);
+                }
+                self.in_turn(at)?;
             }
             self.uses_line(w, line, kind, at)?;
             let cache = &mut w.coherence().l1d[self.id];
@@ -381,8 +394,11 @@ impl Hart {
         at: RunPoint,
     ) -> Result<usize, NotNow> {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
-        self.bus_free(at)?;
         let id = self.id;
+        match self.light {
+            true => self.share_in_turn(w, line, kind, at)?,
+            false => self.in_turn(at)?,
+        }
         w.coherence().filling(Side::Data, id, line);
         if !w.begin_fill(id, line) {
             return self.await_other(line, kind);
