@@ -6,6 +6,7 @@ use crate::bench::args::BenchCommand;
 use crate::boot::BootArgs;
 use crate::crash::args::CrashArgs;
 use crate::disasm::DisasmArgs;
+use crate::epoch::EpochCommand;
 use crate::image::args::ImageCommand;
 use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
@@ -17,7 +18,7 @@ use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::{
-    bare, bench, boot, crash, disasm, image, iomap, machine, mem, nvmm, off2f, remote, run,
+    bare, bench, boot, crash, disasm, epoch, image, iomap, machine, mem, nvmm, off2f, remote, run,
     snapshot,
 };
 use clap::{Parser, Subcommand};
@@ -47,6 +48,8 @@ pub enum Command {
     Bare(BareArgs),
     Disasm(DisasmArgs),
     #[command(subcommand)]
+    Epoch(EpochCommand),
+    #[command(subcommand)]
     Machine(MachineCommand),
     #[command(subcommand)]
     Image(ImageCommand),
@@ -72,7 +75,7 @@ impl Command {
             Command::Bare(_) | Command::Bench(_) | Command::Mem(_) => true,
             // It reads or writes whole images.
             Command::Nvmm(_) => true,
-            Command::Crash(_) => true,
+            Command::Crash(_) | Command::Epoch(_) => true,
             Command::Image(c) => {
                 !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
             }
@@ -90,6 +93,7 @@ impl Command {
             Command::Boot(a) => boot::command(a, out),
             Command::Bare(a) => bare::command(a, out),
             Command::Disasm(a) => disasm::command(a),
+            Command::Epoch(a) => epoch::command(a, out),
             Command::Machine(a) => machine::command(a),
             Command::Image(a) => image::command(a, out),
             Command::Bench(a) => bench::command(a, out),

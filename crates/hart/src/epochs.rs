@@ -11,6 +11,7 @@
 //! accesses to shared and contended lines, and device accesses are, as in the detailed mode.
 
 use crate::hart::Hart;
+use crate::lines::LineState;
 use crate::pipeline::pending_after;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
@@ -101,5 +102,63 @@ impl Hart {
             self.close_epoch(w, EpochEnd::Shared, at);
         }
         self.in_turn(at)
+    }
+
+    /// Brings a line into L1D in the light mode that no other hart has, where memory is behind L1 and nothing is fetched
+    /// ahead: what `l1d_fill` does then, without what only others need. `None` if another hart has the line.
+    #[inline]
+    pub(crate) fn fill_lightly<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Option<Result<usize, NotNow>> {
+        w.ram().prefetch(line.wrapping_sub(w.ram_base()));
+        let id = self.id;
+        let c = w.coherence();
+        if c.l1d.len() > 1 && c.holders(id, line).0 {
+            return None;
+        }
+        match kind {
+            LineKind::Store => self.stats.l1d_store_misses += 1,
+            LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
+            _ => self.stats.l1d_load_misses += 1,
+        }
+        let i = c.l1d[id].victim(line);
+        let (old, state) = c.l1d[id].entry(i);
+        self.drop_entry(w, i);
+        let t = &self.config.timing;
+        let (penalty, later) = (
+            (t.l1d_miss + t.hub).saturating_sub(t.load_latency),
+            t.release_offset,
+        );
+        let asked = self.cycle + at.offset;
+        let written = match state {
+            LineState::Dirty => {
+                self.stats.l1d_writebacks += 1;
+                self.write_line(w, old, LineKind::Evict, later, at)
+            }
+            _ => Ok(()),
+        };
+        let read = written.and_then(|()| self.read_line(w, line, kind, (0, penalty), at));
+        if let Err(e) = read {
+            return Some(Err(e));
+        }
+        let state = match kind {
+            LineKind::Store => {
+                self.dirtied(w, line);
+                LineState::Dirty
+            }
+            _ => LineState::Exclusive,
+        };
+        let c = w.coherence();
+        c.l1d.put(id, i, line, state);
+        c.l1d[id].filled(i);
+        if c.contention.is(line, asked) {
+            c.keep_off_filters(id, line);
+            self.data.release(&mut c.l1d[id], i);
+        }
+        Some(Ok(i))
     }
 }

@@ -52,13 +52,7 @@ impl Hart {
     }
 
     /// A request to the caches.
-    pub(super) fn want<Wd: World>(
-        &self,
-        w: &Wd,
-        line: u64,
-        kind: LineKind,
-        at: RunPoint,
-    ) -> Want {
+    pub(super) fn want<Wd: World>(&self, w: &Wd, line: u64, kind: LineKind, at: RunPoint) -> Want {
         Want {
             hart: self.id,
             line,

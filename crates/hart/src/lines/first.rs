@@ -155,6 +155,12 @@ impl Coherence {
         self
     }
 
+    /// Whether memory is behind the first-level caches, and these fetch one line at a time.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.levels.has_first && !self.has_levels()
+    }
+
     /// Whether some first-level cache has MSHRs or a prefetcher.
     #[inline(always)]
     pub(crate) fn has_first(&self) -> bool {

@@ -109,7 +109,7 @@ impl Hart {
     /// Reads a line from memory, `later` cycles from now, and advances the hart's time to its first
     /// beat plus `penalty` cycles.
     #[inline(always)]
-    fn read_line<Wd: World>(
+    pub(crate) fn read_line<Wd: World>(
         &mut self,
         w: &mut Wd,
         line: u64,
@@ -338,6 +338,11 @@ impl Hart {
                 _ => return Ok(i),
             }
         }
+        if self.light && present.is_none() && w.coherence().is_plain() {
+            if let Some(filled) = self.fill_lightly(w, line, kind, at) {
+                return filled;
+            }
+        }
         let filled = self.l1d_fill(w, line, kind, present, at);
         self.fill = filled.is_err().then_some((line, kind));
         filled
@@ -546,7 +551,7 @@ impl Hart {
 
     /// A line of L1D becomes dirty, before anything is stored to it.
     #[inline(always)]
-    fn dirtied<Wd: World>(&mut self, w: &mut Wd, line: u64) {
+    pub(crate) fn dirtied<Wd: World>(&mut self, w: &mut Wd, line: u64) {
         if let Some(name) = w.coherence().ages(line) {
             w.line_aged(line, name);
         }
@@ -554,7 +559,7 @@ impl Hart {
     }
 
     /// Takes a line out of L1D. The filter entry goes with it.
-    fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
+    pub(crate) fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
         let (id, c) = (self.id, w.coherence());
         let line = c.l1d[id].entry(index).0;
         self.data.release(&mut c.l1d[id], index);

@@ -285,12 +285,14 @@ pub fn calibrate(description: &config::Machine) -> Result<LightModel, MachineErr
 
 /// Identifies what costs of lines follow from in a description.
 pub fn key(description: &config::Machine) -> String {
-    let mut config = description.config.clone();
-    // These change nothing about memory.
-    config.name.clear();
-    config.method = Method::Dram;
-    config.memory.track_persistence = false;
-    let text = serde_json::to_string(&(&config, &description.core)).unwrap_or_default();
+    let c = &description.config;
+    let mut memory = c.memory.clone();
+    // These change nothing about its time.
+    memory.track_persistence = false;
+    memory.expose = config::Expose::Hidden;
+    let caches = (&c.l1d, &c.l1i, &c.cache, c.hub_cycles);
+    let text = serde_json::to_string(&(c.clock_hz, caches, &memory, &c.board, &description.core));
+    let text = text.unwrap_or_default();
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 
@@ -310,7 +312,10 @@ fn areas(config: &config::MachineConfig) -> Vec<(String, u64, u64)> {
     regions.sort_by_key(|r| r.1);
     let mut all: Vec<(String, u64, u64)> = Vec::new();
     let board = |from: u64, to: u64, all: &mut Vec<(String, u64, u64)>| {
-        let parts = [("dram", from, to.min(boundary)), ("nvmm", from.max(boundary), to)];
+        let parts = [
+            ("dram", from, to.min(boundary)),
+            ("nvmm", from.max(boundary), to),
+        ];
         for (name, from, to) in parts {
             if from < to {
                 all.push((name.to_owned(), from, to));

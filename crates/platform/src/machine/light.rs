@@ -83,6 +83,21 @@ pub struct LightModel {
     pub areas: Vec<Area>,
 }
 
+impl LightModel {
+    /// Reads what [`LightModel::to_toml`] has written.
+    ///
+    /// # Errors
+    /// If it is not such a text; what is wrong and where.
+    pub fn from_toml(text: &str) -> Result<LightModel, String> {
+        toml::from_str(text).map_err(|e| e.to_string())
+    }
+
+    /// The model as a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
+    }
+}
+
 /// How long epochs last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,7 +164,8 @@ impl LineCounts {
         }
     }
 
-    fn plus(&mut self, o: &LineCounts) {
+    /// Adds other counts.
+    pub fn plus(&mut self, o: &LineCounts) {
         self.loads += o.loads;
         self.stores += o.stores;
         self.prefetches += o.prefetches;
@@ -373,7 +389,9 @@ impl Light {
         let read = cycles(least(|c| &c.read_ps));
         let write = cycles(least(|c| &c.write_back_ps).min(least(|c| &c.flush_ps)));
         self.at_once = (read, write);
-        let rest = |costs: &[u64; GAPS], cycles: u64| costs.map(|c| c as i64 - (cycles * num / den) as i64);
+        let rest = |costs: &[u64; GAPS], cycles: u64| {
+            costs.map(|c| c as i64 - (cycles * num / den) as i64)
+        };
         self.rest = costs
             .iter()
             .map(|c| Rest {
@@ -637,7 +655,11 @@ impl<O: Observer> Machine<O> {
     ///
     /// # Errors
     /// As [`Machine::set_light`].
-    pub fn count_epochs(&mut self, model: LightModel, length: EpochLength) -> Result<(), LightError> {
+    pub fn count_epochs(
+        &mut self,
+        model: LightModel,
+        length: EpochLength,
+    ) -> Result<(), LightError> {
         let mut light = self.light_of(model, length)?;
         light.counts_only = true;
         self.begin_epochs(light);

@@ -119,6 +119,9 @@ pub enum MachineError {
     /// Saved state that does not fit.
     #[error(transparent)]
     Saved(LoadError),
+    /// The light mode cannot be chosen.
+    #[error("light mode: {0}")]
+    Light(#[from] LightError),
     /// The costs of lines could not be measured.
     #[error("calibration: {0}")]
     Calibration(String),

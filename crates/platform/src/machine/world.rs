@@ -6,8 +6,8 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, Epoch, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall,
-    Transfer, World,
+    self, AccessKind, BusFault, Epoch, Event, LineRequest, Marker, MemPort, Observer, Requester,
+    Stall, Transfer, World,
 };
 use nagori_hart::HartStats;
 use nagori_memtime::Kind;
