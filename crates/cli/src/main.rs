@@ -9,6 +9,7 @@ mod commands;
 mod console;
 mod crash;
 mod disasm;
+mod epoch;
 mod guest;
 mod host;
 mod image;
@@ -28,6 +29,7 @@ mod sample;
 mod signals;
 mod snapshot;
 mod tables;
+mod timing;
 mod trace;
 
 use clap::Parser;

@@ -11,7 +11,7 @@ use crate::preop::{PreOp, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::{cause, status, NotNow, Trap, Undone};
-use crate::world::{Marker, World};
+use crate::world::{EpochEnd, Marker, World};
 use nagori_isa::{Format, Op};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -458,6 +458,9 @@ impl Hart {
                     }
                 }
                 bit_ops!() => set!(bitmanip::compute(p.op, a!(), b!(), p.imm)),
+                Fence if M::LINES && !W::PARALLEL => {
+                    check!(M::synchronizes(self, w, EpochEnd::Fence, at!()));
+                }
                 Fence if W::PARALLEL => std::sync::atomic::fence(SeqCst),
                 Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
                 | PrefetchW => {}
@@ -476,7 +479,7 @@ impl Hart {
                 }
                 MarkRoiBegin | MarkRoiEnd | MarkStatsReset | MarkStatsDump | MarkMethod
                 | MarkLabel | MarkSnapshot | MarkStop => {
-                    check!(M::visible::<W>(self, at!()));
+                    check!(M::visible(self, w, at!()));
                     let (cycle, value) = (self.cycle + p.cost as u64, a!());
                     let heard =
                         Marker::of(p.op).is_some_and(|m| w.marker(self.id, cycle, m, value));
@@ -514,6 +517,7 @@ impl Hart {
                     {
                         illegal!();
                     }
+                    M::sleeps(self, w, at!());
                     self.waiting = true;
                     self.recheck = true;
                 }

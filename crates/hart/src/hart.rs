@@ -181,6 +181,10 @@ pub struct Hart {
     /// Cycle at which stimecmp is reached (`u64::MAX` without Sstc).
     pub(crate) timer_cycle: u64,
     pub(crate) timed: bool,
+    /// Whether misses are estimated by epochs: see `epochs.rs`.
+    pub(crate) light: bool,
+    /// Core cycle at which the present epoch ends; `u64::MAX` if there are no epochs.
+    pub(crate) epoch_at: u64,
     pub(crate) dtlb: Tlb,
     pub(crate) itlb: Tlb,
     pub(crate) walks: WalkCache,
@@ -277,6 +281,8 @@ impl Hart {
             lines: 0,
             timer_cycle: u64::MAX,
             timed: true,
+            light: false,
+            epoch_at: u64::MAX,
             dtlb: Tlb::new(config.dtlb),
             itlb: Tlb::new(config.itlb),
             walks: WalkCache::new(config.timing.ptw_cache_entries),

@@ -17,6 +17,7 @@ mod context;
 mod csr;
 pub mod debug;
 pub mod engine;
+mod epochs;
 mod exec;
 pub mod filter;
 pub mod flat;

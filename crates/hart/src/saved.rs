@@ -99,6 +99,9 @@ impl Hart {
             lines,
             timer_cycle,
             timed,
+            // The machine's: it saves the epochs.
+            light: _,
+            epoch_at: _,
             dtlb,
             itlb,
             walks,

@@ -143,6 +143,61 @@ pub struct Turn<'a> {
     pub stats: &'a HartStats,
 }
 
+/// Why an epoch of a hart ends: see [`MemPort::epoch_ends`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EpochEnd {
+    /// It has lasted as long as an epoch is to last.
+    Full,
+    /// An atomic or a store conditional follows, which others may wait for.
+    Atomic,
+    /// A fence that had to order earlier accesses.
+    Fence,
+    /// A store follows to a line that another hart has.
+    Shared,
+    /// A device access, such as an interrupt for another hart, or a marker follows.
+    Device,
+    /// The hart is going to sleep.
+    Sleep,
+}
+
+impl EpochEnd {
+    /// All of them, in the order of their definition.
+    pub const ALL: [EpochEnd; 6] = [
+        EpochEnd::Full,
+        EpochEnd::Atomic,
+        EpochEnd::Fence,
+        EpochEnd::Shared,
+        EpochEnd::Device,
+        EpochEnd::Sleep,
+    ];
+
+    /// Lower-case name, as in statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EpochEnd::Full => "full",
+            EpochEnd::Atomic => "atomic",
+            EpochEnd::Fence => "fence",
+            EpochEnd::Shared => "shared",
+            EpochEnd::Device => "device",
+            EpochEnd::Sleep => "sleep",
+        }
+    }
+}
+
+/// The end of an epoch of a hart.
+#[derive(Clone, Copy, Debug)]
+pub struct Epoch {
+    /// Hart index.
+    pub hart: usize,
+    /// Core cycle.
+    pub cycle: u64,
+    /// Instructions that the hart has retired, at the start of the block.
+    pub instret: u64,
+    /// Reason.
+    pub why: EpochEnd,
+}
+
 /// Timing side: what a line transfer costs.
 pub trait MemPort {
     /// Whether a hart that has to wait for others is blocked until
@@ -199,6 +254,16 @@ pub trait MemPort {
     /// [`Light`](crate::mode::Light).
     fn turn_cost(&mut self, _turn: &Turn<'_>) -> u64 {
         0
+    }
+    /// Whether a hart that has to wait for others is blocked now: see [`MemPort::BLOCKS`].
+    #[inline(always)]
+    fn blocks(&self) -> bool {
+        Self::BLOCKS
+    }
+    /// An epoch of a hart ends. Returns the core cycles by which memory has delayed the hart beyond
+    /// what its transfers were charged, and the cycle at which the next epoch is to end.
+    fn epoch_ends(&mut self, _end: &Epoch) -> (u64, u64) {
+        (0, u64::MAX)
     }
     /// A line of L1D turns dirty, before anything is stored to it. What memory holds of it
     /// now is what it keeps until [`MemPort::write_line`].

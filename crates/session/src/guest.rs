@@ -11,7 +11,9 @@ use crate::snapshot::{Saving, Taker};
 use nagori_hart::world::Observer;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
-use nagori_platform::machine::{Engine, Machine, Quiet, Report};
+use nagori_platform::machine::{
+    Engine, EpochLength, LightModel, Machine, MachineError, Quiet, Report,
+};
 use std::sync::Arc;
 
 /// Addresses on which a bare-metal program and the host have agreed by names of symbols.
@@ -23,6 +25,23 @@ pub struct Agreed {
     pub signature: Option<SignatureFile>,
 }
 
+/// The light timed mode: the costs of the machine's memories, and how long epochs are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Light {
+    /// What lines cost, as [`calibrate`](nagori_platform::machine::calibrate) has measured it.
+    pub model: LightModel,
+    /// How long epochs are.
+    pub length: EpochLength,
+}
+
+impl Light {
+    /// Chooses this mode for a machine.
+    pub fn choose<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
+        let chosen = machine.set_light(self.model.clone(), self.length);
+        Ok(chosen.map_err(MachineError::from)?)
+    }
+}
+
 /// A machine's software, and how it is to be run.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -32,6 +51,8 @@ pub struct Job {
     pub htif: Agreed,
     /// Whether the timing model is on at the start, and again after a power cut.
     pub timed: bool,
+    /// Estimates instead of the detailed timing model, wherever that is on.
+    pub light: Option<Light>,
     /// Whether piped input is passed on when the guest listens, and its end as Ctrl-D.
     pub send_end: bool,
     /// The engine that runs the guest's code.
@@ -55,6 +76,7 @@ impl Job {
             plan,
             htif: Agreed::default(),
             timed: false,
+            light: None,
             send_end: false,
             engine: Engine::best(),
             warm_up: 0,
@@ -82,6 +104,9 @@ impl Job {
         let mut machine =
             Machine::new(description, observer).context("the machine cannot be built")?;
         machine.set_timed(self.timed);
+        if let Some(light) = &self.light {
+            light.choose(&mut machine)?;
+        }
         machine.set_warm_up(self.warm_up);
         let software = Arc::new(Software {
             plan: std::mem::take(&mut self.plan),
@@ -156,6 +181,9 @@ pub fn measure(
 ) -> Result<(End, Report)> {
     let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
+    if let Some(light) = &job.light {
+        light.choose(&mut machine)?;
+    }
     machine.set_warm_up(job.warm_up);
     machine.set_engine(job.engine)?;
     load(&mut machine, &job.plan, false)?;

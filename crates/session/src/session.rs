@@ -414,7 +414,7 @@ impl<'a> Session<'a> {
             image.go_on(&mut m, state)?;
         }
         let services = self.options.devices.connect(&mut m, self.caller)?;
-        Ok(Running::new(self, program.clone(), (m, services)))
+        Running::new(self, program.clone(), (m, services))
     }
 
     /// A machine whose agent waits for a job, with the interpreter, connected to nothing.

@@ -152,6 +152,7 @@ fn host_code<W: World>(
         stubs: &stubs,
         host: Host::detect(),
         parallel: false,
+        light: false,
         arena: 0,
         at: start,
         first_link: 0,

@@ -253,6 +253,7 @@ impl<W: World> Translator<W> {
                 stubs: &stubs[timed as usize],
                 host: self.host,
                 parallel: W::PARALLEL,
+                light: hart.is_light() && !W::PARALLEL,
                 arena: self.arena.address(0),
                 at: self.arena.next(),
                 first_link: self.links.len() as u32,

@@ -1,6 +1,6 @@
 //! Arguments of `nagori bench`.
 
-use super::{fork, io, mem, off2f, speed, start};
+use super::{epoch, fork, io, mem, off2f, speed, start};
 use crate::args::{method, CacheArgs, MachineArgs};
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
@@ -31,6 +31,7 @@ pub enum BenchCommand {
     Fork(fork::ForkArgs),
     Mem(mem::MemArgs),
     Off2f(off2f::Off2fArgs),
+    Epoch(epoch::EpochArgs),
 }
 
 /// Measure the latency of NVMM under every delay method, beside the published figures.

@@ -4,6 +4,7 @@ pub mod args;
 mod channels;
 mod child;
 mod draw;
+pub mod epoch;
 pub mod fork;
 pub mod io;
 pub mod mem;
@@ -11,7 +12,7 @@ pub mod off2f;
 mod off2f_guest;
 mod off2f_plot;
 mod rows;
-mod speed;
+pub mod speed;
 pub mod start;
 
 use crate::output::{self, Exit, Messages, SUCCESS};
@@ -48,6 +49,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
         BenchCommand::Fork(a) => fork::command(a, messages),
         BenchCommand::Speed(a) => speed::command(a, messages),
         BenchCommand::Mem(a) => mem::command(a, messages),
+        BenchCommand::Epoch(a) => epoch::command(a, messages),
         BenchCommand::Off2f(a) => off2f::command(a, messages),
     })
 }

@@ -3,6 +3,7 @@
 use crate::args::{
     CacheArgs, DeviceArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs, NvmmArgs, PowerArgs,
 };
+use crate::timing::LightArgs;
 use clap::Args;
 use nagori_memtime::Method;
 use nagori_session::rtc::Rtc;
@@ -171,6 +172,8 @@ pub struct CommonArgs {
     /// Without the timing model: fast, and counts only instructions.
     #[arg(long, help_heading = "Run")]
     pub functional: bool,
+    #[command(flatten)]
+    pub light: LightArgs,
     /// Seed of everything random in the run [default: nothing is random].
     ///
     /// Without it programs begin at the same machine time, at the same addresses, and get the same random

@@ -132,6 +132,7 @@ impl<'a> Prepared<'a> {
                 (_, true) => Timing::Regions,
                 _ => Timing::Whole,
             },
+            light: a.light.light(|| a.machine.resolve(&[]), messages)?,
             warm_up: a.warm_up,
             limits: Limits {
                 guest: a.timeout,

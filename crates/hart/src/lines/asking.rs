@@ -52,14 +52,14 @@ impl Hart {
     }
 
     /// A request to the caches.
-    pub(super) fn want<Wd: World>(&self, line: u64, kind: LineKind, at: RunPoint) -> Want {
+    pub(super) fn want<Wd: World>(&self, w: &Wd, line: u64, kind: LineKind, at: RunPoint) -> Want {
         Want {
             hart: self.id,
             line,
             kind,
             pc: at.pc,
             now: self.cycle + at.offset,
-            blocks: Wd::BLOCKS,
+            blocks: w.blocks(),
         }
     }
 
@@ -70,8 +70,8 @@ impl Hart {
         (penalty, scheduled): (u32, u32),
         at: RunPoint,
     ) -> Result<bool, NotNow> {
-        let want = self.want::<Wd>(line, kind, at);
-        if !Wd::BLOCKS {
+        let want = self.want(w, line, kind, at);
+        if !want.blocks {
             w.coherence().catch_up(want.now);
         }
         let Ok(found) = w.coherence().fetch(&want) else {
@@ -88,7 +88,7 @@ impl Hart {
                 Ok(())
             }
             From::Memory => self.transfer(w, &req, false, penalty, at),
-            From::Prefetch(Some(comes)) if !Wd::BLOCKS => {
+            From::Prefetch(Some(comes)) if !want.blocks => {
                 self.came(w, &req, (comes.max(req.cycle), false), penalty, at);
                 Ok(())
             }
@@ -138,7 +138,7 @@ impl Hart {
 
     /// Lets the hart return to the scheduler at the time of the next event in the outer levels.
     fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
-        if Wd::BLOCKS {
+        if w.blocks() {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
     }

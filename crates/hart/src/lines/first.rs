@@ -155,6 +155,12 @@ impl Coherence {
         self
     }
 
+    /// Whether memory is behind the first-level caches, and these fetch one line at a time.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.levels.has_first && !self.has_levels()
+    }
+
     /// Whether some first-level cache has MSHRs or a prefetcher.
     #[inline(always)]
     pub(crate) fn has_first(&self) -> bool {
@@ -538,7 +544,7 @@ impl Hart {
     #[cold]
     fn await_arrivals<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        if !Wd::BLOCKS {
+        if !w.blocks() {
             w.coherence().catch_up(self.cycle + at.offset);
             self.settle_levels(w, self.cycle, at);
         }
@@ -571,7 +577,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        let want = self.want::<Wd>(line, kind, at);
+        let want = self.want(w, line, kind, at);
         let c = w.coherence();
         c.used_first(&want);
         // Prefetched lines are looked up in all levels before they are requested from memory.

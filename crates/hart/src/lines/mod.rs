@@ -39,7 +39,7 @@ use crate::hart::Hart;
 use crate::pipeline::pending_after;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
-use crate::world::{LineKind, LineRequest, Stall, Transfer, World};
+use crate::world::{EpochEnd, LineKind, LineRequest, Stall, Transfer, World};
 use serde::{Deserialize, Serialize};
 
 /// What other harts have of a line.
@@ -89,6 +89,16 @@ impl Hart {
     /// to be tried again.
     #[inline(always)]
     pub(crate) fn bus_free(&self, at: RunPoint) -> Result<(), NotNow> {
+        match self.light {
+            true => Ok(()),
+            false => self.in_turn(at),
+        }
+    }
+
+    /// The same for actions by which harts wait for one another: they are in the order of time also
+    /// where misses are estimated by epochs.
+    #[inline(always)]
+    pub(crate) fn in_turn(&self, at: RunPoint) -> Result<(), NotNow> {
         if self.cycle + at.offset < self.yield_at {
             Ok(())
         } else {
@@ -99,7 +109,7 @@ impl Hart {
     /// Reads a line from memory, `later` cycles from now, and advances the hart's time to its first
     /// beat plus `penalty` cycles.
     #[inline(always)]
-    fn read_line<Wd: World>(
+    pub(crate) fn read_line<Wd: World>(
         &mut self,
         w: &mut Wd,
         line: u64,
@@ -309,7 +319,10 @@ impl Hart {
                 return Ok(i);
             }
             if self.contended(w, line, at) {
-                self.bus_free(at)?;
+                if write {
+                    self.close_epoch(w, EpochEnd::Shared, at);
+                }
+                self.in_turn(at)?;
             }
             self.uses_line(w, line, kind, at)?;
             let cache = &mut w.coherence().l1d[self.id];
@@ -323,6 +336,11 @@ impl Hart {
                 }
                 LineState::Shared if write => {}
                 _ => return Ok(i),
+            }
+        }
+        if self.light && present.is_none() && w.coherence().is_plain() {
+            if let Some(filled) = self.fill_lightly(w, line, kind, at) {
+                return filled;
             }
         }
         let filled = self.l1d_fill(w, line, kind, present, at);
@@ -381,8 +399,11 @@ impl Hart {
         at: RunPoint,
     ) -> Result<usize, NotNow> {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
-        self.bus_free(at)?;
         let id = self.id;
+        match self.light {
+            true => self.share_in_turn(w, line, kind, at)?,
+            false => self.in_turn(at)?,
+        }
         w.coherence().filling(Side::Data, id, line);
         if !w.begin_fill(id, line) {
             return self.await_other(line, kind);
@@ -530,7 +551,7 @@ impl Hart {
 
     /// A line of L1D becomes dirty, before anything is stored to it.
     #[inline(always)]
-    fn dirtied<Wd: World>(&mut self, w: &mut Wd, line: u64) {
+    pub(crate) fn dirtied<Wd: World>(&mut self, w: &mut Wd, line: u64) {
         if let Some(name) = w.coherence().ages(line) {
             w.line_aged(line, name);
         }
@@ -538,7 +559,7 @@ impl Hart {
     }
 
     /// Takes a line out of L1D. The filter entry goes with it.
-    fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
+    pub(crate) fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
         let (id, c) = (self.id, w.coherence());
         let line = c.l1d[id].entry(index).0;
         self.data.release(&mut c.l1d[id], index);

@@ -12,7 +12,7 @@ use crate::pmp::Access;
 use crate::preop::{PreOp, NEW_LINE};
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
-use crate::world::{LineKind, World};
+use crate::world::{EpochEnd, LineKind, World};
 
 /// The detailed mode: see [`Hart::timed`].
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,10 @@ impl Mode for Detailed {
         if h.cycle >= h.settle_at {
             h.settle_uses(w);
         }
-        limit.min(h.settle_at)
+        if h.cycle >= h.epoch_at {
+            h.end_epoch(w);
+        }
+        limit.min(h.settle_at).min(h.epoch_at)
     }
 
     #[inline(always)]
@@ -163,20 +166,41 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn visible<W: World>(h: &mut Hart, at: RunPoint) -> Result<(), NotNow> {
+    fn visible<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
         match W::PARALLEL {
             true => Ok(()),
-            false => h.bus_free(at),
+            false => {
+                h.close_epoch(w, EpochEnd::Device, at);
+                h.in_turn(at)
+            }
         }
     }
 
     #[inline(always)]
-    fn device<W: World>(h: &mut Hart, at: RunPoint) -> Result<(), NotNow> {
-        Self::visible::<W>(h, at)?;
+    fn device<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        Self::visible(h, w, at)?;
         let t = &h.config.timing;
         // The block's schedule includes the load with the latency of a hit.
         h.cycle += (t.mmio + t.mmio_latency).saturating_sub(t.load_latency) as u64;
         Ok(())
+    }
+
+    #[inline(always)]
+    fn synchronizes<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        why: EpochEnd,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        match h.light {
+            true => h.synchronizes(w, why, at),
+            false => Ok(()),
+        }
+    }
+
+    #[inline(always)]
+    fn sleeps<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) {
+        h.close_epoch(w, EpochEnd::Sleep, at);
     }
 
     #[inline(always)]

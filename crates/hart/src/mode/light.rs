@@ -1,6 +1,6 @@
 //! Like the functional mode, but after each turn of a hart the world states what the turn costs
 //! beyond its instructions. For timing models that need event counts and no cycle-by-cycle
-//! simulation.
+//! simulation. What machines call the light timed mode keeps caches and pipeline, and is in `epochs.rs`.
 
 use super::{Functional, Mode, Wanted};
 use crate::hart::{Hart, Privilege};

@@ -18,7 +18,7 @@ use crate::pmp::Access;
 use crate::preop::PreOp;
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
-use crate::world::World;
+use crate::world::{EpochEnd, World};
 
 /// Number of address bits within a block of the data filter, if its blocks are lines.
 const LINE_SHIFT: u32 = 6;
@@ -136,14 +136,28 @@ pub trait Mode: Copy + 'static {
 
     /// An action that other harts can observe is going to happen.
     #[inline(always)]
-    fn visible<W: World>(_h: &mut Hart, _at: RunPoint) -> Result<(), NotNow> {
+    fn visible<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
         Ok(())
     }
     /// A device is going to be accessed.
     #[inline(always)]
-    fn device<W: World>(_h: &mut Hart, _at: RunPoint) -> Result<(), NotNow> {
+    fn device<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
         Ok(())
     }
+
+    /// An atomic or a fence is going to be executed, for which others may wait (`why`).
+    #[inline(always)]
+    fn synchronizes<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _why: EpochEnd,
+        _at: RunPoint,
+    ) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// The hart is going to sleep.
+    #[inline(always)]
+    fn sleeps<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) {}
 
     /// The location of an aligned data access. The access may happen after this.
     fn resolve<W: World>(

@@ -200,11 +200,9 @@ impl<O> Port<'_, '_, O> {
         f(&mut p);
         self.cached = None;
         let now = self.now;
-        self.world
-            .memory
-            .board
-            .set_params(now, p)
-            .map_err(|_| ControlError::Value)
+        let set = self.world.memory.board.set_params(now, p);
+        self.world.follow_method();
+        set.map_err(|_| ControlError::Value)
     }
 }
 

@@ -10,7 +10,7 @@ use super::Machine;
 use nagori_hart::debug::lookup;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, Event, LineRequest, Marker, MemAccess, MemPort, Observer,
+    self, AccessKind, BusFault, Epoch, Event, LineRequest, Marker, MemAccess, MemPort, Observer,
     Requester, Stall, Transfer, Turn, World,
 };
 use nagori_hart::{Hart, Privilege};
@@ -240,6 +240,12 @@ impl<W: World> MemPort for Watched<'_, W> {
     }
     fn stalled(&mut self, stall: &Stall) {
         self.inner.stalled(stall);
+    }
+    fn blocks(&self) -> bool {
+        self.inner.blocks()
+    }
+    fn epoch_ends(&mut self, end: &Epoch) -> (u64, u64) {
+        self.inner.epoch_ends(end)
     }
     fn turn_cost(&mut self, turn: &Turn<'_>) -> u64 {
         self.inner.turn_cost(turn)

@@ -4,11 +4,13 @@
 //! The order of turns (`turns`) follows from machine time alone, so the order of events depends on
 //! nothing but the machine.
 
+mod calibrate;
 mod control;
 mod debug;
 mod due;
 mod engine;
 mod fork;
+mod light;
 mod marker;
 mod memory;
 mod nvmm;
@@ -24,9 +26,13 @@ mod turns;
 mod warm_up;
 mod world;
 
+pub use calibrate::{calibrate, key as light_key};
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use fork::Checkpoint;
+pub use light::{
+    Area, EpochLength, EpochRow, LightError, LightModel, LightReport, LineCosts, LineCounts, GAPS,
+};
 pub use marker::{Label, Regions};
 pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
@@ -113,6 +119,12 @@ pub enum MachineError {
     /// Saved state that does not fit.
     #[error(transparent)]
     Saved(LoadError),
+    /// The light mode cannot be chosen.
+    #[error("light mode: {0}")]
+    Light(#[from] LightError),
+    /// The costs of lines could not be measured.
+    #[error("calibration: {0}")]
+    Calibration(String),
     /// The core description lacks or has a key that the core model does not know.
     #[error("core `{core}`: {problem}")]
     Core {
@@ -276,6 +288,7 @@ impl<O: Observer> Machine<O> {
             latest: Ps::ZERO,
             control: control::ControlState::default(),
             profile: None,
+            light: None,
         };
         let mut world = world;
         if m.track_persistence {
@@ -383,13 +396,18 @@ impl<O: Observer> Machine<O> {
         self.world.coherence.clear_caches();
         // In functional mode memory is all there is; what was dirty has reached it.
         self.world.all_written();
+        if self.world.light.is_some() {
+            self.restart_epochs();
+        }
         self.begin_warm_up();
     }
 
     /// Selects a delay method from now on.
     pub fn set_method(&mut self, m: Method) -> Result<(), MachineError> {
         let at = nagori_memtime::Ps(self.now().0);
-        Ok(self.world.memory.board.set_method(at, m)?)
+        self.world.memory.board.set_method(at, m)?;
+        self.world.follow_method();
+        Ok(())
     }
 
     /// Changes parameters of the memory controller from now on, as far as it permits.
@@ -569,7 +587,7 @@ impl<O: Observer> Machine<O> {
 
     /// Statistics since the start or the last reset of statistics.
     pub fn report(&self) -> Report {
-        stats::report(
+        let mut report = stats::report(
             &self.config,
             &self.harts,
             &self.world.coherence,
@@ -577,7 +595,9 @@ impl<O: Observer> Machine<O> {
             self.now(),
             &self.started,
             self.was_parallel,
-        )
+        );
+        report.light = self.world.light.as_deref().map(|l| l.report());
+        report
     }
 
     /// Reports kept by the guest under a label, in order, at most 16384.
@@ -591,6 +611,9 @@ impl<O: Observer> Machine<O> {
         self.started = stats::Baseline::of(&self.harts, &self.world.coherence, now);
         // Time only moves forward, so the controller accepts it.
         let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
+        if let Some(l) = &mut self.world.light {
+            l.reset_stats();
+        }
         self.world.control.baselines = self.started.views();
         self.restart_region();
         // No view of a hart is older than the start of its statistics.

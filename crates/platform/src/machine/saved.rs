@@ -1,6 +1,7 @@
 //! The state of a machine, except the contents of its memory, as data.
 
 use super::control::ControlState;
+use super::light::SavedLight;
 use super::marker::Markers;
 use super::memory::SavedMemory;
 use super::power::{Behind, PowerCut};
@@ -62,6 +63,8 @@ pub struct MachineState {
     parallel: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     power_cuts: Vec<PowerCut>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    light: Option<SavedLight>,
 }
 
 impl MachineState {
@@ -154,6 +157,7 @@ impl<O: Observer> Machine<O> {
             latest: _,
             control,
             profile: _,
+            light,
         } = &**world;
         MachineState {
             timed: *timed,
@@ -175,6 +179,7 @@ impl<O: Observer> Machine<O> {
             window: window.clone(),
             parallel: *was_parallel,
             power_cuts: power_cuts.clone(),
+            light: light.as_ref().map(|l| l.save()),
         }
     }
 
@@ -262,6 +267,17 @@ impl<O: Observer> Machine<O> {
         asked.sort_unstable();
         let same = asked.into_iter().eq(self.world.coherence.asked_ahead());
         fail(!same, "prefetches that memory has been asked for")?;
+        let light = match s.light {
+            Some(l) => {
+                let method = memory.board.params().method;
+                let counts = harts.iter().map(|h| (h.cycle, h.instret));
+                let machine = (n, ram_bytes);
+                let light = l.restore(machine, self.config.core_period(), method, counts);
+                fail(light.is_none(), "epochs of the light mode")?;
+                light
+            }
+            None => None,
+        };
         self.world.bus.load(&s.bus)?;
         self.harts = harts;
         self.code = codes;
@@ -269,6 +285,7 @@ impl<O: Observer> Machine<O> {
         self.together.iter_mut().for_each(|t| t.forget());
         let w = &mut *self.world;
         w.timed = s.timed;
+        w.light = light.map(Box::new);
         w.behind = behind;
         w.memory = memory;
         w.fills = s.fills;
@@ -282,6 +299,7 @@ impl<O: Observer> Machine<O> {
         self.markers = s.markers;
         self.window = s.window;
         self.power_cuts = s.power_cuts;
+        self.resume_epochs();
         self.was_parallel = s.parallel || self.parallel.is_some();
         Ok(())
     }

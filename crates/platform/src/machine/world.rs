@@ -6,8 +6,8 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall,
-    Transfer, World,
+    self, AccessKind, BusFault, Epoch, Event, LineRequest, Marker, MemPort, Observer, Requester,
+    Stall, Transfer, World,
 };
 use nagori_hart::HartStats;
 use nagori_memtime::Kind;
@@ -82,6 +82,8 @@ pub(crate) struct Surroundings<O> {
     pub control: super::control::ControlState,
     /// The profiler.
     pub profile: Option<Box<dyn Attribution>>,
+    /// The light mode, if it is chosen.
+    pub light: Option<Box<super::light::Light>>,
 }
 
 impl<O> Surroundings<O> {
@@ -202,6 +204,14 @@ impl<O> Surroundings<O> {
         if self.timed && !self.alone {
             let until = self.first_arrival(self.ps(cycle));
             self.memory.catch_up(until).unwrap_or_else(|e| refused(e));
+        }
+    }
+
+    /// The delay method may have changed.
+    pub(super) fn follow_method(&mut self) {
+        let method = self.memory.board.params().method;
+        if let Some(l) = &mut self.light {
+            l.use_method(method);
         }
     }
 
@@ -373,6 +383,15 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     #[inline]
     fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        if let Some(l) = &mut self.light {
+            let done = l.transfer(req, req.line - self.ram_base, write);
+            if !l.counts_only {
+                if write {
+                    self.note_write(req);
+                }
+                return Transfer::Done(done);
+            }
+        }
         if self.alone {
             return Transfer::Done(match write {
                 true => self.write_line(req),
@@ -394,6 +413,13 @@ impl<O: Observer> MemPort for Surroundings<O> {
         Transfer::UnderWay
     }
     fn post_line(&mut self, req: &LineRequest) {
+        if let Some(l) = &mut self.light {
+            l.post(req, req.line - self.ram_base);
+            if !l.counts_only {
+                self.note_write(req);
+                return;
+            }
+        }
         if self.alone {
             self.write_line(req);
             return;
@@ -403,17 +429,33 @@ impl<O: Observer> MemPort for Surroundings<O> {
         self.look_at_long_writes(req);
     }
     fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
+        if let Some(l) = &mut self.light {
+            let comes = l.prefetch(req, req.line - self.ram_base);
+            if !l.counts_only {
+                return Transfer::Done(comes);
+            }
+        }
         let at = self.arrival(self.ps(req.cycle), Kind::Read);
         let offset = req.line - self.ram_base;
         self.memory.post_ahead(at, offset, token, || cause_of(req));
         Transfer::UnderWay
+    }
+    #[inline(always)]
+    fn blocks(&self) -> bool {
+        self.light.as_ref().is_none_or(|l| l.counts_only)
+    }
+    fn epoch_ends(&mut self, end: &Epoch) -> (u64, u64) {
+        match &mut self.light {
+            Some(l) => l.epoch_ends(end),
+            None => (0, u64::MAX),
+        }
     }
     fn claim_line(&mut self, hart: usize, line: u64) {
         self.fills.ask(hart, line);
     }
     #[inline]
     fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
-        self.alone || self.fills.begin(hart, line)
+        self.alone || !self.blocks() || self.fills.begin(hart, line)
     }
     #[inline]
     fn end_fill(&mut self, hart: usize, cycle: u64) -> Option<usize> {

@@ -8,6 +8,7 @@ mod engines;
 mod first;
 mod hostile;
 mod images;
+mod light;
 mod markers;
 mod observers;
 mod parallel;

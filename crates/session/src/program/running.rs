@@ -40,10 +40,13 @@ impl<'s, 'a> Running<'s, 'a> {
         session: &'s Session<'a>,
         loaded: Loaded,
         (mut machine, devices): (Machine, Vec<BoxedService<'a, Quiet>>),
-    ) -> Self {
+    ) -> Result<Self> {
+        if let Some(light) = &loaded.program.light {
+            light.choose(&mut machine)?;
+        }
         machine.set_warm_up(loaded.program.warm_up.unwrap_or(0));
         machine.set_timed_regions(loaded.program.timing == Timing::Regions);
-        Running {
+        Ok(Running {
             session,
             loaded,
             machine,
@@ -51,7 +54,7 @@ impl<'s, 'a> Running<'s, 'a> {
             power: PowerCuts::default(),
             pass_interrupt: false,
             devices,
-        }
+        })
     }
 
     /// The job for the agent.

@@ -43,6 +43,8 @@ pub(crate) struct Setting<'a> {
     pub host: Host,
     /// Whether other harts run at the same time.
     pub parallel: bool,
+    /// Whether misses are estimated by epochs, which fences end.
+    pub light: bool,
     /// Host address of offset 0 of the arena.
     pub arena: usize,
     /// Host address at which the code will stand.
@@ -384,6 +386,7 @@ impl Emitter<'_> {
                 self.leave();
             }
             // The host preserves all orders except that of a store and a later load.
+            Fence if self.s.light => self.call_op(i),
             Fence if self.s.parallel => dynasm!(self.a; .arch x64; mfence),
             Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
             | PrefetchW => {}

@@ -4,7 +4,7 @@ pub mod args;
 mod engine;
 mod goals;
 pub(super) mod host;
-mod programs;
+pub mod programs;
 mod qemu;
 mod row;
 

@@ -44,19 +44,24 @@ const TEXT: (&str, &str) = ("text.txt", include_str!("../../../../../LICENSE"));
 pub struct Program {
     /// Its name in rows.
     pub name: &'static str,
-    files: &'static [&'static str],
+    /// Its files, besides those that start it.
+    pub files: &'static [&'static str],
     /// How many harts run it.
     pub harts: u32,
+    /// Definitions for the compiler.
+    pub defs: &'static [&'static str],
     /// Number of loads from random places at length 100 %.
     pub accesses: Option<u64>,
 }
 
 impl Program {
-    const fn new(name: &'static str, files: &'static [&'static str]) -> Program {
+    /// A program of one hart.
+    pub const fn new(name: &'static str, files: &'static [&'static str]) -> Program {
         Program {
             name,
             files,
             harts: 1,
+            defs: &[],
             accesses: None,
         }
     }
@@ -152,6 +157,12 @@ impl Work {
         Ok(Work(dir))
     }
 
+    /// Adds a file.
+    pub fn add(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
     /// Compiles a program for a length in percent, with its data at an address; returns the ELF's
     /// path.
     pub fn compile(&self, p: &Program, scale: u32, data: Option<u64>) -> anyhow::Result<PathBuf> {
@@ -164,6 +175,7 @@ impl Work {
             .args(place)
             .args(FLAGS)
             .args([format!("-DSCALE={scale}"), format!("-DHARTS={}", p.harts)])
+            .args(p.defs)
             .args(["start.S", "start.c"])
             .args(p.files)
             .arg("-o")

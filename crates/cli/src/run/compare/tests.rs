@@ -30,6 +30,7 @@ fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
         result: RunResult {
             why,
             report: Report {
+                light: None,
                 elapsed_ps,
                 ..empty()
             },

@@ -1,0 +1,164 @@
+//! The light timed mode: a miss costs what is charged at once, and the rest is added at the end of an
+//! epoch.
+//!
+//! The instructions, caches and TLBs are those of the detailed mode, but no transfer waits: the world
+//! answers each at once with a fixed time and counts it. When an epoch ends, the world says how much
+//! longer memory would have taken ([`MemPort::epoch_ends`](crate::world::MemPort::epoch_ends)), and
+//! the hart's time moves on by that. An epoch ends when it is full, and before the hart does something
+//! that others may wait for: otherwise they would see it before the time at which it happens.
+//!
+//! Misses on lines that no other hart has are not ordered among harts within a window. Atomics,
+//! accesses to shared and contended lines, and device accesses are, as in the detailed mode.
+
+use crate::hart::Hart;
+use crate::lines::LineState;
+use crate::pipeline::pending_after;
+use crate::run::RunPoint;
+use crate::trap::NotNow;
+use crate::world::{Epoch, EpochEnd, LineKind, World};
+
+impl Hart {
+    /// Turns the light mode on (`light`), with the end of the first epoch, or off. Without it,
+    /// epochs are ended when they are full, and nothing else changes.
+    pub fn set_light(&mut self, light: bool, epoch_at: u64) {
+        self.light = light;
+        self.epoch_at = epoch_at;
+        self.recheck = true;
+    }
+
+    /// Whether misses are estimated by epochs.
+    pub fn is_light(&self) -> bool {
+        self.light
+    }
+
+    /// An epoch is full, between two blocks.
+    #[cold]
+    pub(crate) fn end_epoch<W: World>(&mut self, w: &mut W) {
+        let (more, next) = w.epoch_ends(&Epoch {
+            hart: self.id,
+            cycle: self.cycle,
+            instret: self.instret,
+            why: EpochEnd::Full,
+        });
+        self.cycle += more;
+        self.stats.memory_stall_cycles += more;
+        if more > 0 && self.resume.is_none() {
+            self.pending = pending_after(self.pending, more);
+        }
+        self.epoch_at = next;
+    }
+
+    /// Ends the epoch within a block, in the light mode, before the instruction that is at `at`.
+    /// Returns whether the hart's time has moved on.
+    #[inline(always)]
+    pub(crate) fn close_epoch<W: World>(&mut self, w: &mut W, why: EpochEnd, at: RunPoint) -> bool {
+        self.light && self.close_open(w, why, at)
+    }
+
+    #[cold]
+    fn close_open<W: World>(&mut self, w: &mut W, why: EpochEnd, at: RunPoint) -> bool {
+        let (more, next) = w.epoch_ends(&Epoch {
+            hart: self.id,
+            cycle: self.cycle + at.offset,
+            instret: self.instret,
+            why,
+        });
+        self.cycle += more;
+        self.stats.memory_stall_cycles += more;
+        self.epoch_at = next;
+        more > 0
+    }
+
+    /// Before an atomic or a fence in the light mode. A fence waits for nobody, unless time has moved
+    /// on by its epoch's end.
+    #[cold]
+    pub(crate) fn synchronizes<W: World>(
+        &mut self,
+        w: &mut W,
+        why: EpochEnd,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        let moved = self.close_epoch(w, why, at);
+        match why == EpochEnd::Fence && !moved {
+            true => Ok(()),
+            false => self.in_turn(at),
+        }
+    }
+
+    /// Before a miss in the light mode: lines that another hart has are fetched in the order of time,
+    /// and a store to one is seen by the other hart, so it ends the epoch.
+    pub(crate) fn share_in_turn<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        let c = w.coherence();
+        if c.l1d.len() < 2 || !c.holders(self.id, line).0 {
+            return Ok(());
+        }
+        if kind == LineKind::Store {
+            self.close_epoch(w, EpochEnd::Shared, at);
+        }
+        self.in_turn(at)
+    }
+
+    /// Brings a line into L1D in the light mode that no other hart has, where memory is behind L1 and nothing is fetched
+    /// ahead: what `l1d_fill` does then, without what only others need. `None` if another hart has the line.
+    #[inline]
+    pub(crate) fn fill_lightly<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Option<Result<usize, NotNow>> {
+        w.ram().prefetch(line.wrapping_sub(w.ram_base()));
+        let id = self.id;
+        let c = w.coherence();
+        if c.l1d.len() > 1 && c.holders(id, line).0 {
+            return None;
+        }
+        match kind {
+            LineKind::Store => self.stats.l1d_store_misses += 1,
+            LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
+            _ => self.stats.l1d_load_misses += 1,
+        }
+        let i = c.l1d[id].victim(line);
+        let (old, state) = c.l1d[id].entry(i);
+        self.drop_entry(w, i);
+        let t = &self.config.timing;
+        let (penalty, later) = (
+            (t.l1d_miss + t.hub).saturating_sub(t.load_latency),
+            t.release_offset,
+        );
+        let asked = self.cycle + at.offset;
+        let written = match state {
+            LineState::Dirty => {
+                self.stats.l1d_writebacks += 1;
+                self.write_line(w, old, LineKind::Evict, later, at)
+            }
+            _ => Ok(()),
+        };
+        let read = written.and_then(|()| self.read_line(w, line, kind, (0, penalty), at));
+        if let Err(e) = read {
+            return Some(Err(e));
+        }
+        let state = match kind {
+            LineKind::Store => {
+                self.dirtied(w, line);
+                LineState::Dirty
+            }
+            _ => LineState::Exclusive,
+        };
+        let c = w.coherence();
+        c.l1d.put(id, i, line, state);
+        c.l1d[id].filled(i);
+        if c.contention.is(line, asked) {
+            c.keep_off_filters(id, line);
+            self.data.release(&mut c.l1d[id], i);
+        }
+        Some(Ok(i))
+    }
+}

@@ -1,0 +1,350 @@
+//! What lines of a machine's memories cost a hart, measured on the detailed model for the light mode: a pointer
+//! chase for reads, the same with a store for write-backs, and with a flush for flushed lines.
+//!
+//! Each loop runs twice: in the detailed mode, and in the light mode with a memory that costs nothing. The difference,
+//! divided by the number of lines moved, is what memory adds to a hart's time; cost of instructions and hits cancel out.
+
+use super::light::{Area, EpochLength, LightModel, LineCosts, LineCounts, GAPS};
+use super::{Engine, Machine, MachineError, Quiet, Stop};
+use crate::config;
+use nagori_memtime::{Method, Ps};
+
+/// Bytes of a line.
+const LINE: u64 = 64;
+/// Lines of a chase at least: enough for all banks and many rows.
+const LEAST_LINES: u64 = 1 << 16;
+/// Instructions that are measured, once caches are warm, for each gap.
+const MEASURED: u64 = 1 << 15;
+/// Turns of the empty loop that make gaps.
+const TURNS: [u64; 9] = [0, 2, 5, 10, 21, 43, 85, 170, 682];
+/// Offset of the code in the first memory, and of the data in each.
+const CODE: u64 = 0x1000;
+const DATA: u64 = 0x1_0000;
+
+/// A loop ends with as many turns of an empty loop as a4 says: `mv a3, a4`; `addi a3, a3, -1`, `bgtz a3, -4`; and `j`
+/// back to its beginning.
+const EMPTY: [u32; 3] = [0x0007_0693, 0xfff6_8693, 0xfed0_4ee3];
+/// `ld a0, 0(a0)`.
+const CHASE: &[u32] = &[0x0005_3503];
+/// `ld a2, 0(a0)`, `sd a1, 8(a0)`, `mv a0, a2`.
+const WRITE: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0006_0513];
+/// The same with `cbo.flush (a0)` behind the store.
+const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
+/// `wfi` and again, for the other harts.
+const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
+
+/// What a loop took with one gap.
+#[derive(Clone, Copy)]
+struct Run {
+    /// Core cycles.
+    cycles: u64,
+    /// Lines moved from and to the memory that it was about.
+    lines: LineCounts,
+}
+
+/// What memory added to a loop with one gap.
+struct Added {
+    /// Core cycles of the loop without memory, for each line that is read.
+    gap: f64,
+    /// Picoseconds that memory has added, and lines that it has moved.
+    time: f64,
+    lines: LineCounts,
+}
+
+/// A calibration of a machine.
+struct Bench<'a> {
+    description: &'a config::Machine,
+    areas: Vec<(String, u64, u64)>,
+    /// Lines of a chase, and of all that caches can hold for a hart.
+    lines: u64,
+    cached: u64,
+}
+
+impl<'a> Bench<'a> {
+    fn new(description: &'a config::Machine) -> Self {
+        let config = &description.config;
+        let levels = config.levels().into_iter();
+        let cached = config.l1d.size.0 + levels.map(|(_, l)| l.size.0).sum::<u64>();
+        Bench {
+            description,
+            areas: areas(config),
+            lines: (4 * cached / LINE).max(LEAST_LINES),
+            cached: cached / LINE,
+        }
+    }
+
+    /// A model of these memories in which nothing costs anything.
+    fn free(&self) -> LightModel {
+        let area = |(name, base, end): &(String, u64, u64)| Area {
+            name: name.clone(),
+            base: *base,
+            end: *end,
+            costs: vec![LineCosts::default()],
+        };
+        LightModel {
+            machine: self.description.config.name.clone(),
+            key: key(self.description),
+            last_hit: last_hit(&self.description.config),
+            gap_bits: gap_bits(&self.description.config),
+            areas: self.areas.iter().map(area).collect(),
+        }
+    }
+
+    /// Runs a loop over lines of a memory, with each gap.
+    fn run(
+        &self,
+        light: bool,
+        area: usize,
+        method: Method,
+        work: &[u32],
+    ) -> Result<Vec<Run>, MachineError> {
+        let back = 4 * (work.len() + EMPTY.len()) as u32;
+        let mut words = work.to_vec();
+        words.extend(EMPTY);
+        words.push(jump_back(back));
+        let words = &words[..];
+        let mut m = Machine::new(self.description, Quiet)?;
+        m.set_engine(Engine::best())?;
+        m.set_method(method)?;
+        let length = EpochLength::default();
+        let free = self.free();
+        let begun = match light {
+            true => m.set_light(free, length),
+            false => m.count_epochs(free, length),
+        };
+        begun.map_err(|e| MachineError::Calibration(e.to_string()))?;
+        let (ram, base) = (m.ram().clone(), m.config().memory.base);
+        for (at, words) in [(CODE, words), (CODE + 0x100, SLEEP)] {
+            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+            ram.write_bytes(at, &bytes)?;
+        }
+        let (_, from, end) = &self.areas[area];
+        let first = from + DATA;
+        let lines = self.lines.min(end.saturating_sub(first) / LINE);
+        if lines < 2 * self.cached.max(64) {
+            return Err(MachineError::Calibration(format!(
+                "memory `{}` is too small for its lines to leave the caches",
+                self.areas[area].0
+            )));
+        }
+        link(lines, |line, next| {
+            let address = base + first + next * LINE;
+            ram.write_bytes(first + line * LINE, &address.to_le_bytes())
+        })?;
+        m.start_at(base + CODE + 0x100, 0, 0);
+        if let Some(h) = m.hart_mut(0) {
+            h.pc = base + CODE;
+            h.set_reg(10, base + first);
+        }
+        let go = |m: &mut Machine, steps: u64| {
+            let until = m.steps() + steps;
+            loop {
+                match m.run(u64::MAX, Some(until)) {
+                    Stop::Instructions => break Ok(()),
+                    Stop::Slice => {}
+                    other => {
+                        let why = format!("the loop ended: {other:?}");
+                        break Err(MachineError::Calibration(why));
+                    }
+                }
+            }
+        };
+        // All caches are full, and what they write back is what the loop has modified.
+        let step = words.len() as u64;
+        go(&mut m, 2 * self.cached * step)?;
+        let mut runs = Vec::new();
+        for turns in TURNS {
+            if let Some(h) = m.hart_mut(0) {
+                h.set_reg(14, turns);
+            }
+            let step = step + 2 * turns;
+            go(&mut m, 256 * step)?;
+            m.reset_stats();
+            let before = m.report();
+            go(&mut m, MEASURED.max(256 * step))?;
+            let after = m.report();
+            let lines = |r: &super::Report| r.light.as_ref().map(|l| l.memories[area].1);
+            let lines = |r| lines(r).unwrap_or_default();
+            runs.push(Run {
+                cycles: after.harts[0].cycles - before.harts[0].cycles,
+                lines: lines(&after).minus(&lines(&before)),
+            });
+        }
+        Ok(runs)
+    }
+
+    /// What memory adds to a loop with each gap.
+    fn added(
+        &self,
+        area: usize,
+        method: Method,
+        words: &[u32],
+    ) -> Result<Vec<Added>, MachineError> {
+        let detailed = self.run(false, area, method, words)?;
+        let free = self.run(true, area, method, words)?;
+        let period = self.description.config.core_period().as_ps();
+        let both = detailed.into_iter().zip(free);
+        let added = both.map(|(d, f)| {
+            // Both have executed the same instructions, but for a few at the ends.
+            let scale = d.lines.reads() as f64 / f.lines.reads().max(1) as f64;
+            let without = f.cycles as f64 * scale;
+            Added {
+                gap: without / d.lines.reads().max(1) as f64,
+                time: (d.cycles as f64 - without) * period,
+                lines: d.lines,
+            }
+        });
+        Ok(added.collect())
+    }
+
+    fn costs(&self, area: usize, method: Method, flushes: bool) -> Result<LineCosts, MachineError> {
+        let bits = gap_bits(&self.description.config);
+        let per_read = |a: &Added| a.time / a.lines.reads().max(1) as f64;
+        let read: Vec<_> = { self.added(area, method, CHASE)? }
+            .iter()
+            .map(|a| (a.gap, per_read(a)))
+            .collect();
+        let more = |added: Vec<Added>, of: fn(&LineCounts) -> u64| -> Vec<(f64, f64)> {
+            let each = |a: &Added| {
+                let more = a.time - at(&read, a.gap) * a.lines.reads() as f64;
+                (a.gap, more / of(&a.lines).max(1) as f64)
+            };
+            added.iter().map(each).collect()
+        };
+        let written = |l: &LineCounts| l.write_backs + l.posted;
+        let write_back = more(self.added(area, method, WRITE)?, written);
+        let flush = match flushes {
+            true => more(self.added(area, method, FLUSH)?, |l| l.flushes),
+            false => write_back.clone(),
+        };
+        Ok(LineCosts {
+            read_ps: classes(&read, bits),
+            write_back_ps: classes(&write_back, bits),
+            flush_ps: classes(&flush, bits),
+        })
+    }
+}
+
+/// `j` back by so many bytes.
+fn jump_back(bytes: u32) -> u32 {
+    let by = bytes.wrapping_neg();
+    (by >> 20 & 1) << 31 | (by >> 1 & 0x3ff) << 21 | (by >> 11 & 1) << 20 | by & 0xf_f000 | 0x6f
+}
+
+/// The value at a gap between those that were measured, linear in between and constant beyond.
+fn at(points: &[(f64, f64)], gap: f64) -> f64 {
+    let after = points.iter().position(|p| p.0 >= gap);
+    match after {
+        Some(0) => points[0].1,
+        Some(i) => {
+            let (a, b) = (points[i - 1], points[i]);
+            a.1 + (b.1 - a.1) * (gap - a.0) / (b.0 - a.0).max(f64::MIN_POSITIVE)
+        }
+        None => points.last().map_or(0.0, |p| p.1),
+    }
+}
+
+/// The values in the middle of the classes of gaps, as whole picoseconds.
+fn classes(points: &[(f64, f64)], bits: u32) -> [u64; GAPS] {
+    std::array::from_fn(|class| {
+        let end = (1u64 << bits << class) as f64;
+        at(points, 0.75 * end).round().max(0.0) as u64
+    })
+}
+
+/// The first class of gaps: an eighth of a memory's latency of 250 ns, or less.
+fn gap_bits(config: &config::MachineConfig) -> u32 {
+    let cycles = 31_000.0 / config.core_period().as_ps();
+    cycles.max(1.0).log2() as u32
+}
+
+/// Measures what the light mode needs to know of a machine's memories.
+///
+/// # Errors
+/// If the machine cannot be built, or one of its memories is too small to be measured.
+pub fn calibrate(description: &config::Machine) -> Result<LightModel, MachineError> {
+    // Nothing that the measured loops do is kept.
+    let description = &description
+        .with(&["memory.track_persistence=false".into()])
+        .map_err(|e| MachineError::Calibration(e.to_string()))?;
+    let bench = Bench::new(description);
+    let config = &description.config;
+    let flushes = config.isa.iter().any(|e| e.to_string() == "zicbom");
+    let mut model = bench.free();
+    for (i, area) in model.areas.iter_mut().enumerate() {
+        let named = config.regions().iter().any(|r| r.base == area.base);
+        let methods: &[Method] = match !named && area.base >= config.memory.nvmm_boundary.0 {
+            true => &Method::ALL,
+            false => &[Method::Dram],
+        };
+        let costs = methods.iter().map(|m| bench.costs(i, *m, flushes));
+        area.costs = costs.collect::<Result<_, _>>()?;
+    }
+    Ok(model)
+}
+
+/// Identifies what costs of lines follow from in a description.
+pub fn key(description: &config::Machine) -> String {
+    let c = &description.config;
+    let mut memory = c.memory.clone();
+    // These change nothing about its time.
+    memory.track_persistence = false;
+    memory.expose = config::Expose::Hidden;
+    let caches = (&c.l1d, &c.l1i, &c.cache, c.hub_cycles);
+    let text = serde_json::to_string(&(c.clock_hz, caches, &memory, &c.board, &description.core));
+    let text = text.unwrap_or_default();
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+}
+
+fn last_hit(config: &config::MachineConfig) -> Ps {
+    let latency = config.levels().last().map_or(0, |(_, l)| l.latency);
+    Ps(config.core_period().edge(latency.into()).0)
+}
+
+/// The memories of a machine by address, with their ends.
+fn areas(config: &config::MachineConfig) -> Vec<(String, u64, u64)> {
+    let (size, boundary) = (config.memory.size.0, config.memory.nvmm_boundary.0);
+    let mut regions: Vec<_> = config
+        .regions()
+        .into_iter()
+        .map(|r| (r.name.to_owned(), r.base, r.base + r.size))
+        .collect();
+    regions.sort_by_key(|r| r.1);
+    let mut all: Vec<(String, u64, u64)> = Vec::new();
+    let board = |from: u64, to: u64, all: &mut Vec<(String, u64, u64)>| {
+        let parts = [
+            ("dram", from, to.min(boundary)),
+            ("nvmm", from.max(boundary), to),
+        ];
+        for (name, from, to) in parts {
+            if from < to {
+                all.push((name.to_owned(), from, to));
+            }
+        }
+    };
+    let mut at = 0;
+    for r in regions {
+        board(at, r.1, &mut all);
+        at = r.2;
+        all.push(r);
+    }
+    board(at, size, &mut all);
+    all
+}
+
+/// Links lines to one cycle in random order; the order is always the same.
+fn link<E>(lines: u64, mut to: impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
+    let mut order: Vec<u32> = (0..lines as u32).collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for i in (1..order.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        order.swap(i, (state % i as u64) as usize);
+    }
+    // A permutation in which every element is exchanged with an earlier one is one cycle.
+    for (line, next) in order.iter().enumerate() {
+        to(line as u64, u64::from(*next))?;
+    }
+    Ok(())
+}

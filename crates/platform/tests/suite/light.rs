@@ -1,0 +1,206 @@
+//! The light timed mode: the same with either engine and in any slices, also over a snapshot; near the detailed mode
+//! where that is simple; and the delay of an epoch reaches those who wait for what the hart has done.
+
+use crate::common::*;
+use nagori_platform::config::Machine as Description;
+use nagori_platform::machine::{
+    calibrate, light_key, Area, Engine, EpochLength, LightModel, LineCosts, Machine, Quiet, Stop,
+    GAPS,
+};
+use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
+
+const FENCE: u32 = 0x0310_000f;
+/// `sd x7, 0(x9)`, and `amoswap.d x6, x7, (x9)`.
+const STORE: u32 = 0x0074_b023;
+const SWAP: u32 = 0x0874_b32f;
+/// Lines that each hart of a chain reads.
+const LINES: u64 = 500;
+/// Core cycles of a read of NVMM in `slow`.
+const READ: u64 = 250;
+
+/// A model in which DRAM costs 13 cycles and NVMM `READ`, and writes cost nothing.
+fn slow(d: &Description) -> LightModel {
+    let costs = |cycles: u64| LineCosts {
+        read_ps: [cycles * 20_000; GAPS],
+        ..LineCosts::default()
+    };
+    let (boundary, size) = (d.config.memory.nvmm_boundary.0, d.config.memory.size.0);
+    let area = |name: &str, base, end, cycles| Area {
+        name: name.into(),
+        base,
+        end,
+        costs: vec![costs(cycles)],
+    };
+    LightModel {
+        machine: d.config.name.clone(),
+        key: light_key(d),
+        last_hit: nagori_memtime::Ps::ZERO,
+        gap_bits: 0,
+        areas: vec![
+            area("dram", 0, boundary, 13),
+            area("nvmm", boundary, size, READ),
+        ],
+    }
+}
+
+/// Epochs that do not end by themselves in such a test.
+fn endless() -> EpochLength {
+    EpochLength {
+        time: nagori_memtime::Ps(1_000_000_000_000),
+        instructions: None,
+    }
+}
+
+/// Four harts in a chain: each waits for its flag, reads lines of NVMM, and sets the flag of the next one by
+/// `hand_over`. Returns the cycle at which the last one is done.
+fn chain(hand_over: &[u32], light: Option<LightModel>, engine: Engine, slice: u64) -> u64 {
+    let mut m = build(&describe("vc707", &[]), true);
+    m.set_engine(engine).expect("an engine");
+    m.set_method(nagori_platform::config::Method::Coarse)
+        .expect("a method");
+    let mut words = vec![
+        0x0004_3303, // ld x6, 0(x8)
+        0xfe03_0ee3, // beqz x6, -4
+        0x0005_b303, // ld x6, 0(x11)
+        0x00d5_85b3, // add x11, x11, x13
+        0xfff6_0613, // addi x12, x12, -1
+        0xfe06_1ae3, // bnez x12, -12
+    ];
+    words.extend(hand_over);
+    words.extend([0x1050_0073, 0xffdf_f06f]); // wfi, and again
+    load_words(&mut m, &words);
+    let base = m.config().memory.base;
+    let flag = |k: u64| base + 0x10_0000 + 0x1000 * k;
+    m.ram()
+        .write_bytes(flag(0) - base, &1u64.to_le_bytes())
+        .expect("in memory");
+    for k in 0..4 {
+        let h = m.hart_mut(k as usize).expect("a hart");
+        h.set_reg(8, flag(k));
+        h.set_reg(9, flag(k + 1));
+        h.set_reg(7, 1);
+        h.set_reg(11, base + (1 << 30) + (k << 24));
+        h.set_reg(12, LINES);
+        h.set_reg(13, 64);
+    }
+    if let Some(model) = light {
+        m.set_light(model, endless()).expect("the light mode");
+    }
+    // It ends when all of them sleep, and nothing is due.
+    while !m.is_waiting() {
+        let stop = m.run(slice, None);
+        assert!(matches!(stop, Stop::Slice | Stop::Idle(_)), "{stop:?}");
+        let now = m.hart(3).expect("a hart").cycle;
+        assert!(now < 100_000_000, "it does not end");
+    }
+    m.hart(3).expect("a hart").cycle
+}
+
+#[test]
+fn a_chain_of_harts_passes_their_delays_on() {
+    let d = describe("vc707", &[]);
+    for hand_over in [&[FENCE, STORE][..], &[SWAP], &[STORE]] {
+        let end = chain(hand_over, Some(slow(&d)), Engine::Interpreter, u64::MAX);
+        let least = 4 * LINES * READ;
+        // Beside memory: instructions, the core's part of each miss, and four times a flag.
+        assert!(
+            (least..least + 4 * LINES * 60).contains(&end),
+            "{hand_over:x?}: {end}, at least {least}"
+        );
+        for slice in [1, 777, 50_000] {
+            let translated = Engine::Translator(Default::default());
+            let again = chain(hand_over, Some(slow(&d)), translated, slice);
+            assert_eq!(end, again, "{hand_over:x?} in slices of {slice}");
+        }
+    }
+}
+
+#[test]
+fn a_calibrated_chain_takes_as_long_as_in_the_detailed_mode() {
+    let model = calibrate(&describe("vc707", &[])).expect("costs");
+    let detailed = chain(&[FENCE, STORE], None, Engine::Interpreter, u64::MAX);
+    let light = chain(&[FENCE, STORE], Some(model), Engine::Interpreter, u64::MAX);
+    let error = light as f64 / detailed as f64 - 1.0;
+    assert!(error.abs() < 0.03, "{detailed} and {light} cycles: {error}");
+}
+
+/// A machine in the light mode with a program, in epochs of 20 us.
+fn light(elf: &[u8], settings: &[&str], engine: Engine) -> Machine {
+    let d = describe("vc707", settings);
+    let mut m = build(&d, true);
+    m.set_engine(engine).expect("an engine");
+    load(&mut m, elf);
+    let length = EpochLength {
+        time: nagori_memtime::Ps(20_000_000),
+        instructions: None,
+    };
+    m.set_light(slow(&d), length).expect("the light mode");
+    m
+}
+
+#[test]
+fn nothing_depends_on_engine_slices_or_snapshots() {
+    let Some(all) = programs("light") else {
+        return;
+    };
+    let names = [
+        "atomic",
+        "cache",
+        "contend",
+        "smp",
+        "smc",
+        "mmu",
+        "interrupts",
+    ];
+    for (name, elf) in all.iter().filter(|(n, _)| names.contains(&&n[..])) {
+        let first = run(&mut light(elf, &[], Engine::Interpreter), u64::MAX);
+        assert_eq!(first.stop, Stop::PowerOff(0), "{name}: {}", first.console);
+        let estimated = first
+            .report
+            .light
+            .as_ref()
+            .expect("statistics of the light mode");
+        assert!(estimated.estimated, "{name}");
+        let settings = ["run_ahead_cycles=77", "quantum_cycles=3"];
+        let translated = Engine::Translator(Default::default());
+        for slice in [u64::MAX, 4096, 777] {
+            let again = run(&mut light(elf, &settings, translated), slice);
+            assert_eq!(first, again, "{name}, slices of {slice}");
+        }
+        let mut m = light(elf, &[], translated);
+        let mut console = Vec::new();
+        for _ in 0..20 {
+            m.run(5000, None);
+            console.extend(m.console_output());
+        }
+        let mut bytes = Vec::new();
+        m.save(&mut bytes, &Meta::new()).expect("a snapshot");
+        let saved = Snapshot::new(Bytes(bytes)).expect("a snapshot");
+        let mut resumed = saved.machine(Quiet).expect("a machine");
+        assert!(resumed.is_light(), "{name}");
+        let mut again = run(&mut resumed, u64::MAX);
+        again.console = String::from_utf8_lossy(&console).into_owned() + &again.console;
+        assert_eq!(first, again, "{name}, from a snapshot");
+    }
+}
+
+#[test]
+fn costs_of_another_machine_are_refused() {
+    let d = describe("vc707", &[]);
+    let mut m = build(&d, true);
+    let mut model = slow(&d);
+    model.areas.pop();
+    assert!(m.set_light(model, EpochLength::default()).is_err());
+    let mut model = slow(&d);
+    model.areas[1].costs[0].read_ps[3] = u64::MAX;
+    assert!(m.set_light(model, EpochLength::default()).is_err());
+    let short = EpochLength {
+        time: nagori_memtime::Ps(1),
+        instructions: None,
+    };
+    assert!(m.set_light(slow(&d), short).is_err());
+    assert!(m.set_light(slow(&d), EpochLength::default()).is_ok());
+    let text = slow(&d).to_toml();
+    assert_eq!(LightModel::from_toml(&text), Ok(slow(&d)));
+    assert!(LightModel::from_toml("key = 1").is_err());
+}
