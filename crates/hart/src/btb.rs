@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn entries_lose_their_pages() {
         let mut b = Btb::new(28);
-        let branch = |n: u64| n << PAGE_BITS | n * 4;
+        let branch = |n: u64| (n << PAGE_BITS) | (n * 4);
         for n in 1..=6 {
             b.enter(None, branch(n), branch(n) + 0x40);
         }

@@ -269,7 +269,7 @@ pub fn calibrate(description: &config::Machine) -> Result<LightModel, MachineErr
         .map_err(|e| MachineError::Calibration(e.to_string()))?;
     let bench = Bench::new(description);
     let config = &description.config;
-    let flushes = config.isa.iter().any(|e| e.to_string() == "zicbom");
+    let flushes = config.isa.iter().any(|e| *e == "zicbom");
     let mut model = bench.free();
     for (i, area) in model.areas.iter_mut().enumerate() {
         let named = config.regions().iter().any(|r| r.base == area.base);
