@@ -6,6 +6,7 @@
 use crate::hart::Hart;
 use crate::pmp::Access;
 use crate::predict::is_second_half;
+use crate::transfer::{kind, Kind};
 use crate::world::World;
 use nagori_isa::inst_len;
 
@@ -16,29 +17,6 @@ pub(crate) const LINE_AGAIN: u8 = 2;
 const PACKETS: u64 = 3;
 /// The window holds no more branches, which have at least 16 bits.
 const BRANCHES: usize = 8;
-
-/// What an instruction is to the front end, by its first 32 bits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Branch,
-    Jump,
-    Other,
-}
-
-fn kind(word: u32) -> Kind {
-    match (word & 3, word >> 13 & 7) {
-        (3, _) => match word & 0x7f {
-            0x63 => Kind::Branch,
-            0x67 | 0x6f => Kind::Jump,
-            _ => Kind::Other,
-        },
-        (1, 6 | 7) => Kind::Branch,
-        (1, 5) => Kind::Jump,
-        // c.jr and c.jalr.
-        (2, 4) if word & 0x7c == 0 && word & 0xf80 != 0 => Kind::Jump,
-        _ => Kind::Other,
-    }
-}
 
 /// Words of memory that the window touches.
 const WORDS: usize = 3;
@@ -77,7 +55,7 @@ impl Code {
             }
             match kind(u32::from(low)) {
                 _ if at == 0 => {}
-                Kind::Jump => break,
+                Kind::Jump(_) | Kind::Indirect(_) | Kind::Return => break,
                 Kind::Branch => {
                     found.branches[usize::from(found.count)] = (at + len - 2) as u8;
                     found.count += 1;
@@ -155,31 +133,6 @@ impl Hart {
                     break;
                 }
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn branches_and_jumps_are_known_by_their_first_half() {
-        for (half, expected) in [
-            (0x0063, Kind::Branch), // beq x0, x0, 0
-            (0x006f, Kind::Jump),   // jal x0, 0
-            (0x8067, Kind::Jump),   // jalr x0, 0(x1), of which this is the lower half
-            (0x0013, Kind::Other),  // addi
-            (0xc091, Kind::Branch), // c.beqz
-            (0xe091, Kind::Branch), // c.bnez
-            (0xa001, Kind::Jump),   // c.j
-            (0x8082, Kind::Jump),   // c.jr ra
-            (0x9082, Kind::Jump),   // c.jalr ra
-            (0x808a, Kind::Other),  // c.mv
-            (0x9002, Kind::Other),  // c.ebreak
-            (0x0001, Kind::Other),  // c.nop
-        ] {
-            assert_eq!(kind(half), expected, "{half:#x}");
         }
     }
 }

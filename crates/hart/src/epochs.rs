@@ -34,39 +34,32 @@ impl Hart {
     /// An epoch is full, between two blocks.
     #[cold]
     pub(crate) fn end_epoch<W: World>(&mut self, w: &mut W) {
-        let (more, next) = w.epoch_ends(&Epoch {
-            hart: self.id,
-            cycle: self.cycle,
-            instret: self.instret,
-            why: EpochEnd::Full,
-        });
-        self.cycle += more;
-        self.stats.memory_stall_cycles += more;
+        let more = self.pass_epoch(w, EpochEnd::Full, 0);
         if more > 0 && self.resume.is_none() {
             self.pending = pending_after(self.pending, more);
         }
-        self.epoch_at = next;
     }
 
     /// Ends the epoch within a block, in the light mode, before the instruction that is at `at`.
     /// Returns whether the hart's time has moved on.
     #[inline(always)]
     pub(crate) fn close_epoch<W: World>(&mut self, w: &mut W, why: EpochEnd, at: RunPoint) -> bool {
-        self.light && self.close_open(w, why, at)
+        self.light && self.pass_epoch(w, why, at.offset) > 0
     }
 
+    /// An epoch is over, cycles behind the start of the block. The cycles by which the hart's time has moved on.
     #[cold]
-    fn close_open<W: World>(&mut self, w: &mut W, why: EpochEnd, at: RunPoint) -> bool {
+    fn pass_epoch<W: World>(&mut self, w: &mut W, why: EpochEnd, offset: u64) -> u64 {
         let (more, next) = w.epoch_ends(&Epoch {
             hart: self.id,
-            cycle: self.cycle + at.offset,
+            cycle: self.cycle + offset,
             instret: self.instret,
             why,
         });
         self.cycle += more;
         self.stats.memory_stall_cycles += more;
         self.epoch_at = next;
-        more > 0
+        more
     }
 
     /// Before an atomic or a fence in the light mode. A fence waits for nobody, unless time has moved

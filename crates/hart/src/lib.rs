@@ -39,6 +39,7 @@ mod run;
 mod saved;
 mod successor;
 pub mod tlb;
+mod transfer;
 pub mod trap;
 mod trigger;
 mod uses;

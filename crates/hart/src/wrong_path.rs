@@ -5,12 +5,12 @@
 //!
 //! Only what hits in L1I and the TLB is followed: a miss there is not over before the pipeline has found out.
 
-use crate::exec::is_link;
 use crate::hart::Hart;
 use crate::pmp::Access;
 use crate::predict::{is_second_half, Led, Site, BUSY};
 use crate::preop::{PreOp, STRAYS_AHEAD, STRAYS_BEHIND};
 use crate::tlb::TlbHit;
+use crate::transfer::{distance, kind, Kind};
 use crate::world::World;
 use nagori_isa::inst_len;
 
@@ -19,87 +19,6 @@ const FETCH: u64 = 2;
 /// Packets behind a branch in which calls and returns are looked for when it is decoded: as many as the queue holds,
 /// and those that are requested when it is full.
 const REACH: u64 = 5;
-
-/// What an instruction is to the front end's decoder.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    /// A conditional branch by a distance.
-    Branch(i64),
-    /// A jump by a distance, which may be a call.
-    Jump(i64, bool),
-    /// An indirect jump, which may be a call.
-    Indirect(bool),
-    Return,
-    Other,
-}
-
-/// The immediate of a jump or branch from its bits: of each pair, a bit's place in the instruction and in the immediate;
-/// the last one is the sign.
-fn distance(word: u32, bits: &[(u32, u32)]) -> i64 {
-    let value = bits
-        .iter()
-        .fold(0i64, |v, &(from, to)| v | i64::from(word >> from & 1) << to);
-    let sign = 63 - bits.last().map_or(0, |b| b.1);
-    value << sign >> sign
-}
-
-const C_BRANCH: [(u32, u32); 8] = [
-    (3, 1),
-    (4, 2),
-    (10, 3),
-    (11, 4),
-    (2, 5),
-    (5, 6),
-    (6, 7),
-    (12, 8),
-];
-const C_JUMP: [(u32, u32); 11] = [
-    (3, 1),
-    (4, 2),
-    (5, 3),
-    (11, 4),
-    (2, 5),
-    (7, 6),
-    (6, 7),
-    (9, 8),
-    (10, 9),
-    (8, 10),
-    (12, 11),
-];
-
-fn branch_distance(word: u32) -> i64 {
-    let low = word >> 8 & 15 | (word >> 25 & 63) << 4 | (word >> 7 & 1) << 10;
-    i64::from(word as i32 >> 31 << 11 | low as i32) << 1
-}
-
-fn jump_distance(word: u32) -> i64 {
-    let low = word >> 21 & 0x3ff | (word >> 20 & 1) << 10 | (word >> 12 & 0xff) << 11;
-    i64::from(word as i32 >> 31 << 19 | low as i32) << 1
-}
-
-fn indirect(rd: u8, rs1: u8) -> Kind {
-    match (is_link(rd), is_link(rs1)) {
-        (false, true) => Kind::Return,
-        (call, _) => Kind::Indirect(call),
-    }
-}
-
-fn kind(word: u32) -> Kind {
-    let reg = |at: u32| (word >> at & 31) as u8;
-    match (word & 3, word >> 13 & 7) {
-        (3, _) => match word & 0x7f {
-            0x63 => Kind::Branch(branch_distance(word)),
-            0x67 => indirect(reg(7), reg(15)),
-            0x6f => Kind::Jump(jump_distance(word), is_link(reg(7))),
-            _ => Kind::Other,
-        },
-        (1, 6 | 7) => Kind::Branch(distance(word, &C_BRANCH)),
-        (1, 5) => Kind::Jump(distance(word, &C_JUMP), false),
-        // c.jr and c.jalr.
-        (2, 4) if word & 0x7c == 0 && reg(7) != 0 => indirect((word >> 12 & 1) as u8, reg(7)),
-        _ => Kind::Other,
-    }
-}
 
 /// The flags of a branch in a block that begins at an offset in its page, by what [`Hart::stray`] would meet there;
 /// `half` reads the page.
@@ -139,11 +58,12 @@ fn reaches_call(mut at: u64, half: &mut impl FnMut(u64) -> Option<u16>) -> bool 
         if packets == 0 {
             return false;
         }
-        let next = match kind(u32::from(high) << 16 | u32::from(low)) {
-            Kind::Return | Kind::Jump(_, true) | Kind::Indirect(true) => return true,
+        let word = u32::from(high) << 16 | u32::from(low);
+        let next = match kind(word) {
+            Kind::Return | Kind::Jump(true) | Kind::Indirect(true) => return true,
             Kind::Indirect(false) => return false,
-            Kind::Jump(by, _) => at.wrapping_add(by as u64),
-            Kind::Branch(_) | Kind::Other => at + len,
+            Kind::Jump(false) => at.wrapping_add(distance(word)),
+            Kind::Branch | Kind::Other => at + len,
         };
         if next != at + len {
             packets -= 1;
@@ -210,26 +130,27 @@ impl Hart {
                     }
                     None => (half, u32::from(low)),
                 };
-                let found = |by: i64| match hit {
+                let found = || match hit {
                     Some((_, target)) => Led::To(target),
-                    None => Led::Late(from.wrapping_add(by as u64)),
+                    None => Led::Late(from.wrapping_add(distance(inst))),
                 };
-                let goes = match kind(inst) {
+                let kind = kind(inst);
+                let goes = match kind {
                     Kind::Other => continue,
-                    Kind::Branch(by) => {
+                    Kind::Branch => {
                         let i = hash.of_pc(half) ^ hash.of_history(history);
                         let taken = p.bht[i as usize];
                         history = hash.advance(history, taken);
                         if !taken {
                             continue;
                         }
-                        found(by)
+                        found()
                     }
-                    Kind::Jump(by, _) => found(by),
+                    Kind::Jump(_) => found(),
                     Kind::Indirect(_) => hit.map_or(Led::Nowhere, |(_, target)| Led::To(target)),
                     Kind::Return => p.returns(hit.map(|h| h.1), at, t.return_after_call),
                 };
-                if let Kind::Jump(_, true) | Kind::Indirect(true) = kind(inst) {
+                if let Kind::Jump(true) | Kind::Indirect(true) = kind {
                     p.push(half.wrapping_add(2), at);
                 }
                 if let (Led::Late(target), None, true) = (goes, entry, s.waiting < BUSY) {
@@ -285,41 +206,6 @@ impl Hart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagori_isa::{decode, Format, Op};
-    use proptest::prelude::*;
-
-    /// What the decoder of the core finds.
-    fn decoded(word: u32) -> Kind {
-        let Some(i) = decode(word) else {
-            return Kind::Other;
-        };
-        match (i.op, i.op.info().format) {
-            (_, Format::B) => Kind::Branch(i.imm.into()),
-            (Op::Jal, _) => Kind::Jump(i.imm.into(), is_link(i.rd)),
-            (Op::Jalr, _) => indirect(i.rd, i.rs1),
-            _ => Kind::Other,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn jumps_are_what_the_decoder_says(word: u32, opcode in 0..3usize) {
-            let word = word & !0x7f | [0x63, 0x67, 0x6f][opcode];
-            // Some encodings are no instructions, which the front end does not see.
-            if decode(word).is_some() {
-                prop_assert_eq!(kind(word), decoded(word));
-            }
-        }
-    }
-
-    #[test]
-    fn compressed_jumps_are_what_the_decoder_says() {
-        for word in (0..=0xffffu32).filter(|w| w & 3 != 3) {
-            if decode(word).is_some() {
-                assert_eq!(kind(word), decoded(word), "{word:#x}");
-            }
-        }
-    }
 
     const NOP: u16 = 0x0001;
     const RET: u16 = 0x8082;
