@@ -210,4 +210,7 @@ module nvmm_axi_read #(
     end
   end
 
+`ifdef PROOF_fv_read
+  read_rules rules (.*);
+`endif
 endmodule

@@ -63,7 +63,6 @@ module nvmm_bank_core #(
 
   logic [MACHINES-1:0] busy, wants_column, wants_precharge, wants_activate, write_waits;
   logic [MACHINES-1:0] row_is_open, hands_early, frees_early, passes, was_marked, is_marked, write;
-  logic [MACHINES*TIMER_W-1:0] ras_own, ras_now;
   logic [MACHINES*MACHINES-1:0] older;
   logic [MACHINES*BANK_W-1:0] bank;
   logic [MACHINES*ROW_W-1:0] row;
@@ -134,6 +133,41 @@ module nvmm_bank_core #(
   assign pre_dirty = dirty_now[pre_bank];
   assign nvmm_act = {1'b0, act_bank} >= first_nvmm;
 
+  // tRAS belongs to the row, whichever machine serves it, so it is counted by bank; the pulse cuts it.
+  logic [BANKS*TIMER_W-1:0] ras, ras_now;
+  logic [BANKS-1:0] ras_over;
+  logic [TIMER_W-1:0] ras_less;
+  always_comb begin
+    ras_less = '0;
+    for (int b = 0; b < BANKS; b++) begin
+      ras_less = (ras[b*TIMER_W+:TIMER_W] == '0) ? '0 : ras[b*TIMER_W+:TIMER_W] - TIMER_W'(1);
+      ras_now[b*TIMER_W+:TIMER_W] =
+          (pulse && ras_less > TIMER_W'(RAS_LIMIT)) ? TIMER_W'(RAS_LIMIT) : ras_less;
+      ras_over[b] = ras_now[b*TIMER_W+:TIMER_W] == '0;
+    end
+  end
+  always_ff @(posedge clk) begin
+    for (int b = 0; b < BANKS; b++) begin
+      ras[b*TIMER_W+:TIMER_W] <= (act && act_bank == BANK_W'(b))
+          ? (nvmm_act ? t_ras + add_ras : t_ras) : ras_now[b*TIMER_W+:TIMER_W];
+    end
+    if (rst) ras <= '0;
+  end
+
+  // Behind a column command the row stays until the command's own time or, if that is later, one
+  // clock before the end of tRAS.
+  logic [TIMER_W-1:0] own_stay, ras_left, ras_rest, t_stay;
+  assign own_stay = col_write ? t_wtp : t_rtp;
+  always_comb begin
+    // As a sum of products; an index times TIMER_W would take a multiplier.
+    ras_left = '0;
+    for (int b = 0; b < BANKS; b++) begin
+      if (col_bank == BANK_W'(b)) ras_left = ras_left | ras_now[b*TIMER_W+:TIMER_W];
+    end
+  end
+  assign ras_rest = (ras_left == '0) ? '0 : ras_left - TIMER_W'(1);
+  assign t_stay = (own_stay > ras_rest) ? own_stay : ras_rest;
+
   // Rule 9: acceptance by the first idle machine. The newest machine of the bank passes its row on
   // if the newcomer has the same one.
   logic [MACHINES-1:0] stays, newest, same_bank, same_row;
@@ -176,12 +210,10 @@ module nvmm_bank_core #(
           .TAG_W(TAG_W),
           .TIMER_W(TIMER_W)
       ) machine (
-          .clk, .rst, .t_wait, .t_rtp, .t_wtp,
+          .clk, .rst, .t_wait, .t_stay,
           .t_rcd(nvmm_act ? t_rcd + add_rcd : t_rcd),
-          .t_ras(nvmm_act ? t_ras + add_ras : t_ras),
           .t_rp(slow_precharge ? t_rp + add_rp : t_rp),
           .release_held, .mark, .pulse,
-          .ras_limit(TIMER_W'(RAS_LIMIT)),
           .rtp_limit(TIMER_W'(RTP_LIMIT)),
           .accept(accept[i]),
           .a_write(req_write),
@@ -198,8 +230,7 @@ module nvmm_bank_core #(
           .released,
           .hand_early(hands_early),
           .hand_late,
-          .all_ras_own(ras_own),
-          .all_ras_now(ras_now),
+          .ras_over,
           .grant_column(grant_column[i]),
           .grant_precharge(grant_precharge[i]),
           .grant_activate(grant_activate[i]),
@@ -214,8 +245,6 @@ module nvmm_bank_core #(
           .passes(passes[i]),
           .was_marked(was_marked[i]),
           .is_marked(is_marked[i]),
-          .ras_own(ras_own[i*TIMER_W+:TIMER_W]),
-          .ras_now(ras_now[i*TIMER_W+:TIMER_W]),
           .older(older[i*MACHINES+:MACHINES]),
           .write(write[i]),
           .bank(bank[i*BANK_W+:BANK_W]),

@@ -16,16 +16,13 @@ module nvmm_bank_machine #(
     // Timing, in clocks. The values that depend on bank, kind and method are resolved outside.
     input logic [TIMER_W-1:0] t_wait,
     input logic [TIMER_W-1:0] t_rcd,
-    input logic [TIMER_W-1:0] t_ras,
-    input logic [TIMER_W-1:0] t_rtp,
-    input logic [TIMER_W-1:0] t_wtp,
+    input logic [TIMER_W-1:0] t_stay,  // From the column command of this clock to the precharge.
     input logic [TIMER_W-1:0] t_rp,
 
     // Refresh.
     input logic release_held,  // The refresh is over: held requests may activate.
     input logic mark,          // Maintenance begins: busy machines have to become idle first.
     input logic pulse,         // Long timers are cut.
-    input logic [TIMER_W-1:0] ras_limit,
     input logic [TIMER_W-1:0] rtp_limit,
 
     // Acceptance of a request in this clock.
@@ -48,8 +45,7 @@ module nvmm_bank_machine #(
     input logic [MACHINES-1:0] released,        // Idle again at the end of the clock.
     input logic [MACHINES-1:0] hand_early,      // Hand their row over before the column command.
     input logic [MACHINES-1:0] hand_late,       // Hand it over with their column command.
-    input logic [MACHINES*TIMER_W-1:0] all_ras_own,  // `ras_own` and `ras_now` of all machines.
-    input logic [MACHINES*TIMER_W-1:0] all_ras_now,
+    input logic [(1<<BANK_W)-1:0] ras_over,     // Banks whose tRAS is over after this clock's timers.
 
     // Choices of the arbiters.
     input logic grant_column,
@@ -67,8 +63,6 @@ module nvmm_bank_machine #(
     output logic passes,        // The row will be handed over.
     output logic was_marked,    // By an earlier clock.
     output logic is_marked,     // By this clock.
-    output logic [TIMER_W-1:0] ras_own,   // tRAS after timers and pulse.
-    output logic [TIMER_W-1:0] ras_now,   // The same after an early take-over.
     output logic [MACHINES-1:0] older,
     output logic write,
     output logic [BANK_W-1:0] bank,
@@ -84,30 +78,16 @@ module nvmm_bank_machine #(
   localparam logic [2:0] RP = 3'd6;         // tRP runs.
 
   logic [2:0] state;
-  logic [TIMER_W-1:0] timer, ras;
+  logic [TIMER_W-1:0] timer;
   logic column_done, pass, hit, held, marked;
   logic [MACHINES-1:0] pred;
 
   // Rule 1: timers.
-  logic [TIMER_W-1:0] timer_less, timer_now, ras_less;
+  logic [TIMER_W-1:0] timer_less, timer_now;
   logic over, takes_early, takes_late, in_rtp, is_precharge;
-
-  // What the machine before this one of the same bank has left of tRAS.
-  logic [TIMER_W-1:0] pred_ras_early, pred_ras_late;
-  always_comb begin
-    pred_ras_early = '0;
-    pred_ras_late = '0;
-    for (int i = 0; i < MACHINES; i++) begin
-      if (pred[i]) begin
-        pred_ras_early = pred_ras_early | all_ras_own[i*TIMER_W+:TIMER_W];
-        pred_ras_late = pred_ras_late | all_ras_now[i*TIMER_W+:TIMER_W];
-      end
-    end
-  end
 
   assign over = timer <= TIMER_W'(1);
   assign timer_less = (timer == '0) ? '0 : timer - TIMER_W'(1);
-  assign ras_less = (ras == '0) ? '0 : ras - TIMER_W'(1);
   assign hands_early = state == RTP && pass;
   assign frees_early = hands_early || (state == RP && over);
   assign takes_early = |(pred & hand_early);
@@ -116,25 +96,19 @@ module nvmm_bank_machine #(
   assign is_precharge = state == PRECHARGE || (state == RTP && !pass && over);
   assign busy = state != IDLE && !frees_early;
 
-  // Rule 4: the pulse cuts what is left of tRAS, tRTP and tWTP.
-  assign ras_own = (pulse && ras_less > ras_limit) ? ras_limit : ras_less;
+  // Rule 4: the pulse cuts what is left of tRTP and tWTP; tRAS is the bank's.
   assign timer_now = (pulse && in_rtp && timer_less > rtp_limit) ? rtp_limit : timer_less;
-  assign ras_now = takes_early ? pred_ras_early : ras_own;
   assign was_marked = marked && busy;
   assign is_marked = (mark || marked) && busy;
 
   // Rules 6 to 8: what the machine can do in this clock.
   assign wants_column = state == COLUMN || (state == RCD && over) || takes_early;
-  assign wants_precharge = is_precharge && ras_own == '0;
+  assign wants_precharge = is_precharge && ras_over[bank];
   assign wants_activate = state == WAIT && over && !hit && !(held && !release_held)
                           && (pred & ~released_early) == '0;
   assign write_waits = busy && write && !column_done;
   assign row_is_open = busy && !is_precharge && state != RP;
   assign passes = pass;
-
-  logic [TIMER_W-1:0] own_stay, ras_rest;
-  assign own_stay = write ? t_wtp : t_rtp;
-  assign ras_rest = (ras_now == '0) ? '0 : ras_now - TIMER_W'(1);
 
   always_ff @(posedge clk) begin
     pred <= pred & ~released;
@@ -142,13 +116,11 @@ module nvmm_bank_machine #(
     marked <= is_marked;
     held <= held && !release_held;
     timer <= timer_now;
-    ras <= takes_late ? pred_ras_late : ras_now;
     if (pass_to_newcomer) pass <= 1'b1;
 
     if (accept) begin
       state <= WAIT;
       timer <= t_wait;
-      ras <= '0;
       column_done <= 1'b0;
       pass <= 1'b0;
       hit <= a_hit;
@@ -165,17 +137,15 @@ module nvmm_bank_machine #(
       pass <= 1'b0;
       marked <= 1'b0;
     end else if (grant_column) begin
-      // The row stays until the own time or, if that is later, one clock before the end of tRAS.
       state <= RTP;
       column_done <= 1'b1;
-      timer <= (own_stay > ras_rest) ? own_stay : ras_rest;
+      timer <= t_stay;
     end else if (grant_precharge) begin
       state <= RP;
       timer <= t_rp;
     end else if (grant_activate) begin
       state <= RCD;
       timer <= t_rcd;
-      ras <= t_ras;
     end else if (takes_late || wants_column) begin
       state <= COLUMN;
     end else if (is_precharge) begin
@@ -185,7 +155,6 @@ module nvmm_bank_machine #(
     if (rst) begin
       state <= IDLE;
       timer <= '0;
-      ras <= '0;
       column_done <= 1'b0;
       pass <= 1'b0;
       hit <= 1'b0;

@@ -46,6 +46,7 @@ module nvmm_fifo #(
       assert (!(push && !pop && count == COUNT_W'(DEPTH)));
       assert (!(pop && !valid));
       assert (count <= COUNT_W'(DEPTH));
+      assert (32'(next) == (32'(first) + 32'(count)) % DEPTH);
     end
   end
 `endif

@@ -11,7 +11,7 @@ module fv_controller #(
     input logic s_awvalid,
     input logic [ID_W-1:0] s_awid,
     input logic [ADDR_W-1:0] s_awaddr,
-    input logic [7:0] s_awlen,
+    input logic [1:0] awlen,  // Short bursts, with few bits for the solver; bad ones among them.
     input logic [2:0] s_awsize,
     input logic [1:0] s_awburst,
     input logic s_wvalid,
@@ -22,12 +22,15 @@ module fv_controller #(
     input logic s_arvalid,
     input logic [ID_W-1:0] s_arid,
     input logic [ADDR_W-1:0] s_araddr,
-    input logic [7:0] s_arlen,
+    input logic [1:0] arlen,
     input logic [2:0] s_arsize,
     input logic [1:0] s_arburst,
     input logic s_rready,
     input logic [15:0] phy_rd_data
 );
+  logic [7:0] s_awlen, s_arlen;
+  assign s_awlen = {6'd0, awlen};
+  assign s_arlen = {6'd0, arlen};
   logic s_awready, s_wready, s_bvalid, s_arready, s_rvalid, s_rlast;
   logic [ID_W-1:0] s_bid, s_rid;
   logic [1:0] s_bresp, s_rresp;
@@ -69,11 +72,9 @@ module fv_controller #(
   always_ff @(posedge clk) begin
     began <= 1'b1;
     assume (rst == !began);
-    // Short bursts, so that their ends are within the depth; bad ones among them.
-    assume (s_awlen <= 8'd2 && s_arlen <= 8'd2);
   end
 
-  // Requests and answers balance: commands are as many as good requests.
+  // Requests and answers balance.
   logic [4:0] reads, writes;
   logic [6:0] idle_r, idle_b;
   always_ff @(posedge clk) begin

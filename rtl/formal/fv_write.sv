@@ -10,7 +10,7 @@ module fv_write #(
     input logic s_awvalid,
     input logic [ID_W-1:0] s_awid,
     input logic [ADDR_W-1:0] s_awaddr,
-    input logic [7:0] s_awlen,
+    input logic [1:0] len,  // Four beats at most, so that lengths have two bits for the solver.
     input logic [2:0] s_awsize,
     input logic [1:0] s_awburst,
     input logic s_wvalid,
@@ -26,6 +26,8 @@ module fv_write #(
   logic [1:0] s_bresp, req_line, req_bytes, req_count, strb;
   logic [15:0] data;
   logic [1:0] accepted;  // By a machine, without its write command.
+  logic [7:0] s_awlen;
+  assign s_awlen = {6'd0, len};
   assign req_pop = req_valid && (req_bad || (take && accepted != 2'd2));
   assign data_pop = issue && accepted != 2'd0;
   nvmm_axi_write #(
@@ -46,7 +48,6 @@ module fv_write #(
   always_ff @(posedge clk) begin
     began <= 1'b1;
     if (!began) assume (rst);
-    assume (s_awlen <= 8'd3);
     accepted <= accepted + 2'(req_pop && !req_bad) - 2'(data_pop);
     if (rst) accepted <= '0;
     else begin
@@ -57,15 +58,31 @@ module fv_write #(
   end
 
   // Never more complete writes without their response than there is room for.
-  logic [3:0] came, went;
+  logic [3:0] came, went, begun;
+  // With machines and a master that never wait there is a bound for the next answer.
+  (* anyconst *) logic prompt;
+  logic [4:0] silent;
   always_ff @(posedge clk) begin
+    if (s_awvalid && s_awready) begun <= begun + 4'd1;
+    silent <= (begun == went || (s_bvalid && s_bready)) ? '0 : silent + 5'd1;
+    if (!rst && prompt) begin
+      assume (s_bready && take && (issue || accepted == '0) && (s_wvalid || begun == came));
+      assert (silent < 5'd7);
+    end
     if (s_wvalid && s_wready && s_wlast) came <= came + 4'd1;
     if (s_bvalid && s_bready) went <= went + 4'd1;
     if (rst) begin
+      begun <= '0;
+      silent <= '0;
       came <= '0;
       went <= '0;
     end else begin
       assert (came - went <= 4'd3);
+      // No deadlock: an address waits only while there are writes, and while there are, data are
+      // taken, or something is offered to the machines or to the master. Each write passes these
+      // stages once.
+      assert (s_awready || begun != went);
+      assert (begun == went || s_wready || req_valid || s_bvalid);
     end
   end
 endmodule

