@@ -18,7 +18,7 @@ use crate::preop::{
 use crate::trap::{cause, Trap};
 use crate::waits::half_releases;
 use crate::world::{AccessKind, World};
-use crate::wrong_path::strays;
+use crate::wrong_path::{self, strays};
 use nagori_isa::{decode_with, inst_len};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -62,6 +62,9 @@ pub struct Block {
     pub splits: bool,
     /// The program goes on behind it, and neither a jump nor a branch decides that.
     pub passes: bool,
+    /// Packets that have to come from its beginning on until the front end meets a call or return, if it is led there by a
+    /// wrong prediction; 0 if it meets none.
+    pub meets: u8,
 }
 
 #[derive(Clone, Copy)]
@@ -576,13 +579,18 @@ impl Hart {
             code.ops[start as usize + n].imm = imm;
         }
         let last = code.ops.len() - 1;
-        if self.timed && is_branch(&code.ops[last]) {
+        let mut meets = 0;
+        if self.timed {
             let (p, page) = (&mut code.ops[last], pa & !0xfff);
-            let half = |at: u64| {
+            let mut half = |at: u64| {
                 lines |= 1 << (at >> 6);
                 self.fetch_half(w, page + at, 0).ok()
             };
-            p.flags |= strays(pa & 0xfff, p, half);
+            let timing = &self.config.timing;
+            meets = wrong_path::meets(pa & 0xfff, timing, &mut half);
+            if is_branch(p) {
+                p.set_ahead(strays(pa & 0xfff, p, timing, half));
+            }
         }
         let last = code.ops[last];
         let flushes = self.timed && last.len != ILLEGAL_LEN && refetches(&last, cost);
@@ -625,6 +633,7 @@ impl Hart {
             packets: packets(pc, off),
             splits,
             passes,
+            meets,
             live: true,
             lines,
         });

@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 /// Pages in the table (`BTBParams`: `nPages`).
 const PAGES: usize = 6;
 /// Address bits within a page; entries are found by them (`BTBParams`: `nMatchBits`).
-const PAGE_BITS: u32 = 14;
+pub(crate) const PAGE_BITS: u32 = 14;
 /// No page has this number.
 const NO_PAGE: u64 = u64::MAX;
 /// Most entries.
 pub(crate) const MOST: u32 = 64;
-/// For one hash of a packet there is a bucket, and one for each packet of a page of 4 KiB: branches of such a page never share
-/// one.
+/// For each packet of a page of 4 KiB there is a bucket: branches of such a page never share one, and packets that are told
+/// apart only by the table of pages always do.
 pub(crate) const BUCKETS: usize = 1 << 10;
 
-/// Hash of packets: bits 2 to 11 of its address against bits 12 to 21.
+/// The bucket of the packet of an address, which may be one within its page of 4 KiB.
 pub fn bucket(pc: u64) -> usize {
-    ((pc >> 2) ^ (pc >> 12)) as usize & (BUCKETS - 1)
+    (pc >> 2) as usize & (BUCKETS - 1)
 }
 
 /// An entry as it is meant now.
@@ -42,7 +42,7 @@ impl BtbEntry {
     }
 }
 
-/// For one hash of a packet: how many entries have it, and the one to look at first. That is an entry of nothing if
+/// For packets at one place of a page: how many entries they have, and the one to look at first. That is an entry of nothing if
 /// several entries may be found by one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
@@ -187,14 +187,6 @@ impl Btb {
         self.touch(i);
     }
 
-    /// Forgets all entries.
-    pub fn clear(&mut self) {
-        for e in &mut self.entries {
-            e.last = 1;
-        }
-        self.buckets.fill(Bucket::default());
-    }
-
     fn victim(&self) -> usize {
         Plru::victim_of(self.nothing() as u32, self.age) as usize
     }
@@ -260,15 +252,13 @@ impl Btb {
     /// An entry that had nothing has something now.
     fn add(&mut self, i: usize) {
         let last = self.entries[i].last;
-        let nothing = self.nothing();
-        let mut first = i;
-        for (k, e) in self.entries.iter().enumerate() {
-            if k != i && e.is_valid() && alike(e.last, last) {
-                // Whoever looks for either has to see that there are two.
-                self.buckets[bucket(e.last)].last = nothing as u8;
-                first = nothing;
-            }
-        }
+        let twin = |(k, e): (usize, &BtbEntry)| k != i && e.is_valid() && alike(e.last, last);
+        let shared = self.buckets[bucket(last)].count != 0;
+        // Whoever looks for either of two has to see that there are two.
+        let first = match shared && self.entries.iter().enumerate().any(twin) {
+            true => self.nothing(),
+            false => i,
+        };
         let b = &mut self.buckets[bucket(last)];
         b.count += 1;
         b.last = first as u8;
@@ -367,14 +357,14 @@ mod tests {
             c.fits(&new)
         };
         assert!(changed(|c| c.age = 5));
-        assert!(!changed(|c| c.entries[0].last = 0x2000));
+        assert!(!changed(|c| c.entries[0].last = 0x1004));
         assert!(!changed(|c| c.entries[0].target = 0x2000));
         assert!(!changed(|c| c.entries[28].last = 0x1000));
         assert!(!changed(|c| c.entries[3].keep = 0));
         assert!(!changed(|c| c.places[5] = (0, 6)));
         assert!(!changed(|c| c.pages[0] = 77));
         assert!(!changed(|c| c.next_page = 6));
-        assert!(!changed(|c| c.buckets[0].count = 1));
+        assert!(!changed(|c| c.buckets[1].count = 1));
         assert!(!changed(|c| c.buckets[0].last = 29));
     }
 }

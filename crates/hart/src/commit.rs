@@ -25,6 +25,11 @@ pub enum Event<'a> {
     /// A line is written back to memory, which then has the values of all stores to it that are
     /// reported before. The event is reported before the instruction that causes it.
     WriteBack(&'a LineRequest),
+    /// What a device has done, behind the instruction that has caused it, if it is one.
+    Device(&'a DeviceEvent),
+    /// What memory itself holds of a line, without caches and queues, has changed. Reported before a fence, a flush or a
+    /// marker.
+    Reached(&'a LineContent),
 }
 
 impl Event<'_> {
@@ -33,9 +38,56 @@ impl Event<'_> {
         match self {
             Event::Commit(c) => c.trap.as_ref(),
             Event::Trap(t) => Some(t),
-            Event::WriteBack(_) => None,
+            Event::WriteBack(_) | Event::Device(_) | Event::Reached(_) => None,
         }
     }
+}
+
+/// What a device has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceEvent {
+    /// First physical address of its registers.
+    pub device: u64,
+    /// Machine time in picoseconds.
+    pub time_ps: u64,
+    /// The hart that was accessing it; `None` if it acted later, or for the host.
+    pub hart: Option<u32>,
+    /// What it did.
+    pub did: DeviceDeed,
+}
+
+/// Kind of a device's action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceDeed {
+    /// It has read guest memory.
+    Read {
+        /// First physical address.
+        paddr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// It has written guest memory, past the caches.
+    Wrote {
+        /// First physical address.
+        paddr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// It has taken something that leaves the machine, or will at any time from now on: a character, a frame, a write to
+    /// a disk.
+    Sends {
+        /// Number of the queue that the driver has put it into; 0 for devices without queues.
+        queue: u16,
+    },
+}
+
+/// What memory holds of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineContent {
+    /// First physical address.
+    pub line: u64,
+    /// Its bytes.
+    pub bytes: [u8; 64],
 }
 
 /// A register.
@@ -117,6 +169,15 @@ impl Commit {
         self.retired() && self.op == Some(Op::Fence)
     }
 
+    /// Whether software may depend on what is durable here: a fence, a flush or a marker.
+    pub fn orders(&self) -> bool {
+        let format = self.op.map(|op| op.info().format);
+        matches!(
+            format,
+            Some(Format::Fence | Format::Cbo | Format::Cflush | Format::Mark)
+        )
+    }
+
     /// Registers written.
     pub fn writes(&self) -> impl Iterator<Item = (Reg, u64)> {
         self.writes.into_iter().flatten()
@@ -138,6 +199,11 @@ pub trait Observer {
     const TRAPS: bool = Self::COMMITS;
     /// Whether lines that are written back are reported.
     const WRITE_BACKS: bool = Self::COMMITS;
+    /// Whether what devices do is reported. Not while harts run at the same time.
+    const DEVICES: bool = false;
+    /// Whether it is reported which lines have reached memory, where the persistence domain is memory alone, and power cuts are
+    /// tracked. Needs [`COMMITS`](Self::COMMITS).
+    const REACHED: bool = false;
     /// Whether `accessed` is called. With the timing model all code is interpreted then, faster than with instructions
     /// reported. Not while harts run at the same time.
     const ACCESSES: bool = false;

@@ -8,7 +8,8 @@
 use crate::block::{Block, CodeCache};
 pub use crate::exec::{is_link, ELSEWHERE};
 use crate::hart::Hart;
-use crate::mode::Mode;
+use crate::mem::{read_ram, write_ram};
+use crate::mode::{Mode, Wanted};
 pub use crate::preop::ends_block;
 use crate::preop::{PreOp, NEW_LINE};
 
@@ -17,6 +18,7 @@ pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
 pub use crate::pipeline::{pending_after, Pending};
+use crate::pmp::Access;
 use crate::predict::Outcome;
 pub use crate::predict::{is_second_half, jump_to_half, Hash, BUSY};
 use crate::run::End;
@@ -24,6 +26,7 @@ use crate::run::RunPoint;
 use crate::trap::NotNow;
 pub use crate::waits::{half_packet, stall, waits_for_half};
 use crate::world::World;
+pub use crate::wrong_path::{least_waiting, Ahead, Spared};
 
 /// What an engine did with a block.
 #[derive(Debug)]
@@ -129,8 +132,6 @@ pub struct Area {
     pub page_key: u64,
     /// Distance of the page's first entry in the fetch filter.
     pub fetch_slots: u64,
-    /// What the page contributes to the hash of a pc in the branch target buffer.
-    pub page_hash: u64,
     /// What the page contributes to the index of a branch in the history table.
     pub page_index: u64,
     /// Identity of the fetch context.
@@ -238,8 +239,6 @@ pub mod layout {
     /// The pseudo-LRU bits of the branch target buffer, 64 bits.
     pub const BTB_AGE: usize =
         offset_of!(Hart, predictor) + offset_of!(Predictor, btb) + offset_of!(Btb, age);
-    /// How many hash buckets the branch target buffer has.
-    pub const BTB_BUCKETS: usize = crate::btb::BUCKETS;
     /// Mispredictions, 64 bits.
     pub const MISPREDICTS: usize = offset_of!(Hart, stats) + offset_of!(HartStats, mispredicts);
     /// Whether the front end jumped to the second half of a packet, 32 bits.
@@ -266,11 +265,14 @@ pub mod layout {
     pub const BTB_KEEP: usize = offset_of!(BtbEntry, keep);
     /// In an entry of the branch target buffer: which of them are set.
     pub const BTB_SET: usize = offset_of!(BtbEntry, set);
+    /// Bits of an address within a page of the branch target buffer: an entry whose target moves within one stays otherwise the
+    /// same.
+    pub const BTB_PAGE_BITS: u32 = crate::btb::PAGE_BITS;
     /// Bytes of an entry of the branch target buffer.
     pub const BTB_ENTRY: usize = size_of::<BtbEntry>();
-    /// In a bucket of its hash table: how many entries there are, a byte.
+    /// In a bucket of the branch target buffer: how many entries there are, a byte.
     pub const BUCKET_COUNT: usize = offset_of!(Bucket, count);
-    /// In a bucket of its hash table: the entry to look at first, a byte.
+    /// In a bucket of the branch target buffer: the entry to look at first, a byte.
     pub const BUCKET_LAST: usize = offset_of!(Bucket, last);
     /// Bytes of a bucket.
     pub const BUCKET: usize = size_of::<Bucket>();
@@ -296,7 +298,6 @@ impl Hart {
         a.page = page;
         a.page_key = page | tag;
         a.fetch_slots = fetch_slots(page);
-        a.page_hash = bucket(page) as u64;
         a.page_index = self.predictor.hash().of_pc(page).into();
     }
 
@@ -383,11 +384,23 @@ impl Hart {
                     Fsw | Fsd => self.f[(p.rs2 & 31) as usize],
                     _ => self.x[(p.rs2 & 31) as usize],
                 };
-                self.store_slow::<W, M>(w, va, size, v, at)
+                let access = Access::Write;
+                match M::miss_lightly(self, w, Wanted { va, size, access }, at) {
+                    Some(offset) => {
+                        write_ram(w, offset, size, v);
+                        return End::Done;
+                    }
+                    None => self.store_slow::<W, M>(w, va, size, v, at),
+                }
             }
             _ => {
                 M::load_missed(self, va, p);
-                self.load_slow::<W, M>(w, va, size, at).map(|v| {
+                let access = Access::Read;
+                let read = match M::miss_lightly(self, w, Wanted { va, size, access }, at) {
+                    Some(offset) => Ok(read_ram(w, offset, size)),
+                    None => self.load_slow::<W, M>(w, va, size, at),
+                };
+                read.map(|v| {
                     let v = match p.op {
                         Lb => v as i8 as i64 as u64,
                         Lh => v as i16 as i64 as u64,
@@ -477,11 +490,14 @@ impl Hart {
         op: &PreOp,
     ) {
         let site = self.site(pc, op);
+        let to = if taken { site.behind } else { target };
+        let (ahead, wrong) = (op.ahead(taken), self.predictor.history_if(&site, !taken));
+        // As the front end has found it: before its entry of the history table is changed.
+        let meets = self.meets_call(&site, to, ahead, wrong);
         let o = self.predictor.branch(&site, target, taken);
         self.predicted(o, &site, taken);
-        if let (Outcome::Wrong(led), true) = (o, op.strays(taken)) {
-            let history = self.predictor.wrong_history();
-            self.stray(w, &site, led, history);
+        if let (Outcome::Wrong(led), true) = (o, meets && !self.light) {
+            self.stray(w, &site, led, wrong);
         }
     }
 
@@ -499,9 +515,16 @@ impl Hart {
         self.predicted(o, &site, true);
     }
 
-    /// Predicts and resolves an indirect jump to `target`.
+    /// Predicts and resolves an indirect jump to `target`. `meets` is asked for [`Block::meets`] of a block at an address.
     #[inline(always)]
-    pub fn resolve_indirect<W: World>(&mut self, w: &mut W, pc: u64, target: u64, op: &PreOp) {
+    pub fn resolve_indirect<W: World>(
+        &mut self,
+        w: &mut W,
+        pc: u64,
+        target: u64,
+        op: &PreOp,
+        meets: impl FnOnce(u64) -> Option<u8>,
+    ) {
         let site = self.site(pc, op);
         let o = if is_link(op.rs1) && !is_link(op.rd) {
             let delay = self.config.timing.return_after_call;
@@ -510,8 +533,8 @@ impl Hart {
             self.predictor.indirect(&site, target, is_link(op.rd))
         };
         self.predicted(o, &site, true);
-        if let Outcome::Wrong(led) = o {
-            self.stray(w, &site, led, self.predictor.history);
+        if let (Outcome::Wrong(led), false) = (o, self.light) {
+            self.stray_from_jump(w, &site, led, meets);
         }
     }
 }

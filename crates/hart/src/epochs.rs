@@ -12,8 +12,11 @@
 
 use crate::hart::Hart;
 use crate::lines::LineState;
+use crate::mode::{Detailed, Wanted};
 use crate::pipeline::pending_after;
+use crate::pmp::Access;
 use crate::run::RunPoint;
+use crate::tlb::NO_WAY;
 use crate::trap::NotNow;
 use crate::world::{Epoch, EpochEnd, LineKind, World};
 
@@ -79,22 +82,37 @@ impl Hart {
     }
 
     /// Before a miss in the light mode: lines that another hart has are fetched in the order of time,
-    /// and a store to one is seen by the other hart, so it ends the epoch.
+    /// one hart at a time, and the epoch ends before.
     pub(crate) fn share_in_turn<W: World>(
         &mut self,
         w: &mut W,
         line: u64,
-        kind: LineKind,
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let c = w.coherence();
         if c.l1d.len() < 2 || !c.holders(self.id, line).0 {
             return Ok(());
         }
-        if kind == LineKind::Store {
-            self.close_epoch(w, EpochEnd::Shared, at);
+        self.close_epoch(w, EpochEnd::Shared, at);
+        self.in_turn(at)?;
+        // As in the detailed mode, one hart at a time fetches a line.
+        let free = w.coherence().contention.free_at(line);
+        let wait = free.saturating_sub(self.cycle + at.offset);
+        if wait > 0 {
+            self.cycle += wait;
+            self.stats.memory_stall_cycles += wait;
+            self.in_turn(at)?;
         }
-        self.in_turn(at)
+        Ok(())
+    }
+
+    /// A line was fetched that another hart had, in the light mode: what that has cost is waited for at once, and others
+    /// wait for it.
+    #[cold]
+    pub(crate) fn shared<W: World>(&mut self, w: &mut W, line: u64, at: RunPoint) {
+        self.close_epoch(w, EpochEnd::Handed, at);
+        let until = self.cycle + at.offset;
+        w.coherence().contention.fetched(line, until);
     }
 
     /// Brings a line into L1D in the light mode that no other hart has, where memory is behind L1 and nothing is fetched
@@ -108,16 +126,29 @@ impl Hart {
         at: RunPoint,
     ) -> Option<Result<usize, NotNow>> {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
-        let id = self.id;
         let c = w.coherence();
-        if c.l1d.len() > 1 && c.holders(id, line).0 {
+        if c.l1d.elsewhere(line, self.id) {
             return None;
         }
+        Some(self.fill_alone(w, line, kind, at))
+    }
+
+    /// The same once it is known that no other hart has the line.
+    #[inline(always)]
+    fn fill_alone<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Result<usize, NotNow> {
+        let id = self.id;
         match kind {
             LineKind::Store => self.stats.l1d_store_misses += 1,
             LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
             _ => self.stats.l1d_load_misses += 1,
         }
+        let c = w.coherence();
         let i = c.l1d[id].victim(line);
         let (old, state) = c.l1d[id].entry(i);
         self.drop_entry(w, i);
@@ -127,17 +158,11 @@ impl Hart {
             t.release_offset,
         );
         let asked = self.cycle + at.offset;
-        let written = match state {
-            LineState::Dirty => {
-                self.stats.l1d_writebacks += 1;
-                self.write_line(w, old, LineKind::Evict, later, at)
-            }
-            _ => Ok(()),
-        };
-        let read = written.and_then(|()| self.read_line(w, line, kind, (0, penalty), at));
-        if let Err(e) = read {
-            return Some(Err(e));
+        if state == LineState::Dirty {
+            self.stats.l1d_writebacks += 1;
+            self.write_line(w, old, LineKind::Evict, later, at)?;
         }
+        self.read_line(w, line, kind, (0, penalty), at)?;
         let state = match kind {
             LineKind::Store => {
                 self.dirtied(w, line);
@@ -152,6 +177,86 @@ impl Hart {
             c.keep_off_filters(id, line);
             self.data.release(&mut c.l1d[id], i);
         }
-        Some(Ok(i))
+        Ok(i)
+    }
+
+    /// A load or store that the filter did not let pass, in the light mode, where nothing is special about it: the page
+    /// is in the DTLB, and no other hart has the line or takes part in it. What [`Mode::resolve`](crate::mode::Mode) does
+    /// then, in one pass. The offset in memory; `None` if nothing was done, and the access goes the ordinary way.
+    #[inline(always)]
+    pub(crate) fn miss_lightly<W: World>(
+        &mut self,
+        w: &mut W,
+        want: Wanted,
+        at: RunPoint,
+    ) -> Option<u64> {
+        let Wanted { va, size, access } = want;
+        let special = W::COMMITS || W::ACCESSES || W::PARALLEL || !self.light;
+        if special || va & (u64::from(size) - 1) != 0 || self.triggers.watches(va & !63, 64) {
+            return None;
+        }
+        let write = access == Access::Write;
+        let p = self.data_privilege();
+        let (pa, way) = match self.translates(p) {
+            false => (va, NO_WAY),
+            true => {
+                let hit = self.dtlb.lookup(va << 25 >> 37, self.csr.asid())?;
+                if (va as i64) << 25 >> 25 != va as i64 || !self.permits(hit.pte, access, p) {
+                    return None;
+                }
+                (Self::page_address(hit.level, hit.pte, va), hit.way)
+            }
+        };
+        let offset = pa.wrapping_sub(w.ram_base());
+        let ram = w.ram();
+        if offset >= ram.len() || write && ram.is_read_only(offset) {
+            return None;
+        }
+        ram.prefetch(offset);
+        if !self.pmp.permits(pa, size.into(), access, p as u8) {
+            return None;
+        }
+        let (id, line) = (self.id, pa & !63);
+        let c = w.coherence();
+        let busy = self.arrived.is_some() || !c.is_plain();
+        if busy || c.contention.is(line, self.cycle + at.offset) {
+            return None;
+        }
+        let present = c.l1d[id].find(line);
+        match present.map(|i| c.l1d[id].entry(i).1) {
+            Some(LineState::Shared) if write => return None,
+            None if c.l1d.elsewhere(line, id) => return None,
+            _ => {}
+        }
+        // From here on it happens.
+        if way != NO_WAY {
+            self.dtlb.touch(way);
+            self.last_way = way;
+        }
+        self.data.settle(&mut c.l1d[id], line);
+        let index = match present {
+            Some(i) => {
+                c.l1d[id].touch(i);
+                if write && c.l1d[id].entry(i).1 == LineState::Exclusive {
+                    c.l1d[id].set(i, line, LineState::Dirty);
+                    self.dirtied(w, line);
+                }
+                i
+            }
+            None => {
+                let kind = match write {
+                    true => LineKind::Store,
+                    false => LineKind::Load,
+                };
+                // The light mode answers at once.
+                self.fill_alone(w, line, kind, at).ok()?
+            }
+        };
+        if write {
+            self.store_side_effects(w, pa);
+        }
+        self.install::<W, Detailed>(w, want, pa, (index, way), at);
+        self.replays = 0;
+        Some(offset)
     }
 }

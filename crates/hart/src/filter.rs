@@ -262,6 +262,7 @@ impl Filter {
     /// Makes a slot cover a line of the cache, which was used at a cycle: the line's former slot is
     /// emptied, and the slot's former line no longer has one. At most one slot covers a line, and
     /// the line's entry has its number.
+    #[inline(always)]
     pub(crate) fn claim(&mut self, slot: usize, cache: &mut Tags, index: usize, cycle: u64) {
         if let Some(u) = &mut self.uses {
             u.claim(&mut self.entries, slot, cache, index, cycle);
@@ -278,6 +279,7 @@ impl Filter {
     }
 
     /// Empties a slot. Hits in the line's set are passed to the policy before.
+    #[inline(always)]
     pub(crate) fn drop_slot(&mut self, cache: &mut Tags, slot: usize) {
         if let Some(u) = &mut self.uses {
             u.drop_slot(&self.entries, cache, slot & (SLOTS - 1));
@@ -286,6 +288,7 @@ impl Filter {
     }
 
     /// Empties the slot that covers a line of the cache, if there is one.
+    #[inline(always)]
     pub(crate) fn release(&mut self, cache: &mut Tags, index: usize) {
         let slot = cache.slot(index);
         if slot != NO_SLOT {

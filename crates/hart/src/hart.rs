@@ -1,6 +1,5 @@
 //! State of one hart, and the functions that keep its derived state consistent.
 
-use crate::again::Seen;
 use crate::commit::Record;
 use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
@@ -11,6 +10,7 @@ use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::{Resume, Stopped};
+use crate::straight::Seen;
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, TrapLoop};
 use crate::trigger::Triggers;

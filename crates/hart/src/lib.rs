@@ -37,6 +37,7 @@ pub mod predict;
 mod preop;
 mod run;
 mod saved;
+mod straight;
 mod successor;
 pub mod tlb;
 mod transfer;

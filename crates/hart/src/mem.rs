@@ -484,7 +484,7 @@ pub(crate) fn read_ram<W: World>(w: &W, offset: u64, size: u8) -> u64 {
 }
 
 #[inline]
-fn write_ram<W: World>(w: &W, offset: u64, size: u8, value: u64) {
+pub(crate) fn write_ram<W: World>(w: &W, offset: u64, size: u8, value: u64) {
     let m = w.ram();
     // In range by construction: the offset was checked and the access is aligned.
     let _ = match size {

@@ -96,6 +96,7 @@ impl Hash {
 
     /// Factor, shift to the right, mask and shift to the left that turn a history into a part of
     /// the index.
+    #[inline(always)]
     pub fn steps(self) -> (u32, u32, u32, u32) {
         // The root of 3/4, as a fraction of 32 bits.
         const FRACTION: u64 = 0xddb3_d742;
@@ -114,18 +115,21 @@ impl Hash {
 
     /// Part of the index that a pc contributes. Those of a page and of an offset in it are to be
     /// combined by exclusive or.
+    #[inline(always)]
     pub fn of_pc(self, pc: u64) -> u32 {
         let packet = pc >> 2;
         (packet as u32 & ((1 << self.bits) - 1)) ^ (packet >> self.bits) as u32 & 3
     }
 
     /// Part of the index that a history contributes.
+    #[inline(always)]
     pub fn of_history(self, history: u32) -> u32 {
         let (factor, right, mask, left) = self.steps();
         (history.wrapping_mul(factor) >> right & mask) << left
     }
 
     /// The history behind another branch.
+    #[inline(always)]
     pub fn advance(self, history: u32, taken: bool) -> u32 {
         match self.length {
             0 => 0,
@@ -295,9 +299,9 @@ impl Predictor {
         self.found(s, target)
     }
 
-    /// The history behind a branch that was predicted wrong, as the front end had it until then.
-    pub(crate) fn wrong_history(&self) -> u32 {
-        self.history ^ self.hash.advance(0, true)
+    /// The history behind a branch whose packet has seen all that it is going to, if the branch goes in a direction.
+    pub(crate) fn history_if(&self, s: &Site, taken: bool) -> u32 {
+        self.hash.advance(self.seen(s), taken)
     }
 
     /// The packet of a branch is fetched once more, without one that comes later: it gets into the history

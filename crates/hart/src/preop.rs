@@ -1,6 +1,7 @@
 //! An instruction as blocks hold it, and what blocks have to know of instructions.
 
 use crate::pipeline::{operands, Near};
+use crate::wrong_path::Ahead;
 use nagori_isa::{Extensions, Format, Inst, Op};
 
 /// An instruction ready to execute.
@@ -14,7 +15,8 @@ pub struct PreOp {
     pub rs1: u8,
     /// Second source.
     pub rs2: u8,
-    /// Third source, or what a load has to know of the stores in front of it: see [`PreOp::near`].
+    /// Third source, or what a load has to know of the stores in front of it: see [`PreOp::near`]; of a branch see
+    /// [`PreOp::ahead`].
     pub rs3: u8,
     /// Rounding mode, or the ordering bits of an atomic; of a load with [`HAZARD`] the packets of the
     /// front end in front of it in the block.
@@ -41,20 +43,16 @@ pub const TARGET: u8 = 4;
 /// The instruction is in two packets of the front end.
 pub const SPLIT: u8 = 8;
 
-/// A branch that is not taken, with calls or returns close behind its target: a wrong prediction meets them.
-pub const STRAYS_AHEAD: u8 = 16;
-/// A branch that is taken, with calls or returns close behind it.
-pub const STRAYS_BEHIND: u8 = 32;
-
 impl PreOp {
-    /// Whether the front end meets calls or returns if a branch is predicted wrong that is taken, or is not.
+    /// What the front end meets behind a wrong prediction of a branch, which is taken or not.
     #[inline(always)]
-    pub fn strays(&self, taken: bool) -> bool {
-        let flag = match taken {
-            true => STRAYS_BEHIND,
-            false => STRAYS_AHEAD,
-        };
-        self.flags & flag != 0
+    pub fn ahead(&self, taken: bool) -> Ahead {
+        Ahead::of(if taken { self.rs3 } else { self.rm })
+    }
+
+    /// Notes that of a branch: if it is taken, and if it is not.
+    pub(crate) fn set_ahead(&mut self, (taken, not): (Ahead, Ahead)) {
+        (self.rs3, self.rm) = (taken.pack(), not.pack());
     }
 
     /// Whether it is in two packets of the front end.

@@ -83,7 +83,12 @@ pub(crate) fn half_releases(low: u16) -> bool {
 pub fn half_packet(ops: &[PreOp], timing: &CoreTiming, pending: Pending, stall: u32) -> u32 {
     let p = &ops[0];
     let word = p.op.info().match_;
-    let (opcode, rm) = ((word & 0x7f) as u8, (word >> 12) as u8 & 7 | p.rm & 7);
+    // Branches have other things there.
+    let rounding = match p.op.info().format {
+        Format::B => 0,
+        _ => p.rm & 7,
+    };
+    let (opcode, rm) = ((word & 0x7f) as u8, (word >> 12) as u8 & 7 | rounding);
     // The bits of the destination, whatever the format has there.
     let rd = match p.op.info().format {
         Format::Store | Format::FpStore => p.imm as u8 & 31,

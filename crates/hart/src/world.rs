@@ -1,6 +1,8 @@
 //! What a hart sees of the rest of the machine.
 
-pub use crate::commit::{AccessKind, Commit, Event, MemAccess, Observer, Reg};
+pub use crate::commit::{
+    AccessKind, Commit, DeviceDeed, DeviceEvent, Event, LineContent, MemAccess, Observer, Reg,
+};
 use crate::hart::HartStats;
 use crate::lines::Coherence;
 use nagori_isa::Op;
@@ -153,8 +155,10 @@ pub enum EpochEnd {
     Atomic,
     /// A fence that had to order earlier accesses.
     Fence,
-    /// A store follows to a line that another hart has.
+    /// An access follows to a line that another hart has.
     Shared,
+    /// A line has been fetched that another hart had: this epoch has no other transfers.
+    Handed,
     /// A device access, such as an interrupt for another hart, or a marker follows.
     Device,
     /// The hart is going to sleep.
@@ -163,11 +167,12 @@ pub enum EpochEnd {
 
 impl EpochEnd {
     /// All of them, in the order of their definition.
-    pub const ALL: [EpochEnd; 6] = [
+    pub const ALL: [EpochEnd; 7] = [
         EpochEnd::Full,
         EpochEnd::Atomic,
         EpochEnd::Fence,
         EpochEnd::Shared,
+        EpochEnd::Handed,
         EpochEnd::Device,
         EpochEnd::Sleep,
     ];
@@ -179,6 +184,7 @@ impl EpochEnd {
             EpochEnd::Atomic => "atomic",
             EpochEnd::Fence => "fence",
             EpochEnd::Shared => "shared",
+            EpochEnd::Handed => "handed",
             EpochEnd::Device => "device",
             EpochEnd::Sleep => "sleep",
         }

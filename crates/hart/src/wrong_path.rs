@@ -5,10 +5,12 @@
 //!
 //! Only what hits in L1I and the TLB is followed: a miss there is not over before the pipeline has found out.
 
+use crate::config::CoreTiming;
 use crate::hart::Hart;
 use crate::pmp::Access;
 use crate::predict::{is_second_half, Led, Site, BUSY};
-use crate::preop::{PreOp, STRAYS_AHEAD, STRAYS_BEHIND};
+use crate::preop::PreOp;
+use crate::straight::word_at;
 use crate::tlb::TlbHit;
 use crate::transfer::{distance, kind, Kind};
 use crate::world::World;
@@ -16,68 +18,251 @@ use nagori_isa::inst_len;
 
 /// Cycles from the request of a packet to its arrival.
 const FETCH: u64 = 2;
-/// Packets behind a branch in which calls and returns are looked for when it is decoded: as many as the queue holds,
-/// and those that are requested when it is full.
-const REACH: u64 = 5;
 
-/// The flags of a branch in a block that begins at an offset in its page, by what [`Hart::stray`] would meet there;
-/// `half` reads the page.
-pub(crate) fn strays(begin: u64, p: &PreOp, mut half: impl FnMut(u64) -> Option<u16>) -> u8 {
+/// The most packets behind a branch that come until it is found to be predicted wrong: as many as the queue holds,
+/// and those that are requested when it is full.
+fn reach(t: &CoreTiming) -> u64 {
+    (u64::from(t.fetch_queue) + u64::from(t.mispredict) + 1).saturating_sub(FETCH)
+}
+
+/// Whether a wrong prediction may meet a call or a return that needs so many packets, while others wait. Negative: that
+/// many cycles until the one behind the branch is there.
+pub fn least_waiting(t: &CoreTiming, needs: u8) -> i64 {
+    i64::from(needs) + FETCH as i64 - 1 - i64::from(t.mispredict)
+}
+
+/// What the front end may meet behind a wrong prediction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ahead {
+    /// Packets that have to come until a call or return is met, 1 to 7; 0 if none is within reach.
+    pub needs: u8,
+    /// The first branch on the way, if nothing is met in one of its directions.
+    pub spared: Option<Spared>,
+}
+
+/// A branch behind a wrong prediction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spared {
+    /// Bytes from where the wrong prediction leads to its last half.
+    pub last: u8,
+    /// Its direction in which nothing is met.
+    pub taken: bool,
+}
+
+impl Ahead {
+    const MOST: u64 = 7;
+
+    /// In a byte, for instructions in blocks.
+    pub(crate) fn pack(self) -> u8 {
+        let spared = self
+            .spared
+            .map_or(0, |s| (s.last / 2 + 1) << 4 | u8::from(s.taken) << 3);
+        self.needs | spared
+    }
+
+    pub(crate) fn of(byte: u8) -> Self {
+        let spared = (byte >> 4).checked_sub(1).map(|half| Spared {
+            last: half * 2,
+            taken: byte >> 3 & 1 != 0,
+        });
+        Ahead {
+            needs: byte & 7,
+            spared,
+        }
+    }
+
+    /// What is met from an offset in a page. Its packet may be there already.
+    fn from(
+        at: u64,
+        is_there: bool,
+        t: &CoreTiming,
+        half: &mut impl FnMut(u64) -> Option<u16>,
+    ) -> Self {
+        let mut way = Way {
+            at,
+            packet: at & !3,
+            packets: u64::from(!is_there),
+            most: reach(t),
+        };
+        let short = |n: u64| n.clamp(1, Self::MOST) as u8;
+        let (last, mut taken) = match way.follow(half) {
+            Met::Nothing => return Ahead::default(),
+            Met::Call => {
+                return Ahead {
+                    needs: short(way.packets),
+                    spared: None,
+                }
+            }
+            Met::Branch { last, taken } => (last, taken),
+        };
+        let straight = last.checked_sub(at).filter(|n| *n < 30);
+        match (taken.until_call(half), way.until_call(half)) {
+            (None, None) => Ahead::default(),
+            (Some(n), Some(m)) => Ahead {
+                needs: short(n.min(m)),
+                spared: None,
+            },
+            (n, m) => Ahead {
+                needs: short(n.or(m).unwrap_or(1)),
+                spared: straight.map(|last| Spared {
+                    last: last as u8,
+                    taken: n.is_none(),
+                }),
+            },
+        }
+    }
+}
+
+/// What is met behind a wrong prediction of a branch if it was taken, and if it was not. Its block begins at an offset in its
+/// page, which `half` reads.
+pub(crate) fn strays(
+    begin: u64,
+    p: &PreOp,
+    t: &CoreTiming,
+    mut half: impl FnMut(u64) -> Option<u16>,
+) -> (Ahead, Ahead) {
     let at = begin + u64::from(p.off);
     let behind = at + u64::from(p.len);
     let ahead = at.wrapping_add(p.imm as i64 as u64);
-    let mut flag = |to, flag| match reaches_call(to, &mut half) {
-        true => flag,
-        false => 0,
-    };
-    flag(behind, STRAYS_BEHIND) | flag(ahead, STRAYS_AHEAD)
+    // The other half of the branch's own packet has come with it.
+    let taken = Ahead::from(behind, is_second_half(behind), t, &mut half);
+    (taken, Ahead::from(ahead, false, t, &mut half))
 }
 
-/// Whether a call or return is found within the reach of a wrong prediction that leads to an offset in a page, by
-/// straight code and direct jumps.
-fn reaches_call(mut at: u64, half: &mut impl FnMut(u64) -> Option<u16>) -> bool {
-    let mut packets = REACH;
-    let mut packet = at & !3;
-    while at < 0x1000 {
-        let Some(low) = half(at) else {
-            return false;
-        };
-        let len = u64::from(inst_len(low));
-        let high = match (len, at + 2 < 0x1000) {
-            (4, true) => half(at + 2),
-            (4, false) => None,
-            _ => Some(0),
-        };
-        let Some(high) = high else {
-            return false;
-        };
-        // The packet that decides what the instruction is.
-        let last = (at + len - 2) & !3;
-        packets -= (last != packet) as u64;
-        packet = last;
-        if packets == 0 {
-            return false;
-        }
-        let word = u32::from(high) << 16 | u32::from(low);
-        let next = match kind(word) {
-            Kind::Return | Kind::Jump(true) | Kind::Indirect(true) => return true,
-            Kind::Indirect(false) => return false,
-            Kind::Jump(false) => at.wrapping_add(distance(word)),
-            Kind::Branch | Kind::Other => at + len,
-        };
-        if next != at + len {
-            packets -= 1;
-            packet = next & !3;
-            if packets == 0 {
-                return false;
+/// Packets that have to come from an offset in a page on until a call or return is met; 0 if none is within reach.
+pub(crate) fn meets(at: u64, t: &CoreTiming, half: &mut impl FnMut(u64) -> Option<u16>) -> u8 {
+    Ahead::from(at, false, t, half).needs
+}
+
+/// A way through a page that the front end may take.
+#[derive(Clone, Copy)]
+struct Way {
+    at: u64,
+    packet: u64,
+    packets: u64,
+    most: u64,
+}
+
+/// What is at the end of straight code.
+enum Met {
+    Nothing,
+    /// A call or return.
+    Call,
+    /// A branch with its last half at an offset, and the way behind it if it is taken.
+    Branch {
+        last: u64,
+        taken: Way,
+    },
+}
+
+impl Way {
+    /// Goes to an address in another packet.
+    fn jump(&mut self, to: u64) {
+        self.packets += 1;
+        (self.at, self.packet) = (to, to & !3);
+    }
+
+    /// Goes on behind the next call, return or branch.
+    fn follow(&mut self, half: &mut impl FnMut(u64) -> Option<u16>) -> Met {
+        while self.at < 0x1000 && self.packets <= self.most {
+            let Some(low) = half(self.at) else {
+                return Met::Nothing;
+            };
+            let len = u64::from(inst_len(low));
+            let last = self.at + len - 2;
+            let high = match len {
+                4 if last < 0x1000 => half(last),
+                4 => None,
+                _ => Some(0),
+            };
+            let Some(high) = high else {
+                return Met::Nothing;
+            };
+            // The packet of its last half decides what it is.
+            self.packets += u64::from(last & !3 != self.packet);
+            self.packet = last & !3;
+            if self.packets > self.most {
+                return Met::Nothing;
+            }
+            let word = u32::from(high) << 16 | u32::from(low);
+            let to = || self.at.wrapping_add(distance(word));
+            match kind(word) {
+                Kind::Return | Kind::Jump(true) | Kind::Indirect(true) => return Met::Call,
+                Kind::Indirect(false) => return Met::Nothing,
+                Kind::Jump(false) => self.jump(to()),
+                Kind::Branch => {
+                    let mut taken = *self;
+                    taken.jump(to());
+                    self.at += len;
+                    return Met::Branch { last, taken };
+                }
+                Kind::Other => self.at += len,
             }
         }
-        at = next;
+        Met::Nothing
     }
-    false
+
+    /// The fewest packets to a call or return, whatever the branches on the way do.
+    fn until_call(&mut self, half: &mut impl FnMut(u64) -> Option<u16>) -> Option<u64> {
+        match self.follow(half) {
+            Met::Nothing => None,
+            Met::Call => Some(self.packets),
+            Met::Branch { mut taken, .. } => {
+                let (a, b) = (taken.until_call(half), self.until_call(half));
+                a.into_iter().chain(b).min()
+            }
+        }
+    }
 }
 
 impl Hart {
+    /// Whether the front end meets a call or return behind a wrong prediction that leads to an address, with a history.
+    #[inline(always)]
+    pub(crate) fn meets_call(&self, s: &Site, to: u64, a: Ahead, history: u32) -> bool {
+        let waiting = s.now.wrapping_sub(s.front) as i64;
+        if a.needs == 0 || waiting < least_waiting(&self.config.timing, a.needs) {
+            return false;
+        }
+        let p = &self.predictor;
+        let spared = |b: Spared| {
+            let last = to.wrapping_add(b.last.into());
+            let i = p.hash().of_pc(last) ^ p.hash().of_history(history);
+            p.bht[i as usize] == b.taken
+        };
+        !a.spared.is_some_and(spared)
+    }
+
+    /// An indirect jump was predicted wrong. `known` may know what [`Block::meets`](crate::Block::meets) is at an address.
+    pub(crate) fn stray_from_jump<W: World>(
+        &mut self,
+        w: &mut W,
+        s: &Site,
+        led: Led,
+        known: impl FnOnce(u64) -> Option<u8>,
+    ) {
+        let (Led::To(to) | Led::Late(to)) = led else {
+            return;
+        };
+        let needs = known(to).unwrap_or_else(|| self.meets_at(w, to));
+        let spared = None;
+        let history = self.predictor.history;
+        if self.meets_call(s, to, Ahead { needs, spared }, history) {
+            self.stray(w, s, led, history);
+        }
+    }
+
+    #[cold]
+    fn meets_at<W: World>(&mut self, w: &mut W, to: u64) -> u8 {
+        let Some(offset) = self.fetched(w, to) else {
+            // Not fetched in time, whatever it is.
+            return 0;
+        };
+        let page = offset.wrapping_sub(to & 0xfff);
+        let ram = w.ram();
+        let half = &mut |at| ram.read_u16(page.wrapping_add(at));
+        meets(to & 0xfff, &self.config.timing, half)
+    }
+
     /// The front end has followed a wrong prediction. Its history is what the first packet there is looked up with.
     #[cold]
     pub(crate) fn stray<W: World>(&mut self, w: &mut W, s: &Site, led: Led, mut history: u32) {
@@ -95,71 +280,66 @@ impl Hart {
         at -= u64::from(straight && at > 0);
         let until = (s.now + u64::from(t.mispredict)).saturating_sub(FETCH);
         let hash = self.predictor.hash();
-        // The first half of an instruction in the packet before.
-        let mut first = None;
         while at <= until {
-            let packet = pc & !3;
-            let Some(word) = self.fetched(w, packet) else {
+            let Some(offset) = self.fetched(w, pc) else {
                 return;
             };
-            let p = &mut self.predictor;
+            let slot = self.seen.look(pc, |i| word_at(w.ram(), offset, i));
+            let code = self.seen.at(slot);
+            if code.bytes == 0 {
+                // Of an instruction across the end of the page nothing is known.
+                return;
+            }
+            let packets = |to: u64| ((to & !3).wrapping_sub(pc & !3)) >> 2;
             // A second half that was jumped to finds no entry.
             let blind = is_second_half(pc) && !std::mem::take(&mut straight);
-            let entry = match blind {
-                true => None,
-                false => p.btb.find(packet),
-            };
-            let mut next = Led::To(packet.wrapping_add(4));
-            for half in [packet, packet | 2] {
-                if half < pc {
-                    continue;
+            let behind = pc.wrapping_add(code.bytes.into());
+            let mut next = Led::To(behind);
+            let mut then = at + packets(behind);
+            for c in code.transfers() {
+                let last = pc.wrapping_add(c.last.into());
+                let now = at + packets(last);
+                if now > until || (last ^ pc) & !63 != 0 && self.fetched(w, last).is_none() {
+                    return;
                 }
-                let low = (word >> (8 * (half & 2))) as u16;
-                let hit = entry.filter(|&i| p.btb.entries[i].last == half);
-                let hit = hit.map(|i| (i, p.btb.entries[i].target));
-                let (from, inst) = match first.take() {
-                    Some((from, begun)) => (from, u32::from(low) << 16 | begun),
-                    None if inst_len(low) == 4 => {
-                        if hit.is_some() {
-                            // The entry is not of a branch: the front end empties the buffer.
-                            p.btb.clear();
-                            return;
-                        }
-                        first = Some((half, u32::from(low)));
-                        continue;
-                    }
-                    None => (half, u32::from(low)),
+                let p = &mut self.predictor;
+                // Packets without branches and jumps are not looked up: an entry there would be of other code.
+                let entry = match blind && packets(last) == 0 {
+                    true => None,
+                    false => p.btb.find(last),
                 };
-                let found = || match hit {
-                    Some((_, target)) => Led::To(target),
-                    None => Led::Late(from.wrapping_add(distance(inst))),
+                let hit = entry.filter(|&i| p.btb.entries[i].last == last);
+                let target = hit.map(|i| p.btb.entries[i].target);
+                let found = match target {
+                    Some(target) => Led::To(target),
+                    None => Led::Late(last.wrapping_add(c.distance as u64)),
                 };
-                let kind = kind(inst);
-                let goes = match kind {
+                let goes = match c.kind {
                     Kind::Other => continue,
                     Kind::Branch => {
-                        let i = hash.of_pc(half) ^ hash.of_history(history);
+                        let i = hash.of_pc(last) ^ hash.of_history(history);
                         let taken = p.bht[i as usize];
                         history = hash.advance(history, taken);
                         if !taken {
                             continue;
                         }
-                        found()
+                        found
                     }
-                    Kind::Jump(_) => found(),
-                    Kind::Indirect(_) => hit.map_or(Led::Nowhere, |(_, target)| Led::To(target)),
-                    Kind::Return => p.returns(hit.map(|h| h.1), at, t.return_after_call),
+                    Kind::Jump(_) => found,
+                    Kind::Indirect(_) => target.map_or(Led::Nowhere, Led::To),
+                    Kind::Return => p.returns(target, now, t.return_after_call),
                 };
-                if let Kind::Jump(true) | Kind::Indirect(true) = kind {
-                    p.push(half.wrapping_add(2), at);
+                if let Kind::Jump(true) | Kind::Indirect(true) = c.kind {
+                    p.push(last.wrapping_add(2), now);
                 }
                 if let (Led::Late(target), None, true) = (goes, entry, s.waiting < BUSY) {
-                    p.btb.enter(None, half, target);
+                    p.btb.enter(None, last, target);
                 }
-                if let Some((i, _)) = hit {
+                if let Some(i) = hit {
                     p.btb.touch(i);
                 }
                 next = goes;
+                then = now + 1;
                 break;
             }
             match next {
@@ -167,27 +347,23 @@ impl Hart {
                 Led::To(to) => pc = to,
                 Led::Late(to) => {
                     pc = to;
-                    at += u64::from(t.btb_miss_jump);
+                    then += u64::from(t.btb_miss_jump);
                 }
             }
-            if pc != packet.wrapping_add(4) {
-                first = None;
-            }
-            at += 1;
+            at = then;
         }
     }
 
-    /// The packet at an address, if it is there without a miss.
-    fn fetched<W: World>(&mut self, w: &mut W, va: u64) -> Option<u32> {
+    /// Offset in RAM of the code at an address, if it is there without a miss.
+    #[inline(always)]
+    fn fetched<W: World>(&self, w: &mut W, va: u64) -> Option<u64> {
         let line = self.fetch.at((va >> 6) as usize);
-        let offset = if line.read == va & !63 | self.fetch_tag() {
-            va.wrapping_add(line.delta)
-        } else {
-            let pa = self.fetch_hit(va)?;
-            w.coherence().l1i[self.id].find(pa & !63)?;
-            pa.wrapping_sub(w.ram_base())
-        };
-        w.ram().read_u32(offset)
+        if line.read == va & !63 | self.fetch_tag() {
+            return Some(va.wrapping_add(line.delta));
+        }
+        let pa = self.fetch_hit(va)?;
+        w.coherence().l1i[self.id].find(pa & !63)?;
+        Some(pa.wrapping_sub(w.ram_base()))
     }
 
     /// The physical address to fetch from, if the TLB has it.
@@ -210,22 +386,62 @@ mod tests {
     const NOP: u16 = 0x0001;
     const RET: u16 = 0x8082;
 
-    fn reaches(code: &[u16]) -> bool {
-        reaches_call(0, &mut |at| {
+    fn ahead(at: u64, is_there: bool, code: &[u16]) -> Ahead {
+        Ahead::from(at, is_there, &CoreTiming::rocket(), &mut |at| {
             Some(*code.get(at as usize / 2).unwrap_or(&NOP))
         })
+    }
+
+    fn needs(code: &[u16]) -> u8 {
+        ahead(0, false, code).needs
     }
 
     #[test]
     fn calls_are_looked_for_as_far_as_the_front_end_comes() {
         let nops = |n: usize, then: u16| [vec![NOP; n], vec![then]].concat();
-        assert!(reaches(&nops(9, RET)), "in the fifth packet");
-        assert!(!reaches(&nops(10, RET)), "in the sixth");
-        assert!(reaches(&nops(0, 0x9082)), "c.jalr ra");
-        assert!(!reaches(&nops(0, 0x8782)), "c.jr a5 leads nowhere");
+        assert_eq!(needs(&nops(9, RET)), 5);
+        assert_eq!(needs(&nops(10, RET)), 0, "in the sixth packet");
+        assert_eq!(needs(&nops(0, 0x9082)), 1, "c.jalr ra");
+        assert_eq!(needs(&nops(0, 0x8782)), 0, "c.jr a5 leads nowhere");
         // c.j over four halves, then a return.
-        assert!(reaches(&[0xa029, NOP, NOP, NOP, NOP, RET]));
-        assert!(reaches(&[0x00ef, 0x0000]), "jal ra");
-        assert!(!reaches(&[0x006f, 0x0000]), "a loop of one jump");
+        assert_eq!(needs(&[0xa029, NOP, NOP, NOP, NOP, RET]), 2);
+        assert_eq!(needs(&[0x00ef, 0x0000]), 1, "jal ra");
+        assert_eq!(needs(&[0x006f, 0x0000]), 0, "a loop of one jump");
+        let own = |n: usize| ahead(2, true, &nops(1 + n, RET)).needs;
+        assert_eq!([0, 1, 10, 11].map(own), [1, 1, 5, 0]);
+    }
+
+    #[test]
+    fn branches_on_the_way_may_spare_a_call() {
+        // c.beqz a5 to itself, or over two halves.
+        let (back, over) = (0xc381, 0xc399);
+        let spared = |last, taken| Some(Spared { last, taken });
+        let found = |needs, spared| Ahead { needs, spared };
+        assert_eq!(
+            ahead(0, false, &[NOP, over, RET, NOP, NOP]),
+            found(2, spared(2, true))
+        );
+        assert_eq!(
+            ahead(0, false, &[over, NOP, NOP, RET, 0x8782]),
+            found(2, None),
+            "a return in either direction"
+        );
+        assert_eq!(
+            ahead(0, false, &[over, 0x8782, NOP, RET]),
+            found(2, spared(0, false))
+        );
+        assert_eq!(ahead(0, false, &[back]), Ahead::default());
+        for byte in 0..=255 {
+            let a = Ahead::of(byte);
+            assert_eq!(Ahead::of(a.pack()), a);
+        }
+    }
+
+    #[test]
+    fn packets_come_while_others_wait_and_until_the_pipeline_has_found_out() {
+        let t = CoreTiming::rocket();
+        assert_eq!(reach(&t), 5);
+        // With none in the queue, two come: the last two cycles' are under way when fetches go elsewhere.
+        assert_eq!((least_waiting(&t, 2), least_waiting(&t, 5)), (0, 3));
     }
 }

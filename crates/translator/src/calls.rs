@@ -5,6 +5,7 @@
 //! [`Translator::enter`](crate::translator::Translator::enter) put them. The code calls them only
 //! while that call is active.
 
+use crate::stubs::{jump_slot, Jump};
 use nagori_hart::mode::{Detailed, Mode};
 use nagori_hart::trap::NotNow;
 use nagori_hart::world::World;
@@ -258,7 +259,19 @@ unsafe extern "sysv64" fn branch<W: World>(hart: *mut Hart, info: u64, arg: u64)
     let before = h.cycle;
     match p.op {
         Op::Jal => h.resolve_jump(pc, p),
-        Op::Jalr => h.resolve_indirect(w, pc, arg, p),
+        Op::Jalr => {
+            let (jumps, context) = (h.area().jumps, h.area().context);
+            let meets = |to: u64| {
+                let slot = jump_slot(to);
+                // SAFETY: `enter` put the address of the table there, which has that many entries and does not change while
+                // code runs.
+                let jump = unsafe {
+                    &*std::ptr::with_exposed_provenance::<Jump>(jumps as usize).add(slot)
+                };
+                (jump.pc == to && jump.context == context).then_some(jump.meets as u8)
+            };
+            h.resolve_indirect(w, pc, arg, p, meets)
+        }
         _ => h.resolve_branch(w, pc, pc.wrapping_add(p.imm as i64 as u64), arg != 0, p),
     }
     h.forget_redirect();

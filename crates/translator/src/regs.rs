@@ -59,7 +59,6 @@ places! {
     PAGE = layout::AREA + offset_of!(Area, page);
     PAGE_KEY = layout::AREA + offset_of!(Area, page_key);
     FETCH_SLOTS = layout::AREA + offset_of!(Area, fetch_slots);
-    PAGE_HASH = layout::AREA + offset_of!(Area, page_hash);
     PAGE_INDEX = layout::AREA + offset_of!(Area, page_index);
     CONTEXT = layout::AREA + offset_of!(Area, context);
     JUMPS = layout::AREA + offset_of!(Area, jumps);

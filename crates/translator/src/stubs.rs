@@ -21,7 +21,13 @@ pub(crate) struct Jump {
     pub pc: u64,
     pub context: u64,
     pub code: u64,
-    pub spare: u64,
+    /// What [`Block::meets`](nagori_hart::Block::meets) says of the code there.
+    pub meets: u64,
+}
+
+/// Which entry is that of a pc.
+pub(crate) fn jump_slot(pc: u64) -> usize {
+    (pc >> 1) as usize & (JUMP_ENTRIES - 1)
 }
 
 /// A pc is never odd.
@@ -29,7 +35,7 @@ pub(crate) const NO_JUMP: Jump = Jump {
     pc: 1,
     context: 0,
     code: 0,
-    spare: 0,
+    meets: 0,
 };
 
 /// Offsets of the shared code in the arena.
@@ -287,10 +293,6 @@ pub(crate) fn write(arena: &mut Arena, calls: &Calls, config: &HartConfig) -> Re
         ; and ecx, 0x18
         ; or rcx, rax
         ; mov [rbp + PAGE_KEY], rcx
-        ; mov ecx, eax
-        ; shr ecx, 12
-        ; and ecx, layout::BTB_BUCKETS as i32 - 1
-        ; mov [rbp + PAGE_HASH], rcx
         ; mov rcx, rax
         ; shr rcx, 2 + index.trailing_zeros() as i8
         ; and ecx, 3

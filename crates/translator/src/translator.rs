@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::calls::{self, exit, Calls, MAX_BLOCK, SYSTEM};
 use crate::emit::{self, Host, Setting};
 use crate::stats::{Meter, Reason};
-use crate::stubs::{self, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
+use crate::stubs::{self, jump_slot, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
 use crate::{Error, Options, Piece, Stats};
 use nagori_hart::engine::{Engine, Ran, Within};
 use nagori_hart::mode::{Detailed, Functional, Mode};
@@ -513,12 +513,12 @@ impl<W: World> Engine<W> for Translator<W> {
         };
         self.link(hart, code, block, to);
         let pc = hart.pc;
-        let slot = (pc >> 1) as usize & (JUMP_ENTRIES - 1);
+        let slot = jump_slot(pc);
         self.jumps[slot] = Jump {
             pc,
             context: hart.context(),
             code: self.arena.address(to.full as usize) as u64,
-            spare: 0,
+            meets: code.block(block).meets.into(),
         };
         hart.prepare_area(pc);
         hart.area_mut().context = hart.context();

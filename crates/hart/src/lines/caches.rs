@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 
 /// Number of caches from which on a level has a directory; fewer caches are searched faster without
 /// one.
-const NOTED_FROM: usize = 4;
+const NOTED_FROM: usize = 5;
 
 /// A mask with the bits of a range set.
 pub(super) fn bits(of: &std::ops::Range<usize>) -> u32 {
@@ -151,6 +151,18 @@ impl Caches {
             }
         }
         None
+    }
+
+    /// Whether any cache but one has a line.
+    #[inline(always)]
+    pub(crate) fn elsewhere(&self, line: u64, but: usize) -> bool {
+        match &self.sharers {
+            Some(s) => s.get(line) & !(1 << but) != 0,
+            None => {
+                let has = |k: usize| k != but && self.tags[k].has(line);
+                (0..self.tags.len()).any(has)
+            }
+        }
     }
 
     /// Puts a line into an entry of a cache, in the place of what is there.

@@ -24,6 +24,9 @@ pub(crate) struct Moves {
     before: Option<u64>,
     /// The hart that the line went to.
     hart: u32,
+    /// Core cycle until which a hart fetches the line, in the light mode.
+    #[serde(default)]
+    fetched: u64,
 }
 
 const NONE: Moves = Moves {
@@ -31,6 +34,7 @@ const NONE: Moves = Moves {
     last: 0,
     before: None,
     hart: 0,
+    fetched: 0,
 };
 
 /// The lines that have moved lately: a direct-mapped table, in which a later one takes the
@@ -62,6 +66,7 @@ impl Contention {
                 last: at,
                 before: known.then_some(e.last),
                 hart,
+                fetched: if known { e.fetched } else { 0 },
             },
         };
     }
@@ -74,6 +79,21 @@ impl Contention {
         };
         let close = |from: u64, to: u64| to.saturating_sub(from) < QUIET_CYCLES;
         e.line == line && close(e.last, at) && e.before.is_some_and(|b| close(b, e.last))
+    }
+
+    /// A hart has fetched a line until a cycle. Only lines that have moved are known.
+    pub fn fetched(&mut self, line: u64, until: u64) {
+        if let Some(e) = self.table.get_mut(Self::place(line)) {
+            if e.line == line {
+                e.fetched = e.fetched.max(until);
+            }
+        }
+    }
+
+    /// The cycle until which a hart fetches a line.
+    pub fn free_at(&self, line: u64) -> u64 {
+        let e = self.table.get(Self::place(line));
+        e.filter(|e| e.line == line).map_or(0, |e| e.fetched)
     }
 
     /// Nothing has moved.

@@ -401,7 +401,7 @@ impl Hart {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
         let id = self.id;
         match self.light {
-            true => self.share_in_turn(w, line, kind, at)?,
+            true => self.share_in_turn(w, line, at)?,
             false => self.in_turn(at)?,
         }
         w.coherence().filling(Side::Data, id, line);
@@ -502,6 +502,9 @@ impl Hart {
             c.keep_off_filters(id, line);
             self.data.release(&mut c.l1d[id], index);
         }
+        if self.light && others {
+            self.shared(w, line, at);
+        }
         self.end_fill(w, at);
         Ok(index)
     }
@@ -559,6 +562,7 @@ impl Hart {
     }
 
     /// Takes a line out of L1D. The filter entry goes with it.
+    #[inline(always)]
     pub(crate) fn drop_entry<Wd: World>(&mut self, w: &mut Wd, index: usize) {
         let (id, c) = (self.id, w.coherence());
         let line = c.l1d[id].entry(index).0;

@@ -68,7 +68,7 @@ impl Tags {
     }
 
     /// Index of a line that is present.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, line: u64) -> Option<usize> {
         let s = self.set_start(line);
         let set = &self.tags[s..s + self.ways as usize];
@@ -86,8 +86,20 @@ impl Tags {
         }
     }
 
+    /// Whether a line is present.
+    #[inline(always)]
+    pub(super) fn has(&self, line: u64) -> bool {
+        let s = self.set_start(line);
+        let set = &self.tags[s..s + self.ways as usize];
+        let is = |t: &u64| (t ^ line).wrapping_sub(1) < 63;
+        match set {
+            [a, b, c, d] => is(a) | is(b) | is(c) | is(d),
+            _ => set.iter().any(is),
+        }
+    }
+
     /// Index of the entry to replace for a fill of `line`.
-    #[inline]
+    #[inline(always)]
     pub fn victim(&mut self, line: u64) -> usize {
         let s = self.set_start(line);
         let set = &self.tags[s..s + self.ways as usize];
@@ -114,7 +126,7 @@ impl Tags {
     }
 
     /// Address and state of an entry.
-    #[inline]
+    #[inline(always)]
     pub fn entry(&self, i: usize) -> (u64, LineState) {
         let t = self.tags[i];
         let s = match t & STATE {

@@ -144,7 +144,7 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn indirect<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, p: &PreOp) {
-        h.resolve_indirect(w, pc, target, p);
+        h.resolve_indirect(w, pc, target, p, |_| None);
         h.predictor.lands(target, p.len);
     }
 
@@ -183,6 +183,11 @@ impl Mode for Detailed {
         // The block's schedule includes the load with the latency of a hit.
         h.cycle += (t.mmio + t.mmio_latency).saturating_sub(t.load_latency) as u64;
         Ok(())
+    }
+
+    #[inline(always)]
+    fn miss_lightly<W: World>(h: &mut Hart, w: &mut W, want: Wanted, at: RunPoint) -> Option<u64> {
+        h.miss_lightly(w, want, at)
     }
 
     #[inline(always)]

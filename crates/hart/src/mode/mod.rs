@@ -145,6 +145,18 @@ pub trait Mode: Copy + 'static {
         Ok(())
     }
 
+    /// A data access that has missed the filter, where there is a short way for it. The offset in memory; `None` if nothing
+    /// was done.
+    #[inline(always)]
+    fn miss_lightly<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _want: Wanted,
+        _at: RunPoint,
+    ) -> Option<u64> {
+        None
+    }
+
     /// An atomic or a fence is going to be executed, for which others may wait (`why`).
     #[inline(always)]
     fn synchronizes<W: World>(

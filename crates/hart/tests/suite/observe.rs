@@ -48,6 +48,7 @@ impl Observer for Witness {
             Event::Commit(c) => self.commits.push(**c),
             Event::Trap(t) => self.traps.push(**t),
             Event::WriteBack(r) => self.write_backs.push((self.commits.len(), r.line, r.kind)),
+            Event::Device(_) | Event::Reached(_) => {}
         }
     }
 }

@@ -289,6 +289,7 @@ impl Observer for Replay {
                     cycle: t.cycle,
                 }
             }
+            Event::Device(_) | Event::Reached(_) => return,
             Event::WriteBack(r) => {
                 self.write_backs += 1;
                 Told::WriteBack {

@@ -1,12 +1,13 @@
 //! Branches and jumps, and the updates of the predictor.
 
 use super::*;
-use nagori_hart::engine::{bucket, is_link, pending_after, Hash, BUSY};
+use crate::stubs::JUMP_ENTRIES;
+use nagori_hart::engine::{bucket, is_link, least_waiting, pending_after, Ahead, Hash, BUSY};
 
 /// A prediction whose rarer outcomes are out of the way. Its branch or jump ends the block.
 #[derive(Clone, Copy)]
 pub(super) struct Predicted {
-    /// Where to go if it is a branch and wrong.
+    /// Where to go if a branch is wrong, or a jump leads elsewhere than its entry.
     wrong: Option<DynamicLabel>,
     /// Where to go if the target buffer's first guess is another branch.
     late: Option<DynamicLabel>,
@@ -18,8 +19,8 @@ pub(super) struct Predicted {
     last: i32,
     /// Its packet is the first one of the block.
     near: bool,
-    /// What it leads to if it is wrong changes the predictor, too: the call does that.
-    strays: bool,
+    /// What it leads to if it is wrong may change the predictor, too: the call does that.
+    ahead: Ahead,
     what: What,
 }
 
@@ -121,28 +122,17 @@ impl Emitter<'_> {
             back,
             last,
             near,
-            strays: p.strays(taken),
+            ahead: p.ahead(taken),
             what,
         };
         self.cold.push(Cold::Predicted(site));
-        let hash = Hash::new(self.s.config.predictor);
         dynasm!(self.a; .arch x64; mov eax, [rbp + HISTORY]);
-        let (factor, right, mask, left) = hash.steps();
-        if near {
-            dynasm!(self.a; .arch x64; imul edx, [rbp + NEAR_HISTORY], factor as i32);
-        } else {
-            dynasm!(self.a; .arch x64; imul edx, eax, factor as i32);
+        match near {
+            true => dynasm!(self.a; .arch x64; mov edx, [rbp + NEAR_HISTORY]),
+            false => dynasm!(self.a; .arch x64; mov edx, eax),
         }
-        dynasm!(self.a; .arch x64; and edx, (mask << right) as i32);
-        match left.checked_sub(right) {
-            Some(0) => {}
-            Some(n) => dynasm!(self.a; .arch x64; shl edx, n as i8),
-            None => dynasm!(self.a; .arch x64; shr edx, (right - left) as i8),
-        }
+        self.direction(RDX, last);
         dynasm!(self.a; .arch x64
-            ; xor edx, [rbp + PAGE_INDEX]
-            ; xor edx, hash.of_pc(last as u64) as i32
-            ; add rdx, [rbp + BHT]
             ; cmp BYTE [rdx], taken as i8
             ; jne =>wrong
         );
@@ -150,17 +140,37 @@ impl Emitter<'_> {
             self.find_entry(last, late);
         }
         dynasm!(self.a; .arch x64; mov [rbp + NEAR_HISTORY], eax);
-        self.advance(taken);
+        self.advance(RAX, taken);
         dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; =>back);
     }
 
-    /// `eax`, a history, behind another branch.
-    fn advance(&mut self, taken: bool) {
+    /// Turns a history in a register into the address of the predicted direction of the branch with its last half at an offset.
+    fn direction(&mut self, r: u8, last: i32) {
+        let hash = Hash::new(self.s.config.predictor);
+        let (factor, right, mask, left) = hash.steps();
+        dynasm!(self.a; .arch x64
+            ; imul Rd(r), Rd(r), factor as i32
+            ; and Rd(r), (mask << right) as i32
+        );
+        match left.checked_sub(right) {
+            Some(0) => {}
+            Some(n) => dynasm!(self.a; .arch x64; shl Rd(r), n as i8),
+            None => dynasm!(self.a; .arch x64; shr Rd(r), (right - left) as i8),
+        }
+        dynasm!(self.a; .arch x64
+            ; xor Rd(r), [rbp + PAGE_INDEX]
+            ; xor Rd(r), hash.of_pc(last as u64) as i32
+            ; add Rq(r), [rbp + BHT]
+        );
+    }
+
+    /// A history in a register behind another branch.
+    fn advance(&mut self, r: u8, taken: bool) {
         let newest = Hash::new(self.s.config.predictor).advance(0, true) as i32;
         match (newest, taken) {
-            (0, _) => dynasm!(self.a; .arch x64; xor eax, eax),
-            (_, false) => dynasm!(self.a; .arch x64; shr eax, 1),
-            (_, true) => dynasm!(self.a; .arch x64; shr eax, 1; or eax, newest),
+            (0, _) => dynasm!(self.a; .arch x64; xor Rd(r), Rd(r)),
+            (_, false) => dynasm!(self.a; .arch x64; shr Rd(r), 1),
+            (_, true) => dynasm!(self.a; .arch x64; shr Rd(r), 1; or Rd(r), newest),
         }
     }
 
@@ -178,6 +188,10 @@ impl Emitter<'_> {
             dynasm!(self.a; .arch x64; =>wrong);
             self.wrong(&s, taken, leads);
         }
+        if let (Some(wrong), What::Indirect { .. }) = (s.wrong, s.what) {
+            dynasm!(self.a; .arch x64; =>wrong);
+            self.wrong_target(&s);
+        }
         if let Some(late) = s.late {
             dynasm!(self.a; .arch x64; =>late);
             match s.what {
@@ -189,9 +203,8 @@ impl Emitter<'_> {
 
     /// A branch predicted wrong, with its history in `eax` and its entry of the history table at `rdx`.
     fn wrong(&mut self, s: &Predicted, taken: bool, leads: i64) {
-        if s.strays {
-            dynasm!(self.a; .arch x64; jmp =>s.call);
-            return;
+        if s.ahead.needs != 0 {
+            self.unless_it_meets(s, taken);
         }
         // Without an entry, or if it leads elsewhere, it is a call. Otherwise the entry is used, also by a branch that was
         // predicted to be taken.
@@ -210,7 +223,7 @@ impl Emitter<'_> {
         if s.near {
             dynasm!(self.a; .arch x64; mov eax, [rbp + NEAR_HISTORY]);
         }
-        self.advance(taken);
+        self.advance(RAX, taken);
         dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
         let half = !taken && is_second_half(leads as u64);
         if half {
@@ -218,6 +231,35 @@ impl Emitter<'_> {
         }
         self.mispredicted(half);
         self.wrong_ends(s);
+    }
+
+    /// Goes to the call if the front end meets a call or return behind a wrong prediction: as
+    /// [`Hart::meets_call`](nagori_hart::Hart). Keeps `rax` and `rdx`.
+    fn unless_it_meets(&mut self, s: &Predicted, taken: bool) {
+        let least = least_waiting(&self.s.config.timing, s.ahead.needs);
+        let before = i64::from(self.b.cost) - i64::from(self.b.packets);
+        dynasm!(self.a; .arch x64
+            ; mov rcx, r15
+            ; add rcx, [rbp + STOP]
+            ; sub rcx, [rbp + FRONT]
+            ; cmp rcx, (least - before) as i32
+        );
+        let Some(b) = s.ahead.spared else {
+            dynasm!(self.a; .arch x64; jge =>s.call);
+            return;
+        };
+        let p = self.ops[self.ops.len() - 1];
+        let leads =
+            self.b.offset as i32 + i32::from(p.off) + if taken { p.len.into() } else { p.imm };
+        let not_yet = self.label();
+        dynasm!(self.a; .arch x64; jl =>not_yet);
+        match s.near {
+            true => dynasm!(self.a; .arch x64; mov ecx, [rbp + NEAR_HISTORY]),
+            false => dynasm!(self.a; .arch x64; mov ecx, eax),
+        }
+        self.advance(RCX, !taken);
+        self.direction(RCX, leads + i32::from(b.last));
+        dynasm!(self.a; .arch x64; cmp BYTE [rcx], b.taken as i8; jne =>s.call; =>not_yet);
     }
 
     /// Behind a wrong prediction.
@@ -283,6 +325,35 @@ impl Emitter<'_> {
         self.wrong_ends(s);
     }
 
+    /// An indirect jump to `rax` with an entry at `rdx` that leads elsewhere. If the new target is in the same page of the
+    /// target buffer, and nothing is met where the entry leads, the entry gets the target.
+    fn wrong_target(&mut self, s: &Predicted) {
+        dynasm!(self.a; .arch x64
+            ; mov [rsp - 8], rdx
+            ; mov rdx, [rdx + layout::BTB_TARGET as i32]
+            ; mov rcx, rdx
+            ; xor rcx, rax
+            ; shr rcx, layout::BTB_PAGE_BITS as i8
+            ; jne =>s.call
+            ; mov ecx, edx
+            ; and ecx, ((JUMP_ENTRIES - 1) * 2) as i32
+            ; shl ecx, 4
+            ; add rcx, [rbp + JUMPS]
+            ; cmp rdx, [rcx]
+            ; jne =>s.call
+            ; mov rdx, [rbp + CONTEXT]
+            ; cmp rdx, [rcx + 8]
+            ; jne =>s.call
+            ; cmp BYTE [rcx + 24], 0
+            ; jne =>s.call
+            ; mov rdx, [rsp - 8]
+            ; mov [rdx + layout::BTB_TARGET as i32], rax
+        );
+        self.unseen(s);
+        self.mispredicted(false);
+        self.wrong_ends(s);
+    }
+
     /// A wrong prediction of a jump takes back what its packet has not seen; a call is put on the
     /// stack. Keeps `rax`.
     fn unseen(&mut self, s: &Predicted) {
@@ -313,17 +384,14 @@ impl Emitter<'_> {
 
     /// Goes to the call unless it is certain that the packet of a branch has no entry. Keeps `rax`.
     fn no_entry(&mut self, s: &Predicted) {
-        let hash = (bucket(s.last as u64) * layout::BUCKET) as i32;
+        let bucket = (bucket(s.last as u64) * layout::BUCKET) as i32;
         let blind = self.label();
         if self.may_be_blind(s.last) {
             dynasm!(self.a; .arch x64; cmp DWORD [rbp + LANDED], 0; jne =>blind);
         }
         dynasm!(self.a; .arch x64
-            ; mov rdx, [rbp + PAGE_HASH]
-            ; add edx, edx
-            ; xor edx, hash
-            ; add rdx, [rbp + BUCKETS]
-            ; cmp BYTE [rdx + layout::BUCKET_COUNT as i32], 0
+            ; mov rdx, [rbp + BUCKETS]
+            ; cmp BYTE [rdx + bucket + layout::BUCKET_COUNT as i32], 0
             ; jne =>s.call
             ; =>blind
         );
@@ -352,7 +420,7 @@ impl Emitter<'_> {
     fn late_history(&mut self, what: What) {
         match what {
             What::Branch { taken, .. } => {
-                self.advance(taken);
+                self.advance(RAX, taken);
                 dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
             }
             _ => self.jumped(),
@@ -433,17 +501,11 @@ impl Emitter<'_> {
     /// Goes to `miss` unless the branch target buffer's first guess for the packet is the branch whose
     /// last half is at an offset; else `rdx` = the entry's address, and the entry is used. Keeps `rax`.
     fn btb(&mut self, last: i32, miss: DynamicLabel) {
-        let hash = (bucket(last as u64) * layout::BUCKET) as i32;
-        // The page's part of the hash is scaled when it is used.
-        let scale = layout::BUCKET as i32;
-        debug_assert_eq!(scale, 2);
+        let bucket = (bucket(last as u64) * layout::BUCKET) as i32;
         debug_assert!(layout::BTB_ENTRY.is_power_of_two());
         dynasm!(self.a; .arch x64
-            ; mov rdx, [rbp + PAGE_HASH]
-            ; add edx, edx
-            ; xor edx, hash
-            ; add rdx, [rbp + BUCKETS]
-            ; movzx edx, BYTE [rdx + layout::BUCKET_LAST as i32]
+            ; mov rdx, [rbp + BUCKETS]
+            ; movzx edx, BYTE [rdx + bucket + layout::BUCKET_LAST as i32]
             ; shl edx, layout::BTB_ENTRY.trailing_zeros() as i8
             ; add rdx, [rbp + BTB]
             ; mov rcx, [rbp + PAGE]
@@ -483,7 +545,7 @@ impl Emitter<'_> {
                     back,
                     last,
                     near: false,
-                    strays: false,
+                    ahead: Ahead::default(),
                     what,
                 }));
                 self.find_entry(last, late);
@@ -604,16 +666,16 @@ impl Emitter<'_> {
         last: i32,
         (call, back): (DynamicLabel, DynamicLabel),
     ) {
-        let late = self.label();
+        let (late, wrong) = (self.label(), self.label());
         let returns = is_link(p.rs1) && !is_link(p.rd);
         let push = is_link(p.rd).then_some((at + i64::from(p.len)) as i32);
         self.cold.push(Cold::Predicted(Predicted {
-            wrong: None,
+            wrong: Some(wrong),
             late: Some(late),
             call,
             back,
             last,
-            strays: false,
+            ahead: Ahead::default(),
             near: last >> 2 == self.b.offset as i32 >> 2,
             what: match returns {
                 true => What::Return,
@@ -628,7 +690,7 @@ impl Emitter<'_> {
         }
         dynasm!(self.a; .arch x64
             ; cmp rax, [rdx + layout::BTB_TARGET as i32]
-            ; jne =>call
+            ; jne =>wrong
         );
         self.jumped();
         if let Some(behind) = push {
