@@ -1,10 +1,12 @@
 //! What lines of a machine's memories cost a hart, measured on the detailed model for the light mode: a pointer
-//! chase for reads, the same with a store for write-backs, and with a flush for flushed lines.
+//! chase for reads, the same with a store for write-backs, and with a flush for flushed lines. Lines come in random
+//! order, and, for what lines in one row cost, in ascending order; and several harts run at a time for what they wait
+//! for one another.
 //!
 //! Each loop runs twice: in the detailed mode, and in the light mode with a memory that costs nothing. The difference,
 //! divided by the number of lines moved, is what memory adds to a hart's time; cost of instructions and hits cancel out.
 
-use super::light::{Area, EpochLength, LightModel, LineCosts, LineCounts, GAPS};
+use super::light::costs::{Area, EpochLength, LightModel, LineCosts, LineCounts, Rows, GAPS};
 use super::{Engine, Machine, MachineError, Quiet, Stop};
 use crate::config;
 use nagori_memtime::{Method, Ps};
@@ -33,6 +35,20 @@ const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
 /// `wfi` and again, for the other harts.
 const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
 
+/// Harts that run at a time, at most, for what they wait for one another.
+const CROWD: usize = 4;
+
+/// A loop to be measured.
+#[derive(Clone, Copy)]
+struct Loop<'a> {
+    area: usize,
+    method: Method,
+    work: &'a [u32],
+    /// Whether lines come in ascending order.
+    in_order: bool,
+    harts: usize,
+}
+
 /// What a loop took with one gap.
 #[derive(Clone, Copy)]
 struct Run {
@@ -46,6 +62,8 @@ struct Run {
 struct Added {
     /// Core cycles of the loop without memory, for each line that is read.
     gap: f64,
+    /// Share of the time for which harts waited for memory.
+    share: f64,
     /// Picoseconds that memory has added, and lines that it has moved.
     time: f64,
     lines: LineCounts,
@@ -79,6 +97,7 @@ impl<'a> Bench<'a> {
             name: name.clone(),
             base: *base,
             end: *end,
+            rows: None,
             costs: vec![LineCosts::default()],
         };
         LightModel {
@@ -90,14 +109,15 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Runs a loop over lines of a memory, with each gap.
-    fn run(
-        &self,
-        light: bool,
-        area: usize,
-        method: Method,
-        work: &[u32],
-    ) -> Result<Vec<Run>, MachineError> {
+    /// Runs a loop over lines of a memory, with each gap; with the first one only if several harts run.
+    fn run(&self, light: bool, what: Loop<'_>) -> Result<Vec<Run>, MachineError> {
+        let Loop {
+            area,
+            method,
+            work,
+            in_order,
+            harts,
+        } = what;
         let back = 4 * (work.len() + EMPTY.len()) as u32;
         let mut words = work.to_vec();
         words.extend(EMPTY);
@@ -127,15 +147,18 @@ impl<'a> Bench<'a> {
                 self.areas[area].0
             )));
         }
-        link(lines, |line, next| {
+        link(lines, in_order, |line, next| {
             let address = base + first + next * LINE;
             ram.write_bytes(first + line * LINE, &address.to_le_bytes())
         })?;
         m.start_at(base + CODE + 0x100, 0, 0);
-        if let Some(h) = m.hart_mut(0) {
-            h.pc = base + CODE;
-            h.set_reg(10, base + first);
+        for k in 0..harts {
+            if let Some(h) = m.hart_mut(k) {
+                h.pc = base + CODE;
+                h.set_reg(10, base + first + lines / harts as u64 * k as u64 * LINE);
+            }
         }
+        let crowd = harts as u64;
         let go = |m: &mut Machine, steps: u64| {
             let until = m.steps() + steps;
             loop {
@@ -151,22 +174,25 @@ impl<'a> Bench<'a> {
         };
         // All caches are full, and what they write back is what the loop has modified.
         let step = words.len() as u64;
-        go(&mut m, 2 * self.cached * step)?;
+        go(&mut m, crowd * 2 * self.cached * step)?;
         let mut runs = Vec::new();
-        for turns in TURNS {
+        for turns in &TURNS[..if harts > 1 { 1 } else { TURNS.len() }] {
             if let Some(h) = m.hart_mut(0) {
-                h.set_reg(14, turns);
+                h.set_reg(14, *turns);
             }
             let step = step + 2 * turns;
-            go(&mut m, 256 * step)?;
+            go(&mut m, crowd * 256 * step)?;
             m.reset_stats();
             let before = m.report();
-            go(&mut m, MEASURED.max(256 * step))?;
+            // As many rows as lines of a row, where they come in order.
+            let lines = if in_order { 1024 } else { 256 };
+            go(&mut m, crowd * MEASURED.max(lines * step))?;
             let after = m.report();
             let lines = |r: &super::Report| r.light.as_ref().map(|l| l.memories[area].1);
             let lines = |r| lines(r).unwrap_or_default();
+            let cycles = |k: usize| after.harts[k].cycles - before.harts[k].cycles;
             runs.push(Run {
-                cycles: after.harts[0].cycles - before.harts[0].cycles,
+                cycles: (0..harts).map(cycles).sum(),
                 lines: lines(&after).minus(&lines(&before)),
             });
         }
@@ -174,54 +200,129 @@ impl<'a> Bench<'a> {
     }
 
     /// What memory adds to a loop with each gap.
-    fn added(
-        &self,
-        area: usize,
-        method: Method,
-        words: &[u32],
-    ) -> Result<Vec<Added>, MachineError> {
-        let detailed = self.run(false, area, method, words)?;
-        let free = self.run(true, area, method, words)?;
+    fn added(&self, what: Loop<'_>) -> Result<Vec<Added>, MachineError> {
+        let detailed = self.run(false, what)?;
+        let free = self.run(true, Loop { harts: 1, ..what })?;
         let period = self.description.config.core_period().as_ps();
         let both = detailed.into_iter().zip(free);
         let added = both.map(|(d, f)| {
             // Both have executed the same instructions, but for a few at the ends.
             let scale = d.lines.reads() as f64 / f.lines.reads().max(1) as f64;
             let without = f.cycles as f64 * scale;
+            let time = d.cycles as f64 - without;
             Added {
                 gap: without / d.lines.reads().max(1) as f64,
-                time: (d.cycles as f64 - without) * period,
+                share: time / d.cycles.max(1) as f64,
+                time: time * period,
                 lines: d.lines,
             }
         });
         Ok(added.collect())
     }
 
-    fn costs(&self, area: usize, method: Method, flushes: bool) -> Result<LineCosts, MachineError> {
-        let bits = gap_bits(&self.description.config);
-        let per_read = |a: &Added| a.time / a.lines.reads().max(1) as f64;
-        let read: Vec<_> = { self.added(area, method, CHASE)? }
-            .iter()
-            .map(|a| (a.gap, per_read(a)))
-            .collect();
-        let more = |added: Vec<Added>, of: fn(&LineCounts) -> u64| -> Vec<(f64, f64)> {
+    /// Costs by gap of reads, of write-backs and of flushed lines, in random order or not.
+    fn measured(&self, what: Loop<'_>, flushes: bool) -> Result<[Points; 3], MachineError> {
+        let of = |work: &'static [u32]| self.added(Loop { work, ..what });
+        let read: Points = of(CHASE)?.iter().map(|a| (a.gap, a.per_read())).collect();
+        let more = |added: Vec<Added>, of: fn(&LineCounts) -> u64| -> Points {
             let each = |a: &Added| {
                 let more = a.time - at(&read, a.gap) * a.lines.reads() as f64;
                 (a.gap, more / of(&a.lines).max(1) as f64)
             };
             added.iter().map(each).collect()
         };
-        let written = |l: &LineCounts| l.write_backs + l.posted;
-        let write_back = more(self.added(area, method, WRITE)?, written);
         let flush = match flushes {
-            true => more(self.added(area, method, FLUSH)?, |l| l.flushes),
-            false => write_back.clone(),
+            true => more(of(FLUSH)?, |l| l.flushes),
+            false => Points::new(),
         };
-        Ok(LineCosts {
+        // In order, a line that an instruction writes back is the one in the row of the last transfer.
+        let write_back = match (what.in_order, flushes) {
+            (true, true) => flush.clone(),
+            _ => more(of(WRITE)?, |l| l.write_backs + l.posted),
+        };
+        let flush = if flushes { flush } else { write_back.clone() };
+        Ok([read, write_back, flush])
+    }
+
+    /// What reads, and lines written back, wait for each other hart that waits for such lines all the time, in picoseconds.
+    fn queues(&self, alone: Loop<'_>) -> Result<(f64, f64), MachineError> {
+        let harts = CROWD.min(self.description.config.harts as usize);
+        let others = harts as f64 - 1.0;
+        // What the crowd adds to each read of a loop; how long one waits alone; the share of time waited; lines.
+        let more = |work: &'static [u32]| {
+            let what = Loop { work, ..alone };
+            let crowd = self.added(Loop { harts, ..what })?;
+            let alone = self.added(what)?;
+            let both = crowd.first().zip(alone.first());
+            Ok::<_, MachineError>(both.map(|(c, a)| {
+                let writes = (c.lines.write_backs + c.lines.posted) as f64;
+                let per_read = writes / c.lines.reads().max(1) as f64;
+                let more = c.per_read() - a.per_read();
+                (more, a.per_read(), c.share, per_read)
+            }))
+        };
+        let (Some((more_read, read, share, _)), Some((more_both, both, of_both, writes))) =
+            (more(CHASE)?, more(WRITE)?)
+        else {
+            return Ok((0.0, 0.0));
+        };
+        let least = f64::MIN_POSITIVE;
+        let q_read = (more_read / (others * share).max(least)).max(0.0);
+        // The part of the time for which harts of the second loop wait for reads.
+        let part = (read / both.max(least)).clamp(0.0, 1.0);
+        let by_reads = q_read * others * of_both * part;
+        let waits = others * of_both * (1.0 - part) * writes;
+        Ok((q_read, ((more_both - by_reads) / waits.max(least)).max(0.0)))
+    }
+
+    fn costs(
+        &self,
+        area: usize,
+        method: Method,
+        (flushes, rows): (bool, bool),
+    ) -> Result<LineCosts, MachineError> {
+        let bits = gap_bits(&self.description.config);
+        let what = Loop {
+            area,
+            method,
+            work: CHASE,
+            in_order: false,
+            harts: 1,
+        };
+        let [read, write_back, flush] = self.measured(what, flushes)?;
+        let mut costs = LineCosts {
             read_ps: classes(&read, bits),
             write_back_ps: classes(&write_back, bits),
             flush_ps: classes(&flush, bits),
-        })
+            ..LineCosts::default()
+        };
+        if rows {
+            let in_order = Loop {
+                in_order: true,
+                ..what
+            };
+            let [read, write_back, flush] = self.measured(in_order, flushes)?;
+            costs.row_read_ps = classes(&read, bits);
+            costs.row_write_back_ps = classes(&write_back, bits);
+            costs.row_flush_ps = classes(&flush, bits);
+        }
+        if self.description.config.harts > 1 {
+            let (read, write) = self.queues(what)?;
+            // Where next to nothing is written, nothing is known of it.
+            costs.queue_read_ps = read.min(1e9).round() as u64;
+            costs.queue_write_ps = write.min(1e9).round() as u64;
+        }
+        Ok(costs)
+    }
+}
+
+/// Values by gap.
+type Points = Vec<(f64, f64)>;
+
+impl Added {
+    /// Picoseconds for each line that is read.
+    fn per_read(&self) -> f64 {
+        self.time / self.lines.reads().max(1) as f64
     }
 }
 
@@ -277,7 +378,14 @@ pub fn calibrate(description: &config::Machine) -> Result<LightModel, MachineErr
             true => &Method::ALL,
             false => &[Method::Dram],
         };
-        let costs = methods.iter().map(|m| bench.costs(i, *m, flushes));
+        // Only the board's rows are known; other memories interleave theirs in ways of their own.
+        let mapping = config.controller_params().mapping;
+        area.rows = (!named).then_some(Rows {
+            row: mapping.row.low,
+            bank: (mapping.bank.low, mapping.bank.bits),
+        });
+        let how = (flushes, !named);
+        let costs = methods.iter().map(|m| bench.costs(i, *m, how));
         area.costs = costs.collect::<Result<_, _>>()?;
     }
     Ok(model)
@@ -332,8 +440,15 @@ fn areas(config: &config::MachineConfig) -> Vec<(String, u64, u64)> {
     all
 }
 
-/// Links lines to one cycle in random order; the order is always the same.
-fn link<E>(lines: u64, mut to: impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
+/// Links lines to one cycle, in ascending or in random order; the order is always the same.
+fn link<E>(
+    lines: u64,
+    in_order: bool,
+    mut to: impl FnMut(u64, u64) -> Result<(), E>,
+) -> Result<(), E> {
+    if in_order {
+        return (0..lines).try_for_each(|line| to(line, (line + 1) % lines));
+    }
     let mut order: Vec<u32> = (0..lines as u32).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     for i in (1..order.len()).rev() {

@@ -2,196 +2,34 @@
 //! memory would have taken. What harts do in this mode is in `hart/src/epochs.rs`.
 //!
 //! A [`LightModel`] has the costs of the machine's memories, which `calibrate.rs` measures on the detailed model.
-//! Every read costs at once what the fastest of them costs, rounded down to cycles; the rest of it, by the memory in
-//! which the line lies, follows at the end of the epoch. What is less than a cycle then is carried to the next one.
+//! Every read costs at once what the fastest of them costs, rounded down to cycles; the rest of it follows at the end of
+//! the epoch, by the formulas and the account of `nagori_epoch`, for each class of lines. What is less than a cycle then
+//! stays in the account.
+
+pub mod costs;
+mod queue;
 
 use super::Machine;
+use costs::*;
+use nagori_epoch::{Amount, Attribution, Counts, Ledger, Model, Params, PerLine, Variant, Weight};
 use nagori_hart::world::Observer;
 use nagori_hart::world::{Epoch, EpochEnd, LineKind, LineRequest};
-use nagori_memtime::units::ps_text;
 use nagori_memtime::{Method, Period, Ps};
+use queue::Queues;
 use serde::{Deserialize, Serialize};
 
-/// Most memories that a model distinguishes.
-pub(super) const MOST_AREAS: usize = 16;
-/// Picoseconds of a time that no epoch's delay exceeds.
-const LONGEST: i128 = 1 << 62;
+/// Classes of lines: by the gap, and from `GAPS` on those in the row of the hart's last transfer.
+const CLASSES: usize = 2 * GAPS;
+/// Most banks of which a hart remembers the row.
+const BANKS: usize = 16;
 
-/// Classes of gaps. A gap is the time since the hart's last transfer ended: the longer it is, the more of what that
-/// transfer has left behind in the memory (banks that are busy, rows to be closed) is over.
-pub const GAPS: usize = 12;
-
-/// What lines of one memory cost a hart, in picoseconds, by the class of the gap. Each is what the detailed model adds
-/// to a hart's time on average, beyond caches and core.
+/// Lines of an open epoch by memory and class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LineCosts {
-    /// A line that is read, lines being read in random order; by the gap before it.
-    pub read_ps: [u64; GAPS],
-    /// A modified line that is written back because another one takes its place: what it adds to the read. By the
-    /// gap before it if the hart waits for it, and otherwise by the gap before the next read.
-    pub write_back_ps: [u64; GAPS],
-    /// A modified line that an instruction writes back: what it adds, also to the next transfer. By the gap before that.
-    pub flush_ps: [u64; GAPS],
-}
-
-impl LineCosts {
-    fn each(&self) -> impl Iterator<Item = u64> + '_ {
-        let all = [&self.read_ps, &self.write_back_ps, &self.flush_ps];
-        all.into_iter().flatten().copied()
-    }
-}
-
-/// A memory, or the part of the board's memory that the delay methods slow down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Area {
-    /// Its name: a region's, or `dram` or `nvmm` for the board's controller.
-    pub name: String,
-    /// Offset in memory of its first byte.
-    pub base: u64,
-    /// Offset in memory of the first byte after it.
-    pub end: u64,
-    /// Its costs, by delay method where these affect it; otherwise one entry.
-    pub costs: Vec<LineCosts>,
-}
-
-impl Area {
-    /// Its costs under a method.
-    pub fn under(&self, m: Method) -> LineCosts {
-        let i = Method::ALL.iter().position(|k| *k == m).unwrap_or(0);
-        let known = self.costs.get(i).or(self.costs.first());
-        known.copied().unwrap_or_default()
-    }
-}
-
-/// What the light mode knows of a machine's memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LightModel {
-    /// Name of the machine's description.
-    pub machine: String,
-    /// Identifies what was measured: the values of the description that matter for these costs.
-    pub key: String,
-    /// Latency of a hit in the last cache level before memory; zero where L1 is the last.
-    #[serde(with = "ps_text")]
-    pub last_hit: Ps,
-    /// The first class of gaps is those below 2 to the power of this, in core cycles; each further class goes twice as far.
-    pub gap_bits: u32,
-    /// The memories, by address, without gaps.
-    #[serde(rename = "memory")]
-    pub areas: Vec<Area>,
-}
-
-impl LightModel {
-    /// Reads what [`LightModel::to_toml`] has written.
-    ///
-    /// # Errors
-    /// If it is not such a text; what is wrong and where.
-    pub fn from_toml(text: &str) -> Result<LightModel, String> {
-        toml::from_str(text).map_err(|e| e.to_string())
-    }
-
-    /// The model as a file.
-    pub fn to_toml(&self) -> String {
-        toml::to_string(self).unwrap_or_default()
-    }
-}
-
-/// How long epochs last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EpochLength {
-    /// Guest time of a full epoch.
-    #[serde(with = "ps_text")]
-    pub time: Ps,
-    /// Instructions of a hart in a full epoch; none: as many as fit into the time.
-    pub instructions: Option<u64>,
-}
-
-impl Default for EpochLength {
-    /// 100 us: a tenth of the time that Linux gives a thread at least.
-    fn default() -> Self {
-        EpochLength {
-            time: Ps(100_000_000),
-            instructions: None,
-        }
-    }
-}
-
-/// A light model or a length of epochs that is not possible.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LightError {
-    /// Memories.
-    #[error("the costs of the light mode are for other memories than the machine has: calibrate them for this machine")]
-    Areas,
-    /// An impossible cost.
-    #[error("memory {0}: a cost is more than a second")]
-    Cost(String),
-    /// The length of epochs.
-    #[error("an epoch lasts {0}: expected 1 us to 1 s, and at least 1000 instructions")]
-    Length(Ps),
-}
-
-/// Lines that a hart has moved from or to one memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LineCounts {
-    /// Lines read for loads, walks and fetches.
-    pub loads: u64,
-    /// Lines read for stores.
-    pub stores: u64,
-    /// Lines read by prefetchers.
-    pub prefetches: u64,
-    /// Modified victims (and lines that another hart wanted) that were waited for.
-    pub write_backs: u64,
-    /// Modified lines that were written back without waiting.
-    pub posted: u64,
-    /// Modified lines written back by instructions.
-    pub flushes: u64,
-}
-
-impl LineCounts {
-    /// What was counted since `o` was.
-    pub(super) fn minus(&self, o: &LineCounts) -> LineCounts {
-        LineCounts {
-            loads: self.loads.saturating_sub(o.loads),
-            stores: self.stores.saturating_sub(o.stores),
-            prefetches: self.prefetches.saturating_sub(o.prefetches),
-            write_backs: self.write_backs.saturating_sub(o.write_backs),
-            posted: self.posted.saturating_sub(o.posted),
-            flushes: self.flushes.saturating_sub(o.flushes),
-        }
-    }
-
-    /// Adds other counts.
-    pub fn plus(&mut self, o: &LineCounts) {
-        self.loads += o.loads;
-        self.stores += o.stores;
-        self.prefetches += o.prefetches;
-        self.write_backs += o.write_backs;
-        self.posted += o.posted;
-        self.flushes += o.flushes;
-    }
-
-    /// Lines for which a hart waited.
-    pub fn reads(&self) -> u64 {
-        self.loads + self.stores
-    }
-
-    /// Modified lines written.
-    pub fn writes(&self) -> u64 {
-        self.write_backs + self.posted + self.flushes
-    }
-}
-
-/// Lines by class of gap.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Classes {
-    read: [u32; GAPS],
-    write_back: [u32; GAPS],
-    flush: [u32; GAPS],
+struct Lines {
+    read: u32,
+    write_back: u32,
+    flush: u32,
 }
 
 /// Written lines of one memory whose class is that of the gap before the next transfer.
@@ -200,6 +38,16 @@ struct Classes {
 struct Behind {
     posted: u32,
     flushed: u32,
+}
+
+/// The row of a bank that a hart used last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OpenRow {
+    /// Its number plus one, or zero.
+    row: u64,
+    /// Core cycle at which the transfer ended that has opened it.
+    opened: u64,
 }
 
 /// The epoch of a hart, and what its epochs were together.
@@ -212,93 +60,70 @@ pub(super) struct HartEpochs {
     next: u64,
     /// Core cycle at which the last transfer ended.
     last: u64,
-    /// Class of a write-back that is waited for, and which the read follows for which it makes room.
+    /// Class of gap of a write-back that is waited for, and which the read follows for which it makes room.
     victim: Option<u8>,
+    rows: [OpenRow; BANKS],
     /// By memory; whether there are any.
     behind: Vec<Behind>,
     is_behind: bool,
-    classes: Vec<Classes>,
+    /// By memory and class: `CLASSES` for each memory.
+    lines: Vec<Lines>,
+    /// Those that are not zero.
+    some: Vec<u16>,
     now: Vec<LineCounts>,
     all: Vec<LineCounts>,
     ended: [u64; EpochEnd::ALL.len()],
-    /// Picoseconds that are not in the hart's time yet.
-    carry: i64,
+    /// What is not in the hart's time yet.
+    ledger: Ledger,
     /// Picoseconds that epochs have added, and those charged at once.
     delayed: u64,
     charged: u64,
 }
 
-/// An epoch that has ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EpochRow {
-    /// Hart.
-    pub hart: usize,
-    /// Its core cycles and instructions at the beginning.
-    pub from: (u64, u64),
-    /// Its core cycles and instructions at the end, with the delay.
-    pub to: (u64, u64),
-    /// Why it ended.
-    pub why: EpochEnd,
-    /// Its delay, in core cycles.
-    pub delay: u64,
-    /// Lines by memory.
-    pub lines: Vec<LineCounts>,
-}
-
-/// What the light mode has counted and estimated.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LightReport {
-    /// Times of the report are estimates.
-    pub estimated: bool,
-    /// Epochs by the reason of their end.
-    pub epochs: Vec<(String, u64)>,
-    /// Waiting for memory that was charged at once, all harts together.
-    pub charged_ps: u64,
-    /// What epochs have added.
-    pub delayed_ps: u64,
-    /// By memory: its name, and its lines.
-    pub memories: Vec<(String, LineCounts)>,
-}
-
 impl HartEpochs {
-    /// The gap behind written lines is known now.
+    /// An epoch of so many memories.
+    fn new(memories: usize) -> HartEpochs {
+        HartEpochs {
+            behind: vec![Behind::default(); memories],
+            lines: vec![Lines::default(); memories * CLASSES],
+            now: vec![LineCounts::default(); memories],
+            all: vec![LineCounts::default(); memories],
+            ..HartEpochs::default()
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, memory: usize, class: u8) -> &mut Lines {
+        let i = memory * CLASSES + class as usize;
+        let n = &mut self.lines[i];
+        if *n == Lines::default() {
+            self.some.push(i as u16);
+        }
+        n
+    }
+
+    /// The class of what follows written lines is known now.
+    #[cold]
     fn settle_behind(&mut self, class: u8) {
-        for (b, c) in self.behind.iter_mut().zip(&mut self.classes) {
-            c.write_back[class as usize] += b.posted;
-            c.flush[class as usize] += b.flushed;
-            *b = Behind::default();
+        for memory in 0..self.behind.len() {
+            let b = std::mem::take(&mut self.behind[memory]);
+            if b != Behind::default() {
+                let n = self.count(memory, class);
+                n.write_back += b.posted;
+                n.flush += b.flushed;
+            }
         }
         self.is_behind = false;
     }
-}
 
-impl LightReport {
-    /// What has happened since an earlier report.
-    pub(super) fn since(mut self, o: &LightReport) -> LightReport {
-        for (a, b) in self.epochs.iter_mut().zip(&o.epochs) {
-            a.1 = a.1.saturating_sub(b.1);
-        }
-        self.charged_ps = self.charged_ps.saturating_sub(o.charged_ps);
-        self.delayed_ps = self.delayed_ps.saturating_sub(o.delayed_ps);
-        for (a, b) in self.memories.iter_mut().zip(&o.memories) {
-            a.1 = a.1.minus(&b.1);
-        }
-        self
-    }
-
-    /// Two stretches of time together.
-    pub(super) fn plus(mut self, o: &LightReport) -> LightReport {
-        self.estimated |= o.estimated;
-        for (a, b) in self.epochs.iter_mut().zip(&o.epochs) {
-            a.1 += b.1;
-        }
-        self.charged_ps += o.charged_ps;
-        self.delayed_ps += o.delayed_ps;
-        for (a, b) in self.memories.iter_mut().zip(&o.memories) {
-            a.1.plus(&b.1);
-        }
-        self
+    /// The epoch has counted nothing yet.
+    fn forget(&mut self) {
+        self.victim = None;
+        self.is_behind = false;
+        self.behind.fill(Behind::default());
+        self.lines.fill(Lines::default());
+        self.some.clear();
+        self.now.fill(LineCounts::default());
     }
 }
 
@@ -313,21 +138,106 @@ pub(super) struct Light {
     period: (u64, u64),
     /// What is charged at once: core cycles of a read, and of a write-back.
     at_once: (u64, u64),
-    /// What is charged later, by memory, in picoseconds.
-    rest: Vec<Rest>,
+    /// What is charged later, by memory and class.
+    rest: Vec<Option<Rest>>,
+    /// By memory, what a line waits for each other hart that waits, and the cycles that a prefetch takes.
+    each: Vec<Each>,
     harts: Vec<HartEpochs>,
+    queues: Queues,
     /// Epochs only divide and count a run of the detailed mode.
     pub counts_only: bool,
     pub log: Option<Vec<EpochRow>>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+/// The formulas for lines of one class: reads with those written back, and flushed lines. None if they cost no more
+/// than what is charged at once.
+#[derive(Debug, Clone, Copy)]
 struct Rest {
-    read: [i64; GAPS],
-    write_back: [i64; GAPS],
-    flush: [i64; GAPS],
-    /// What has been charged at once for a written line that was waited for.
-    charged: i64,
+    lines: Model,
+    flushes: Model,
+    /// Picoseconds of a line read, written back, flushed.
+    costs: (u64, u64, u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Each {
+    queue: (u64, u64),
+    prefetch: u64,
+    /// The first class of gaps after which the row of the last transfer is not open any more.
+    closed: u8,
+}
+
+impl Rest {
+    /// For lines that cost so much when read, written back and flushed, if a read has been charged `paid` at once.
+    fn new(costs: (u64, u64, u64), paid: u64) -> Option<Rest> {
+        let (read, write_back, flush) = costs;
+        // No latency is zero, so all of them are a picosecond longer.
+        let clock = Period::of_ps(1)?;
+        let params = |read: u64, write: u64, dram: u64, flush, nt_store| Params {
+            variant: Variant::MissesWritebacks,
+            attribution: Attribution::OwnVictims,
+            clock,
+            dram: Ps(dram + 1),
+            read: Ps(read + 1),
+            write: Ps(write + 1),
+            weight: Weight::ONE,
+            l2_weight: Weight::ZERO,
+            flush,
+            nt_store,
+        };
+        let above = |base: u64| {
+            Some(PerLine {
+                base: Ps(base + 1),
+                overlap: Weight::ONE,
+            })
+        };
+        Some(Rest {
+            // Lines written back beyond one for each read are counted as stores past the caches.
+            lines: Model::new(params(read, read + write_back, paid, None, above(read))).ok()?,
+            flushes: Model::new(params(0, flush, 0, above(0), None)).ok()?,
+            costs,
+        })
+    }
+
+    /// Picoseconds for which so many lines were read and written.
+    fn times(&self, n: &Lines) -> (u64, u64) {
+        let of = |n: u32, ps: u64| u64::from(n).saturating_mul(ps);
+        let (read, write_back, flush) = self.costs;
+        let written = of(n.write_back, write_back).saturating_add(of(n.flush, flush));
+        (of(n.read, read), written)
+    }
+
+    /// What so many lines have added.
+    fn delay(&self, n: &Lines) -> Amount {
+        let of = |m: &Model, counts: Counts| m.delay(&counts).unwrap_or_default().total();
+        let with_victim = n.write_back.min(n.read);
+        let lines = Counts {
+            llc_misses: n.read.into(),
+            own_victims: Some(with_victim.into()),
+            nt_stores: (n.write_back - with_victim).into(),
+            ..Counts::default()
+        };
+        let mut sum = of(&self.lines, lines);
+        if n.flush > 0 {
+            let flushes = n.flush.into();
+            sum += of(
+                &self.flushes,
+                Counts {
+                    flushes,
+                    ..Counts::default()
+                },
+            );
+        }
+        sum
+    }
+}
+
+/// Divides cycles as two times are to one another.
+fn shared_out(cycles: u64, (read, written): (u64, u64)) -> (u64, u64) {
+    let all = u128::from(read) + u128::from(written);
+    let of_reads = (u128::from(cycles) * u128::from(read)).checked_div(all);
+    let of_reads = of_reads.unwrap_or(0) as u64;
+    (of_reads, cycles - of_reads)
 }
 
 impl Light {
@@ -345,9 +255,13 @@ impl Light {
                 return Err(LightError::Areas);
             }
             at = a.end;
-            const SECOND: u64 = 1_000_000_000_000;
-            if a.costs.iter().flat_map(LineCosts::each).any(|c| c > SECOND) {
+            // The sum of two is a latency as well.
+            const MOST: u64 = 500_000_000_000 - 1;
+            if a.costs.iter().flat_map(LineCosts::each).any(|c| c > MOST) {
                 return Err(LightError::Cost(a.name.clone()));
+            }
+            if a.rows.is_some_and(|r| !r.is_possible()) {
+                return Err(LightError::Areas);
             }
         }
         if at != memory || model.areas.len() > MOST_AREAS || model.gap_bits > 32 {
@@ -357,21 +271,17 @@ impl Light {
         if !possible.contains(&length.time) || length.instructions.is_some_and(|n| n < 1000) {
             return Err(LightError::Length(length.time));
         }
-        let n = model.areas.len();
-        let none = HartEpochs {
-            behind: vec![Behind::default(); n],
-            classes: vec![Classes::default(); n],
-            now: vec![LineCounts::default(); n],
-            all: vec![LineCounts::default(); n],
-            ..HartEpochs::default()
-        };
+        let none = HartEpochs::new(model.areas.len());
+        let cycles = (length.time.0 * period.1 / period.0).max(1);
         let mut light = Light {
-            cycles: (length.time.0 * period.1 / period.0).max(1),
+            cycles,
+            queues: Queues::new(harts, cycles),
             model,
             length,
             period,
             at_once: (0, 0),
             rest: Vec::new(),
+            each: Vec::new(),
             harts: vec![none; harts],
             counts_only: false,
             log: None,
@@ -382,25 +292,44 @@ impl Light {
 
     /// The costs are those under a method from now on. Open epochs count as under it.
     pub fn use_method(&mut self, method: Method) {
-        let costs: Vec<LineCosts> = self.model.areas.iter().map(|a| a.under(method)).collect();
         let (num, den) = self.period;
-        let least = |f: fn(&LineCosts) -> &[u64; GAPS]| costs.iter().flat_map(f).copied().min();
-        let cycles = |ps: Option<u64>| ps.unwrap_or(0) * den / num;
-        let read = cycles(least(|c| &c.read_ps));
-        let write = cycles(least(|c| &c.write_back_ps).min(least(|c| &c.flush_ps)));
-        self.at_once = (read, write);
-        let rest = |costs: &[u64; GAPS], cycles: u64| {
-            costs.map(|c| c as i64 - (cycles * num / den) as i64)
+        let areas = || self.model.areas.iter().map(|a| (a, a.under(method)));
+        let least = |random: fn(&LineCosts) -> &[u64; GAPS],
+                     row: fn(&LineCosts) -> &[u64; GAPS]| {
+            let each = areas().map(|(a, c)| {
+                let row = row(&c).iter().copied().min().filter(|_| a.rows.is_some());
+                random(&c).iter().copied().chain(row).min().unwrap_or(0)
+            });
+            each.min().unwrap_or(0) * den / num
         };
-        self.rest = costs
-            .iter()
-            .map(|c| Rest {
-                read: rest(&c.read_ps, read),
-                write_back: rest(&c.write_back_ps, 0),
-                flush: rest(&c.flush_ps, 0),
-                charged: (write * num / den) as i64,
-            })
-            .collect();
+        let read = least(|c| &c.read_ps, |c| &c.row_read_ps);
+        let write_back = least(|c| &c.write_back_ps, |c| &c.row_write_back_ps);
+        let flush = least(|c| &c.flush_ps, |c| &c.row_flush_ps);
+        let paid = read * num / den;
+        let mut rest = Vec::new();
+        let mut every = Vec::new();
+        for (a, c) in areas() {
+            for g in 0..GAPS {
+                let costs = (c.read_ps[g], c.write_back_ps[g], c.flush_ps[g]);
+                rest.push(Rest::new(costs, paid));
+            }
+            for g in 0..GAPS {
+                let costs = match a.rows {
+                    Some(_) => (c.row_read_ps[g], c.row_write_back_ps[g], c.row_flush_ps[g]),
+                    None => (c.read_ps[g], c.write_back_ps[g], c.flush_ps[g]),
+                };
+                rest.push(Rest::new(costs, paid));
+            }
+            let (open, shut) = (c.row_read_ps[0], c.read_ps[GAPS - 1]);
+            let closed = c.row_read_ps.iter().position(|r| 2 * r >= open + shut);
+            every.push(Each {
+                queue: (c.queue_read_ps, c.queue_write_ps),
+                prefetch: c.read_ps[GAPS - 1].max(paid) * den / num,
+                closed: closed.unwrap_or(GAPS) as u8,
+            });
+        }
+        self.at_once = (read, write_back.min(flush));
+        (self.rest, self.each) = (rest, every);
     }
 
     #[inline]
@@ -411,28 +340,52 @@ impl Light {
 
     /// The class of a gap in core cycles.
     #[inline]
-    fn class(&self, gap: u64) -> u8 {
-        let class = u64::BITS - (gap >> self.model.gap_bits).leading_zeros();
+    fn gap(&self, cycles: u64) -> u8 {
+        let class = u64::BITS - (cycles >> self.model.gap_bits).leading_zeros();
         class.min(GAPS as u32 - 1) as u8
+    }
+
+    /// The class of a transfer at a cycle that ends at another one; its row is the last one from then on.
+    #[inline]
+    fn class(&mut self, hart: usize, area: usize, offset: u64, (at, end): (u64, u64)) -> u8 {
+        let last = self.harts[hart].last;
+        let Some(rows) = self.model.areas[area].rows else {
+            return self.gap(at.saturating_sub(last));
+        };
+        let (bank, row) = rows.of(offset);
+        let open = self.harts[hart].rows[bank % BANKS];
+        let (reads, writes) = self.queues.waiting(hart, at);
+        // Where others wait for memory, too, they have closed it more often than not.
+        let same = open.row == row + 1 && reads + writes < Queues::ALWAYS / 8;
+        let gap = match same {
+            true => self.gap(at.saturating_sub(last)),
+            false => self.gap(at.saturating_sub(open.opened)),
+        };
+        let opens = !same || gap >= self.each[area].closed;
+        let e = &mut self.harts[hart].rows[bank % BANKS];
+        e.row = row + 1;
+        if opens {
+            e.opened = end;
+        }
+        gap + same as u8 * GAPS as u8
     }
 
     /// A hart reads a line or writes one back. Returns when it goes on.
     #[inline]
     pub fn transfer(&mut self, req: &LineRequest, offset: u64, write: bool) -> u64 {
         let area = self.area(offset);
-        let h = &self.harts[req.hart];
-        let class = self.class(req.cycle.saturating_sub(h.last));
+        let cost = match write {
+            true => self.at_once.1,
+            false => self.at_once.0,
+        };
+        let end = req.cycle + cost;
+        let class = self.class(req.hart, area, offset, (req.cycle, end));
         let h = &mut self.harts[req.hart];
         if h.is_behind {
             h.settle_behind(class);
         }
-        let cost = if write {
-            self.at_once.1
-        } else {
-            self.at_once.0
-        };
-        h.last = req.cycle + cost;
-        let (n, classes) = (&mut h.now[area], &mut h.classes[area]);
+        h.last = end;
+        let n = &mut h.now[area];
         match (write, req.kind) {
             (true, LineKind::Flush) => {
                 n.flushes += 1;
@@ -441,25 +394,30 @@ impl Light {
             }
             (true, _) => {
                 n.write_backs += 1;
-                classes.write_back[class as usize] += 1;
-                h.victim = Some(class);
+                h.count(area, class).write_back += 1;
+                h.victim = Some(class % GAPS as u8);
             }
             (false, kind) => {
                 match kind {
                     LineKind::Store => n.stores += 1,
                     _ => n.loads += 1,
                 }
-                let class = h.victim.take().unwrap_or(class);
-                classes.read[class as usize] += 1;
+                // The gap before it is that before its victim, whatever row that is in.
+                let class = match h.victim.take() {
+                    Some(gap) => class - class % GAPS as u8 + gap,
+                    None => class,
+                };
+                h.count(area, class).read += 1;
             }
         }
-        h.last
+        end
     }
 
     /// A line is written back, and nobody waits.
     #[inline]
     pub fn post(&mut self, req: &LineRequest, offset: u64) {
         let area = self.area(offset);
+        self.class(req.hart, area, offset, (req.cycle, req.cycle));
         let h = &mut self.harts[req.hart];
         h.now[area].posted += 1;
         h.behind[area].posted += 1;
@@ -470,8 +428,7 @@ impl Light {
     pub fn prefetch(&mut self, req: &LineRequest, offset: u64) -> u64 {
         let area = self.area(offset);
         self.harts[req.hart].now[area].prefetches += 1;
-        let more = self.rest[area].read[GAPS - 1].max(0) as u64;
-        req.cycle + self.at_once.0 + more * self.period.1 / self.period.0
+        req.cycle + self.each[area].prefetch
     }
 
     /// An epoch ends: see [`nagori_hart::world::MemPort::epoch_ends`].
@@ -485,34 +442,75 @@ impl Light {
                 return (0, h.next);
             }
         }
-        let gap = self.class(end.cycle.saturating_sub(self.harts[end.hart].last));
-        let h = &mut self.harts[end.hart];
         if h.is_behind {
-            h.settle_behind(gap);
+            let gap = self.gap(end.cycle.saturating_sub(self.harts[end.hart].last));
+            self.harts[end.hart].settle_behind(gap);
         }
-        let mut more = i128::from(h.carry);
-        for ((n, c), rest) in h.now.iter().zip(&mut h.classes).zip(&self.rest) {
-            if !self.counts_only && *n != LineCounts::default() {
-                let sum = |n: &[u32; GAPS], ps: &[i64; GAPS]| -> i128 {
-                    let each = n.iter().zip(ps);
-                    each.map(|(n, ps)| i128::from(*n) * i128::from(*ps)).sum()
-                };
-                more += sum(&c.read, &rest.read)
-                    + sum(&c.write_back, &rest.write_back)
-                    + sum(&c.flush, &rest.flush)
-                    - i128::from(n.write_backs + n.flushes) * i128::from(rest.charged);
+        // A line that was handed over waits for the hart that had it, and for nobody else.
+        let alone = self.counts_only || end.why == EpochEnd::Handed;
+        let others = match alone {
+            true => (0, 0),
+            false => self.queues.waiting(end.hart, end.cycle),
+        };
+        let (num, den) = self.period;
+        let h = &mut self.harts[end.hart];
+        // Picoseconds for which lines were read and written.
+        let mut times = (0u64, 0u64);
+        for i in std::mem::take(&mut h.some) {
+            let lines = std::mem::take(&mut h.lines[i as usize]);
+            if let (Some(Some(rest)), false) = (self.rest.get(i as usize), self.counts_only) {
+                h.ledger.add_amount(rest.delay(&lines));
+                let (read, written) = rest.times(&lines);
+                times = (
+                    times.0.saturating_add(read),
+                    times.1.saturating_add(written),
+                );
             }
-            *c = Classes::default();
         }
-        let (num, den) = (i128::from(self.period.0), i128::from(self.period.1));
-        let more = more.clamp(-LONGEST, LONGEST);
-        let cycles = (more * den / num).max(0);
-        let added = cycles * num / den;
-        h.carry = (more - added) as i64;
-        h.delayed += added as u64;
+        // Cycles that the hart has waited, and those charged at once for lines written.
+        let (mut charged, mut written) = (0, 0);
+        for ((all, n), each) in h.all.iter_mut().zip(&h.now).zip(&self.each) {
+            if *n == LineCounts::default() {
+                continue;
+            }
+            let writes = (n.write_backs + n.flushes) * self.at_once.1;
+            charged += n.reads() * self.at_once.0 + writes;
+            written += writes;
+            all.plus(n);
+            let queue = |lines: u64, ps: u64, others: u32| {
+                let all = Amount::of(Ps(lines.saturating_mul(ps)));
+                let part = all.scaled(others.into(), Queues::ALWAYS.into());
+                part.unwrap_or(Amount::ZERO)
+            };
+            if others.0 > 0 {
+                h.ledger
+                    .add_amount(queue(n.reads(), each.queue.0, others.0));
+            }
+            if others.1 > 0 {
+                h.ledger
+                    .add_amount(queue(n.writes(), each.queue.1, others.1));
+            }
+        }
+        h.charged += charged * num / den;
+        if !self.counts_only {
+            h.ledger.add_overhead(Ps(written * num / den));
+        }
+        let due = h.ledger.due().0;
+        let cycles = match self.counts_only {
+            true => 0,
+            false => (u128::from(due) * u128::from(den) / u128::from(num)) as u64,
+        };
+        let added = (u128::from(cycles) * u128::from(num) / u128::from(den)) as u64;
+        h.ledger.waited(Ps(added));
+        h.delayed += added;
         h.ended[end.why as usize] += 1;
-        let cycles = cycles as u64;
         let to = end.cycle + cycles;
+        let waited = match alone {
+            true => (0, 0),
+            false => shared_out(charged + cycles, times),
+        };
+        let span = (h.from.0, end.cycle, to);
+        self.queues.ends(end.hart, span, waited);
         if let Some(log) = &mut self.log {
             log.push(EpochRow {
                 hart: end.hart,
@@ -523,13 +521,7 @@ impl Light {
                 lines: h.now.clone(),
             });
         }
-        for (all, n) in h.all.iter_mut().zip(&mut h.now) {
-            let reads = n.reads() * self.at_once.0;
-            let writes = (n.write_backs + n.flushes) * self.at_once.1;
-            h.charged += (reads + writes) * self.period.0 / self.period.1;
-            all.plus(n);
-            *n = LineCounts::default();
-        }
+        h.now.fill(LineCounts::default());
         h.from = (to, end.instret);
         let next = self.next_end(to);
         self.harts[end.hart].next = next;
@@ -544,15 +536,12 @@ impl Light {
     /// An epoch of a hart begins, and what an open one has counted is forgotten.
     fn begin(&mut self, hart: usize, cycle: u64, instret: u64) -> u64 {
         let next = self.next_end(cycle);
+        self.queues.begin(hart);
         let h = &mut self.harts[hart];
         h.from = (cycle, instret);
         h.next = next;
         h.last = cycle;
-        h.victim = None;
-        h.is_behind = false;
-        h.behind.fill(Behind::default());
-        h.classes.fill(Classes::default());
-        h.now.fill(LineCounts::default());
+        h.forget();
         next
     }
 
@@ -572,6 +561,7 @@ impl Light {
             length: self.length,
             counts_only: self.counts_only,
             harts: self.harts.clone(),
+            queues: self.queues.clone(),
         }
     }
 
@@ -607,6 +597,7 @@ pub(super) struct SavedLight {
     length: EpochLength,
     counts_only: bool,
     harts: Vec<HartEpochs>,
+    queues: Queues,
 }
 
 impl SavedLight {
@@ -621,15 +612,19 @@ impl SavedLight {
         let mut light = Light::new(self.model, self.length, machine, period, method).ok()?;
         let n = light.model.areas.len();
         let fits = |h: &HartEpochs| {
-            let lens = [h.now.len(), h.all.len(), h.behind.len(), h.classes.len()];
-            lens == [n; 4] && h.victim.is_none_or(|c| (c as usize) < GAPS)
+            let lens = [h.now.len(), h.all.len(), h.behind.len()];
+            let some = h.some.iter().all(|i| (*i as usize) < n * CLASSES);
+            let lines = h.lines.len() == n * CLASSES && some;
+            lines && lens == [n; 3] && h.victim.is_none_or(|c| (c as usize) < GAPS)
         };
         let mut each = self.harts.iter().zip(counts);
         let begun = each.all(|(h, (cycle, instret))| h.from.0 <= cycle && h.from.1 <= instret);
         let all = self.harts.len() == machine.0 && self.harts.iter().all(fits);
+        let queues = self.queues.fits(&light.queues);
         light.harts = self.harts;
+        light.queues = self.queues;
         light.counts_only = self.counts_only;
-        (all && begun).then_some(light)
+        (all && begun && queues).then_some(light)
     }
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct RegionStart {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     memories: Vec<RegionReport>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    light: Option<super::light::LightReport>,
+    light: Option<super::light::costs::LightReport>,
 }
 
 /// What markers have left.

@@ -30,9 +30,7 @@ pub use calibrate::{calibrate, key as light_key};
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use fork::Checkpoint;
-pub use light::{
-    Area, EpochLength, EpochRow, LightError, LightModel, LightReport, LineCosts, LineCounts, GAPS,
-};
+pub use light::costs::*;
 pub use marker::{Label, Regions};
 pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
@@ -263,7 +261,7 @@ impl<O: Observer> Machine<O> {
             .map(|i| Hart::new(i, hart_config.clone()))
             .collect::<Result<Vec<_>, _>>()?;
         let n = harts.len();
-        let world = Surroundings {
+        let mut world = Surroundings {
             coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0)
                 .with_levels(&parts::levels(&config))
                 .with_first(parts::first(&config)),
@@ -285,12 +283,13 @@ impl<O: Observer> Machine<O> {
             nvmm_lines_written: 0,
             image: None,
             keeps_queue: m.persistence_domain == config::PersistenceDomain::None,
+            reached: O::REACHED.then(Vec::new),
             latest: Ps::ZERO,
             control: control::ControlState::default(),
             profile: None,
             light: None,
         };
-        let mut world = world;
+        world.bus.record_deeds(O::DEVICES);
         if m.track_persistence {
             world.coherence.track_versions();
         }

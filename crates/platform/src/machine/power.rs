@@ -297,6 +297,12 @@ impl<O: Observer> Machine<O> {
         Ok(cut)
     }
 
+    /// Reports to an observer that asks for it ([`Observer::REACHED`]) what has reached memory by now.
+    pub fn report_reached(&mut self) {
+        let now = self.now();
+        self.world.report_reached(now);
+    }
+
     /// The power cuts so far, in order, at most 16384.
     pub fn power_cuts(&self) -> &[PowerCut] {
         &self.power_cuts
@@ -310,6 +316,9 @@ impl<O> Surroundings<O> {
             if !b.writes.is_empty() {
                 let done = b.keep(&self.memory.unfinished_writes(nagori_memtime::Ps(now.0))?);
                 self.note_durable(&done);
+                if let Some(reached) = &mut self.reached {
+                    reached.extend(done);
+                }
             }
         }
         Ok(())

@@ -153,6 +153,7 @@ impl<O: Observer> Machine<O> {
             nvmm_lines_written: _,
             // The description's.
             keeps_queue: _,
+            reached: _,
             // The controller's time says the same.
             latest: _,
             control,

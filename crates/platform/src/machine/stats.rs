@@ -1,6 +1,6 @@
 //! The statistics of a run: counters of harts and memory, as plain values.
 
-use super::light::LightReport;
+use super::light::costs::LightReport;
 use super::memory::{Memory, RegionReport};
 use super::world::HartView;
 use crate::clock::Ps;

@@ -6,8 +6,8 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, Epoch, Event, LineRequest, Marker, MemPort, Observer, Requester,
-    Stall, Transfer, World,
+    self, AccessKind, BusFault, Epoch, Event, LineContent, LineRequest, Marker, MemPort, Observer,
+    Requester, Stall, Transfer, World,
 };
 use nagori_hart::HartStats;
 use nagori_memtime::Kind;
@@ -77,6 +77,8 @@ pub(crate) struct Surroundings<O> {
     pub image: Option<super::nvmm::Attached>,
     /// Whether writes may be lost in the controller.
     pub keeps_queue: bool,
+    /// Lines whose writes have reached memory since the observer was told, if it wants to know.
+    pub reached: Option<Vec<u64>>,
     /// Latest request for a line while harts ran at the same time.
     pub latest: Ps,
     pub control: super::control::ControlState,
@@ -105,15 +107,6 @@ impl<O> Surroundings<O> {
     /// The cycle of the devices' next event, or the last one.
     pub fn next_event(&self) -> u64 {
         self.cycle_at(self.bus.next_event().min(Ps::END))
-    }
-
-    /// Makes caches and harts aware of what devices have written to memory.
-    pub fn apply_dma_writes(&mut self) {
-        if self.bus.has_dma_writes() {
-            for r in self.bus.take_dma_writes() {
-                self.memory_written(r.addr, r.len);
-            }
-        }
     }
 
     /// Memory was written by a device or the host.
@@ -231,6 +224,48 @@ impl<O> Surroundings<O> {
             let at = self.ps(req.cycle);
             // Time is within its range, or the request would have failed.
             let _ = self.look_at_writes(at);
+        }
+    }
+}
+
+impl<O: Observer> Surroundings<O> {
+    /// Makes caches and harts aware of what devices have written to memory, and the observer of what they have done.
+    pub fn apply_dma_writes(&mut self) {
+        if self.bus.has_dma_writes() {
+            for r in self.bus.take_dma_writes() {
+                self.memory_written(r.addr, r.len);
+            }
+        }
+        if O::DEVICES {
+            for deed in self.bus.take_deeds() {
+                self.observer.happened(&Event::Device(&deed));
+            }
+        }
+    }
+
+    /// Reports which lines have reached memory at a time.
+    pub fn report_reached(&mut self, at: Ps) {
+        if !O::REACHED || !self.keeps_queue {
+            return;
+        }
+        // Time is within its range, or the request would have failed.
+        let _ = self.look_at_writes(at);
+        let (Some(b), Some(reached)) = (&self.behind, &mut self.reached) else {
+            return;
+        };
+        for line in std::mem::take(reached) {
+            let mut bytes = [0; 64];
+            match b.durable(line) {
+                Some(words) => {
+                    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+                        to.copy_from_slice(&word.to_le_bytes());
+                    }
+                }
+                // Lines of requests are in memory.
+                None => drop(self.ram.read_bytes(line - self.ram_base, &mut bytes)),
+            }
+            let content = LineContent { line, bytes };
+            self.observer.happened(&Event::Reached(&content));
         }
     }
 }
@@ -499,7 +534,14 @@ impl<O: Observer> Observer for Surroundings<O> {
     const TRAPS: bool = O::TRAPS;
     const WRITE_BACKS: bool = O::WRITE_BACKS;
     const ACCESSES: bool = O::ACCESSES;
+    const DEVICES: bool = O::DEVICES;
+    const REACHED: bool = O::REACHED;
     fn happened(&mut self, event: &Event<'_>) {
+        if let (true, Event::Commit(c)) = (O::REACHED, event) {
+            if c.orders() {
+                self.report_reached(self.ps(c.cycle));
+            }
+        }
         self.observer.happened(event);
     }
     #[inline(always)]

@@ -29,6 +29,7 @@ fn slow(d: &Description) -> LightModel {
         name: name.into(),
         base,
         end,
+        rows: None,
         costs: vec![costs(cycles)],
     };
     LightModel {
@@ -122,6 +123,58 @@ fn a_calibrated_chain_takes_as_long_as_in_the_detailed_mode() {
     let light = chain(&[FENCE, STORE], Some(model), Engine::Interpreter, u64::MAX);
     let error = light as f64 / detailed as f64 - 1.0;
     assert!(error.abs() < 0.03, "{detailed} and {light} cycles: {error}");
+}
+
+/// Harts that read lines of NVMM in order at the same time, each its own. Returns the cycle at which the last one is done.
+fn crowd(harts: u64, method: nagori_platform::config::Method, light: Option<LightModel>) -> u64 {
+    let mut m = build(&describe("vc707", &[]), true);
+    m.set_method(method).expect("a method");
+    let words = [
+        0x0005_b303, // ld x6, 0(x11)
+        0x00d5_85b3, // add x11, x11, x13
+        0xfff6_0613, // addi x12, x12, -1
+        0xfe06_1ae3, // bnez x12, -12
+        0x1050_0073, // wfi, and again
+        0xffdf_f06f,
+    ];
+    load_words(&mut m, &words);
+    let base = m.config().memory.base;
+    for k in 0..4 {
+        let h = m.hart_mut(k as usize).expect("a hart");
+        h.set_reg(11, base + (1 << 30) + (k << 24));
+        h.set_reg(12, if k < harts { 4 * LINES } else { 1 });
+        h.set_reg(13, 64);
+    }
+    if let Some(model) = light {
+        let length = EpochLength {
+            time: nagori_memtime::Ps(20_000_000),
+            instructions: None,
+        };
+        m.set_light(model, length).expect("the light mode");
+    }
+    while !m.is_waiting() {
+        let stop = m.run(u64::MAX, None);
+        assert!(matches!(stop, Stop::Slice | Stop::Idle(_)), "{stop:?}");
+    }
+    let cycle = |k| m.hart(k).expect("a hart").cycle;
+    (0..harts as usize).map(cycle).max().unwrap_or(0)
+}
+
+#[test]
+fn what_one_hart_waits_for_others_and_what_rows_save_is_estimated() {
+    use nagori_platform::config::Method::{Coarse, Dram, Extended};
+    let model = calibrate(&describe("vc707", &[])).expect("costs");
+    // In random order, a line under `extended` costs several times as much; and four harts wait four times as long
+    // under `coarse`, where the controller has one read at a time.
+    for (harts, method, most) in [(1, Extended, 0.05), (1, Dram, 0.05), (4, Coarse, 0.1)] {
+        let detailed = crowd(harts, method, None);
+        let light = crowd(harts, method, Some(model.clone()));
+        let error = light as f64 / detailed as f64 - 1.0;
+        assert!(
+            error.abs() < most,
+            "{harts} harts, {method:?}: {detailed} and {light} cycles: {error}"
+        );
+    }
 }
 
 /// A machine in the light mode with a program, in epochs of 20 us.

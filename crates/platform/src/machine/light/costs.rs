@@ -1,0 +1,287 @@
+//! What the light timed mode knows of a machine's memories, and what it reports.
+
+use nagori_hart::world::EpochEnd;
+use nagori_memtime::units::ps_text;
+use nagori_memtime::{Method, Ps};
+use serde::{Deserialize, Serialize};
+
+/// Most memories that a model distinguishes.
+pub(in crate::machine) const MOST_AREAS: usize = 16;
+
+/// Classes of gaps. A gap is the time since the hart's last transfer ended (or, for a line in another row, since the
+/// row that was open was opened): the longer it is, the more of what was left behind in the memory (banks that are
+/// busy, rows to be closed) is over.
+pub const GAPS: usize = 12;
+
+/// What lines of one memory cost a hart, in picoseconds, by the class of the gap. Each is what the detailed model adds
+/// to a hart's time on average, beyond caches and core.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineCosts {
+    /// A line that is read, lines being read in random order; by the gap before it.
+    pub read_ps: [u64; GAPS],
+    /// A modified line that is written back because another one takes its place: what it adds to the read. By the
+    /// gap before it if the hart waits for it, and otherwise by the gap before the next read.
+    pub write_back_ps: [u64; GAPS],
+    /// A modified line that an instruction writes back: what it adds, also to the next transfer. By the gap before that.
+    pub flush_ps: [u64; GAPS],
+    /// The same three for lines in the row of the hart's last transfer, where the memory has rows ([`Area::rows`]).
+    #[serde(default)]
+    pub row_read_ps: [u64; GAPS],
+    /// See `row_read_ps`.
+    #[serde(default)]
+    pub row_write_back_ps: [u64; GAPS],
+    /// See `row_read_ps`.
+    #[serde(default)]
+    pub row_flush_ps: [u64; GAPS],
+    /// What a read waits for each other hart that waits for the same memory all the time.
+    #[serde(default)]
+    pub queue_read_ps: u64,
+    /// The same of a line that is written back.
+    #[serde(default)]
+    pub queue_write_ps: u64,
+}
+
+impl LineCosts {
+    pub(in crate::machine) fn each(&self) -> impl Iterator<Item = u64> + '_ {
+        let random = [&self.read_ps, &self.write_back_ps, &self.flush_ps];
+        let row = [
+            &self.row_read_ps,
+            &self.row_write_back_ps,
+            &self.row_flush_ps,
+        ];
+        let lines = random.into_iter().chain(row).flatten().copied();
+        lines.chain([self.queue_read_ps, self.queue_write_ps])
+    }
+}
+
+/// Where the rows of a memory are in offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    /// Lowest bit of a row's number; all bits from there up to those of the bank count.
+    pub row: u32,
+    /// Lowest bit of the bank's number, and how many bits it has, four at most.
+    pub bank: (u32, u32),
+}
+
+impl Rows {
+    /// Bank and row, the bank's number included, of an offset.
+    #[inline]
+    pub(in crate::machine) fn of(&self, offset: u64) -> (usize, u64) {
+        let bank = offset >> self.bank.0 & ((1 << self.bank.1) - 1);
+        (bank as usize, offset >> self.row)
+    }
+
+    pub(in crate::machine) fn is_possible(&self) -> bool {
+        self.row < 64 && self.bank.0 < 64 && self.bank.1 <= 4
+    }
+}
+
+/// A memory, or the part of the board's memory that the delay methods slow down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Area {
+    /// Its name: a region's, or `dram` or `nvmm` for the board's controller.
+    pub name: String,
+    /// Offset in memory of its first byte.
+    pub base: u64,
+    /// Offset in memory of the first byte after it.
+    pub end: u64,
+    /// Where its rows are, if it is a memory whose rows have costs of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Rows>,
+    /// Its costs, by delay method where these affect it; otherwise one entry.
+    pub costs: Vec<LineCosts>,
+}
+
+impl Area {
+    /// Its costs under a method.
+    pub fn under(&self, m: Method) -> LineCosts {
+        let i = Method::ALL.iter().position(|k| *k == m).unwrap_or(0);
+        let known = self.costs.get(i).or(self.costs.first());
+        known.copied().unwrap_or_default()
+    }
+}
+
+/// What the light mode knows of a machine's memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LightModel {
+    /// Name of the machine's description.
+    pub machine: String,
+    /// Identifies what was measured: the values of the description that matter for these costs.
+    pub key: String,
+    /// Latency of a hit in the last cache level before memory; zero where L1 is the last.
+    #[serde(with = "ps_text")]
+    pub last_hit: Ps,
+    /// The first class of gaps is those below 2 to the power of this, in core cycles; each further class goes twice as far.
+    pub gap_bits: u32,
+    /// The memories, by address, without gaps.
+    #[serde(rename = "memory")]
+    pub areas: Vec<Area>,
+}
+
+impl LightModel {
+    /// Reads what [`LightModel::to_toml`] has written.
+    ///
+    /// # Errors
+    /// If it is not such a text; what is wrong and where.
+    pub fn from_toml(text: &str) -> Result<LightModel, String> {
+        toml::from_str(text).map_err(|e| e.to_string())
+    }
+
+    /// The model as a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
+    }
+}
+
+/// How long epochs last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochLength {
+    /// Guest time of a full epoch.
+    #[serde(with = "ps_text")]
+    pub time: Ps,
+    /// Instructions of a hart in a full epoch; none: as many as fit into the time.
+    pub instructions: Option<u64>,
+}
+
+impl Default for EpochLength {
+    /// 100 us: a tenth of the time that Linux gives a thread at least.
+    fn default() -> Self {
+        EpochLength {
+            time: Ps(100_000_000),
+            instructions: None,
+        }
+    }
+}
+
+/// A light model or a length of epochs that is not possible.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LightError {
+    /// Memories.
+    #[error("the costs of the light mode are for other memories than the machine has: calibrate them for this machine")]
+    Areas,
+    /// An impossible cost.
+    #[error("memory {0}: a cost is more than a second")]
+    Cost(String),
+    /// The length of epochs.
+    #[error("an epoch lasts {0}: expected 1 us to 1 s, and at least 1000 instructions")]
+    Length(Ps),
+}
+
+/// Lines that a hart has moved from or to one memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineCounts {
+    /// Lines read for loads, walks and fetches.
+    pub loads: u64,
+    /// Lines read for stores.
+    pub stores: u64,
+    /// Lines read by prefetchers.
+    pub prefetches: u64,
+    /// Modified victims (and lines that another hart wanted) that were waited for.
+    pub write_backs: u64,
+    /// Modified lines that were written back without waiting.
+    pub posted: u64,
+    /// Modified lines written back by instructions.
+    pub flushes: u64,
+}
+
+impl LineCounts {
+    /// What was counted since `o` was.
+    pub(in crate::machine) fn minus(&self, o: &LineCounts) -> LineCounts {
+        LineCounts {
+            loads: self.loads.saturating_sub(o.loads),
+            stores: self.stores.saturating_sub(o.stores),
+            prefetches: self.prefetches.saturating_sub(o.prefetches),
+            write_backs: self.write_backs.saturating_sub(o.write_backs),
+            posted: self.posted.saturating_sub(o.posted),
+            flushes: self.flushes.saturating_sub(o.flushes),
+        }
+    }
+
+    /// Adds other counts.
+    pub fn plus(&mut self, o: &LineCounts) {
+        self.loads += o.loads;
+        self.stores += o.stores;
+        self.prefetches += o.prefetches;
+        self.write_backs += o.write_backs;
+        self.posted += o.posted;
+        self.flushes += o.flushes;
+    }
+
+    /// Lines for which a hart waited.
+    pub fn reads(&self) -> u64 {
+        self.loads + self.stores
+    }
+
+    /// Modified lines written.
+    pub fn writes(&self) -> u64 {
+        self.write_backs + self.posted + self.flushes
+    }
+}
+
+/// An epoch that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochRow {
+    /// Hart.
+    pub hart: usize,
+    /// Its core cycles and instructions at the beginning.
+    pub from: (u64, u64),
+    /// Its core cycles and instructions at the end, with the delay.
+    pub to: (u64, u64),
+    /// Why it ended.
+    pub why: EpochEnd,
+    /// Its delay, in core cycles.
+    pub delay: u64,
+    /// Lines by memory.
+    pub lines: Vec<LineCounts>,
+}
+
+/// What the light mode has counted and estimated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LightReport {
+    /// Times of the report are estimates.
+    pub estimated: bool,
+    /// Epochs by the reason of their end.
+    pub epochs: Vec<(String, u64)>,
+    /// Waiting for memory that was charged at once, all harts together.
+    pub charged_ps: u64,
+    /// What epochs have added.
+    pub delayed_ps: u64,
+    /// By memory: its name, and its lines.
+    pub memories: Vec<(String, LineCounts)>,
+}
+
+impl LightReport {
+    /// What has happened since an earlier report.
+    pub(in crate::machine) fn since(mut self, o: &LightReport) -> LightReport {
+        for (a, b) in self.epochs.iter_mut().zip(&o.epochs) {
+            a.1 = a.1.saturating_sub(b.1);
+        }
+        self.charged_ps = self.charged_ps.saturating_sub(o.charged_ps);
+        self.delayed_ps = self.delayed_ps.saturating_sub(o.delayed_ps);
+        for (a, b) in self.memories.iter_mut().zip(&o.memories) {
+            a.1 = a.1.minus(&b.1);
+        }
+        self
+    }
+
+    /// Two stretches of time together.
+    pub(in crate::machine) fn plus(mut self, o: &LightReport) -> LightReport {
+        self.estimated |= o.estimated;
+        for (a, b) in self.epochs.iter_mut().zip(&o.epochs) {
+            a.1 += b.1;
+        }
+        self.charged_ps += o.charged_ps;
+        self.delayed_ps += o.delayed_ps;
+        for (a, b) in self.memories.iter_mut().zip(&o.memories) {
+            a.1.plus(&b.1);
+        }
+        self
+    }
+}
