@@ -3,6 +3,7 @@
 
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -226,6 +227,26 @@ class Validate(unittest.TestCase):
                 self.assertTrue(any((d / source).exists() for d in (here / "programs", self.v.SPEED, self.v.LOOPS)), source)
         self.v.read_accepted(here / "accepted.csv")
         self.assertEqual(len({p["name"] for p in programs}), len(programs))
+
+
+class Off2fTables(unittest.TestCase):
+    """off2f_tables.py, with rows as `nagori bench off2f --json` prints them."""
+
+    def test_medians_outliers_and_the_break_even(self):
+        def row(format_, passes, ns, slowest, even=None):
+            return {"program": "nops-32", "passes": passes, "text_kib": 32, "memory": "board", "state": "cold",
+                    "format": format_, "method": "fine", "exec_to_exit_ns": ns, "slowest_ns": slowest, "page_faults": 3,
+                    "bytes_read": 2048, "nvmm_fetches": 7, "break_even_passes": even}
+        rows = [row("elf-disk", 1, 40_000_000, 43_000_000), row("elf-disk", 8, 80_000_000, 99_000_000),
+                row("off2f", 1, 30_000_000, 30_000_000, 4.25), row("off2f", 8, 90_000_000, 90_000_000, 4.25)]
+        with tempfile.TemporaryDirectory() as d:
+            path = pathlib.Path(d, "rows.json")
+            path.write_text(json.dumps(rows))
+            out = subprocess.run([sys.executable, SCRIPTS / "off2f_tables.py", path], text=True, capture_output=True, check=True)
+        lines = out.stdout.splitlines()
+        self.assertIn("| 32 KiB, 1 x | 40.0 | - | 30.0 |", lines)
+        self.assertIn("| 32 KiB, 8 x | 80.0 (99.0) | - | 90.0 |", lines)
+        self.assertIn("| nops-32, cold | board | fine | 4.2 |", lines)
 
 
 if __name__ == "__main__":

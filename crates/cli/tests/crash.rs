@@ -16,16 +16,21 @@ const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest");
 
 /// The log's program, compiled; nothing, with a message, where a tool is missing.
 fn ringlog(dir: &Path) -> Option<PathBuf> {
+    compiled(dir, "ringlog")
+}
+
+/// A program of guest/crash.
+fn compiled(dir: &Path, name: &str) -> Option<PathBuf> {
     debian::image()?;
     if !tool("riscv64-linux-gnu-gcc") {
         return None;
     }
-    let program = dir.join("ringlog");
+    let program = dir.join(name);
     let status = std::process::Command::new("riscv64-linux-gnu-gcc")
         .args(["-static", "-O2", "-g", "-march=rv64gc", "-o"])
         .arg(&program)
         .arg(format!("-I{GUEST}/include"))
-        .arg(format!("{GUEST}/crash/ringlog.c"))
+        .arg(format!("{GUEST}/crash/{name}.c"))
         .status()
         .expect("the compiler runs");
     assert!(status.success());
@@ -45,6 +50,197 @@ fn explore(program: &Path, workload: &str, more: &[&str], code: i32) -> Value {
         .assert()
         .code(code);
     serde_json::from_slice(&out.get_output().stdout).expect("a report")
+}
+
+/// Explores these commands with a program of guest/crash in /bin.
+fn run(program: &Path, commands: &[&str], more: &[&str], code: i32) -> Value {
+    let name = program.file_name().and_then(|n| n.to_str()).expect("UTF-8");
+    let file = format!("{}:/bin/{name}", program.display());
+    let out = nagori()
+        .timeout(debian::PATIENCE)
+        .args(["--quiet", "crash", "--machine", "small", "--file", &file])
+        .args(["--order", "commit", "--json", "-"])
+        .args(commands)
+        .args(more)
+        .assert()
+        .code(code);
+    serde_json::from_slice(&out.get_output().stdout).expect("a report")
+}
+
+/// Sinks of output that came before the program's store was durable.
+fn early(report: &Value) -> Vec<&str> {
+    let all = report["warnings"].as_array().expect("warnings");
+    let ours = |w: &&Value| {
+        let at = w["frames"][0]["symbol"]["name"].as_str();
+        w["kind"] == "output-too-early" && at.is_some_and(|n| n.starts_with("tell"))
+    };
+    let sinks = all.iter().filter(ours).map(|w| w["sink"].as_str());
+    sinks.map(|s| s.expect("a sink")).collect()
+}
+
+#[test]
+fn output_before_its_data_are_durable_is_seen() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = compiled(dir.path(), "output") else {
+        return;
+    };
+    let disk = dir.path().join("disk");
+    std::fs::write(&disk, vec![0; 20 << 20]).expect("a disk");
+    let disk = format!("{},overlay=temp", disk.display());
+    let network = "ifconfig eth0 10.0.2.15 up && ";
+    for (sink, before, more) in [
+        ("console", "", &[][..]),
+        ("network", network, &["--net", "user"][..]),
+        ("disk", "", &["--disk", &disk][..]),
+    ] {
+        for when in ["early", "durable"] {
+            let workload = format!("{before}output workload {sink} {when}");
+            let commands = ["--setup", "output setup", "--recover", "true", "--workload"];
+            let report = run(&program, &[&commands[..], &[&workload]].concat(), more, 0);
+            let expected = if when == "early" { vec![sink] } else { vec![] };
+            assert_eq!(early(&report), expected, "{sink} {when}");
+        }
+    }
+}
+
+/// A device reads NVMM, and writes it: a disk, past the page cache, of a mapped file on a file system with DAX.
+#[test]
+fn devices_read_and_write_nvmm() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = compiled(dir.path(), "output") else {
+        return;
+    };
+    // The file system is at the beginning of the disk; where the program writes and reads are sevens.
+    let disk = dir.path().join("disk");
+    std::fs::write(&disk, vec![0; 8 << 20]).expect("a disk");
+    let mut mkfs = std::process::Command::new("mkfs.ext4");
+    let path = std::env::var("PATH").unwrap_or_default();
+    mkfs.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    mkfs.args(["-q", "-F", "-b", "4096"]).arg(&disk);
+    match mkfs.status() {
+        Ok(status) => assert!(status.success()),
+        Err(e) => {
+            assert!(!debian::tools_required(), "mkfs.ext4: {e}");
+            return eprintln!("skipped: mkfs.ext4: {e}");
+        }
+    }
+    let mut bytes = std::fs::read(&disk).expect("a disk");
+    bytes.resize(16 << 20, 0);
+    bytes.resize((16 << 20) + 4096, 7);
+    std::fs::write(&disk, bytes).expect("a disk");
+    let disk = format!("{},overlay=temp", disk.display());
+    let mount = "mkdir -p /mnt && mount -t ext4 -o dax=always /dev/pmem0 /mnt || exit 9\n\
+                 export NAGORI_NVMM=/mnt/f\n";
+    let setup = format!(
+        "dd if=/dev/vda of=/dev/pmem0 bs=1M count=8 2>/dev/null\n{mount}\
+         dd if=/dev/zero of=/mnt/f bs=1M count=2 2>/dev/null; umount /mnt"
+    );
+    // Whether the disk's sevens are in the file is all that it looks at, not whether the file system is sound.
+    let recover = "mkdir -p /mnt && mount -t ext4 -o dax=always /dev/pmem0 /mnt || exit 0\n\
+                   [ \"$(od -An -tx1 -N1 /mnt/f)\" != ' 07' ] || exit 7";
+    for (what, expected, code) in [
+        ("dma early", vec!["disk"], 0),
+        ("dma durable", vec![], 0),
+        ("in durable", vec![], 1),
+    ] {
+        let workload = format!("{mount}output workload {what}; r=$?; umount /mnt; exit $r");
+        let commands = [
+            "--setup",
+            &setup,
+            "--workload",
+            &workload,
+            "--recover",
+            recover,
+        ];
+        let more = [
+            "--nvmm",
+            "pmem-region",
+            "--set",
+            "advertise_zicbom=true",
+            "--domain",
+            "adr",
+            "--budget-states",
+            "40",
+            "--disk",
+            &disk,
+        ];
+        let report = run(&program, &commands, &more, code);
+        assert_eq!(early(&report), expected, "{what}");
+        let all = report["findings"].as_array().expect("findings");
+        assert_eq!(all.len(), code as usize, "{what}");
+        assert!(all.iter().all(|f| f["outcome"]["code"] == 7), "{what}");
+    }
+}
+
+#[test]
+fn a_second_cut_finds_a_recovery_that_cannot_be_interrupted() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = compiled(dir.path(), "undo") else {
+        return;
+    };
+    let commands = |recover| {
+        let first = ["--setup", "undo setup", "--workload", "undo workload 2"];
+        [&first[..], &["--recover", recover, "--check", "undo check"]].concat()
+    };
+    let right = run(&program, &commands("undo recover"), &["--recuts", "50"], 0);
+    let r = &right["recuts"];
+    assert!(r["recorded"].as_u64() > Some(0), "{r}");
+    assert_eq!(r["recorded"], r["storing"]);
+    assert_eq!(r["cuts"], r["complete"]);
+    assert!(r["recoveries"].as_u64() > Some(0), "{r}");
+
+    // No cut during the workload shows that this one empties its log too early.
+    let bad = commands("undo recover clear-first");
+    let once = run(&program, &bad, &[], 0);
+    assert_eq!(once["recuts"], Value::Null);
+    let found = dir.path().join("found");
+    let found = found.to_str().expect("UTF-8");
+    let jobs = ["1", "2"].map(|jobs| {
+        let more = ["--recuts", "50", "--jobs", jobs, "--findings", found];
+        same(run(&program, &bad, &more, 1))
+    });
+    assert_eq!(jobs[0], jobs[1], "the number of jobs matters");
+    let finding = &jobs[0]["findings"][0];
+    assert!(finding["recut"].is_object(), "{finding}");
+    let places: BTreeSet<&str> = { finding["stores"].as_array().into_iter().flatten() }
+        .filter_map(|s| s["frames"][0]["symbol"]["name"].as_str())
+        .collect();
+    assert!(!places.is_empty(), "{finding}");
+    let store = &finding["stores"][0];
+    let id = finding["id"].as_str().expect("an id");
+    let out = nagori()
+        .timeout(debian::PATIENCE)
+        .args(["--quiet", "crash", "replay", &format!("{found}/{id}.json")])
+        .assert()
+        .success();
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    let pc = store["site"]["pc"].as_u64().expect("a pc");
+    assert!(text.contains(&format!("pc {pc:#x}")), "{text}");
+}
+
+/// What this machine would have lost: nothing that was flushed, but without a domain what was in the controller's queue.
+#[test]
+fn as_built_depends_on_the_domain() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = ringlog(dir.path()) else {
+        return;
+    };
+    let report = |domain: &str, workload: &str, code| {
+        let more = ["--mode", "as-built", "--domain", domain];
+        let report = explore(&program, workload, &more, code);
+        let c = &report["coverage"];
+        assert_eq!(c["cuts"], c["complete"], "{domain}: {c}");
+        c["cuts"].as_u64().expect("a number")
+    };
+    for domain in ["adr", "none", "gpf:2"] {
+        assert!(report(domain, "ringlog workload 4", 0) > 4, "{domain}");
+    }
+    // With caches in the domain nothing is lost, whatever is not flushed.
+    let bad = "ringlog workload 4 without-flush";
+    report("eadr", bad, 0);
+    // At some points less has reached memory than the controller.
+    let [adr, none] = ["adr", "none"].map(|domain| report(domain, bad, 1));
+    assert!(none < adr, "{none} {adr}");
 }
 
 /// A report without what differs between commands.
@@ -113,6 +309,7 @@ fn a_missing_flush_is_found_and_replayed() {
     };
     let both: BTreeSet<String> = parts.iter().flat_map(ids).collect();
     assert_eq!(both, ids(&report));
+    merged(dir.path(), &parts, &report);
 
     let finding = &report["findings"][0];
     assert_eq!(finding["outcome"]["kind"], "recover-exit", "{finding}");
@@ -139,6 +336,41 @@ fn a_missing_flush_is_found_and_replayed() {
     let pc = store["site"]["pc"].as_u64().expect("a pc");
     assert!(text.contains(&format!("pc {pc:#x}")), "{text}");
     debugger(&format!("{found}/{id}.json"), dir.path(), &program, pc);
+}
+
+/// The reports of shards become that of the whole. With `--budget-states` they need not, so findings are compared only.
+fn merged(dir: &Path, parts: &[Value], whole: &Value) {
+    let path = |n: usize| dir.join(format!("part{n}")).display().to_string();
+    for (n, part) in parts.iter().enumerate() {
+        std::fs::write(path(n), part.to_string()).expect("a report can be written");
+    }
+    let junit = dir.join("merged.xml").display().to_string();
+    let out = nagori()
+        .args(["--quiet", "crash", "merge", &path(1), &path(0)])
+        .args(["--json", "-", "--junit", &junit])
+        .assert()
+        .code(1);
+    let merged: Value = serde_json::from_slice(&out.get_output().stdout).expect("a report");
+    assert_eq!(merged["workload"], whole["workload"]);
+    assert_eq!(merged["warnings"], whole["warnings"]);
+    assert_eq!(merged["coverage"]["cuts"], whole["coverage"]["cuts"]);
+    let ids = |r: &Value| -> BTreeSet<String> {
+        let all = r["findings"].as_array().expect("findings");
+        all.iter().map(|f| f["id"].to_string()).collect()
+    };
+    assert_eq!(ids(&merged), ids(whole));
+    let args = merged["args"].as_array().expect("arguments");
+    assert!(
+        !args.iter().any(|a| a == "--shard" || a == "1/2"),
+        "{args:?}"
+    );
+    let text = std::fs::read_to_string(junit).expect("the report");
+    assert_eq!(text.matches("<failure ").count(), ids(whole).len());
+    // One part alone is no whole.
+    nagori()
+        .args(["--quiet", "crash", "merge", &path(0)])
+        .assert()
+        .code(2);
 }
 
 /// A debugger finds the machine immediately before the store, with its callers.

@@ -149,6 +149,39 @@ fn what_was_flushed_survives_kill_9() {
 fn a_full_disk_ends_the_run_and_keeps_what_was_durable() {
     let Some(small) = tmpfs("8m") else { return };
     let dir = format!("/proc/{}/fd/{}", std::process::id(), small.as_raw_fd());
+    fill_up(&dir);
+}
+
+/// ext4 may have no block left to note that a reserved one is in use: a store to it would kill the process.
+#[test]
+fn a_full_ext4_ends_the_run_and_keeps_what_was_durable() {
+    let files = Files::new();
+    let (disk, dir) = (files.path("disk"), files.path("mounted"));
+    std::fs::File::create(&disk)
+        .and_then(|f| f.set_len(24 << 20))
+        .unwrap();
+    std::fs::create_dir(&dir).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let run = |tool: &str, args: &[&str]| {
+        let out = Command::new(tool).env("PATH", &path).args(args).output();
+        out.is_ok_and(|o| o.status.success())
+    };
+    let (disk, dir) = (disk.to_str().unwrap(), dir.to_str().unwrap());
+    if !run("mke2fs", &["-q", "-t", "ext4", "-b", "1024", disk])
+        || !run("mount", &["-o", "loop", disk, dir])
+    {
+        eprintln!("skipped: mounting a file needs mke2fs, mount and root");
+        return;
+    }
+    let done = std::panic::catch_unwind(|| fill_up(dir));
+    assert!(run("umount", &[dir]));
+    if let Err(e) = done {
+        std::panic::resume_unwind(e);
+    }
+}
+
+/// Programs that store until there is no room in `dir`.
+fn fill_up(dir: &str) {
     let files = Files::new();
     // Stores 1, 2, 3, ... to one page after the other.
     let fill = |flush: bool| {

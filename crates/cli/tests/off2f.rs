@@ -5,8 +5,9 @@
 
 mod common;
 
-use common::debian::{boot, image, value};
+use common::debian::{boot, image, made, options, value};
 use common::nagori;
+use nagori_image::{rootfs, Base, RootfsSpec};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -401,4 +402,54 @@ fn files_are_split_and_joined_by_the_command() {
         .arg(at("shows"))
         .assert()
         .code(1);
+}
+
+#[test]
+fn the_whole_system_finds_libraries_in_place() {
+    let spec = RootfsSpec::new(Base::System);
+    let built = made(rootfs(&options(), &spec, None, &mut |p| eprintln!("{p}")));
+    let Some(root) = built else { return };
+    // What docs/off2f.md says; then the machine is reset, before whose new mount the usual libraries are found.
+    let script = r#"
+libc() { echo "$1=$(cat /proc/self/maps | sed -n 's/.* r-xp .* \(.*libc.so.6\)$/\1/p')"; }
+if [ -e /etc/ld.so.conf.d/00-off2f.conf ]; then
+    libc unmounted
+    mount -t off2f /opt/off2 /opt/off2f && libc mounted
+    off2f remove libc.so.6 && libc removed
+    echo "told=$(dmesg | grep -c 'off2f: libc.so.6.off2.*not in the store')"
+    exit 7
+fi
+off2f format || exit 1
+mkdir -p /opt/off2 /opt/off2f
+for l in libc.so.6 libm.so.6 libz.so.1 libexpat.so.1; do
+    off2f split /usr/lib/riscv64-linux-gnu/$l /opt/off2 && off2f put /opt/off2/$l.text || exit 2
+done
+mount -t off2f /opt/off2 /opt/off2f || exit 3
+libc before
+LD_LIBRARY_PATH=/opt/off2f libc path
+echo /opt/off2f >/etc/ld.so.conf.d/00-off2f.conf && ldconfig || exit 4
+libc conf
+echo "python=$(python3 -S -c 'print(*(l.split()[-1] for l in open("/proc/self/maps") if "r-xp" in l and "/opt/off2f/" in l))')"
+sync; echo b >/proc/sysrq-trigger; sleep 60"#;
+    let root = root.path.to_str().expect("UTF-8");
+    let lines = boot(&[&STORE[..], &["--rootfs", root]].concat(), script, 7);
+    let (usual, ours) = (
+        "/usr/lib/riscv64-linux-gnu/libc.so.6",
+        "/opt/off2f/libc.so.6",
+    );
+    for (name, expected) in [
+        ("before", usual),
+        ("path", ours),
+        ("conf", ours),
+        ("unmounted", usual),
+        ("mounted", ours),
+        ("removed", usual),
+    ] {
+        assert_eq!(value(&lines, name), expected, "{name} in {lines:#?}");
+    }
+    assert_ne!(value(&lines, "told"), "0");
+    let python = value(&lines, "python");
+    for library in ["libc.so.6", "libm.so.6", "libz.so.1", "libexpat.so.1"] {
+        assert!(python.contains(library), "{python}");
+    }
 }

@@ -119,6 +119,7 @@ impl History {
                 hart.loaded = hart.store_load;
             }
             Step::DeviceWrite { paddr, bytes } => self.device_write(paddr, bytes),
+            Step::DeviceRead { .. } => {}
             Step::Flush {
                 at,
                 paddr,
@@ -142,8 +143,14 @@ impl History {
                 self.fence(at.hart, pred, succ);
             }
             Step::WriteBack { paddr } => {
-                if self.model.mode == Mode::AsBuilt {
+                if self.model.mode == Mode::AsBuilt && self.model.domain != Domain::None {
                     self.settle(line_of(paddr), u64::MAX);
+                }
+            }
+            Step::Reached { line, bytes } => {
+                // Its stores stay pending, since memory may have any of its older contents.
+                if self.model.mode == Mode::AsBuilt && self.pending.contains_key(&line) {
+                    self.durable.insert(line, *bytes);
                 }
             }
             Step::Marker { at, operation, .. } => {
@@ -181,8 +188,9 @@ impl History {
                 self.complete_line(at.hart, line);
             }
             self.push(line, Pending::new(mask, content, store, order), &hart);
-            if self.model.mode == Mode::CouldHave && self.model.domain == Domain::Eadr {
-                if self.model.order == Order::Commit {
+            if self.model.domain == Domain::Eadr {
+                // This machine's harts have no store buffers.
+                if self.model.order == Order::Commit || self.model.mode == Mode::AsBuilt {
                     self.settle(line, u64::MAX);
                 } else if order.atomic {
                     // The hart has read the line and written it: the store is in a cache.
@@ -251,7 +259,15 @@ impl History {
             if let Some(entry) = self.pending.get_mut(&line) {
                 entry.cached = None;
                 entry.state.overwrite(mask, &content);
-                self.keep(line);
+                match self.model.mode {
+                    Mode::CouldHave => self.keep(line),
+                    // This machine's devices write what caches have of the line, too.
+                    Mode::AsBuilt if self.model.domain == Domain::None => {
+                        let newest = entry.state.newest();
+                        self.durable.insert(line, newest);
+                    }
+                    Mode::AsBuilt => self.settle(line, u64::MAX),
+                }
             } else {
                 let base =
                     durable_content(&self.durable, &mut self.initial, &mut self.reader, line);
@@ -373,6 +389,13 @@ impl History {
     pub fn cut(&mut self, kind: PointKind) -> Cut {
         let mut cut = self.at_point(kind);
         if self.model.mode == Mode::AsBuilt {
+            let saved = match self.model.domain {
+                Domain::Gpf { lines, .. } => usize::try_from(lines).unwrap_or(usize::MAX),
+                _ => 0,
+            };
+            for (&line, entry) in self.pending.iter().take(saved) {
+                cut.durable.insert(line, entry.state.newest());
+            }
             cut.hash = cut.durable.hash();
             return cut;
         }

@@ -24,10 +24,11 @@ pub use lines::Lines;
 pub use model::{Domain, GpfChoice, Mode, Model, Order};
 pub use online::{Online, Warning, WarningKind};
 pub use report::{
-    junit, sarif, Change, Coverage, CutReport, Finding, FindingStore, Frame, Left, LineContent,
-    Report, Resolve, Rest, Symbol, UndecidedRead, Unresolved, WarningReport,
+    junit, merge, sarif, Change, Coverage, CutReport, Finding, FindingStore, Frame, Left,
+    LineContent, Recut, RecutReport, Report, Resolve, Rest, Symbol, UndecidedRead, Unresolved,
+    WarningReport,
 };
 pub use step::{
     line_of, At, Bytes, FenceSet, FlushOp, Sink, Site, SiteId, Sites, Step, StoreOrder, LINE,
 };
-pub use subject::{Outcome, Recovery, State, Subject};
+pub use subject::{Outcome, Record, Recovery, State, Subject};

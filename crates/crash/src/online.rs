@@ -1,7 +1,7 @@
 //! Mistakes that the stream of steps shows by itself, without a crash.
 
 use crate::model::{Domain, Mode, Model};
-use crate::step::{line_of, At, FenceSet, SiteId, Step, LINE};
+use crate::step::{line_of, At, FenceSet, Sink, SiteId, Step, LINE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +37,8 @@ pub struct Warning {
     pub count: u64,
     /// A line for which it is so, the first one.
     pub line: Option<u64>,
+    /// To whom output went that was too early.
+    pub sink: Option<Sink>,
 }
 
 /// Watches a stream of steps. Only domains in which flushes matter have warnings (`adr`, `gpf`).
@@ -50,7 +52,7 @@ pub struct Online {
     fenced: BTreeMap<u16, bool>,
     /// Harts that have stored since their last output.
     fresh: BTreeSet<u16>,
-    found: BTreeMap<(WarningKind, SiteId), Warning>,
+    found: BTreeMap<(WarningKind, SiteId, Option<Sink>), Warning>,
 }
 
 struct Sent {
@@ -126,7 +128,13 @@ impl Online {
                 operation: true,
                 ..
             } => self.unfenced(Some(at.site)),
-            Step::Output { at, .. } => self.output(at),
+            Step::Output { at, sink } => self.output(at, sink),
+            Step::DeviceRead {
+                at,
+                sink,
+                paddr,
+                len,
+            } => self.sent_from(at, sink, paddr, len),
             _ => {}
         }
     }
@@ -179,22 +187,40 @@ impl Online {
         }
     }
 
-    fn output(&mut self, at: At) {
-        if !self.fresh.remove(&at.hart) {
-            return;
+    fn output(&mut self, at: At, sink: Sink) {
+        if self.fresh.remove(&at.hart) {
+            self.early(at, sink, |_, hart| hart == at.hart);
         }
+    }
+
+    /// A device has sent what it has read from NVMM, whichever hart has stored it.
+    fn sent_from(&mut self, at: At, sink: Sink, paddr: u64, len: u64) {
+        if len > 0 {
+            let lines = line_of(paddr)..=line_of(paddr.saturating_add(len - 1));
+            self.early(at, sink, |line, _| lines.contains(&line));
+        }
+    }
+
+    /// Output that depends on some of the stores that are not durable, by line and hart.
+    fn early(&mut self, at: At, sink: Sink, depends: impl Fn(u64, u16) -> bool) {
         let sent = self.sent.values().flatten().map(|s| (s.line, &s.stores));
         let open = self.stored.iter().map(|(l, s)| (*l, s)).chain(sent);
-        let early: Vec<(SiteId, u64)> = open
-            .flat_map(|(line, stores)| {
-                stores
-                    .iter()
-                    .filter(|(_, h)| *h == at.hart)
-                    .map(move |(site, _)| (*site, line))
-            })
-            .collect();
+        let mut early: BTreeMap<SiteId, u64> = BTreeMap::new();
+        for (line, stores) in open {
+            for (site, _) in stores.iter().filter(|(_, hart)| depends(line, *hart)) {
+                early.entry(*site).or_insert(line);
+            }
+        }
         for (site, line) in early {
-            self.warn(WarningKind::OutputTooEarly, site, Some(at.site), Some(line));
+            let new = Warning {
+                kind: WarningKind::OutputTooEarly,
+                site,
+                seen_at: Some(at.site),
+                count: 0,
+                line: Some(line),
+                sink: Some(sink),
+            };
+            self.enter(new);
         }
     }
 
@@ -211,8 +237,14 @@ impl Online {
             seen_at,
             count: 0,
             line,
+            sink: None,
         };
-        self.found.entry((kind, site)).or_insert(new).count += 1;
+        self.enter(new);
+    }
+
+    fn enter(&mut self, new: Warning) {
+        let key = (new.kind, new.site, new.sink);
+        self.found.entry(key).or_insert(new).count += 1;
     }
 
     /// What was found, by kind and site.
@@ -282,6 +314,12 @@ mod tests {
                     at,
                     sink: Sink::Console,
                 },
+                "rea" => Step::DeviceRead {
+                    at,
+                    sink: Sink::Disk,
+                    paddr: paddr + 8,
+                    len: 56,
+                },
                 _ => panic!("{word}"),
             });
         }
@@ -304,6 +342,7 @@ mod tests {
         assert_eq!(warnings("s1 s2 all fence out"), []);
         assert_eq!(warnings("fence fence fence s1 f1 fence"), []);
         assert_eq!(warnings("0:s1 1:out 0:f1 0:fence"), []);
+        assert_eq!(warnings("s1 f1 fence rea1 s1 rea2 f1 fence"), []);
     }
 
     #[test]
@@ -324,6 +363,15 @@ mod tests {
         assert_eq!(
             warnings("s1 out f1 fence"),
             [(OutputTooEarly, 0, Some(1), 1)]
+        );
+        // Whoever has stored what a device sends.
+        assert_eq!(
+            warnings("0:s1 1:rea1 0:f1 0:fence"),
+            [(OutputTooEarly, 0, Some(1), 1)]
+        );
+        assert_eq!(
+            warnings("s1 f1 rea1 rea1 fence"),
+            [(OutputTooEarly, 0, Some(2), 2)]
         );
         assert_eq!(
             warnings("s1 f1 fence f1 fence"),

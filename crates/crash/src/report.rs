@@ -1,12 +1,15 @@
 //! Results, for people and programs. The JSON form of [`Report`] has the schema that [`Report::schema`] returns.
 
 mod files;
+mod merge;
 
 pub use files::{junit, sarif};
+pub(crate) use merge::causes;
+pub use merge::merge;
 
 use crate::cut::PointKind;
 use crate::online::{Warning, WarningKind};
-use crate::step::{Site, SiteId, Sites};
+use crate::step::{Bytes, Sink, Site, SiteId, Sites};
 use crate::subject::Outcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,6 +118,74 @@ pub struct LineContent {
     pub bytes: String,
 }
 
+/// The form of a line's content in reports.
+pub(crate) fn line_content(paddr: u64, bytes: &Bytes) -> LineContent {
+    LineContent {
+        paddr,
+        bytes: bytes.iter().map(|b| format!("{b:02x}")).collect(),
+    }
+}
+
+/// The first of two cuts: the second one came while software recovered from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recut {
+    /// Steps of the workload's history before it.
+    pub step: u64,
+    /// What the next step was.
+    pub kind: PointKind,
+    /// Markers of operations before it.
+    pub operation: u32,
+    /// Names of the place, and of its callers.
+    pub frames: Vec<Frame>,
+    /// What it left: lines that differ from the content at the beginning.
+    pub content: Vec<LineContent>,
+}
+
+/// Cuts during recovery.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecutReport {
+    /// Successful recoveries that stored to NVMM, one of all contents in which what they read or overwrite is the same.
+    pub storing: u64,
+    /// How many of them were recorded and cut.
+    pub recorded: u64,
+    /// Cuts that were tried.
+    pub cuts: u64,
+    /// Cuts all of whose contents are accounted for.
+    pub complete: u64,
+    /// Contents that these cuts may leave.
+    pub states: f64,
+    /// For how many of them the result is known by a systematic search.
+    pub states_covered: f64,
+    /// Recoveries carried out; they are in [`Report::recoveries`], too.
+    pub recoveries: u64,
+    /// Contents that fail; they are in [`Report::failures`], too.
+    pub failures: u64,
+}
+
+impl RecutReport {
+    /// Adds those of another shard.
+    fn add_part(&mut self, part: &RecutReport) {
+        self.storing += part.storing;
+        self.recorded += part.recorded;
+        self.cuts += part.cuts;
+        self.complete += part.complete;
+        self.states += part.states;
+        self.states_covered += part.states_covered;
+        self.recoveries += part.recoveries;
+        self.failures += part.failures;
+    }
+
+    /// Adds the search of one recovery.
+    pub(crate) fn add(&mut self, one: &Report) {
+        self.cuts += one.coverage.cuts;
+        self.complete += one.coverage.complete;
+        self.states += one.coverage.states;
+        self.states_covered += one.coverage.states_covered;
+        self.recoveries += one.recoveries;
+        self.failures += one.failures;
+    }
+}
+
 /// A content from which software does not recover, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
@@ -150,6 +221,9 @@ pub struct Finding {
     pub content: Vec<LineContent>,
     /// Output.
     pub text: String,
+    /// The first cut, if the one above is a second one, during recovery: steps and places are those of the recovery then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recut: Option<Recut>,
 }
 
 /// A mistake seen without a crash.
@@ -167,6 +241,9 @@ pub struct WarningReport {
     pub count: u64,
     /// Physical address of a line for which it is so.
     pub line: Option<u64>,
+    /// To whom output went that was too early.
+    #[serde(default)]
+    pub sink: Option<Sink>,
 }
 
 /// A store that recovery reads although it may be lost. Not an error by itself: logs with checksums do it.
@@ -257,7 +334,7 @@ pub struct Report {
     pub recoveries: u64,
     /// Contents that fail.
     pub failures: u64,
-    /// Causes of failures, in the order in which they were found.
+    /// Causes of failures, those that need the fewest lines first.
     pub findings: Vec<Finding>,
     /// What showed without a crash.
     pub warnings: Vec<WarningReport>,
@@ -265,6 +342,12 @@ pub struct Report {
     pub undecided_reads: Vec<UndecidedRead>,
     /// Cut by cut.
     pub cuts: Vec<CutReport>,
+    /// Which part of all cuts was searched (`--shard`): number, counted from 1, and how many parts there are.
+    #[serde(default)]
+    pub shard: Option<(u32, u32)>,
+    /// Cuts during recovery, if there were to be any.
+    #[serde(default)]
+    pub recuts: Option<RecutReport>,
 }
 
 impl Report {
@@ -283,6 +366,7 @@ impl Report {
             seen_at: frames(w.seen_at),
             count: w.count,
             line: w.line,
+            sink: w.sink,
         }));
     }
 

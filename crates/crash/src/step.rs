@@ -128,12 +128,14 @@ pub enum FlushOp {
 }
 
 /// To whom output goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sink {
     /// UART, virtio console.
     Console,
-    /// A block device.
+    /// A block device, or a shared folder of the host.
     Disk,
     /// A network device.
     Network,
@@ -167,6 +169,17 @@ pub enum Step<'a> {
         /// What was written.
         bytes: &'a [u8],
     },
+    /// A read of NVMM by a device that passes what it has read on to the outside.
+    DeviceRead {
+        /// Who has told it to, where; when it has read.
+        at: At,
+        /// To whom.
+        sink: Sink,
+        /// Physical address of the first byte.
+        paddr: u64,
+        /// Bytes.
+        len: u64,
+    },
     /// An instruction that cleans or flushes one line.
     Flush {
         /// Who, where, when.
@@ -194,10 +207,17 @@ pub enum Step<'a> {
         /// What it orders after it.
         succ: FenceSet,
     },
-    /// The machine wrote a line back and it is durable now; used as-built only.
+    /// The machine wrote a line back and it is durable now; used as-built only, and not without a domain.
     WriteBack {
         /// Any address in the line.
         paddr: u64,
+    },
+    /// What memory itself holds of a line; used as-built without a domain only.
+    Reached {
+        /// Its first physical address.
+        line: u64,
+        /// Its content.
+        bytes: &'a Bytes,
     },
     /// A marker.
     Marker {
@@ -209,9 +229,9 @@ pub enum Step<'a> {
         /// recovery may lead to from any cut up to the next such marker.
         operation: bool,
     },
-    /// Something left the machine.
+    /// Something left the machine, or may leave it from now on.
     Output {
-        /// Who, where, when.
+        /// Who has told a device to send it, where; when the device has taken it.
         at: At,
         /// To whom.
         sink: Sink,

@@ -1,6 +1,7 @@
 //! What is tested: something that recovers from a content of NVMM.
 
-use crate::step::Bytes;
+use crate::cut::Cut;
+use crate::step::{Bytes, Sites};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,19 @@ pub struct Recovery {
     pub output: Option<u64>,
     /// Some lines of output for the reader of a report.
     pub text: String,
+    /// Whether it stored to NVMM, so that a power cut during it may leave something else.
+    pub stores: bool,
+    /// The watched lines to which it stored, by ascending address.
+    pub stored: Vec<u64>,
+}
+
+/// What a recovery did to NVMM, for power cuts during it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Cuts, in order. What they call the beginning is the content from which it recovered.
+    pub cuts: Vec<Cut>,
+    /// Places in the code.
+    pub sites: Sites,
 }
 
 /// What is tested. The same state must give the same recovery.
@@ -62,4 +76,13 @@ pub trait Subject: Sync {
     /// # Errors
     /// The recovery could not be carried out (host out of memory, ...): the exploration ends.
     fn recover(&self, state: &State) -> Result<Recovery, String>;
+
+    /// Recovers from `state` once more, and records what it does to NVMM. `None` if this subject cannot. Called from several
+    /// threads at once.
+    ///
+    /// # Errors
+    /// As for [`recover`](Self::recover).
+    fn record(&self, _state: &State) -> Result<Option<Record>, String> {
+        Ok(None)
+    }
 }

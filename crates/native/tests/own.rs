@@ -4,7 +4,7 @@
 mod common;
 
 use common::{build, model, monitor, run, Built};
-use nagori_native::monitor::Epochs;
+use nagori_native::monitor::{Epochs, Monitor};
 use nagori_native::own;
 use nagori_native::source::synthetic::Synthetic;
 
@@ -20,6 +20,15 @@ fn worker() -> Built {
             printf("%.3f\n", spent() / 1e6);
             return argc > 1 ? atoi(argv[1]) : 0;
         }"#,
+    )
+}
+
+/// A monitor of programs that wait for memory all the time, in epochs of 10 ms.
+fn always_waiting() -> Monitor {
+    monitor(
+        model(1),
+        Epochs::of(10 * MS),
+        "stall_cycles=1000000000,llc_misses=1000000",
     )
 }
 
@@ -237,15 +246,7 @@ fn another_program_that_takes_over_goes_on_with_the_account() {
             return 0;
         }"#,
     );
-    let outcome = run(
-        &built,
-        &[],
-        monitor(
-            model(1),
-            Epochs::of(10 * MS),
-            "stall_cycles=1000000000,llc_misses=1000000",
-        ),
-    );
+    let outcome = run(&built, &[], always_waiting());
     assert!(outcome.status.success(), "{outcome:?}");
     let thread = &outcome.report.threads[0];
     assert_eq!(outcome.report.threads.len(), 1, "{outcome:?}");
@@ -268,15 +269,7 @@ fn every_thread_and_child_has_an_account() {
             return system("/bin/true");
         }"#,
     );
-    let outcome = run(
-        &built,
-        &[],
-        monitor(
-            model(1),
-            Epochs::of(10 * MS),
-            "stall_cycles=1000000000,llc_misses=1000000",
-        ),
-    );
+    let outcome = run(&built, &[], always_waiting());
     assert!(outcome.status.success(), "{outcome:?}");
     // The main thread, four threads, two children, and the shell (which may become `true`).
     assert!(
@@ -304,15 +297,7 @@ fn a_program_that_closes_all_files_stays_emulated() {
             return 0;
         }"#,
     );
-    let outcome = run(
-        &built,
-        &[],
-        monitor(
-            model(1),
-            Epochs::of(10 * MS),
-            "stall_cycles=1000000000,llc_misses=1000000",
-        ),
-    );
+    let outcome = run(&built, &[], always_waiting());
     assert!(outcome.status.success(), "{outcome:?}");
     assert!(outcome.report.asked_ns() > 40e6, "{outcome:?}");
 }

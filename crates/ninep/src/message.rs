@@ -152,6 +152,29 @@ messages! {
     }
 }
 
+impl Request<'_> {
+    /// Whether it may change something in the folder.
+    pub fn changes(&self) -> bool {
+        use Request::*;
+        match self {
+            Lopen { flags, .. } => flags & number::open::TRUNCATE != 0,
+            Lcreate { .. }
+            | Symlink { .. }
+            | Mknod { .. }
+            | Rename { .. }
+            | Setattr { .. }
+            | Xattrcreate { .. }
+            | Link { .. }
+            | Mkdir { .. }
+            | Renameat { .. }
+            | Unlinkat { .. }
+            | Write { .. }
+            | Remove { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 messages! {
     /// Replies of the server (R messages).
     Reply<'a> {

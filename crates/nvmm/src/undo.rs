@@ -11,7 +11,7 @@
 //! second page. The process may end between any two stores, and each order of stores here is safe for that.
 
 use crate::header::{state, Header, LINE, PAGE, SLOT};
-use nagori_ram::{reserve, FileWords};
+use nagori_ram::FileWords;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -97,7 +97,9 @@ impl Undo {
                     "more than {MOST} lines are not durable at once"
                 )));
             }
-            reserve(&self.file, self.at + self.room * SLOT, GROWTH * SLOT)?;
+            let first = self.room as usize * PER_SLOT;
+            self.area
+                .reserve(&self.file, self.at, first, GROWTH as usize * PER_SLOT)?;
             self.room += GROWTH;
         }
         self.used += 1;

@@ -5,6 +5,7 @@ use crate::control::{self, ControlAccess};
 use crate::device::{
     BusFault, Device, DeviceCx, DeviceState, DmaRange, Placement, PowerRequest, StateError, Wires,
 };
+use nagori_hart::world::DeviceEvent;
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -156,6 +157,7 @@ impl Bus {
                 ram,
                 ram_base,
                 dma_writes: Vec::new(),
+                deeds: Default::default(),
                 irq_levels: 0,
                 hart_lines: vec![0; harts as usize],
                 power: None,
@@ -328,6 +330,7 @@ impl Bus {
         f: impl FnOnce(&mut dyn Device, &mut DeviceCx<'_>) -> R,
     ) -> R {
         let d = &mut self.devices[id];
+        let deeds = self.wires.deeds.len();
         let mut cx = DeviceCx {
             now,
             hart,
@@ -335,6 +338,7 @@ impl Bus {
             wires: &mut self.wires,
         };
         let result = f(&mut *d.device, &mut cx);
+        self.wires.deeds.sign(deeds, d.range.base, hart);
         self.settle(now);
         result
     }
@@ -455,6 +459,16 @@ impl Bus {
     /// Whether there is such a request.
     pub fn has_power_request(&self) -> bool {
         self.wires.power.is_some()
+    }
+
+    /// Whether it is recorded from now on what devices do.
+    pub fn record_deeds(&mut self, wanted: bool) {
+        self.wires.deeds.want(wanted);
+    }
+
+    /// What devices have done, in order; taken once.
+    pub fn take_deeds(&mut self) -> Vec<DeviceEvent> {
+        self.wires.deeds.take()
     }
 
     /// Whether devices have written memory since the last [`Bus::take_dma_writes`].

@@ -2,9 +2,11 @@
 
 use crate::clock::Ps;
 use crate::fdt::Node;
+use nagori_hart::world::{DeviceDeed, DeviceEvent};
 use nagori_ram::GuestRam;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::any::Any;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A device access that has no result; the hart takes an access fault.
@@ -100,12 +102,58 @@ pub struct DmaRange {
     pub len: u64,
 }
 
+/// What devices have done since the machine was told, if anybody wants to know.
+#[derive(Debug, Default)]
+pub(crate) struct Deeds {
+    wanted: bool,
+    /// Devices read memory through a shared reference.
+    list: RefCell<Vec<DeviceEvent>>,
+}
+
+impl Deeds {
+    /// Whether they are recorded from now on.
+    pub fn want(&mut self, wanted: bool) {
+        self.wanted = wanted;
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.borrow().len()
+    }
+
+    /// The device and the hart of those from number `from` on.
+    pub fn sign(&mut self, from: usize, device: u64, hart: Option<u32>) {
+        for deed in self.list.get_mut().iter_mut().skip(from) {
+            deed.device = device;
+            deed.hart = hart;
+        }
+    }
+
+    /// All of them, in order; taken once.
+    pub fn take(&mut self) -> Vec<DeviceEvent> {
+        std::mem::take(self.list.get_mut())
+    }
+
+    /// Something that the device under way does; [`Deeds::sign`] says which one that is.
+    fn add(&self, now: Ps, did: DeviceDeed) {
+        if self.wanted {
+            self.list.borrow_mut().push(DeviceEvent {
+                device: 0,
+                time_ps: now.0,
+                hart: None,
+                did,
+            });
+        }
+    }
+}
+
 /// The surroundings on which devices act; owned by the bus.
 #[derive(Debug)]
 pub(crate) struct Wires {
     pub(crate) ram: Arc<GuestRam>,
     pub(crate) ram_base: u64,
     pub(crate) dma_writes: Vec<DmaRange>,
+    pub(crate) deeds: Deeds,
     /// Levels of the interrupt sources, bit n for source n (1..=31).
     pub(crate) irq_levels: u32,
     pub(crate) hart_lines: Vec<u64>,
@@ -177,7 +225,10 @@ impl DeviceCx<'_> {
         self.wires
             .ram
             .read_bytes(offset, out)
-            .map_err(|_| DmaError { addr, len })
+            .map_err(|_| DmaError { addr, len })?;
+        let did = DeviceDeed::Read { paddr: addr, len };
+        self.wires.deeds.add(self.now, did);
+        Ok(())
     }
 
     /// Writes guest memory at a physical address and records the range, so
@@ -190,7 +241,16 @@ impl DeviceCx<'_> {
             .write_bytes(offset, data)
             .map_err(|_| DmaError { addr, len })?;
         self.wires.dma_writes.push(DmaRange { addr, len });
+        let did = DeviceDeed::Wrote { paddr: addr, len };
+        self.wires.deeds.add(self.now, did);
         Ok(())
+    }
+
+    /// The device has taken something from the driver that leaves the machine now or later; `queue` is 0 for devices without
+    /// queues.
+    pub fn sends(&self, queue: usize) {
+        let queue = queue as u16;
+        self.wires.deeds.add(self.now, DeviceDeed::Sends { queue });
     }
 }
 

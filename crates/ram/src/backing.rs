@@ -4,12 +4,16 @@
 //! A store to a page of a file for which its file system has no space kills the process (SIGBUS). So space
 //! is reserved before the first store to a part of the file, by the functions that write to
 //! [`GuestRam`]; whoever writes to memory by its address must have written to the same page by
-//! them before. If there is no space, the part of memory no longer leads to the file: it keeps the
+//! them before. Reserved space alone does not suffice: ext4 may need one more block to note that a reserved one is now
+//! in use, so the pages of the part are made writable, too, which says so instead. If there is no space, the part of memory no longer leads to the file: it keeps the
 //! state of that moment, and the failure is reported.
 
 use super::{GuestRam, RamError};
 use rustix::fs::{fallocate, FallocateFlags};
-use rustix::mm::{mmap, mmap_anonymous, mremap_fixed, MapFlags, MremapFlags, ProtFlags};
+use rustix::io::Errno;
+use rustix::mm::{
+    madvise, mmap, mmap_anonymous, mremap_fixed, Advice, MapFlags, MremapFlags, ProtFlags,
+};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -62,15 +66,16 @@ impl Default for Behind {
 }
 
 impl Backing {
-    /// Makes sure that there is space for a part of the file.
-    fn reserve(&self, part: u64) -> bool {
+    /// Makes sure that there is space for a part of the file, in memory that begins at `base`.
+    fn reserve(&self, base: *mut u8, part: u64) -> bool {
         let (word, bit) = (&self.reserved[(part / 64) as usize], 1 << (part % 64));
         if word.load(Relaxed) & bit != 0 {
             return true;
         }
         let at = self.at + part * PART;
         let len = PART.min(self.len - part * PART);
-        match reserve(&self.file, at, len) {
+        let there = base.wrapping_add((self.start + part * PART) as usize);
+        match reserve(&self.file, at, len).and_then(|()| make_writable(there, len as usize)) {
             Ok(()) => {
                 word.fetch_or(bit, Relaxed);
                 true
@@ -85,11 +90,26 @@ impl Backing {
 }
 
 /// Reserves space of a file without changing what is in it.
-pub fn reserve(file: &File, at: u64, len: u64) -> io::Result<()> {
+fn reserve(file: &File, at: u64, len: u64) -> io::Result<()> {
     loop {
         match fallocate(file, FallocateFlags::empty(), at, len) {
             Ok(()) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// Makes whole pages of a mapping of a file writable, without changing what is in them: an error where a store would kill
+/// the process. Hosts before Linux 5.14 cannot say that; there a store has to show it.
+fn make_writable(at: *mut u8, len: usize) -> io::Result<()> {
+    loop {
+        // SAFETY: this advice changes no byte of memory, whatever is mapped there.
+        match unsafe { madvise(at.cast(), len, Advice::LinuxPopulateWrite) } {
+            Ok(()) | Err(Errno::INVAL) => return Ok(()),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            // A store would be answered by SIGBUS. The kernel does not say why: a full file system, or a disk that fails.
+            Err(Errno::FAULT) => return Err(Errno::NOSPC.into()),
             Err(e) => return Err(e.into()),
         }
     }
@@ -208,7 +228,7 @@ impl GuestRam {
             Sharing::Shared => {
                 let first = (offset.max(b.start) - b.start) / PART;
                 let last = (end - 1 - b.start) / PART;
-                if !b.frozen.load(Relaxed) && !(first..=last).all(|p| b.reserve(p)) {
+                if !b.frozen.load(Relaxed) && !(first..=last).all(|p| b.reserve(self.base, p)) {
                     self.freeze();
                 }
                 true
@@ -305,7 +325,7 @@ pub fn data(file: &File, at: u64, len: u64) -> io::Result<Vec<std::ops::Range<u6
     while from < end {
         let start = match seek(file, SeekFrom::Data(from)) {
             Ok(start) if start < end => start,
-            Ok(_) | Err(rustix::io::Errno::NXIO) => break,
+            Ok(_) | Err(Errno::NXIO) => break,
             Err(e) => return Err(e.into()),
         };
         let stop = seek(file, SeekFrom::Hole(start))?.min(end);
@@ -337,6 +357,19 @@ impl FileWords {
             map,
             words: len / 8,
         })
+    }
+
+    /// Makes sure that there is space for words from `first` on, in whole pages, in the file, in which the mapping begins at
+    /// `at`. Makes the file longer if need be.
+    pub fn reserve(&self, file: &File, at: u64, first: usize, words: usize) -> io::Result<()> {
+        assert!(
+            first + words <= self.words,
+            "words {first} to {} of {}",
+            first + words,
+            self.words
+        );
+        reserve(file, at + 8 * first as u64, 8 * words as u64)?;
+        make_writable(self.map.as_mut_ptr().wrapping_add(8 * first), 8 * words)
     }
 
     fn word(&self, i: usize) -> &AtomicU64 {

@@ -9,7 +9,7 @@ mod backing;
 mod kept;
 mod sparse;
 
-pub use backing::{data, reserve, FileWords, Sharing};
+pub use backing::{data, FileWords, Sharing};
 pub use kept::Kept;
 pub use sparse::PAGE;
 

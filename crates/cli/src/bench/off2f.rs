@@ -24,6 +24,7 @@ Examples:
   nagori bench off2f --disk-latency hdd --sizes 32,64,96,128 --methods extended
   nagori bench off2f --program ./sort --json
   nagori bench off2f --sizes 128 --memory-model board,pcm,xpoint --real sqlite3,python3
+  nagori bench off2f --sizes 128 --passes 1,4,16,64 --states cold
 
 Programs whose text is N KiB of instructions that do nothing, those of --program (static ones, which end by themselves with
 code 0), and Debian's own of --real, each run with nothing of them in the kernel's cache: the ELF file on a virtio disk (elf-disk),
@@ -41,9 +42,10 @@ pub struct Off2fArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(4..=16384),
           default_values_t = [32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192])]
     pub sizes: Vec<u32>,
-    /// How often these programs go through their text.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=2047))]
-    pub passes: u32,
+    /// How often these programs go through their text, and how many times as long the jobs of --real are; several numbers,
+    /// separated by commas, show from where on text on NVMM costs more than reading it from the disk once.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=2047), default_values_t = [1])]
+    pub passes: Vec<u32>,
     /// One more program: a static executable for riscv64. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub program: Vec<PathBuf>,
@@ -60,11 +62,11 @@ pub struct Off2fArgs {
     /// States of the guest in which a program starts, separated by commas: cold, reset [default: both].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = state)]
     pub states: Vec<State>,
-    /// Cold starts of each program; the one with the median of the times is reported.
+    /// Starts of each program in each state; the one with the median of the times is reported.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// A list of {program, text_kib, memory, state, format, method, exec_to_exit_ns, fastest_ns, slowest_ns, starts,
-    /// page_faults, bytes_read, nvmm_fetches}.
+    /// A list of {program, passes, text_kib, memory, state, format, method, exec_to_exit_ns, fastest_ns, slowest_ns, starts,
+    /// page_faults, bytes_read, nvmm_fetches, break_even_passes}.
     #[arg(long)]
     pub json: bool,
     /// Draw the programs that do nothing into a file; the name ends in .svg or .png.
@@ -200,10 +202,30 @@ fn nops(kib: u32, passes: u32) -> Vec<u8> {
 
 /// A program as it is measured.
 pub struct Measured {
-    /// The name of its file.
+    /// Its name in rows.
     pub name: String,
     /// For Debian's own.
     pub real: Option<Real>,
+    /// How often it goes through its text, or how many times as long its job is.
+    pub passes: u32,
+}
+
+impl Measured {
+    /// What the guest calls it: no two programs have the same label.
+    pub fn label(&self) -> String {
+        match self.passes {
+            1 => self.name.clone(),
+            n => format!("{}@{n}", self.name),
+        }
+    }
+
+    /// The name of its file. Those of Debian's get the length of their job as an argument.
+    pub fn file(&self) -> String {
+        match self.real {
+            Some(_) => self.name.clone(),
+            None => self.label(),
+        }
+    }
 }
 
 /// Runs the command.
@@ -217,9 +239,12 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
         if kib % 4 != 0 {
             bail!("--sizes {kib}: expected a multiple of 4 KiB");
         }
-        programs.push(add(&files, format!("nops-{kib}"), &nops(kib, a.passes))?);
+        for &passes in &a.passes {
+            let name = format!("nops-{kib}");
+            programs.push(add(&files, name, &nops(kib, passes), passes)?);
+        }
     }
-    add(&files, USED_UP.into(), &nops(1024, 1))?;
+    add(&files, USED_UP.into(), &nops(1024, 1), 1)?;
     for path in &a.program {
         let name = path.file_name().and_then(|n| n.to_str());
         let name = name.with_context(|| format!("{} is not the name of a file", path.display()))?;
@@ -231,12 +256,15 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
             bail!("--program {name}: letters, digits and ._-+ only");
         }
         let elf = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        programs.push(add(&files, name.to_string(), &elf)?);
+        programs.push(add(&files, name.to_string(), &elf, 1)?);
     }
-    programs.extend(a.real.iter().map(|r| Measured {
-        name: r.name.into(),
-        real: Some(*r),
-    }));
+    for r in &a.real {
+        programs.extend(a.passes.iter().map(|&passes| Measured {
+            name: r.name.into(),
+            real: Some(*r),
+            passes,
+        }));
+    }
     let disk = dir.path().join("disk");
     let methods: Vec<Method> = Method::ALL
         .into_iter()
@@ -277,6 +305,7 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let mut t = table([
         "program",
         "text KiB",
+        "passes",
         "memory",
         "method",
         "state",
@@ -287,6 +316,7 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
         "page faults",
         "KiB read",
         "NVMM fetches",
+        "break-even",
     ]);
     for r in &rows {
         let number = |key: &str| r[key].as_u64().unwrap_or_default();
@@ -297,6 +327,7 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
             [
                 word("program"),
                 number("text_kib").to_string(),
+                number("passes").to_string(),
                 word("memory"),
                 word("method"),
                 word("state"),
@@ -307,6 +338,9 @@ pub fn command(a: &Off2fArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 number("page_faults").to_string(),
                 (number("bytes_read") / 1024).to_string(),
                 r["nvmm_fetches"].as_u64().map_or("-".into(), grouped),
+                r["break_even_passes"]
+                    .as_f64()
+                    .map_or("-".into(), |n| format!("{n:.1} passes")),
             ],
         );
     }
@@ -320,7 +354,11 @@ fn plot(format: plot::Format, rows: &[Value], methods: &[Method]) -> anyhow::Res
     let mut points: Vec<off2f_plot::Point> = rows
         .iter()
         .filter(|r| word(r, "program").starts_with("nops-"))
-        .filter(|r| r["memory"] == rows[0]["memory"] && r["state"] == rows[0]["state"])
+        .filter(|r| {
+            ["memory", "state", "passes"]
+                .iter()
+                .all(|k| r[k] == rows[0][k])
+        })
         .filter_map(|r| {
             let kib = r["text_kib"].as_f64()?;
             let ms = r["exec_to_exit_ns"].as_f64()? / 1e6;
@@ -333,15 +371,20 @@ fn plot(format: plot::Format, rows: &[Value], methods: &[Method]) -> anyhow::Res
 }
 
 /// Puts a program into the directory for the disk, in both formats.
-fn add(dir: &Path, name: String, elf: &[u8]) -> anyhow::Result<Measured> {
+fn add(dir: &Path, name: String, elf: &[u8], passes: u32) -> anyhow::Result<Measured> {
     let pair = split(elf).with_context(|| name.clone())?;
+    let program = Measured {
+        name,
+        real: None,
+        passes,
+    };
     for (ending, bytes) in [("", elf), (".off2", &pair.off2), (".text", &pair.text)] {
-        let path = dir.join(format!("{name}{ending}"));
+        let path = dir.join(program.file() + ending);
         let failed = || format!("cannot write {}", path.display());
         fs::write(&path, bytes).with_context(failed)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).with_context(failed)?;
     }
-    Ok(Measured { name, real: None })
+    Ok(program)
 }
 
 /// A new ext4 file system with the files of a directory; with room for those of Debian's programs if the guest is to add them.

@@ -19,8 +19,17 @@ pub struct Real {
     pub name: &'static str,
     /// Its file in the guest.
     file: &'static str,
-    /// Arguments, as words of a shell.
+    /// Arguments, as words of a shell; `{}` stands for the length of the job.
     job: &'static str,
+    /// That length for one pass.
+    length: u32,
+}
+
+impl Real {
+    /// The arguments for a job that is `passes` times as long.
+    fn job(&self, passes: u32) -> String {
+        self.job.replace("{}", &(self.length * passes).to_string())
+    }
 }
 
 /// All of them.
@@ -28,18 +37,21 @@ pub const REAL: [Real; 3] = [
     Real {
         name: "busybox",
         file: "/bin/busybox",
-        job: "sh -c 'i=0; while [ $i -lt 100 ]; do i=$((i+1)); done'",
+        job: "sh -c 'i=0; while [ $i -lt {} ]; do i=$((i+1)); done'",
+        length: 100,
     },
     Real {
         name: "sqlite3",
         file: "/mnt/root/usr/bin/sqlite3",
-        job: "-init /dev/null :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all select x+1 from c where x<200) \
+        job: "-init /dev/null :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all select x+1 from c where x<{}) \
               insert into t select x, x*x from c; select sum(b) from t where a%3=0'",
+        length: 200,
     },
     Real {
         name: "python3",
         file: "/mnt/root/usr/bin/python3",
-        job: "-S -c 'print(sum(i * i for i in range(500)))'",
+        job: "-S -c 'print(sum(i * i for i in range({})))'",
+        length: 500,
     },
 ];
 
@@ -58,12 +70,8 @@ impl Plan<'_> {
 
     /// The number of rows that the guest prints.
     pub fn rows(&self) -> usize {
-        let starts = |s: &State| match s {
-            State::Cold => self.repeat as usize,
-            State::Reset => 1,
-        };
-        let starts: usize = self.states.iter().map(starts).sum();
-        self.programs.len() * self.methods.len() * Format::ALL.len() * starts
+        let equal = self.states.len() * self.repeat as usize;
+        self.programs.len() * self.methods.len() * Format::ALL.len() * equal
     }
 
     /// The script, which runs at every boot: a file on DAX says what is to be measured next.
@@ -76,24 +84,27 @@ impl Plan<'_> {
             false => String::new(),
         };
         // The kernel would fill inode tables in the background while programs are measured.
+        // And it sometimes moves a program to another hart. The one that it has left keeps the program's page table while it
+        // idles, and is interrupted for each page of text that is mapped from then on (docs/off2f.md).
         let mut s = format!(
             "dmesg -n 1\n\
              fail() {{ echo \"bench: $1\"; exit 1; }}\n\
              mkdir -p /mnt/disk /mnt/dax /opt/off2f\n\
              {root}\
              mount_dax() {{ mount -t ext4 -o dax=always,noinit_itable /dev/pmem0 /mnt/dax; }}\n\
+             pin=; [ $(nproc) = 1 ] || pin='taskset 2'\n\
              one() {{\n    \
                  label=$1:$state libs=$2; shift 2\n    \
-                 LD_LIBRARY_PATH=$libs PYTHONHOME={ROOT}/usr bench-exec $warm $label \"$@\" || fail \"$label\"\n\
+                 LD_LIBRARY_PATH=$libs PYTHONHOME={ROOT}/usr $pin bench-exec $warm $label \"$@\" || fail \"$label\"\n\
              }}\n\
              all() {{\n"
         );
         for p in self.programs {
-            let name = &p.name;
-            let job = p.real.map_or("", |r| r.job);
+            let (name, file) = (p.label(), p.file());
+            let job = p.real.map_or(String::new(), |r| r.job(p.passes));
             for f in Format::ALL {
                 let (dir, libs, ending) = f.places();
-                s += &format!("    one {name}:{f} {libs} {dir}/{name}{ending} {job}\n");
+                s += &format!("    one {name}:{f} {libs} {dir}/{file}{ending} {job}\n");
             }
         }
         s += "}\n";
@@ -126,20 +137,17 @@ impl Plan<'_> {
             s += "fi\n";
         }
         if self.states.contains(&State::Reset) {
-            // One restart for each method: what a program has read stays in the kernel's cache.
-            s += "if [ $phase = 0 ]; then off2f list; next 1; fi\nstate=reset warm=--warm\n";
-            for (i, m) in self.methods.iter().enumerate() {
-                let after = match i + 1 == self.methods.len() {
-                    true => "exit 0".to_string(),
-                    false => format!("next {}", i + 2),
-                };
-                s += &format!(
-                    "if [ $phase = {} ]; then\n    \
-                         ready {m}; bench-exec --warm none /bin/true >/dev/null; all; {after}\n\
-                     fi\n",
-                    i + 1
-                );
-            }
+            // One restart for each start: what a program has read stays in the kernel's cache.
+            let names: Vec<&str> = self.methods.iter().map(|m| m.name()).collect();
+            s += &format!(
+                "if [ $phase = 0 ]; then off2f list; next 1; fi\nstate=reset warm=--warm\n\
+                 set -- {}\nshift $(((phase - 1) % {}))\n\
+                 ready $1; bench-exec --warm none /bin/true >/dev/null; all\n\
+                 [ $phase = {} ] && exit 0\nnext $((phase + 1))\n",
+                names.join(" "),
+                names.len(),
+                names.len() * self.repeat as usize
+            );
         }
         s
     }
@@ -149,7 +157,8 @@ impl Plan<'_> {
         let mut s = String::from(
             "    mount -t ext4 /dev/vda /mnt/disk || fail 'no disk'\n    mkdir -p /mnt/disk/lib\n    cd /mnt/disk\n",
         );
-        for r in self.programs.iter().filter_map(|p| p.real) {
+        let chosen = |r: &Real| self.programs.iter().any(|p| p.real == Some(*r));
+        for r in REAL.into_iter().filter(chosen) {
             s += &format!(
                 "    cp {} {} && off2f split {} || fail 'no {}'\n",
                 r.file, r.name, r.name, r.name
@@ -232,7 +241,7 @@ pub fn rows(
             for p in plan.programs {
                 for format in Format::ALL {
                     let same = |s: &&Start| {
-                        s.program == p.name
+                        s.program == p.label()
                             && s.format == format
                             && s.state == state
                             && s.method == m.name()
@@ -243,12 +252,13 @@ pub fn rows(
                         continue;
                     };
                     let kib = texts
-                        .get(&p.name)
+                        .get(&p.file())
                         .map(|pages| pages * nagori_off2f::PAGE / 1024);
                     // The control block counts what goes to the board's controller.
                     let nvmm = (memory == super::off2f::BOARD).then_some(median.nvmm);
                     rows.push(json!({
                         "program": p.name,
+                        "passes": p.passes,
                         "text_kib": kib,
                         "memory": memory,
                         "state": state.name(),
@@ -266,7 +276,39 @@ pub fn rows(
             }
         }
     }
+    let found: Vec<Option<f64>> = rows.iter().map(|r| break_even(&rows, r)).collect();
+    for (row, passes) in rows.iter_mut().zip(found) {
+        row["break_even_passes"] = json!(passes);
+    }
     rows
+}
+
+/// How many passes a program may make before its text on NVMM has cost more than the disk would have: between two
+/// numbers of passes that were measured, on the line between them. Nothing for other formats, and if it is not within.
+fn break_even(rows: &[Value], row: &Value) -> Option<f64> {
+    if row["format"] != Format::Off2f.name() {
+        return None;
+    }
+    let time = |r: &Value| r["exec_to_exit_ns"].as_f64();
+    let same = |r: &Value| {
+        ["program", "memory", "state", "method"]
+            .iter()
+            .all(|k| r[k] == row[k])
+    };
+    let mut lost: Vec<(f64, f64)> = Vec::new();
+    for r in rows
+        .iter()
+        .filter(|r| same(r) && r["format"] == row["format"])
+    {
+        let disk = rows.iter().find(|d| {
+            same(d) && d["format"] == Format::Disk.name() && d["passes"] == r["passes"]
+        })?;
+        lost.push((r["passes"].as_f64()?, time(r)? - time(disk)?));
+    }
+    lost.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let pair = lost.windows(2).find(|w| w[0].1 <= 0.0 && w[1].1 > 0.0)?;
+    let [(n, from), (m, to)] = [pair[0], pair[1]];
+    Some(n + (m - n) * from / (from - to))
 }
 
 #[cfg(test)]
@@ -287,6 +329,7 @@ mod tests {
         let programs = [Measured {
             name: "a".into(),
             real: None,
+            passes: 1,
         }];
         let p = plan(&programs);
         let line =
@@ -309,7 +352,53 @@ mod tests {
             assert_eq!(rows[0][key], value, "{key}");
         }
         assert_eq!(p.rows(), 9);
+        assert!(rows[0]["break_even_passes"].is_null());
         assert!(super::rows(&p, &starts, &texts, "pcm")[0]["nvmm_fetches"].is_null());
+    }
+
+    #[test]
+    fn text_on_nvmm_pays_up_to_the_break_even() {
+        let row = |format: &str, passes: u32, ns: u32| {
+            json!({
+                "program": "a", "memory": "board", "state": "cold", "method": "fine",
+                "format": format, "passes": passes, "exec_to_exit_ns": ns,
+            })
+        };
+        // From the disk 100 + 10 a pass; in place 60 + 14 a pass.
+        let disk = [1, 4, 16].map(|n| row("elf-disk", n, 100 + 10 * n));
+        let place = [1, 4, 16].map(|n| row("off2f", n, 60 + 14 * n));
+        let rows = [&disk[..], &place[..]].concat();
+        assert_eq!(break_even(&rows, &rows[3]), Some(10.0));
+        assert_eq!(break_even(&rows, &rows[0]), None);
+        // Not within what was measured.
+        let short = [&disk[..2], &place[..2]].concat();
+        assert_eq!(break_even(&short, &short[2]), None);
+    }
+
+    #[test]
+    fn every_start_after_a_reset_has_a_restart_of_its_own() {
+        let programs = [Measured {
+            name: "sqlite3".into(),
+            real: Some(REAL[1]),
+            passes: 4,
+        }];
+        let p = Plan {
+            methods: &[Method::Dram, Method::Fine],
+            states: &State::ALL,
+            ..plan(&programs)
+        };
+        assert_eq!(p.rows(), 2 * 3 * 2 * 3);
+        let script = p.script();
+        assert!(
+            script.contains("set -- dram fine\nshift $(((phase - 1) % 2))"),
+            "{script}"
+        );
+        assert!(script.contains("[ $phase = 6 ] && exit 0"), "{script}");
+        assert!(
+            script.contains("one sqlite3@4:off2f /opt/off2f /mnt/disk/sqlite3.off2 "),
+            "{script}"
+        );
+        assert!(script.contains("where x<800)"), "{script}");
     }
 
     #[test]

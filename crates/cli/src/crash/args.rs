@@ -18,6 +18,10 @@ Examples:
       The machine immediately before the store whose loss recovery does not survive
   nagori crash ... --shard 2/8
       The second of eight parts, for eight hosts
+  nagori crash merge report*.json --junit report.xml
+      One report of those of all parts
+  nagori crash ... --recuts 100
+      The power fails again while software recovers
 
 Exit codes:
   0    no finding (what was not covered is in the report)
@@ -44,6 +48,7 @@ pub struct CrashArgs {
 #[derive(Debug, Subcommand)]
 pub enum CrashCommand {
     Replay(ReplayArgs),
+    Merge(MergeArgs),
 }
 
 /// Go to the guilty store of a finding.
@@ -62,6 +67,37 @@ pub struct ReplayArgs {
     /// Wait for a debugger at [HOST:]PORT or unix:PATH there [default port: 1234].
     #[arg(long, value_name = "WHERE", num_args = 0..=1, default_missing_value = "1234")]
     pub gdb: Option<String>,
+}
+
+/// Make one report of those of all shards.
+///
+/// The reports are those that --json has written, of the same command with each --shard. What the result says is what a run
+/// without --shard would have said, if no budget was used up, but for the number of recoveries: a shard does not know the
+/// results of the others. Exit codes are those of an exploration.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// The reports of all shards, in any order.
+    #[arg(required = true, value_name = "REPORT")]
+    pub reports: Vec<PathBuf>,
+    #[command(flatten)]
+    pub results: ResultArgs,
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+pub struct ResultArgs {
+    /// The report as JSON, `-` for standard output.
+    #[arg(long, value_name = "FILE|-", num_args = 0..=1, default_missing_value = "-", help_heading = "Results")]
+    pub json: Option<PathBuf>,
+    /// The report as JUnit XML.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub junit: Option<PathBuf>,
+    /// The report as SARIF 2.1.0.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub sarif: Option<PathBuf>,
+    /// A directory for a file of each finding, for `nagori crash replay`.
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub findings: Option<PathBuf>,
 }
 
 /// What is explored.
@@ -157,6 +193,10 @@ pub struct ExploreArgs {
     /// At most so many recoveries. The report says what was not covered.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
     pub budget_states: Option<u64>,
+    /// End the search as soon as some content fails, and its cause is known: for whoever wants to know only whether there is
+    /// one. The report says what was not covered.
+    #[arg(long, help_heading = "Search")]
+    pub fail_fast: bool,
     /// End the search after so many seconds of this host's time. The report says what was not covered, and differs from
     /// run to run.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Search")]
@@ -173,24 +213,25 @@ pub struct ExploreArgs {
     /// Seed of the random contents.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Search")]
     pub seed: u64,
+    /// Cut the power a second time, during --recover, and recover again: of so many recoveries that store to NVMM, one of all
+    /// that read the same. The report says of how many there are.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        conflicts_with = "from_reset",
+        help_heading = "Search"
+    )]
+    pub recuts: u32,
     /// Guest time of --setup and --workload, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds, help_heading = "Search")]
     pub timeout: f64,
     /// Guest time of a recovery with its check, in seconds; more is a hang, and a finding.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "Search")]
     pub hang: f64,
-    /// The report as JSON, `-` for standard output.
-    #[arg(long, value_name = "FILE|-", num_args = 0..=1, default_missing_value = "-", help_heading = "Results")]
-    pub json: Option<PathBuf>,
-    /// The report as JUnit XML.
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    pub junit: Option<PathBuf>,
-    /// The report as SARIF 2.1.0.
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    pub sarif: Option<PathBuf>,
-    /// A directory for a file of each finding, for `nagori crash replay`.
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
-    pub findings: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: ResultArgs,
     /// Engine that runs setup and recoveries; results are the same [default: the translator, if the host has one].
     #[arg(long, value_name = "ENGINE", help_heading = "Search")]
     pub engine: Option<EngineKind>,

@@ -9,11 +9,11 @@ use crate::boot::Expose;
 use crate::output::file::Staged;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::signals;
-use anyhow::{anyhow, Context};
-use args::{CrashArgs, CrashCommand, ExploreArgs, OracleKind};
+use anyhow::{anyhow, bail, Context};
+use args::{CrashArgs, CrashCommand, ExploreArgs, MergeArgs, ModeKind, OracleKind, ResultArgs};
 use indicatif::{ProgressBar, ProgressStyle};
-use nagori_crash::{explore, junit, sarif, Budget, Progress, Report, Work};
-use nagori_session::crash::{domain_of, Plan, Prepared, Recorded, Recovering};
+use nagori_crash::{explore, junit, sarif, Budget, Domain, Progress, Report, Work};
+use nagori_session::crash::{domain_of, Plan, Prepared, Recovering};
 use nagori_session::{Options, Rootfs, Session};
 use names::Names;
 use serde_json::{json, Value};
@@ -29,6 +29,7 @@ const ERROR: Exit = Exit(2);
 pub fn command(a: &CrashArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let done = match &a.command {
         Some(CrashCommand::Replay(r)) => replay::command(r, messages),
+        Some(CrashCommand::Merge(m)) => merge(m, messages),
         None => run(&a.explore, messages),
     };
     match done {
@@ -44,6 +45,14 @@ pub fn command(a: &CrashArgs, messages: &Messages) -> anyhow::Result<Exit> {
 fn boot<'a>(a: &ExploreArgs, messages: &'a Messages) -> anyhow::Result<Session<'a>> {
     let mut machine = a.machine.choice();
     machine.set.extend(a.nvmm.map(Expose::setting));
+    if a.mode == ModeKind::AsBuilt && a.domain == Some(Domain::None) {
+        // What is in the controller's queue has to be known.
+        let tracked = [
+            "memory.persistence_domain=none",
+            "memory.track_persistence=true",
+        ];
+        machine.set.extend(tracked.map(String::from));
+    }
     let options = Options {
         machine,
         devices: a.devices.devices(),
@@ -94,7 +103,7 @@ struct Files {
 }
 
 impl Files {
-    fn open(a: &ExploreArgs) -> anyhow::Result<Files> {
+    fn open(a: &ResultArgs) -> anyhow::Result<Files> {
         let open = |path: &Option<std::path::PathBuf>, option: &'static str| {
             let file = path.as_deref().map(Staged::create);
             file.transpose().context(option)
@@ -112,7 +121,7 @@ impl Files {
 }
 
 fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    let files = Files::open(a)?;
+    let files = Files::open(&a.results)?;
     let names = Names::new(a)?;
     let begin = Instant::now();
     let session = boot(a, messages)?;
@@ -143,6 +152,7 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
         beyond_failures: a.beyond_failures,
         random: a.random,
         seed: a.seed,
+        recuts: a.recuts,
         ..Budget::default()
     };
     let searched = Instant::now();
@@ -155,7 +165,8 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
             p.cuts, p.contents, p.recoveries, p.waiting, p.failures
         ));
         out_of_time |= limit.is_some_and(|l| Instant::now() >= l);
-        !out_of_time && messages.signals().caught().is_none()
+        let failed = a.fail_fast && p.failures > 0;
+        !out_of_time && !failed && messages.signals().caught().is_none()
     };
     let report = explore(&work, &subject, &budget, jobs, &mut progress);
     bar.finish_and_clear();
@@ -175,12 +186,55 @@ fn run(a: &ExploreArgs, messages: &Messages) -> anyhow::Result<Exit> {
     if out_of_time {
         messages.warning("the search ended by --budget-time: the report says what was not covered");
     }
-    let found = report.findings.len();
-    finish(a, files, (&recorded, &report), messages)?;
-    Ok(match found {
-        0 => SUCCESS,
-        _ => FINDINGS,
-    })
+    let workload = json!({
+        "instructions": recorded.retired,
+        "steps": recorded.steps,
+        "points": recorded.points,
+        "cuts": recorded.cuts.len(),
+        "labels": recorded.labels,
+    });
+    let own = (json!(own_args()), workload);
+    finish(&a.results, files, own, &report, messages)
+}
+
+/// Reports of shards become one.
+fn merge(a: &MergeArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    let files = Files::open(&a.results)?;
+    let mut parts = Vec::new();
+    let mut own: Option<(Value, Value)> = None;
+    for path in &a.reports {
+        let shown = path.display();
+        let text = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+        let value: Value =
+            serde_json::from_slice(&text).with_context(|| format!("{shown} is no JSON"))?;
+        let of = (
+            json!(without_shard(&value["args"])),
+            value["workload"].clone(),
+        );
+        let part: Report = serde_json::from_value(value)
+            .with_context(|| format!("{shown} is no report of `nagori crash --json`"))?;
+        parts.push(part);
+        match &own {
+            None => own = Some(of),
+            Some(own) if own.1 == of.1 => {}
+            Some(_) => bail!("{shown} is of another workload than the first report"),
+        }
+    }
+    let report = nagori_crash::merge(&parts).map_err(|e| anyhow!(e))?;
+    let own = own.context("there is no report")?;
+    finish(&a.results, files, own, &report, messages)
+}
+
+/// Arguments of a shard, as those of the whole.
+fn without_shard(args: &Value) -> Vec<&Value> {
+    let args = args.as_array().map_or(&[][..], |a| a);
+    let is = |v: &Value, what: &str| v.as_str() == Some(what);
+    let shard = |v: &Value| v.as_str().is_some_and(|s| s.starts_with("--shard="));
+    let behind = |n: usize| n > 0 && is(&args[n - 1], "--shard");
+    { args.iter().enumerate() }
+        .filter(|(n, v)| !is(v, "--shard") && !shard(v) && !behind(*n))
+        .map(|(_, v)| v)
+        .collect()
 }
 
 fn cores() -> usize {
@@ -205,14 +259,14 @@ fn own_args() -> Vec<String> {
     all.collect()
 }
 
-/// Writes the results.
+/// Writes the results: of a command with these arguments, and of this workload.
 fn finish(
-    a: &ExploreArgs,
+    a: &ResultArgs,
     files: Files,
-    (recorded, report): (&Recorded, &Report),
+    (args, workload): (Value, Value),
+    report: &Report,
     messages: &Messages,
-) -> anyhow::Result<()> {
-    let args = json!(own_args());
+) -> anyhow::Result<Exit> {
     if let Some(dir) = &a.findings {
         for f in &report.findings {
             let value = json!({"args": args, "finding": f});
@@ -230,23 +284,20 @@ fn finish(
     if let Some(file) = files.json {
         let mut value = serde_json::to_value(report)?;
         value["args"] = args;
-        value["workload"] = json!({
-            "instructions": recorded.retired,
-            "steps": recorded.steps,
-            "points": recorded.points,
-            "cuts": recorded.cuts.len(),
-            "labels": recorded.labels,
-        });
+        value["workload"] = workload;
         file.put(format!("{value:#}\n").as_bytes())
             .context("--json")?;
     }
     if !shown {
         show(report)?;
     }
-    if a.findings.is_none() && !report.findings.is_empty() {
+    if report.findings.is_empty() {
+        return Ok(SUCCESS);
+    }
+    if a.findings.is_none() {
         messages.note("--findings DIR writes a file of each finding, for `nagori crash replay`");
     }
-    Ok(())
+    Ok(FINDINGS)
 }
 
 fn write(path: &Path, value: &Value) -> anyhow::Result<()> {
@@ -260,6 +311,14 @@ const FRAMES: usize = 8;
 fn word(value: impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_string()
+}
+
+/// A number of contents, which may be far beyond what can be counted.
+fn count(contents: f64) -> String {
+    match contents < 1e12 {
+        true => format!("{contents}"),
+        false => format!("{contents:.1e}"),
+    }
 }
 
 /// The report for people.
@@ -287,8 +346,11 @@ fn show(report: &Report) -> anyhow::Result<()> {
         let place = w.frames.first().map(names::frame).unwrap_or_default();
         let _ = writeln!(
             text,
-            "warning: {} at {place} ({} times)",
+            "warning: {}{} at {place} ({} times)",
             word(w.kind),
+            w.sink
+                .map(|s| format!(" ({})", word(s)))
+                .unwrap_or_default(),
             w.count
         );
     }
@@ -300,9 +362,16 @@ fn show(report: &Report) -> anyhow::Result<()> {
         report.recoveries,
         c.cuts,
         c.complete,
-        c.states_covered,
-        c.states
+        count(c.states_covered),
+        count(c.states)
     );
+    if let Some(r) = &report.recuts {
+        let _ = writeln!(
+            text,
+            "second cuts: {} of {} recoveries that store were cut, {} recoveries from that; of {} cuts {} covered completely",
+            r.recorded, r.storing, r.recoveries, r.cuts, r.complete
+        );
+    }
     let left: std::collections::BTreeSet<String> = report
         .cuts
         .iter()

@@ -6,9 +6,10 @@ use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::remote;
 use anyhow::{bail, Context};
 use clap::{Args, FromArgMatches};
+use nagori_crash::{Bytes, LINE};
 use nagori_isa::reg::x_name;
 use nagori_platform::machine::{Machine, Point, Quiet, Stop};
-use nagori_session::crash::Prepared;
+use nagori_session::crash::{Prepared, Recovering};
 use nagori_session::drive::{self, BoxedService, Course, Service, Wishes};
 use nagori_session::{End, Interrupted};
 use serde_json::Value;
@@ -52,7 +53,20 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
 
     let session = boot(&explore, messages)?;
     let prepared = Prepared::new(&session, plan(&explore, &session)?)?;
-    let recorded = prepared.record()?;
+    let workload = prepared.record()?;
+    // With a second cut, it is the recovery from the first one that is run again.
+    let recovery = match finding["recut"]["content"].as_array() {
+        Some(lines) => {
+            let lines = { lines.iter() }.map(line).collect::<Option<Vec<_>>>();
+            let lines = lines.context("the content after the first cut is not in its form")?;
+            let subject = Recovering::new(&prepared, &workload)?;
+            let recorded = subject.recorded(&lines)?;
+            let recorded = recorded.context("the recovery from the first cut is not as it was")?;
+            Some((subject, lines, recorded))
+        }
+        None => None,
+    };
+    let recorded = recovery.as_ref().map_or(&workload, |r| &r.2);
     // Steps are counted from 1; behind the last one the machine stays at it.
     let last = recorded.instructions.len();
     let place = match store {
@@ -62,7 +76,10 @@ pub fn command(a: &ReplayArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let at = recorded.instructions.get(place.wrapping_sub(1));
     let at = *at.context("the workload has fewer steps than the finding says: is it of this program, with these files?")?;
 
-    let (mut m, mut services) = prepared.again(Quiet)?;
+    let (mut m, mut services) = match &recovery {
+        Some((subject, lines, _)) => subject.again(Quiet, lines)?,
+        None => prepared.again(Quiet)?,
+    };
     m.set_point(Some(Point::Instructions(at)));
     services.insert(0, Box::new(Arrival));
     run(&mut m, &mut services, messages)?;
@@ -97,6 +114,19 @@ fn run(
         End::Signal(n) => Err(Interrupted(n).into()),
         _ => Ok(()),
     }
+}
+
+/// A line of a content as findings have it.
+fn line(value: &Value) -> Option<(u64, Bytes)> {
+    let digits = value["bytes"].as_str()?;
+    let mut bytes = [0; LINE as usize];
+    if digits.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(digits.get(2 * i..2 * i + 2)?, 16).ok()?;
+    }
+    Some((value["paddr"].as_u64()?, bytes))
 }
 
 /// The arguments and the finding of a file.

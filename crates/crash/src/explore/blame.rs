@@ -4,7 +4,7 @@ use super::runs::{Choice, Runs, Stop};
 use super::trie::Leaf;
 use super::{failed, Oracle, References, Work};
 use crate::cut::{Cut, StoreRef};
-use crate::report::{frames_of, Change, Finding, FindingStore, Frame, LineContent, Rest};
+use crate::report::{frames_of, line_content, Change, Finding, FindingStore, Frame, Recut, Rest};
 use crate::step::SiteId;
 use crate::subject::{Outcome, Recovery};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,8 @@ pub(crate) struct Blame<'a> {
     references: &'a References,
     findings: Vec<Cause>,
     keys: BTreeMap<SiteId, String>,
+    /// The recovery that is cut.
+    of: Option<&'a Recut>,
 }
 
 struct Cause {
@@ -46,7 +48,8 @@ pub(crate) fn frames(work: &Work, site: SiteId) -> Vec<Frame> {
     site.map_or_else(Vec::new, |site| frames_of(work.resolve, site))
 }
 
-fn key(frames: &[Frame]) -> String {
+/// A place with its callers, as it tells causes apart.
+pub(crate) fn key(frames: &[Frame]) -> String {
     let one = |f: &Frame| match (&f.symbol, &f.source) {
         (Some(s), Some((file, line))) => format!("{} {file}:{line}", s.name),
         (Some(s), None) => format!("{}+{:#x}", s.name, s.offset),
@@ -58,8 +61,14 @@ fn key(frames: &[Frame]) -> String {
 }
 
 impl<'a> Blame<'a> {
-    pub fn new(work: &'a Work<'a>, cuts: &'a [&'a Cut], references: &'a References) -> Blame<'a> {
+    pub fn new(
+        work: &'a Work<'a>,
+        cuts: &'a [&'a Cut],
+        references: &'a References,
+        of: Option<&'a Recut>,
+    ) -> Blame<'a> {
         Blame {
+            of,
             work,
             cuts,
             references,
@@ -184,6 +193,9 @@ impl<'a> Blame<'a> {
             // Without a store the symptom is all there is.
             cause = format!("{oracle:?} {:?}", recovery.outcome);
         }
+        if self.of.is_some() {
+            cause.insert_str(0, "again ");
+        }
         let id = format!("{:012x}", xxh3_64(cause.as_bytes()) >> 16);
         if let Some(known) = self.findings.iter_mut().find(|c| c.finding.id == id) {
             known.finding.count += 1;
@@ -204,16 +216,16 @@ impl<'a> Blame<'a> {
         let content = cut.undecided.iter().zip(choice).filter_map(|(u, &c)| {
             let rest = if rest == Rest::Newest { u.newest } else { 0 };
             let bytes = &u.candidates[usize::from(c)].bytes;
-            (rest != usize::from(c)).then(|| LineContent {
-                paddr: u.line,
-                bytes: bytes.iter().map(|b| format!("{b:02x}")).collect(),
-            })
+            (rest != usize::from(c)).then(|| line_content(u.line, bytes))
         });
         let cut_frames = cut
             .at
             .map(|a| frames(self.work, a.site))
             .unwrap_or_default();
-        let message = message(&recovery.outcome, oracle, &stores, exact);
+        let mut message = message(&recovery.outcome, oracle, &stores, exact);
+        if self.of.is_some() {
+            message.insert_str(0, "after a second cut, during recovery: ");
+        }
         let finding = Finding {
             id,
             outcome: recovery.outcome.clone(),
@@ -231,6 +243,7 @@ impl<'a> Blame<'a> {
             rest,
             content: content.collect(),
             text: recovery.text.clone(),
+            recut: self.of.cloned(),
         };
         self.findings.push(Cause {
             finding,

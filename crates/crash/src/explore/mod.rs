@@ -5,13 +5,15 @@
 //! shared by all contents that agree in the lines read, of this cut and of others.
 
 mod blame;
+mod recut;
 mod runs;
 mod trie;
 
 use crate::cut::{Cut, Undecided};
-use crate::report::{Coverage, CutReport, Left, Report, Resolve, UndecidedRead};
+use crate::report::{causes, Coverage, CutReport, Left, Recut, Report, Resolve, UndecidedRead};
 use crate::step::Sites;
 use crate::subject::{Outcome, Subject};
+pub(crate) use blame::key;
 use blame::{Blame, Failure};
 use runs::{Choice, Result1, Runs, Stop};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +63,8 @@ pub struct Budget {
     pub random: u32,
     /// Seed of the random contents.
     pub seed: u64,
+    /// So many recoveries that store to NVMM are cut, too, and recovered from again ([`Subject::record`]).
+    pub recuts: u32,
 }
 
 impl Default for Budget {
@@ -72,6 +76,7 @@ impl Default for Budget {
             beyond_failures: false,
             random: 64,
             seed: 1,
+            recuts: 0,
         }
     }
 }
@@ -150,11 +155,45 @@ pub fn explore(
     jobs: usize,
     progress: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Report, String> {
+    let mut found = search(work, subject, budget, jobs, None, progress)?;
+    if budget.recuts > 0 {
+        recut::explore(work, subject, budget, jobs, &mut found, progress)?;
+    }
+    Ok(found.report)
+}
+
+/// A search during a recovery.
+struct Again<'a> {
+    /// What the output may be.
+    references: References,
+    /// The recovery that is cut.
+    of: &'a Recut,
+}
+
+/// What came of a search.
+struct Found {
+    report: Report,
+    references: References,
+    /// Contents from which recovery succeeds and stores to NVMM, one of all in which what it reads or overwrites is the same: the
+    /// cut, and its content.
+    storing: Vec<(usize, Choice)>,
+    /// Which of the caller's cuts were searched.
+    cuts: Vec<usize>,
+}
+
+fn search(
+    work: &Work,
+    subject: &dyn Subject,
+    budget: &Budget,
+    jobs: usize,
+    again: Option<Again>,
+    progress: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<Found, String> {
     let mut seen = BTreeSet::new();
     let mut duplicates = 0;
     let mut others = 0;
-    let mut cuts = Vec::new();
-    for cut in work.cuts {
+    let (mut cuts, mut numbers) = (Vec::new(), Vec::new());
+    for (number, cut) in work.cuts.iter().enumerate() {
         // An equal cut of another operation may have to put out something else.
         let operation = if work.references.is_empty() {
             0
@@ -168,6 +207,7 @@ pub fn explore(
             others += 1;
         } else if seen.insert((cut.hash, operation)) {
             cuts.push(cut);
+            numbers.push(number);
         } else {
             duplicates += 1;
         }
@@ -183,7 +223,13 @@ pub fn explore(
         failures: Vec::new(),
         reads: BTreeMap::new(),
         tried: BTreeMap::new(),
+        storing: Vec::new(),
+        seen: BTreeSet::new(),
     };
+    let of = again.as_ref().map(|a| a.of);
+    if let Some(again) = &again {
+        search.references.clone_from(&again.references);
+    }
     search.runs.progress.cuts = search.cuts.len() as u64;
     let mut ended = search.refer(work.references);
     if ended.is_ok() {
@@ -206,14 +252,15 @@ pub fn explore(
     });
     let references = std::mem::take(&mut search.references);
     let count = failures.len() as u64;
-    let mut blame = Blame::new(work, &search.cuts, &references);
+    let mut blame = Blame::new(work, &search.cuts, &references, of);
     for failure in &failures {
         match blame.add(failure, &mut search.runs) {
             Ok(()) | Err(Stop::Budget) => {}
             Err(Stop::Failed(e)) => return Err(e),
         }
     }
-    let findings = blame.finish();
+    // One that was found later may explain an earlier one.
+    let findings = causes(blame.finish());
     let reports: Vec<CutReport> = search.report();
     let coverage = Coverage {
         cuts: reports.len() as u64,
@@ -238,7 +285,7 @@ pub fn explore(
         unstable: search.runs.unstable,
         stopped,
     };
-    let undecided_reads = search
+    let mut undecided_reads: Vec<UndecidedRead> = search
         .reads
         .iter()
         .map(|(site, cuts)| UndecidedRead {
@@ -247,7 +294,8 @@ pub fn explore(
             cuts: *cuts,
         })
         .collect();
-    Ok(Report {
+    undecided_reads.sort_by(|a, b| a.site.cmp(&b.site));
+    let report = Report {
         version: crate::report::VERSION,
         coverage,
         recoveries: search.runs.progress.recoveries,
@@ -256,6 +304,14 @@ pub fn explore(
         warnings: Vec::new(),
         undecided_reads,
         cuts: reports,
+        shard: work.shard,
+        recuts: None,
+    };
+    Ok(Found {
+        report,
+        references,
+        storing: search.storing,
+        cuts: numbers,
     })
 }
 
@@ -299,6 +355,8 @@ struct Search<'a> {
     failures: Vec<Failure>,
     reads: BTreeMap<crate::step::SiteId, u64>,
     tried: BTreeMap<Class, u64>,
+    storing: Vec<(usize, Choice)>,
+    seen: BTreeSet<Vec<u64>>,
 }
 
 impl Search<'_> {
@@ -391,17 +449,21 @@ impl Search<'_> {
     fn go(&mut self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<bool, Stop> {
         while !self.queue.is_empty() {
             let mut round = Vec::new();
+            let mut level = None;
+            // What follows from a content is of a later class or rank. So the order in which those of one cut are tried does
+            // not depend on which other cuts there are.
             while round.len() < ROUND {
-                let Some(((class, ..), item)) = self.queue.pop_first() else {
+                let Some(entry) = self.queue.first_entry() else {
                     break;
                 };
-                let known = &mut self.known[item.cut];
-                if known.failures >= FAILURES && !self.budget.beyond_failures {
-                    known.beyond = true;
-                    known.open -= u64::from(item.fill == Fill::Newest);
-                    continue;
+                let (class, rank, ..) = *entry.key();
+                if *level.get_or_insert((class, rank)) != (class, rank) {
+                    break;
                 }
-                round.push((class, item));
+                let item = entry.remove();
+                if !self.leaves(&item) {
+                    round.push((class, item));
+                }
             }
             let wanted: Vec<_> = round
                 .iter()
@@ -430,13 +492,70 @@ impl Search<'_> {
         Ok(true)
     }
 
+    /// Whether the search has left the cut of this content, since too many of its contents fail.
+    fn leaves(&mut self, item: &Item) -> bool {
+        let known = &mut self.known[item.cut];
+        let left = known.failures >= FAILURES && !self.budget.beyond_failures;
+        if left {
+            known.beyond = true;
+            known.open -= u64::from(item.fill == Fill::Newest);
+        }
+        left
+    }
+
+    /// Keeps a content whose recovery stores to NVMM, for cuts during it. What recovery overwrites without having read it is
+    /// not decided by the search, but a second cut may leave it: each such line is lost alone, and is there alone, too.
+    fn stores(&mut self, item: &Item, result: &Result1) {
+        let recovery = self.runs.recovery(result.leaf);
+        if self.budget.recuts == 0 || !recovery.stores {
+            return;
+        }
+        let cut = self.cuts[item.cut];
+        let place = |line: &u64| cut.undecided.binary_search_by_key(line, |u| u.line).ok();
+        let free: Vec<usize> = { recovery.stored.iter().filter_map(place) }
+            .filter(|p| !result.reads.contains(p))
+            .collect();
+        let newest = |choice: &mut Choice, p: usize| choice[p] = cut.undecided[p].newest as u16;
+        let (mut all_new, mut all_old) = (item.choice.clone(), item.choice.clone());
+        for &p in &free {
+            newest(&mut all_new, p);
+            all_old[p] = 0;
+        }
+        let mut choices = Vec::new();
+        for &p in &free {
+            let (mut one_old, mut one_new) = (all_new.clone(), all_old.clone());
+            one_old[p] = 0;
+            newest(&mut one_new, p);
+            choices.extend([one_old, one_new]);
+        }
+        choices.splice(0..0, [all_new, all_old]);
+        for choice in choices.into_iter().filter(|c| allowed(cut, c)) {
+            let mut key = vec![result.leaf as u64];
+            key.extend(
+                recovery
+                    .stored
+                    .iter()
+                    .map(|line| self.runs.content(cut, &choice, *line)),
+            );
+            if self.seen.insert(key) {
+                self.storing.push((item.cut, choice));
+            }
+        }
+    }
+
     fn take(&mut self, class: Class, item: Item, result: &Result1) {
+        if self.leaves(&item) {
+            return;
+        }
         let cut = self.cuts[item.cut];
         self.runs.progress.contents += 1;
         *self.tried.entry(class).or_default() += 1;
         let recovery = self.runs.recovery(result.leaf);
         let oracle = failed(recovery, cut.operation, &self.references);
         let deviate = oracle.is_none() || self.budget.beyond_failures;
+        if oracle.is_none() {
+            self.stores(&item, result);
+        }
         if let Some(oracle) = oracle {
             self.runs.progress.failures += 1;
             self.known[item.cut].failures += 1;

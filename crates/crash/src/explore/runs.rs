@@ -63,7 +63,7 @@ impl<'a> Runs<'a> {
         &self.trie.leaves[leaf]
     }
 
-    fn content(&self, cut: &Cut, choice: &[u16], line: u64) -> u64 {
+    pub fn content(&self, cut: &Cut, choice: &[u16], line: u64) -> u64 {
         if let Ok(i) = cut.undecided.binary_search_by_key(&line, |u| u.line) {
             return cut.undecided[i].candidates[usize::from(choice[i])].hash;
         }

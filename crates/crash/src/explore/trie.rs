@@ -142,6 +142,8 @@ mod tests {
             outcome: Outcome::Ok,
             output: Some(sum),
             text: String::new(),
+            stores: false,
+            stored: Vec::new(),
         }
     }
 
@@ -177,6 +179,8 @@ mod tests {
             outcome: Outcome::Ok,
             output: Some(output),
             text: String::new(),
+            stores: false,
+            stored: Vec::new(),
         };
         assert_eq!(trie.insert(recovery(&[1, 2], 5), &|_| 0), Ok(0));
         assert_eq!(trie.insert(recovery(&[1, 2], 5), &|_| 0), Ok(0));

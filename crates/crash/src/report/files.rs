@@ -3,12 +3,19 @@
 use super::{Finding, Frame, Left, Report, WarningReport};
 use crate::cut::PointKind;
 use crate::online::WarningKind;
+use crate::step::Sink;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Text for XML; characters that XML cannot have become question marks.
+/// The value of an attribute in XML; characters that XML cannot have become question marks.
 fn xml(text: &str) -> String {
+    // As they are, they would become spaces.
+    xml_text(text).replace('\n', "&#10;").replace('\t', "&#9;")
+}
+
+/// The same for text between elements. Not every reader knows characters by number there.
+fn xml_text(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -16,8 +23,7 @@ fn xml(text: &str) -> String {
             '<' => result.push_str("&lt;"),
             '>' => result.push_str("&gt;"),
             '"' => result.push_str("&quot;"),
-            '\n' => result.push_str("&#10;"),
-            '\t' => result.push_str("&#9;"),
+            '\n' | '\t' => result.push(c),
             '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'.. => result.push(c),
             _ => result.push('?'),
         }
@@ -68,88 +74,134 @@ fn details(finding: &Finding) -> String {
         );
         text.push_str(&stack(&store.frames));
     }
-    let _ = writeln!(text, "power cut after step {}:", finding.step);
+    if let Some(first) = &finding.recut {
+        let _ = writeln!(text, "first power cut after step {}:", first.step);
+        text.push_str(&stack(&first.frames));
+        text.push_str("second one, during recovery, ");
+    } else {
+        text.push_str("power cut ");
+    }
+    let _ = writeln!(text, "after step {}:", finding.step);
     text.push_str(&stack(&finding.cut_frames));
     text.push_str(&finding.text);
     text
 }
 
-/// The report as JUnit XML: a test case for each place at which the power was cut, with the findings first seen there, and
-/// one for the mistakes seen without a crash.
+/// The report as JUnit XML: a test case for each place at which the power was cut, with the finding first seen there, if there is
+/// one, one for each further finding, and one for the mistakes seen without a crash. Elements and attributes are those that the
+/// schemas of Jenkins and Surefire have; durations are 0, since a report does not depend on the host.
 pub fn junit(report: &Report) -> String {
-    let mut cases: BTreeMap<(Option<u32>, &str), (u64, u64)> = BTreeMap::new();
+    let mut places: BTreeMap<(Option<u32>, &str), (u64, u64)> = BTreeMap::new();
     for cut in &report.cuts {
-        let (all, complete) = cases.entry((cut.site, kind(cut.kind))).or_default();
+        let (all, complete) = places.entry((cut.site, kind(cut.kind))).or_default();
         *all += 1;
         *complete += u64::from(cut.complete);
     }
-    for finding in &report.findings {
-        cases
+    let first = || report.findings.iter().filter(|f| f.recut.is_none());
+    for finding in first() {
+        places
             .entry((finding.cut_site, kind(finding.kind)))
             .or_default();
     }
-    let warnings: Vec<&WarningReport> = report
-        .warnings
-        .iter()
-        .filter(|w| !needless(w.kind))
-        .collect();
-    let mut body = String::new();
-    let mut failed = 0;
-    for ((site, kind), (all, complete)) in &cases {
-        let here: Vec<&Finding> = report
-            .findings
-            .iter()
+    let mut cases = Cases::default();
+    for ((site, kind), (all, complete)) in &places {
+        let here: Vec<&Finding> = first()
             .filter(|f| f.cut_site == *site && super::files::kind(f.kind) == *kind)
             .collect();
-        failed += usize::from(!here.is_empty());
         let name = match (site, here.first().and_then(|f| f.cut_frames.first())) {
             (_, Some(frame)) => format!("{kind} after {}", place(frame)),
             (Some(site), None) => format!("{kind} after place {site}"),
             (None, None) => format!("{kind} at the beginning"),
         };
-        let _ = writeln!(
-            body,
-            "    <testcase classname=\"nagori.crash\" name=\"{}\">",
-            xml(&name)
-        );
-        for finding in here {
-            let _ = writeln!(
-                body,
-                "      <failure type=\"{}\" message=\"{}\">{}</failure>",
-                xml(&finding.id),
-                xml(&finding.message),
-                xml(&details(finding))
-            );
-        }
-        let _ = writeln!(
-            body,
-            "      <system-out>{complete} of {all} cuts complete</system-out>\n    </testcase>"
-        );
+        cases.add(&name, &here, &format!("{complete} of {all} cuts complete"));
     }
-    if !warnings.is_empty() {
-        body.push_str("    <testcase classname=\"nagori.crash\" name=\"without a crash\">\n      <system-out>");
-        for w in &warnings {
-            let text = format!(
-                "{}, {} times:\n{}",
-                words(w.kind),
-                w.count,
-                stack(&w.frames)
-            );
-            body.push_str(&xml(&text));
+    if let Some(r) = &report.recuts {
+        // Places of recoveries have numbers of their own.
+        let mut again: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
+        for finding in report.findings.iter().filter(|f| f.recut.is_some()) {
+            let place = finding.cut_frames.first().map(place).unwrap_or_default();
+            let name = format!("{} during recovery after {place}", kind(finding.kind));
+            again.entry(name).or_default().push(finding);
         }
-        body.push_str("</system-out>\n    </testcase>\n");
+        if again.is_empty() {
+            again.insert("during recovery".into(), Vec::new());
+        }
+        let said = format!(
+            "{} of {} recoveries cut, {} of {} cuts complete",
+            r.recorded, r.storing, r.complete, r.cuts
+        );
+        for (name, here) in &again {
+            cases.add(name, here, &said);
+        }
     }
-    let count = cases.len() + usize::from(!warnings.is_empty());
+    let warnings = report.warnings.iter().filter(|w| !needless(w.kind));
+    let said: String = warnings
+        .map(|w| format!("{}, {} times:\n{}", said(w), w.count, stack(&w.frames)))
+        .collect();
+    if !said.is_empty() {
+        cases.add("without a crash", &[], &said);
+    }
+    let Cases {
+        body,
+        count,
+        failed,
+    } = cases;
     let c = &report.coverage;
+    let counts = format!("tests=\"{count}\" failures=\"{failed}\" errors=\"0\" time=\"0\"");
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-         <testsuites tests=\"{count}\" failures=\"{failed}\">\n  \
-         <testsuite name=\"nagori crash\" tests=\"{count}\" failures=\"{failed}\">\n    <properties>\n      \
+         <testsuites name=\"nagori crash\" {counts}>\n  \
+         <testsuite name=\"nagori crash\" {counts} skipped=\"0\">\n    <properties>\n      \
          <property name=\"cuts\" value=\"{}\"/>\n      <property name=\"complete\" value=\"{}\"/>\n      \
          <property name=\"recoveries\" value=\"{}\"/>\n      <property name=\"stopped\" value=\"{}\"/>\n    </properties>\n\
          {body}  </testsuite>\n</testsuites>\n",
         c.cuts, c.complete, report.recoveries, c.stopped
     )
+}
+
+/// Test cases of JUnit XML.
+#[derive(Default)]
+struct Cases {
+    body: String,
+    count: usize,
+    failed: usize,
+}
+
+impl Cases {
+    /// A case, which fails with the first finding; readers know one failure of a case only, so each further finding has a case
+    /// of its own.
+    fn add(&mut self, name: &str, findings: &[&Finding], said: &str) {
+        let first = findings.first().copied();
+        self.one(name, first, said);
+        for finding in findings.iter().skip(1) {
+            let name = format!("{name}, finding {}", finding.id);
+            self.one(&name, Some(finding), said);
+        }
+    }
+
+    fn one(&mut self, name: &str, finding: Option<&Finding>, said: &str) {
+        self.count += 1;
+        let _ = writeln!(
+            self.body,
+            "    <testcase classname=\"nagori.crash\" name=\"{}\" time=\"0\">",
+            xml(name)
+        );
+        if let Some(finding) = finding {
+            self.failed += 1;
+            let _ = writeln!(
+                self.body,
+                "      <failure type=\"{}\" message=\"{}\">{}</failure>",
+                xml(&finding.id),
+                xml(&finding.message),
+                xml_text(&details(finding))
+            );
+        }
+        let _ = writeln!(
+            self.body,
+            "      <system-out>{}</system-out>\n    </testcase>",
+            xml_text(said)
+        );
+    }
 }
 
 /// Costs time only.
@@ -168,6 +220,17 @@ fn rule(kind: WarningKind) -> &'static str {
         WarningKind::FlushNeedless => "flush-needless",
         WarningKind::FenceNeedless => "fence-needless",
     }
+}
+
+/// What is wrong, in words.
+fn said(w: &WarningReport) -> String {
+    let sink = match w.sink {
+        Some(Sink::Console) => " (console)",
+        Some(Sink::Disk) => " (disk)",
+        Some(Sink::Network) => " (network)",
+        None => "",
+    };
+    format!("{}{sink}", words(w.kind))
 }
 
 fn words(kind: WarningKind) -> &'static str {
@@ -262,7 +325,7 @@ pub fn sarif(report: &Report) -> Value {
     }
     for w in &report.warnings {
         let level = if needless(w.kind) { "note" } else { "warning" };
-        let mut value = result(rule(w.kind), level, words(w.kind), &w.frames, None);
+        let mut value = result(rule(w.kind), level, &said(w), &w.frames, None);
         value["occurrenceCount"] = json!(w.count.max(1));
         results.push(value);
     }

@@ -90,6 +90,8 @@ impl Worker {
             outcome,
             output,
             text: String::from_utf8_lossy(&text).into_owned(),
+            stores: false,
+            stored: Vec::new(),
         })
     }
 }
@@ -528,6 +530,60 @@ fn every_bug_that_matters_is_found_and_no_other() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The reports of shards, put together, are that of the whole.
+#[test]
+fn shards_come_to_the_whole() {
+    let (_dir, path) = compile();
+    let mut found = 0;
+    for (structure, drop) in [("ring", 3), ("hash", 2), ("alloc", 0), ("btree", 4)] {
+        let program = Program::new(&path, structure, 12, drop, 0);
+        let recorded = record(&program, model(Order::Rvwmo));
+        let part = |shard| {
+            let work = Work {
+                cuts: &recorded.cuts,
+                references: &recorded.references,
+                sites: recorded.history.sites(),
+                resolve: &Lines,
+                shard,
+            };
+            let mut report =
+                explore(&work, &program, &Budget::default(), 1, &mut |_| true).unwrap();
+            report.add_warnings(&recorded.warnings, recorded.history.sites(), &Lines);
+            report
+        };
+        let whole = part(None);
+        for all in [1, 2, 5] {
+            let mut parts: Vec<Report> = (1..=all).map(|n| part(Some((n, all)))).collect();
+            parts.reverse();
+            let merged = nagori_crash::merge(&parts).unwrap();
+            // A content that fails for two causes counts for the one that is known first.
+            let ids = |r: &Report| -> (BTreeSet<String>, u64) {
+                let ids = r.findings.iter().map(|f| f.id.clone());
+                (ids.collect(), r.findings.iter().map(|f| f.count).sum())
+            };
+            let name = format!("{structure} {drop} in {all}");
+            assert_eq!(ids(&merged), ids(&whole), "{name}");
+            assert!(merged.recoveries >= whole.recoveries, "{name}");
+            let rest = |r: &Report| Report {
+                recoveries: 0,
+                findings: Vec::new(),
+                ..r.clone()
+            };
+            assert_eq!(rest(&merged), rest(&whole), "{name}");
+            // Not all, one twice, others.
+            assert!(nagori_crash::merge(&parts[1..]).is_err(), "{name}");
+            let twice = [&parts[..], &parts[..1]].concat();
+            assert!(nagori_crash::merge(&twice).is_err(), "{name}");
+            if all > 1 {
+                parts[0].shard = Some((1, 7));
+                assert!(nagori_crash::merge(&parts).is_err(), "{name}");
+            }
+        }
+        found += whole.findings.len();
+    }
+    assert!(found >= 3, "{found} findings");
 }
 
 /// All contents of all cuts, one by one: whether some fail, and how many contents there are.

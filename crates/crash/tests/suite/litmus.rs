@@ -92,6 +92,7 @@ fn run(history: &mut History, instruction: &str) {
         to_memory,
     };
     let bytes;
+    let mut line: nagori_crash::Bytes;
     let step = match op {
         "clean" => flush(FlushOp::Clean, true),
         "flush" => flush(FlushOp::Flush, true),
@@ -115,6 +116,16 @@ fn run(history: &mut History, instruction: &str) {
                 at,
                 pred: set(pred),
                 succ: set(succ),
+            }
+        }
+        "reached" => {
+            let (paddr, value) = value(operand);
+            line = [0; 64];
+            let offset = (paddr - nagori_crash::line_of(paddr)) as usize;
+            line[offset..offset + 8].copy_from_slice(&value);
+            Step::Reached {
+                line: nagori_crash::line_of(paddr),
+                bytes: &line,
             }
         }
         "dma" => {

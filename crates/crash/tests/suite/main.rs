@@ -3,5 +3,6 @@
 mod corpus;
 mod litmus;
 mod model;
+mod recuts;
 mod reports;
 mod search;

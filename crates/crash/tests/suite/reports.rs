@@ -81,6 +81,64 @@ fn junit_has_a_case_for_each_place_and_the_findings() {
     }
 }
 
+/// What another program reads in it.
+#[test]
+fn junit_is_read_by_others() {
+    use quick_junit::TestCaseStatus;
+    let one = corpus::report();
+    let mut more = hostile(one.clone());
+    // Two findings at one place, and one of a second cut.
+    let mut second = one.findings[0].clone();
+    second.id = "000000000000".into();
+    let mut third = second.clone();
+    third.id = "111111111111".into();
+    third.recut = Some(nagori_crash::Recut {
+        step: 1,
+        kind: third.kind,
+        operation: 0,
+        frames: third.cut_frames.clone(),
+        content: Vec::new(),
+    });
+    more.findings.extend([second, third]);
+    more.recuts = Some(Default::default());
+    let mut none = one.clone();
+    none.findings.clear();
+    none.warnings.clear();
+    none.recuts = Some(Default::default());
+    for report in [one, more, none] {
+        let read = quick_junit::Report::deserialize_from_str(&junit(&report)).expect("JUnit XML");
+        assert_eq!(read.test_suites.len(), 1);
+        let suite = &read.test_suites[0];
+        assert_eq!((suite.tests, suite.errors), (suite.test_cases.len(), 0));
+        assert_eq!(suite.failures, report.findings.len());
+        assert_eq!(read.tests, suite.tests);
+        let mut names = BTreeSet::new();
+        let mut failed = BTreeSet::new();
+        for case in &suite.test_cases {
+            assert!(
+                names.insert(case.name.as_str().to_owned()),
+                "{:?} is there twice",
+                case.name
+            );
+            if let TestCaseStatus::NonSuccess {
+                message,
+                ty,
+                description,
+                ..
+            } = &case.status
+            {
+                failed.insert(ty.as_ref().expect("an id").as_str().to_owned());
+                assert!(message.is_some() && description.is_some());
+            }
+        }
+        let ids: BTreeSet<String> = report.findings.iter().map(|f| f.id.clone()).collect();
+        assert_eq!(failed, ids);
+        let has = |name: &str| names.iter().any(|n| n.contains(name));
+        assert_eq!(has("during recovery"), report.recuts.is_some());
+        assert_eq!(has("without a crash"), !report.warnings.is_empty());
+    }
+}
+
 #[test]
 fn sarif_has_what_the_standard_asks_for() {
     let report = corpus::report();

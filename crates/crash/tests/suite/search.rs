@@ -115,6 +115,8 @@ impl MadeUp {
             outcome,
             output: Some(sum),
             text: String::new(),
+            stores: false,
+            stored: Vec::new(),
         }
     }
 }

@@ -239,8 +239,9 @@ impl Uart {
         }
     }
 
-    fn transmit(&mut self, byte: u8) {
+    fn transmit(&mut self, cx: &DeviceCx<'_>, byte: u8) {
         if self.state.mcr & mcr::LOOP == 0 {
+            cx.sends(0);
             self.state.out.push(byte);
         } else if self.state.rx.len() < self.depth() {
             self.state.rx.push_back(byte);
@@ -320,7 +321,7 @@ impl Device for Uart {
         let dlab = s.lcr & lcr::DLAB != 0;
         match offset {
             0 if dlab => s.divisor = s.divisor & 0xff00 | value as u16,
-            0 => self.transmit(value),
+            0 => self.transmit(cx, value),
             1 if dlab => s.divisor = s.divisor & 0xff | (value as u16) << 8,
             1 => {
                 // Enabling the interrupt while the register is empty raises it.

@@ -18,6 +18,7 @@ impl Bench {
             ram,
             ram_base: 0,
             dma_writes: Vec::new(),
+            deeds: Default::default(),
             irq_levels: 0,
             hart_lines: vec![0],
             power: None,

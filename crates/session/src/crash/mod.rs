@@ -27,7 +27,7 @@ use nagori_platform::config::PersistenceDomain;
 use nagori_platform::devices::virtio::Block;
 use nagori_platform::machine::{Checkpoint, Engine, Machine, Quiet};
 use nagori_ram::{GuestRam, PAGE};
-use record::Spy;
+use record::{Recording, Spy};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -108,6 +108,23 @@ pub struct Recorded {
     pub output: Vec<u8>,
 }
 
+impl Recorded {
+    fn of(all: Recording) -> Recorded {
+        Recorded {
+            cuts: all.cuts,
+            references: all.references,
+            sites: all.history.sites().clone(),
+            warnings: all.online.finish(),
+            points: all.met,
+            steps: all.steps,
+            labels: all.labels,
+            instructions: all.instructions,
+            retired: 0,
+            output: Vec::new(),
+        }
+    }
+}
+
 fn seconds(s: f64) -> Ps {
     Ps((s * 1e12) as u64)
 }
@@ -177,8 +194,9 @@ impl<'s, 'a> Prepared<'s, 'a> {
                 "the machine has no NVMM: memory.nvmm_boundary is the end of its memory".into(),
             ));
         }
-        if plan.model.mode == Mode::AsBuilt && plan.model.domain == Domain::None {
-            return Err(Error::Request("what the memory controller would have lost is not recorded: as-built needs a persistence domain of adr, gpf or eadr".into()));
+        let tracked = m.persistence_domain == PersistenceDomain::None && m.track_persistence;
+        if plan.model.mode == Mode::AsBuilt && plan.model.domain == Domain::None && !tracked {
+            return Err(Error::Request("as-built without a persistence domain needs a machine that knows what is in its controller: memory.persistence_domain = \"none\" and memory.track_persistence = true".into()));
         }
         let mut files = Vec::new();
         for (file, path) in &plan.files {
@@ -275,16 +293,9 @@ impl<'s, 'a> Prepared<'s, 'a> {
             self.session.caller().warning(text);
         }
         Ok(Recorded {
-            cuts: all.cuts,
-            references: all.references,
-            sites: all.history.sites().clone(),
-            warnings: all.online.finish(),
-            points: all.met,
-            steps: all.steps,
-            labels: all.labels,
-            instructions: all.instructions,
             retired,
             output: agent.out,
+            ..Recorded::of(*all)
         })
     }
 

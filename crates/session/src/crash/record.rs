@@ -5,7 +5,9 @@ use nagori_crash::{
     At, Cut, FenceSet, FlushOp, History, Online, PointKind, Sink, Site, Step, StoreOrder, LINE,
 };
 use nagori_hart::debug::lookup;
-use nagori_hart::world::{AccessKind, Commit, Event, Marker, MemAccess, Observer};
+use nagori_hart::world::{
+    AccessKind, Commit, DeviceDeed, DeviceEvent, Event, Marker, MemAccess, Observer,
+};
 use nagori_isa::Op;
 use nagori_platform::clock::Clock;
 use nagori_platform::config::SlotKind;
@@ -13,14 +15,14 @@ use nagori_platform::machine::{Label, Machine};
 use nagori_platform::map;
 use nagori_ram::GuestRam;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Offset of a virtio transport's register that notifies a queue.
 const NOTIFY: u64 = 0x50;
 /// Queues of a console with ports in which a driver sends: of port 0, of control messages, then of port 1 and so on.
-const CONTROL_QUEUE: u64 = 3;
+const CONTROL_QUEUE: u16 = 3;
 /// Cause of a trap: an environment call from user mode.
 const USER_CALL: u64 = 8;
 
@@ -57,6 +59,18 @@ struct Known {
     aside_active: bool,
 }
 
+/// A device that sends something to the outside.
+#[derive(Debug, Clone)]
+struct Sender {
+    sink: Sink,
+    /// The register whose writes tell it to.
+    register: u64,
+    /// Queues with numbers up to this one do not count.
+    own: u16,
+    /// Who has told it last, and whether it was a handler that the program did not ask for.
+    told: Option<(At, bool)>,
+}
+
 /// Records what harts do to NVMM.
 pub(super) struct Recording {
     ram: Arc<GuestRam>,
@@ -67,9 +81,8 @@ pub(super) struct Recording {
     /// Whether a flush of the first-level cache brings a line to memory.
     to_memory: bool,
     points: Points,
-    /// Addresses whose writes send something, the values that do (any, if `None`), and to whom.
-    sinks: HashMap<u64, Sink>,
-    consoles: HashSet<u64>,
+    /// Devices that send something to the outside, by the address of their registers.
+    senders: HashMap<u64, Sender>,
     /// The model's stream.
     pub history: History,
     /// Checks without a crash.
@@ -110,15 +123,23 @@ impl Spy {
     pub fn attach(machine: &mut Machine<Spy>, history: History, online: Online, points: Points) {
         let config = machine.config().clone();
         let m = &config.memory;
-        let (mut sinks, mut consoles) = (HashMap::new(), HashSet::new());
-        sinks.insert(map::UART, Sink::Console);
+        let sender = |sink, register, own| Sender {
+            sink,
+            register,
+            own,
+            told: None,
+        };
+        let mut senders = HashMap::new();
+        senders.insert(map::UART, sender(Sink::Console, map::UART, 0));
         for (n, slot) in config.devices.iter().enumerate() {
-            let at = map::VIRTIO + n as u64 * map::VIRTIO_STRIDE + NOTIFY;
-            match slot.kind {
-                SlotKind::Console => drop(consoles.insert(at)),
-                SlotKind::Net => drop(sinks.insert(at, Sink::Network)),
-                _ => {}
-            }
+            let base = map::VIRTIO + n as u64 * map::VIRTIO_STRIDE;
+            let (sink, own) = match slot.kind {
+                SlotKind::Console => (Sink::Console, CONTROL_QUEUE),
+                SlotKind::Net => (Sink::Network, 0),
+                SlotKind::Block | SlotKind::Share => (Sink::Disk, 0),
+                _ => continue,
+            };
+            senders.insert(base, sender(sink, base + NOTIFY, own));
         }
         let harts = 0..config.harts as usize;
         let mut recording = Recording {
@@ -136,8 +157,7 @@ impl Spy {
                 .collect(),
             to_memory: config.cache.is_empty(),
             points,
-            sinks,
-            consoles,
+            senders,
             history,
             online,
             cuts: Vec::new(),
@@ -160,7 +180,8 @@ impl Spy {
     }
 
     /// Ends it.
-    pub fn take(machine: &mut Machine<Spy>) -> Option<Recording> {
+    pub fn take(machine: &mut Machine<Spy>) -> Option<Box<Recording>> {
+        machine.report_reached();
         let Spy::Record(mut all) = std::mem::take(machine.observer_mut()) else {
             return None;
         };
@@ -168,7 +189,7 @@ impl Spy {
         // What the last operation left has a next one only in what was done after it.
         let last = all.history.uncut();
         all.references.push(last);
-        Some(*all)
+        Some(all)
     }
 }
 
@@ -298,21 +319,74 @@ impl Recording {
         self.did(hart);
     }
 
-    /// A write to a device may send something to the outside.
+    /// A write to a device may tell it to send something.
     fn device(&mut self, hart: usize, c: &Commit, a: &MemAccess) {
-        let console = self.consoles.contains(&a.paddr)
-            && a.value % 2 == 1
-            && a.value > u128::from(CONTROL_QUEUE);
-        let network = self.sinks.get(&a.paddr).copied();
-        let sink = match (console, network) {
-            (true, _) => Sink::Console,
-            // Queue 1 sends.
-            (_, Some(Sink::Network)) if a.value.is_multiple_of(2) => return,
-            (_, Some(sink)) => sink,
-            (false, None) => return,
+        let to = |s: &Sender| s.register == a.paddr;
+        let Some((&base, _)) = self.senders.iter().find(|(_, s)| to(s)) else {
+            return;
         };
         let at = self.at(hart, c);
-        self.step(&Step::Output { at, sink });
+        let known = &self.known[hart];
+        let told = Some((at, known.aside && !known.aside_active));
+        if let Some(sender) = self.senders.get_mut(&base) {
+            sender.told = told;
+        }
+    }
+
+    /// What a device has done.
+    fn deed(&mut self, d: &DeviceEvent) {
+        let reads = |paddr: u64, len: u64| {
+            paddr < self.nvmm.end && self.nvmm.start < paddr.saturating_add(len)
+        };
+        if let DeviceDeed::Wrote { paddr, len } = d.did {
+            if reads(paddr, len) {
+                self.wrote(paddr, len);
+            }
+            return;
+        }
+        let Some(sender) = self.senders.get(&d.device) else {
+            return;
+        };
+        let Some((told, aside)) = sender.told else {
+            return;
+        };
+        let at = At {
+            time: d.time_ps,
+            ..told
+        };
+        let sink = sender.sink;
+        match d.did {
+            DeviceDeed::Read { paddr, len } if reads(paddr, len) => self.step(&Step::DeviceRead {
+                at,
+                sink,
+                paddr,
+                len,
+            }),
+            // A handler that comes here by chance sends what it sends for other reasons.
+            DeviceDeed::Sends { queue } if (queue > sender.own || sender.own == 0) && !aside => {
+                self.step(&Step::Output { at, sink });
+            }
+            _ => {}
+        }
+    }
+
+    /// A device has written to memory. The power may fail before that.
+    fn wrote(&mut self, paddr: u64, len: u64) {
+        let first = paddr.max(self.nvmm.start);
+        let end = paddr.saturating_add(len).min(self.nvmm.end);
+        let mut bytes = vec![0; (end - first) as usize];
+        // What a device has written is in memory.
+        if self
+            .ram
+            .read_bytes(first - self.ram_base, &mut bytes)
+            .is_ok()
+        {
+            self.cut(PointKind::Other);
+            self.step(&Step::DeviceWrite {
+                paddr: first,
+                bytes: &bytes,
+            });
+        }
     }
 
     fn fence(&mut self, hart: usize, c: &Commit) {
@@ -414,6 +488,8 @@ impl Observer for Spy {
     const COMMITS: bool = true;
     const WORDS: bool = false;
     const WRITE_BACKS: bool = true;
+    const DEVICES: bool = true;
+    const REACHED: bool = true;
 
     fn happened(&mut self, event: &Event<'_>) {
         let Spy::Record(r) = self else { return };
@@ -423,6 +499,13 @@ impl Observer for Spy {
             Event::WriteBack(line) => {
                 if r.nvmm.contains(&line.line) {
                     r.step(&Step::WriteBack { paddr: line.line });
+                }
+            }
+            Event::Device(d) => r.deed(d),
+            Event::Reached(c) => {
+                if r.nvmm.contains(&c.line) {
+                    let (line, bytes) = (c.line, &c.bytes);
+                    r.step(&Step::Reached { line, bytes });
                 }
             }
         }
@@ -442,6 +525,9 @@ struct Seen {
     watched: HashMap<u64, (u64, bool)>,
     order: Vec<u64>,
     touched: bool,
+    stored: bool,
+    /// Watched lines to which it was.
+    lines: BTreeSet<u64>,
 }
 
 impl Reads {
@@ -462,6 +548,16 @@ impl Reads {
         self.seen.borrow().touched
     }
 
+    /// Whether it has been stored to.
+    pub fn stores(&self) -> bool {
+        self.seen.borrow().stored
+    }
+
+    /// The watched lines to which it has, by ascending address.
+    pub fn stored(&self) -> Vec<u64> {
+        self.seen.borrow().lines.iter().copied().collect()
+    }
+
     /// The lines that were read, by the time of the first read.
     pub fn take(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.seen.get_mut().order)
@@ -471,6 +567,7 @@ impl Reads {
 impl Seen {
     fn accessed(&mut self, kind: AccessKind, first: u64, size: u8) {
         self.touched = true;
+        self.stored |= kind == AccessKind::Write;
         let end = first + u64::from(size.max(1));
         let mut line = first & !(LINE - 1);
         while line < end {
@@ -483,7 +580,12 @@ impl Seen {
                         *read = true;
                         self.order.push(line);
                     }
-                    AccessKind::Write => *done |= mask,
+                    AccessKind::Write => {
+                        if *done == 0 {
+                            self.lines.insert(line);
+                        }
+                        *done |= mask;
+                    }
                     _ => {}
                 }
             }
@@ -517,6 +619,8 @@ mod tests {
         assert!(!r.touched());
         r.accessed(AccessKind::Read, 0xfff, 1);
         assert!(!r.touched(), "outside of NVMM");
+        r.accessed(AccessKind::Read, 0x1100, 1);
+        assert!(r.touched() && !r.stores());
         r.accessed(AccessKind::Write, 0x1040, 8);
         r.accessed(AccessKind::Read, 0x1040, 8);
         r.accessed(AccessKind::Write, 0x1084, 4);
@@ -525,5 +629,7 @@ mod tests {
         r.accessed(AccessKind::Read, 0x103c, 8);
         r.accessed(AccessKind::Read, 0x1044, 8);
         assert_eq!(r.take(), [0x1080, 0x1000, 0x1040]);
+        assert!(r.stores());
+        assert_eq!(r.stored(), [0x1040, 0x1080]);
     }
 }

@@ -1,15 +1,18 @@
 //! Recoveries: forks of a machine that is about to access NVMM for the first time.
 
 use super::agent::{parts, Agent, Ended};
-use super::record::Reads;
+use super::record::{Reads, Spy};
 use super::{disks_changed, run, seconds, Prepared, Recorded};
-use crate::drive::{Service, Wishes};
+use crate::drive::{BoxedService, Service, Wishes};
 use crate::end::End;
 use crate::error::{Context, Result};
 use crate::guest;
-use nagori_crash::{Outcome, Recovery, State, Subject, LINE};
+use crate::session::Session;
+use nagori_crash::{Bytes, History, Mode, Online, Outcome, Record, Recovery, State, Subject, LINE};
+use nagori_hart::world::Observer;
 use nagori_platform::machine::{Checkpoint, Dram, Machine, Stop};
 use serde_json::json;
+use std::collections::HashMap;
 use std::hash::Hasher;
 use std::io::Write;
 use std::path::Path;
@@ -40,6 +43,19 @@ pub struct Recovering<'p, 's, 'a> {
     /// Machines whose recoveries are over: the next ones use their code.
     spent: Mutex<Vec<Machine<Reads>>>,
     executed: AtomicU64,
+}
+
+/// A line of NVMM, and its content.
+type Line = (u64, Bytes);
+
+/// Gives lines of NVMM a content.
+fn put<O: Observer>(m: &mut Machine<O>, lines: &[Line]) -> Result<()> {
+    let base = m.config().memory.base;
+    for (line, bytes) in lines {
+        m.ram().write_bytes(line - base, bytes)?;
+        m.memory_written(*line, LINE);
+    }
+    Ok(())
 }
 
 /// Whether a recovery has accessed NVMM.
@@ -160,17 +176,68 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
                 m
             }
         };
-        let base = m.config().memory.base;
-        for (line, bytes) in state.lines {
-            m.ram().write_bytes(line - base, bytes)?;
-            m.memory_written(*line, LINE);
-        }
+        put(&mut m, state.lines)?;
         if self.boots {
             m.power_cut(Dram::Zero)?;
             m.set_timed(false);
             guest::load(&mut m, self.prepared.session.software(), true)?;
         }
         Ok(m)
+    }
+
+    /// A machine before its recovery, whose NVMM has a content: lines that differ from the one before the workload. With the
+    /// recovery's command.
+    fn before<O: Observer>(&self, observer: O, lines: &[Line]) -> Result<(Machine<O>, Agent)> {
+        let mut m = self.from.fork(observer)?;
+        if self.prepared.plan.model.mode == Mode::AsBuilt {
+            m.set_timed(true);
+        }
+        put(&mut m, lines)?;
+        // Its exit code ends it: the check is not part of it.
+        Ok((m, self.agent.clone().with_slice(LOOK).ends_with(1)))
+    }
+
+    /// Recovers from a content, and records what that does to NVMM. `None` if recoveries boot, or if this one fails.
+    pub fn recorded(&self, lines: &[Line]) -> Result<Option<Recorded>> {
+        if self.boots {
+            return Ok(None);
+        }
+        let (mut m, mut agent) = self.before(Spy::Idle, lines)?;
+        let model = &self.prepared.plan.model;
+        let content: HashMap<u64, Bytes> = lines.iter().copied().collect();
+        let mut below = self.prepared.reader();
+        let reader = move |line| content.get(&line).copied().unwrap_or_else(|| below(line));
+        let history = History::new(model.clone(), Box::new(reader));
+        let online = Online::new(model.clone());
+        Spy::attach(&mut m, history, online, self.prepared.plan.points);
+        run(self.prepared.session, &mut m, &mut agent, None)?;
+        let Some(all) = Spy::take(&mut m) else {
+            return Ok(None);
+        };
+        let (codes, _) = parts(&agent.out);
+        if codes.first() != Some(&0) {
+            return Ok(None);
+        }
+        let mut recorded = Recorded::of(*all);
+        // Before its first store a cut leaves what it has begun with.
+        recorded.cuts.retain(|c| !c.initial.is_empty());
+        // Markers are those of the workload.
+        recorded.cuts.iter_mut().for_each(|c| c.operation = 0);
+        Ok(Some(recorded))
+    }
+
+    /// A machine at the beginning of a recovery, as it was recorded, with its services. It runs with the interpreter.
+    pub fn again<O: Observer + Send + 'a>(
+        &self,
+        observer: O,
+        lines: &[Line],
+    ) -> Result<(Machine<O>, Vec<BoxedService<'a, O>>)> {
+        let (mut m, agent) = self.before(observer, lines)?;
+        let session: &Session<'a> = self.prepared.session;
+        let mut services: Vec<BoxedService<'a, O>> = vec![Box::new(agent)];
+        let devices = session.options().devices.connect(&mut m, session.caller());
+        services.extend(devices?);
+        Ok((m, services))
     }
 
     fn one(&self, state: &State) -> Result<Recovery> {
@@ -205,6 +272,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             }
         };
         let reads = m.observer_mut().take();
+        let (stores, stored) = (m.observer_mut().stores(), m.observer_mut().stored());
         let began = self.from.state().instructions();
         let executed = m.instructions().saturating_sub(began);
         self.executed.fetch_add(executed, Ordering::Relaxed);
@@ -216,6 +284,8 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             output: (outcome == Outcome::Ok).then(|| digest.finish()),
             outcome,
             text: end_of(&said).to_string(),
+            stores,
+            stored,
         })
     }
 
@@ -275,6 +345,14 @@ fn check(file: &Path, output: &[u8], labels: &[String]) -> Result<(bool, String)
 impl Subject for Recovering<'_, '_, '_> {
     fn recover(&self, state: &State) -> Result<Recovery, String> {
         self.one(state).map_err(|e| e.chain())
+    }
+
+    fn record(&self, state: &State) -> Result<Option<Record>, String> {
+        let recorded = self.recorded(state.lines).map_err(|e| e.chain())?;
+        Ok(recorded.map(|r| Record {
+            cuts: r.cuts,
+            sites: r.sites,
+        }))
     }
 }
 

@@ -42,6 +42,7 @@ impl<B: VirtioBackend> Bench<B> {
                 ram,
                 ram_base: BASE,
                 dma_writes: Vec::new(),
+                deeds: Default::default(),
                 irq_levels: 0,
                 hart_lines: vec![0],
                 power: None,

@@ -216,6 +216,10 @@ impl Block {
         while self.under_way.len() < port.queue_size(QUEUE) {
             let Some(chain) = port.pop(QUEUE)? else { break };
             let (kind, sector) = header(port, &chain)?;
+            // It may be on the disk at any moment from now on.
+            if matches!(kind, kind::OUT | kind::DISCARD | kind::WRITE_ZEROES) {
+                port.sends(QUEUE);
+            }
             let bytes = match kind {
                 kind::IN => chain.writable() - 1,
                 kind::OUT => chain.readable() - HEADER,

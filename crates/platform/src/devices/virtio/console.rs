@@ -212,6 +212,9 @@ impl PortConsole {
         for _ in 0..=at.queue_size(queue) {
             if s.taking.is_none() {
                 s.taking = at.pop(queue)?.map(|chain| (chain, 0));
+                if s.taking.is_some() {
+                    at.sends(queue);
+                }
             }
             let Some((chain, done)) = &mut s.taking else {
                 return Ok(());

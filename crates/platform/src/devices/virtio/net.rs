@@ -234,6 +234,7 @@ impl Net {
                 break;
             };
             any = true;
+            port.sends(TRANSMIT);
             match outgoing(port, &chain)? {
                 Some(frame) => {
                     self.traffic.sent_frames += 1;

@@ -156,6 +156,11 @@ impl Port<'_> {
         Ok(done)
     }
 
+    /// What the device has taken from a queue leaves the machine, now or later.
+    pub fn sends(&self, queue: usize) {
+        self.cx.sends(queue);
+    }
+
     /// Tells the driver that the configuration space has changed.
     pub fn config_changed(&mut self) {
         self.interrupt |= INTERRUPT_CONFIG;

@@ -10,7 +10,7 @@ use crate::clock::Ps;
 use crate::config::ShareConfig;
 use crate::device::{DeviceState, StateError};
 use nagori_ninep::message::{Header, HEADER};
-use nagori_ninep::{Error, Folder, Limits, Saved, Server};
+use nagori_ninep::{Error, Folder, Limits, Request, Saved, Server};
 use serde::{Deserialize, Serialize};
 
 const KIND: &str = "virtio-9p";
@@ -105,6 +105,9 @@ impl Share {
         let size = said.clamp(HEADER as u64, most).min(readable);
         self.request.resize(size as usize, 0);
         port.read(&chain, 0, &mut self.request)?;
+        if Request::decode(&self.request).is_ok_and(|(_, r)| r.changes()) {
+            port.sends(0);
+        }
         // It has a header, so there is a reply.
         let answered = self.server.handle(&self.request, &mut self.reply);
         if answered.is_err() || self.reply.len() as u64 > writable {
