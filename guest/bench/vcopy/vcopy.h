@@ -8,7 +8,9 @@
 
 enum {
     IMIX = 0,           // in place of a size: 7 packets of 64 bytes, 4 of 594, 1 of 1518
-    BUFFER = 2304,      // bytes from one packet buffer to the next: 128 of metadata, 128 of room, 2 KiB
+    // Bytes from one packet buffer to the next: 128 of metadata, 128 of room, 2 KiB, and a line that makes
+    // the number of lines odd, so that buffers spread over all sets of a cache, as pools of DPDK see to it.
+    BUFFER = 2368,
     ROOM = 256,         // where a packet begins
     NET_HEADER = 12,    // struct virtio_net_hdr with num_buffers, right before the packet
     MAX_REPEATS = 9,
