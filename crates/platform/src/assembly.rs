@@ -4,7 +4,7 @@ use crate::bus::{Bus, MapError};
 use crate::clock::Clock;
 use crate::config::{slot_names, MachineConfig, SlotKind, MAX_SLOTS};
 use crate::device::Device;
-use crate::devices::{clint, plic, rtc, syscon, uart, virtio, watchdog};
+use crate::devices::{clint, ethmac, plic, rtc, syscon, uart, virtio, watchdog};
 use crate::map;
 use nagori_ram::GuestRam;
 use std::sync::Arc;
@@ -100,6 +100,11 @@ fn slot_device(config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn 
             config.block.clone(),
         ))),
         SlotKind::Net => Box::new(VirtioMmio::new(virtio::Net::new(name, config.seed))),
+        SlotKind::Ethmac => {
+            let mac = virtio::mac(&name, config.seed);
+            let cycle = config.core_period().nearest().0;
+            Box::new(ethmac::Ethmac::new(name, mac, cycle))
+        }
         SlotKind::Share => Box::new(VirtioMmio::new(virtio::Share::new(name, config.share))),
         SlotKind::Entropy => Box::new(VirtioMmio::new(virtio::Entropy::new(config.seed))),
         SlotKind::Console => Box::new(VirtioMmio::new(virtio::PortConsole::new(name))),

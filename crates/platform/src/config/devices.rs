@@ -17,6 +17,8 @@ pub enum SlotKind {
     Block,
     /// A network interface.
     Net,
+    /// OpenCores Ethernet MAC: a network interface without virtio.
+    Ethmac,
     /// A folder of the host (9p).
     Share,
     /// Named byte streams to the host.
@@ -27,9 +29,10 @@ pub enum SlotKind {
 
 impl SlotKind {
     /// All kinds.
-    pub const ALL: [SlotKind; 5] = [
+    pub const ALL: [SlotKind; 6] = [
         SlotKind::Block,
         SlotKind::Net,
+        SlotKind::Ethmac,
         SlotKind::Share,
         SlotKind::Console,
         SlotKind::Entropy,
@@ -40,6 +43,7 @@ impl SlotKind {
         match self {
             SlotKind::Block => "block",
             SlotKind::Net => "net",
+            SlotKind::Ethmac => "ethmac",
             SlotKind::Share => "share",
             SlotKind::Console => "console",
             SlotKind::Entropy => "entropy",

@@ -1,6 +1,7 @@
 //! The devices, one file each.
 
 pub mod clint;
+pub mod ethmac;
 pub mod plic;
 pub mod rtc;
 pub mod syscon;

@@ -21,6 +21,7 @@ mod power;
 mod roster;
 mod saved;
 mod shared;
+mod slots;
 mod stats;
 mod turns;
 mod warm_up;
@@ -49,7 +50,6 @@ use crate::config::{self, MachineConfig, Method};
 use crate::device::PowerRequest;
 use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
-use crate::devices::virtio::{Port, VirtioBackend, VirtioMmio};
 use crate::loader::Software;
 use memory::Memory;
 use nagori_hart::engine::NoEngine;
@@ -511,37 +511,6 @@ impl<O: Observer> Machine<O> {
             .bus
             .with::<Rtc, _>(now, |r, cx| r.set(cx, unix_s));
         self.after_devices(now);
-    }
-
-    /// The host's access to the backend in a virtio slot, with its port: to connect it after the
-    /// machine was built or restored, and to ask it. `None` if the machine's description has no
-    /// such slot, or something else in it.
-    pub fn virtio<B: VirtioBackend, R>(
-        &mut self,
-        slot: usize,
-        f: impl FnOnce(&mut B, &mut Port<'_>) -> R,
-    ) -> Option<R> {
-        let now = self.now();
-        let bus = &mut self.world.bus;
-        let result = bus.with_slot::<VirtioMmio<B>, _>(now, slot, |d, cx| d.with(cx, f));
-        self.after_devices(now);
-        result
-    }
-
-    /// Lets devices in virtio slots look at what has happened outside; for between runs.
-    /// Costs nothing if there are no slots.
-    pub fn poll_devices(&mut self) {
-        self.poll_devices_at(self.now());
-    }
-
-    /// The same at a later time, for a machine that waits: a hart that is woken by the input
-    /// resumes then. Must not be after the end of the wait that [`Stop::Idle`] gave.
-    pub fn poll_devices_at(&mut self, at: Ps) {
-        if self.world.bus.slots() == 0 {
-            return;
-        }
-        self.world.bus.poll(at);
-        self.after_devices(at);
     }
 
     /// Whether every hart waits for an interrupt that is not there.

@@ -48,7 +48,8 @@ impl Devices {
         let description = machine.resolve(more)?;
         let mut slots = description.config.devices.clone();
         for (kind, wanted) in self.wanted() {
-            let there = slots.iter().filter(|s| s.kind == kind).count();
+            let same = |s: &&SlotConfig| s.kind == kind || is_net(s.kind) && is_net(kind);
+            let there = slots.iter().filter(same).count();
             slots.extend((there..wanted).map(|_| SlotConfig::new(kind)));
         }
         share::assign(&self.shares, &mut slots)?;
@@ -91,13 +92,23 @@ impl Devices {
         share::connect(&self.shares, machine, caller)?;
         if !self.nets.is_empty() {
             let mut outside = Outside::default();
-            for (arg, slot) in self.nets.iter().zip(slots_of(machine, SlotKind::Net)) {
+            let slots = machine.config().devices.iter().enumerate();
+            let slots: Vec<_> = slots
+                .filter(|(_, s)| is_net(s.kind))
+                .map(|(n, _)| n)
+                .collect();
+            for (arg, slot) in self.nets.iter().zip(slots) {
                 net::connect(machine, slot, arg, &mut outside, caller)?;
             }
             services.push(Box::new(outside));
         }
         Ok(services)
     }
+}
+
+/// Whether a kind of device is a network interface.
+fn is_net(kind: SlotKind) -> bool {
+    matches!(kind, SlotKind::Net | SlotKind::Ethmac)
 }
 
 /// Records for a snapshot which host resources a machine has.

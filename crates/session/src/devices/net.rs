@@ -4,6 +4,7 @@ use crate::caller::Caller;
 use crate::drive::Outside;
 use crate::error::{Context, Error, Result};
 use nagori_hart::world::Observer;
+use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::devices::virtio::Net;
 use nagori_platform::machine::Machine;
 use nagori_usernet::{Config, Forward, Link, Nat, Tap, Wire};
@@ -129,7 +130,9 @@ pub fn connect<O: Observer>(
         Cable::Connect(path) => {
             // Both machines may have the same description, so their addresses have to differ.
             if mac.is_none() {
-                let own = machine.virtio::<Net, _>(slot, |n, _| n.mac());
+                let own = machine
+                    .virtio::<Net, _>(slot, |n, _| n.mac())
+                    .or_else(|| machine.in_slot::<Ethmac, _>(slot, |n, _| n.mac()));
                 mac = own.map(|mut m| {
                     m[5] ^= 1;
                     m
@@ -140,18 +143,30 @@ pub fn connect<O: Observer>(
     };
     let fd = link.wait_fd().try_clone_to_owned();
     outside.watch(slot, fd.context("the network cannot be watched")?);
-    machine
-        .virtio::<Net, _>(slot, |n, port| {
+    let mut link = Some(link);
+    let virtio = machine.virtio::<Net, _>(slot, |n, port| {
+        if let Some(mac) = mac {
+            n.set_mac(mac);
+        }
+        if let Some(link) = link.take() {
+            n.connect(port, link);
+        }
+    });
+    let ethmac = || {
+        machine.in_slot::<Ethmac, _>(slot, |n, cx| {
             if let Some(mac) = mac {
                 n.set_mac(mac);
             }
-            n.connect(port, link);
+            if let Some(link) = link.take() {
+                n.connect(cx, link);
+            }
         })
-        .ok_or_else(|| {
-            Error::Request(format!(
-                "slot {slot} of the machine holds no network interface"
-            ))
-        })
+    };
+    virtio.or_else(ethmac).ok_or_else(|| {
+        Error::Request(format!(
+            "slot {slot} of the machine holds no network interface"
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use super::{Service, Wishes};
 use crate::error::{Context, Result};
 use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
+use nagori_platform::device::Device;
+use nagori_platform::devices::ethmac::Ethmac;
 use nagori_platform::devices::virtio::{Net, VirtioBackend};
 use nagori_platform::machine::{Machine, Stop};
 use rustix::event::{PollFd, PollFlags};
@@ -43,7 +45,11 @@ impl Outside {
     fn expects<O: Observer>(&self, machine: &mut Machine<O>) -> Result<bool> {
         let mut any = false;
         for n in &self.networks {
-            let found = machine.virtio::<Net, _>(n.slot, |d, _| (d.expects_host(), d.take_fault()));
+            let found = machine
+                .virtio::<Net, _>(n.slot, |d, _| (d.expects_host(), d.take_fault()))
+                .or_else(|| {
+                    machine.in_slot::<Ethmac, _>(n.slot, |d, _| (d.expects_host(), d.take_fault()))
+                });
             let (expects, fault) = found.unwrap_or_default();
             if let Some(e) = fault {
                 return Err(e).with_context(|| format!("the network in slot {}", n.slot));

@@ -15,7 +15,7 @@ pub use block::{Block, MediumError};
 pub use console::{PortConsole, PORTS, ROOM};
 pub use entropy::Entropy;
 pub use mmio::{VirtioMmio, SIZE};
-pub use net::{Net, Traffic};
+pub use net::{mac, Net, Traffic};
 pub use port::{Port, VirtioBackend};
 pub use queue::{Chain, Descriptor, Queue, QueueError, INDIRECT_DESC};
 pub use share::Share;

@@ -67,7 +67,7 @@ struct State {
 }
 
 /// Frames and bytes since the device was created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Traffic {
     /// From the guest.
     pub sent_frames: u64,
@@ -99,7 +99,7 @@ pub struct Net {
 }
 
 /// A locally administered address derived from a slot's name and the machine's seed.
-fn mac(name: &str, seed: u64) -> [u8; 6] {
+pub fn mac(name: &str, seed: u64) -> [u8; 6] {
     // FNV-1a
     let bytes = seed.to_le_bytes().into_iter().chain(name.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
