@@ -2,7 +2,22 @@
 
 use super::*;
 use crate::stubs::JUMP_ENTRIES;
-use nagori_hart::engine::{bucket, is_link, least_waiting, pending_after, Ahead, Hash, BUSY};
+use nagori_hart::engine::{bucket, is_link, least_waiting, pending_after, Ahead, Hash};
+use nagori_hart::engine::{BIT, BRANCHED, BUSY, SEEN_SHIFT};
+
+/// Which history a packet was looked up with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// All.
+    All,
+    /// That of the first packet of a block.
+    Near,
+    /// The same if the block was jumped to, else that which is handed on: its first packet, where it begins with the
+    /// second half.
+    Own,
+    /// Of the packet behind that one: all, if it was jumped to.
+    Behind,
+}
 
 /// A prediction whose rarer outcomes are out of the way. Its branch or jump ends the block.
 #[derive(Clone, Copy)]
@@ -11,14 +26,16 @@ pub(super) struct Predicted {
     wrong: Option<DynamicLabel>,
     /// Where to go if the target buffer's first guess is another branch.
     late: Option<DynamicLabel>,
+    /// Where to go, and to come back to, if a branch is in a packet that the program was in before.
+    within: Option<(DynamicLabel, DynamicLabel)>,
     /// The call that does everything, as long as nothing has been done.
     call: DynamicLabel,
     /// Where the code goes on.
     back: DynamicLabel,
     /// Offset of the last half in the page.
     last: i32,
-    /// Its packet is the first one of the block.
-    near: bool,
+    /// What its packet was looked up with.
+    seen: Seen,
     /// What it leads to if it is wrong may change the predictor, too: the call does that.
     ahead: Ahead,
     what: What,
@@ -65,10 +82,6 @@ impl Emitter<'_> {
             _ => dynasm!(self.a; .arch x64; jae =>taken),
         }
         if self.timed {
-            if is_second_half(behind as u64) {
-                // A wrong prediction counts as a jump.
-                dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], 0);
-            }
             self.predict(i, p, at, false);
         }
         self.tail_to(Way::Passes, behind);
@@ -89,6 +102,54 @@ impl Emitter<'_> {
     /// nothing: that half begins the block, and was jumped to.
     fn may_be_blind(&self, last: i32) -> bool {
         last == self.b.offset as i32 && is_second_half(last as u64)
+    }
+
+    /// What the packet of an offset was looked up with: `Predictor::sees`.
+    fn seen(&self, at: i32) -> Seen {
+        let begin = i32::from(self.b.offset);
+        match (is_second_half(begin as u64), (at >> 2) - (begin >> 2)) {
+            (false, 0) => Seen::Near,
+            (true, 0) => Seen::Own,
+            (true, 1) => Seen::Behind,
+            _ => Seen::All,
+        }
+    }
+
+    /// A register = what a packet was looked up with.
+    fn load_seen(&mut self, seen: Seen, r: u8) {
+        match seen {
+            Seen::All => dynasm!(self.a; .arch x64; mov Rd(r), [rbp + HISTORY]),
+            Seen::Near => dynasm!(self.a; .arch x64; mov Rd(r), [rbp + NEAR_HISTORY]),
+            Seen::Own => dynasm!(self.a; .arch x64
+                ; mov Rd(r), [rbp + PASSED]
+                ; shr Rd(r), SEEN_SHIFT as i8
+                ; cmp DWORD [rbp + LANDED], 0
+                ; cmovne Rd(r), [rbp + NEAR_HISTORY]
+            ),
+            Seen::Behind => dynasm!(self.a; .arch x64
+                ; mov Rd(r), [rbp + NEAR_HISTORY]
+                ; cmp DWORD [rbp + LANDED], 0
+                ; cmovne Rd(r), [rbp + HISTORY]
+            ),
+        }
+    }
+
+    /// As `Predictor::falls_through`: the program goes on at an offset, where another block begins. Keeps `rax`.
+    pub(super) fn falls_through(&mut self, to: u64) {
+        let sees = self.seen(to as i32);
+        if is_second_half(to) {
+            self.load_seen(sees, RCX);
+            dynasm!(self.a; .arch x64
+                ; shl ecx, SEEN_SHIFT as i8
+                ; mov [rbp + PASSED], ecx
+                ; mov DWORD [rbp + LANDED], 0
+                ; mov ecx, [rbp + HISTORY]
+                ; mov [rbp + NEAR_HISTORY], ecx
+            );
+        } else if sees != Seen::Near {
+            self.load_seen(sees, RCX);
+            dynasm!(self.a; .arch x64; mov [rbp + NEAR_HISTORY], ecx);
+        }
     }
 
     /// The effect of a branch on the predictor if it is predicted correctly and nothing is replaced;
@@ -114,22 +175,34 @@ impl Emitter<'_> {
             return;
         }
         let (wrong, late) = (self.label(), self.label());
-        let near = last >> 2 == self.b.offset as i32 >> 2;
+        let seen = self.seen(last);
+        let within = (seen == Seen::Own).then(|| (self.label(), self.label()));
+        let passes = !taken && is_second_half(at as u64 + u64::from(p.len));
         let site = Predicted {
             wrong: Some(wrong),
             late: taken.then_some(late),
+            within,
             call,
             back,
             last,
-            near,
+            seen,
             ahead: p.ahead(taken),
             what,
         };
         self.cold.push(Cold::Predicted(site));
         dynasm!(self.a; .arch x64; mov eax, [rbp + HISTORY]);
-        match near {
-            true => dynasm!(self.a; .arch x64; mov edx, [rbp + NEAR_HISTORY]),
-            false => dynasm!(self.a; .arch x64; mov edx, eax),
+        match (seen, within) {
+            (Seen::All, _) => dynasm!(self.a; .arch x64; mov edx, eax),
+            (_, Some((within, inline))) => dynasm!(self.a; .arch x64
+                ; cmp DWORD [rbp + LANDED], 0
+                ; je =>within
+                ; mov edx, [rbp + NEAR_HISTORY]
+                ; =>inline
+            ),
+            _ => self.load_seen(seen, RDX),
+        }
+        if passes {
+            dynasm!(self.a; .arch x64; mov ecx, edx);
         }
         self.direction(RDX, last);
         dynasm!(self.a; .arch x64
@@ -141,7 +214,21 @@ impl Emitter<'_> {
         }
         dynasm!(self.a; .arch x64; mov [rbp + NEAR_HISTORY], eax);
         self.advance(RAX, taken);
-        dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; =>back);
+        dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax);
+        if passes {
+            self.passes(false);
+        }
+        dynasm!(self.a; .arch x64; =>back);
+    }
+
+    /// A branch with a bit of the history table is rightly not taken, and the program goes on in its packet, which was looked up with `ecx`.
+    fn passes(&mut self, bit: bool) {
+        let found = BRANCHED | if bit { BIT } else { 0 };
+        dynasm!(self.a; .arch x64
+            ; lea ecx, [rcx * 4 + found as i32]
+            ; mov [rbp + PASSED], ecx
+            ; mov DWORD [rbp + LANDED], 0
+        );
     }
 
     /// Turns a history in a register into the address of the predicted direction of the branch with its last half at an offset.
@@ -185,6 +272,9 @@ impl Emitter<'_> {
     /// The out-of-line code of a prediction.
     pub(super) fn predicted(&mut self, s: Predicted) {
         if let (Some(wrong), What::Branch { taken, leads }) = (s.wrong, s.what) {
+            if let Some(labels) = s.within {
+                self.within(&s, labels, taken, wrong);
+            }
             dynasm!(self.a; .arch x64; =>wrong);
             self.wrong(&s, taken, leads);
         }
@@ -201,8 +291,57 @@ impl Emitter<'_> {
         }
     }
 
-    /// A branch predicted wrong, with its history in `eax` and its entry of the history table at `rdx`.
+    /// A branch in a packet that the program was in before. Behind another branch in the packet it has the packet's bit, and the
+    /// history has moved.
+    fn within(
+        &mut self,
+        s: &Predicted,
+        (within, inline): (DynamicLabel, DynamicLabel),
+        taken: bool,
+        wrong: DynamicLabel,
+    ) {
+        dynasm!(self.a; .arch x64
+            ; =>within
+            ; mov ecx, [rbp + PASSED]
+            ; mov edx, ecx
+            ; shr edx, SEEN_SHIFT as i8
+            ; test cl, BRANCHED as i8
+            ; jz =>inline
+        );
+        self.direction(RDX, s.last);
+        dynasm!(self.a; .arch x64; test cl, BIT as i8);
+        match taken {
+            true => dynasm!(self.a; .arch x64; jz =>wrong; mov BYTE [rdx], 1),
+            false => dynasm!(self.a; .arch x64; jnz =>wrong; mov BYTE [rdx], 0),
+        }
+        if taken {
+            self.btb(s.last, s.call);
+        }
+        dynasm!(self.a; .arch x64; jmp =>s.back);
+    }
+
+    /// Goes on as predicted if the entry of the packet is that of its second half, behind a branch that is not taken.
+    fn unless_bit_is_others(&mut self, s: &Predicted) {
+        let own = self.label();
+        dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
+        self.btb(s.last + 2, own);
+        self.load_seen(s.seen, RCX);
+        dynasm!(self.a; .arch x64
+            ; mov rdx, [rsp - 8]
+            ; mov BYTE [rdx], 0
+            ; mov [rbp + NEAR_HISTORY], eax
+        );
+        self.advance(RAX, true);
+        dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax);
+        self.passes(true);
+        dynasm!(self.a; .arch x64; jmp =>s.back; =>own; mov rdx, [rsp - 8]);
+    }
+
+    /// A branch predicted wrong, with the history in `eax` and its entry of the history table at `rdx`.
     fn wrong(&mut self, s: &Predicted, taken: bool, leads: i64) {
+        if !taken && is_second_half(leads as u64) {
+            self.unless_bit_is_others(s);
+        }
         if s.ahead.needs != 0 {
             self.unless_it_meets(s, taken);
         }
@@ -220,8 +359,8 @@ impl Emitter<'_> {
         }
         dynasm!(self.a; .arch x64; mov rdx, [rsp - 8]);
         dynasm!(self.a; .arch x64; mov BYTE [rdx], taken as i8);
-        if s.near {
-            dynasm!(self.a; .arch x64; mov eax, [rbp + NEAR_HISTORY]);
+        if s.seen != Seen::All {
+            self.load_seen(s.seen, RAX);
         }
         self.advance(RAX, taken);
         dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
@@ -249,13 +388,21 @@ impl Emitter<'_> {
             return;
         };
         let p = self.ops[self.ops.len() - 1];
-        let leads =
-            self.b.offset as i32 + i32::from(p.off) + if taken { p.len.into() } else { p.imm };
+        let at = self.b.offset as i32 + i32::from(p.off);
+        let behind = at + i32::from(p.len);
+        let leads = if taken { behind } else { at + p.imm };
+        if leads == behind && is_second_half(behind as u64) && b.last == 0 {
+            // It is in the packet of the wrong prediction, which has one bit.
+            if b.taken {
+                dynasm!(self.a; .arch x64; jge =>s.call);
+            }
+            return;
+        }
         let not_yet = self.label();
         dynasm!(self.a; .arch x64; jl =>not_yet);
-        match s.near {
-            true => dynasm!(self.a; .arch x64; mov ecx, [rbp + NEAR_HISTORY]),
-            false => dynasm!(self.a; .arch x64; mov ecx, eax),
+        match s.seen {
+            Seen::All => dynasm!(self.a; .arch x64; mov ecx, eax),
+            seen => self.load_seen(seen, RCX),
         }
         self.advance(RCX, !taken);
         self.direction(RCX, leads + i32::from(b.last));
@@ -357,11 +504,12 @@ impl Emitter<'_> {
     /// A wrong prediction of a jump takes back what its packet has not seen; a call is put on the
     /// stack. Keeps `rax`.
     fn unseen(&mut self, s: &Predicted) {
-        match s.near {
-            true => {
-                dynasm!(self.a; .arch x64; mov ecx, [rbp + NEAR_HISTORY]; mov [rbp + HISTORY], ecx)
+        match s.seen {
+            Seen::All => self.jumped(),
+            seen => {
+                self.load_seen(seen, RCX);
+                dynasm!(self.a; .arch x64; mov [rbp + HISTORY], ecx; mov [rbp + NEAR_HISTORY], ecx)
             }
-            false => self.jumped(),
         }
         if let What::Indirect { push: Some(behind) } = s.what {
             self.push_return(behind);
@@ -493,6 +641,14 @@ impl Emitter<'_> {
         self.redirected(s.what, None);
     }
 
+    /// A jump has been found in its packet: the one behind it is requested at once. It does not see a branch in the same packet.
+    fn followed(&mut self, last: i32) {
+        // With an entry, a second half was not jumped to.
+        if self.seen(last) != Seen::Own {
+            self.jumped();
+        }
+    }
+
     /// A jump has been looked up with the history: the packet behind it sees all of it. Keeps `rax`.
     fn jumped(&mut self) {
         dynasm!(self.a; .arch x64; mov ecx, [rbp + HISTORY]; mov [rbp + NEAR_HISTORY], ecx);
@@ -541,15 +697,16 @@ impl Emitter<'_> {
                 self.cold.push(Cold::Predicted(Predicted {
                     wrong: None,
                     late: Some(late),
+                    within: None,
                     call,
                     back,
                     last,
-                    near: false,
+                    seen: self.seen(last),
                     ahead: Ahead::default(),
                     what,
                 }));
                 self.find_entry(last, late);
-                self.jumped();
+                self.followed(last);
                 if let Some(behind) = push {
                     self.push_return(behind);
                 }
@@ -672,11 +829,12 @@ impl Emitter<'_> {
         self.cold.push(Cold::Predicted(Predicted {
             wrong: Some(wrong),
             late: Some(late),
+            within: None,
             call,
             back,
             last,
             ahead: Ahead::default(),
-            near: last >> 2 == self.b.offset as i32 >> 2,
+            seen: self.seen(last),
             what: match returns {
                 true => What::Return,
                 false => What::Indirect { push },
@@ -685,14 +843,14 @@ impl Emitter<'_> {
         self.find_entry(last, late);
         if returns {
             self.pop_return(call, Some(self.s.config.timing.return_after_call));
-            self.jumped();
+            self.followed(last);
             return;
         }
         dynasm!(self.a; .arch x64
             ; cmp rax, [rdx + layout::BTB_TARGET as i32]
             ; jne =>wrong
         );
-        self.jumped();
+        self.followed(last);
         if let Some(behind) = push {
             self.push_return(behind);
         }
@@ -702,3 +860,5 @@ impl Emitter<'_> {
 /// A return address is 16 bytes.
 const RETURN_SHIFT: i8 = 4;
 const _: () = assert!(layout::RETURN == 1 << RETURN_SHIFT);
+/// What a packet was looked up with is above two bits.
+const _: () = assert!(SEEN_SHIFT == 2);
