@@ -3,6 +3,7 @@
 mod alu;
 mod branch;
 mod fp;
+mod history;
 mod mem;
 
 use crate::calls::{info, START};
