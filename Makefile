@@ -85,7 +85,9 @@ rtl-quick: setup ## The hardware beside the models, a million clocks
 rtl-check: setup ## The same, ten million clocks and a recorded trace
 	$(MAKE) -C rtl check
 
-rtl-rocket: setup ## Rocket's RTL with the hardware behind it runs the board's loops; after make validate
+rtl-rocket: setup ## Rocket's RTL with the hardware behind it runs the board's loops
+	cargo build -p nagori-rtlbus
+	$(VALIDATE) --wide
 	$(MAKE) -C rtl rocket
 
 rtl-formal: ## Proofs about the hardware (Yosys, which it installs)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rocket's RTL with the hardware of rtl/ behind it, beside Rocket's RTL with the model behind it.
 
-rocket.py OUT CHECK: the board's loops under every method. `make validate` has to have built Rocket
+rocket.py OUT CHECK: the board's loops under every method. `validate.py --wide` has to have built Rocket
 (build/validation). The controller's commands are compared with the model's (CHECK is nagori-rtlcheck), and the
 cycles of each loop with those of the same program on the same RTL with the model; fails if a command
 differs, or a loop by more than LIMIT.
@@ -29,7 +29,7 @@ RUNS = [("dram", ["--method", "0"], "dram"), ("coarse", ["--method", "1"], "coar
 def build():
     for needed in (OBJECTS / "Vrocket__ALL.a", BESIDE, MACHINE, PROGRAM):
         if not needed.exists():
-            sys.exit(f"rocket.py: {needed} is missing; make validate builds Rocket and its programs")
+            sys.exit(f"rocket.py: {needed} is missing; make rtl-rocket builds Rocket and its programs")
     root = re.search(r"^VERILATOR_ROOT = (.*)$", (OBJECTS / "Vrocket.mk").read_text(), re.M)[1]
     include = pathlib.Path(root) / "include"
     program = OUT / "rocket"

@@ -5,6 +5,7 @@
 
 use crate::hart::Hart;
 use crate::pmp::Access;
+use crate::predict::is_second_half;
 use crate::straight::word_at;
 use crate::transfer::Kind;
 use crate::world::World;
@@ -49,12 +50,15 @@ impl Hart {
         }
         let window = (PACKETS + 1) * 4 - (pc & 3);
         for _ in 0..again.count_ones() {
+            let mut packet = None;
             for t in code.transfers() {
                 if t.kind != Kind::Branch || u64::from(t.last) >= window {
                     break;
                 }
+                let last = pc.wrapping_add(t.last.into());
+                let blind = is_second_half(pc) && last >> 2 == pc >> 2;
                 // Behind one that is predicted to be taken, other packets follow.
-                if self.predictor.repeats(pc.wrapping_add(t.last.into())) {
+                if self.predictor.repeats(last, blind, &mut packet) {
                     break;
                 }
             }

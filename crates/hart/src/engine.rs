@@ -20,7 +20,7 @@ pub use crate::pipeline::Long;
 pub use crate::pipeline::{pending_after, Pending};
 use crate::pmp::Access;
 use crate::predict::Outcome;
-pub use crate::predict::{is_second_half, jump_to_half, Hash, BUSY};
+pub use crate::predict::{is_second_half, jump_to_half, Hash, BIT, BRANCHED, BUSY, SEEN_SHIFT};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
@@ -232,6 +232,8 @@ pub mod layout {
     pub const HISTORY: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, history);
     /// What a packet right behind that of the last branch sees of it, 32 bits.
     pub const NEAR_HISTORY: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, near);
+    /// What the packet that a block goes on in was looked up with, and what a branch in it has found, 32 bits.
+    pub const PASSED: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, passed);
     /// Cycle at which the next packet is there, 64 bits.
     pub const FRONT: usize = offset_of!(Hart, predictor) + offset_of!(Predictor, front);
     /// Cycle behind the last bubble that was waited for, 64 bits.
@@ -491,7 +493,7 @@ impl Hart {
     ) {
         let site = self.site(pc, op);
         let to = if taken { site.behind } else { target };
-        let (ahead, wrong) = (op.ahead(taken), self.predictor.history_if(&site, !taken));
+        let (ahead, wrong) = (op.ahead(taken), self.predictor.history_with(&site));
         // As the front end has found it: before its entry of the history table is changed.
         let meets = self.meets_call(&site, to, ahead, wrong);
         let o = self.predictor.branch(&site, target, taken);

@@ -48,6 +48,9 @@ pub struct Predictor {
     /// What the packet behind that of the last branch is looked up with: the history moves too late
     /// for it.
     pub(crate) near: u32,
+    /// Of the packet in whose second half a block begins that nothing has jumped to: what it was looked up with,
+    /// and what a branch in its first half has found ([`passed`]).
+    pub(crate) passed: u32,
     hash: Hash,
     /// Return addresses: a ring, of which the last `ras_len` before `ras_top` count.
     pub(crate) ras: Vec<Return>,
@@ -158,6 +161,18 @@ pub fn jump_to_half(len: u8) -> u32 {
     }
 }
 
+/// Of [`Predictor::passed`]: a branch has moved the history for its packet.
+pub const BRANCHED: u32 = 1;
+/// Of [`Predictor::passed`]: the packet's bit of the history table.
+pub const BIT: u32 = 2;
+/// Of [`Predictor::passed`]: where the history begins.
+pub const SEEN_SHIFT: u32 = 2;
+
+/// [`Predictor::passed`] behind a branch whose packet has a bit of the history table.
+fn passed(seen: u32, bit: bool) -> u32 {
+    seen << SEEN_SHIFT | BRANCHED | if bit { BIT } else { 0 }
+}
+
 /// A branch or jump in the stream of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
@@ -165,8 +180,12 @@ pub(crate) struct Site {
     pub last: u64,
     /// Address of the instruction behind it.
     pub behind: u64,
-    /// Its packet is the first one of a block.
-    pub near: bool,
+    /// The history that its packet was looked up with.
+    pub seen: u32,
+    /// It begins a block, in a packet that the program was in before.
+    pub within: bool,
+    /// The bit of the history table that its packet has, if a branch in the packet has come before.
+    pub bit: Option<bool>,
     /// Its packet is looked up with the address of the second half, which finds nothing.
     pub blind: bool,
     /// When the packet behind its own is there.
@@ -190,6 +209,7 @@ impl Predictor {
             bht: vec![false; g.bht_entries as usize],
             history: 0,
             near: 0,
+            passed: 0,
             hash: Hash::new(g),
             ras: vec![Return::default(); RETURNS],
             ras_top: 0,
@@ -213,6 +233,7 @@ impl Predictor {
             && self.hash == other.hash
             && self.history < limit
             && self.near < limit
+            && self.passed >> SEEN_SHIFT < limit
             && self.ras_limit == other.ras_limit
             && self.ras_len <= self.ras_limit
             // A block that is begun has not added its packets.
@@ -262,36 +283,75 @@ impl Predictor {
         Outcome::Late
     }
 
-    /// The history that the packet of a branch is looked up with.
-    fn seen(&self, s: &Site) -> u32 {
-        match s.near {
-            true => self.near,
-            false => self.history,
+    /// Whether a block that begins at an address goes on in a packet that the program was in before.
+    fn goes_on(&self, begin: u64) -> bool {
+        is_second_half(begin) && self.landed == 0
+    }
+
+    /// The history that the packet of an address was looked up with; a block that begins at another one has come there
+    /// straight.
+    fn sees(&self, begin: u64, at: u64) -> u32 {
+        let packets = (at >> 2).wrapping_sub(begin >> 2);
+        match (self.goes_on(begin), packets) {
+            (true, 0) => self.passed >> SEEN_SHIFT,
+            (false, 0) | (true, 1) => self.near,
+            _ => self.history,
         }
+    }
+
+    /// The place of a branch in the history table.
+    fn place(&self, last: u64, seen: u32) -> usize {
+        (self.hash.of_pc(last) ^ self.hash.of_history(seen)) as usize
+    }
+
+    /// The bit of the history table that the packet of a branch has: it is read once, with the packet.
+    pub(crate) fn bit(&self, s: &Site) -> bool {
+        s.bit.unwrap_or(self.bht[self.place(s.last, s.seen)])
+    }
+
+    /// The entry of its packet, if it is another branch's or jump's: the bit is that one's.
+    fn finds_other(&mut self, s: &Site) -> Option<usize> {
+        let i = self.find_packet(s)?;
+        (self.btb.entries[i].last != s.last).then_some(i)
     }
 
     /// A conditional branch with its real direction.
     pub(crate) fn branch(&mut self, s: &Site, target: u64, taken: bool) -> Outcome {
-        let seen = self.seen(s);
-        let i = (self.hash.of_pc(s.last) ^ self.hash.of_history(seen)) as usize;
-        let predicted = self.bht[i];
-        self.bht[i] = taken;
+        let bit = self.bit(s);
+        let place = self.place(s.last, s.seen);
+        self.bht[place] = taken;
+        let other = if bit { self.finds_other(s) } else { None };
+        if let Some(i) = other {
+            self.btb.touch(i);
+        }
+        let predicted = bit && other.is_none();
         if predicted != taken {
             // What the packet has not seen is lost.
-            self.history = self.hash.advance(seen, taken);
+            self.history = self.hash.advance(s.seen, taken);
             self.near = self.history;
-            let led = match taken {
-                true => Led::To(s.behind),
-                false => self.uses(s).map_or(Led::Late(target), Led::To),
+            let led = match (taken, other) {
+                (true, Some(i)) => Led::To(self.btb.entries[i].target),
+                (true, None) => Led::To(s.behind),
+                (false, _) => self.uses(s).map_or(Led::Late(target), Led::To),
             };
             if taken {
                 self.learn(s, target);
             }
             return Outcome::Wrong(led);
         }
-        self.near = self.history;
-        self.history = self.hash.advance(self.history, taken);
-        if !taken || self.uses(s).is_some() {
+        // Once for a packet, whichever of its branches the bit was for.
+        if s.bit.is_none() {
+            self.near = self.history;
+            self.history = self.hash.advance(self.history, bit);
+        }
+        if !taken {
+            if is_second_half(s.behind) {
+                self.landed = 0;
+                self.passed = passed(s.seen, bit);
+            }
+            return Outcome::Right;
+        }
+        if self.uses(s).is_some() {
             return Outcome::Right;
         }
         // The packet that follows is requested a cycle later, and sees it.
@@ -299,27 +359,56 @@ impl Predictor {
         self.found(s, target)
     }
 
-    /// The history behind a branch whose packet has seen all that it is going to, if the branch goes in a direction.
-    pub(crate) fn history_if(&self, s: &Site, taken: bool) -> u32 {
-        self.hash.advance(self.seen(s), taken)
+    /// The history that the packet of a branch was looked up with, and its bit behind it.
+    pub(crate) fn history_with(&self, s: &Site) -> u32 {
+        self.hash.advance(s.seen, self.bit(s))
     }
 
-    /// The packet of a branch is fetched once more, without one that comes later: it gets into the history
-    /// as it is predicted. Whether that is as taken.
-    pub(crate) fn repeats(&mut self, last: u64) -> bool {
-        let i = self.hash.of_pc(last) ^ self.hash.of_history(self.history);
-        let predicted = self.bht[i as usize];
-        self.history = self.hash.advance(self.history, predicted);
-        self.near = self.history;
-        predicted
+    /// The packet of a branch is fetched once more, without one that comes later: its bit gets into the history, unless it has done
+    /// so for `packet`, the number and bit of the one before. Whether the branch is predicted to be taken.
+    pub(crate) fn repeats(
+        &mut self,
+        last: u64,
+        blind: bool,
+        packet: &mut Option<(u64, bool)>,
+    ) -> bool {
+        let number = last >> 2;
+        let bit = match packet.filter(|p| p.0 == number) {
+            Some((_, bit)) => bit,
+            None => {
+                let bit = self.bht[self.place(last, self.history)];
+                self.history = self.hash.advance(self.history, bit);
+                self.near = self.history;
+                *packet = Some((number, bit));
+                bit
+            }
+        };
+        let entry = if bit && !blind {
+            self.btb.find(last)
+        } else {
+            None
+        };
+        bit && entry.is_none_or(|i| self.btb.entries[i].last == last)
+    }
+
+    /// The packet behind a jump is requested as soon as that of the jump is there: it does not see a branch in the same packet.
+    fn follows(&mut self, s: &Site) {
+        if !s.within {
+            self.near = self.history;
+        }
     }
 
     /// A direct jump or call.
     pub(crate) fn jump(&mut self, s: &Site, target: u64, call: bool) -> Outcome {
-        self.near = self.history;
         let o = match self.uses(s) {
-            Some(_) => Outcome::Right,
-            None => self.found(s, target),
+            Some(_) => {
+                self.follows(s);
+                Outcome::Right
+            }
+            None => {
+                self.near = self.history;
+                self.found(s, target)
+            }
         };
         if call {
             self.push(s.behind, s.front.saturating_sub(1));
@@ -339,10 +428,10 @@ impl Predictor {
 
     fn jumped(&mut self, s: &Site, target: u64, led: Led) -> Outcome {
         if led == Led::To(target) {
-            self.near = self.history;
+            self.follows(s);
             return Outcome::Right;
         }
-        self.history = self.seen(s);
+        self.history = s.seen;
         self.near = self.history;
         self.learn(s, target);
         Outcome::Wrong(led)
@@ -408,14 +497,6 @@ impl Predictor {
         }
     }
 
-    /// The program goes on behind a branch.
-    #[inline(always)]
-    pub(crate) fn passes(&mut self, behind: u64) {
-        if is_second_half(behind) {
-            self.landed = 0;
-        }
-    }
-
     /// The front end is told to fetch from a pc; its packet is there now.
     fn restart(&mut self, pc: u64, now: u64) {
         self.front = now;
@@ -427,10 +508,14 @@ impl Predictor {
     /// though nothing has jumped there.
     #[inline(always)]
     pub(crate) fn falls_through(&mut self, begin: u64, to: u64) {
-        self.passes(to);
-        if begin >> 2 != to >> 2 {
-            // Only the packet that was jumped to sees less.
+        let sees = self.sees(begin, to);
+        if is_second_half(to) {
+            self.landed = 0;
+            self.passed = sees << SEEN_SHIFT;
+            // No branch is in its first half.
             self.near = self.history;
+        } else {
+            self.near = sees;
         }
     }
 
@@ -471,11 +556,16 @@ impl Hart {
         let before = u64::from(packets(begin, behind.wrapping_sub(begin)));
         let front = self.predictor.front + before;
         let now = self.cycle + u64::from(p.cost) + 1;
+        let half = last == begin && is_second_half(last);
+        let within = half && self.predictor.landed == 0;
+        let passed = self.predictor.passed;
         Site {
             last,
             behind,
-            near: last >> 2 == begin >> 2,
-            blind: last == begin && is_second_half(last) && self.predictor.landed != 0,
+            seen: self.predictor.sees(begin, last),
+            within,
+            bit: (within && passed & BRANCHED != 0).then_some(passed & BIT != 0),
+            blind: half && !within,
             front,
             before,
             now,

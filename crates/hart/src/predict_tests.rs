@@ -7,13 +7,14 @@ fn predictor() -> Predictor {
     Predictor::new(HartConfig::rocket().predictor)
 }
 
-/// A branch of 32 bits at a pc, in a packet that is not the first of its block, with nothing that
-/// waits; packet and time by the pc.
+/// A branch of 32 bits at a pc, whose packet has seen an empty history, with nothing that waits; packet and time by the pc.
 fn site(pc: u64) -> Site {
     Site {
         last: pc + 2,
         behind: pc + 4,
-        near: false,
+        seen: 0,
+        within: false,
+        bit: None,
         blind: false,
         front: pc >> 2,
         before: 1,
@@ -26,13 +27,101 @@ fn site(pc: u64) -> Site {
 fn a_loop_is_learnt_and_its_end_missed() {
     let mut p = predictor();
     for _ in 0..20 {
-        p.branch(&site(0x100), 0x80, true);
+        branch(&mut p, 0x100, true);
     }
-    assert_eq!(p.branch(&site(0x100), 0x80, true), Outcome::Right);
-    assert_eq!(
-        p.branch(&site(0x100), 0x80, false),
-        Outcome::Wrong(Led::To(0x80))
-    );
+    assert_eq!(branch(&mut p, 0x100, true), Outcome::Right);
+    assert_eq!(branch(&mut p, 0x100, false), Outcome::Wrong(Led::To(0x80)));
+}
+
+/// A branch to 0x80 in a packet that is not the first of its block.
+fn branch(p: &mut Predictor, pc: u64, taken: bool) -> Outcome {
+    let seen = p.history;
+    p.branch(&Site { seen, ..site(pc) }, 0x80, taken)
+}
+
+/// Branches of 16 bits in both halves of the packet at 0x100, none of which jumps to it.
+fn pair(p: &mut Predictor, taken: [bool; 2]) -> [Option<Outcome>; 2] {
+    let first = Site {
+        last: 0x100,
+        behind: 0x102,
+        seen: p.history,
+        ..site(0x100)
+    };
+    let one = p.branch(&first, 0x80, taken[0]);
+    if taken[0] {
+        return [Some(one), None];
+    }
+    let jumped = one != Outcome::Right;
+    let second = Site {
+        last: 0x102,
+        behind: 0x104,
+        seen: if jumped { p.near } else { p.sees(0x102, 0x102) },
+        within: !jumped,
+        bit: (!jumped).then_some(p.passed & BIT != 0),
+        blind: jumped,
+        ..first
+    };
+    [Some(one), Some(p.branch(&second, 0x40, taken[1]))]
+}
+
+#[test]
+fn two_branches_of_a_packet_have_one_bit_and_move_the_history_once() {
+    let right = Some(Outcome::Right);
+    let mut p = predictor();
+    p.history = 0b1010;
+    assert_eq!(pair(&mut p, [false, false]), [right, right]);
+    assert_eq!((p.near, p.history), (0b1010, 0b101), "once");
+    p.history = 0b1010;
+    // The second one is taken, and gets the entry.
+    let wrong = Some(Outcome::Wrong(Led::To(0x104)));
+    assert_eq!(pair(&mut p, [false, true]), [right, wrong]);
+    assert_eq!((p.near, p.history), (0b1000_0101, 0b1000_0101));
+    p.history = 0b1010;
+    // So the bit is its own, though the first branch reads it, too.
+    assert_eq!(pair(&mut p, [false, true]), [right, right]);
+    assert_eq!((p.near, p.history), (0b1010, 0b1000_0101));
+    p.history = 0b1010;
+    let led = Some(Outcome::Wrong(Led::To(0x40)));
+    assert_eq!(pair(&mut p, [true, false]), [led, None]);
+    p.history = 0b1010;
+    // Now the first one has the entry. It is predicted wrong, and the second one found in a packet of its own.
+    let led = Some(Outcome::Wrong(Led::To(0x80)));
+    assert_eq!(pair(&mut p, [false, false]), [led, right]);
+}
+
+#[test]
+fn the_packet_behind_that_of_a_branch_is_known_in_any_block() {
+    let mut p = predictor();
+    let state = |p: &mut Predictor, landed| {
+        (p.near, p.history, p.passed, p.landed) = (1, 2, 3 << SEEN_SHIFT, landed)
+    };
+    state(&mut p, 0);
+    // In a block that begins with a first half: its own packet, and the others.
+    assert_eq!([0x100, 0x104, 0x108].map(|at| p.sees(0x100, at)), [1, 2, 2]);
+    // With a second half that nothing has jumped to.
+    assert_eq!([0x102, 0x104, 0x108].map(|at| p.sees(0x102, at)), [3, 1, 2]);
+    state(&mut p, 1);
+    assert_eq!([0x102, 0x104, 0x108].map(|at| p.sees(0x102, at)), [1, 2, 2]);
+    // Cut blocks hand on what they would have known.
+    for (landed, begin, to, near, passed) in [
+        (0, 0x100, 0x102, 2, 1),
+        (0, 0x100, 0x104, 2, 3),
+        (0, 0x100, 0x106, 2, 2),
+        (0, 0x102, 0x104, 1, 3),
+        (0, 0x102, 0x106, 2, 1),
+        (0, 0x102, 0x108, 2, 3),
+        (1, 0x102, 0x104, 2, 3),
+        (1, 0x102, 0x106, 2, 2),
+    ] {
+        state(&mut p, landed);
+        p.falls_through(begin, to);
+        assert_eq!(
+            (p.near, p.passed >> SEEN_SHIFT),
+            (near, passed),
+            "{landed} {begin:#x} {to:#x}"
+        );
+        assert_eq!(p.landed != 0, landed != 0 && to & 2 == 0);
+    }
 }
 
 #[test]
@@ -65,17 +154,17 @@ fn the_packet_behind_a_branch_does_not_see_it() {
     p.history = 0b1010;
     p.near = p.history;
     // Not taken and predicted so: a packet right behind sees the history of before.
-    assert_eq!(p.branch(&site(0x100), 0, false), Outcome::Right);
+    assert_eq!(branch(&mut p, 0x100, false), Outcome::Right);
     assert_eq!((p.near, p.history), (0b1010, 0b101));
     let next = Site {
-        near: true,
+        seen: p.near,
         ..site(0x104)
     };
     assert_eq!(p.branch(&next, 0x80, true), Outcome::Wrong(Led::To(0x108)));
     // Behind a misprediction all packets see the same, and what was not seen is lost.
     assert_eq!((p.near, p.history), (0b1000_0101, 0b1000_0101));
     // A jump gives it time.
-    p.branch(&site(0x200), 0, false);
+    branch(&mut p, 0x200, false);
     p.jump(&site(0x208), 0x400, false);
     assert_eq!(p.near, p.history);
 }
@@ -237,7 +326,7 @@ fn a_second_half_is_a_packet_of_its_own() {
         "a first half"
     );
     h.predictor.lands(0x102, 4);
-    h.predictor.passes(0x106);
+    h.predictor.falls_through(0x102, 0x106);
     h.await_packet();
     assert_eq!(h.cycle, 101, "only the front end is late");
 }
@@ -278,6 +367,7 @@ fn saved_states_are_checked() {
     assert!(!changed(|q| q.front = 102), "a packet far in the future");
     assert!(!changed(|q| q.landed = 2));
     assert!(!changed(|q| q.near = 256));
+    assert!(!changed(|q| q.passed = 256 << SEEN_SHIFT));
     assert!(!changed(|q| q.hash.hashed = 4));
     assert!(!changed(|q| q.hidden = Some(1 << 16)));
 }

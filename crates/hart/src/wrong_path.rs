@@ -225,6 +225,10 @@ impl Hart {
         }
         let p = &self.predictor;
         let spared = |b: Spared| {
+            if to == s.behind && is_second_half(to) && b.last == 0 {
+                // It is in the packet of the wrong prediction, which has one bit.
+                return !b.taken;
+            }
             let last = to.wrapping_add(b.last.into());
             let i = p.hash().of_pc(last) ^ p.hash().of_history(history);
             p.bht[i as usize] == b.taken
@@ -278,6 +282,8 @@ impl Hart {
         // The other half of the branch's own packet has come with it.
         let mut straight = pc == s.behind && is_second_half(pc);
         at -= u64::from(straight && at > 0);
+        // The last packet with a branch, and its bit of the history table.
+        let mut packet = straight.then_some((s.last >> 2, false));
         let until = (s.now + u64::from(t.mispredict)).saturating_sub(FETCH);
         let hash = self.predictor.hash();
         while at <= until {
@@ -317,10 +323,18 @@ impl Hart {
                 let goes = match c.kind {
                     Kind::Other => continue,
                     Kind::Branch => {
-                        let i = hash.of_pc(last) ^ hash.of_history(history);
-                        let taken = p.bht[i as usize];
-                        history = hash.advance(history, taken);
-                        if !taken {
+                        let number = last >> 2;
+                        let bit = match packet.filter(|p| p.0 == number) {
+                            Some((_, bit)) => bit,
+                            None => {
+                                let i = hash.of_pc(last) ^ hash.of_history(history);
+                                let bit = p.bht[i as usize];
+                                history = hash.advance(history, bit);
+                                packet = Some((number, bit));
+                                bit
+                            }
+                        };
+                        if !bit || entry != hit {
                             continue;
                         }
                         found

@@ -48,6 +48,7 @@ places! {
     NEAR_HISTORY = layout::NEAR_HISTORY;
     FRONT = layout::FRONT;
     LANDED = layout::LANDED;
+    PASSED = layout::PASSED;
     BUBBLE = layout::BUBBLE;
     BTB_AGE = layout::BTB_AGE;
     MISPREDICTS = layout::MISPREDICTS;

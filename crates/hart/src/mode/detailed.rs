@@ -126,9 +126,6 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn branch<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, taken: bool, p: &PreOp) {
-        if !taken {
-            h.predictor.passes(pc.wrapping_add(p.len.into()));
-        }
         h.resolve_branch(w, pc, target, taken, p);
         if taken {
             h.predictor.lands(target, p.len);

@@ -1,8 +1,10 @@
 //! Branches and jumps, and the updates of the predictor.
 
+use super::history::Seen;
 use super::*;
 use crate::stubs::JUMP_ENTRIES;
-use nagori_hart::engine::{bucket, is_link, least_waiting, pending_after, Ahead, Hash, BUSY};
+use nagori_hart::engine::{bucket, is_link, least_waiting, pending_after, Ahead};
+use nagori_hart::engine::{BIT, BRANCHED, BUSY, SEEN_SHIFT};
 
 /// A prediction whose rarer outcomes are out of the way. Its branch or jump ends the block.
 #[derive(Clone, Copy)]
@@ -11,14 +13,16 @@ pub(super) struct Predicted {
     wrong: Option<DynamicLabel>,
     /// Where to go if the target buffer's first guess is another branch.
     late: Option<DynamicLabel>,
+    /// Where to go, and to come back to, if a branch is in a packet that the program was in before.
+    within: Option<(DynamicLabel, DynamicLabel)>,
     /// The call that does everything, as long as nothing has been done.
     call: DynamicLabel,
     /// Where the code goes on.
     back: DynamicLabel,
     /// Offset of the last half in the page.
     last: i32,
-    /// Its packet is the first one of the block.
-    near: bool,
+    /// What its packet was looked up with.
+    seen: Seen,
     /// What it leads to if it is wrong may change the predictor, too: the call does that.
     ahead: Ahead,
     what: What,
@@ -65,10 +69,6 @@ impl Emitter<'_> {
             _ => dynasm!(self.a; .arch x64; jae =>taken),
         }
         if self.timed {
-            if is_second_half(behind as u64) {
-                // A wrong prediction counts as a jump.
-                dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], 0);
-            }
             self.predict(i, p, at, false);
         }
         self.tail_to(Way::Passes, behind);
@@ -114,22 +114,34 @@ impl Emitter<'_> {
             return;
         }
         let (wrong, late) = (self.label(), self.label());
-        let near = last >> 2 == self.b.offset as i32 >> 2;
+        let seen = self.seen(last);
+        let within = (seen == Seen::Own).then(|| (self.label(), self.label()));
+        let passes = !taken && is_second_half(at as u64 + u64::from(p.len));
         let site = Predicted {
             wrong: Some(wrong),
             late: taken.then_some(late),
+            within,
             call,
             back,
             last,
-            near,
+            seen,
             ahead: p.ahead(taken),
             what,
         };
         self.cold.push(Cold::Predicted(site));
         dynasm!(self.a; .arch x64; mov eax, [rbp + HISTORY]);
-        match near {
-            true => dynasm!(self.a; .arch x64; mov edx, [rbp + NEAR_HISTORY]),
-            false => dynasm!(self.a; .arch x64; mov edx, eax),
+        match (seen, within) {
+            (Seen::All, _) => dynasm!(self.a; .arch x64; mov edx, eax),
+            (_, Some((within, inline))) => dynasm!(self.a; .arch x64
+                ; cmp DWORD [rbp + LANDED], 0
+                ; je =>within
+                ; mov edx, [rbp + NEAR_HISTORY]
+                ; =>inline
+            ),
+            _ => self.load_seen(seen, RDX),
+        }
+        if passes {
+            dynasm!(self.a; .arch x64; mov ecx, edx);
         }
         self.direction(RDX, last);
         dynasm!(self.a; .arch x64
@@ -141,37 +153,11 @@ impl Emitter<'_> {
         }
         dynasm!(self.a; .arch x64; mov [rbp + NEAR_HISTORY], eax);
         self.advance(RAX, taken);
-        dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; =>back);
-    }
-
-    /// Turns a history in a register into the address of the predicted direction of the branch with its last half at an offset.
-    fn direction(&mut self, r: u8, last: i32) {
-        let hash = Hash::new(self.s.config.predictor);
-        let (factor, right, mask, left) = hash.steps();
-        dynasm!(self.a; .arch x64
-            ; imul Rd(r), Rd(r), factor as i32
-            ; and Rd(r), (mask << right) as i32
-        );
-        match left.checked_sub(right) {
-            Some(0) => {}
-            Some(n) => dynasm!(self.a; .arch x64; shl Rd(r), n as i8),
-            None => dynasm!(self.a; .arch x64; shr Rd(r), (right - left) as i8),
+        dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax);
+        if passes {
+            self.passes(false);
         }
-        dynasm!(self.a; .arch x64
-            ; xor Rd(r), [rbp + PAGE_INDEX]
-            ; xor Rd(r), hash.of_pc(last as u64) as i32
-            ; add Rq(r), [rbp + BHT]
-        );
-    }
-
-    /// A history in a register behind another branch.
-    fn advance(&mut self, r: u8, taken: bool) {
-        let newest = Hash::new(self.s.config.predictor).advance(0, true) as i32;
-        match (newest, taken) {
-            (0, _) => dynasm!(self.a; .arch x64; xor Rd(r), Rd(r)),
-            (_, false) => dynasm!(self.a; .arch x64; shr Rd(r), 1),
-            (_, true) => dynasm!(self.a; .arch x64; shr Rd(r), 1; or Rd(r), newest),
-        }
+        dynasm!(self.a; .arch x64; =>back);
     }
 
     /// As [`Self::btb`], for a branch or jump in this page.
@@ -185,6 +171,9 @@ impl Emitter<'_> {
     /// The out-of-line code of a prediction.
     pub(super) fn predicted(&mut self, s: Predicted) {
         if let (Some(wrong), What::Branch { taken, leads }) = (s.wrong, s.what) {
+            if let Some(labels) = s.within {
+                self.within(&s, labels, taken, wrong);
+            }
             dynasm!(self.a; .arch x64; =>wrong);
             self.wrong(&s, taken, leads);
         }
@@ -201,8 +190,57 @@ impl Emitter<'_> {
         }
     }
 
-    /// A branch predicted wrong, with its history in `eax` and its entry of the history table at `rdx`.
+    /// A branch in a packet that the program was in before. Behind another branch in the packet it has the packet's bit, and the
+    /// history has moved.
+    fn within(
+        &mut self,
+        s: &Predicted,
+        (within, inline): (DynamicLabel, DynamicLabel),
+        taken: bool,
+        wrong: DynamicLabel,
+    ) {
+        dynasm!(self.a; .arch x64
+            ; =>within
+            ; mov ecx, [rbp + PASSED]
+            ; mov edx, ecx
+            ; shr edx, SEEN_SHIFT as i8
+            ; test cl, BRANCHED as i8
+            ; jz =>inline
+        );
+        self.direction(RDX, s.last);
+        dynasm!(self.a; .arch x64; test cl, BIT as i8);
+        match taken {
+            true => dynasm!(self.a; .arch x64; jz =>wrong; mov BYTE [rdx], 1),
+            false => dynasm!(self.a; .arch x64; jnz =>wrong; mov BYTE [rdx], 0),
+        }
+        if taken {
+            self.btb(s.last, s.call);
+        }
+        dynasm!(self.a; .arch x64; jmp =>s.back);
+    }
+
+    /// Goes on as predicted if the entry of the packet is that of its second half, behind a branch that is not taken.
+    fn unless_bit_is_others(&mut self, s: &Predicted) {
+        let own = self.label();
+        dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
+        self.btb(s.last + 2, own);
+        self.load_seen(s.seen, RCX);
+        dynasm!(self.a; .arch x64
+            ; mov rdx, [rsp - 8]
+            ; mov BYTE [rdx], 0
+            ; mov [rbp + NEAR_HISTORY], eax
+        );
+        self.advance(RAX, true);
+        dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax);
+        self.passes(true);
+        dynasm!(self.a; .arch x64; jmp =>s.back; =>own; mov rdx, [rsp - 8]);
+    }
+
+    /// A branch predicted wrong, with the history in `eax` and its entry of the history table at `rdx`.
     fn wrong(&mut self, s: &Predicted, taken: bool, leads: i64) {
+        if !taken && is_second_half(leads as u64) {
+            self.unless_bit_is_others(s);
+        }
         if s.ahead.needs != 0 {
             self.unless_it_meets(s, taken);
         }
@@ -220,8 +258,8 @@ impl Emitter<'_> {
         }
         dynasm!(self.a; .arch x64; mov rdx, [rsp - 8]);
         dynasm!(self.a; .arch x64; mov BYTE [rdx], taken as i8);
-        if s.near {
-            dynasm!(self.a; .arch x64; mov eax, [rbp + NEAR_HISTORY]);
+        if s.seen != Seen::All {
+            self.load_seen(s.seen, RAX);
         }
         self.advance(RAX, taken);
         dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax; mov [rbp + NEAR_HISTORY], eax);
@@ -249,13 +287,21 @@ impl Emitter<'_> {
             return;
         };
         let p = self.ops[self.ops.len() - 1];
-        let leads =
-            self.b.offset as i32 + i32::from(p.off) + if taken { p.len.into() } else { p.imm };
+        let at = self.b.offset as i32 + i32::from(p.off);
+        let behind = at + i32::from(p.len);
+        let leads = if taken { behind } else { at + p.imm };
+        if leads == behind && is_second_half(behind as u64) && b.last == 0 {
+            // It is in the packet of the wrong prediction, which has one bit.
+            if b.taken {
+                dynasm!(self.a; .arch x64; jge =>s.call);
+            }
+            return;
+        }
         let not_yet = self.label();
         dynasm!(self.a; .arch x64; jl =>not_yet);
-        match s.near {
-            true => dynasm!(self.a; .arch x64; mov ecx, [rbp + NEAR_HISTORY]),
-            false => dynasm!(self.a; .arch x64; mov ecx, eax),
+        match s.seen {
+            Seen::All => dynasm!(self.a; .arch x64; mov ecx, eax),
+            seen => self.load_seen(seen, RCX),
         }
         self.advance(RCX, !taken);
         self.direction(RCX, leads + i32::from(b.last));
@@ -357,11 +403,12 @@ impl Emitter<'_> {
     /// A wrong prediction of a jump takes back what its packet has not seen; a call is put on the
     /// stack. Keeps `rax`.
     fn unseen(&mut self, s: &Predicted) {
-        match s.near {
-            true => {
-                dynasm!(self.a; .arch x64; mov ecx, [rbp + NEAR_HISTORY]; mov [rbp + HISTORY], ecx)
+        match s.seen {
+            Seen::All => self.jumped(),
+            seen => {
+                self.load_seen(seen, RCX);
+                dynasm!(self.a; .arch x64; mov [rbp + HISTORY], ecx; mov [rbp + NEAR_HISTORY], ecx)
             }
-            false => self.jumped(),
         }
         if let What::Indirect { push: Some(behind) } = s.what {
             self.push_return(behind);
@@ -493,11 +540,6 @@ impl Emitter<'_> {
         self.redirected(s.what, None);
     }
 
-    /// A jump has been looked up with the history: the packet behind it sees all of it. Keeps `rax`.
-    fn jumped(&mut self) {
-        dynasm!(self.a; .arch x64; mov ecx, [rbp + HISTORY]; mov [rbp + NEAR_HISTORY], ecx);
-    }
-
     /// Goes to `miss` unless the branch target buffer's first guess for the packet is the branch whose
     /// last half is at an offset; else `rdx` = the entry's address, and the entry is used. Keeps `rax`.
     fn btb(&mut self, last: i32, miss: DynamicLabel) {
@@ -541,15 +583,16 @@ impl Emitter<'_> {
                 self.cold.push(Cold::Predicted(Predicted {
                     wrong: None,
                     late: Some(late),
+                    within: None,
                     call,
                     back,
                     last,
-                    near: false,
+                    seen: self.seen(last),
                     ahead: Ahead::default(),
                     what,
                 }));
                 self.find_entry(last, late);
-                self.jumped();
+                self.followed(last);
                 if let Some(behind) = push {
                     self.push_return(behind);
                 }
@@ -672,11 +715,12 @@ impl Emitter<'_> {
         self.cold.push(Cold::Predicted(Predicted {
             wrong: Some(wrong),
             late: Some(late),
+            within: None,
             call,
             back,
             last,
             ahead: Ahead::default(),
-            near: last >> 2 == self.b.offset as i32 >> 2,
+            seen: self.seen(last),
             what: match returns {
                 true => What::Return,
                 false => What::Indirect { push },
@@ -685,14 +729,14 @@ impl Emitter<'_> {
         self.find_entry(last, late);
         if returns {
             self.pop_return(call, Some(self.s.config.timing.return_after_call));
-            self.jumped();
+            self.followed(last);
             return;
         }
         dynasm!(self.a; .arch x64
             ; cmp rax, [rdx + layout::BTB_TARGET as i32]
             ; jne =>wrong
         );
-        self.jumped();
+        self.followed(last);
         if let Some(behind) = push {
             self.push_return(behind);
         }

@@ -3,6 +3,7 @@
 mod alu;
 mod branch;
 mod fp;
+mod history;
 mod mem;
 
 use crate::calls::{info, START};
@@ -471,13 +472,7 @@ impl Emitter<'_> {
         }
         if self.b.passes {
             let begin = u64::from(self.b.offset);
-            let end = begin + u64::from(self.b.bytes);
-            if is_second_half(end) {
-                dynasm!(self.a; .arch x64; mov DWORD [rbp + LANDED], 0);
-            }
-            if begin >> 2 != end >> 2 {
-                dynasm!(self.a; .arch x64; mov ecx, [rbp + HISTORY]; mov [rbp + NEAR_HISTORY], ecx);
-            }
+            self.falls_through(begin + u64::from(self.b.bytes));
         }
         if packets != 0 {
             dynasm!(self.a; .arch x64; add QWORD [rbp + FRONT], packets);
