@@ -41,7 +41,7 @@ pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
 pub use saved::{LoadError, MachineState};
-pub use stats::{HartReport, Report};
+pub use stats::{HartReport, PrivilegeReport, Report};
 
 use crate::bus::{Bus, MapError};
 use crate::clock::{Clock, Ps};
@@ -289,6 +289,10 @@ impl<O: Observer> Machine<O> {
             profile: None,
             light: None,
         };
+        let mut harts = harts;
+        for h in &mut harts {
+            h.count_by_privilege(&world.coherence, config.count_by_privilege);
+        }
         world.bus.record_deeds(O::DEVICES);
         if m.track_persistence {
             world.coherence.track_versions();
