@@ -409,7 +409,7 @@ impl Hart {
     /// Whether instructions are counted by kind: then the interpreter runs them.
     #[inline(always)]
     pub(crate) fn counts_mix(&self) -> bool {
-        self.csr.hpm.derived.mix || self.modes.is_some()
+        self.csr.hpm.derived.mix
     }
 
     /// A run of instructions of a block has retired, or (`back`) is taken back.

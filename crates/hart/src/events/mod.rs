@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub const CODE: u64 = 0xffff;
 
 /// Instructions by kind. They are counted while some `mhpmevent` selects an event that needs them
-/// ([`Source::Mix`], [`Source::Hits`]), or always if the machine counts by privilege.
+/// ([`Source::Mix`], [`Source::Hits`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {

@@ -71,5 +71,8 @@ fn the_page_of_events_is_current() {
         std::fs::write(path, &page).expect("docs");
     }
     let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(kept == page, "docs/events.md is not current: NAGORI_BLESS=1 writes it");
+    assert!(
+        kept == page,
+        "docs/events.md is not current: NAGORI_BLESS=1 writes it"
+    );
 }

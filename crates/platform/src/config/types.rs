@@ -68,8 +68,8 @@ pub struct MachineConfig {
     pub watchdog: bool,
     /// Whether the device tree advertises Zicbom and its block size, so that the kernel flushes.
     pub advertise_zicbom: bool,
-    /// Whether statistics have the events of hardware counters by privilege. Then instructions are
-    /// counted by kind, which the interpreter does: the host takes several times as long.
+    /// Whether statistics have the events of hardware counters by privilege. Instructions by kind
+    /// are among them only while a counter selects such an event.
     pub count_by_privilege: bool,
     /// Whether markers, hints by which programs without privileges control statistics, method and
     /// the run, have an effect; otherwise they are no-ops.

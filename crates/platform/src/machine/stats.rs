@@ -73,6 +73,13 @@ impl Baseline {
     }
 }
 
+/// Has harts count their events by privilege, or not.
+pub(crate) fn count_by_privilege(harts: &mut [Hart], caches: &Coherence, on: bool) {
+    for h in harts {
+        h.count_by_privilege(caches, on);
+    }
+}
+
 /// One hart's share of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HartReport {

@@ -51,7 +51,11 @@ fn program(of: &str, event: u64, period: u64, rounds: u32) -> Option<Vec<u8>> {
         }
         Err(e) => panic!("riscv64-linux-gnu-gcc: {e}"),
     };
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     Some(std::fs::read(out).expect("a program"))
 }
 
@@ -155,7 +159,11 @@ fn samples_are_taken_at_the_same_places_whatever_runs_the_guest() {
         let kept = m.checkpoint().expect("between blocks");
         let mut other = kept.fork(Quiet).expect("a machine");
         other.set_engine(Engine::Interpreter).expect("an engine");
-        assert_eq!(seen(&mut other, &elf, 1 << 20), want, "{name} from a snapshot");
+        assert_eq!(
+            seen(&mut other, &elf, 1 << 20),
+            want,
+            "{name} from a snapshot"
+        );
     }
 }
 
@@ -179,7 +187,11 @@ fn functional_mode_samples_too() {
 
 /// Every event on a counter of every hart, in as many runs as it takes; `f` gets row, hart, value of the counter that
 /// counts everywhere, and those of counters that count in one mode only (user, supervisor, machine).
-fn count_all(elf: &[u8], more: &[&str], mut f: impl FnMut(&EventRow, usize, u64, [u64; 3], &Machine)) {
+fn count_all(
+    elf: &[u8],
+    more: &[&str],
+    mut f: impl FnMut(&EventRow, usize, u64, [u64; 3], &Machine),
+) {
     let rows: Vec<_> = events::rows().collect();
     // Counter 3 is the program's.
     for some in rows.chunks((COUNTERS - 1) / 4) {
