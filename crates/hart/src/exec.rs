@@ -110,6 +110,14 @@ impl Hart {
                     }
                 };
             }
+            macro_rules! when {
+                () => {
+                    Moment {
+                        cycle: self.cycle + p.cost as u64,
+                        instret: self.instret + i as u64,
+                    }
+                };
+            }
             macro_rules! x {
                 ($r:expr) => {
                     self.x[($r & 63) as usize]
@@ -498,6 +506,8 @@ impl Hart {
                     if self.privilege != Privilege::Machine {
                         illegal!();
                     }
+                    let to = self.returns_to(true);
+                    self.leaves_mode(w, to, when!().behind());
                     self.mret();
                     next = self.pc;
                 }
@@ -508,6 +518,8 @@ impl Hart {
                     {
                         illegal!();
                     }
+                    let to = self.returns_to(false);
+                    self.leaves_mode(w, to, when!().behind());
                     self.sret();
                     next = self.pc;
                 }
@@ -550,11 +562,7 @@ impl Hart {
                         Csrrs | Csrrsi => (p.rs1 != 0).then_some(CsrWrite::Set(v)),
                         _ => (p.rs1 != 0).then_some(CsrWrite::Clear(v)),
                     };
-                    let when = Moment {
-                        cycle: self.cycle + p.cost as u64,
-                        instret: self.instret + i as u64,
-                    };
-                    match self.csr_access(w, p.imm as u16, 0, when, write) {
+                    match self.csr_access(w, p.imm as u16, 0, when!(), write) {
                         Ok(v) => set!(v),
                         Err(_) => illegal!(),
                     }

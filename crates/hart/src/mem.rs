@@ -169,6 +169,7 @@ impl Hart {
                     self.cycle = before;
                     return Err(Trap::new(cause::LOAD_ACCESS, va).into());
                 };
+                self.stats.device_loads += 1;
                 self.commit_access(w, AccessKind::Read, (va, pa), size, v.into());
                 Ok(v)
             }
@@ -202,6 +203,7 @@ impl Hart {
                     self.cycle = before;
                     return Err(Trap::new(cause::STORE_ACCESS, va).into());
                 }
+                self.stats.device_stores += 1;
                 self.commit_access(w, AccessKind::Write, (va, pa), size, value.into());
                 Ok(())
             }

@@ -8,11 +8,13 @@
 use crate::block::{CodeCache, SavedCode};
 use crate::config::HartConfig;
 use crate::csr::Csrs;
+use crate::events::Mix;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
+use crate::hpm::Modes;
 use crate::lines::{
-    Awaited, Caches, Coherence, Moves, Notice, SavedAhead, SavedFirst, SavedLevel, SavedVersions,
-    Tags,
+    Awaited, Caches, Coherence, HartCounts, Moves, Notice, SavedAhead, SavedFirst, SavedLevel,
+    SavedVersions, Tags,
 };
 use crate::mode::block_shift;
 use crate::pipeline::Pending;
@@ -44,6 +46,9 @@ pub struct SavedHart {
     cycle: u64,
     instret: u64,
     stats: HartStats,
+    mix: Mix,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    modes: Option<Box<Modes>>,
     waiting: bool,
     pmp: Pmp,
     reservation: Option<u64>,
@@ -90,6 +95,11 @@ impl Hart {
             cycle,
             instret,
             stats,
+            mix,
+            // Only while a block runs.
+            mix_here: _,
+            mix_on: _,
+            modes,
             waiting,
             config: _,
             pmp,
@@ -165,6 +175,8 @@ impl Hart {
             cycle: *cycle,
             instret: *instret,
             stats: *stats,
+            mix: *mix,
+            modes: modes.clone(),
             waiting: *waiting,
             pmp: pmp.clone(),
             reservation: *reservation,
@@ -217,6 +229,8 @@ impl Hart {
         fail(s.cycle > FAR || s.instret > FAR, "time")?;
         fail(!s.stats.below(FAR), "counters")?;
         fail(!s.csr.sane(), "event counters")?;
+        let fits = s.modes.as_ref().is_none_or(|m| m.fits());
+        fail(!fits || !s.mix.below(FAR), "events by privilege")?;
         fail(!s.pmp.fits(&h.pmp), "protection entries")?;
         fail(!h.triggers.load(&s.triggers), "triggers")?;
         fail(!s.dtlb.fits(&h.dtlb) || !s.itlb.fits(&h.itlb), "TLB")?;
@@ -262,9 +276,12 @@ impl Hart {
         h.pc = s.pc & !1;
         h.privilege = s.privilege;
         h.csr = s.csr.clone();
+        h.csr.hpm.refresh();
         h.cycle = s.cycle;
         h.instret = s.instret;
         h.stats = s.stats;
+        h.mix = s.mix;
+        h.modes = s.modes.clone();
         h.waiting = s.waiting;
         h.pmp = s.pmp.clone();
         h.reservation = s.reservation;
@@ -332,6 +349,8 @@ pub struct SavedCoherence {
     /// Modified lines in the outer levels of which some inner cache has a newer state.
     #[serde(default, skip_serializing_if = "SavedVersions::is_new")]
     versions: SavedVersions,
+    /// What was counted for each hart.
+    counts: Vec<HartCounts>,
     reservations: Vec<Option<u64>>,
     notices: Vec<Vec<Notice>>,
     /// Lines that have moved lately.
@@ -355,6 +374,7 @@ impl Coherence {
             first: self.save_first(),
             ahead: self.save_ahead(),
             versions: self.save_versions(),
+            counts: self.save_counts(),
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
             moves: self.contention.save(),
@@ -386,6 +406,7 @@ impl Coherence {
         fail(!self.load_versions(s.versions), "older states of lines")?;
         fail(!self.load_first(s.first), "first-level caches")?;
         fail(!self.load_ahead(s.ahead), "prefetches under way")?;
+        fail(!self.load_counts(s.counts, FAR), "counts of lines")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
         self.l1d = Caches::new(s.l1d);
         self.l1i = Caches::new(s.l1i);

@@ -9,11 +9,12 @@
 
 use super::caches::{bits, Caches};
 use super::coherence::Coherence;
-use super::levels::{Level, LevelStats, Parts, Want};
+use super::levels::{Level, LevelStats, Levels, Parts, Want};
 use super::mshr::Mshrs;
 use super::Side;
 use crate::config::Inclusion;
 use crate::trap::NotNow;
+use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -229,20 +230,23 @@ impl Coherence {
     /// Gives a register that is free now to the hart that waits for it. Returns the hart.
     fn grant(&mut self, now: u64) -> usize {
         let mut granted = None;
-        for (stats, parts) in self.all_parts() {
+        for (place, (stats, parts)) in self.all_parts().enumerate() {
             let Some(part) = parts.iter_mut().find(|p| p.mshrs.due() == Some(now)) else {
                 continue;
             };
             granted = part.mshrs.grant().map(|(hart, since)| {
                 stats.mshr_waits += 1;
                 stats.mshr_wait_cycles += now - since;
-                hart
+                (place, hart, now - since)
             });
             break;
         }
-        let woken = granted.map(|hart| (hart, now));
-        self.levels.ahead.woken.extend(woken);
-        granted.unwrap_or(0)
+        let Some((place, hart, waited)) = granted else {
+            return 0;
+        };
+        self.levels.counts[hart].at(place).waited(waited);
+        self.levels.ahead.woken.push((hart, now));
+        hart
     }
 
     /// The next hart that no longer waits, and since which cycle.
@@ -268,21 +272,32 @@ impl Coherence {
     ) -> Result<(u64, u64), NotNow> {
         let Want { hart, now, .. } = *want;
         let (mut waited, mut since) = (0, now);
+        let counts = &mut self.levels.counts[hart];
         let first = &mut self.levels.first[want.side() as usize];
+        let [data, inst] = &mut counts.first;
+        let first_counts = match want.side() {
+            Side::Data => data,
+            Side::Inst => inst,
+        };
         let first = match first.config.mshrs {
             0 => None,
-            limit => Some((limit, !own, &mut first.stats, &mut first.parts[hart].mshrs)),
+            limit => {
+                let mshrs = &mut first.parts[hart].mshrs;
+                Some((limit, !own, &mut first.stats, mshrs, first_counts))
+            }
         };
         let outer = self.levels.levels.iter_mut().enumerate();
-        let outer = outer.filter_map(|(j, l)| match l.config.mshrs {
+        let outer = outer.zip(&mut counts.levels);
+        let outer = outer.filter_map(|((j, l), counts)| match l.config.mshrs {
             0 => None,
             limit => {
                 let of = l.of(hart);
-                Some((limit, j < k, &mut l.stats, &mut l.parts[of].mshrs))
+                Some((limit, j < k, &mut l.stats, &mut l.parts[of].mshrs, counts))
             }
         });
         let mut none_free = false;
-        for (limit, misses, stats, mshrs) in first.into_iter().chain(outer) {
+        for (limit, misses, stats, mshrs, counts) in first.into_iter().chain(outer) {
+            let had = mshrs.serves(hart);
             if !misses {
                 // The hart has waited for a register here, and the line has reached a nearer level
                 // in the meantime.
@@ -292,8 +307,13 @@ impl Coherence {
                 let wait = free - (now + waited);
                 stats.mshr_waits += u64::from(wait > 0);
                 stats.mshr_wait_cycles += wait;
+                match wait {
+                    0 => counts.mshr_allocations += 1,
+                    _ => counts.waited(wait),
+                }
                 waited += wait;
             } else if let Some(wanted) = mshrs.take(limit, hart, now) {
+                counts.mshr_allocations += u64::from(!had);
                 since = since.min(wanted);
             } else {
                 none_free = true;
@@ -487,6 +507,7 @@ impl Coherence {
             return None;
         }
         self.each_passed(passed, |_, m| m.take_ahead());
+        self.count_prefetch(target, source, hart);
         self.stats_of(target).prefetches += 1;
         let token = self.levels.ahead.next;
         self.levels.ahead.next += 1;
@@ -509,6 +530,36 @@ impl Coherence {
         }
         self.line_came(token, now + u64::from(self.level_latency(source)));
         None
+    }
+
+    /// A prefetch has begun for a hart; the level `source` has its line.
+    fn count_prefetch(&mut self, target: Target, source: usize, hart: usize) {
+        let place = match target {
+            Target::First(side) => side as usize,
+            Target::Level(k) => 2 + k,
+        };
+        let Levels {
+            counts,
+            first,
+            levels,
+            ..
+        } = &mut self.levels;
+        let counts = &mut counts[hart];
+        counts.at(place).prefetch_misses += 1;
+        if let Target::First(side) = target {
+            let limited = first[side as usize].config.mshrs > 0;
+            counts.first[side as usize].mshr_allocations += u64::from(limited);
+        }
+        for (j, level) in levels.iter().enumerate().skip(target.level()) {
+            if j > source {
+                break;
+            }
+            let limited = j < source && level.config.mshrs > 0;
+            counts.levels[j].mshr_allocations += u64::from(limited);
+            if target != Target::Level(j) {
+                counts.levels[j].look_up(LineKind::Prefetch, j == source);
+            }
+        }
     }
 
     /// Sets the cycle at which the line of a prefetch arrives. An unknown token is that of a

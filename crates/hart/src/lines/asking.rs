@@ -21,7 +21,7 @@ impl Hart {
     ) {
         let start = self.cycle;
         self.cycle += cycles;
-        self.stats.memory_stall_cycles += cycles;
+        self.stalls(kind, cycles);
         if w.attributes() {
             let req = self.line_request(at, 0, line, kind);
             self.attribute(w, &req, start, write);
@@ -85,6 +85,10 @@ impl Hart {
         let brought = match found.from {
             From::Level => {
                 self.await_level(w, later, (line, kind, false), at);
+                match found.level {
+                    0 => self.stats.l2_stall_cycles += later,
+                    _ => self.stats.llc_stall_cycles += later,
+                }
                 Ok(())
             }
             From::Memory => self.transfer(w, &req, false, penalty, at),

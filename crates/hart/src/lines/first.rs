@@ -438,6 +438,9 @@ impl Coherence {
             self.first_level(side).take(hart, i);
             self.left_first(side, hart, old);
             let modified = state == LineState::Dirty;
+            if modified {
+                self.levels.counts[hart].first[side as usize].wrote_back(NOBODY);
+            }
             if side == Side::Data && (modified || self.wants_clean()) {
                 self.put(0, (hart, NOBODY), old, modified, None);
             }

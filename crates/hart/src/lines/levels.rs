@@ -5,10 +5,11 @@
 //! other hart is behind, so nobody can observe a line between levels. Only prefetches take time
 //! ([`super::ahead`]).
 
-use super::ahead::{Ahead, Target};
+use super::ahead::{Ahead, Target, NOBODY};
 use super::banks::Banks;
 use super::caches::{bits, Caches};
 use super::coherence::{Coherence, Notice};
+use super::counts::HartCounts;
 use super::first::{Filling, First};
 use super::mshr::Mshrs;
 use super::prefetch::{Access, Guesses};
@@ -217,6 +218,8 @@ pub(super) struct Levels {
     pub fillings: Vec<Option<Filling>>,
     /// Lines that the running hart has begun to prefetch into its first-level caches.
     pub begun: Vec<(Side, u64)>,
+    /// By hart: its part in what happens.
+    pub counts: Vec<HartCounts>,
 }
 
 /// A hart's request to the outer levels.
@@ -248,6 +251,8 @@ pub(crate) struct Found {
     /// level has requested it.
     pub latency: u64,
     pub from: From,
+    /// The level that has it, or to which it is coming; the number of levels for memory.
+    pub level: usize,
     /// It was modified and has not been written to memory since.
     pub modified: bool,
 }
@@ -277,6 +282,7 @@ impl Levels {
         let levels: Vec<Level> = config.iter().map(level).collect();
         Levels {
             ordered: levels.iter().any(Level::keeps_order),
+            counts: vec![HartCounts::new(levels.len()); harts],
             levels,
             ..Levels::default()
         }
@@ -445,6 +451,7 @@ impl Coherence {
             let level = &mut self.levels.levels[j];
             level.stats.hits += u64::from(hit);
             level.stats.misses += u64::from(!hit);
+            self.levels.counts[hart].levels[j].look_up(want.kind, hit);
             let bank = level.access_bank(hart, line, now + waited);
             level.stats.bank_waits += u64::from(bank > 0);
             level.stats.bank_wait_cycles += bank;
@@ -458,6 +465,7 @@ impl Coherence {
         let mut found = Found {
             latency: after(self.last_latency()),
             from: From::Memory,
+            level: k,
             modified: false,
         };
         let Some(i) = entry else {
@@ -579,6 +587,7 @@ impl Coherence {
         }
         if modified && through {
             self.levels.levels[k].stats.writebacks += 1;
+            self.levels.counts[of].levels[k].wrote_back(NOBODY);
             self.put(k + 1, (of, by), line, true, version);
         }
     }
@@ -623,6 +632,7 @@ impl Coherence {
         mut version: Option<u64>,
     ) {
         self.levels.levels[k].stats.evictions += 1;
+        self.levels.counts[of].levels[k].victims += 1;
         if self.levels.levels[k].config.inclusion == Inclusion::Inclusive {
             let (copies, newer) = self.back_invalidate(k, of, by, line);
             self.levels.levels[k].stats.back_invalidations += copies;
@@ -631,6 +641,9 @@ impl Coherence {
             }
         }
         self.levels.levels[k].stats.writebacks += u64::from(modified);
+        if modified {
+            self.levels.counts[of].levels[k].wrote_back(by);
+        }
         if modified || self.wants_clean_at(k + 1) {
             self.put(k + 1, (of, by), line, modified, version);
         }

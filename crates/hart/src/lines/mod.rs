@@ -14,6 +14,7 @@ mod banks;
 mod caches;
 mod coherence;
 mod contention;
+mod counts;
 mod first;
 mod levels;
 mod mshr;
@@ -27,6 +28,7 @@ pub use ahead::{SavedAhead, Settled};
 pub use caches::Caches;
 pub use coherence::{Coherence, Notice};
 pub(crate) use contention::Moves;
+pub use counts::{CacheCounts, HartCounts, MemoryCounts};
 pub use first::{FirstStats, SavedFirst};
 pub use levels::{LevelStats, SavedLevel};
 pub use replacement::Lfsr;
@@ -175,10 +177,20 @@ impl Hart {
         self.cycle = (first + penalty as u64)
             .saturating_sub(at.offset)
             .max(start);
-        self.stats.memory_stall_cycles += self.cycle - start;
+        self.stalls(req.kind, self.cycle - start);
         if w.attributes() {
             self.attribute(w, req, start, write);
         }
+    }
+
+    /// The hart has waited for a line.
+    #[inline(always)]
+    pub(crate) fn stalls(&mut self, kind: LineKind, cycles: u64) {
+        self.stats.memory_stall_cycles += cycles;
+        self.stats.load_stall_cycles += match kind {
+            LineKind::Load => cycles,
+            _ => 0,
+        };
     }
 
     /// The cycle from which on the hart's last run was to perform no action that others can
@@ -207,7 +219,7 @@ impl Hart {
         if self.resume.is_none() {
             self.pending = pending_after(self.pending, waited);
         }
-        self.stats.memory_stall_cycles += waited;
+        self.stalls(a.kind, waited);
         if !a.write && !a.other {
             self.arrived = Some(a.line);
             w.coherence().miss_ends(self.id, cycle);

@@ -35,6 +35,11 @@ impl Mshrs {
         self.waiting.is_empty() && self.taken(now) < limit as usize
     }
 
+    /// Whether a register is occupied for a hart's miss.
+    pub fn serves(&self, hart: usize) -> bool {
+        self.harts.iter().any(|h| h.0 == hart as u32)
+    }
+
     /// Takes a register for a hart's miss, also for one that has waited and is tried again. Returns
     /// the cycle at which the hart requested the register, `None` if it has to wait.
     pub fn take(&mut self, limit: u32, hart: usize, now: u64) -> Option<u64> {

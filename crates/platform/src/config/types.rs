@@ -68,6 +68,9 @@ pub struct MachineConfig {
     pub watchdog: bool,
     /// Whether the device tree advertises Zicbom and its block size, so that the kernel flushes.
     pub advertise_zicbom: bool,
+    /// Whether statistics have the events of hardware counters by privilege. Instructions by kind
+    /// are among them only while a counter selects such an event.
+    pub count_by_privilege: bool,
     /// Whether markers, hints by which programs without privileges control statistics, method and
     /// the run, have an effect; otherwise they are no-ops.
     pub markers: bool,
@@ -316,6 +319,7 @@ impl Default for MachineConfig {
             "zicbop",
             "zihintpause",
             "zihintntl",
+            "sscofpmf",
             "sstc",
             "xcflush",
         ];
@@ -335,6 +339,7 @@ impl Default for MachineConfig {
             method: Method::Dram,
             quantum_cycles: 10_000,
             run_ahead_cycles: 10_000,
+            count_by_privilege: false,
             markers: true,
             functional_quantum_cycles: 10_000,
             functional_cpi: 1,

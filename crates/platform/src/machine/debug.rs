@@ -448,14 +448,14 @@ impl<O: Observer> Machine<O> {
 
     /// A hart's control and status register by number.
     pub fn csr(&mut self, hart: usize, number: u16) -> Option<u64> {
-        self.harts.get_mut(hart)?.csr(&*self.world, number)
+        self.harts.get_mut(hart)?.csr(&mut *self.world, number)
     }
 
     /// Writes a control and status register; whether that is possible.
     pub fn set_csr(&mut self, hart: usize, number: u16, value: u64) -> bool {
         self.settle();
         let h = self.harts.get_mut(hart);
-        h.is_some_and(|h| h.put_csr(&*self.world, number, value))
+        h.is_some_and(|h| h.put_csr(&mut *self.world, number, value))
     }
 
     /// Makes a hart continue at another address.

@@ -42,7 +42,7 @@ pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
 pub use saved::{LoadError, MachineState};
-pub use stats::{HartReport, Report};
+pub use stats::{HartReport, PrivilegeReport, Report};
 
 use crate::bus::{Bus, MapError};
 use crate::clock::{Clock, Ps};
@@ -257,7 +257,7 @@ impl<O: Observer> Machine<O> {
         let bus = crate::assembly::build(&config, ram.clone())?;
         let hart_config = parts::hart_config(resolved)?;
         let memory = Memory::new(&config)?;
-        let harts = (0..config.harts as usize)
+        let mut harts = (0..config.harts as usize)
             .map(|i| Hart::new(i, hart_config.clone()))
             .collect::<Result<Vec<_>, _>>()?;
         let n = harts.len();
@@ -289,6 +289,7 @@ impl<O: Observer> Machine<O> {
             profile: None,
             light: None,
         };
+        stats::count_by_privilege(&mut harts, &world.coherence, config.count_by_privilege);
         world.bus.record_deeds(O::DEVICES);
         if m.track_persistence {
             world.coherence.track_versions();

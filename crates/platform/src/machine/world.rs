@@ -179,6 +179,21 @@ impl<O> Surroundings<O> {
         Ps(self.answered(done, kind).0 - later.0)
     }
 
+    /// Counts a line that memory reads or writes for a hart.
+    pub(super) fn count_line(&mut self, req: &LineRequest, kind: Kind) {
+        let offset = req.line - self.ram_base;
+        let nvmm = offset >= self.memory.board.params().nvmm_base;
+        self.coherence
+            .count_memory(req.hart, nvmm, kind == Kind::Write);
+    }
+
+    fn write_at_once(&mut self, req: &LineRequest) -> u64 {
+        self.note_write(req);
+        let done = self.answer_at_once(req, Kind::Write);
+        self.look_at_long_writes(req);
+        done
+    }
+
     fn answer_at_once(&mut self, req: &LineRequest, kind: Kind) -> u64 {
         let done = self.access(self.ps(req.cycle), req, kind, Ps::ZERO);
         self.cycle_at(done)
@@ -408,16 +423,20 @@ impl<O: Observer> world::Bus for Surroundings<O> {
 impl<O: Observer> MemPort for Surroundings<O> {
     const BLOCKS: bool = true;
     fn read_line(&mut self, req: &LineRequest) -> u64 {
+        self.count_line(req, Kind::Read);
         self.answer_at_once(req, Kind::Read)
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
-        self.note_write(req);
-        let done = self.answer_at_once(req, Kind::Write);
-        self.look_at_long_writes(req);
-        done
+        self.count_line(req, Kind::Write);
+        self.write_at_once(req)
     }
     #[inline]
     fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        let kind = match write {
+            true => Kind::Write,
+            false => Kind::Read,
+        };
+        self.count_line(req, kind);
         if let Some(l) = &mut self.light {
             let done = l.transfer(req, req.line - self.ram_base, write);
             if !l.counts_only {
@@ -429,14 +448,10 @@ impl<O: Observer> MemPort for Surroundings<O> {
         }
         if self.alone {
             return Transfer::Done(match write {
-                true => self.write_line(req),
-                false => self.read_line(req),
+                true => self.write_at_once(req),
+                false => self.answer_at_once(req, Kind::Read),
             });
         }
-        let kind = match write {
-            true => Kind::Write,
-            false => Kind::Read,
-        };
         if write {
             self.note_write(req);
         }
@@ -448,6 +463,7 @@ impl<O: Observer> MemPort for Surroundings<O> {
         Transfer::UnderWay
     }
     fn post_line(&mut self, req: &LineRequest) {
+        self.count_line(req, Kind::Write);
         if let Some(l) = &mut self.light {
             l.post(req, req.line - self.ram_base);
             if !l.counts_only {
@@ -456,7 +472,7 @@ impl<O: Observer> MemPort for Surroundings<O> {
             }
         }
         if self.alone {
-            self.write_line(req);
+            self.write_at_once(req);
             return;
         }
         self.note_write(req);
@@ -464,6 +480,7 @@ impl<O: Observer> MemPort for Surroundings<O> {
         self.look_at_long_writes(req);
     }
     fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
+        self.count_line(req, Kind::Read);
         if let Some(l) = &mut self.light {
             let comes = l.prefetch(req, req.line - self.ram_base);
             if !l.counts_only {

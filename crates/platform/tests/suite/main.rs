@@ -3,6 +3,7 @@
 mod ahead;
 mod common;
 mod contended;
+mod counters;
 mod debug;
 mod engines;
 mod first;
