@@ -21,6 +21,7 @@ const EMBEDDED: &[(&str, &str, &str)] = shipped![
     "." / "small",
     "." / "server-caches",
     "." / "server-prefetch",
+    "." / "server",
     "cores" / "rocket",
     "controllers" / "vc707"
 ];
