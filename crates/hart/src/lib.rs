@@ -26,6 +26,7 @@ mod fpdiv;
 mod groups;
 mod hart;
 pub mod lines;
+mod loads;
 mod mem;
 mod mmu;
 pub mod mode;

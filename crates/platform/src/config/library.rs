@@ -23,6 +23,7 @@ const EMBEDDED: &[(&str, &str, &str)] = shipped![
     "." / "server-prefetch",
     "." / "server",
     "cores" / "rocket",
+    "cores" / "inorder2",
     "controllers" / "vc707"
 ];
 
