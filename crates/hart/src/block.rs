@@ -8,7 +8,7 @@ use crate::context::FetchContext;
 use crate::hart::Hart;
 use crate::lines::Notice;
 use crate::mmu::Fault;
-use crate::pipeline::{merge_pending, Pending, Schedule, RELEASE};
+use crate::pipeline::{front_packets, merge_pending, Pending, Schedule, RELEASE};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::preop::{
@@ -630,7 +630,7 @@ impl Hart {
             pending: if self.timed { pending } else { 0 },
             open: if self.timed { open } else { 0 },
             flushes,
-            packets: packets(pc, off),
+            packets: front_packets(&timing, packets(pc, off), cost),
             splits,
             passes,
             meets,

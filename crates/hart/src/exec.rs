@@ -190,6 +190,7 @@ impl Hart {
                     } else {
                         M::load_missed(self, va, p);
                         let v = check!(self.load_slow::<W, M>(w, va, $size, at!()));
+                        M::load_done(self, p);
                         v as $t
                     }
                 }};
@@ -255,6 +256,7 @@ impl Hart {
                 return End::Stopped(i);
             }
             check!(M::fetch(self, w, p, at!()));
+            check!(M::uses(self, w, p, at!()));
             self.commit_begin(w, p, at!());
             use Op::*;
             // No catch-all arm: an instruction that is neither in a group nor here is a compile

@@ -8,6 +8,7 @@ use crate::events::Mix;
 use crate::filter::{Filter, Pages};
 use crate::hpm::Modes;
 use crate::lines::{Awaited, Tags};
+use crate::loads::Loads;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
@@ -244,6 +245,8 @@ pub struct Hart {
     pub(crate) last_stores: [u64; 2],
     /// The pending result of a multiplication or division of a block that has no user for it.
     pub(crate) long: Pending,
+    /// Registers and lines that are on their way.
+    pub(crate) loads: Loads,
     /// What the access that is under way was tried again for: bits of `again.rs`.
     pub(crate) replays: u8,
     /// What was found of the code behind accesses; only saves time.
@@ -338,6 +341,7 @@ impl Hart {
             last_way: crate::tlb::NO_WAY,
             last_stores: [0; 2],
             long: 0,
+            loads: Loads::default(),
             replays: 0,
             seen: Seen::default(),
             yield_at: u64::MAX,
@@ -404,6 +408,7 @@ impl Hart {
         self.cleaned = None;
         self.resume = None;
         self.last_stores = [0; 2];
+        self.give_up_loads();
         self.predictor.gives_up();
     }
 

@@ -28,6 +28,7 @@ mod groups;
 mod hart;
 mod hpm;
 pub mod lines;
+mod loads;
 mod mem;
 mod mmu;
 pub mod mode;

@@ -154,7 +154,10 @@ impl Hart {
     ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
-        match self.resolve::<W, M>(w, va, size, Access::Read, at)? {
+        self.loads.may = M::goes_on::<W>(self);
+        let place = self.resolve::<W, M>(w, va, size, Access::Read, at);
+        self.loads.may = false;
+        match place? {
             Place::Ram(o) => {
                 let v = read_ram(w, o, size);
                 self.read_at(w, va, o, size, v.into());

@@ -4,9 +4,10 @@
 //! The rules read the operand formats of the instruction table, so interpreter
 //! and translator charge the same cycles.
 
-use crate::config::CoreTiming;
+use crate::config::{CoreTiming, Pipes};
 pub use crate::fpdiv::divides_fp;
 use crate::fpdiv::Divided;
+use crate::preop::{PreOp, ILLEGAL_LEN};
 use nagori_isa::{Format, Inst, Op};
 
 /// A register as the scoreboard sees it: 1..=31 integer, 32..=63 floating point; 0 none.
@@ -41,6 +42,50 @@ pub fn operands(i: &Inst) -> ([Reg; 3], Reg) {
         FpToInt | FpMoveToInt => ([f(i.rs1), 0, 0], x(i.rd)),
         FpFromInt | FpMoveFromInt => ([x(i.rs1), 0, 0], f(i.rd)),
         Cbo | Prefetch | Cflush | Mark => ([x(i.rs1), 0, 0], 0),
+    }
+}
+
+/// The registers that an instruction reads and writes, a bit each, as the scoreboard numbers them.
+pub fn registers(p: &PreOp) -> u64 {
+    if p.len == ILLEGAL_LEN {
+        return 0;
+    }
+    let i = Inst {
+        op: p.op,
+        rd: p.rd & 31,
+        rs1: p.rs1,
+        rs2: p.rs2,
+        rs3: p.rs3 & 31,
+        rm: p.rm,
+        len: p.len,
+        imm: p.imm,
+        raw: 0,
+    };
+    let ([a, b, c], d) = operands(&i);
+    let bit = |r: Reg| 1u64 << (r & 63);
+    let mut all = bit(a) | bit(b) | bit(c) | bit(d);
+    if i.op.info().format == Format::CasPair {
+        all |= bit(i.rd + 1 & 31) | bit(i.rs2 + 1 & 31);
+    }
+    all & !1
+}
+
+/// Whether an instruction waits until all loads before it have their lines: fences that order reads, atomics that
+/// release, everything that flushes, and `wfi`.
+pub fn waits_for_loads(p: &PreOp) -> bool {
+    /// Of the set of predecessors of a fence: input and reads.
+    const READS: i32 = 0b1010 << 4;
+    match p.op {
+        Op::Fence => p.imm & READS != 0,
+        Op::FenceI | Op::SfenceVma | Op::Wfi | Op::Mret | Op::Sret => true,
+        op if orders(op) => p.rm & 1 != 0,
+        op => match op.info().format {
+            Format::Cbo | Format::Cflush => true,
+            Format::Csr | Format::CsrImm => {
+                p.len != ILLEGAL_LEN && (p.rs1 != 0 || matches!(op, Op::Csrrw | Op::Csrrwi))
+            }
+            _ => false,
+        },
     }
 }
 
@@ -299,6 +344,33 @@ pub(crate) fn accesses_fp_csr(i: &Inst) -> bool {
 /// pairs in bytes, the later ones where there are more; 0 is none.
 pub type Pending = u32;
 
+/// The pipes that execute an instruction, as [`Pipes`] numbers them; 0 if it issues alone.
+fn pipes_of(p: &Pipes, op: Op) -> u8 {
+    use Format::*;
+    match op.info().format {
+        _ if divides_fp(op) => 0,
+        R if matches!(op, Op::Mul | Op::Mulh | Op::Mulhsu | Op::Mulhu | Op::Mulw) => p.multiply,
+        R if is_long(op) => p.divide,
+        R | I | U | Shift6 | Shift5 | Unary => p.alu,
+        Load | FpLoad => p.load,
+        Store | FpStore => p.store,
+        B | J | Jalr => p.branch,
+        FpFma | FpArith | FpPair | FpUnary | FpCompare | FpToInt | FpFromInt => p.float,
+        FpMoveToInt | FpMoveFromInt => p.transfer,
+        None | Fence | FenceI | Sfence | LoadReserved | Csr | CsrImm | Amo | Cas | CasPair
+        | Cbo | Prefetch | Cflush | Mark => 0,
+    }
+}
+
+/// Packets that the front end has delivered for a part of a block that takes some cycles. Where two instructions can
+/// issue in a cycle, it delivers as many as they need.
+pub(crate) fn front_packets(t: &CoreTiming, packets: u16, cycles: u32) -> u16 {
+    match t.pipes.any() {
+        true => u32::from(packets).min(cycles.saturating_sub(1)) as u16,
+        false => packets,
+    }
+}
+
 /// Stages from the issue of an instruction to the access to memory, in which the FPU can refuse it.
 const TO_MEMORY: u32 = 2;
 
@@ -328,6 +400,8 @@ pub struct Schedule<'a> {
     /// The finished ones.
     longs: Vec<(usize, Long)>,
     count: usize,
+    /// When the last instruction was issued alone, and the pipes for it: the next one may join it.
+    open: Option<(u32, u8)>,
 }
 
 /// Where an instruction stands in the schedule.
@@ -358,24 +432,29 @@ impl<'a> Schedule<'a> {
             long: None,
             longs: Vec::new(),
             count: 0,
+            open: None,
         }
     }
 
-    /// Adds an instruction; `splits` if it is in two packets of the front end, so that it takes a cycle
-    /// more to fetch it anew.
-    pub fn add(&mut self, i: &Inst, splits: bool) -> Slot {
+    /// The cycle of the instruction in front, if another one can issue with it that needs some pipes.
+    fn joins(&self, pipes: u8) -> Option<u32> {
+        let (at, first) = self.open?;
+        let both = first != 0 && pipes != 0 && (first != pipes || pipes == 3);
+        both.then_some(at)
+    }
+
+    /// When an instruction issues, from a cycle on.
+    fn issues(&self, i: &Inst, from: u32, splits: bool) -> u32 {
         let t = self.timing;
         let (sources, dest) = operands(i);
-        let c = cost(t, i);
-        let mut at = self.now;
+        let mut at = from;
         for s in sources {
             at = at.max(self.ready[s as usize]);
         }
         // The scoreboard holds back a second writer of a register, too.
         at = at.max(self.ready[dest as usize]);
+        let releases = orders(i.op) && i.rm & 1 != 0;
         let kind = memory(i.op);
-        let orders = orders(i.op);
-        let (acquires, releases) = (orders && i.rm & 2 != 0, orders && i.rm & 1 != 0);
         if let (true, Some(last)) = (kind.is_some() && self.fenced || releases, self.last_access) {
             at = at.max(last + t.fence_distance);
         }
@@ -385,6 +464,22 @@ impl<'a> Schedule<'a> {
         if is_fp(i.op) {
             at = self.pass_fpu(i, at, splits);
         }
+        at
+    }
+
+    /// Adds an instruction; `splits` if it is in two packets of the front end, so that it takes a cycle
+    /// more to fetch it anew.
+    pub fn add(&mut self, i: &Inst, splits: bool) -> Slot {
+        let t = self.timing;
+        let (sources, dest) = operands(i);
+        let c = cost(t, i);
+        let kind = memory(i.op);
+        let acquires = orders(i.op) && i.rm & 2 != 0;
+        let pipes = pipes_of(&t.pipes, i.op);
+        let with = self
+            .joins(pipes)
+            .filter(|with| self.issues(i, *with, splits) == *with);
+        let at = with.unwrap_or_else(|| self.issues(i, self.now, splits));
         self.pass_cycles(at);
         self.meet_long(i, &sources, dest, at);
         self.meet_division(i, &sources, dest, at, splits);
@@ -400,7 +495,11 @@ impl<'a> Schedule<'a> {
         }
         self.fenced |= acquires || i.op == Op::Fence;
         self.last_issue = (at, kind.is_some_and(|k| k != Memory::Store));
-        self.now = at + c.issue;
+        self.now = self.now.max(at + c.issue);
+        self.open = match with {
+            Some(_) => None,
+            None => (pipes != 0).then_some((at, pipes)),
+        };
         self.count += 1;
         Slot { at, near }
     }

@@ -16,6 +16,7 @@ use crate::lines::{
     Awaited, Caches, Coherence, HartCounts, Moves, Notice, SavedAhead, SavedFirst, SavedLevel,
     SavedVersions, Tags,
 };
+use crate::loads::{Loads, SavedLoads};
 use crate::mode::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
@@ -66,6 +67,9 @@ pub struct SavedHart {
     pages: Vec<(u16, u64, u32)>,
     last_way: u8,
     long: Pending,
+    /// Loads whose lines are on their way.
+    #[serde(default, skip_serializing_if = "SavedLoads::is_new")]
+    loads: SavedLoads,
     replays: u8,
     walk_begun: Option<(u64, bool)>,
     refill: Option<(u64, u64)>,
@@ -129,6 +133,7 @@ impl Hart {
             // Count within a block; `resume` has them.
             last_stores: _,
             long,
+            loads,
             replays,
             // Follows from the code that is compared with it.
             seen: _,
@@ -196,6 +201,7 @@ impl Hart {
             last_way: *last_way,
             // Where the hart is not within a block, it says nothing.
             long: if resume.is_some() { *long } else { 0 },
+            loads: loads.save(*cycle),
             replays: *replays,
             walk_begun: *walk_begun,
             refill: refill.map(|(line, i)| (line, i as u64)),
@@ -247,6 +253,7 @@ impl Hart {
         fail(entry, "entry being flushed")?;
         let line = |l: u64| caches.inside(l) && l.is_multiple_of(64);
         fail(s.fill.is_some_and(|(l, _)| !line(l)), "line being filled")?;
+        fail(!s.loads.fits(FAR, line), "loads under way")?;
         let within = |r: &Resume| r.fits(s.cycle, s.instret);
         fail(!s.resume.as_ref().is_none_or(within), "place in a block")?;
         let ways = SUPER_WAY + h.config.dtlb.superpages as u8;
@@ -297,6 +304,7 @@ impl Hart {
         h.pending_from = s.pending_from;
         h.last_way = s.last_way;
         h.long = s.long;
+        h.loads = Loads::load(&s.loads);
         h.replays = s.replays;
         h.walk_begun = s.walk_begun;
         h.refill = s.refill.map(|(line, i)| (line, i as usize));

@@ -234,8 +234,8 @@ pub trait MemPort {
     fn post_line(&mut self, req: &LineRequest) {
         self.write_line(req);
     }
-    /// Reads a line that no hart waits for. If the read is not complete at once,
-    /// [`Coherence::line_came`] is called with the prefetch's token when the line arrives.
+    /// Reads a line that no hart waits for, a prefetch or a load for which its hart does not wait. If the read is not
+    /// complete at once, [`Coherence::line_came`] is called with the token when the line arrives.
     #[inline(always)]
     fn prefetch_line(&mut self, req: &LineRequest, _token: u64) -> Transfer {
         Transfer::Done(self.read_line(req))
@@ -244,6 +244,10 @@ pub trait MemPort {
     /// that want the line wait for this hart from now on.
     #[inline(always)]
     fn claim_line(&mut self, _hart: usize, _line: u64) {}
+    /// A hart has requested a line for a load and goes on without it: other harts that want the line wait until it has
+    /// come.
+    #[inline(always)]
+    fn load_begins(&mut self, _hart: usize, _line: u64) {}
     /// A hart wants a line that it lacks, or lacks the right to write. False: another hart's request for
     /// it is under way, and this one is blocked until it has come to its end.
     #[inline(always)]

@@ -69,9 +69,75 @@ pub(super) struct UnderWay {
     /// The line is no longer wanted when it arrives at the first-level cache.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub void: bool,
+    /// A load waits for it whose hart goes on, and the line's place is taken already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<ForLoad>,
+}
+
+/// The load that a request is for, with the registers of its hart that are occupied besides those of the request's
+/// own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForLoad {
+    pub hart: u32,
+    /// One in each level before this one.
+    pub levels: u32,
+    /// One of L1D.
+    pub first: bool,
 }
 
 impl UnderWay {
+    /// A request of a load that has missed all of `n` levels.
+    pub fn for_load(token: u64, n: u32, (hart, pc): (u32, u64), line: u64) -> Self {
+        UnderWay {
+            token,
+            level: 0,
+            source: n,
+            hart,
+            pc,
+            line,
+            comes: None,
+            wanted: None,
+            first: Some(Side::Data),
+            held: false,
+            void: false,
+            load: Some(ForLoad {
+                hart,
+                levels: 0,
+                first: false,
+            }),
+        }
+    }
+
+    /// A load takes it over from a hart that would wait for it.
+    pub fn taken_over(&mut self, load: ForLoad) {
+        (self.wanted, self.load) = (None, Some(load));
+    }
+
+    /// Whether a hart waits for it.
+    pub fn waits(&self, hart: usize) -> bool {
+        self.wanted.is_some_and(|w| w.0 as usize == hart)
+    }
+
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// When the line arrives, if that is known.
+    pub fn known(&self) -> Option<u64> {
+        self.comes
+    }
+
+    /// The level that requested it.
+    pub fn level(&self) -> usize {
+        self.level as usize
+    }
+
+    /// Whether it is a prefetch that nobody waits for.
+    pub fn is_free(&self) -> bool {
+        self.wanted.is_none() && self.load.is_none()
+    }
+
     fn target(&self) -> Target {
         match self.first {
             Some(side) => Target::First(side),
@@ -114,6 +180,12 @@ impl Ahead {
             next,
             ..Ahead::default()
         };
+    }
+
+    /// A number for a request.
+    pub fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
     }
 
     /// Records the lines that a cache's prefetcher has predicted.
@@ -364,7 +436,7 @@ impl Coherence {
     /// Whether a hart waits for a register or a prefetch.
     pub fn blocks(&self, hart: usize) -> bool {
         let mut parts = self.limited();
-        let wanted = |p: &UnderWay| p.wanted.is_some_and(|w| w.0 as usize == hart);
+        let wanted = |p: &UnderWay| p.waits(hart);
         parts.any(|p| p.mshrs.blocks(hart)) || self.levels.ahead.under_way.iter().any(wanted)
     }
 
@@ -382,7 +454,7 @@ impl Coherence {
         all.position(|p| {
             let passes = (p.level..p.source).contains(&(k as u32));
             let here = level.of(p.hart as usize) == level.of(hart);
-            p.line == line && p.wanted.is_none() && !p.void && passes && here
+            p.line == line && p.is_free() && !p.void && passes && here
         })
     }
 
@@ -392,7 +464,7 @@ impl Coherence {
         let mut all = self.levels.ahead.under_way.iter();
         all.position(|p| {
             let here = p.first == Some(side) && p.hart as usize == hart;
-            p.line == line && here && p.wanted.is_none() && !p.void
+            p.line == line && here && p.is_free() && !p.void
         })
     }
 
@@ -495,7 +567,7 @@ impl Coherence {
         };
         let mine = |p: &&UnderWay| {
             let here = p.target() == target && group.contains(&(p.hart as usize));
-            here && p.wanted.is_none() && !p.held
+            here && p.is_free() && !p.held
         };
         let under_way = self.levels.ahead.under_way.iter().filter(mine).count();
         let passed = (first, k..source, hart);
@@ -506,7 +578,7 @@ impl Coherence {
             self.stats_of(target).prefetch_dropped += 1;
             return None;
         }
-        self.each_passed(passed, |_, m| m.take_ahead());
+        self.each_passed(passed, |limit, m| m.take_ahead(limit, now));
         self.count_prefetch(target, source, hart);
         self.stats_of(target).prefetches += 1;
         let token = self.levels.ahead.next;
@@ -523,6 +595,7 @@ impl Coherence {
             first,
             held: false,
             void: false,
+            load: None,
         });
         self.begun_first(first, hart, line);
         if source == n {
@@ -563,13 +636,19 @@ impl Coherence {
     }
 
     /// Sets the cycle at which the line of a prefetch arrives. An unknown token is that of a
-    /// prefetch that was dropped.
-    pub fn line_came(&mut self, token: u64, cycle: u64) {
-        let mut all = self.levels.ahead.under_way.iter_mut();
-        let Some(p) = all.find(|p| p.token == token) else {
-            return;
-        };
-        p.comes = Some(cycle);
+    /// prefetch that was dropped. If a load goes on without the line, its hart is returned, which has to be told
+    /// ([`Hart::load_came`](crate::Hart::load_came)).
+    pub fn line_came(&mut self, token: u64, cycle: u64) -> Option<usize> {
+        let all = &mut self.levels.ahead.under_way;
+        let i = all.iter().position(|p| p.token == token)?;
+        all[i].comes = Some(cycle);
+        let p = all[i];
+        if let Some(l) = p.load {
+            all.remove(i);
+            let first = l.first.then_some(Side::Data);
+            let passed = (first, 0..l.levels as usize, l.hart as usize);
+            self.each_passed(passed, |_, m| m.end_ahead(cycle));
+        }
         let passed = (
             p.first,
             p.level as usize..p.source as usize,
@@ -577,11 +656,12 @@ impl Coherence {
         );
         self.each_passed(passed, |_, m| m.end_ahead(cycle));
         self.find_due();
+        p.load.map(|l| l.hart as usize)
     }
 
     /// Calls a function for the registers, where they are limited, of each cache that a prefetch
     /// passes through on its way to a hart's first-level cache or the first of these levels.
-    fn each_passed(
+    pub(super) fn each_passed(
         &mut self,
         (first, levels, hart): (Option<Side>, Range<usize>, usize),
         mut f: impl FnMut(u32, &mut Mshrs),
@@ -657,7 +737,11 @@ impl Coherence {
         let fits = |p: &UnderWay| {
             let passes = match p.first {
                 // The line may come from the first outer level.
-                Some(side) => p.level == 0 && self.levels.first[side as usize].prefetches(),
+                Some(side) => {
+                    let first = &self.levels.first[side as usize];
+                    p.level == 0
+                        && (first.prefetches() || p.load.is_some() && first.config.mshrs > 0)
+                }
                 None => p.level < p.source && !p.held && !p.void,
             };
             p.token < saved.next
@@ -669,6 +753,9 @@ impl Coherence {
                 && p.line.is_multiple_of(64)
                 && p.comes.is_none_or(cycle)
                 && p.wanted.is_none_or(|(h, from)| h < harts && cycle(from))
+                && p.load.is_none_or(|l| {
+                    l.hart < harts && l.levels <= n && p.wanted.is_none() && p.comes.is_none()
+                })
         };
         if !cycle(saved.next) || !saved.under_way.iter().all(fits) {
             return false;

@@ -131,7 +131,9 @@ impl Hart {
             let mut req = self.line_request(at, 0, line, LineKind::Prefetch);
             req.cycle = asked + at.offset;
             match w.prefetch_line(&req, token) {
-                Transfer::Done(first) => w.coherence().line_came(token, first),
+                Transfer::Done(first) => {
+                    w.coherence().line_came(token, first);
+                }
                 // The line may arrive before any other hart runs on.
                 Transfer::UnderWay => self.yield_at = self.yield_at.min(now + 1),
             }
@@ -141,7 +143,7 @@ impl Hart {
     }
 
     /// Lets the hart return to the scheduler at the time of the next event in the outer levels.
-    fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
+    pub(super) fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
         if w.blocks() {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }

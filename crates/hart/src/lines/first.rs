@@ -99,6 +99,15 @@ pub struct FirstStats {
     pub prefetch_useless: u64,
     /// Predicted lines that were not requested, since no miss status holding register was free.
     pub prefetch_dropped: u64,
+    /// Core cycles in which all miss status holding registers of a cache were occupied, up to the last request.
+    #[serde(default)]
+    pub mshr_full_cycles: u64,
+    /// Loads of a line that another load had asked for and that had not come.
+    #[serde(default)]
+    pub load_merges: u64,
+    /// Core cycles in which a hart had asked for a line for a load that had not come, up to the last miss.
+    #[serde(default)]
+    pub pending_cycles: u64,
 }
 
 impl FirstStats {
@@ -112,10 +121,13 @@ impl FirstStats {
             prefetch_late: f(self.prefetch_late, o.prefetch_late),
             prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
             prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
+            mshr_full_cycles: f(self.mshr_full_cycles, o.mshr_full_cycles),
+            load_merges: f(self.load_merges, o.load_merges),
+            pending_cycles: f(self.pending_cycles, o.pending_cycles),
         }
     }
 
-    fn of(s: &LevelStats) -> Self {
+    fn of(s: &LevelStats, parts: &[Parts]) -> Self {
         FirstStats {
             mshr_waits: s.mshr_waits,
             mshr_wait_cycles: s.mshr_wait_cycles,
@@ -124,6 +136,9 @@ impl FirstStats {
             prefetch_late: s.prefetch_late,
             prefetch_useless: s.prefetch_useless,
             prefetch_dropped: s.prefetch_dropped,
+            mshr_full_cycles: parts.iter().map(|p| p.mshrs.full_cycles()).sum(),
+            load_merges: s.load_merges,
+            pending_cycles: s.pending_cycles,
         }
     }
 }
@@ -173,7 +188,7 @@ impl Coherence {
         let of = |side: Side| {
             let first = &self.levels.first[side as usize];
             let on = first.config.keeps_order();
-            on.then(|| FirstStats::of(&first.stats))
+            on.then(|| FirstStats::of(&first.stats, &first.parts))
         };
         SIDES.map(of)
     }
@@ -213,7 +228,7 @@ impl Coherence {
         }
         for i in 0..self.levels.ahead.under_way.len() {
             let p = self.levels.ahead.under_way[i];
-            let comes = p.wanted.is_none() && !p.void && !p.held;
+            let comes = p.is_free() && !p.void && !p.held;
             if let Some(side) = p.first.filter(|_| comes) {
                 let bit = self.set_bit(side, p.hart as usize, p.line);
                 self.levels.first[side as usize].guards[p.hart as usize] |= bit;
@@ -356,7 +371,7 @@ impl Coherence {
     #[cold]
     fn void(&mut self, which: impl Fn(&UnderWay) -> bool) {
         for p in &mut self.levels.ahead.under_way {
-            p.void |= p.first.is_some() && p.wanted.is_none() && which(p);
+            p.void |= p.first.is_some() && p.is_free() && which(p);
             p.held &= !p.void;
         }
         self.find_due();

@@ -68,6 +68,12 @@ pub struct LevelStats {
     /// Predicted lines that were not requested, since no miss status holding register was free.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prefetch_dropped: u64,
+    /// Of L1D: loads of a line that another load had asked for and that had not come.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub load_merges: u64,
+    /// Of L1D: core cycles in which a hart had asked for a line for a load that had not come.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pending_cycles: u64,
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -87,6 +93,8 @@ impl LevelStats {
             prefetch_late: f(self.prefetch_late, o.prefetch_late),
             prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
             prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
+            load_merges: f(self.load_merges, o.load_merges),
+            pending_cycles: f(self.pending_cycles, o.pending_cycles),
             hits: f(self.hits, o.hits),
             misses: f(self.misses, o.misses),
             writes: f(self.writes, o.writes),

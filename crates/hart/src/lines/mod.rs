@@ -11,6 +11,7 @@
 mod ahead;
 mod asking;
 mod banks;
+mod buffers;
 mod caches;
 mod coherence;
 mod contention;
@@ -67,6 +68,19 @@ pub(crate) struct Awaited {
     other: bool,
     /// Core cycles to add after the first beat.
     penalty: u32,
+}
+
+impl Awaited {
+    /// A line that a load has asked for without waiting.
+    pub(crate) fn load(line: u64) -> Self {
+        Awaited {
+            line,
+            kind: LineKind::Load,
+            write: false,
+            other: true,
+            penalty: 0,
+        }
+    }
 }
 
 /// Which of the two caches an L1 operation concerns.
@@ -128,7 +142,7 @@ impl Hart {
 
     /// Whether the line for which the hart was blocked has arrived. Forgets it then.
     #[inline(always)]
-    fn take_arrived(&mut self, line: u64) -> bool {
+    pub(crate) fn take_arrived(&mut self, line: u64) -> bool {
         let arrived = self.arrived == Some(line);
         if arrived {
             self.arrived = None;
@@ -245,6 +259,7 @@ impl Hart {
         self.arrived = None;
         self.cleaned = None;
         self.fill = None;
+        self.loads.filling = false;
         self.predictor.gives_up();
         let now = self.cycle + at.offset;
         w.coherence().miss_ends(self.id, now);
@@ -266,7 +281,13 @@ impl Hart {
     /// Tells who has waited since `start`.
     #[cold]
     #[inline(never)]
-    fn attribute<Wd: World>(&mut self, w: &mut Wd, req: &LineRequest, start: u64, write: bool) {
+    pub(crate) fn attribute<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        req: &LineRequest,
+        start: u64,
+        write: bool,
+    ) {
         w.stalled(&Stall {
             cycles: self.cycle - start + std::mem::take(&mut self.waited),
             write,
@@ -328,6 +349,9 @@ impl Hart {
         let present = cache.find(line);
         if let Some(i) = present {
             if self.take_arrived(line) {
+                if self.loads.may {
+                    self.note_late(line, at);
+                }
                 return Ok(i);
             }
             if self.contended(w, line, at) {
@@ -337,6 +361,7 @@ impl Hart {
                 self.in_turn(at)?;
             }
             self.uses_line(w, line, kind, at)?;
+            self.meet_line(w, line, at)?;
             let cache = &mut w.coherence().l1d[self.id];
             cache.touch(i);
             match cache.entry(i).1 {
@@ -355,8 +380,14 @@ impl Hart {
                 return filled;
             }
         }
-        let filled = self.l1d_fill(w, line, kind, present, at);
+        // A walk for the load is none.
+        let ahead = self.loads.may && kind == LineKind::Load && present.is_none();
+        let filled = self.l1d_fill(w, line, (kind, ahead), present, at);
         self.fill = filled.is_err().then_some((line, kind));
+        self.loads.filling = ahead && filled.is_err();
+        if ahead && filled.is_ok() {
+            self.note_late(line, at);
+        }
         filled
     }
 
@@ -382,13 +413,15 @@ impl Hart {
             present || self.l1i_fill(w, line, at).is_ok()
         } else {
             let present = w.coherence().l1d[self.id].find(line);
-            self.l1d_fill(w, line, kind, present, at).is_ok()
+            let ahead = self.loads.filling && present.is_none();
+            self.l1d_fill(w, line, (kind, ahead), present, at).is_ok()
         };
         if self.resume.is_none() {
             self.pending = pending_after(self.pending, self.cycle - start);
         }
         if done {
             self.fill = None;
+            self.loads.filling = false;
             self.arrived = Some(line);
         }
         done
@@ -400,13 +433,14 @@ impl Hart {
         self.fill.is_some()
     }
 
-    /// Brings a line into L1D that is missing, or present without the needed right.
+    /// Brings a line into L1D that is missing, or present without the needed right; `ahead`: for a load, for which the
+    /// hart does not wait.
     #[inline(never)]
     fn l1d_fill<Wd: World>(
         &mut self,
         w: &mut Wd,
         line: u64,
-        kind: LineKind,
+        (kind, ahead): (LineKind, bool),
         present: Option<usize>,
         at: RunPoint,
     ) -> Result<usize, NotNow> {
@@ -441,7 +475,7 @@ impl Hart {
                     LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
                     _ => self.stats.l1d_load_misses += 1,
                 }
-                if kind != LineKind::PageWalk {
+                if kind != LineKind::PageWalk && !ahead {
                     self.replays |= LINE_AGAIN;
                 }
                 let cache = &mut w.coherence().l1d[id];
@@ -454,6 +488,8 @@ impl Hart {
                     self.stats.l1d_writebacks += 1;
                     if cache_levels {
                         self.give(w, old, true, at);
+                    } else if ahead {
+                        self.post_victim(w, old, release_offset, at);
                     } else {
                         self.write_line(w, old, LineKind::Evict, release_offset, at)?;
                     }
@@ -481,7 +517,11 @@ impl Hart {
             false
         } else {
             let upgrade = present.is_some();
-            self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
+            if ahead {
+                self.bring_ahead(w, line, (penalty, scheduled), at)?
+            } else {
+                self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
+            }
         };
         self.refill = None;
         if write {
@@ -519,6 +559,13 @@ impl Hart {
         }
         self.end_fill(w, at);
         Ok(index)
+    }
+
+    /// Writes a victim back, and nobody waits for it.
+    fn post_victim<Wd: World>(&mut self, w: &mut Wd, line: u64, later: u32, at: RunPoint) {
+        let req = self.line_request(at, later.into(), line, LineKind::Evict);
+        self.commit_write_back(w, &req);
+        w.post_line(&req);
     }
 
     /// Blocks the hart until another hart has finished its fill of a line, or until a miss status

@@ -82,6 +82,24 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
+    fn uses<W: World>(h: &mut Hart, w: &mut W, p: &PreOp, at: RunPoint) -> Result<(), NotNow> {
+        match h.loads.regs {
+            0 => Ok(()),
+            _ => h.await_loads(w, p, at),
+        }
+    }
+
+    #[inline(always)]
+    fn goes_on<W: World>(h: &Hart) -> bool {
+        !W::PARALLEL && h.has_buffers()
+    }
+
+    #[inline(always)]
+    fn load_done(h: &mut Hart, p: &PreOp) {
+        h.bind(p);
+    }
+
+    #[inline(always)]
     fn fetch_anew<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
         h.all_in_order(w, Side::Inst, at)?;
         h.empty_l1i(w);
@@ -265,6 +283,9 @@ impl Mode for Detailed {
             return false;
         }
         let now = h.cycle + at.offset;
+        if h.loads.is_coming(pa & !63, now) {
+            return false;
+        }
         h.data.claim(slot, &mut w.coherence().l1d[h.id], index, now);
         h.data.rely(slot, way);
         true

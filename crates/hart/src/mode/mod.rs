@@ -82,6 +82,19 @@ pub trait Mode: Copy + 'static {
     fn fetch<W: World>(_h: &mut Hart, _w: &mut W, _p: &PreOp, _at: RunPoint) -> Result<(), NotNow> {
         Ok(())
     }
+    /// An instruction is going to be executed whose line is there: it waits for registers that are on their way.
+    #[inline(always)]
+    fn uses<W: World>(_h: &mut Hart, _w: &mut W, _p: &PreOp, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// Whether the hart goes on if a load misses.
+    #[inline(always)]
+    fn goes_on<W: World>(_h: &Hart) -> bool {
+        false
+    }
+    /// A load that has missed the filter has been executed.
+    #[inline(always)]
+    fn load_done(_h: &mut Hart, _p: &PreOp) {}
     /// `fence.i`.
     #[inline(always)]
     fn fetch_anew<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {

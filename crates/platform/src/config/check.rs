@@ -442,6 +442,9 @@ pub(super) fn core(c: &CoreConfig) -> Result<(), Problem> {
     for (name, v) in &c.timing {
         within(&format!("timing.{name}"), v.value.into(), 0, 100_000)?;
     }
+    for (name, v) in &c.pipes {
+        within(&format!("pipes.{name}"), v.value.into(), 0, 3)?;
+    }
     Ok(())
 }
 

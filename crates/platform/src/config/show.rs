@@ -152,6 +152,7 @@ impl Machine {
         add("core.description".into(), &text(&self.core.description));
         add("core.source".into(), &text(&self.core.source));
         walk("core.timing", &self.core.timing_values(), &mut add);
+        walk("core.pipes", &self.core.pipe_values(), &mut add);
         walk("core.predictor", &self.core.predictor_values(), &mut add);
         rows.sort_by_key(|r| (r.key.contains('.'), r.key.clone()));
         rows

@@ -285,6 +285,10 @@ pub struct CoreConfig {
     pub timing: BTreeMap<String, CoreValue>,
     /// Branch predictor geometry by name.
     pub predictor: BTreeMap<String, CoreValue>,
+    /// Which instructions issue in one cycle: for each class, the pipes that execute it (1, 2, or 3: either; 0: alone). A
+    /// core without this table issues one instruction a cycle.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pipes: BTreeMap<String, CoreValue>,
 }
 
 /// One number of a core description.
@@ -514,6 +518,11 @@ impl CoreConfig {
     /// The pipeline costs as plain numbers, for a struct with these names as fields.
     pub fn timing_values(&self) -> serde_json::Value {
         values(&self.timing)
+    }
+
+    /// The pipes of each class of instructions as plain numbers.
+    pub fn pipe_values(&self) -> serde_json::Value {
+        values(&self.pipes)
     }
 
     /// The branch predictor's geometry as plain numbers.

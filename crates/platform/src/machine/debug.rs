@@ -226,6 +226,9 @@ impl<W: World> MemPort for Watched<'_, W> {
     fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
         self.inner.prefetch_line(req, token)
     }
+    fn load_begins(&mut self, hart: usize, line: u64) {
+        self.inner.load_begins(hart, line);
+    }
     fn claim_line(&mut self, hart: usize, line: u64) {
         self.inner.claim_line(hart, line);
     }

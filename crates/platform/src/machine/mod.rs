@@ -264,7 +264,7 @@ impl<O: Observer> Machine<O> {
         let mut world = Surroundings {
             coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0)
                 .with_levels(&parts::levels(&config))
-                .with_first(parts::first(&config)),
+                .with_first(parts::first(&config, &hart_config.timing)),
             ram,
             ram_base: m.base,
             bus,

@@ -43,10 +43,11 @@ pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
     c.levels().into_iter().map(|(_, l)| level(l)).collect()
 }
 
-/// MSHRs and prefetchers of the first-level caches for data and for instructions.
-pub fn first(c: &config::MachineConfig) -> [FirstConfig; 2] {
-    [&c.l1d, &c.l1i].map(|l| FirstConfig {
-        mshrs: l.mshrs.unwrap_or(0),
+/// MSHRs and prefetchers of the first-level caches for data and for instructions, of a core. Its line fill buffers are
+/// the MSHRs of L1D.
+pub fn first(c: &config::MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
+    [(&c.l1d, core.lfb), (&c.l1i, 0)].map(|(l, buffers)| FirstConfig {
+        mshrs: l.mshrs.unwrap_or(buffers),
         prefetch: prefetch(&l.traffic()),
     })
 }
@@ -107,6 +108,7 @@ pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
     let mut timing: CoreTiming = serde_json::from_value(r.core.timing_values()).map_err(core)?;
     // The hub's probes cost nothing where there is no second core to probe.
     timing.hub = if c.harts > 1 { c.hub_cycles } else { 0 };
+    timing.pipes = serde_json::from_value(r.core.pipe_values()).map_err(core)?;
     let predictor: PredictorGeometry =
         serde_json::from_value(r.core.predictor_values()).map_err(core)?;
     Ok(HartConfig {

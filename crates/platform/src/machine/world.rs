@@ -310,6 +310,9 @@ pub(crate) struct Fills {
     waiting: Vec<(u64, u32)>,
     /// Harts that no longer wait, and since which cycle.
     released: Vec<(u32, u64)>,
+    /// Lines that come for loads of harts that go on, and these harts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    loads: Vec<(u64, u32)>,
 }
 
 impl Fills {
@@ -323,7 +326,8 @@ impl Fills {
     /// A hart begins or continues to fetch a line. Returns false if it has to wait.
     fn begin(&mut self, hart: usize, line: u64) -> bool {
         let taken = |(h, w): (usize, &(u64, bool))| h != hart && *w == (line, true);
-        if self.wanted.iter().enumerate().any(taken) {
+        let comes = |l: &(u64, u32)| l.0 == line && l.1 as usize != hart;
+        if self.wanted.iter().enumerate().any(taken) || self.loads.iter().any(comes) {
             self.waiting.push((line, hart as u32));
             return false;
         }
@@ -352,6 +356,19 @@ impl Fills {
         Some(next as usize)
     }
 
+    /// A line that a hart has asked for, which goes on, has come. The first hart that waits for it is next.
+    pub fn end_load(&mut self, hart: usize, line: u64, cycle: u64) {
+        self.loads.retain(|l| *l != (line, hart as u32));
+        // If somebody fetches it, the others wait for that hart.
+        let fetched = self.wanted.contains(&(line, true)) || self.loads.iter().any(|l| l.0 == line);
+        let next = self.waiting.iter().position(|w| w.0 == line && !fetched);
+        if let Some(i) = next {
+            let (_, next) = self.waiting.remove(i);
+            self.wanted[next as usize] = (line, true);
+            self.released.push((next, cycle));
+        }
+    }
+
     /// The next hart that no longer waits, and since when.
     pub fn take_released(&mut self) -> Option<(usize, u64)> {
         self.released.pop().map(|(h, c)| (h as usize, c))
@@ -365,7 +382,10 @@ impl Fills {
     /// Whether this is a possible state for a number of harts.
     pub fn fits(&self, harts: usize) -> bool {
         let hart = |h: &(u64, u32)| (h.1 as usize) < harts;
-        self.wanted.len() == harts && self.waiting.iter().all(hart) && self.released.is_empty()
+        self.wanted.len() == harts
+            && self.waiting.iter().all(hart)
+            && self.loads.iter().all(hart)
+            && self.released.is_empty()
     }
 
     /// No hart fetches a line.
@@ -501,6 +521,9 @@ impl<O: Observer> MemPort for Surroundings<O> {
             Some(l) => l.epoch_ends(end),
             None => (0, u64::MAX),
         }
+    }
+    fn load_begins(&mut self, hart: usize, line: u64) {
+        self.fills.loads.push((line, hart as u32));
     }
     fn claim_line(&mut self, hart: usize, line: u64) {
         self.fills.ask(hart, line);
