@@ -73,7 +73,8 @@ pub struct HartStats {
     pub dtlb_store_misses: u64,
     /// Cycles spent waiting for lines (data, walks, instructions).
     pub memory_stall_cycles: u64,
-    /// Those for loads.
+    /// Cycles in which a load that has missed L1D is under way; on a core that waits for loads, those of them that are among
+    /// the former.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub load_stall_cycles: u64,
     /// Those for lines that the first outer cache level had.

@@ -250,6 +250,7 @@ impl Hart {
         if !self.loads.lines.is_empty() {
             let cycles = self.loads.forget_lines(self.cycle + at.offset);
             w.coherence().loads_passed(cycles);
+            self.stats.load_stall_cycles += cycles;
         }
     }
 

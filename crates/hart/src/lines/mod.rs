@@ -201,8 +201,9 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn stalls(&mut self, kind: LineKind, cycles: u64) {
         self.stats.memory_stall_cycles += cycles;
+        // With line fill buffers, a load that is under way is counted when its line has come.
         self.stats.load_stall_cycles += match kind {
-            LineKind::Load => cycles,
+            LineKind::Load if !self.has_buffers() => cycles,
             _ => 0,
         };
     }
