@@ -27,7 +27,7 @@ static const struct event {
     (PERF_COUNT_HW_CACHE_L1D | PERF_COUNT_HW_CACHE_OP_##op << 8 | PERF_COUNT_HW_CACHE_RESULT_##result << 16)
     {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
     {"core_cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
-    {"l1_accesses", PERF_TYPE_HW_CACHE, L1D(READ, ACCESS)},
+    {"l1_loads", PERF_TYPE_HW_CACHE, L1D(READ, ACCESS)},
     {"l1_misses", PERF_TYPE_HW_CACHE, L1D(READ, MISS)},
     {"llc_references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES},
     {"llc_misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},

@@ -1,8 +1,7 @@
 //! The plot of `nagori bench vcopy`: misses and throughput by size.
 
 use super::cells::{Consumer, Loops, Place, Reader, Ring, Size, Stores};
-use super::rows::Row;
-use super::text::MISSES;
+use super::rows::{Row, MISSES};
 use crate::plot::{png, register_fonts, Format, FONT, INK};
 use anyhow::{bail, Context};
 use plotters::coord::Shift;

@@ -8,6 +8,30 @@ use std::collections::BTreeMap;
 /// Phases of the producer's work, in the order in which they are printed.
 pub const PHASES: [&str; 5] = ["wait", "descriptor", "copy", "entry", "index"];
 
+/// Accesses of L1D by instructions.
+pub const ACCESSES: &str = "l1_accesses";
+/// Lines that were brought into L1D, for whatever reason: what processors of Intel count as L1D.REPLACEMENT, and their
+/// `perf` as L1-dcache-load-misses.
+pub const MISSES: &str = "l1_misses";
+/// Those for which an access has missed.
+pub const DEMAND_MISSES: &str = "l1_demand_misses";
+/// Those that a prefetcher has requested.
+pub const PREFETCHES: &str = "l1_prefetches";
+/// Begins of the names of counters that count for the whole machine, not for a hart.
+const UNCORE: [&str; 2] = ["dram_", "nvmm_"];
+
+/// Adds what follows from single counters.
+fn derive(counts: &mut BTreeMap<String, u64>) {
+    let mut sum = |name: &str, of: [&str; 2]| {
+        let parts = of.map(|n| counts.get(n).copied());
+        if let [Some(a), Some(b)] = parts {
+            counts.insert(name.into(), a + b);
+        }
+    };
+    sum(ACCESSES, ["l1_loads", "l1_stores"]);
+    sum(MISSES, [DEMAND_MISSES, PREFETCHES]);
+}
+
 /// What one side did in one repetition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
@@ -139,10 +163,14 @@ impl Row {
         let is_median = |r: &&Repeat| mpps(r) == spread.median;
         let median = repeats.iter().find(is_median).unwrap_or(&repeats[0]);
         let [producer, consumer] = median;
+        let mut of_producer = producer.counts.clone();
+        derive(&mut of_producer);
         let mut counts = producer.counts.clone();
-        for (name, n) in &consumer.counts {
+        let of_machine = |name: &str| UNCORE.iter().any(|u| name.starts_with(u));
+        for (name, n) in consumer.counts.iter().filter(|(name, _)| !of_machine(name)) {
             *counts.entry(name.clone()).or_insert(0) += n;
         }
+        derive(&mut counts);
         let per = |n: u64| n as f64 / whole;
         let phases = PHASES.into_iter().zip(producer.phases.map(per));
         Row {
@@ -150,7 +178,7 @@ impl Row {
             memory_model: None,
             packets: whole as u32,
             counts,
-            producer: producer.counts.clone(),
+            producer: of_producer,
             cycles_per_packet: per(producer.cycles),
             throughput_mpps: spread.median,
             throughput_mpps_spread: spread,
@@ -194,6 +222,14 @@ mod tests {
         let named = lines(&["0 0 0 9 0 0 1 2 3 4 5 x=3", "0 0 1 9 0 0 1 2 3 4 5 x=4"]);
         let row = Row::new(Cell::BASE, 32, &parse(&named, 1, 1, &[]).unwrap()[0], 1.0);
         assert_eq!(row.counts["x"], 7);
+        let derived = [
+            "l1_demand_misses=3 l1_prefetches=2 dram_reads=5",
+            "l1_demand_misses=1 l1_prefetches=0 dram_reads=5",
+        ];
+        let derived = [0, 1].map(|s| format!("0 0 {s} 9 0 0 1 2 3 4 5 {}", derived[s]));
+        let row = Row::new(Cell::BASE, 32, &parse(&derived, 1, 1, &[]).unwrap()[0], 1.0);
+        assert_eq!((row.counts[MISSES], row.producer[MISSES]), (6, 5));
+        assert_eq!(row.counts["dram_reads"], 5, "of the machine, not of a hart");
     }
 
     #[test]

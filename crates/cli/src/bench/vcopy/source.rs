@@ -1,7 +1,9 @@
 //! The C source of the benchmark, and its compilation for the machine and for this host.
 
 use super::cells::Cell;
+use super::rows;
 use anyhow::{bail, Context};
+use nagori_hart::events;
 use nagori_platform::config::{Machine as Description, MemoryConfig};
 use nagori_platform::loader::{self, FileData, Plan, RamRange, Role};
 use std::path::{Path, PathBuf};
@@ -67,8 +69,38 @@ const BARE: &[&str] = &[
 /// Bytes of NVMM that the buffers take.
 const BUFFERS: u64 = 1 << 20;
 
-/// Events that the machine's counters count, from mhpmcounter3 on: names in rows, codes of mhpmevent.
-const EVENTS: &[(&str, u64)] = &[];
+/// What a machine's counters count, from mhpmcounter3 on: names in rows, and of events.
+const EVENTS: &[(&str, &str)] = &[
+    ("l1_loads", "l1d-loads"),
+    ("l1_stores", "l1d-stores"),
+    (rows::DEMAND_MISSES, "l1d-misses"),
+    (rows::PREFETCHES, "l1d-prefetches"),
+    ("l1_upgrades", "l1d-upgrades"),
+    ("l2_accesses", "l2-accesses"),
+    ("l2_misses", "l2-misses"),
+    ("llc_accesses", "llc-accesses"),
+    ("llc_misses", "llc-misses"),
+    ("lfb_allocations", "lfb-allocations"),
+    ("lfb_full", "lfb-full"),
+    ("lfb_full_cycles", "lfb-full-cycles"),
+    ("pending_cycles", "load-pending-cycles"),
+    ("stall_cycles", "stall-cycles"),
+    ("mispredicts", "mispredicts"),
+    ("dram_reads", "dram-reads"),
+    ("dram_writes", "dram-writes"),
+    ("nvmm_reads", "nvmm-reads"),
+    ("nvmm_writes", "nvmm-writes"),
+];
+
+/// Codes of mhpmevent for these.
+fn codes() -> anyhow::Result<Vec<u16>> {
+    let code = |name: &str| {
+        let row = events::rows().find(|r| r.name == name);
+        row.map(|r| r.code)
+            .with_context(|| format!("there is no event {name}"))
+    };
+    EVENTS.iter().map(|e| code(e.1)).collect()
+}
 
 /// Names of the counters, in the order in which the program prints them.
 pub fn names() -> Vec<&'static str> {
@@ -144,10 +176,8 @@ impl Work {
         } else if cells.iter().any(|c| c.memory == super::Place::Nvmm) {
             bail!("{} has no NVMM: give --memory dram", on.config.name);
         }
-        if !EVENTS.is_empty() {
-            let codes: Vec<String> = EVENTS.iter().map(|e| format!("{:#x},", e.1)).collect();
-            more.push_str(&format!("#define EVENTS {}\n", codes.concat()));
-        }
+        let codes: Vec<String> = codes()?.iter().map(|c| format!("{c:#x},")).collect();
+        more.push_str(&format!("#define EVENTS {}\n", codes.concat()));
         self.cells(cells, packets, repeats, &more)?;
         self.run(CROSS, BARE, "vcopy.elf")
     }
@@ -176,4 +206,15 @@ pub fn plan(memory: &MemoryConfig, elf: &Path) -> anyhow::Result<Plan> {
     };
     let file = FileData::read(Role::Program, elf)?;
     Ok(loader::load_elf(&file, range)?.plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_is_one_of_the_machine() {
+        assert_eq!(codes().unwrap().len(), EVENTS.len());
+        assert!(EVENTS.len() <= nagori_hart::COUNTERS);
+    }
 }

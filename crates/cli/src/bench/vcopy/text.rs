@@ -1,14 +1,9 @@
 //! The tables of `nagori bench vcopy`.
 
 use super::cells::{Cell, Consumer, Loops, Reader, Size, Stores};
-use super::rows::{Row, PHASES};
+use super::rows::{Row, ACCESSES, MISSES, PHASES};
 use crate::tables::{row, table, text as lines};
 use std::fmt::Write;
-
-/// The counter of misses of first-level data caches, in every row that has it.
-pub const MISSES: &str = "l1_misses";
-/// And of all accesses.
-const ACCESSES: &str = "l1_accesses";
 
 /// A published figure, and what of our rows it is about.
 struct Published {
