@@ -1,6 +1,6 @@
 //! Worlds that watch: flat memory with a record of traps and a bound on work.
 
-use nagori_hart::config::{FirstConfig, PrefetchConfig, Prefetcher};
+use nagori_hart::config::{FirstConfig, Pipes, PrefetchConfig, Prefetcher};
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{Event, LineRequest, MemPort, Observer, World};
@@ -119,6 +119,27 @@ impl World for Watched {
     fn coherence(&mut self) -> &mut Coherence {
         self.flat.coherence()
     }
+}
+
+/// A core, for some numbers one that does not wait for loads, alone or two instructions at a time.
+pub fn core(number: u64) -> HartConfig {
+    let mut c = HartConfig::rocket();
+    if number / 4 % 2 == 1 {
+        c.timing.lfb = 3;
+    }
+    if number / 4 % 4 == 3 {
+        c.timing.pipes = Pipes {
+            alu: 3,
+            load: 1,
+            store: 1,
+            branch: 2,
+            multiply: 2,
+            divide: 2,
+            float: 2,
+            transfer: 1,
+        };
+    }
+    c
 }
 
 /// For some numbers, gives all first-level caches prefetchers and few registers for misses.
