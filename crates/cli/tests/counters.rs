@@ -116,7 +116,9 @@ fn perf_counts_the_events_of_the_table_and_finds_the_hot_function() {
         for (all, parts) in sums {
             let sum: u64 = parts.iter().map(|p| of(p)).sum();
             assert_eq!(of(all), sum, "{machine}: {all}\n{text}");
-            assert!(sum > 1000, "{machine}: {all}\n{text}");
+            // The last level of the server holds all data of the program.
+            let few = machine != "vc707" && *all == "LLC-load-misses";
+            assert!(few || sum > 1000, "{machine}: {all}\n{text}");
         }
         // The statistics have what other programs have done in user mode, too.
         let report: Value =
