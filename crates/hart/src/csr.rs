@@ -132,7 +132,7 @@ impl Moment {
     /// The same with the instruction itself counted.
     pub fn behind(self) -> Moment {
         Moment {
-            instret: self.instret + 1,
+            instret: self.instret.wrapping_add(1),
             ..self
         }
     }
@@ -350,7 +350,7 @@ impl Hart {
                 let v = value & row.mask;
                 self.csr.mcountinhibit = v;
                 self.csr.cycle.inhibit(at.cycle, v & 1 != 0);
-                self.csr.instret.inhibit(at.instret + 1, v & 4 != 0);
+                self.csr.instret.inhibit(at.behind().instret, v & 4 != 0);
                 self.inhibit_events(w, at);
             }
             0x323..=0x33f => self.select_event(w, number as usize - 0x323, value & mask, at),
@@ -376,7 +376,7 @@ impl Hart {
             0x7a0..=0x7a4 => self.set_trigger(number, value),
             // The write takes the place of this instruction's own increment.
             0xb00 => self.csr.cycle.write(at.cycle, value),
-            0xb02 => self.csr.instret.write(at.instret + 1, value),
+            0xb02 => self.csr.instret.write(at.behind().instret, value),
             0xb03..=0xb1f => self.set_hpm(w, number as usize - 0xb03, value, at),
             _ => {}
         }

@@ -78,7 +78,11 @@ impl Hart {
     pub fn put_csr<W: World>(&mut self, w: &mut W, number: u16, value: u64) -> bool {
         let can = self.csr_exists(number) && !table::read_only(number);
         if can {
-            let at = self.moment();
+            // No instruction writes it that would be counted.
+            let at = Moment {
+                instret: self.instret.wrapping_sub(1),
+                ..self.moment()
+            };
             self.set_csr(w, number, value, at);
         }
         can

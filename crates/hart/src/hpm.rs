@@ -253,9 +253,10 @@ impl Hart {
         if k >= COUNTERS {
             return;
         }
-        self.look_for_overflows(w, at);
         // The write takes the place of this instruction's own increment.
-        let source = self.hpm_source(w, k, at.behind());
+        let at = at.behind();
+        self.look_for_overflows(w, at);
+        let source = self.hpm_source(w, k, at);
         let c = &mut self.csr.hpm.counters[k];
         c.counter.write(source, value);
         c.find_wrap(source);
@@ -267,13 +268,14 @@ impl Hart {
         if k >= COUNTERS {
             return;
         }
+        let at = at.behind();
         self.look_for_overflows(w, at);
-        let value_now = self.hpm_value(w, k, at.behind());
+        let value_now = self.hpm_value(w, k, at);
         let known = lookup((value & CODE) as u16).is_some();
         let select = if known { value } else { value & !CODE };
         self.csr.hpm.counters[k].select = select;
         // Instructions of this block by kind are counted only if they were before.
-        let source = self.hpm_source(w, k, at.behind());
+        let source = self.hpm_source(w, k, at);
         let stop = self.hpm_stands(k, self.privilege);
         let c = &mut self.csr.hpm.counters[k];
         c.counter.inhibit(source, true);
@@ -285,8 +287,9 @@ impl Hart {
 
     /// mcountinhibit has been written.
     pub(crate) fn inhibit_events<W: World>(&mut self, w: &mut W, at: Moment) {
+        let at = at.behind();
         self.look_for_overflows(w, at);
-        self.start_and_stop(w, u32::MAX >> (32 - COUNTERS), self.privilege, at.behind());
+        self.start_and_stop(w, u32::MAX >> (32 - COUNTERS), self.privilege, at);
     }
 
     /// Whether a counter stands still in a mode.

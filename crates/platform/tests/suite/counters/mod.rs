@@ -23,8 +23,8 @@ const MHPMEVENT3: u16 = 0x323;
 /// Two outer levels with MSHRs and prefetchers, small enough to be used up.
 const CACHES: [&str; 4] = [
     "l1d.mshrs=2",
-    "cache.l2={ level = 2, size = \"32 KiB\", ways = 4, latency = 12, mshrs = 4, prefetcher = \"next-line\" }",
-    "cache.llc={ level = 3, shared_by = \"all\", size = \"256 KiB\", ways = 8, latency = 40, mshrs = 8, inclusion = \"inclusive\" }",
+    "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 4, latency = 12, mshrs = 4, prefetcher = \"next-line\" }",
+    "cache.llc={ level = 3, shared_by = \"all\", size = \"32 KiB\", ways = 8, latency = 40, mshrs = 8, inclusion = \"inclusive\" }",
     "l1d.prefetcher=stride",
 ];
 
@@ -132,7 +132,7 @@ fn samples_are_taken_at_the_same_places_whatever_runs_the_guest() {
         ("dram-reads", 29, 12, &CACHES),
     ];
     for (name, period, beyond, caches) in cases {
-        let Some(elf) = program(name, code(name) | MINH, period, 30) else {
+        let Some(elf) = program(name, code(name) | MINH, period, 12) else {
             return;
         };
         let mut reference = machine(&elf, true, Engine::Interpreter, caches);
@@ -170,7 +170,7 @@ fn samples_are_taken_at_the_same_places_whatever_runs_the_guest() {
 #[test]
 fn functional_mode_samples_too() {
     for (name, period, beyond) in [("active-cycles", 1009, 64), ("instructions", 499, 64)] {
-        let Some(elf) = program(name, code(name) | MINH, period, 30) else {
+        let Some(elf) = program(name, code(name) | MINH, period, 12) else {
             return;
         };
         let want = seen(

@@ -32,7 +32,7 @@ _start:
 
 user:
     mv a1, s1
-    li a2, 120
+    li a2, 400
     addi a3, s3, 1234
 1:  ld a4, 0(a1)
     add a3, a3, a4
