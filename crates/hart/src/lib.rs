@@ -25,6 +25,7 @@ mod fp;
 mod fpdiv;
 mod groups;
 mod hart;
+mod issue;
 pub mod lines;
 mod loads;
 mod mem;
