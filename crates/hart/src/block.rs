@@ -6,9 +6,10 @@
 
 use crate::context::FetchContext;
 use crate::hart::Hart;
+use crate::issue::front_packets;
 use crate::lines::Notice;
 use crate::mmu::Fault;
-use crate::pipeline::{front_packets, merge_pending, Pending, Schedule, RELEASE};
+use crate::pipeline::{merge_pending, Pending, Schedule, RELEASE};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::preop::{

@@ -14,11 +14,11 @@ pub use crate::preop::ends_block;
 use crate::preop::{PreOp, NEW_LINE};
 
 pub use crate::btb::bucket;
+pub use crate::issue::{registers, waits_for_loads};
 pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
 pub use crate::pipeline::{pending_after, Pending};
-pub use crate::pipeline::{registers, waits_for_loads};
 use crate::pmp::Access;
 use crate::predict::Outcome;
 pub use crate::predict::{is_second_half, jump_to_half, Hash, BIT, BRANCHED, BUSY, SEEN_SHIFT};

@@ -27,6 +27,7 @@ mod fpdiv;
 mod groups;
 mod hart;
 mod hpm;
+mod issue;
 pub mod lines;
 mod loads;
 mod mem;

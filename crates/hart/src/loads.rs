@@ -11,9 +11,9 @@
 //! answered. A hart that needs it before is blocked ([`Hart::is_blocked`]).
 
 use crate::hart::Hart;
+use crate::issue::{registers, waits_for_loads};
 use crate::lines::Awaited;
 use crate::mode::{Detailed, Mode};
-use crate::pipeline::{registers, waits_for_loads};
 use crate::preop::PreOp;
 use crate::run::RunPoint;
 use crate::trap::NotNow;

@@ -10,7 +10,7 @@
 use crate::btb::Btb;
 use crate::config::{CoreTiming, PredictorGeometry};
 use crate::hart::Hart;
-use crate::pipeline::front_packets;
+use crate::issue::front_packets;
 use crate::preop::{packets, PreOp};
 use crate::waits::{waits_for_half, JUMPED, LONGEST};
 use serde::{Deserialize, Serialize};

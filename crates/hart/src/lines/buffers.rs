@@ -140,6 +140,9 @@ impl Hart {
                 }
             }
         }
+        // The hart waits for a buffer, and not for the line.
+        self.cycle += found.waited;
+        self.stats.memory_stall_cycles += found.waited;
         if load.token.is_some() {
             w.load_begins(self.id, line);
             // The answer may come before the next action that depends on it.

@@ -263,6 +263,8 @@ pub(crate) struct Found {
     pub level: usize,
     /// It was modified and has not been written to memory since.
     pub modified: bool,
+    /// Cycles of the latency in which the request waits for a miss status holding register.
+    pub waited: u64,
 }
 
 /// Where a line comes from.
@@ -448,6 +450,7 @@ impl Coherence {
         if self.levels.ordered {
             (waited, since) = self.take_mshrs((k, own.is_some()), want)?;
         }
+        let for_register = waited;
         self.levels.now = now;
         self.learn_first(want);
         let looked_up = match own {
@@ -475,6 +478,7 @@ impl Coherence {
             from: From::Memory,
             level: k,
             modified: false,
+            waited: for_register,
         };
         let Some(i) = entry else {
             if let Some(p) = own.or(coming) {

@@ -18,6 +18,9 @@ const LATENCY: u64 = 200;
 fn buffers(lfb: u32) -> HartConfig {
     let mut c = HartConfig::rocket();
     c.timing.lfb = lfb;
+    // A line can be used as soon as its first beat is there.
+    c.timing.l1d_miss = c.timing.load_latency;
+    c.timing.hub = 0;
     c
 }
 
@@ -40,6 +43,8 @@ fn measure(config: &HartConfig, words: &[u32], prepare: impl Fn(&mut Bare)) -> (
         if let Some(s) = b.w.coherence().first_stats()[0] {
             before = s;
         }
+        // What the first turn has asked for has come.
+        b.h.cycle += 100 * LATENCY;
         b.h.pc = BASE;
         b.h.set_reg(10, DATA + turn * 0x1_0000);
         prepare(&mut b);
@@ -279,10 +284,10 @@ fn pairs_issue_together() {
     let nothing = of(&[]);
     let per = |words: &[u32]| of(words) - nothing;
     let (a, b) = (i(Addi, 5, 6, 1), i(Addi, 7, 6, 1));
-    let (load, store) = (i(Ld, 20, 10, 0), s(Sd, 6, 10, 8));
+    let (load, store) = (i(Ld, 0, 10, 0), s(Sd, 6, 10, 8));
     for (name, pair, apart) in [
         ("two ALUs", [a, b], false),
-        ("a dependence", [a, i(Addi, 7, 5, 1)], true),
+        ("a dependence", [i(Addi, 5, 5, 1), i(Addi, 5, 5, 1)], true),
         ("the same register", [a, i(Addi, 5, 6, 2)], true),
         ("one port", [load, store], true),
         ("a store and an ALU", [store, a], false),

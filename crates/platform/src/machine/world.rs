@@ -329,6 +329,10 @@ impl Fills {
         let comes = |l: &(u64, u32)| l.0 == line && l.1 as usize != hart;
         if self.wanted.iter().enumerate().any(taken) || self.loads.iter().any(comes) {
             self.waiting.push((line, hart as u32));
+            // It may have been next already, and has no request any more.
+            if self.wanted[hart].0 == line {
+                self.wanted[hart] = (0, false);
+            }
             return false;
         }
         if self.wanted[hart].0 != line {

@@ -10,6 +10,7 @@ mod first;
 mod hostile;
 mod images;
 mod light;
+mod loads;
 mod markers;
 mod observers;
 mod parallel;
