@@ -11,8 +11,8 @@ use crate::csr::Csrs;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
 use crate::lines::{
-    Awaited, Caches, Coherence, Moves, Notice, SavedAhead, SavedFirst, SavedLevel, SavedVersions,
-    Tags,
+    Awaited, Caches, Coherence, Moves, Notice, SavedAhead, SavedFirst, SavedLevel, SavedStores,
+    SavedVersions, Tags,
 };
 use crate::mode::block_shift;
 use crate::pipeline::Pending;
@@ -69,6 +69,8 @@ pub struct SavedHart {
     fill: Option<(u64, LineKind)>,
     arrived: Option<u64>,
     cleaned: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hint: Option<(u64, u8)>,
     resume: Option<Resume>,
     generation: u32,
     pmp_writes: u64,
@@ -133,6 +135,7 @@ impl Hart {
             fill,
             arrived,
             cleaned,
+            hint,
             resume,
             // Only while a block runs.
             fetch_waits: _,
@@ -192,6 +195,7 @@ impl Hart {
             fill: *fill,
             arrived: *arrived,
             cleaned: *cleaned,
+            hint: *hint,
             resume: *resume,
             generation: *generation,
             pmp_writes: *pmp_writes,
@@ -288,6 +292,7 @@ impl Hart {
         h.fill = s.fill;
         h.arrived = s.arrived;
         h.cleaned = s.cleaned;
+        h.hint = s.hint;
         h.resume = s.resume;
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;
@@ -326,6 +331,9 @@ pub struct SavedCoherence {
     /// MSHRs and prefetchers of the first-level caches.
     #[serde(default, skip_serializing_if = "SavedFirst::is_new")]
     first: SavedFirst,
+    /// Store buffers and combined lines.
+    #[serde(default, skip_serializing_if = "SavedStores::is_new")]
+    stores: SavedStores,
     /// Outstanding prefetches.
     #[serde(default, skip_serializing_if = "SavedAhead::is_new")]
     ahead: SavedAhead,
@@ -353,6 +361,7 @@ impl Coherence {
             l1i,
             levels: self.save_levels(),
             first: self.save_first(),
+            stores: self.save_stores(),
             ahead: self.save_ahead(),
             versions: self.save_versions(),
             reservations: self.reservations.clone(),
@@ -385,6 +394,7 @@ impl Coherence {
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
         fail(!self.load_versions(s.versions), "older states of lines")?;
         fail(!self.load_first(s.first), "first-level caches")?;
+        fail(!self.load_stores(s.stores), "buffers of stores")?;
         fail(!self.load_ahead(s.ahead), "prefetches under way")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
         self.l1d = Caches::new(s.l1d);

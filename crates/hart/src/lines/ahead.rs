@@ -68,6 +68,9 @@ pub(super) struct UnderWay {
     /// The line is no longer wanted when it arrives at the first-level cache.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub void: bool,
+    /// It is for a store that is buffered: the line arrives with the right to store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
 }
 
 impl UnderWay {
@@ -115,6 +118,18 @@ impl Ahead {
         };
     }
 
+    /// The number of a request that no other has had.
+    pub fn number(&mut self) -> u64 {
+        let n = self.next;
+        self.next += 1;
+        n
+    }
+
+    /// A hart no longer waits since a cycle.
+    pub fn wake(&mut self, hart: usize, since: u64) {
+        self.woken.push((hart, since));
+    }
+
     /// Records the lines that a cache's prefetcher has predicted.
     pub fn guess(&mut self, target: Target, lines: Vec<u64>) {
         self.guesses.extend(lines.into_iter().map(|l| (target, l)));
@@ -158,6 +173,7 @@ impl Coherence {
         let comes = under_way.filter(|p| !p.held).filter_map(|p| p.comes);
         let free = self.limited().filter_map(|p| p.mshrs.due());
         let due = comes.chain(free).min().unwrap_or(u64::MAX);
+        let due = due.min(self.stores_due());
         self.levels.ahead.due = due;
         self.find_guards();
     }
@@ -193,6 +209,9 @@ impl Coherence {
         if due > until {
             return None;
         }
+        // What has become possible by an event is not earlier than it.
+        let clock = self.levels.stores.clock.max(due);
+        self.levels.stores.clock = clock;
         let ahead = &mut self.levels.ahead;
         let now = |p: &UnderWay| p.comes == Some(due) && !p.held;
         let settled = match ahead.under_way.iter().position(now) {
@@ -216,6 +235,11 @@ impl Coherence {
                     pc: p.pc,
                 }
             }
+            None if self.stores_due() == due => Settled {
+                cycle: clock,
+                hart: self.step_stores(clock),
+                pc: 0,
+            },
             None => Settled {
                 cycle: due,
                 hart: self.grant(due),
@@ -338,20 +362,26 @@ impl Coherence {
         let ahead = &mut self.levels.ahead;
         ahead.under_way.retain(|p| p.wanted.is_none());
         ahead.woken.clear();
+        self.levels.stores.nobody_waits();
         self.find_due();
     }
 
-    /// Whether a hart waits for a register or a prefetch.
+    /// Whether a hart waits for a register, a prefetch, or for what it has stored.
     pub fn blocks(&self, hart: usize) -> bool {
         let mut parts = self.limited();
         let wanted = |p: &UnderWay| p.wanted.is_some_and(|w| w.0 as usize == hart);
-        parts.any(|p| p.mshrs.blocks(hart)) || self.levels.ahead.under_way.iter().any(wanted)
+        parts.any(|p| p.mshrs.blocks(hart))
+            || self.levels.ahead.under_way.iter().any(wanted)
+            || self.levels.stores.blocks(hart)
     }
 
-    /// Tokens of the prefetches that memory has not answered yet.
+    /// Tokens of the prefetches, and of the writes of combined lines, that memory has not answered yet, in order.
     pub fn asked_ahead(&self) -> impl Iterator<Item = u64> + '_ {
         let asked = self.levels.ahead.under_way.iter();
-        asked.filter(|p| p.comes.is_none()).map(|p| p.token)
+        let asked = asked.filter(|p| p.comes.is_none()).map(|p| p.token);
+        let mut all: Vec<u64> = asked.chain(self.levels.stores.asked()).collect();
+        all.sort_unstable();
+        all.into_iter()
     }
 
     /// The index of a prefetch that will bring a line to a hart's cache of level `k` and for which
@@ -383,7 +413,7 @@ impl Coherence {
         p.wanted = Some((hart as u32, from));
         p.held = false;
         let p = *p;
-        self.stats_of(p.target()).prefetch_late += 1;
+        self.stats_of(p.target()).prefetch_late += u64::from(!p.own);
         self.pass(0, p.source as usize, (hart, hart), p.line);
         self.find_due();
         p.comes
@@ -488,8 +518,7 @@ impl Coherence {
         }
         self.each_passed(passed, |_, m| m.take_ahead());
         self.stats_of(target).prefetches += 1;
-        let token = self.levels.ahead.next;
-        self.levels.ahead.next += 1;
+        let token = self.levels.ahead.number();
         self.levels.ahead.under_way.push(UnderWay {
             token,
             level: k as u32,
@@ -502,6 +531,7 @@ impl Coherence {
             first,
             held: false,
             void: false,
+            own: false,
         });
         self.begun_first(first, hart, line);
         if source == n {
@@ -511,11 +541,68 @@ impl Coherence {
         None
     }
 
+    /// Takes a register of a hart's data cache, and of each level before `source`, for what no hart waits for. False if one
+    /// is missing.
+    pub(super) fn take_registers(&mut self, hart: usize, source: usize) -> bool {
+        let now = self.levels.stores.clock;
+        let passed = (Some(Side::Data), 0..source, hart);
+        let mut free = true;
+        self.each_passed(passed.clone(), |limit, m| free &= m.is_free(limit, now));
+        if free {
+            self.each_passed(passed, |_, m| m.take_ahead());
+        }
+        free
+    }
+
+    /// A register of a hart's data cache that [`take_registers`](Self::take_registers) has taken is free from a cycle on.
+    pub(super) fn give_register(&mut self, hart: usize, at: u64) {
+        let passed = (Some(Side::Data), 0..0, hart);
+        self.each_passed(passed, |_, m| m.end_ahead(at));
+    }
+
+    /// Whether a register of a hart's data cache is free.
+    pub(super) fn has_register(&self, hart: usize, now: u64) -> bool {
+        let first = &self.levels.first[Side::Data as usize];
+        let limit = first.config.mshrs;
+        limit == 0 || first.parts[hart].mshrs.has_free(limit, now)
+    }
+
+    /// The first cycle after `now` at which a register on a hart's way to memory is free again, of those known.
+    pub(super) fn next_free(&self, hart: usize, now: u64) -> u64 {
+        let first = self.levels.first[Side::Data as usize].parts.get(hart);
+        let outer = self.levels.levels.iter().map(|l| &l.parts[l.of(hart)]);
+        let all = first.into_iter().chain(outer);
+        let next = all.filter_map(|p| p.mshrs.next_free(now)).min();
+        next.unwrap_or(u64::MAX)
+    }
+
+    /// A line is on its way to a hart's data cache with the right to store, for which
+    /// [`take_registers`](Self::take_registers) has taken registers.
+    pub(super) fn begin_owned(&mut self, hart: usize, pc: u64, line: u64, source: usize) -> u64 {
+        let token = self.levels.ahead.number();
+        self.levels.ahead.under_way.push(UnderWay {
+            token,
+            level: 0,
+            source: source as u32,
+            hart: hart as u32,
+            pc,
+            line,
+            comes: None,
+            wanted: None,
+            first: Some(Side::Data),
+            held: false,
+            void: false,
+            own: true,
+        });
+        token
+    }
+
     /// Sets the cycle at which the line of a prefetch arrives. An unknown token is that of a
     /// prefetch that was dropped.
     pub fn line_came(&mut self, token: u64, cycle: u64) {
         let mut all = self.levels.ahead.under_way.iter_mut();
         let Some(p) = all.find(|p| p.token == token) else {
+            self.combined_came(token, cycle);
             return;
         };
         p.comes = Some(cycle);
@@ -551,6 +638,9 @@ impl Coherence {
     fn put_ahead(&mut self, p: &UnderWay, now: u64) {
         let (k, hart, line) = (p.level as usize, p.hart as usize, p.line);
         self.levels.now = now;
+        if p.own {
+            return self.put_owned(p, now);
+        }
         if let Some(side) = p.first {
             return self.put_first(side, p);
         }
@@ -559,7 +649,8 @@ impl Coherence {
             level.caches[level.of(hart)].find(line).is_some()
         };
         let (others, modified) = self.holders(hart, line);
-        if here(self, k) || self.is_near(k, hart, line) || modified.is_some() {
+        let near = here(self, k) || self.is_near(k, hart, line);
+        if near || modified.is_some() || self.is_combined(line) {
             self.levels.levels[k].stats.prefetch_useless += 1;
             return;
         }
@@ -606,7 +697,10 @@ impl Coherence {
         let fits = |p: &UnderWay| {
             let passes = match p.first {
                 // The line may come from the first outer level.
-                Some(side) => p.level == 0 && self.levels.first[side as usize].prefetches(),
+                Some(side) => {
+                    let stores = p.own && side == Side::Data && self.has_stores();
+                    p.level == 0 && (stores || self.levels.first[side as usize].prefetches())
+                }
                 None => p.level < p.source && !p.held && !p.void,
             };
             p.token < saved.next

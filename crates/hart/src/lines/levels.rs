@@ -12,10 +12,11 @@ use super::coherence::{Coherence, Notice};
 use super::first::{Filling, First};
 use super::mshr::Mshrs;
 use super::prefetch::{Access, Guesses};
+use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::versions::Versions;
 use super::Side;
-use crate::config::{Inclusion, LevelConfig, PrefetchConfig, Prefetcher};
+use crate::config::{HintConfig, Inclusion, LevelConfig, PrefetchConfig, Prefetcher};
 use crate::trap::NotNow;
 use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,12 @@ pub struct LevelStats {
     /// Predicted lines that were not requested, since no miss status holding register was free.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prefetch_dropped: u64,
+    /// Those of the hits that were for accesses under a hint of Zihintntl that has an effect.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nt_hits: u64,
+    /// The same of the misses.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nt_misses: u64,
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -86,6 +93,8 @@ impl LevelStats {
             prefetch_late: f(self.prefetch_late, o.prefetch_late),
             prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
             prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
+            nt_hits: f(self.nt_hits, o.nt_hits),
+            nt_misses: f(self.nt_misses, o.nt_misses),
             hits: f(self.hits, o.hits),
             misses: f(self.misses, o.misses),
             writes: f(self.writes, o.writes),
@@ -198,7 +207,7 @@ pub(super) struct Levels {
     pub levels: Vec<Level>,
     /// Modified lines that the last level has evicted, for the running hart to send to memory, each
     /// with its version if that is an older one.
-    to_memory: Vec<(u64, Option<u64>)>,
+    pub to_memory: Vec<(u64, Option<u64>)>,
     /// The modified lines that are older states.
     pub versions: Versions,
     /// Filter slots of the running hart whose lines are gone.
@@ -215,8 +224,10 @@ pub(super) struct Levels {
     pub has_first: bool,
     /// Then, for each hart, the miss that it works on.
     pub fillings: Vec<Option<Filling>>,
-    /// Lines that the running hart has begun to prefetch into its first-level caches.
+    /// Lines that the running hart has begun to prefetch into its first-level caches, or has stored to in its buffer.
     pub begun: Vec<(Side, u64)>,
+    /// Store buffers, and lines that are combined.
+    pub stores: Stores,
 }
 
 /// A hart's request to the outer levels.
@@ -232,6 +243,8 @@ pub(crate) struct Want {
     /// Whether a hart that has to wait is blocked: see
     /// [`MemPort::BLOCKS`](crate::world::MemPort::BLOCKS).
     pub blocks: bool,
+    /// The hint of the instruction, if it has one with an effect.
+    pub hint: Option<HintConfig>,
 }
 
 impl Want {
@@ -294,6 +307,7 @@ impl Levels {
         self.first.iter_mut().for_each(First::clear);
         self.fillings.fill(None);
         self.ahead.clear();
+        self.stores.clear();
         self.versions.clear();
     }
 
@@ -351,6 +365,11 @@ impl Coherence {
         let fits = levels.load(saved, self.l1d.len(), |line| self.inside(line));
         self.levels = levels;
         fits
+    }
+
+    /// Whether hints of Zihintntl do something.
+    pub(crate) fn has_hints(&self) -> bool {
+        self.levels.stores.config.hints()
     }
 
     /// Whether there are outer cache levels.
@@ -445,6 +464,8 @@ impl Coherence {
             let level = &mut self.levels.levels[j];
             level.stats.hits += u64::from(hit);
             level.stats.misses += u64::from(!hit);
+            level.stats.nt_hits += u64::from(hit && want.hint.is_some());
+            level.stats.nt_misses += u64::from(!hit && want.hint.is_some());
             let bank = level.access_bank(hart, line, now + waited);
             level.stats.bank_waits += u64::from(bank > 0);
             level.stats.bank_wait_cycles += bank;
@@ -470,7 +491,7 @@ impl Coherence {
                 });
                 found.from = From::Prefetch(self.join(p, hart, now + found.latency));
             } else {
-                self.take_up(n, hart, line, false);
+                self.take_up(n, hart, line, (false, want.hint));
             }
             return Ok(found);
         };
@@ -487,16 +508,19 @@ impl Coherence {
             level.caches.take(of, i);
             // No inner cache has the line, so this is its newest state.
             self.levels.versions.take(k, of, line);
-        } else {
+        } else if want
+            .hint
+            .is_none_or(|h| (h.last | h.bypass) >> (k + 1) & 1 == 0)
+        {
             level.caches[of].touch(i);
         }
-        self.take_up(k, hart, line, found.modified);
+        self.take_up(k, hart, line, (found.modified, want.hint));
         self.miss_ends(hart, now + found.latency);
         Ok(found)
     }
 
     /// The prefetcher of a level observes an access there, and predicts.
-    fn learn(&mut self, k: usize, want: &Want, hit: bool) {
+    pub(super) fn learn(&mut self, k: usize, want: &Want, hit: bool) {
         let level = &mut self.levels.levels[k];
         let c = level.config.prefetch;
         let cache = level.of(want.hart);
@@ -523,12 +547,27 @@ impl Coherence {
     }
 
     /// The levels inside `k` that keep lines passing through them allocate a line.
-    fn take_up(&mut self, k: usize, hart: usize, line: u64, modified: bool) {
+    fn take_up(
+        &mut self,
+        k: usize,
+        hart: usize,
+        line: u64,
+        (modified, hint): (bool, Option<HintConfig>),
+    ) {
+        let hint = hint.unwrap_or_default();
         for j in (0..k).rev() {
-            if !self.wants_clean_at(j) {
+            let config = self.levels.levels[j].config;
+            // An inclusive level has what its inner caches have, and nothing that is modified gets lost.
+            let may_pass = !modified && config.inclusion != Inclusion::Inclusive;
+            let passes = may_pass && hint.bypass >> (j + 1) & 1 != 0;
+            if !self.wants_clean_at(j) && !passes {
                 // A modified line stays modified on its way to the core.
-                let stays = modified && !self.levels.levels[j].config.write_through;
+                let stays = modified && !config.write_through;
                 self.allocate(j, (hart, hart), line, stays, None);
+                let cache = self.levels.levels[j].cache(hart);
+                if let Some(i) = cache.find(line).filter(|_| hint.last >> (j + 1) & 1 != 0) {
+                    cache.filled_last(i);
+                }
             }
         }
     }
@@ -788,42 +827,6 @@ impl Coherence {
             }
         }
         modified
-    }
-
-    /// Whether some cache has a line modified.
-    pub fn is_modified(&self, line: u64) -> bool {
-        let levels = self.levels.levels.iter().flat_map(|l| l.caches.iter());
-        let mut holding = self.l1d.iter().chain(levels);
-        holding.any(|c| {
-            c.find(line)
-                .is_some_and(|i| c.entry(i).1 == LineState::Dirty)
-        })
-    }
-
-    /// Checks that inclusive levels hold every line of their inner caches, and that the sharer
-    /// directories are right. The first violation is the error.
-    pub(crate) fn check_levels(&self) -> Result<(), String> {
-        let levels = self.levels.levels.iter().map(|l| &l.caches);
-        let all = [&self.l1d, &self.l1i].into_iter().chain(levels);
-        if let Some(k) = { all }.position(|c| !c.check()) {
-            return Err(format!("caches {k}: it is noted otherwise who has a line"));
-        }
-        for (k, level) in self.levels.levels.iter().enumerate() {
-            if level.config.inclusion != Inclusion::Inclusive {
-                continue;
-            }
-            for hart in 0..self.l1d.len() {
-                let nearer = self.levels.levels[..k].iter();
-                let nearer = nearer.map(|l| &l.caches[l.of(hart)]);
-                let first = [&self.l1d[hart], &self.l1i[hart]];
-                for line in first.into_iter().chain(nearer).flat_map(Tags::lines) {
-                    if level.caches[level.of(hart)].find(line).is_none() {
-                        return Err(format!("level {k} lacks line {line:#x} of hart {hart}"));
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }
 

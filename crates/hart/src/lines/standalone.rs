@@ -150,6 +150,7 @@ impl Standalone {
             pc: 0,
             now: 0,
             blocks: false,
+            hint: None,
         };
         // Nobody waits for a register or a prefetch: there are none.
         let Ok(found) = self.c.fetch(&want) else {

@@ -5,7 +5,7 @@ use super::memory::{Memory, RegionReport};
 use super::world::HartView;
 use crate::clock::Ps;
 use crate::config::MachineConfig;
-use nagori_hart::lines::{Coherence, FirstStats, LevelStats};
+use nagori_hart::lines::{Coherence, FirstStats, LevelStats, StoreStats};
 use nagori_hart::{Hart, HartStats};
 use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,9 @@ pub(crate) struct Baseline {
     /// First-level caches for data and for instructions.
     #[serde(default, skip_serializing_if = "is_absent")]
     first: [Option<FirstStats>; 2],
+    /// Buffers of stores, by hart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stores: Vec<StoreStats>,
 }
 
 fn is_absent(first: &[Option<FirstStats>; 2]) -> bool {
@@ -34,6 +37,7 @@ impl Baseline {
             harts: vec![HartView::default(); harts],
             levels: Vec::new(),
             first: [None; 2],
+            stores: Vec::new(),
         }
     }
 
@@ -48,6 +52,7 @@ impl Baseline {
             harts: harts.iter().map(view).collect(),
             levels: caches.level_stats(),
             first: caches.first_stats(),
+            stores: caches.store_stats(),
         }
     }
 
@@ -90,6 +95,16 @@ pub struct FirstReport {
     pub events: FirstStats,
 }
 
+/// Statistics of a hart's store buffer, of its combined lines, and of its accesses under hints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoreReport {
+    /// Hart index.
+    pub hart: usize,
+    /// The counters.
+    #[serde(flatten)]
+    pub events: StoreStats,
+}
+
 /// Statistics of a machine over a stretch of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -112,6 +127,9 @@ pub struct Report {
     /// Outer cache levels, the nearest to the cores first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<LevelReport>,
+    /// Store buffers and hints by hart, where there are any that do something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<StoreReport>,
     /// Memory bus and controller.
     pub memory: Stats,
     /// Regions with a memory of their own, by address.
@@ -137,6 +155,9 @@ impl Report {
             a.events = a.events.zip(&b.events, |a, b| a + b);
         }
         for (a, b) in self.caches.iter_mut().zip(&later.caches) {
+            a.events = a.events.zip(&b.events, |a, b| a + b);
+        }
+        for (a, b) in self.stores.iter_mut().zip(&later.stores) {
             a.events = a.events.zip(&b.events, |a, b| a + b);
         }
         self.cycles = self.harts.iter().map(|h| h.cycles).max().unwrap_or(0);
@@ -210,6 +231,13 @@ pub(crate) fn report(
         let name = name.to_owned();
         Some(FirstReport { name, events })
     });
+    let none = StoreStats::default();
+    let before = from.stores.iter().chain(std::iter::repeat(&none));
+    let stores = caches.store_stats().into_iter().zip(before).enumerate();
+    let stores = stores.map(|(hart, (now, before))| StoreReport {
+        hart,
+        events: now.zip(before, |a, b| a - b),
+    });
     Report {
         machine: config.name.clone(),
         parallel,
@@ -219,6 +247,7 @@ pub(crate) fn report(
         harts: rows,
         first_level: first_level.collect(),
         caches: levels,
+        stores: stores.collect(),
         memory: memory.board.stats(nagori_memtime::Ps(now.0)),
         memories: memory.reports(nagori_memtime::Ps(now.0)),
         light: None,
