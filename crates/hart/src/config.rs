@@ -1,5 +1,6 @@
 //! The parameters of a hart: architecture options, caches, TLBs, core timing.
 
+pub use crate::buffers::{Cached, Drain, Hint, HintConfig, Partial, StoresConfig};
 pub use nagori_isa::{Ext, Extensions};
 use serde::{Deserialize, Serialize};
 
@@ -154,19 +155,22 @@ impl Default for PrefetchConfig {
     }
 }
 
-/// MSHRs and prefetcher of a first-level cache.
+/// MSHRs and prefetcher of a first-level cache, and what is in front of it for stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstConfig {
-    /// Maximum of outstanding misses and prefetches; 0 for any number.
+    /// Maximum of outstanding misses and prefetches, with lines for the store buffer and combined lines; 0 for any
+    /// number.
     pub mshrs: u32,
     /// The prefetcher.
     pub prefetch: PrefetchConfig,
+    /// Store buffer and non-temporal accesses; of a cache for data.
+    pub stores: StoresConfig,
 }
 
 impl FirstConfig {
     /// Whether lines may arrive at a time of their own, or a miss may have to wait for a register.
     pub fn keeps_order(&self) -> bool {
-        self.mshrs > 0 || self.prefetch.prefetcher != Prefetcher::None
+        self.mshrs > 0 || self.prefetch.prefetcher != Prefetcher::None || self.stores.is_on()
     }
 }
 

@@ -7,11 +7,11 @@ use crate::hart::{Hart, Privilege};
 use crate::mode::{Detailed, Mode};
 use crate::muldiv::divide;
 use crate::pmp::Access;
-use crate::preop::{PreOp, HAZARD, ILLEGAL_LEN, TARGET};
+use crate::preop::{PreOp, ACTS, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::{cause, status, NotNow, Trap, Undone};
-use crate::world::{EpochEnd, Marker, World};
+use crate::world::{Marker, World};
 use nagori_isa::{Format, Op};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -469,9 +469,12 @@ impl Hart {
                 }
                 bit_ops!() => set!(bitmanip::compute(p.op, a!(), b!(), p.imm)),
                 Fence if M::LINES && !W::PARALLEL => {
-                    check!(M::synchronizes(self, w, EpochEnd::Fence, at!()));
+                    check!(M::fence(self, w, p.imm, at!()));
                 }
                 Fence if W::PARALLEL => std::sync::atomic::fence(SeqCst),
+                NtlP1 | NtlPall | NtlS1 | NtlAll if p.flags & ACTS != 0 => {
+                    M::hint(self, w, p, pc!());
+                }
                 Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
                 | PrefetchW => {}
                 FenceI => {
@@ -542,6 +545,7 @@ impl Hart {
                     {
                         illegal!();
                     }
+                    check!(M::drains(self, w, at!()));
                     let vpn = (p.rs1 != 0).then(|| a!() << 25 >> 37);
                     let asid = (p.rs2 != 0)
                         .then(|| b!() as u16 & ((1u32 << self.config.asid_bits) - 1) as u16);

@@ -271,6 +271,8 @@ pub struct Hart {
     pub(crate) arrived: Option<u64>,
     /// The line that an instruction to be executed again has cleaned in all levels of caches.
     pub(crate) cleaned: Option<u64>,
+    /// A hint of Zihintntl that is in front of the instruction at an address, by its number.
+    pub(crate) hint: Option<(u64, u8)>,
     /// Where the instruction to be executed again stands in its block.
     pub(crate) resume: Option<Resume>,
     /// What has to wait is the fetch of an instruction's line.
@@ -354,6 +356,7 @@ impl Hart {
             fill: None,
             arrived: None,
             cleaned: None,
+            hint: None,
             resume: None,
             fetch_waits: false,
             start_waits: false,
@@ -407,6 +410,7 @@ impl Hart {
         self.fill = None;
         self.arrived = None;
         self.cleaned = None;
+        self.hint = None;
         self.resume = None;
         self.last_stores = [0; 2];
         self.give_up_loads();

@@ -154,13 +154,19 @@ impl Hart {
     ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
+        let access = Access::Read;
+        if let Some((o, v)) = M::forward(self, w, Wanted { va, size, access }, at)? {
+            self.read_at(w, va, o, size, v.into());
+            return Ok(v);
+        }
         self.loads.may = M::goes_on::<W>(self);
-        let place = self.resolve::<W, M>(w, va, size, Access::Read, at);
+        let place = self.resolve::<W, M>(w, va, size, access, at);
         self.loads.may = false;
         match place? {
             Place::Ram(o) => {
                 let v = read_ram(w, o, size);
                 self.read_at(w, va, o, size, v.into());
+                self.hint = None;
                 Ok(v)
             }
             Place::Device(pa) => {
@@ -192,10 +198,17 @@ impl Hart {
     ) -> Result<(), Undone> {
         self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
-        match self.resolve::<W, M>(w, va, size, Access::Write, at)? {
+        let access = Access::Write;
+        if let Some(o) = M::buffer_store(self, w, Wanted { va, size, access }, value, at)? {
+            self.wrote_at(w, va, o, size, value.into());
+            self.hint = None;
+            return Ok(());
+        }
+        match self.resolve::<W, M>(w, va, size, access, at)? {
             Place::Ram(o) => {
                 write_ram(w, o, size, value);
                 self.wrote_at(w, va, o, size, value.into());
+                self.hint = None;
                 Ok(())
             }
             Place::Device(pa) => {

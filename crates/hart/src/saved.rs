@@ -14,7 +14,7 @@ use crate::hart::{Hart, HartStats, Privilege};
 use crate::hpm::Modes;
 use crate::lines::{
     Awaited, Caches, Coherence, HartCounts, Moves, Notice, SavedAhead, SavedFirst, SavedLevel,
-    SavedVersions, Tags,
+    SavedStores, SavedVersions, Tags,
 };
 use crate::loads::{Loads, SavedLoads};
 use crate::mode::block_shift;
@@ -78,6 +78,8 @@ pub struct SavedHart {
     fill: Option<(u64, LineKind)>,
     arrived: Option<u64>,
     cleaned: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hint: Option<(u64, u8)>,
     resume: Option<Resume>,
     generation: u32,
     pmp_writes: u64,
@@ -148,6 +150,7 @@ impl Hart {
             fill,
             arrived,
             cleaned,
+            hint,
             resume,
             // Only while a block runs.
             fetch_waits: _,
@@ -210,6 +213,7 @@ impl Hart {
             fill: *fill,
             arrived: *arrived,
             cleaned: *cleaned,
+            hint: *hint,
             resume: *resume,
             generation: *generation,
             pmp_writes: *pmp_writes,
@@ -313,6 +317,7 @@ impl Hart {
         h.fill = s.fill;
         h.arrived = s.arrived;
         h.cleaned = s.cleaned;
+        h.hint = s.hint;
         h.resume = s.resume;
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;
@@ -351,6 +356,9 @@ pub struct SavedCoherence {
     /// MSHRs and prefetchers of the first-level caches.
     #[serde(default, skip_serializing_if = "SavedFirst::is_new")]
     first: SavedFirst,
+    /// Store buffers and combined lines.
+    #[serde(default, skip_serializing_if = "SavedStores::is_new")]
+    stores: SavedStores,
     /// Outstanding prefetches.
     #[serde(default, skip_serializing_if = "SavedAhead::is_new")]
     ahead: SavedAhead,
@@ -380,6 +388,7 @@ impl Coherence {
             l1i,
             levels: self.save_levels(),
             first: self.save_first(),
+            stores: self.save_stores(),
             ahead: self.save_ahead(),
             versions: self.save_versions(),
             counts: self.save_counts(),
@@ -413,6 +422,7 @@ impl Coherence {
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
         fail(!self.load_versions(s.versions), "older states of lines")?;
         fail(!self.load_first(s.first), "first-level caches")?;
+        fail(!self.load_stores(s.stores), "buffers of stores")?;
         fail(!self.load_ahead(s.ahead), "prefetches under way")?;
         fail(!self.load_counts(s.counts, FAR), "counts of lines")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;

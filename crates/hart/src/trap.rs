@@ -158,6 +158,7 @@ impl Hart {
         // The handler may make lines dirty.
         self.flushed = None;
         self.replays = 0;
+        self.hint = None;
         let at = RunPoint {
             offset: 0,
             pc: self.pc,

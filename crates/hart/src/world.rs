@@ -70,6 +70,9 @@ pub enum LineKind {
     Probe,
     /// Read by a prefetcher of an outer cache level; no hart waits for it.
     Prefetch,
+    /// Write of a line that a line fill buffer has combined from non-temporal stores, or the read that memory needs
+    /// before it writes a part of a line.
+    Combine,
 }
 
 /// One line transfer.
@@ -239,6 +242,15 @@ pub trait MemPort {
     #[inline(always)]
     fn prefetch_line(&mut self, req: &LineRequest, _token: u64) -> Transfer {
         Transfer::Done(self.read_line(req))
+    }
+    /// Writes a line that no hart waits for; the controller reads it before, if it has to (`reads`). If the write is not
+    /// accepted at once, [`Coherence::line_came`] is called with its token when it is.
+    #[inline(always)]
+    fn write_ahead(&mut self, req: &LineRequest, reads: bool, _token: u64) -> Transfer {
+        if reads {
+            self.read_line(req);
+        }
+        Transfer::Done(self.write_line(req))
     }
     /// A hart that is fetching a line waits for something other than its own transfer: other harts
     /// that want the line wait for this hart from now on.

@@ -67,24 +67,60 @@ impl Apt {
         c
     }
 
-    /// Reads the index of the first mirror that has it with a valid signature.
+    /// Reads the index of the first mirror that has it with a valid signature, whole.
+    ///
+    /// While a mirror is being updated, the signed release file of a suite may name other files than there are. The
+    /// same suite under its other name may still be whole, so those names are tried, too, and taken if their
+    /// release file has the right code name.
     pub fn update(&self, mirror: Option<&str>) -> Result<(), Error> {
         let keyring = KEYRINGS.iter().find(|k| Path::new(k).exists());
+        let mirrors = mirror::candidates(mirror)?;
         let mut first_error = None;
-        for uri in mirror::candidates(mirror)? {
+        let names = [self.suite.as_str()].into_iter().chain(ALIASES);
+        for (uri, name) in names.flat_map(|n| mirrors.iter().map(move |m| (m, n))) {
             let list = self.dir.join("sources.list");
-            fs::write(&list, source_line(&uri, &self.suite, keyring.copied()))
-                .context("write", &list)?;
+            fs::write(&list, source_line(uri, name, keyring.copied())).context("write", &list)?;
             let mut c = self.tool(APT_GET);
             c.args(["update", "--quiet=2"]);
             let what = format!("read the package index of Debian {}", self.suite);
             match APT_GET.run(c, &what) {
-                Ok(_) => return Ok(()),
+                Ok(_) if name == self.suite => return Ok(()),
+                Ok(_)
+                    if self
+                        .releases(name)?
+                        .iter()
+                        .any(|r| has_codename(r, &self.suite)) =>
+                {
+                    return Ok(())
+                }
+                Ok(_) => {}
                 Err(e @ Error::ToolMissing { .. }) => return Err(e),
                 Err(e) => first_error = first_error.or(Some(e)),
             }
         }
         Err(first_error.unwrap_or(Error::NoMirror))
+    }
+
+    /// The release files that were read under a name of a suite.
+    fn releases(&self, name: &str) -> Result<Vec<String>, Error> {
+        let lists = self.dir.join("state/lists");
+        let mut found = Vec::new();
+        for e in fs::read_dir(&lists).context("read", &lists)?.flatten() {
+            let file = e.file_name().to_string_lossy().into_owned();
+            let of_suite = file.contains(&format!("_dists_{name}_"));
+            if of_suite && (file.ends_with("InRelease") || file.ends_with("_Release")) {
+                let text = fs::read(e.path()).context("read", e.path())?;
+                found.push(String::from_utf8_lossy(&text).into_owned());
+            }
+        }
+        Ok(found)
+    }
+
+    /// The name under which the suite was read last.
+    fn name_read(&self) -> Option<String> {
+        let text = fs::read_to_string(self.dir.join("sources.list")).ok()?;
+        let mut words = text.split_whitespace().skip_while(|w| !w.contains(":/"));
+        words.nth(1).map(str::to_string)
     }
 
     /// The record of a package's newest version.
@@ -172,33 +208,27 @@ impl Apt {
 
     /// Midnight after the mirror signed the index that was read last, in seconds since 1970.
     pub fn index_date(&self) -> Result<u64, Error> {
-        let lists = self.dir.join("state/lists");
-        let mut newest = None;
-        for e in fs::read_dir(&lists).context("read", &lists)?.flatten() {
-            let name = e.file_name().to_string_lossy().into_owned();
-            let of_suite = name.contains(&format!("_dists_{}_", self.suite));
-            if of_suite && (name.ends_with("InRelease") || name.ends_with("_Release")) {
-                let text = fs::read(e.path()).context("read", e.path())?;
-                newest = newest.max(signed(&String::from_utf8_lossy(&text)));
-            }
-        }
+        let name = self.name_read().unwrap_or_else(|| self.suite.clone());
+        let releases = self.releases(&name)?;
+        let newest = releases.iter().filter_map(|r| signed(r)).max();
         newest.map(|t: u64| (t / DAY + 1) * DAY).ok_or_else(|| {
             Error::Rootfs(format!(
                 "the index of Debian {} in {} has no date that can be read",
                 self.suite,
-                lists.display()
+                self.dir.join("state/lists").display()
             ))
         })
     }
 
     /// Whether an index was read before.
     pub fn has_index(&self) -> bool {
+        let name = self.name_read().unwrap_or_else(|| self.suite.clone());
         self.dir.join("sources.list").exists()
             && fs::read_dir(self.dir.join("state/lists")).is_ok_and(|d| {
                 d.flatten().any(|e| {
                     e.file_name()
                         .to_string_lossy()
-                        .contains(&format!("_dists_{}_", self.suite))
+                        .contains(&format!("_dists_{name}_"))
                 })
             })
     }
@@ -239,6 +269,15 @@ impl Apt {
             .filter(|f| f.extension().is_some_and(|x| x == "deb"))
             .collect())
     }
+}
+
+/// Other names of suites, which Debian gives to another one with each release.
+const ALIASES: [&str; 3] = ["stable", "oldstable", "testing"];
+
+/// Whether a release file is that of a suite.
+fn has_codename(release: &str, suite: &str) -> bool {
+    let mut names = release.lines().filter_map(|l| l.strip_prefix("Codename:"));
+    names.any(|n| n.trim() == suite)
 }
 
 /// Seconds of a day.
@@ -405,6 +444,13 @@ mod tests {
         Description: Linux for 64-bit RISC-V platforms\n two\n\tlines\nSize: 1436\n\
         SHA256: 1B458CC5b1d13b946bdca67bdca891fccf57882f8af972276d1346b24fa8285b\n\n\
         Package: other\n";
+
+    #[test]
+    fn a_release_file_says_which_suite_it_is() {
+        let text = "Origin: Debian\nSuite: stable\nCodename: trixie\nDate: x\n";
+        assert!(has_codename(text, "trixie"));
+        assert!(!has_codename(text, "stable") && !has_codename(text, "trix"));
+    }
 
     #[test]
     fn stanza() {

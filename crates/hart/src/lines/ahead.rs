@@ -9,12 +9,12 @@
 
 use super::caches::{bits, Caches};
 use super::coherence::Coherence;
-use super::levels::{Level, LevelStats, Levels, Parts, Want};
+use super::level_stats::LevelStats;
+use super::levels::{Level, Parts, Want};
 use super::mshr::Mshrs;
 use super::Side;
 use crate::config::Inclusion;
 use crate::trap::NotNow;
-use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub(super) enum Target {
 
 impl Target {
     /// The innermost outer level that the line reaches or passes through.
-    fn level(self) -> usize {
+    pub(super) fn level(self) -> usize {
         match self {
             Target::First(_) => 0,
             Target::Level(k) => k,
@@ -72,6 +72,9 @@ pub(super) struct UnderWay {
     /// A load waits for it whose hart goes on, and the line's place is taken already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<ForLoad>,
+    /// It is for a store that is buffered: the line arrives with the right to store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
 }
 
 /// The load that a request is for, with the registers of its hart that are occupied besides those of the request's
@@ -101,6 +104,7 @@ impl UnderWay {
             first: Some(Side::Data),
             held: false,
             void: false,
+            own: false,
             load: Some(ForLoad {
                 hart,
                 levels: 0,
@@ -182,10 +186,16 @@ impl Ahead {
         };
     }
 
-    /// A number for a request.
+    /// The number of a request that no other has had.
     pub fn number(&mut self) -> u64 {
+        let n = self.next;
         self.next += 1;
-        self.next - 1
+        n
+    }
+
+    /// A hart no longer waits since a cycle.
+    pub fn wake(&mut self, hart: usize, since: u64) {
+        self.woken.push((hart, since));
     }
 
     /// Records the lines that a cache's prefetcher has predicted.
@@ -231,6 +241,7 @@ impl Coherence {
         let comes = under_way.filter(|p| !p.held).filter_map(|p| p.comes);
         let free = self.limited().filter_map(|p| p.mshrs.due());
         let due = comes.chain(free).min().unwrap_or(u64::MAX);
+        let due = due.min(self.stores_due());
         self.levels.ahead.due = due;
         self.find_guards();
     }
@@ -266,6 +277,9 @@ impl Coherence {
         if due > until {
             return None;
         }
+        // What has become possible by an event is not earlier than it.
+        let clock = self.levels.stores.clock.max(due);
+        self.levels.stores.clock = clock;
         let ahead = &mut self.levels.ahead;
         let now = |p: &UnderWay| p.comes == Some(due) && !p.held;
         let settled = match ahead.under_way.iter().position(now) {
@@ -289,6 +303,11 @@ impl Coherence {
                     pc: p.pc,
                 }
             }
+            None if self.stores_due() == due => Settled {
+                cycle: clock,
+                hart: self.step_stores(clock),
+                pc: 0,
+            },
             None => Settled {
                 cycle: due,
                 hart: self.grant(due),
@@ -430,20 +449,26 @@ impl Coherence {
         let ahead = &mut self.levels.ahead;
         ahead.under_way.retain(|p| p.wanted.is_none());
         ahead.woken.clear();
+        self.levels.stores.nobody_waits();
         self.find_due();
     }
 
-    /// Whether a hart waits for a register or a prefetch.
+    /// Whether a hart waits for a register, a prefetch, or for what it has stored.
     pub fn blocks(&self, hart: usize) -> bool {
         let mut parts = self.limited();
         let wanted = |p: &UnderWay| p.waits(hart);
-        parts.any(|p| p.mshrs.blocks(hart)) || self.levels.ahead.under_way.iter().any(wanted)
+        parts.any(|p| p.mshrs.blocks(hart))
+            || self.levels.ahead.under_way.iter().any(wanted)
+            || self.levels.stores.blocks(hart)
     }
 
-    /// Tokens of the prefetches that memory has not answered yet.
+    /// Tokens of the prefetches, and of the writes of combined lines, that memory has not answered yet, in order.
     pub fn asked_ahead(&self) -> impl Iterator<Item = u64> + '_ {
         let asked = self.levels.ahead.under_way.iter();
-        asked.filter(|p| p.comes.is_none()).map(|p| p.token)
+        let asked = asked.filter(|p| p.comes.is_none()).map(|p| p.token);
+        let mut all: Vec<u64> = asked.chain(self.levels.stores.asked()).collect();
+        all.sort_unstable();
+        all.into_iter()
     }
 
     /// The index of a prefetch that will bring a line to a hart's cache of level `k` and for which
@@ -475,7 +500,7 @@ impl Coherence {
         p.wanted = Some((hart as u32, from));
         p.held = false;
         let p = *p;
-        self.stats_of(p.target()).prefetch_late += 1;
+        self.stats_of(p.target()).prefetch_late += u64::from(!p.own);
         self.pass(0, p.source as usize, (hart, hart), p.line);
         self.find_due();
         p.comes
@@ -581,8 +606,7 @@ impl Coherence {
         self.each_passed(passed, |limit, m| m.take_ahead(limit, now));
         self.count_prefetch(target, source, hart);
         self.stats_of(target).prefetches += 1;
-        let token = self.levels.ahead.next;
-        self.levels.ahead.next += 1;
+        let token = self.levels.ahead.number();
         self.levels.ahead.under_way.push(UnderWay {
             token,
             level: k as u32,
@@ -596,6 +620,7 @@ impl Coherence {
             held: false,
             void: false,
             load: None,
+            own: false,
         });
         self.begun_first(first, hart, line);
         if source == n {
@@ -605,34 +630,61 @@ impl Coherence {
         None
     }
 
-    /// A prefetch has begun for a hart; the level `source` has its line.
-    fn count_prefetch(&mut self, target: Target, source: usize, hart: usize) {
-        let place = match target {
-            Target::First(side) => side as usize,
-            Target::Level(k) => 2 + k,
-        };
-        let Levels {
-            counts,
-            first,
-            levels,
-            ..
-        } = &mut self.levels;
-        let counts = &mut counts[hart];
-        counts.at(place).prefetch_misses += 1;
-        if let Target::First(side) = target {
-            let limited = first[side as usize].config.mshrs > 0;
-            counts.first[side as usize].mshr_allocations += u64::from(limited);
+    /// Takes a register of a hart's data cache, and of each level before `source`, for what no hart waits for. False if one
+    /// is missing.
+    pub(super) fn take_registers(&mut self, hart: usize, source: usize) -> bool {
+        let now = self.levels.stores.clock;
+        let passed = (Some(Side::Data), 0..source, hart);
+        let mut free = true;
+        self.each_passed(passed.clone(), |limit, m| free &= m.is_free(limit, now));
+        if free {
+            self.each_passed(passed, |limit, m| m.take_ahead(limit, now));
         }
-        for (j, level) in levels.iter().enumerate().skip(target.level()) {
-            if j > source {
-                break;
-            }
-            let limited = j < source && level.config.mshrs > 0;
-            counts.levels[j].mshr_allocations += u64::from(limited);
-            if target != Target::Level(j) {
-                counts.levels[j].look_up(LineKind::Prefetch, j == source);
-            }
-        }
+        free
+    }
+
+    /// A register of a hart's data cache that [`take_registers`](Self::take_registers) has taken is free from a cycle on.
+    pub(super) fn give_register(&mut self, hart: usize, at: u64) {
+        let passed = (Some(Side::Data), 0..0, hart);
+        self.each_passed(passed, |_, m| m.end_ahead(at));
+    }
+
+    /// Whether a register of a hart's data cache is free.
+    pub(super) fn has_register(&self, hart: usize, now: u64) -> bool {
+        let first = &self.levels.first[Side::Data as usize];
+        let limit = first.config.mshrs;
+        limit == 0 || first.parts[hart].mshrs.has_free(limit, now)
+    }
+
+    /// The first cycle after `now` at which a register on a hart's way to memory is free again, of those known.
+    pub(super) fn next_free(&self, hart: usize, now: u64) -> u64 {
+        let first = self.levels.first[Side::Data as usize].parts.get(hart);
+        let outer = self.levels.levels.iter().map(|l| &l.parts[l.of(hart)]);
+        let all = first.into_iter().chain(outer);
+        let next = all.filter_map(|p| p.mshrs.next_free(now)).min();
+        next.unwrap_or(u64::MAX)
+    }
+
+    /// A line is on its way to a hart's data cache with the right to store, for which
+    /// [`take_registers`](Self::take_registers) has taken registers.
+    pub(super) fn begin_owned(&mut self, hart: usize, pc: u64, line: u64, source: usize) -> u64 {
+        let token = self.levels.ahead.number();
+        self.levels.ahead.under_way.push(UnderWay {
+            token,
+            level: 0,
+            source: source as u32,
+            hart: hart as u32,
+            pc,
+            line,
+            comes: None,
+            wanted: None,
+            first: Some(Side::Data),
+            held: false,
+            void: false,
+            load: None,
+            own: true,
+        });
+        token
     }
 
     /// Sets the cycle at which the line of a prefetch arrives. An unknown token is that of a
@@ -640,7 +692,10 @@ impl Coherence {
     /// ([`Hart::load_came`](crate::Hart::load_came)).
     pub fn line_came(&mut self, token: u64, cycle: u64) -> Option<usize> {
         let all = &mut self.levels.ahead.under_way;
-        let i = all.iter().position(|p| p.token == token)?;
+        let Some(i) = all.iter().position(|p| p.token == token) else {
+            self.combined_came(token, cycle);
+            return None;
+        };
         all[i].comes = Some(cycle);
         let p = all[i];
         if let Some(l) = p.load {
@@ -682,6 +737,9 @@ impl Coherence {
     fn put_ahead(&mut self, p: &UnderWay, now: u64) {
         let (k, hart, line) = (p.level as usize, p.hart as usize, p.line);
         self.levels.now = now;
+        if p.own {
+            return self.put_owned(p, now);
+        }
         if let Some(side) = p.first {
             return self.put_first(side, p);
         }
@@ -690,7 +748,8 @@ impl Coherence {
             level.caches[level.of(hart)].find(line).is_some()
         };
         let (others, modified) = self.holders(hart, line);
-        if here(self, k) || self.is_near(k, hart, line) || modified.is_some() {
+        let near = here(self, k) || self.is_near(k, hart, line);
+        if near || modified.is_some() || self.is_combined(line) {
             self.levels.levels[k].stats.prefetch_useless += 1;
             return;
         }
@@ -739,8 +798,9 @@ impl Coherence {
                 // The line may come from the first outer level.
                 Some(side) => {
                     let first = &self.levels.first[side as usize];
-                    p.level == 0
-                        && (first.prefetches() || p.load.is_some() && first.config.mshrs > 0)
+                    let stores = p.own && side == Side::Data && self.has_stores();
+                    let load = p.load.is_some() && first.config.mshrs > 0;
+                    p.level == 0 && (stores || load || first.prefetches())
                 }
                 None => p.level < p.source && !p.held && !p.void,
             };

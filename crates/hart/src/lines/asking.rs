@@ -52,7 +52,13 @@ impl Hart {
     }
 
     /// A request to the caches.
-    pub(super) fn want<Wd: World>(&self, w: &Wd, line: u64, kind: LineKind, at: RunPoint) -> Want {
+    pub(super) fn want<Wd: World>(
+        &self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Want {
         Want {
             hart: self.id,
             line,
@@ -60,6 +66,10 @@ impl Hart {
             pc: at.pc,
             now: self.cycle + at.offset,
             blocks: w.blocks(),
+            hint: match kind {
+                LineKind::Load | LineKind::Store => self.hint_at(w, at.pc),
+                _ => None,
+            },
         }
     }
 
@@ -72,10 +82,11 @@ impl Hart {
     ) -> Result<bool, NotNow> {
         let want = self.want(w, line, kind, at);
         if !want.blocks {
-            w.coherence().catch_up(want.now);
+            self.catch_up(w, at);
         }
         let Ok(found) = w.coherence().fetch(&want) else {
             w.claim_line(self.id, line);
+            self.need_register(w, at);
             self.leave_for_due(w);
             return self.await_other(line, kind);
         };
@@ -220,6 +231,9 @@ impl Hart {
         w.coherence().filling(Side::Inst, id, line);
         if !w.begin_fill(id, line) {
             return self.await_other(line, LineKind::Fetch);
+        }
+        if w.coherence().has_stores() {
+            self.leave_for(w, line, LineKind::Fetch, at);
         }
         // Instruction caches are not coherent, but for a fetch the hub collects dirty data from
         // every L1D, this hart's included.

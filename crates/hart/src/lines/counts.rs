@@ -4,7 +4,8 @@
 //! A hart's counts change in its own turns, and in events of the caches that have a time of their own, which take effect
 //! between turns. So what it reads of them follows from machine time.
 
-use super::ahead::NOBODY;
+use super::ahead::{Target, NOBODY};
+use super::levels::Levels;
 use super::Coherence;
 use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
@@ -188,6 +189,36 @@ impl HartCounts {
 }
 
 impl Coherence {
+    /// A prefetch has begun for a hart; the level `source` has its line.
+    pub(super) fn count_prefetch(&mut self, target: Target, source: usize, hart: usize) {
+        let place = match target {
+            Target::First(side) => side as usize,
+            Target::Level(k) => 2 + k,
+        };
+        let Levels {
+            counts,
+            first,
+            levels,
+            ..
+        } = &mut self.levels;
+        let counts = &mut counts[hart];
+        counts.at(place).prefetch_misses += 1;
+        if let Target::First(side) = target {
+            let limited = first[side as usize].config.mshrs > 0;
+            counts.first[side as usize].mshr_allocations += u64::from(limited);
+        }
+        for (j, level) in levels.iter().enumerate().skip(target.level()) {
+            if j > source {
+                break;
+            }
+            let limited = j < source && level.config.mshrs > 0;
+            counts.levels[j].mshr_allocations += u64::from(limited);
+            if target != Target::Level(j) {
+                counts.levels[j].look_up(LineKind::Prefetch, j == source);
+            }
+        }
+    }
+
     /// What happens for a hart in caches and memory.
     #[inline]
     pub fn counts(&self, hart: usize) -> &HartCounts {

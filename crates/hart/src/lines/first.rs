@@ -12,9 +12,11 @@
 use super::ahead::{Target, UnderWay, NOBODY};
 use super::banks::Banks;
 use super::coherence::Coherence;
-use super::levels::{LevelStats, Parts, Want};
+use super::level_stats::LevelStats;
+use super::levels::{Parts, Want};
 use super::mshr::Mshrs;
 use super::prefetch::{Access, Guesses};
+use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::Side;
 use crate::config::{FirstConfig, Prefetcher};
@@ -164,6 +166,7 @@ impl Coherence {
         let harts = self.l1d.len();
         let on = data.keeps_order() || inst.keeps_order();
         self.levels.first = [First::new(data, harts), First::new(inst, harts)];
+        self.levels.stores = Stores::new(data.stores, harts);
         self.levels.has_first = on;
         self.levels.fillings = vec![None; if on { harts } else { 0 }];
         self.levels.ordered |= on;
@@ -234,6 +237,17 @@ impl Coherence {
                 self.levels.first[side as usize].guards[p.hart as usize] |= bit;
             }
         }
+        let stored: Vec<(usize, u64)> = self.levels.stores.guarded().collect();
+        for (hart, line) in stored {
+            let bit = self.set_bit(Side::Data, hart, line);
+            self.levels.first[Side::Data as usize].guards[hart] |= bit;
+        }
+    }
+
+    /// Whether a hart works on a miss of a line of data.
+    pub(super) fn fills_line(&self, hart: usize, line: u64) -> bool {
+        let known = self.levels.fillings.get(hart).copied().flatten();
+        known.is_some_and(|f| f.side == Side::Data && f.line == line)
     }
 
     /// Whether a hart's first-level cache lacks a line that its prefetcher has predicted. Lines that
@@ -345,7 +359,7 @@ impl Coherence {
                 p.held &= !held;
                 any |= held;
             }
-            if any {
+            if any || self.has_stores() {
                 self.find_due();
             }
         }
@@ -371,7 +385,7 @@ impl Coherence {
     #[cold]
     fn void(&mut self, which: impl Fn(&UnderWay) -> bool) {
         for p in &mut self.levels.ahead.under_way {
-            p.void |= p.first.is_some() && p.is_free() && which(p);
+            p.void |= p.first.is_some() && p.is_free() && !p.own && which(p);
             p.held &= !p.void;
         }
         self.find_due();
@@ -393,7 +407,8 @@ impl Coherence {
     pub(super) fn put_first(&mut self, side: Side, p: &UnderWay) {
         let (hart, line) = (p.hart as usize, p.line);
         let (others, modified) = self.holders(hart, line);
-        let entry = match p.void || modified.is_some() || !self.first_lacks(side, hart, line) {
+        let unwanted = p.void || modified.is_some() || self.is_combined(line);
+        let entry = match unwanted || !self.first_lacks(side, hart, line) {
             true => None,
             false => self.make_room(side, hart, line),
         };
@@ -427,7 +442,7 @@ impl Coherence {
     }
 
     /// Moves a line out of an exclusive level. Returns whether it is modified.
-    fn move_up(&mut self, k: usize, hart: usize, line: u64) -> bool {
+    pub(super) fn move_up(&mut self, k: usize, hart: usize, line: u64) -> bool {
         let level = &mut self.levels.levels[k];
         let of = level.of(hart);
         let Some(i) = level.caches[of].find(line) else {
@@ -442,7 +457,7 @@ impl Coherence {
 
     /// Removes a line from a hart's first-level cache, if necessary, for a prefetched one. Returns
     /// the entry; `None` if the only one is reserved.
-    fn make_room(&mut self, side: Side, hart: usize, line: u64) -> Option<usize> {
+    pub(super) fn make_room(&mut self, side: Side, hart: usize, line: u64) -> Option<usize> {
         let filling = self.levels.fillings[hart].filter(|f| f.side == side);
         let reserved = filling.and_then(|f| f.entry).map(|i| i as usize);
         let cache = &mut self.first_level(side)[hart];
@@ -563,7 +578,7 @@ impl Hart {
     fn await_arrivals<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) -> Result<(), NotNow> {
         self.bus_free(at)?;
         if !w.blocks() {
-            w.coherence().catch_up(self.cycle + at.offset);
+            self.catch_up(w, at);
             self.settle_levels(w, self.cycle, at);
         }
         Ok(())

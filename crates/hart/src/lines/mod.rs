@@ -17,11 +17,14 @@ mod coherence;
 mod contention;
 mod counts;
 mod first;
+mod level_stats;
 mod levels;
+mod levels_check;
 mod mshr;
 mod prefetch;
 mod replacement;
 pub mod standalone;
+mod stores;
 mod tags;
 mod versions;
 
@@ -31,8 +34,11 @@ pub use coherence::{Coherence, Notice};
 pub(crate) use contention::Moves;
 pub use counts::{CacheCounts, HartCounts, MemoryCounts};
 pub use first::{FirstStats, SavedFirst};
-pub use levels::{LevelStats, SavedLevel};
+pub use level_stats::LevelStats;
+pub use levels::SavedLevel;
 pub use replacement::Lfsr;
+pub use stores::{carry_out, Bytes, Carried, SavedStores, StoreStats};
+pub(crate) use stores::{fence, Awaits, Why};
 pub use tags::{LineState, Tags, NO_SLOT};
 pub use versions::SavedVersions;
 
@@ -363,8 +369,11 @@ impl Hart {
             }
             self.uses_line(w, line, kind, at)?;
             self.meet_line(w, line, at)?;
+            let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
             let cache = &mut w.coherence().l1d[self.id];
-            cache.touch(i);
+            if !hinted {
+                cache.touch(i);
+            }
             match cache.entry(i).1 {
                 LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
@@ -456,6 +465,13 @@ impl Hart {
             return self.await_other(line, kind);
         }
         let write = kind == LineKind::Store;
+        if w.coherence().has_stores() {
+            self.leave_for(w, line, kind, at);
+        }
+        let hint = match kind {
+            LineKind::PageWalk => None,
+            _ => self.hint_at(w, at.pc),
+        };
         let t = &self.config.timing;
         let scheduled = t.load_latency;
         let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled);
@@ -478,6 +494,9 @@ impl Hart {
                 }
                 if kind != LineKind::PageWalk && !ahead {
                     self.replays |= LINE_AGAIN;
+                }
+                if hint.is_some() && !write {
+                    w.coherence().count_stores(id).nt_load_misses += 1;
                 }
                 let cache = &mut w.coherence().l1d[id];
                 let i = cache.victim(line);
@@ -549,6 +568,7 @@ impl Hart {
         c.l1d.put(id, index, line, state);
         match present {
             Some(_) => c.l1d[id].touch(index),
+            None if hint.is_some_and(|h| h.last & 1 != 0) => c.l1d[id].filled_last(index),
             None => c.l1d[id].filled(index),
         }
         if !Wd::PARALLEL && c.contention.is(line, asked) {
@@ -559,6 +579,10 @@ impl Hart {
             self.shared(w, line, at);
         }
         self.end_fill(w, at);
+        if w.coherence().has_stores() && w.blocks() {
+            // A buffered store may be written to the line at once.
+            self.yield_at = self.yield_at.min(w.coherence().next_due());
+        }
         Ok(index)
     }
 

@@ -72,6 +72,18 @@ impl Mshrs {
         self.harts.iter().any(|h| h.0 == hart as u32)
     }
 
+    /// Whether one of `limit` registers is free at a cycle, and no hart waits for it; those that are free again stay noted.
+    pub fn has_free(&self, limit: u32, now: u64) -> bool {
+        let until = self.until.iter().filter(|end| **end > now).count();
+        let taken = self.harts.len() + self.prefetches as usize + until;
+        self.waiting.is_empty() && taken < limit as usize
+    }
+
+    /// The first cycle after `now` at which a register is free again, of those known.
+    pub fn next_free(&self, now: u64) -> Option<u64> {
+        self.until.iter().copied().filter(|end| *end > now).min()
+    }
+
     /// Takes a register for a hart's miss, also for one that has waited and is tried again. Returns
     /// the cycle at which the hart requested the register, `None` if it has to wait.
     pub fn take(&mut self, limit: u32, hart: usize, now: u64) -> Option<u64> {

@@ -79,6 +79,7 @@ fn unit(key: &str) -> Unit {
         None if key.starts_with("cache.") && key.ends_with("latency") => Unit::CoreCycles,
         None if key.starts_with("cache.") && key.ends_with("_cycles") => Unit::CoreCycles,
         None if key.starts_with("cache.") && key.ends_with(".size") => Unit::Bytes,
+        None if key.starts_with("store_buffer.") && key.ends_with("_cycles") => Unit::CoreCycles,
         None if key.starts_with("core.timing.") => Unit::CoreCycles,
         None if key.starts_with("memory.controller.timing.") => Unit::Clocks,
         None if key.starts_with("memory.controller.refresh.") => Unit::Clocks,

@@ -5,6 +5,7 @@ use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::frequency::Frequency;
 use super::region::RegionConfig;
 use super::size::Size;
+use super::stores::{NontemporalConfig, StoreBufferConfig};
 use nagori_memtime::{
     mapping::AddressMapping,
     params::{BankTiming, Delays, Refresh, RpTest},
@@ -82,6 +83,12 @@ pub struct MachineConfig {
     /// tables with a `name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cache: BTreeMap<String, LevelConfig>,
+    /// Store buffer of each hart.
+    #[serde(skip_serializing_if = "StoreBufferConfig::is_default")]
+    pub store_buffer: StoreBufferConfig,
+    /// What accesses under hints of Zihintntl do; by default what all others do.
+    #[serde(skip_serializing_if = "NontemporalConfig::is_default")]
+    pub nontemporal: NontemporalConfig,
     /// Data TLB.
     pub dtlb: TlbConfig,
     /// Instruction TLB.
@@ -355,6 +362,8 @@ impl Default for MachineConfig {
             l1d: CacheConfig::default(),
             l1i: CacheConfig::default(),
             cache: BTreeMap::new(),
+            store_buffer: StoreBufferConfig::default(),
+            nontemporal: NontemporalConfig::default(),
             dtlb: TlbConfig::default(),
             itlb: TlbConfig::default(),
             memory: MemoryConfig::default(),

@@ -229,6 +229,9 @@ impl<W: World> MemPort for Watched<'_, W> {
     fn load_begins(&mut self, hart: usize, line: u64) {
         self.inner.load_begins(hart, line);
     }
+    fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
+        self.inner.write_ahead(req, reads, token)
+    }
     fn claim_line(&mut self, hart: usize, line: u64) {
         self.inner.claim_line(hart, line);
     }
@@ -511,11 +514,15 @@ impl<O: Observer> Machine<O> {
         done
     }
 
-    /// Reads memory as a hart sees it, or by physical addresses, without any effect on the guest.
+    /// Reads memory as a hart sees it, or by physical addresses, without any effect on the guest. What the hart has stored
+    /// and nobody else sees yet is there, and for physical addresses what any hart has stored.
     /// How many bytes of the beginning could be read; devices cannot.
     pub fn peek(&self, hart: Option<usize>, addr: u64, to: &mut [u8]) -> usize {
         self.pieces(addr, to.len(), hart, |ram, offset, at| {
-            ram.read_bytes(offset, &mut to[at]).is_ok()
+            let read = ram.read_bytes(offset, &mut to[at.clone()]).is_ok();
+            let caches = &self.world.coherence;
+            caches.overlay(hart, self.world.ram_base + offset, &mut to[at]);
+            read
         })
     }
 

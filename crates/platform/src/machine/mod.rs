@@ -23,6 +23,7 @@ mod saved;
 mod shared;
 mod slots;
 mod stats;
+mod stored;
 mod turns;
 mod warm_up;
 mod world;
@@ -42,7 +43,7 @@ pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
 pub use saved::{LoadError, MachineState};
-pub use stats::{HartReport, PrivilegeReport, Report};
+pub use stats::{HartReport, PrivilegeReport, Report, StoreReport};
 
 use crate::bus::{Bus, MapError};
 use crate::clock::{Clock, Ps};
@@ -386,6 +387,7 @@ impl<O: Observer> Machine<O> {
             return;
         }
         self.settle();
+        self.write_stored();
         self.world.timed = timed;
         self.warm_ups.cut += u64::from(self.warm_at.is_some());
         for h in &mut self.harts {
@@ -531,6 +533,7 @@ impl<O: Observer> Machine<O> {
         self.held = None;
         let now = self.now();
         self.world.apply_dma_writes();
+        self.write_stored();
         self.world.bus.reset(now);
         self.world.control.block.reset();
         self.world.all_written();
@@ -547,11 +550,6 @@ impl<O: Observer> Machine<O> {
         c.clear_caches();
         c.device_wrote(base, len);
         self.update_lines(now);
-    }
-
-    /// Tells the harts that the host wrote guest memory.
-    pub fn memory_written(&mut self, paddr: u64, len: u64) {
-        self.world.memory_written(paddr, len);
     }
 
     /// Statistics since the start or the last reset of statistics.

@@ -7,7 +7,7 @@ use crate::clock::Ps;
 use crate::config::MachineConfig;
 use nagori_hart::events;
 use nagori_hart::lines::{
-    CacheCounts, Coherence, FirstStats, HartCounts, LevelStats, MemoryCounts,
+    CacheCounts, Coherence, FirstStats, HartCounts, LevelStats, MemoryCounts, StoreStats,
 };
 use nagori_hart::{ByPrivilege, Hart, HartStats};
 use nagori_memtime::Stats;
@@ -31,6 +31,9 @@ pub(crate) struct Baseline {
     /// Its events by privilege, if they are counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     by_privilege: Vec<ByPrivilege>,
+    /// Buffers of stores, by hart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stores: Vec<StoreStats>,
 }
 
 fn is_absent(first: &[Option<FirstStats>; 2]) -> bool {
@@ -46,6 +49,7 @@ impl Baseline {
             first: [None; 2],
             counts: Vec::new(),
             by_privilege: Vec::new(),
+            stores: Vec::new(),
         }
     }
 
@@ -65,6 +69,7 @@ impl Baseline {
                 .iter()
                 .filter_map(|h| h.by_privilege(caches))
                 .collect(),
+            stores: caches.store_stats(),
         }
     }
 
@@ -170,6 +175,16 @@ pub struct FirstReport {
     pub kinds: CacheCounts,
 }
 
+/// Statistics of a hart's store buffer, of its combined lines, and of its accesses under hints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoreReport {
+    /// Hart index.
+    pub hart: usize,
+    /// The counters.
+    #[serde(flatten)]
+    pub events: StoreStats,
+}
+
 /// Statistics of a machine over a stretch of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -192,6 +207,9 @@ pub struct Report {
     /// Outer cache levels, the nearest to the cores first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<LevelReport>,
+    /// Store buffers and hints by hart, where there are any that do something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<StoreReport>,
     /// Memory bus and controller.
     pub memory: Stats,
     /// Regions with a memory of their own, by address.
@@ -224,6 +242,9 @@ impl Report {
         }
         for (a, b) in self.caches.iter_mut().zip(&later.caches) {
             a.kinds = a.kinds.zip(&b.kinds, |a, b| a + b);
+            a.events = a.events.zip(&b.events, |a, b| a + b);
+        }
+        for (a, b) in self.stores.iter_mut().zip(&later.stores) {
             a.events = a.events.zip(&b.events, |a, b| a + b);
         }
         self.cycles = self.harts.iter().map(|h| h.cycles).max().unwrap_or(0);
@@ -300,6 +321,13 @@ pub(crate) fn report(
             kinds,
         })
     });
+    let none = StoreStats::default();
+    let before = from.stores.iter().chain(std::iter::repeat(&none));
+    let stores = caches.store_stats().into_iter().zip(before).enumerate();
+    let stores = stores.map(|(hart, (now, before))| StoreReport {
+        hart,
+        events: now.zip(before, |a, b| a - b),
+    });
     Report {
         machine: config.name.clone(),
         parallel,
@@ -309,6 +337,7 @@ pub(crate) fn report(
         harts: rows,
         first_level: first_level.collect(),
         caches: levels,
+        stores: stores.collect(),
         memory: memory.board.stats(nagori_memtime::Ps(now.0)),
         memories: memory.reports(nagori_memtime::Ps(now.0)),
         light: None,

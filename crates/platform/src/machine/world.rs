@@ -513,7 +513,21 @@ impl<O: Observer> MemPort for Surroundings<O> {
         }
         let at = self.arrival(self.ps(req.cycle), Kind::Read);
         let offset = req.line - self.ram_base;
-        self.memory.post_ahead(at, offset, token, || cause_of(req));
+        let by = || cause_of(req);
+        self.memory.post_ahead(at, offset, Kind::Read, token, by);
+        Transfer::UnderWay
+    }
+    fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
+        let at = self.arrival(self.ps(req.cycle), Kind::Write);
+        let offset = req.line - self.ram_base;
+        if reads {
+            let by = || cause_of(req);
+            self.memory.post(at, offset, Kind::Read, None, by);
+        }
+        self.note_write(req);
+        let by = || cause_of(req);
+        self.memory.post_ahead(at, offset, Kind::Write, token, by);
+        self.look_at_long_writes(req);
         Transfer::UnderWay
     }
     #[inline(always)]

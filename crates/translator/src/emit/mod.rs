@@ -15,7 +15,7 @@ use nagori_hart::engine::{
     ends_block, is_second_half, jump_to_half, layout, registers, waits_for_half, waits_for_loads,
     Pending,
 };
-use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
+use nagori_hart::{Block, PreOp, ACTS, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
 
 /// What the host can do beyond the base instruction set.
@@ -442,6 +442,9 @@ impl Emitter<'_> {
             }
             // The host preserves all orders except that of a store and a later load.
             Fence if self.s.light => self.call_op(i),
+            Fence | NtlP1 | NtlPall | NtlS1 | NtlAll if p.flags & ACTS != 0 && !self.s.parallel => {
+                self.call_op(i)
+            }
             Fence if self.s.parallel => dynasm!(self.a; .arch x64; mfence),
             Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
             | PrefetchW => {}
