@@ -337,7 +337,7 @@ impl Hart {
         let present = cache.find(line);
         if let Some(i) = present {
             if self.take_arrived(line) {
-                if self.loads.may {
+                if self.loads.may && kind == LineKind::Load {
                     self.note_late(line, at);
                 }
                 return Ok(i);
@@ -349,7 +349,7 @@ impl Hart {
                 self.in_turn(at)?;
             }
             self.uses_line(w, line, kind, at)?;
-            self.meet_line(w, line, at)?;
+            self.meet_line(w, (line, kind), at)?;
             let cache = &mut w.coherence().l1d[self.id];
             cache.touch(i);
             match cache.entry(i).1 {
