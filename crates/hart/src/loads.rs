@@ -260,17 +260,22 @@ impl Hart {
     pub(crate) fn meet_line<W: World>(
         &mut self,
         w: &mut W,
-        line: u64,
+        (line, kind): (u64, LineKind),
         at: RunPoint,
     ) -> Result<(), NotNow> {
         match self.loads.is_coming(line, self.cycle + at.offset) {
-            true => self.meet_coming(w, line, at),
+            true => self.meet_coming(w, (line, kind), at),
             false => Ok(()),
         }
     }
 
     #[cold]
-    fn meet_coming<W: World>(&mut self, w: &mut W, line: u64, at: RunPoint) -> Result<(), NotNow> {
+    fn meet_coming<W: World>(
+        &mut self,
+        w: &mut W,
+        (line, kind): (u64, LineKind),
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
         let now = self.cycle + at.offset;
         let Some(l) = self.loads.find(line, now).copied() else {
             return Ok(());
@@ -279,7 +284,8 @@ impl Hart {
             // Whether it has come by now is known only while no other hart and no answer is behind.
             self.in_turn(at)?;
         }
-        if self.loads.may {
+        // Not the walk for the load.
+        if self.loads.may && kind == LineKind::Load {
             w.coherence().load_merged();
             self.loads.note_late(line, now);
             return Ok(());

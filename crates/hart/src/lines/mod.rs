@@ -356,7 +356,7 @@ impl Hart {
         let present = cache.find(line);
         if let Some(i) = present {
             if self.take_arrived(line) {
-                if self.loads.may {
+                if self.loads.may && kind == LineKind::Load {
                     self.note_late(line, at);
                 }
                 return Ok(i);
@@ -368,7 +368,7 @@ impl Hart {
                 self.in_turn(at)?;
             }
             self.uses_line(w, line, kind, at)?;
-            self.meet_line(w, line, at)?;
+            self.meet_line(w, (line, kind), at)?;
             let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
             let cache = &mut w.coherence().l1d[self.id];
             if !hinted {
