@@ -297,6 +297,15 @@ fn code(program: &[Do], before: &[Before], harts: u64, (delay, busy): (i32, i32)
     words
 }
 
+/// What makes the last access of a program quick, and that before slow.
+fn nearest(program: &[Do], place: usize) -> Before {
+    match program.last() {
+        Some(Ld(p)) if *p == place => Before::Loads,
+        Some(St(p, _) | Nt(p, _)) if *p == place => Before::Stores,
+        _ => Before::Nothing,
+    }
+}
+
 /// One run of a test.
 fn once(test: &Test, settings: &[&str], engine: Engine, rng: &mut Rng) -> Outcome {
     let harts = format!("harts={}", test.len());
@@ -305,11 +314,16 @@ fn once(test: &Test, settings: &[&str], engine: Engine, rng: &mut Rng) -> Outcom
     let mut m: Machine = build(&describe("small", &all), true);
     m.set_engine(engine).expect("an engine");
     let base = m.config().memory.base;
+    let aimed = rng.one_in(2);
     for (h, program) in test.iter().enumerate() {
         let kinds = [Before::Nothing, Before::Loads, Before::Stores];
-        let before: Vec<Before> = (0..PLACES).map(|_| rng.pick(&kinds)).collect();
-        let delay = rng.below(3) * rng.below(60);
-        let busy = rng.below(7) * (1 - h as u64 % 2);
+        let mut before: Vec<Before> = (0..PLACES).map(|_| rng.pick(&kinds)).collect();
+        if aimed {
+            // What the program does last is quick, and what it does first is slow.
+            before = (0..PLACES).map(|p| nearest(program, p)).collect();
+        }
+        let delay = rng.below(2) * rng.below(60);
+        let busy = rng.below(24) * rng.below(2);
         let times = (delay as i32, busy as i32);
         let words = code(program, &before, test.len() as u64, times);
         put_words(m.ram(), 0x1000 * h as u64, &words);
@@ -360,7 +374,7 @@ pub const ANY: &[&str] = &[
 /// One line fill buffer, so that stores to lines that are there pass others by far.
 const NARROW: &[&str] = &[
     "l1d.mshrs=1",
-    "store_buffer.entries=8",
+    "store_buffer.entries=32",
     "store_buffer.drain=\"any\"",
 ];
 pub const COMBINING: &[&str] = &[
@@ -412,18 +426,22 @@ fn only_what_is_allowed_happens() {
 
 #[test]
 fn what_such_hardware_shows_is_seen() {
-    // Loads are performed in order, so LB and CoRR show nothing.
+    // Loads are performed in order, so LB and CoRR show nothing. A store buffer in order is that of TSO.
     let any = ["SB", "MP", "S", "R", "2+2W"];
-    for (settings, relaxed) in [
-        (&["l1d.mshrs=6"][..], &[][..]),
-        (IN_ORDER, &["SB", "R"]),
-        (NARROW, &any),
+    let mut wrong = Vec::new();
+    for (settings, shows, may) in [
+        (NARROW, &any[..], &any[..]),
+        (IN_ORDER, &["SB"], &["SB", "R"]),
+        (&["l1d.mshrs=6"], &[], &[]),
     ] {
         for c in classics() {
-            let seen = seen(&c.test, settings, 240);
+            let seen = seen(&c.test, settings, 200);
             let shown = seen.contains(&c.relaxed);
-            let expected = relaxed.contains(&c.name);
-            assert_eq!(shown, expected, "{}: {settings:?}: {seen:?}", c.name);
+            let missing = shows.contains(&c.name) && !shown;
+            if missing || shown && !may.contains(&c.name) {
+                wrong.push(format!("{}: {settings:?}: {seen:?}", c.name));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
