@@ -3,7 +3,6 @@
 
 use crate::ahead::{machine, run_for, EAGER, FAR};
 use crate::common::random::op;
-use crate::common::*;
 use crate::contended::{contend, interrupted, run_with, AHEAD, LEVELS};
 use nagori_isa::Op;
 use nagori_platform::machine::{Engine, Stop};
