@@ -27,7 +27,7 @@ pub fn registers(p: &PreOp) -> u64 {
     let bit = |r: Reg| 1u64 << (r & 63);
     let mut all = bit(a) | bit(b) | bit(c) | bit(d);
     if i.op.info().format == Format::CasPair {
-        all |= bit(i.rd + 1 & 31) | bit(i.rs2 + 1 & 31);
+        all |= bit((i.rd + 1) & 31) | bit((i.rs2 + 1) & 31);
     }
     all & !1
 }

@@ -13,9 +13,7 @@ enum { COUNTERS = (int)(sizeof events / sizeof events[0]) - 1 };
 
 static u8 dram[RING_SIZE * BUFFER] __attribute__((aligned(4096)));
 static struct outcome outcomes[2];
-static struct {
-    u64 instructions, n[COUNTERS + 1];
-} counted[2];
+static u64 counted[2][COUNTERS + 1];
 static u32 done LINE;
 
 // Registers have their numbers in the instruction, so each needs its own.
@@ -38,15 +36,10 @@ static void event_write(int k, u64 event)
 
 void counting(enum role role, int on)
 {
-    u64 instructions;
-    if (on)
-        for (int k = 0; k < COUNTERS; k++)
-            counted[role].n[k] = counter_read(FIRST_COUNTER + k);
-    __asm__ volatile("csrr %0, minstret" : "=r"(instructions)::"memory");
-    if (!on)
-        for (int k = 0; k < COUNTERS; k++)
-            counted[role].n[k] = counter_read(FIRST_COUNTER + k) - counted[role].n[k];
-    counted[role].instructions = on ? instructions : instructions - counted[role].instructions;
+    for (int k = 0; k < COUNTERS; k++) {
+        u64 now = counter_read(FIRST_COUNTER + k);
+        counted[role][k] = on ? now : now - counted[role][k];
+    }
 }
 
 static void put(char c)
@@ -74,12 +67,12 @@ static void print(unsigned cell, unsigned repeat, u64 wrong)
     for (unsigned role = PRODUCER; role <= CONSUMER; role++) {
         const struct outcome *o = &outcomes[role];
         number(cell), number(repeat), number(role), number(o->cycles);
-        number(counted[role].instructions), number(o->told);
+        number(o->told);
         number(o->failures + (role == PRODUCER ? wrong : 0));
         for (int k = 0; k < PHASES; k++)
             number(o->phase[k]);
         for (int k = 0; k < COUNTERS; k++)
-            number(counted[role].n[k]);
+            number(counted[role][k]);
         put('\n');
     }
 }

@@ -33,6 +33,7 @@ fn measure(config: &HartConfig, words: &[u32], prepare: impl Fn(&mut Bare)) -> (
     let mut b = Bare::new(config.clone(), true, &all);
     b.w.latency = LATENCY;
     let first = FirstConfig {
+        stores: Default::default(),
         mshrs: config.timing.lfb,
         prefetch: PrefetchConfig::default(),
     };

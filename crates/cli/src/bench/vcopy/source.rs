@@ -71,6 +71,7 @@ const BUFFERS: u64 = 1 << 20;
 
 /// What a machine's counters count, from mhpmcounter3 on: names in rows, and of events.
 const EVENTS: &[(&str, &str)] = &[
+    ("instructions", "instructions"),
     ("l1_loads", "l1d-loads"),
     ("l1_stores", "l1d-stores"),
     (rows::DEMAND_MISSES, "l1d-misses"),

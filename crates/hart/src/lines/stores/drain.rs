@@ -317,7 +317,7 @@ impl Coherence {
         if let Some(from) = modified {
             match self.hand_over(hart, from, line, now) {
                 Some(cycles) => later = u64::from(cycles),
-                None => self.to_memory(line),
+                None => self.write_out(line),
             }
             self.moved(line, hart, now);
             let has = |j: &usize| {
@@ -381,7 +381,7 @@ impl Coherence {
         if let Some(from) = modified {
             // Another hart was faster.
             if self.hand_over(hart, from, line, now).is_none() {
-                self.to_memory(line);
+                self.write_out(line);
             }
         }
         if others {
@@ -518,7 +518,7 @@ impl Coherence {
     }
 
     /// A modified line goes to memory, and nobody waits for it.
-    fn to_memory(&mut self, line: u64) {
+    fn write_out(&mut self, line: u64) {
         self.levels.to_memory.push((line, None));
     }
 }
