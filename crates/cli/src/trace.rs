@@ -334,7 +334,6 @@ fn reason(kind: LineKind) -> &'static str {
         LineKind::Flush => "flush",
         LineKind::Probe => "probe",
         LineKind::Prefetch => "prefetch",
-        LineKind::Combine => "combine",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Arguments of `nagori bench`.
 
-use super::{epoch, fork, io, mem, off2f, speed, start, vcopy};
+use super::{epoch, fork, io, mem, off2f, speed, start};
 use crate::args::{method, CacheArgs, MachineArgs};
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
@@ -32,7 +32,6 @@ pub enum BenchCommand {
     Mem(mem::MemArgs),
     Off2f(off2f::Off2fArgs),
     Epoch(epoch::EpochArgs),
-    Vcopy(vcopy::VcopyArgs),
 }
 
 /// Measure the latency of NVMM under every delay method, beside the published figures.

@@ -167,7 +167,6 @@ impl Harts {
             pc: 0,
             now: self.now,
             blocks: false,
-            hint: None,
         }
     }
 
@@ -273,7 +272,6 @@ proptest! {
                 confidence: 1,
                 ..PrefetchConfig::default()
             },
-            stores: Default::default(),
         };
         let mut h = Harts::with_first(&levels, first);
         for (hart, line, what) in steps {
@@ -360,7 +358,6 @@ fn ask(c: &mut Coherence, hart: usize, line: u64, now: u64) -> (From, u64, Optio
         pc: 0,
         now,
         blocks: false,
-        hint: None,
     };
     let found = c.fetch(&want).unwrap();
     if found.from == From::Memory {

@@ -7,7 +7,6 @@ mod extensions;
 mod harts;
 mod levels;
 mod light;
-mod loads;
 mod modes;
 mod observe;
 mod robust;

@@ -21,9 +21,7 @@ const EMBEDDED: &[(&str, &str, &str)] = shipped![
     "." / "small",
     "." / "server-caches",
     "." / "server-prefetch",
-    "." / "server",
     "cores" / "rocket",
-    "cores" / "inorder2",
     "controllers" / "vc707"
 ];
 

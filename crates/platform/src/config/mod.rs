@@ -12,7 +12,6 @@ mod locate;
 mod region;
 mod show;
 mod size;
-mod stores;
 mod types;
 
 pub use cache::{All, Inclusion, LevelConfig, Prefetcher, SharedBy, Traffic, WritePolicy};
@@ -25,10 +24,6 @@ pub use locate::Place;
 pub use nagori_memtime::{params::RpTest, Method};
 pub use region::{Region, RegionConfig, RegionFile};
 pub use size::Size;
-pub use stores::{
-    CachedCopy, DrainOrder, HintConfig, HintedStore, NontemporalConfig, PartialWrite,
-    StoreBufferConfig,
-};
 pub use types::*;
 
 use serde::{de::DeserializeOwned, Deserialize, Serialize};

@@ -269,7 +269,6 @@ impl<O: Observer> Machine<O> {
                     if let Asker::Hart(hart) = to {
                         roster.look_at(hart, &self.harts[hart]);
                         first = first.min(self.harts[hart].cycle);
-                        first = first.min(self.release_waiting(roster));
                     }
                     // It may be followed by another request.
                     first = first.min(self.world.coherence.next_due());
@@ -298,7 +297,6 @@ impl<O: Observer> Machine<O> {
             if self.answer(until).is_none() {
                 break;
             }
-            self.resume_released();
         }
         let settled = self.world.memory.settle(until);
         settled.unwrap_or_else(|e| refused(e));
@@ -311,31 +309,14 @@ impl<O: Observer> Machine<O> {
         let cycle = w.cycle_at(w.answered(a.done, a.kind));
         match a.to {
             Asker::Hart(hart) => self.harts[hart].arrive(w, cycle),
-            Asker::Prefetch(token) => {
-                if let Some(hart) = w.coherence.line_came(token, cycle) {
-                    let line = self.harts[hart].load_came(w, token, cycle);
-                    if let Some(line) = line {
-                        w.fills.end_load(hart, line, cycle);
-                    }
-                    return Some(Asker::Hart(hart));
-                }
-            }
+            Asker::Prefetch(token) => w.coherence.line_came(token, cycle),
         }
         Some(a.to)
     }
 
-    /// Resumes the harts that have waited for another hart's load, where no turns are given.
-    fn resume_released(&mut self) {
-        while let Some((hart, cycle)) = self.world.fills.take_released() {
-            self.harts[hart].arrive(&mut *self.world, cycle);
-        }
-    }
-
     /// Ends all waits, before harts run without waiting for one another.
     pub(super) fn end_waits(&mut self) {
-        while self.answer(nagori_memtime::Ps::MAX_TIME).is_some() {
-            self.resume_released();
-        }
+        while self.answer(nagori_memtime::Ps::MAX_TIME).is_some() {}
         for h in self.harts.iter_mut().filter(|h| h.is_blocked()) {
             let cycle = h.cycle;
             h.arrive(&mut *self.world, cycle);
@@ -343,14 +324,11 @@ impl<O: Observer> Machine<O> {
         self.world.nobody_waits();
     }
 
-    /// Resumes the harts that have waited for another hart's fill. Returns the cycle of the one that is furthest behind.
-    pub(super) fn release_waiting(&mut self, roster: &mut Roster) -> u64 {
-        let mut first = u64::MAX;
+    /// Resumes the harts that have waited for another hart's fill.
+    pub(super) fn release_waiting(&mut self, roster: &mut Roster) {
         while let Some((hart, cycle)) = self.world.fills.take_released() {
             self.harts[hart].arrive(&mut *self.world, cycle);
             roster.look_at(hart, &self.harts[hart]);
-            first = first.min(self.harts[hart].cycle);
         }
-        first
     }
 }
