@@ -108,7 +108,8 @@ impl Bench {
             let next = self.device.borrow().next_event();
             match next.filter(|t| t.0 <= ps) {
                 Some(t) => {
-                    *self.now.borrow_mut() = t.0.max(*self.now.borrow());
+                    let now = t.0.max(*self.now.borrow());
+                    *self.now.borrow_mut() = now;
                     self.with(|d, cx| d.on_time(cx));
                 }
                 None => break,
