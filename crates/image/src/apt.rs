@@ -73,27 +73,33 @@ impl Apt {
     /// same suite under its other name may still be whole, so those names are tried, too, and taken if their
     /// release file has the right code name.
     pub fn update(&self, mirror: Option<&str>) -> Result<(), Error> {
+        let list = self.dir.join("sources.list");
+        let before = fs::read(&list).ok();
+        let updated = self.update_from(&mirror::candidates(mirror)?, &list);
+        if let (Err(_), Some(before)) = (&updated, before) {
+            // The index that was read before stays the one that is used.
+            fs::write(&list, before).context("write", &list)?;
+        }
+        updated
+    }
+
+    /// Reads the index of the first of these mirrors that has it, and notes in `list` which one that is.
+    fn update_from(&self, mirrors: &[String], list: &Path) -> Result<(), Error> {
         let keyring = KEYRINGS.iter().find(|k| Path::new(k).exists());
-        let mirrors = mirror::candidates(mirror)?;
         let mut first_error = None;
         let names = [self.suite.as_str()].into_iter().chain(ALIASES);
         for (uri, name) in names.flat_map(|n| mirrors.iter().map(move |m| (m, n))) {
-            let list = self.dir.join("sources.list");
-            fs::write(&list, source_line(uri, name, keyring.copied())).context("write", &list)?;
+            fs::write(list, source_line(uri, name, keyring.copied())).context("write", list)?;
             let mut c = self.tool(APT_GET);
             c.args(["update", "--quiet=2"]);
             let what = format!("read the package index of Debian {}", self.suite);
             match APT_GET.run(c, &what) {
-                Ok(_) if name == self.suite => return Ok(()),
-                Ok(_)
-                    if self
-                        .releases(name)?
-                        .iter()
-                        .any(|r| has_codename(r, &self.suite)) =>
-                {
-                    return Ok(())
+                Ok(_) => {
+                    let is_it = |r: &String| has_codename(r, &self.suite);
+                    if name == self.suite || self.releases(name)?.iter().any(is_it) {
+                        return Ok(());
+                    }
                 }
-                Ok(_) => {}
                 Err(e @ Error::ToolMissing { .. }) => return Err(e),
                 Err(e) => first_error = first_error.or(Some(e)),
             }
@@ -116,11 +122,11 @@ impl Apt {
         Ok(found)
     }
 
-    /// The name under which the suite was read last.
-    fn name_read(&self) -> Option<String> {
-        let text = fs::read_to_string(self.dir.join("sources.list")).ok()?;
+    /// The name under which the suite was read last; its own, if it never was.
+    fn name_read(&self) -> String {
+        let text = fs::read_to_string(self.dir.join("sources.list")).unwrap_or_default();
         let mut words = text.split_whitespace().skip_while(|w| !w.contains(":/"));
-        words.nth(1).map(str::to_string)
+        words.nth(1).unwrap_or(&self.suite).to_string()
     }
 
     /// The record of a package's newest version.
@@ -208,8 +214,7 @@ impl Apt {
 
     /// Midnight after the mirror signed the index that was read last, in seconds since 1970.
     pub fn index_date(&self) -> Result<u64, Error> {
-        let name = self.name_read().unwrap_or_else(|| self.suite.clone());
-        let releases = self.releases(&name)?;
+        let releases = self.releases(&self.name_read())?;
         let newest = releases.iter().filter_map(|r| signed(r)).max();
         newest.map(|t: u64| (t / DAY + 1) * DAY).ok_or_else(|| {
             Error::Rootfs(format!(
@@ -222,7 +227,7 @@ impl Apt {
 
     /// Whether an index was read before.
     pub fn has_index(&self) -> bool {
-        let name = self.name_read().unwrap_or_else(|| self.suite.clone());
+        let name = self.name_read();
         self.dir.join("sources.list").exists()
             && fs::read_dir(self.dir.join("state/lists")).is_ok_and(|d| {
                 d.flatten().any(|e| {
