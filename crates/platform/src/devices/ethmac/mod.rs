@@ -133,7 +133,7 @@ const HEADER: usize = 14;
 const WAITING: usize = 64;
 
 /// A frame on the wire.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Flight {
     /// When its last bit has passed, in picoseconds of machine time.
     ends: u64,
@@ -333,16 +333,7 @@ impl Ethmac {
                 break;
             }
         }
-        let s = &self.state;
-        let own = [
-            s.sending.as_ref().map(|f| f.ends),
-            s.receiving.as_ref().map(|f| f.ends),
-            s.serial.map(|o| o.0),
-            // What waits for the wire or for the end of a pause.
-            (s.sending.is_none() && self.wants_to_send()).then(|| s.free[0].max(s.paused)),
-            (s.receiving.is_none() && !s.waiting.is_empty()).then_some(s.free[1]),
-        ];
-        let own = own.into_iter().flatten().filter(|t| *t > cx.now.0).min();
+        let own = self.events().filter(|t| *t > cx.now.0).min();
         self.live = false;
         let mut of_link = None;
         if let Some(link) = &mut self.link {
@@ -353,6 +344,20 @@ impl Ethmac {
         self.next = own.into_iter().chain(of_link).min().map(Ps);
         let regs = &self.state.regs;
         cx.set_irq(regs[reg::INT_SOURCE] & regs[reg::INT_MASK] != 0);
+    }
+
+    /// When something of its own ends or can begin, in picoseconds.
+    fn events(&self) -> impl Iterator<Item = u64> {
+        let s = &self.state;
+        let all = [
+            s.sending.as_ref().map(|f| f.ends),
+            s.receiving.as_ref().map(|f| f.ends),
+            s.serial.map(|o| o.0),
+            // What waits for the wire or for the end of a pause.
+            (s.sending.is_none() && self.wants_to_send()).then(|| s.free[0].max(s.paused)),
+            (s.receiving.is_none() && !s.waiting.is_empty()).then_some(s.free[1]),
+        ];
+        all.into_iter().flatten()
     }
 
     fn wants_to_send(&self) -> bool {
@@ -432,11 +437,9 @@ impl Ethmac {
             }
             let bytes = filter::pause(&s.mac(), s.regs[reg::TX_CONTROL] as u16);
             Flight {
-                ends: 0,
                 bytes,
-                bits: 0,
-                dropped: false,
                 control: true,
+                ..Flight::default()
             }
         } else {
             let ready = s.descriptors.to_send().filter(|_| s.mode(mode::SEND));
@@ -515,9 +518,7 @@ impl Ethmac {
         s.receiving = Some(Flight {
             ends,
             bytes,
-            bits: 0,
-            dropped: false,
-            control: false,
+            ..Flight::default()
         });
         true
     }
@@ -632,13 +633,7 @@ impl Ethmac {
 /// The frame of a descriptor, as it goes over the wire.
 fn read_frame(s: &State, cx: &DeviceCx<'_>, status: u32, address: u32) -> Flight {
     let mut bytes = vec![0; ((status >> 16) as usize).min(s.longest())];
-    let mut flight = Flight {
-        ends: 0,
-        bytes: Vec::new(),
-        bits: 0,
-        dropped: false,
-        control: false,
-    };
+    let mut flight = Flight::default();
     if cx.dma_read(address.into(), &mut bytes).is_err() {
         flight.bits = bit::UNDERRUN;
         flight.dropped = true;
@@ -768,15 +763,7 @@ impl Device for Ethmac {
         }
         self.state = new;
         self.guest = Guest::default();
-        // The events of what is under way are known again.
-        let s = &self.state;
-        let ends = [&s.sending, &s.receiving].map(|f| f.as_ref().map(|f| f.ends));
-        let waits = [
-            (s.free[0] > 0).then_some(s.free[0].max(s.paused)),
-            (s.free[1] > 0).then_some(s.free[1]),
-        ];
-        let all = ends.into_iter().chain(waits).chain([s.serial.map(|o| o.0)]);
-        self.next = all.flatten().min().map(Ps);
+        self.next = self.events().min().map(Ps);
         Ok(())
     }
 
