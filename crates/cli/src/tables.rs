@@ -137,6 +137,17 @@ fn requests(r: &Report) -> Option<String> {
     any.then(|| text(&t))
 }
 
+/// What the buffers of stores and the hints have done, all harts together: the counters that are not 0.
+fn stores(r: &Report) -> Option<String> {
+    let all = r.stores.iter().map(|s| s.events);
+    let sum = all.reduce(|a, b| a.zip(&b, |a, b| a + b))?;
+    let mut t = table(["stores and hints", "count"]);
+    for (name, n) in sum.all().into_iter().filter(|(_, n)| *n > 0) {
+        row(&mut t, [name.replace('_', " "), grouped(n)]);
+    }
+    Some(text(&t))
+}
+
 type HartRow = (&'static str, fn(&HartReport) -> String);
 
 const HART_ROWS: &[HartRow] = &[
@@ -286,7 +297,7 @@ fn one(r: &Report) -> String {
         out.push_str(&caches(r));
         out.push('\n');
     }
-    if let Some(table) = requests(r) {
+    for table in [requests(r), stores(r)].into_iter().flatten() {
         out.push_str(&table);
         out.push('\n');
     }

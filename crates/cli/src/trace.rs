@@ -334,6 +334,7 @@ fn reason(kind: LineKind) -> &'static str {
         LineKind::Flush => "flush",
         LineKind::Probe => "probe",
         LineKind::Prefetch => "prefetch",
+        LineKind::Combine => "combine",
     }
 }
 

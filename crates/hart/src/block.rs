@@ -6,14 +6,15 @@
 
 use crate::context::FetchContext;
 use crate::hart::Hart;
+use crate::issue::front_packets;
 use crate::lines::Notice;
 use crate::mmu::Fault;
 use crate::pipeline::{merge_pending, Pending, Schedule, RELEASE};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
 use crate::preop::{
-    ends_block, illegal, is_branch, jumps, may_miss, pack, packets, pre, refetches, target_in_page,
-    PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SPLIT, TARGET,
+    ends_block, illegal, is_branch, is_hint, jumps, may_miss, note_acts, pack, packets, pre,
+    refetches, target_in_page, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SPLIT, TARGET,
 };
 use crate::trap::{cause, Trap};
 use crate::waits::half_releases;
@@ -480,6 +481,7 @@ impl Hart {
         let pa = key.0;
         let start = code.ops.len() as u32;
         let (timing, isa) = (self.config.timing, self.config.isa);
+        let (hints, stores) = (w.coherence().has_hints(), w.coherence().has_stores());
         let mut schedule = Schedule::new(&timing);
         let cpi = self.config.functional_cpi;
         let page_left = 0x1000 - (pa & 0xfff);
@@ -533,6 +535,10 @@ impl Hart {
                 lines |= 1 << (line & 63);
             }
             let inst = decode_with(isa, word);
+            if hints && n > 0 && n as usize + 1 == code.longest && is_hint(&inst) {
+                // It stays with the access that it is for.
+                break;
+            }
             let (cost, near) = match &inst {
                 Some(i) => {
                     let slot = schedule.add(i, long && is_second_half(va));
@@ -577,6 +583,9 @@ impl Hart {
         let longs = longs.iter().map(|(n, l)| (n, l.imm()));
         for (n, imm) in longs.chain(divisions.iter().map(|(n, d)| (n, d.imm()))) {
             code.ops[start as usize + n].imm = imm;
+        }
+        if self.timed && (hints || stores) {
+            note_acts(&mut code.ops[start as usize..], (hints, stores));
         }
         let last = code.ops.len() - 1;
         let mut meets = 0;
@@ -630,7 +639,7 @@ impl Hart {
             pending: if self.timed { pending } else { 0 },
             open: if self.timed { open } else { 0 },
             flushes,
-            packets: packets(pc, off),
+            packets: front_packets(&timing, packets(pc, off), cost),
             splits,
             passes,
             meets,

@@ -376,7 +376,7 @@ impl Hart {
     }
 
     /// The registers that an instruction has written.
-    fn written<W: World>(&mut self, w: &W, b: &Begun) -> [Option<(Reg, u64)>; 2] {
+    fn written<W: World>(&mut self, w: &mut W, b: &Begun) -> [Option<(Reg, u64)>; 2] {
         use Format::*;
         let p = &b.op;
         let x = |h: &Self, r: u8| (1..32).contains(&r).then(|| (Reg::X(r), h.x[r as usize]));

@@ -1,5 +1,6 @@
 //! The parameters of a hart: architecture options, caches, TLBs, core timing.
 
+pub use crate::buffers::{Cached, Drain, Hint, HintConfig, Partial, StoresConfig};
 pub use nagori_isa::{Ext, Extensions};
 use serde::{Deserialize, Serialize};
 
@@ -154,19 +155,22 @@ impl Default for PrefetchConfig {
     }
 }
 
-/// MSHRs and prefetcher of a first-level cache.
+/// MSHRs and prefetcher of a first-level cache, and what is in front of it for stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstConfig {
-    /// Maximum of outstanding misses and prefetches; 0 for any number.
+    /// Maximum of outstanding misses and prefetches, with lines for the store buffer and combined lines; 0 for any
+    /// number.
     pub mshrs: u32,
     /// The prefetcher.
     pub prefetch: PrefetchConfig,
+    /// Store buffer and non-temporal accesses; of a cache for data.
+    pub stores: StoresConfig,
 }
 
 impl FirstConfig {
     /// Whether lines may arrive at a time of their own, or a miss may have to wait for a register.
     pub fn keeps_order(&self) -> bool {
-        self.mshrs > 0 || self.prefetch.prefetcher != Prefetcher::None
+        self.mshrs > 0 || self.prefetch.prefetcher != Prefetcher::None || self.stores.is_on()
     }
 }
 
@@ -314,6 +318,61 @@ pub struct CoreTiming {
     pub flush_line: u32,
     /// Cycles per line slot of a whole-cache flush.
     pub flush_scan: u32,
+    /// Line fill buffers: lines that loads wait for while the hart goes on, until a register is used (1 to 64);
+    /// 0: the hart waits for the line of each load. They are the miss status holding registers of L1D.
+    #[serde(default)]
+    pub lfb: u32,
+    /// Which instructions issue together.
+    #[serde(default)]
+    pub pipes: Pipes,
+}
+
+/// Issue of two instructions in a cycle: for each class, the pipes that execute it. Two instructions that follow one
+/// another issue together if the second needs no result of the first, and there is a pipe for each.
+///
+/// Bit 0 and bit 1 of a value stand for the two pipes: 1 and 2 are one of them, 3 is either; 0: it issues alone.
+/// All zero, the default, is a core that issues one instruction a cycle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pipes {
+    /// Arithmetic, logic, shifts, comparisons of integers; constants.
+    pub alu: u8,
+    /// Loads, of floating-point numbers too.
+    pub load: u8,
+    /// Stores, of floating-point numbers too.
+    pub store: u8,
+    /// Branches and jumps.
+    pub branch: u8,
+    /// Multiplications of integers.
+    pub multiply: u8,
+    /// Divisions of integers.
+    pub divide: u8,
+    /// Floating-point arithmetic, comparisons and conversions, division and root.
+    pub float: u8,
+    /// Moves between the registers of integers and of floating point.
+    pub transfer: u8,
+}
+
+impl Pipes {
+    /// Whether two instructions can issue in a cycle.
+    pub fn any(&self) -> bool {
+        *self != Pipes::default()
+    }
+
+    /// Whether every value is one of 0 to 3.
+    pub fn valid(&self) -> bool {
+        let all = [
+            self.alu,
+            self.load,
+            self.store,
+            self.branch,
+            self.multiply,
+            self.divide,
+            self.float,
+            self.transfer,
+        ];
+        all.iter().all(|p| *p <= 3)
+    }
 }
 
 impl CoreTiming {
@@ -375,6 +434,8 @@ impl CoreTiming {
             mmio_latency: 0,
             flush_line: 4,
             flush_scan: 2,
+            lfb: 0,
+            pipes: Pipes::default(),
         }
     }
 }
@@ -583,6 +644,18 @@ impl HartConfig {
             self.timing.trap_retires,
             self.timing.trap_retires <= 1,
             "0 or 1",
+        )?;
+        check(
+            "timing.lfb",
+            self.timing.lfb,
+            self.timing.lfb <= 64,
+            "0..=64",
+        )?;
+        check(
+            "timing.pipes",
+            0,
+            self.timing.pipes.valid(),
+            "0..=3 for each class",
         )?;
         check(
             "timing.ptw_cache_entries",

@@ -1,45 +1,13 @@
 //! Behaviour of control and status registers; their numbers, masks and reset
 //! values are rows of `nagori_isa::csr`.
 
-use crate::hart::{Hart, HartStats, Privilege};
+use crate::hart::{Hart, Privilege};
+use crate::hpm::{Counter, Hpm};
 use crate::trap::{irq, status, Trap};
 use crate::world::World;
 use nagori_isa::csr::{self as table, CsrKind, CsrRow};
 use nagori_isa::Ext;
 use serde::{Deserialize, Serialize};
-
-/// A counter that runs with a source, can be set and can be stopped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counter {
-    offset: u64,
-    frozen: Option<u64>,
-}
-
-impl Counter {
-    fn read(&self, source: u64) -> u64 {
-        self.frozen.unwrap_or(source.wrapping_add(self.offset))
-    }
-    fn write(&mut self, source: u64, value: u64) {
-        if self.frozen.is_some() {
-            self.frozen = Some(value);
-        } else {
-            self.offset = value.wrapping_sub(source);
-        }
-    }
-    fn inhibit(&mut self, source: u64, stop: bool) {
-        match (stop, self.frozen) {
-            (true, None) => self.frozen = Some(self.read(source)),
-            (false, Some(v)) => {
-                self.frozen = None;
-                self.offset = v.wrapping_sub(source);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Event counters that exist (mhpmcounter3 on); the rest read zero.
-pub const HPM_COUNTERS: usize = 8;
 
 /// Storage of the registers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,8 +39,7 @@ pub struct Csrs {
     pub fflags: u8,
     cycle: Counter,
     instret: Counter,
-    hpm: [Counter; HPM_COUNTERS],
-    hpm_event: [u8; HPM_COUNTERS],
+    pub(crate) hpm: Hpm,
 }
 
 impl Default for Csrs {
@@ -104,8 +71,7 @@ impl Default for Csrs {
             fflags: 0,
             cycle: Counter::default(),
             instret: Counter::default(),
-            hpm: [Counter::default(); HPM_COUNTERS],
-            hpm_event: [0; HPM_COUNTERS],
+            hpm: Hpm::default(),
         }
     }
 }
@@ -126,10 +92,9 @@ impl Csrs {
         (self.satp >> 44) as u16
     }
 
-    /// Whether events that are counted exist.
+    /// Whether this is a possible state.
     pub(crate) fn sane(&self) -> bool {
-        let known = |e: &u8| (*e as usize) < HartStats::EVENTS.len();
-        self.hpm_event.iter().all(known) && self.frm < 8 && self.fflags < 32
+        self.hpm.sane() && self.frm < 8 && self.fflags < 32
     }
 
     fn plain(&mut self, number: u16) -> Option<&mut u64> {
@@ -161,6 +126,16 @@ const UXL: u64 = 2 << 32;
 pub(crate) struct Moment {
     pub cycle: u64,
     pub instret: u64,
+}
+
+impl Moment {
+    /// The same with the instruction itself counted.
+    pub fn behind(self) -> Moment {
+        Moment {
+            instret: self.instret.wrapping_add(1),
+            ..self
+        }
+    }
 }
 
 impl Hart {
@@ -217,14 +192,6 @@ impl Hart {
         }
     }
 
-    fn hpm(&self, index: u16) -> u64 {
-        let k = index as usize - 3;
-        if k >= HPM_COUNTERS {
-            return 0;
-        }
-        self.csr.hpm[k].read(self.stats.event(self.csr.hpm_event[k] as u64))
-    }
-
     fn mstatus(&self) -> u64 {
         let st = self.csr.mstatus;
         let sd = if st & status::FS == status::FS {
@@ -236,7 +203,7 @@ impl Hart {
     }
 
     /// Value of a register that exists, without a privilege check.
-    pub(crate) fn csr_value<W: World>(&mut self, w: &W, number: u16, at: Moment) -> u64 {
+    pub(crate) fn csr_value<W: World>(&mut self, w: &mut W, number: u16, at: Moment) -> u64 {
         let Some(row) = table::lookup(number) else {
             return 0;
         };
@@ -253,7 +220,10 @@ impl Hart {
             0x104 => self.csr.mie & self.csr.mideleg,
             0x105 => self.csr.stvec,
             0x10a => self.csr.senvcfg,
-            0x144 => self.mip() & self.csr.mideleg,
+            0x144 => {
+                self.look_for_overflows(w, at);
+                self.mip() & self.csr.mideleg
+            }
             0x14d => self.csr.stimecmp,
             0x180 => self.csr.satp,
             0x300 => self.mstatus(),
@@ -261,20 +231,26 @@ impl Hart {
             0x305 => self.csr.mtvec,
             0x30a => self.csr.menvcfg,
             0x320 => self.csr.mcountinhibit,
-            0x323..=0x33f => *self
-                .csr
-                .hpm_event
-                .get(number as usize - 0x323)
-                .unwrap_or(&0) as u64,
-            0x344 => self.mip(),
+            0x323..=0x33f => {
+                self.look_for_overflows(w, at);
+                self.csr.hpm.select(number as usize - 0x323)
+            }
+            0x344 => {
+                self.look_for_overflows(w, at);
+                self.mip()
+            }
             0x3a0..=0x3af => self.pmp.read_cfg(number as usize - 0x3a0),
             0x3b0..=0x3ef => self.pmp.read_addr(number as usize - 0x3b0),
             0x7a0..=0x7a4 => self.triggers.read(number),
             0xb00 | 0xc00 => self.csr.cycle.read(at.cycle),
             0xb02 | 0xc02 => self.csr.instret.read(at.instret),
-            0xb03..=0xb1f => self.hpm(number - 0xb00),
-            0xc03..=0xc1f => self.hpm(number - 0xc00),
+            0xb03..=0xb1f => self.hpm_value(w, number as usize - 0xb03, at),
+            0xc03..=0xc1f => self.hpm_value(w, number as usize - 0xc03, at),
             0xc01 => w.time(at.cycle),
+            0xda0 => {
+                self.look_for_overflows(w, at);
+                self.overflown()
+            }
             0xf14 => self.id as u64,
             _ => row.reset,
         }
@@ -301,13 +277,15 @@ impl Hart {
                 lacks(Ext::Zicbom, CBIE_CBCFE) | lacks(Ext::Zicboz, CBZE) | lacks(Ext::Sstc, STCE)
             }
             0x141 | 0x341 => isa.pc_low(),
+            0x144 | 0x303 | 0x304 | 0x344 => lacks(Ext::Sscofpmf, table::LCOFI),
+            0x323..=0x33f => lacks(Ext::Sscofpmf, table::MHPMEVENT_MASK),
             _ => 0,
         };
         row.mask & !none
     }
 
     /// Writes a register that exists, without a privilege check.
-    pub(crate) fn set_csr<W: World>(&mut self, w: &W, number: u16, value: u64, at: Moment) {
+    pub(crate) fn set_csr<W: World>(&mut self, w: &mut W, number: u16, value: u64, at: Moment) {
         let Some(row) = table::lookup(number) else {
             return;
         };
@@ -347,7 +325,7 @@ impl Hart {
             0x105 => self.csr.stvec = masked(self.csr.stvec),
             0x10a => self.csr.senvcfg = legal_cbie(masked(self.csr.senvcfg), self.csr.senvcfg),
             0x144 => {
-                let m = self.csr.mideleg & irq::SSIP;
+                let m = self.csr.mideleg & mask;
                 self.csr.mip_soft = self.csr.mip_soft & !m | value & m;
                 self.recheck = true;
             }
@@ -372,22 +350,12 @@ impl Hart {
                 let v = value & row.mask;
                 self.csr.mcountinhibit = v;
                 self.csr.cycle.inhibit(at.cycle, v & 1 != 0);
-                self.csr.instret.inhibit(at.instret + 1, v & 4 != 0);
-                for k in 0..HPM_COUNTERS {
-                    let source = self.stats.event(self.csr.hpm_event[k] as u64);
-                    self.csr.hpm[k].inhibit(source, v >> (k + 3) & 1 != 0);
-                }
+                self.csr.instret.inhibit(at.behind().instret, v & 4 != 0);
+                self.inhibit_events(w, at);
             }
-            0x323..=0x33f => {
-                let k = number as usize - 0x323;
-                if k < HPM_COUNTERS && value < HartStats::EVENTS.len() as u64 {
-                    let now = self.csr.hpm[k].read(self.stats.event(self.csr.hpm_event[k] as u64));
-                    self.csr.hpm_event[k] = value as u8;
-                    self.csr.hpm[k].write(self.stats.event(value), now);
-                }
-            }
+            0x323..=0x33f => self.select_event(w, number as usize - 0x323, value & mask, at),
             0x344 => {
-                let mut m = row.mask;
+                let mut m = mask;
                 if self.csr.stce() {
                     m &= !irq::STIP;
                 }
@@ -408,14 +376,8 @@ impl Hart {
             0x7a0..=0x7a4 => self.set_trigger(number, value),
             // The write takes the place of this instruction's own increment.
             0xb00 => self.csr.cycle.write(at.cycle, value),
-            0xb02 => self.csr.instret.write(at.instret + 1, value),
-            0xb03..=0xb1f => {
-                let k = number as usize - 0xb03;
-                if k < HPM_COUNTERS {
-                    let source = self.stats.event(self.csr.hpm_event[k] as u64);
-                    self.csr.hpm[k].write(source, value);
-                }
-            }
+            0xb02 => self.csr.instret.write(at.behind().instret, value),
+            0xb03..=0xb1f => self.set_hpm(w, number as usize - 0xb03, value, at),
             _ => {}
         }
     }
@@ -455,7 +417,7 @@ impl Hart {
     /// One CSR instruction: reads the old value, writes a new one if asked to.
     pub(crate) fn csr_access<W: World>(
         &mut self,
-        w: &W,
+        w: &mut W,
         number: u16,
         raw: u32,
         at: Moment,
@@ -510,16 +472,5 @@ mod tests {
                 assert!(c.plain(n).is_some(), "{}", table::name(n));
             }
         }
-    }
-
-    #[test]
-    fn counters_stop_and_go_on() {
-        let mut c = Counter::default();
-        c.write(100, 5);
-        assert_eq!(c.read(110), 15);
-        c.inhibit(110, true);
-        assert_eq!(c.read(500), 15);
-        c.inhibit(500, false);
-        assert_eq!(c.read(501), 16);
     }
 }

@@ -67,7 +67,7 @@ impl Hart {
 
     /// A control and status register by its number, read without side effects and whatever the
     /// privilege; `None` if this hart lacks it.
-    pub fn csr<W: World>(&mut self, w: &W, number: u16) -> Option<u64> {
+    pub fn csr<W: World>(&mut self, w: &mut W, number: u16) -> Option<u64> {
         let at = self.moment();
         self.csr_exists(number)
             .then(|| self.csr_value(w, number, at))
@@ -75,10 +75,14 @@ impl Hart {
 
     /// Writes a register as a CSR instruction in machine mode would. Whether it exists and can be
     /// written.
-    pub fn put_csr<W: World>(&mut self, w: &W, number: u16, value: u64) -> bool {
+    pub fn put_csr<W: World>(&mut self, w: &mut W, number: u16, value: u64) -> bool {
         let can = self.csr_exists(number) && !table::read_only(number);
         if can {
-            let at = self.moment();
+            // No instruction writes it that would be counted.
+            let at = Moment {
+                instret: self.instret.wrapping_sub(1),
+                ..self.moment()
+            };
             self.set_csr(w, number, value, at);
         }
         can
@@ -90,7 +94,7 @@ impl Hart {
         self.context_changed();
     }
 
-    fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Moment {
         Moment {
             cycle: self.cycle,
             instret: self.instret,

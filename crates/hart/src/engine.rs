@@ -14,6 +14,7 @@ pub use crate::preop::ends_block;
 use crate::preop::{PreOp, NEW_LINE};
 
 pub use crate::btb::bucket;
+pub use crate::issue::{registers, waits_for_loads};
 pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
@@ -180,6 +181,7 @@ pub mod layout {
     use crate::btb::{Btb, BtbEntry, Bucket};
     use crate::filter::{Filter, FilterEntry};
     use crate::hart::{Hart, HartStats};
+    use crate::loads::Loads;
     use crate::predict::{Predictor, Return};
     use crate::tlb::Tlb;
     use std::mem::{offset_of, size_of};
@@ -220,6 +222,8 @@ pub mod layout {
     pub const OLDER_STORE: usize = LAST_STORE + 8;
     /// Pending result of a multiplication or division, 32 bits.
     pub const LONG: usize = offset_of!(Hart, long);
+    /// Registers that may wait for lines: a bit each, 64 bits.
+    pub const LATE: usize = offset_of!(Hart, loads) + offset_of!(Loads, regs);
     /// Results under way, 32 bits.
     pub const PENDING: usize = offset_of!(Hart, pending);
     /// Cycle from which they count.
@@ -402,6 +406,9 @@ impl Hart {
                     Some(offset) => Ok(read_ram(w, offset, size)),
                     None => self.load_slow::<W, M>(w, va, size, at),
                 };
+                if read.is_ok() {
+                    M::load_done(self, p);
+                }
                 read.map(|v| {
                     let v = match p.op {
                         Lb => v as i8 as i64 as u64,

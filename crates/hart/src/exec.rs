@@ -7,11 +7,11 @@ use crate::hart::{Hart, Privilege};
 use crate::mode::{Detailed, Mode};
 use crate::muldiv::divide;
 use crate::pmp::Access;
-use crate::preop::{PreOp, HAZARD, ILLEGAL_LEN, TARGET};
+use crate::preop::{PreOp, ACTS, HAZARD, ILLEGAL_LEN, TARGET};
 use crate::run::End;
 use crate::run::RunPoint;
 use crate::trap::{cause, status, NotNow, Trap, Undone};
-use crate::world::{EpochEnd, Marker, World};
+use crate::world::{Marker, World};
 use nagori_isa::{Format, Op};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -110,6 +110,14 @@ impl Hart {
                     }
                 };
             }
+            macro_rules! when {
+                () => {
+                    Moment {
+                        cycle: self.cycle + p.cost as u64,
+                        instret: self.instret + i as u64,
+                    }
+                };
+            }
             macro_rules! x {
                 ($r:expr) => {
                     self.x[($r & 63) as usize]
@@ -182,6 +190,7 @@ impl Hart {
                     } else {
                         M::load_missed(self, va, p);
                         let v = check!(self.load_slow::<W, M>(w, va, $size, at!()));
+                        M::load_done(self, p);
                         v as $t
                     }
                 }};
@@ -247,6 +256,7 @@ impl Hart {
                 return End::Stopped(i);
             }
             check!(M::fetch(self, w, p, at!()));
+            check!(M::uses(self, w, p, at!()));
             self.commit_begin(w, p, at!());
             use Op::*;
             // No catch-all arm: an instruction that is neither in a group nor here is a compile
@@ -459,9 +469,12 @@ impl Hart {
                 }
                 bit_ops!() => set!(bitmanip::compute(p.op, a!(), b!(), p.imm)),
                 Fence if M::LINES && !W::PARALLEL => {
-                    check!(M::synchronizes(self, w, EpochEnd::Fence, at!()));
+                    check!(M::fence(self, w, p.imm, at!()));
                 }
                 Fence if W::PARALLEL => std::sync::atomic::fence(SeqCst),
+                NtlP1 | NtlPall | NtlS1 | NtlAll if p.flags & ACTS != 0 => {
+                    M::hint(self, w, p, pc!());
+                }
                 Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
                 | PrefetchW => {}
                 FenceI => {
@@ -498,6 +511,8 @@ impl Hart {
                     if self.privilege != Privilege::Machine {
                         illegal!();
                     }
+                    let to = self.returns_to(true);
+                    self.leaves_mode(w, to, when!().behind());
                     self.mret();
                     next = self.pc;
                 }
@@ -508,6 +523,8 @@ impl Hart {
                     {
                         illegal!();
                     }
+                    let to = self.returns_to(false);
+                    self.leaves_mode(w, to, when!().behind());
                     self.sret();
                     next = self.pc;
                 }
@@ -528,6 +545,7 @@ impl Hart {
                     {
                         illegal!();
                     }
+                    check!(M::drains(self, w, at!()));
                     let vpn = (p.rs1 != 0).then(|| a!() << 25 >> 37);
                     let asid = (p.rs2 != 0)
                         .then(|| b!() as u16 & ((1u32 << self.config.asid_bits) - 1) as u16);
@@ -550,11 +568,7 @@ impl Hart {
                         Csrrs | Csrrsi => (p.rs1 != 0).then_some(CsrWrite::Set(v)),
                         _ => (p.rs1 != 0).then_some(CsrWrite::Clear(v)),
                     };
-                    let when = Moment {
-                        cycle: self.cycle + p.cost as u64,
-                        instret: self.instret + i as u64,
-                    };
-                    match self.csr_access(w, p.imm as u16, 0, when, write) {
+                    match self.csr_access(w, p.imm as u16, 0, when!(), write) {
                         Ok(v) => set!(v),
                         Err(_) => illegal!(),
                     }

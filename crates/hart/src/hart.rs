@@ -4,8 +4,11 @@ use crate::commit::Record;
 use crate::config::{Ext, HartConfig, HartError};
 use crate::csr::Csrs;
 use crate::engine::Area;
+use crate::events::Mix;
 use crate::filter::{Filter, Pages};
+use crate::hpm::Modes;
 use crate::lines::{Awaited, Tags};
+use crate::loads::Loads;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
@@ -65,8 +68,27 @@ pub struct HartStats {
     pub itlb_misses: u64,
     /// Mispredicted branches and jumps.
     pub mispredicts: u64,
+    /// Data TLB misses of stores and atomics.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dtlb_store_misses: u64,
     /// Cycles spent waiting for lines (data, walks, instructions).
     pub memory_stall_cycles: u64,
+    /// Cycles in which a load that has missed L1D is under way; on a core that waits for loads, those of them that are among
+    /// the former.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub load_stall_cycles: u64,
+    /// Those for lines that the first outer cache level had.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub l2_stall_cycles: u64,
+    /// Those for lines that a level behind it had.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub llc_stall_cycles: u64,
+    /// Loads from devices.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub device_loads: u64,
+    /// Stores to devices.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub device_stores: u64,
     /// Exceptions taken.
     pub exceptions: u64,
     /// Interrupts taken.
@@ -76,21 +98,8 @@ pub struct HartStats {
 }
 
 impl HartStats {
-    /// Events that mhpmevent can select; 0 selects none.
-    pub const EVENTS: [&'static str; 9] = [
-        "none",
-        "l1d-misses",
-        "l1i-misses",
-        "dtlb-misses",
-        "itlb-misses",
-        "mispredicts",
-        "memory-stall-cycles",
-        "writebacks",
-        "interrupts",
-    ];
-
     /// All counters, in the order of declaration.
-    pub fn all(&self) -> [u64; 15] {
+    pub fn all(&self) -> [u64; 21] {
         [
             self.l1d_load_misses,
             self.l1d_store_misses,
@@ -103,7 +112,13 @@ impl HartStats {
             self.dtlb_misses,
             self.itlb_misses,
             self.mispredicts,
+            self.dtlb_store_misses,
             self.memory_stall_cycles,
+            self.load_stall_cycles,
+            self.l2_stall_cycles,
+            self.llc_stall_cycles,
+            self.device_loads,
+            self.device_stores,
             self.exceptions,
             self.interrupts,
             self.idle_cycles,
@@ -115,20 +130,36 @@ impl HartStats {
         self.all().iter().all(|c| *c < limit)
     }
 
-    /// Count of an event by its number.
-    pub fn event(&self, n: u64) -> u64 {
-        match n {
-            1 => self.l1d_load_misses + self.l1d_store_misses + self.l1d_walk_misses,
-            2 => self.l1i_misses,
-            3 => self.dtlb_misses,
-            4 => self.itlb_misses,
-            5 => self.mispredicts,
-            6 => self.memory_stall_cycles,
-            7 => self.l1d_writebacks + self.l1d_flushes,
-            8 => self.interrupts,
-            _ => 0,
+    /// Combines two sets of counters, counter by counter.
+    pub fn zip(&self, o: &HartStats, f: impl Fn(u64, u64) -> u64) -> HartStats {
+        HartStats {
+            l1d_load_misses: f(self.l1d_load_misses, o.l1d_load_misses),
+            l1d_store_misses: f(self.l1d_store_misses, o.l1d_store_misses),
+            l1d_walk_misses: f(self.l1d_walk_misses, o.l1d_walk_misses),
+            l1d_upgrades: f(self.l1d_upgrades, o.l1d_upgrades),
+            l1d_writebacks: f(self.l1d_writebacks, o.l1d_writebacks),
+            l1d_flushes: f(self.l1d_flushes, o.l1d_flushes),
+            probes: f(self.probes, o.probes),
+            l1i_misses: f(self.l1i_misses, o.l1i_misses),
+            dtlb_misses: f(self.dtlb_misses, o.dtlb_misses),
+            itlb_misses: f(self.itlb_misses, o.itlb_misses),
+            mispredicts: f(self.mispredicts, o.mispredicts),
+            dtlb_store_misses: f(self.dtlb_store_misses, o.dtlb_store_misses),
+            memory_stall_cycles: f(self.memory_stall_cycles, o.memory_stall_cycles),
+            load_stall_cycles: f(self.load_stall_cycles, o.load_stall_cycles),
+            l2_stall_cycles: f(self.l2_stall_cycles, o.l2_stall_cycles),
+            llc_stall_cycles: f(self.llc_stall_cycles, o.llc_stall_cycles),
+            device_loads: f(self.device_loads, o.device_loads),
+            device_stores: f(self.device_stores, o.device_stores),
+            exceptions: f(self.exceptions, o.exceptions),
+            interrupts: f(self.interrupts, o.interrupts),
+            idle_cycles: f(self.idle_cycles, o.idle_cycles),
         }
     }
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Why `run` returned.
@@ -168,6 +199,14 @@ pub struct Hart {
     pub instret: u64,
     /// Event counters.
     pub stats: HartStats,
+    /// Instructions by kind, as far as they were counted.
+    pub(crate) mix: Mix,
+    /// Those of the block that runs, up to its last one.
+    pub(crate) mix_here: Mix,
+    /// Whether they are counted in the block that runs.
+    pub(crate) mix_on: bool,
+    /// Counts of events by privilege, if that is wanted.
+    pub(crate) modes: Option<Box<Modes>>,
     /// Whether the hart waits in wfi.
     pub waiting: bool,
     pub(crate) config: HartConfig,
@@ -207,6 +246,8 @@ pub struct Hart {
     pub(crate) last_stores: [u64; 2],
     /// The pending result of a multiplication or division of a block that has no user for it.
     pub(crate) long: Pending,
+    /// Registers and lines that are on their way.
+    pub(crate) loads: Loads,
     /// What the access that is under way was tried again for: bits of `again.rs`.
     pub(crate) replays: u8,
     /// What was found of the code behind accesses; only saves time.
@@ -230,6 +271,8 @@ pub struct Hart {
     pub(crate) arrived: Option<u64>,
     /// The line that an instruction to be executed again has cleaned in all levels of caches.
     pub(crate) cleaned: Option<u64>,
+    /// A hint of Zihintntl that is in front of the instruction at an address, by its number.
+    pub(crate) hint: Option<(u64, u8)>,
     /// Where the instruction to be executed again stands in its block.
     pub(crate) resume: Option<Resume>,
     /// What has to wait is the fetch of an instruction's line.
@@ -274,6 +317,10 @@ impl Hart {
             cycle: 0,
             instret: 0,
             stats: HartStats::default(),
+            mix: Mix::default(),
+            mix_here: Mix::default(),
+            mix_on: false,
+            modes: None,
             waiting: false,
             pmp: Pmp::new(config.pmp_entries),
             reservation: None,
@@ -297,6 +344,7 @@ impl Hart {
             last_way: crate::tlb::NO_WAY,
             last_stores: [0; 2],
             long: 0,
+            loads: Loads::default(),
             replays: 0,
             seen: Seen::default(),
             yield_at: u64::MAX,
@@ -308,6 +356,7 @@ impl Hart {
             fill: None,
             arrived: None,
             cleaned: None,
+            hint: None,
             resume: None,
             fetch_waits: false,
             start_waits: false,
@@ -361,8 +410,10 @@ impl Hart {
         self.fill = None;
         self.arrived = None;
         self.cleaned = None;
+        self.hint = None;
         self.resume = None;
         self.last_stores = [0; 2];
+        self.give_up_loads();
         self.predictor.gives_up();
     }
 

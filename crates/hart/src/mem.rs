@@ -154,10 +154,19 @@ impl Hart {
     ) -> Result<u64, Undone> {
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
-        match self.resolve::<W, M>(w, va, size, Access::Read, at)? {
+        let access = Access::Read;
+        if let Some((o, v)) = M::forward(self, w, Wanted { va, size, access }, at)? {
+            self.read_at(w, va, o, size, v.into());
+            return Ok(v);
+        }
+        self.loads.may = M::goes_on::<W>(self);
+        let place = self.resolve::<W, M>(w, va, size, access, at);
+        self.loads.may = false;
+        match place? {
             Place::Ram(o) => {
                 let v = read_ram(w, o, size);
                 self.read_at(w, va, o, size, v.into());
+                self.hint = None;
                 Ok(v)
             }
             Place::Device(pa) => {
@@ -169,6 +178,7 @@ impl Hart {
                     self.cycle = before;
                     return Err(Trap::new(cause::LOAD_ACCESS, va).into());
                 };
+                self.stats.device_loads += 1;
                 self.commit_access(w, AccessKind::Read, (va, pa), size, v.into());
                 Ok(v)
             }
@@ -188,10 +198,17 @@ impl Hart {
     ) -> Result<(), Undone> {
         self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
-        match self.resolve::<W, M>(w, va, size, Access::Write, at)? {
+        let access = Access::Write;
+        if let Some(o) = M::buffer_store(self, w, Wanted { va, size, access }, value, at)? {
+            self.wrote_at(w, va, o, size, value.into());
+            self.hint = None;
+            return Ok(());
+        }
+        match self.resolve::<W, M>(w, va, size, access, at)? {
             Place::Ram(o) => {
                 write_ram(w, o, size, value);
                 self.wrote_at(w, va, o, size, value.into());
+                self.hint = None;
                 Ok(())
             }
             Place::Device(pa) => {
@@ -202,6 +219,7 @@ impl Hart {
                     self.cycle = before;
                     return Err(Trap::new(cause::STORE_ACCESS, va).into());
                 }
+                self.stats.device_stores += 1;
                 self.commit_access(w, AccessKind::Write, (va, pa), size, value.into());
                 Ok(())
             }

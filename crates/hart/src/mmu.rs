@@ -226,6 +226,7 @@ impl Hart {
                 Side::Inst => self.stats.itlb_misses += 1,
                 Side::Data => {
                     self.stats.dtlb_misses += 1;
+                    self.stats.dtlb_store_misses += u64::from(access == Access::Write);
                     self.replays = WALK_AGAIN;
                 }
             }

@@ -10,6 +10,7 @@
 use crate::btb::Btb;
 use crate::config::{CoreTiming, PredictorGeometry};
 use crate::hart::Hart;
+use crate::issue::front_packets;
 use crate::preop::{packets, PreOp};
 use crate::waits::{waits_for_half, JUMPED, LONGEST};
 use serde::{Deserialize, Serialize};
@@ -553,7 +554,9 @@ impl Hart {
         let begin = pc.wrapping_sub(p.off.into());
         let behind = pc.wrapping_add(p.len.into());
         let last = behind.wrapping_sub(2);
-        let before = u64::from(packets(begin, behind.wrapping_sub(begin)));
+        let before = packets(begin, behind.wrapping_sub(begin));
+        let cycles = u32::from(p.cost) + 1;
+        let before = u64::from(front_packets(&self.config.timing, before, cycles));
         let front = self.predictor.front + before;
         let now = self.cycle + u64::from(p.cost) + 1;
         let half = last == begin && is_second_half(last);
@@ -623,6 +626,9 @@ impl Hart {
     pub(crate) fn cut(&mut self, begin: u64, to: u64) {
         if self.timed && begin != to {
             self.predictor.front += u64::from(packets(begin, to.wrapping_sub(begin)));
+            if self.config.timing.pipes.any() {
+                self.predictor.front = self.predictor.front.min(self.cycle);
+            }
             self.predictor.falls_through(begin, to);
         }
     }

@@ -43,6 +43,10 @@ pub const TARGET: u8 = 4;
 /// The instruction is in two packets of the front end.
 pub const SPLIT: u8 = 8;
 
+/// A hint in front of a load or store, whose base register and distance it has, or a fence where stores are buffered:
+/// it has something to do.
+pub const ACTS: u8 = 64;
+
 impl PreOp {
     /// What the front end meets behind a wrong prediction of a branch, which is taken or not.
     #[inline(always)]
@@ -182,5 +186,39 @@ pub(crate) fn refetches(p: &PreOp, cost: u32) -> bool {
             p.op,
             Op::FenceI | Op::SfenceVma | Op::Mret | Op::Sret | Op::Wfi
         ),
+    }
+}
+
+/// Whether an instruction is a hint of Zihintntl.
+pub(crate) fn is_hint(i: &Option<Inst>) -> bool {
+    i.as_ref().is_some_and(|i| hint_number(i.op).is_some())
+}
+
+/// The number of a hint of Zihintntl.
+pub(crate) fn hint_number(op: Op) -> Option<u8> {
+    match op {
+        Op::NtlP1 => Some(0),
+        Op::NtlPall => Some(1),
+        Op::NtlS1 => Some(2),
+        Op::NtlAll => Some(3),
+        _ => None,
+    }
+}
+
+/// Marks the instructions of a block that have something to do where hints do something, and where stores are buffered.
+pub(crate) fn note_acts(ops: &mut [PreOp], (hints, stores): (bool, bool)) {
+    use Format::{FpLoad, FpStore, Load, Store};
+    for i in 0..ops.len() {
+        let next = ops.get(i + 1).copied();
+        let next = next.filter(|n| matches!(n.op.info().format, Load | Store | FpLoad | FpStore));
+        let p = &mut ops[i];
+        match (p.op, next) {
+            (Op::Fence, _) if stores => p.flags |= ACTS,
+            (op, Some(n)) if hints && hint_number(op).is_some() => {
+                p.flags |= ACTS;
+                (p.rs1, p.imm) = (n.rs1, n.imm);
+            }
+            _ => {}
+        }
     }
 }

@@ -104,6 +104,9 @@ impl Hart {
         let p = &code.ops(code.block(s.block))[s.next];
         self.cycle += p.cost as u64;
         self.instret += s.next as u64;
+        if self.counts_mix() {
+            self.count_mix(&code.ops(code.block(s.block))[..s.next], false);
+        }
         self.cut(s.pc, self.pc);
         self.pending = self.still_pending(0);
     }
@@ -249,7 +252,11 @@ impl Hart {
             while self.cycle < stop && !self.recheck {
                 w.release();
                 let pc = self.pc;
-                let resumed = engine.resume::<M>(self, code, w, stop);
+                let counts = self.counts_mix();
+                let resumed = match counts {
+                    true => None,
+                    false => engine.resume::<M>(self, code, w, stop),
+                };
                 let (id, ran) = match resumed {
                     Some(ran) => (0, ran),
                     None => {
@@ -263,7 +270,7 @@ impl Hart {
                         };
                         let watched = self.triggers.executes()
                             && self.holds_trigger(code.ops(code.block(id)), pc);
-                        let ran = match watched {
+                        let ran = match watched || counts {
                             true => Ran::Cold,
                             false => engine.run::<M>(self, code, w, id, stop),
                         };
@@ -297,7 +304,7 @@ impl Hart {
     /// The cycle up to which blocks run one after the other.
     #[inline(always)]
     fn next_stop<W: World, M: Mode>(&mut self, w: &mut W, limit: u64) -> u64 {
-        let stop = M::stop(self, w, limit);
+        let stop = M::stop(self, w, limit).min(self.next_overflow(w));
         match self.timer_cycle > self.cycle {
             true => stop.min(self.timer_cycle),
             false => stop,
@@ -326,6 +333,9 @@ impl Hart {
     ) -> End {
         let b = code.block(id);
         let ops = code.ops(b);
+        if self.counts_mix() {
+            self.mix_begins(ops);
+        }
         let behind = pc.wrapping_add(b.bytes as u64);
         let from = first.unwrap_or(0);
         let mut until = ops.len();
@@ -357,6 +367,9 @@ impl Hart {
         end: End,
     ) -> Option<Exit> {
         let b = code.block(id);
+        if self.mix_on {
+            self.mix_ends(code.ops(b), &end);
+        }
         match end {
             End::Done => {
                 self.cycle += b.cost as u64;
@@ -456,13 +469,19 @@ impl Hart {
         self.poll_notices(w);
         self.cycle -= r.cost as u64;
         self.instret -= r.next as u64;
+        if self.counts_mix() {
+            let ops = code.ops(code.block(id));
+            self.count_mix(&ops[..r.next as usize], true);
+            self.mix_begins(ops);
+        }
         self.last_stores = r.last_stores;
         let n = r.next as usize;
         let b = code.block(id);
         let op = &code.ops(b)[n];
         // One whose line had to wait has not met the stores yet.
         let simple = op.flags & HAZARD == 0 || !r.fetched;
-        if op.flags & HAZARD == 0 && self.pending == 0 && !self.triggers.executes() {
+        let quick = self.pending == 0 && !self.triggers.executes() && !self.mix_on;
+        if op.flags & HAZARD == 0 && quick {
             let at = Within {
                 block: id,
                 pc: r.pc,

@@ -8,12 +8,15 @@
 use crate::block::{CodeCache, SavedCode};
 use crate::config::HartConfig;
 use crate::csr::Csrs;
+use crate::events::Mix;
 use crate::filter::{FilterEntry, SavedFilter, SLOTS};
 use crate::hart::{Hart, HartStats, Privilege};
+use crate::hpm::Modes;
 use crate::lines::{
-    Awaited, Caches, Coherence, Moves, Notice, SavedAhead, SavedFirst, SavedLevel, SavedVersions,
-    Tags,
+    Awaited, Caches, Coherence, HartCounts, Moves, Notice, SavedAhead, SavedFirst, SavedLevel,
+    SavedStores, SavedVersions, Tags,
 };
+use crate::loads::{Loads, SavedLoads};
 use crate::mode::block_shift;
 use crate::pipeline::Pending;
 use crate::pmp::Pmp;
@@ -44,6 +47,9 @@ pub struct SavedHart {
     cycle: u64,
     instret: u64,
     stats: HartStats,
+    mix: Mix,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    modes: Option<Box<Modes>>,
     waiting: bool,
     pmp: Pmp,
     reservation: Option<u64>,
@@ -61,6 +67,9 @@ pub struct SavedHart {
     pages: Vec<(u16, u64, u32)>,
     last_way: u8,
     long: Pending,
+    /// Loads whose lines are on their way.
+    #[serde(default, skip_serializing_if = "SavedLoads::is_new")]
+    loads: SavedLoads,
     replays: u8,
     walk_begun: Option<(u64, bool)>,
     refill: Option<(u64, u64)>,
@@ -69,6 +78,8 @@ pub struct SavedHart {
     fill: Option<(u64, LineKind)>,
     arrived: Option<u64>,
     cleaned: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hint: Option<(u64, u8)>,
     resume: Option<Resume>,
     generation: u32,
     pmp_writes: u64,
@@ -90,6 +101,11 @@ impl Hart {
             cycle,
             instret,
             stats,
+            mix,
+            // Only while a block runs.
+            mix_here: _,
+            mix_on: _,
+            modes,
             waiting,
             config: _,
             pmp,
@@ -119,6 +135,7 @@ impl Hart {
             // Count within a block; `resume` has them.
             last_stores: _,
             long,
+            loads,
             replays,
             // Follows from the code that is compared with it.
             seen: _,
@@ -133,6 +150,7 @@ impl Hart {
             fill,
             arrived,
             cleaned,
+            hint,
             resume,
             // Only while a block runs.
             fetch_waits: _,
@@ -165,6 +183,8 @@ impl Hart {
             cycle: *cycle,
             instret: *instret,
             stats: *stats,
+            mix: *mix,
+            modes: modes.clone(),
             waiting: *waiting,
             pmp: pmp.clone(),
             reservation: *reservation,
@@ -184,6 +204,7 @@ impl Hart {
             last_way: *last_way,
             // Where the hart is not within a block, it says nothing.
             long: if resume.is_some() { *long } else { 0 },
+            loads: loads.save(*cycle),
             replays: *replays,
             walk_begun: *walk_begun,
             refill: refill.map(|(line, i)| (line, i as u64)),
@@ -192,6 +213,7 @@ impl Hart {
             fill: *fill,
             arrived: *arrived,
             cleaned: *cleaned,
+            hint: *hint,
             resume: *resume,
             generation: *generation,
             pmp_writes: *pmp_writes,
@@ -217,6 +239,8 @@ impl Hart {
         fail(s.cycle > FAR || s.instret > FAR, "time")?;
         fail(!s.stats.below(FAR), "counters")?;
         fail(!s.csr.sane(), "event counters")?;
+        let fits = s.modes.as_ref().is_none_or(|m| m.fits());
+        fail(!fits || !s.mix.below(FAR), "events by privilege")?;
         fail(!s.pmp.fits(&h.pmp), "protection entries")?;
         fail(!h.triggers.load(&s.triggers), "triggers")?;
         fail(!s.dtlb.fits(&h.dtlb) || !s.itlb.fits(&h.itlb), "TLB")?;
@@ -233,6 +257,7 @@ impl Hart {
         fail(entry, "entry being flushed")?;
         let line = |l: u64| caches.inside(l) && l.is_multiple_of(64);
         fail(s.fill.is_some_and(|(l, _)| !line(l)), "line being filled")?;
+        fail(!s.loads.fits(FAR, line), "loads under way")?;
         let within = |r: &Resume| r.fits(s.cycle, s.instret);
         fail(!s.resume.as_ref().is_none_or(within), "place in a block")?;
         let ways = SUPER_WAY + h.config.dtlb.superpages as u8;
@@ -262,9 +287,12 @@ impl Hart {
         h.pc = s.pc & !1;
         h.privilege = s.privilege;
         h.csr = s.csr.clone();
+        h.csr.hpm.refresh();
         h.cycle = s.cycle;
         h.instret = s.instret;
         h.stats = s.stats;
+        h.mix = s.mix;
+        h.modes = s.modes.clone();
         h.waiting = s.waiting;
         h.pmp = s.pmp.clone();
         h.reservation = s.reservation;
@@ -280,6 +308,7 @@ impl Hart {
         h.pending_from = s.pending_from;
         h.last_way = s.last_way;
         h.long = s.long;
+        h.loads = Loads::load(&s.loads);
         h.replays = s.replays;
         h.walk_begun = s.walk_begun;
         h.refill = s.refill.map(|(line, i)| (line, i as usize));
@@ -288,6 +317,7 @@ impl Hart {
         h.fill = s.fill;
         h.arrived = s.arrived;
         h.cleaned = s.cleaned;
+        h.hint = s.hint;
         h.resume = s.resume;
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;
@@ -326,12 +356,17 @@ pub struct SavedCoherence {
     /// MSHRs and prefetchers of the first-level caches.
     #[serde(default, skip_serializing_if = "SavedFirst::is_new")]
     first: SavedFirst,
+    /// Store buffers and combined lines.
+    #[serde(default, skip_serializing_if = "SavedStores::is_new")]
+    stores: SavedStores,
     /// Outstanding prefetches.
     #[serde(default, skip_serializing_if = "SavedAhead::is_new")]
     ahead: SavedAhead,
     /// Modified lines in the outer levels of which some inner cache has a newer state.
     #[serde(default, skip_serializing_if = "SavedVersions::is_new")]
     versions: SavedVersions,
+    /// What was counted for each hart.
+    counts: Vec<HartCounts>,
     reservations: Vec<Option<u64>>,
     notices: Vec<Vec<Notice>>,
     /// Lines that have moved lately.
@@ -353,8 +388,10 @@ impl Coherence {
             l1i,
             levels: self.save_levels(),
             first: self.save_first(),
+            stores: self.save_stores(),
             ahead: self.save_ahead(),
             versions: self.save_versions(),
+            counts: self.save_counts(),
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
             moves: self.contention.save(),
@@ -385,7 +422,9 @@ impl Coherence {
         fail(!self.load_levels(s.levels), "caches behind the first level")?;
         fail(!self.load_versions(s.versions), "older states of lines")?;
         fail(!self.load_first(s.first), "first-level caches")?;
+        fail(!self.load_stores(s.stores), "buffers of stores")?;
         fail(!self.load_ahead(s.ahead), "prefetches under way")?;
+        fail(!self.load_counts(s.counts, FAR), "counts of lines")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
         self.l1d = Caches::new(s.l1d);
         self.l1i = Caches::new(s.l1i);

@@ -49,8 +49,9 @@ pub mod irq {
     pub const MTIP: u64 = 1 << 7;
     pub const SEIP: u64 = 1 << 9;
     pub const MEIP: u64 = 1 << 11;
+    pub const LCOFIP: u64 = 1 << 13;
     /// Highest priority first.
-    pub const PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
+    pub const PRIORITY: [u64; 7] = [11, 3, 7, 9, 1, 5, 13];
 }
 
 /// A synchronous exception.
@@ -157,6 +158,7 @@ impl Hart {
         // The handler may make lines dirty.
         self.flushed = None;
         self.replays = 0;
+        self.hint = None;
         let at = RunPoint {
             offset: 0,
             pc: self.pc,
@@ -182,6 +184,11 @@ impl Hart {
         if !interrupt {
             self.count_exception(code, tval, to_s);
         }
+        let to = match to_s {
+            true => Privilege::Supervisor,
+            false => Privilege::Machine,
+        };
+        self.leaves_mode(w, to, self.moment());
         let st = self.csr.mstatus;
         let epc = self.pc & !self.config.isa.pc_low();
         let vector;
@@ -238,9 +245,19 @@ impl Hart {
         self.context_changed();
     }
 
+    /// The mode that `mret` or, if not `machine`, `sret` leads to.
+    pub(crate) fn returns_to(&self, machine: bool) -> Privilege {
+        let st = self.csr.mstatus;
+        match machine {
+            true => Privilege::from_bits(st >> 11 & 3),
+            false if st & status::SPP != 0 => Privilege::Supervisor,
+            false => Privilege::User,
+        }
+    }
+
     pub(crate) fn mret(&mut self) {
         let st = self.csr.mstatus;
-        let to = Privilege::from_bits(st >> 11 & 3);
+        let to = self.returns_to(true);
         let mut n = st & !(status::MIE | status::MPP);
         if st & status::MPIE != 0 {
             n |= status::MIE;
@@ -258,11 +275,7 @@ impl Hart {
 
     pub(crate) fn sret(&mut self) {
         let st = self.csr.mstatus;
-        let to = if st & status::SPP != 0 {
-            Privilege::Supervisor
-        } else {
-            Privilege::User
-        };
+        let to = self.returns_to(false);
         let mut n = st & !(status::SIE | status::SPP | status::MPRV);
         if st & status::SPIE != 0 {
             n |= status::SIE;

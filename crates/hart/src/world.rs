@@ -70,6 +70,9 @@ pub enum LineKind {
     Probe,
     /// Read by a prefetcher of an outer cache level; no hart waits for it.
     Prefetch,
+    /// Write of a line that a line fill buffer has combined from non-temporal stores, or the read that memory needs
+    /// before it writes a part of a line.
+    Combine,
 }
 
 /// One line transfer.
@@ -234,16 +237,29 @@ pub trait MemPort {
     fn post_line(&mut self, req: &LineRequest) {
         self.write_line(req);
     }
-    /// Reads a line that no hart waits for. If the read is not complete at once,
-    /// [`Coherence::line_came`] is called with the prefetch's token when the line arrives.
+    /// Reads a line that no hart waits for, a prefetch or a load for which its hart does not wait. If the read is not
+    /// complete at once, [`Coherence::line_came`] is called with the token when the line arrives.
     #[inline(always)]
     fn prefetch_line(&mut self, req: &LineRequest, _token: u64) -> Transfer {
         Transfer::Done(self.read_line(req))
+    }
+    /// Writes a line that no hart waits for; the controller reads it before, if it has to (`reads`). If the write is not
+    /// accepted at once, [`Coherence::line_came`] is called with its token when it is.
+    #[inline(always)]
+    fn write_ahead(&mut self, req: &LineRequest, reads: bool, _token: u64) -> Transfer {
+        if reads {
+            self.read_line(req);
+        }
+        Transfer::Done(self.write_line(req))
     }
     /// A hart that is fetching a line waits for something other than its own transfer: other harts
     /// that want the line wait for this hart from now on.
     #[inline(always)]
     fn claim_line(&mut self, _hart: usize, _line: u64) {}
+    /// A hart has requested a line for a load and goes on without it: other harts that want the line wait until it has
+    /// come.
+    #[inline(always)]
+    fn load_begins(&mut self, _hart: usize, _line: u64) {}
     /// A hart wants a line that it lacks, or lacks the right to write. False: another hart's request for
     /// it is under way, and this one is blocked until it has come to its end.
     #[inline(always)]

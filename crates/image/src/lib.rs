@@ -44,13 +44,12 @@ use std::path::PathBuf;
 
 /// Work that Debian's 6.12 kernel does at boot and that only costs time in an emulator: self-tests
 /// of ciphers and of the entropy source, certificates for module signatures, names for formats of
-/// trace events, BPF interfaces of TCP. The last item is not a matter of time: the PMU driver stops
-/// the guest's instruction counter. With these arguments one hart goes from reset through a short
+/// trace events, BPF interfaces of TCP. With these arguments one hart goes from reset through a short
 /// command to power-off in 304 instead of 1067 million instructions.
 const FAST_BOOT_ARGS: &str = "cryptomgr.notests=1 \
     initcall_blacklist=jent_mod_init,load_system_certificate_list,trace_eval_init,\
     init_kprobe_trace,bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init,\
-    check_unaligned_access_all_cpus,pmu_sbi_devinit";
+    check_unaligned_access_all_cpus";
 
 /// What to build, and where to keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]

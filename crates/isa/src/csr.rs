@@ -83,10 +83,16 @@ impl CsrRow {
 pub const MSTATUS_MASK: u64 = 0x007e_79aa;
 /// Bits of `mstatus` that `sstatus` shows for writing: SIE SPIE SPP FS SUM MXR.
 pub const SSTATUS_MASK: u64 = 0x000c_6122;
-/// Interrupts that exist: SSIP MSIP STIP MTIP SEIP MEIP.
-pub const MIE_MASK: u64 = 0xaaa;
+/// The interrupt of overflown counters, where there is Sscofpmf.
+pub const LCOFI: u64 = 1 << 13;
+/// Interrupts that exist: SSIP MSIP STIP MTIP SEIP MEIP LCOFIP.
+pub const MIE_MASK: u64 = 0xaaa | LCOFI;
 /// Interrupts that can be delegated to S.
-pub const MIDELEG_MASK: u64 = 0x222;
+pub const MIDELEG_MASK: u64 = 0x222 | LCOFI;
+/// Bits of `mhpmevent` that Sscofpmf defines, as far as there are such modes: OF MINH SINH UINH.
+pub const MHPMEVENT_MASK: u64 = 15 << 60;
+/// Bits of `mhpmevent` that select an event.
+const EVENT_CODE: u64 = 0xffff;
 /// Exceptions that can be delegated: all but ecall from M (11), and reserved ones.
 pub const MEDELEG_MASK: u64 = 0xb3ff;
 /// `menvcfg`: FIOM, CBIE, CBCFE, CBZE, STCE.
@@ -108,7 +114,7 @@ pub static CSRS: &[CsrRow] = &[
     one(0x141, "sepc", !1, 0, Plain),
     one(0x142, "scause", !0, 0, Plain),
     one(0x143, "stval", !0, 0, Plain),
-    one(0x144, "sip", 0x2, 0, Handler),
+    one(0x144, "sip", 0x2 | LCOFI, 0, Handler),
     one(0x14d, "stimecmp", !0, !0, Handler).of(Ext::Sstc),
     one(0x180, "satp", !0, 0, Handler),
     one(0x300, "mstatus", MSTATUS_MASK, 0, Handler),
@@ -119,13 +125,20 @@ pub static CSRS: &[CsrRow] = &[
     one(0x305, "mtvec", !2, 0, Handler),
     one(0x306, "mcounteren", 0xffff_ffff, 0, Plain),
     one(0x30a, "menvcfg", MENVCFG_MASK, 0, Handler),
-    one(0x320, "mcountinhibit", 0x7fd, 0, Handler),
-    run(0x323, 29, 3, "mhpmevent", 0xff, Handler),
+    one(0x320, "mcountinhibit", 0xffff_fffd, 0, Handler),
+    run(
+        0x323,
+        29,
+        3,
+        "mhpmevent",
+        MHPMEVENT_MASK | EVENT_CODE,
+        Handler,
+    ),
     one(0x340, "mscratch", !0, 0, Plain),
     one(0x341, "mepc", !1, 0, Plain),
     one(0x342, "mcause", !0, 0, Plain),
     one(0x343, "mtval", !0, 0, Plain),
-    one(0x344, "mip", 0x222, 0, Handler),
+    one(0x344, "mip", 0x222 | LCOFI, 0, Handler),
     run(0x3a0, 16, 0, "pmpcfg", !0, Handler),
     run(0x3b0, 64, 0, "pmpaddr", (1 << 54) - 1, Handler),
     one(0x7a0, "tselect", !0, 0, Handler),
@@ -140,6 +153,7 @@ pub static CSRS: &[CsrRow] = &[
     one(0xc01, "time", 0, 0, Handler).of(Ext::Zicntr),
     one(0xc02, "instret", 0, 0, Handler).of(Ext::Zicntr),
     run(0xc03, 29, 3, "hpmcounter", 0, Handler).of(Ext::Zihpm),
+    one(0xda0, "scountovf", 0, 0, Handler).of(Ext::Sscofpmf),
     one(0xf11, "mvendorid", 0, 0, Fixed),
     one(0xf12, "marchid", 0, 0, Fixed),
     one(0xf13, "mimpid", 0, 0, Fixed),

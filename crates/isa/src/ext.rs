@@ -73,6 +73,8 @@ extensions! {
     Zbb "zbb" [I];
     /// Bit manipulation: single bits.
     Zbs "zbs" [I];
+    /// Overflow interrupts of hardware counters, and counting by privilege.
+    Sscofpmf "sscofpmf" [Zihpm];
     /// Timer of supervisor mode, `stimecmp`.
     Sstc "sstc" [Zicsr];
     /// Privileged architecture (machine, supervisor and user mode).

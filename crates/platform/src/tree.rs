@@ -65,6 +65,7 @@ pub fn tree(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Node {
     }
     root.children.push(chosen(boot, console));
     root.children.push(cpus(config));
+    root.children.extend(counters(config));
     root.children.extend(caches(config));
     root.children.extend(memory(config));
     root.children.extend(text_store(config));
@@ -160,6 +161,26 @@ fn cpus(config: &MachineConfig) -> Node {
         cpus = cpus.child(cpu.child(intc));
     }
     cpus
+}
+
+/// Counters of a hart, as a set of their numbers.
+const COUNTERS: u32 = (u32::MAX >> (32 - nagori_hart::COUNTERS)) << 3;
+
+/// The events of hardware counters, for the firmware. (Devicetree binding `riscv,pmu`.)
+fn counters(config: &MachineConfig) -> Option<Node> {
+    let cells = |rows: Vec<Vec<u32>>| rows.concat().into_iter().map(Cell::Int).collect();
+    let all = nagori_hart::events::sbi_events(config.levels().len());
+    let events = all.iter().map(|e| vec![e.index, 0, e.code.into()]);
+    let counters = all.iter().map(|e| vec![e.index, e.index, COUNTERS]);
+    let code = nagori_hart::events::CODE;
+    // Any number whose other bits are 0.
+    let raw = vec![0, 0, u32::MAX, !code as u32, COUNTERS];
+    let node = Node::new("pmu")
+        .compatible(&["riscv,pmu"])
+        .cells("riscv,event-to-mhpmevent", cells(events.collect()))
+        .cells("riscv,event-to-mhpmcounters", cells(counters.collect()))
+        .cells("riscv,raw-event-to-mhpmcounters", cells(vec![raw]));
+    config.extensions().has(Ext::Zihpm).then_some(node)
 }
 
 fn cache_label(level: &str, number: u32) -> String {

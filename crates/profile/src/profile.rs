@@ -52,7 +52,7 @@ pub struct Key {
 }
 
 /// Names of reasons, by the number in a [`Key`].
-const KINDS: [(LineKind, &str); 8] = [
+const KINDS: [(LineKind, &str); 9] = [
     (LineKind::Load, "load"),
     (LineKind::Store, "store"),
     (LineKind::Fetch, "fetch"),
@@ -61,6 +61,7 @@ const KINDS: [(LineKind, &str); 8] = [
     (LineKind::Flush, "flush"),
     (LineKind::Probe, "probe"),
     (LineKind::Prefetch, "prefetch"),
+    (LineKind::Combine, "combine"),
 ];
 
 impl Key {

@@ -6,6 +6,7 @@
 //! while that call is active.
 
 use crate::stubs::{jump_slot, Jump};
+use nagori_hart::engine::registers;
 use nagori_hart::mode::{Detailed, Mode};
 use nagori_hart::trap::NotNow;
 use nagori_hart::world::World;
@@ -52,6 +53,7 @@ pub(crate) struct Calls {
     pub miss: usize,
     pub line: usize,
     pub pending: usize,
+    pub late: usize,
     pub branch: usize,
     pub insert: usize,
 }
@@ -66,6 +68,7 @@ impl Calls {
             miss: address(miss::<W, M>),
             line: address(line::<W>),
             pending: address(pending::<W>),
+            late: address(late::<W>),
             branch: address(branch::<W>),
             insert: address(insert),
         }
@@ -231,6 +234,30 @@ unsafe extern "sysv64" fn pending<W: World>(hart: *mut Hart, info: u64, _: u64) 
         leave(s.h, exit::REST, (s.id as u64) << 8);
     }
     1
+}
+
+/// Waits for registers whose lines are on their way: those that an instruction needs. At the start of a block, the
+/// interpreter goes on if the block needs any. Not 0: leave.
+unsafe extern "sysv64" fn late<W: World>(hart: *mut Hart, info: u64, _: u64) -> u64 {
+    // SAFETY: this is such a call.
+    let s = unsafe { site::<W>(hart, info) };
+    sync::<Detailed>(s.h);
+    if s.i == START {
+        let needs = s.code.ops(s.b).iter().fold(0, |all, p| all | registers(p));
+        if s.h.late_registers() & needs == 0 {
+            return 0;
+        }
+        return leave(s.h, exit::REST, (s.id as u64) << 8);
+    }
+    s.h.poll_notices(s.w);
+    let p = &s.code.ops(s.b)[s.i];
+    let waited = s.h.await_op(s.w, p, s.pc);
+    s.w.release();
+    after(s.h);
+    match waited {
+        Ok(()) => 0,
+        Err(NotNow) => leave(s.h, exit::NOT_NOW, info),
+    }
 }
 
 /// A branch or jump whose last half is at an address gets an entry of the branch target buffer.

@@ -42,6 +42,7 @@ places! {
     LAST_STORE = layout::LAST_STORE;
     OLDER_STORE = layout::OLDER_STORE;
     LONG = layout::LONG;
+    LATE = layout::LATE;
     PENDING = layout::PENDING;
     PENDING_FROM = layout::PENDING_FROM;
     HISTORY = layout::HISTORY;

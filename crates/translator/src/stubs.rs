@@ -59,6 +59,9 @@ pub(crate) struct Stubs {
     pub line: usize,
     /// Waits for results before block `edx`.
     pub pending: usize,
+    /// Waits for registers that instruction `edx` needs and whose lines are on their way, or looks whether its block
+    /// needs any.
+    pub late: usize,
     /// Resolves branch `eax` with `rdx`.
     pub branch: usize,
     /// Goes to the code of pc `rax`.
@@ -73,7 +76,7 @@ pub(crate) struct Stubs {
 
 impl Stubs {
     /// Offsets and names, for listings.
-    pub fn names(&self) -> [(usize, &'static str); 14] {
+    pub fn names(&self) -> [(usize, &'static str); 15] {
         let Stubs {
             enter,
             leave,
@@ -84,6 +87,7 @@ impl Stubs {
             miss,
             line,
             pending,
+            late,
             branch,
             dispatch,
             touch,
@@ -100,6 +104,7 @@ impl Stubs {
             (miss, "miss"),
             (line, "line"),
             (pending, "pending"),
+            (late, "late"),
             (branch, "branch"),
             (dispatch, "dispatch"),
             (touch, "touch"),
@@ -237,6 +242,7 @@ pub(crate) fn write(arena: &mut Arena, calls: &Calls, config: &HartConfig) -> Re
         (&mut s.miss, calls.miss),
         (&mut s.line, calls.line),
         (&mut s.pending, calls.pending),
+        (&mut s.late, calls.late),
     ] {
         *place = base + a.offset().0;
         let out = a.new_dynamic_label();

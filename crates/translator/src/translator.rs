@@ -6,11 +6,11 @@ use crate::emit::{self, Host, Setting};
 use crate::stats::{Meter, Reason};
 use crate::stubs::{self, jump_slot, Jump, Stubs, JUMP_ENTRIES, NO_JUMP};
 use crate::{Error, Options, Piece, Stats};
-use nagori_hart::engine::{Engine, Ran, Within};
+use nagori_hart::engine::{registers, waits_for_loads, Engine, Ran, Within};
 use nagori_hart::mode::{Detailed, Functional, Mode};
 use nagori_hart::trap::Trap;
 use nagori_hart::world::World;
-use nagori_hart::{CodeCache, End, Hart, HartConfig};
+use nagori_hart::{CodeCache, End, Hart, HartConfig, PreOp};
 use std::marker::PhantomData;
 use std::time::Instant;
 
@@ -470,6 +470,15 @@ impl<W: World> Engine<W> for Translator<W> {
         let (first, count) = (made.entries.0 as usize, made.entries.1 as usize);
         let entries = self.entries.get(first..first + count)?;
         let entry = entries.iter().find(|e| usize::from(e.op) == at.next)?;
+        // Code waits only for the registers that its own block has loaded, and looks at others at its start.
+        let late = hart.late_registers();
+        if late != 0 {
+            let ops = &code.ops(code.block(at.block))[at.next..];
+            let needs = |p: &PreOp| waits_for_loads(p) || registers(p) & late != 0;
+            if ops.iter().any(needs) {
+                return None;
+            }
+        }
         if entry.fp {
             hart.prepare_fp();
             if hart.area().fp_ready == 0 {

@@ -1,6 +1,6 @@
 //! Arguments of `nagori bench`.
 
-use super::{epoch, fork, io, mem, off2f, speed, start};
+use super::{epoch, fork, io, mem, off2f, speed, start, vcopy};
 use crate::args::{method, CacheArgs, MachineArgs};
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
@@ -32,6 +32,7 @@ pub enum BenchCommand {
     Mem(mem::MemArgs),
     Off2f(off2f::Off2fArgs),
     Epoch(epoch::EpochArgs),
+    Vcopy(vcopy::VcopyArgs),
 }
 
 /// Measure the latency of NVMM under every delay method, beside the published figures.

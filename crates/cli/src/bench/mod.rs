@@ -14,6 +14,7 @@ mod off2f_plot;
 mod rows;
 pub mod speed;
 pub mod start;
+pub mod vcopy;
 
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::plot::Picture;
@@ -51,6 +52,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
         BenchCommand::Mem(a) => mem::command(a, messages),
         BenchCommand::Epoch(a) => epoch::command(a, messages),
         BenchCommand::Off2f(a) => off2f::command(a, messages),
+        BenchCommand::Vcopy(a) => vcopy::command(a, messages),
     })
 }
 

@@ -9,7 +9,8 @@
 
 use super::caches::{bits, Caches};
 use super::coherence::Coherence;
-use super::levels::{Level, LevelStats, Parts, Want};
+use super::level_stats::LevelStats;
+use super::levels::{Level, Parts, Want};
 use super::mshr::Mshrs;
 use super::Side;
 use crate::config::Inclusion;
@@ -33,7 +34,7 @@ pub(super) enum Target {
 
 impl Target {
     /// The innermost outer level that the line reaches or passes through.
-    fn level(self) -> usize {
+    pub(super) fn level(self) -> usize {
         match self {
             Target::First(_) => 0,
             Target::Level(k) => k,
@@ -68,9 +69,79 @@ pub(super) struct UnderWay {
     /// The line is no longer wanted when it arrives at the first-level cache.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub void: bool,
+    /// A load waits for it whose hart goes on, and the line's place is taken already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<ForLoad>,
+    /// It is for a store that is buffered: the line arrives with the right to store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
+}
+
+/// The load that a request is for, with the registers of its hart that are occupied besides those of the request's
+/// own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForLoad {
+    pub hart: u32,
+    /// One in each level before this one.
+    pub levels: u32,
+    /// One of L1D.
+    pub first: bool,
 }
 
 impl UnderWay {
+    /// A request of a load that has missed all of `n` levels.
+    pub fn for_load(token: u64, n: u32, (hart, pc): (u32, u64), line: u64) -> Self {
+        UnderWay {
+            token,
+            level: 0,
+            source: n,
+            hart,
+            pc,
+            line,
+            comes: None,
+            wanted: None,
+            first: Some(Side::Data),
+            held: false,
+            void: false,
+            own: false,
+            load: Some(ForLoad {
+                hart,
+                levels: 0,
+                first: false,
+            }),
+        }
+    }
+
+    /// A load takes it over from a hart that would wait for it.
+    pub fn taken_over(&mut self, load: ForLoad) {
+        (self.wanted, self.load) = (None, Some(load));
+    }
+
+    /// Whether a hart waits for it.
+    pub fn waits(&self, hart: usize) -> bool {
+        self.wanted.is_some_and(|w| w.0 as usize == hart)
+    }
+
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// When the line arrives, if that is known.
+    pub fn known(&self) -> Option<u64> {
+        self.comes
+    }
+
+    /// The level that requested it.
+    pub fn level(&self) -> usize {
+        self.level as usize
+    }
+
+    /// Whether it is a prefetch that nobody waits for.
+    pub fn is_free(&self) -> bool {
+        self.wanted.is_none() && self.load.is_none()
+    }
+
     fn target(&self) -> Target {
         match self.first {
             Some(side) => Target::First(side),
@@ -113,6 +184,18 @@ impl Ahead {
             next,
             ..Ahead::default()
         };
+    }
+
+    /// The number of a request that no other has had.
+    pub fn number(&mut self) -> u64 {
+        let n = self.next;
+        self.next += 1;
+        n
+    }
+
+    /// A hart no longer waits since a cycle.
+    pub fn wake(&mut self, hart: usize, since: u64) {
+        self.woken.push((hart, since));
     }
 
     /// Records the lines that a cache's prefetcher has predicted.
@@ -158,6 +241,7 @@ impl Coherence {
         let comes = under_way.filter(|p| !p.held).filter_map(|p| p.comes);
         let free = self.limited().filter_map(|p| p.mshrs.due());
         let due = comes.chain(free).min().unwrap_or(u64::MAX);
+        let due = due.min(self.stores_due());
         self.levels.ahead.due = due;
         self.find_guards();
     }
@@ -193,6 +277,9 @@ impl Coherence {
         if due > until {
             return None;
         }
+        // What has become possible by an event is not earlier than it.
+        let clock = self.levels.stores.clock.max(due);
+        self.levels.stores.clock = clock;
         let ahead = &mut self.levels.ahead;
         let now = |p: &UnderWay| p.comes == Some(due) && !p.held;
         let settled = match ahead.under_way.iter().position(now) {
@@ -216,6 +303,11 @@ impl Coherence {
                     pc: p.pc,
                 }
             }
+            None if self.stores_due() == due => Settled {
+                cycle: clock,
+                hart: self.step_stores(clock),
+                pc: 0,
+            },
             None => Settled {
                 cycle: due,
                 hart: self.grant(due),
@@ -229,20 +321,23 @@ impl Coherence {
     /// Gives a register that is free now to the hart that waits for it. Returns the hart.
     fn grant(&mut self, now: u64) -> usize {
         let mut granted = None;
-        for (stats, parts) in self.all_parts() {
+        for (place, (stats, parts)) in self.all_parts().enumerate() {
             let Some(part) = parts.iter_mut().find(|p| p.mshrs.due() == Some(now)) else {
                 continue;
             };
             granted = part.mshrs.grant().map(|(hart, since)| {
                 stats.mshr_waits += 1;
                 stats.mshr_wait_cycles += now - since;
-                hart
+                (place, hart, now - since)
             });
             break;
         }
-        let woken = granted.map(|hart| (hart, now));
-        self.levels.ahead.woken.extend(woken);
-        granted.unwrap_or(0)
+        let Some((place, hart, waited)) = granted else {
+            return 0;
+        };
+        self.levels.counts[hart].at(place).waited(waited);
+        self.levels.ahead.woken.push((hart, now));
+        hart
     }
 
     /// The next hart that no longer waits, and since which cycle.
@@ -268,21 +363,32 @@ impl Coherence {
     ) -> Result<(u64, u64), NotNow> {
         let Want { hart, now, .. } = *want;
         let (mut waited, mut since) = (0, now);
+        let counts = &mut self.levels.counts[hart];
         let first = &mut self.levels.first[want.side() as usize];
+        let [data, inst] = &mut counts.first;
+        let first_counts = match want.side() {
+            Side::Data => data,
+            Side::Inst => inst,
+        };
         let first = match first.config.mshrs {
             0 => None,
-            limit => Some((limit, !own, &mut first.stats, &mut first.parts[hart].mshrs)),
+            limit => {
+                let mshrs = &mut first.parts[hart].mshrs;
+                Some((limit, !own, &mut first.stats, mshrs, first_counts))
+            }
         };
         let outer = self.levels.levels.iter_mut().enumerate();
-        let outer = outer.filter_map(|(j, l)| match l.config.mshrs {
+        let outer = outer.zip(&mut counts.levels);
+        let outer = outer.filter_map(|((j, l), counts)| match l.config.mshrs {
             0 => None,
             limit => {
                 let of = l.of(hart);
-                Some((limit, j < k, &mut l.stats, &mut l.parts[of].mshrs))
+                Some((limit, j < k, &mut l.stats, &mut l.parts[of].mshrs, counts))
             }
         });
         let mut none_free = false;
-        for (limit, misses, stats, mshrs) in first.into_iter().chain(outer) {
+        for (limit, misses, stats, mshrs, counts) in first.into_iter().chain(outer) {
+            let had = mshrs.serves(hart);
             if !misses {
                 // The hart has waited for a register here, and the line has reached a nearer level
                 // in the meantime.
@@ -292,8 +398,13 @@ impl Coherence {
                 let wait = free - (now + waited);
                 stats.mshr_waits += u64::from(wait > 0);
                 stats.mshr_wait_cycles += wait;
+                match wait {
+                    0 => counts.mshr_allocations += 1,
+                    _ => counts.waited(wait),
+                }
                 waited += wait;
             } else if let Some(wanted) = mshrs.take(limit, hart, now) {
+                counts.mshr_allocations += u64::from(!had);
                 since = since.min(wanted);
             } else {
                 none_free = true;
@@ -338,20 +449,26 @@ impl Coherence {
         let ahead = &mut self.levels.ahead;
         ahead.under_way.retain(|p| p.wanted.is_none());
         ahead.woken.clear();
+        self.levels.stores.nobody_waits();
         self.find_due();
     }
 
-    /// Whether a hart waits for a register or a prefetch.
+    /// Whether a hart waits for a register, a prefetch, or for what it has stored.
     pub fn blocks(&self, hart: usize) -> bool {
         let mut parts = self.limited();
-        let wanted = |p: &UnderWay| p.wanted.is_some_and(|w| w.0 as usize == hart);
-        parts.any(|p| p.mshrs.blocks(hart)) || self.levels.ahead.under_way.iter().any(wanted)
+        let wanted = |p: &UnderWay| p.waits(hart);
+        parts.any(|p| p.mshrs.blocks(hart))
+            || self.levels.ahead.under_way.iter().any(wanted)
+            || self.levels.stores.blocks(hart)
     }
 
-    /// Tokens of the prefetches that memory has not answered yet.
+    /// Tokens of the prefetches, and of the writes of combined lines, that memory has not answered yet, in order.
     pub fn asked_ahead(&self) -> impl Iterator<Item = u64> + '_ {
         let asked = self.levels.ahead.under_way.iter();
-        asked.filter(|p| p.comes.is_none()).map(|p| p.token)
+        let asked = asked.filter(|p| p.comes.is_none()).map(|p| p.token);
+        let mut all: Vec<u64> = asked.chain(self.levels.stores.asked()).collect();
+        all.sort_unstable();
+        all.into_iter()
     }
 
     /// The index of a prefetch that will bring a line to a hart's cache of level `k` and for which
@@ -362,7 +479,7 @@ impl Coherence {
         all.position(|p| {
             let passes = (p.level..p.source).contains(&(k as u32));
             let here = level.of(p.hart as usize) == level.of(hart);
-            p.line == line && p.wanted.is_none() && !p.void && passes && here
+            p.line == line && p.is_free() && !p.void && passes && here
         })
     }
 
@@ -372,7 +489,7 @@ impl Coherence {
         let mut all = self.levels.ahead.under_way.iter();
         all.position(|p| {
             let here = p.first == Some(side) && p.hart as usize == hart;
-            p.line == line && here && p.wanted.is_none() && !p.void
+            p.line == line && here && p.is_free() && !p.void
         })
     }
 
@@ -383,7 +500,7 @@ impl Coherence {
         p.wanted = Some((hart as u32, from));
         p.held = false;
         let p = *p;
-        self.stats_of(p.target()).prefetch_late += 1;
+        self.stats_of(p.target()).prefetch_late += u64::from(!p.own);
         self.pass(0, p.source as usize, (hart, hart), p.line);
         self.find_due();
         p.comes
@@ -475,7 +592,7 @@ impl Coherence {
         };
         let mine = |p: &&UnderWay| {
             let here = p.target() == target && group.contains(&(p.hart as usize));
-            here && p.wanted.is_none() && !p.held
+            here && p.is_free() && !p.held
         };
         let under_way = self.levels.ahead.under_way.iter().filter(mine).count();
         let passed = (first, k..source, hart);
@@ -486,10 +603,10 @@ impl Coherence {
             self.stats_of(target).prefetch_dropped += 1;
             return None;
         }
-        self.each_passed(passed, |_, m| m.take_ahead());
+        self.each_passed(passed, |limit, m| m.take_ahead(limit, now));
+        self.count_prefetch(target, source, hart);
         self.stats_of(target).prefetches += 1;
-        let token = self.levels.ahead.next;
-        self.levels.ahead.next += 1;
+        let token = self.levels.ahead.number();
         self.levels.ahead.under_way.push(UnderWay {
             token,
             level: k as u32,
@@ -502,6 +619,8 @@ impl Coherence {
             first,
             held: false,
             void: false,
+            load: None,
+            own: false,
         });
         self.begun_first(first, hart, line);
         if source == n {
@@ -511,14 +630,80 @@ impl Coherence {
         None
     }
 
+    /// Takes a register of a hart's data cache, and of each level before `source`, for what no hart waits for. False if one
+    /// is missing.
+    pub(super) fn take_registers(&mut self, hart: usize, source: usize) -> bool {
+        let now = self.levels.stores.clock;
+        let passed = (Some(Side::Data), 0..source, hart);
+        let mut free = true;
+        self.each_passed(passed.clone(), |limit, m| free &= m.is_free(limit, now));
+        if free {
+            self.each_passed(passed, |limit, m| m.take_ahead(limit, now));
+        }
+        free
+    }
+
+    /// A register of a hart's data cache that [`take_registers`](Self::take_registers) has taken is free from a cycle on.
+    pub(super) fn give_register(&mut self, hart: usize, at: u64) {
+        let passed = (Some(Side::Data), 0..0, hart);
+        self.each_passed(passed, |_, m| m.end_ahead(at));
+    }
+
+    /// Whether a register of a hart's data cache is free.
+    pub(super) fn has_register(&self, hart: usize, now: u64) -> bool {
+        let first = &self.levels.first[Side::Data as usize];
+        let limit = first.config.mshrs;
+        limit == 0 || first.parts[hart].mshrs.has_free(limit, now)
+    }
+
+    /// The first cycle after `now` at which a register on a hart's way to memory is free again, of those known.
+    pub(super) fn next_free(&self, hart: usize, now: u64) -> u64 {
+        let first = self.levels.first[Side::Data as usize].parts.get(hart);
+        let outer = self.levels.levels.iter().map(|l| &l.parts[l.of(hart)]);
+        let all = first.into_iter().chain(outer);
+        let next = all.filter_map(|p| p.mshrs.next_free(now)).min();
+        next.unwrap_or(u64::MAX)
+    }
+
+    /// A line is on its way to a hart's data cache with the right to store, for which
+    /// [`take_registers`](Self::take_registers) has taken registers.
+    pub(super) fn begin_owned(&mut self, hart: usize, pc: u64, line: u64, source: usize) -> u64 {
+        let token = self.levels.ahead.number();
+        self.levels.ahead.under_way.push(UnderWay {
+            token,
+            level: 0,
+            source: source as u32,
+            hart: hart as u32,
+            pc,
+            line,
+            comes: None,
+            wanted: None,
+            first: Some(Side::Data),
+            held: false,
+            void: false,
+            load: None,
+            own: true,
+        });
+        token
+    }
+
     /// Sets the cycle at which the line of a prefetch arrives. An unknown token is that of a
-    /// prefetch that was dropped.
-    pub fn line_came(&mut self, token: u64, cycle: u64) {
-        let mut all = self.levels.ahead.under_way.iter_mut();
-        let Some(p) = all.find(|p| p.token == token) else {
-            return;
+    /// prefetch that was dropped. If a load goes on without the line, its hart is returned, which has to be told
+    /// ([`Hart::load_came`](crate::Hart::load_came)).
+    pub fn line_came(&mut self, token: u64, cycle: u64) -> Option<usize> {
+        let all = &mut self.levels.ahead.under_way;
+        let Some(i) = all.iter().position(|p| p.token == token) else {
+            self.combined_came(token, cycle);
+            return None;
         };
-        p.comes = Some(cycle);
+        all[i].comes = Some(cycle);
+        let p = all[i];
+        if let Some(l) = p.load {
+            all.remove(i);
+            let first = l.first.then_some(Side::Data);
+            let passed = (first, 0..l.levels as usize, l.hart as usize);
+            self.each_passed(passed, |_, m| m.end_ahead(cycle));
+        }
         let passed = (
             p.first,
             p.level as usize..p.source as usize,
@@ -526,11 +711,12 @@ impl Coherence {
         );
         self.each_passed(passed, |_, m| m.end_ahead(cycle));
         self.find_due();
+        p.load.map(|l| l.hart as usize)
     }
 
     /// Calls a function for the registers, where they are limited, of each cache that a prefetch
     /// passes through on its way to a hart's first-level cache or the first of these levels.
-    fn each_passed(
+    pub(super) fn each_passed(
         &mut self,
         (first, levels, hart): (Option<Side>, Range<usize>, usize),
         mut f: impl FnMut(u32, &mut Mshrs),
@@ -551,6 +737,9 @@ impl Coherence {
     fn put_ahead(&mut self, p: &UnderWay, now: u64) {
         let (k, hart, line) = (p.level as usize, p.hart as usize, p.line);
         self.levels.now = now;
+        if p.own {
+            return self.put_owned(p, now);
+        }
         if let Some(side) = p.first {
             return self.put_first(side, p);
         }
@@ -559,7 +748,8 @@ impl Coherence {
             level.caches[level.of(hart)].find(line).is_some()
         };
         let (others, modified) = self.holders(hart, line);
-        if here(self, k) || self.is_near(k, hart, line) || modified.is_some() {
+        let near = here(self, k) || self.is_near(k, hart, line);
+        if near || modified.is_some() || self.is_combined(line) {
             self.levels.levels[k].stats.prefetch_useless += 1;
             return;
         }
@@ -606,7 +796,12 @@ impl Coherence {
         let fits = |p: &UnderWay| {
             let passes = match p.first {
                 // The line may come from the first outer level.
-                Some(side) => p.level == 0 && self.levels.first[side as usize].prefetches(),
+                Some(side) => {
+                    let first = &self.levels.first[side as usize];
+                    let stores = p.own && side == Side::Data && self.has_stores();
+                    let load = p.load.is_some() && first.config.mshrs > 0;
+                    p.level == 0 && (stores || load || first.prefetches())
+                }
                 None => p.level < p.source && !p.held && !p.void,
             };
             p.token < saved.next
@@ -618,6 +813,9 @@ impl Coherence {
                 && p.line.is_multiple_of(64)
                 && p.comes.is_none_or(cycle)
                 && p.wanted.is_none_or(|(h, from)| h < harts && cycle(from))
+                && p.load.is_none_or(|l| {
+                    l.hart < harts && l.levels <= n && p.wanted.is_none() && p.comes.is_none()
+                })
         };
         if !cycle(saved.next) || !saved.under_way.iter().all(fits) {
             return false;

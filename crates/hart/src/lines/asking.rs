@@ -21,7 +21,7 @@ impl Hart {
     ) {
         let start = self.cycle;
         self.cycle += cycles;
-        self.stats.memory_stall_cycles += cycles;
+        self.stalls(kind, cycles);
         if w.attributes() {
             let req = self.line_request(at, 0, line, kind);
             self.attribute(w, &req, start, write);
@@ -52,7 +52,13 @@ impl Hart {
     }
 
     /// A request to the caches.
-    pub(super) fn want<Wd: World>(&self, w: &Wd, line: u64, kind: LineKind, at: RunPoint) -> Want {
+    pub(super) fn want<Wd: World>(
+        &self,
+        w: &mut Wd,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) -> Want {
         Want {
             hart: self.id,
             line,
@@ -60,6 +66,10 @@ impl Hart {
             pc: at.pc,
             now: self.cycle + at.offset,
             blocks: w.blocks(),
+            hint: match kind {
+                LineKind::Load | LineKind::Store => self.hint_at(w, at.pc),
+                _ => None,
+            },
         }
     }
 
@@ -72,10 +82,11 @@ impl Hart {
     ) -> Result<bool, NotNow> {
         let want = self.want(w, line, kind, at);
         if !want.blocks {
-            w.coherence().catch_up(want.now);
+            self.catch_up(w, at);
         }
         let Ok(found) = w.coherence().fetch(&want) else {
             w.claim_line(self.id, line);
+            self.need_register(w, at);
             self.leave_for_due(w);
             return self.await_other(line, kind);
         };
@@ -85,6 +96,10 @@ impl Hart {
         let brought = match found.from {
             From::Level => {
                 self.await_level(w, later, (line, kind, false), at);
+                match found.level {
+                    0 => self.stats.l2_stall_cycles += later,
+                    _ => self.stats.llc_stall_cycles += later,
+                }
                 Ok(())
             }
             From::Memory => self.transfer(w, &req, false, penalty, at),
@@ -127,7 +142,9 @@ impl Hart {
             let mut req = self.line_request(at, 0, line, LineKind::Prefetch);
             req.cycle = asked + at.offset;
             match w.prefetch_line(&req, token) {
-                Transfer::Done(first) => w.coherence().line_came(token, first),
+                Transfer::Done(first) => {
+                    w.coherence().line_came(token, first);
+                }
                 // The line may arrive before any other hart runs on.
                 Transfer::UnderWay => self.yield_at = self.yield_at.min(now + 1),
             }
@@ -137,7 +154,7 @@ impl Hart {
     }
 
     /// Lets the hart return to the scheduler at the time of the next event in the outer levels.
-    fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
+    pub(super) fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
         if w.blocks() {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
@@ -214,6 +231,9 @@ impl Hart {
         w.coherence().filling(Side::Inst, id, line);
         if !w.begin_fill(id, line) {
             return self.await_other(line, LineKind::Fetch);
+        }
+        if w.coherence().has_stores() {
+            self.leave_for(w, line, LineKind::Fetch, at);
         }
         // Instruction caches are not coherent, but for a fetch the hub collects dirty data from
         // every L1D, this hart's included.

@@ -58,7 +58,7 @@ impl Coherence {
             l1i: Caches::new(vec![Tags::new(l1i); harts]),
             reservations: vec![None; harts],
             contention: Contention::default(),
-            levels: Levels::default(),
+            levels: Levels::new(harts, &[]),
             notices: vec![Vec::new(); harts],
             running: vec![false; harts],
             code: vec![0; (ram_bytes >> 12) as usize],

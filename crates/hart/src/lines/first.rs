@@ -12,9 +12,11 @@
 use super::ahead::{Target, UnderWay, NOBODY};
 use super::banks::Banks;
 use super::coherence::Coherence;
-use super::levels::{LevelStats, Parts, Want};
+use super::level_stats::LevelStats;
+use super::levels::{Parts, Want};
 use super::mshr::Mshrs;
 use super::prefetch::{Access, Guesses};
+use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::Side;
 use crate::config::{FirstConfig, Prefetcher};
@@ -99,6 +101,15 @@ pub struct FirstStats {
     pub prefetch_useless: u64,
     /// Predicted lines that were not requested, since no miss status holding register was free.
     pub prefetch_dropped: u64,
+    /// Core cycles in which all miss status holding registers of a cache were occupied, up to the last request.
+    #[serde(default)]
+    pub mshr_full_cycles: u64,
+    /// Loads of a line that another load had asked for and that had not come.
+    #[serde(default)]
+    pub load_merges: u64,
+    /// Core cycles in which a hart had asked for a line for a load that had not come, up to the last miss.
+    #[serde(default)]
+    pub pending_cycles: u64,
 }
 
 impl FirstStats {
@@ -112,10 +123,13 @@ impl FirstStats {
             prefetch_late: f(self.prefetch_late, o.prefetch_late),
             prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
             prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
+            mshr_full_cycles: f(self.mshr_full_cycles, o.mshr_full_cycles),
+            load_merges: f(self.load_merges, o.load_merges),
+            pending_cycles: f(self.pending_cycles, o.pending_cycles),
         }
     }
 
-    fn of(s: &LevelStats) -> Self {
+    fn of(s: &LevelStats, parts: &[Parts]) -> Self {
         FirstStats {
             mshr_waits: s.mshr_waits,
             mshr_wait_cycles: s.mshr_wait_cycles,
@@ -124,6 +138,9 @@ impl FirstStats {
             prefetch_late: s.prefetch_late,
             prefetch_useless: s.prefetch_useless,
             prefetch_dropped: s.prefetch_dropped,
+            mshr_full_cycles: parts.iter().map(|p| p.mshrs.full_cycles()).sum(),
+            load_merges: s.load_merges,
+            pending_cycles: s.pending_cycles,
         }
     }
 }
@@ -149,6 +166,7 @@ impl Coherence {
         let harts = self.l1d.len();
         let on = data.keeps_order() || inst.keeps_order();
         self.levels.first = [First::new(data, harts), First::new(inst, harts)];
+        self.levels.stores = Stores::new(data.stores, harts);
         self.levels.has_first = on;
         self.levels.fillings = vec![None; if on { harts } else { 0 }];
         self.levels.ordered |= on;
@@ -173,7 +191,7 @@ impl Coherence {
         let of = |side: Side| {
             let first = &self.levels.first[side as usize];
             let on = first.config.keeps_order();
-            on.then(|| FirstStats::of(&first.stats))
+            on.then(|| FirstStats::of(&first.stats, &first.parts))
         };
         SIDES.map(of)
     }
@@ -213,12 +231,23 @@ impl Coherence {
         }
         for i in 0..self.levels.ahead.under_way.len() {
             let p = self.levels.ahead.under_way[i];
-            let comes = p.wanted.is_none() && !p.void && !p.held;
+            let comes = p.is_free() && !p.void && !p.held;
             if let Some(side) = p.first.filter(|_| comes) {
                 let bit = self.set_bit(side, p.hart as usize, p.line);
                 self.levels.first[side as usize].guards[p.hart as usize] |= bit;
             }
         }
+        let stored: Vec<(usize, u64)> = self.levels.stores.guarded().collect();
+        for (hart, line) in stored {
+            let bit = self.set_bit(Side::Data, hart, line);
+            self.levels.first[Side::Data as usize].guards[hart] |= bit;
+        }
+    }
+
+    /// Whether a hart works on a miss of a line of data.
+    pub(super) fn fills_line(&self, hart: usize, line: u64) -> bool {
+        let known = self.levels.fillings.get(hart).copied().flatten();
+        known.is_some_and(|f| f.side == Side::Data && f.line == line)
     }
 
     /// Whether a hart's first-level cache lacks a line that its prefetcher has predicted. Lines that
@@ -330,7 +359,7 @@ impl Coherence {
                 p.held &= !held;
                 any |= held;
             }
-            if any {
+            if any || self.has_stores() {
                 self.find_due();
             }
         }
@@ -356,7 +385,7 @@ impl Coherence {
     #[cold]
     fn void(&mut self, which: impl Fn(&UnderWay) -> bool) {
         for p in &mut self.levels.ahead.under_way {
-            p.void |= p.first.is_some() && p.wanted.is_none() && which(p);
+            p.void |= p.first.is_some() && p.is_free() && !p.own && which(p);
             p.held &= !p.void;
         }
         self.find_due();
@@ -378,7 +407,8 @@ impl Coherence {
     pub(super) fn put_first(&mut self, side: Side, p: &UnderWay) {
         let (hart, line) = (p.hart as usize, p.line);
         let (others, modified) = self.holders(hart, line);
-        let entry = match p.void || modified.is_some() || !self.first_lacks(side, hart, line) {
+        let unwanted = p.void || modified.is_some() || self.is_combined(line);
+        let entry = match unwanted || !self.first_lacks(side, hart, line) {
             true => None,
             false => self.make_room(side, hart, line),
         };
@@ -412,7 +442,7 @@ impl Coherence {
     }
 
     /// Moves a line out of an exclusive level. Returns whether it is modified.
-    fn move_up(&mut self, k: usize, hart: usize, line: u64) -> bool {
+    pub(super) fn move_up(&mut self, k: usize, hart: usize, line: u64) -> bool {
         let level = &mut self.levels.levels[k];
         let of = level.of(hart);
         let Some(i) = level.caches[of].find(line) else {
@@ -427,7 +457,7 @@ impl Coherence {
 
     /// Removes a line from a hart's first-level cache, if necessary, for a prefetched one. Returns
     /// the entry; `None` if the only one is reserved.
-    fn make_room(&mut self, side: Side, hart: usize, line: u64) -> Option<usize> {
+    pub(super) fn make_room(&mut self, side: Side, hart: usize, line: u64) -> Option<usize> {
         let filling = self.levels.fillings[hart].filter(|f| f.side == side);
         let reserved = filling.and_then(|f| f.entry).map(|i| i as usize);
         let cache = &mut self.first_level(side)[hart];
@@ -438,6 +468,9 @@ impl Coherence {
             self.first_level(side).take(hart, i);
             self.left_first(side, hart, old);
             let modified = state == LineState::Dirty;
+            if modified {
+                self.levels.counts[hart].first[side as usize].wrote_back(NOBODY);
+            }
             if side == Side::Data && (modified || self.wants_clean()) {
                 self.put(0, (hart, NOBODY), old, modified, None);
             }
@@ -545,7 +578,7 @@ impl Hart {
     fn await_arrivals<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) -> Result<(), NotNow> {
         self.bus_free(at)?;
         if !w.blocks() {
-            w.coherence().catch_up(self.cycle + at.offset);
+            self.catch_up(w, at);
             self.settle_levels(w, self.cycle, at);
         }
         Ok(())

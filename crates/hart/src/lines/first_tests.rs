@@ -21,6 +21,7 @@ fn caches(harts: usize, mshrs: u32, levels: &[LevelConfig]) -> Coherence {
             prefetcher: Prefetcher::NextLine,
             ..PrefetchConfig::default()
         },
+        stores: Default::default(),
     };
     Coherence::new(harts, L1, L1, BASE, 1 << 20)
         .with_levels(levels)
@@ -35,6 +36,7 @@ fn want(hart: usize, line: u64, kind: LineKind, now: u64) -> Want {
         pc: 0,
         now,
         blocks: false,
+        hint: None,
     }
 }
 

@@ -5,96 +5,26 @@
 //! other hart is behind, so nobody can observe a line between levels. Only prefetches take time
 //! ([`super::ahead`]).
 
-use super::ahead::{Ahead, Target};
+use super::ahead::{Ahead, Target, NOBODY};
 use super::banks::Banks;
 use super::caches::{bits, Caches};
 use super::coherence::{Coherence, Notice};
+use super::counts::HartCounts;
 use super::first::{Filling, First};
+use super::level_stats::LevelStats;
 use super::mshr::Mshrs;
 use super::prefetch::{Access, Guesses};
+use super::stores::Stores;
 use super::tags::{LineState, Tags, NO_SLOT};
 use super::versions::Versions;
 use super::Side;
-use crate::config::{Inclusion, LevelConfig, PrefetchConfig, Prefetcher};
+use crate::config::{HintConfig, Inclusion, LevelConfig, PrefetchConfig, Prefetcher};
 use crate::trap::NotNow;
 use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 
 /// Later times could overflow during a run.
 const FAR: u64 = 1 << 62;
-
-/// Statistics of a level, summed over all of its caches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LevelStats {
-    /// Requests of the previous level that hit.
-    pub hits: u64,
-    /// Requests of the previous level that missed.
-    pub misses: u64,
-    /// Modified lines that the previous level evicted or cleaned.
-    pub writes: u64,
-    /// Lines evicted for others.
-    pub evictions: u64,
-    /// Modified lines passed on to the next level or to memory.
-    pub writebacks: u64,
-    /// Back-invalidations: copies in inner caches removed because this level evicted the line.
-    pub back_invalidations: u64,
-    /// Misses that have waited for a miss status holding register.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub mshr_waits: u64,
-    /// Core cycles that they have waited.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub mshr_wait_cycles: u64,
-    /// Requests that have waited for another access to their bank.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub bank_waits: u64,
-    /// Core cycles that they have waited.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub bank_wait_cycles: u64,
-    /// Lines that the prefetcher has requested.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetches: u64,
-    /// Prefetched lines that a hart requested after their arrival.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetch_useful: u64,
-    /// Prefetches for which a hart had to wait, since it requested the line before its arrival.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetch_late: u64,
-    /// Prefetched lines that were evicted before any hart requested them, or that were no longer
-    /// needed on arrival.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetch_useless: u64,
-    /// Predicted lines that were not requested, since no miss status holding register was free.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub prefetch_dropped: u64,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
-impl LevelStats {
-    /// Combines two sets of counters, counter by counter.
-    pub fn zip(&self, o: &LevelStats, f: impl Fn(u64, u64) -> u64) -> LevelStats {
-        LevelStats {
-            mshr_waits: f(self.mshr_waits, o.mshr_waits),
-            mshr_wait_cycles: f(self.mshr_wait_cycles, o.mshr_wait_cycles),
-            bank_waits: f(self.bank_waits, o.bank_waits),
-            bank_wait_cycles: f(self.bank_wait_cycles, o.bank_wait_cycles),
-            prefetches: f(self.prefetches, o.prefetches),
-            prefetch_useful: f(self.prefetch_useful, o.prefetch_useful),
-            prefetch_late: f(self.prefetch_late, o.prefetch_late),
-            prefetch_useless: f(self.prefetch_useless, o.prefetch_useless),
-            prefetch_dropped: f(self.prefetch_dropped, o.prefetch_dropped),
-            hits: f(self.hits, o.hits),
-            misses: f(self.misses, o.misses),
-            writes: f(self.writes, o.writes),
-            evictions: f(self.evictions, o.evictions),
-            writebacks: f(self.writebacks, o.writebacks),
-            back_invalidations: f(self.back_invalidations, o.back_invalidations),
-        }
-    }
-}
 
 /// One level.
 #[derive(Clone, Debug)]
@@ -198,7 +128,7 @@ pub(super) struct Levels {
     pub levels: Vec<Level>,
     /// Modified lines that the last level has evicted, for the running hart to send to memory, each
     /// with its version if that is an older one.
-    to_memory: Vec<(u64, Option<u64>)>,
+    pub to_memory: Vec<(u64, Option<u64>)>,
     /// The modified lines that are older states.
     pub versions: Versions,
     /// Filter slots of the running hart whose lines are gone.
@@ -215,8 +145,12 @@ pub(super) struct Levels {
     pub has_first: bool,
     /// Then, for each hart, the miss that it works on.
     pub fillings: Vec<Option<Filling>>,
-    /// Lines that the running hart has begun to prefetch into its first-level caches.
+    /// Lines that the running hart has begun to prefetch into its first-level caches, or has stored to in its buffer.
     pub begun: Vec<(Side, u64)>,
+    /// By hart: its part in what happens.
+    pub counts: Vec<HartCounts>,
+    /// Store buffers, and lines that are combined.
+    pub stores: Stores,
 }
 
 /// A hart's request to the outer levels.
@@ -232,6 +166,8 @@ pub(crate) struct Want {
     /// Whether a hart that has to wait is blocked: see
     /// [`MemPort::BLOCKS`](crate::world::MemPort::BLOCKS).
     pub blocks: bool,
+    /// The hint of the instruction, if it has one with an effect.
+    pub hint: Option<HintConfig>,
 }
 
 impl Want {
@@ -248,8 +184,12 @@ pub(crate) struct Found {
     /// level has requested it.
     pub latency: u64,
     pub from: From,
+    /// The level that has it, or to which it is coming; the number of levels for memory.
+    pub level: usize,
     /// It was modified and has not been written to memory since.
     pub modified: bool,
+    /// Cycles of the latency in which the request waits for a miss status holding register.
+    pub waited: u64,
 }
 
 /// Where a line comes from.
@@ -277,6 +217,7 @@ impl Levels {
         let levels: Vec<Level> = config.iter().map(level).collect();
         Levels {
             ordered: levels.iter().any(Level::keeps_order),
+            counts: vec![HartCounts::new(levels.len()); harts],
             levels,
             ..Levels::default()
         }
@@ -294,6 +235,7 @@ impl Levels {
         self.first.iter_mut().for_each(First::clear);
         self.fillings.fill(None);
         self.ahead.clear();
+        self.stores.clear();
         self.versions.clear();
     }
 
@@ -351,6 +293,11 @@ impl Coherence {
         let fits = levels.load(saved, self.l1d.len(), |line| self.inside(line));
         self.levels = levels;
         fits
+    }
+
+    /// Whether hints of Zihintntl do something.
+    pub(crate) fn has_hints(&self) -> bool {
+        self.levels.stores.config.hints()
     }
 
     /// Whether there are outer cache levels.
@@ -434,6 +381,7 @@ impl Coherence {
         if self.levels.ordered {
             (waited, since) = self.take_mshrs((k, own.is_some()), want)?;
         }
+        let for_register = waited;
         self.levels.now = now;
         self.learn_first(want);
         let looked_up = match own {
@@ -445,6 +393,9 @@ impl Coherence {
             let level = &mut self.levels.levels[j];
             level.stats.hits += u64::from(hit);
             level.stats.misses += u64::from(!hit);
+            self.levels.counts[hart].levels[j].look_up(want.kind, hit);
+            level.stats.nt_hits += u64::from(hit && want.hint.is_some());
+            level.stats.nt_misses += u64::from(!hit && want.hint.is_some());
             let bank = level.access_bank(hart, line, now + waited);
             level.stats.bank_waits += u64::from(bank > 0);
             level.stats.bank_wait_cycles += bank;
@@ -458,7 +409,9 @@ impl Coherence {
         let mut found = Found {
             latency: after(self.last_latency()),
             from: From::Memory,
+            level: k,
             modified: false,
+            waited: for_register,
         };
         let Some(i) = entry else {
             if let Some(p) = own.or(coming) {
@@ -470,7 +423,7 @@ impl Coherence {
                 });
                 found.from = From::Prefetch(self.join(p, hart, now + found.latency));
             } else {
-                self.take_up(n, hart, line, false);
+                self.take_up(n, hart, line, (false, want.hint));
             }
             return Ok(found);
         };
@@ -487,16 +440,19 @@ impl Coherence {
             level.caches.take(of, i);
             // No inner cache has the line, so this is its newest state.
             self.levels.versions.take(k, of, line);
-        } else {
+        } else if want
+            .hint
+            .is_none_or(|h| (h.last | h.bypass) >> (k + 1) & 1 == 0)
+        {
             level.caches[of].touch(i);
         }
-        self.take_up(k, hart, line, found.modified);
+        self.take_up(k, hart, line, (found.modified, want.hint));
         self.miss_ends(hart, now + found.latency);
         Ok(found)
     }
 
     /// The prefetcher of a level observes an access there, and predicts.
-    fn learn(&mut self, k: usize, want: &Want, hit: bool) {
+    pub(super) fn learn(&mut self, k: usize, want: &Want, hit: bool) {
         let level = &mut self.levels.levels[k];
         let c = level.config.prefetch;
         let cache = level.of(want.hart);
@@ -523,12 +479,27 @@ impl Coherence {
     }
 
     /// The levels inside `k` that keep lines passing through them allocate a line.
-    fn take_up(&mut self, k: usize, hart: usize, line: u64, modified: bool) {
+    fn take_up(
+        &mut self,
+        k: usize,
+        hart: usize,
+        line: u64,
+        (modified, hint): (bool, Option<HintConfig>),
+    ) {
+        let hint = hint.unwrap_or_default();
         for j in (0..k).rev() {
-            if !self.wants_clean_at(j) {
+            let config = self.levels.levels[j].config;
+            // An inclusive level has what its inner caches have, and nothing that is modified gets lost.
+            let may_pass = !modified && config.inclusion != Inclusion::Inclusive;
+            let passes = may_pass && hint.bypass >> (j + 1) & 1 != 0;
+            if !self.wants_clean_at(j) && !passes {
                 // A modified line stays modified on its way to the core.
-                let stays = modified && !self.levels.levels[j].config.write_through;
+                let stays = modified && !config.write_through;
                 self.allocate(j, (hart, hart), line, stays, None);
+                let cache = self.levels.levels[j].cache(hart);
+                if let Some(i) = cache.find(line).filter(|_| hint.last >> (j + 1) & 1 != 0) {
+                    cache.filled_last(i);
+                }
             }
         }
     }
@@ -579,6 +550,7 @@ impl Coherence {
         }
         if modified && through {
             self.levels.levels[k].stats.writebacks += 1;
+            self.levels.counts[of].levels[k].wrote_back(NOBODY);
             self.put(k + 1, (of, by), line, true, version);
         }
     }
@@ -623,6 +595,7 @@ impl Coherence {
         mut version: Option<u64>,
     ) {
         self.levels.levels[k].stats.evictions += 1;
+        self.levels.counts[of].levels[k].victims += 1;
         if self.levels.levels[k].config.inclusion == Inclusion::Inclusive {
             let (copies, newer) = self.back_invalidate(k, of, by, line);
             self.levels.levels[k].stats.back_invalidations += copies;
@@ -631,6 +604,9 @@ impl Coherence {
             }
         }
         self.levels.levels[k].stats.writebacks += u64::from(modified);
+        if modified {
+            self.levels.counts[of].levels[k].wrote_back(by);
+        }
         if modified || self.wants_clean_at(k + 1) {
             self.put(k + 1, (of, by), line, modified, version);
         }
@@ -788,42 +764,6 @@ impl Coherence {
             }
         }
         modified
-    }
-
-    /// Whether some cache has a line modified.
-    pub fn is_modified(&self, line: u64) -> bool {
-        let levels = self.levels.levels.iter().flat_map(|l| l.caches.iter());
-        let mut holding = self.l1d.iter().chain(levels);
-        holding.any(|c| {
-            c.find(line)
-                .is_some_and(|i| c.entry(i).1 == LineState::Dirty)
-        })
-    }
-
-    /// Checks that inclusive levels hold every line of their inner caches, and that the sharer
-    /// directories are right. The first violation is the error.
-    pub(crate) fn check_levels(&self) -> Result<(), String> {
-        let levels = self.levels.levels.iter().map(|l| &l.caches);
-        let all = [&self.l1d, &self.l1i].into_iter().chain(levels);
-        if let Some(k) = { all }.position(|c| !c.check()) {
-            return Err(format!("caches {k}: it is noted otherwise who has a line"));
-        }
-        for (k, level) in self.levels.levels.iter().enumerate() {
-            if level.config.inclusion != Inclusion::Inclusive {
-                continue;
-            }
-            for hart in 0..self.l1d.len() {
-                let nearer = self.levels.levels[..k].iter();
-                let nearer = nearer.map(|l| &l.caches[l.of(hart)]);
-                let first = [&self.l1d[hart], &self.l1i[hart]];
-                for line in first.into_iter().chain(nearer).flat_map(Tags::lines) {
-                    if level.caches[level.of(hart)].find(line).is_none() {
-                        return Err(format!("level {k} lacks line {line:#x} of hart {hart}"));
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }
 

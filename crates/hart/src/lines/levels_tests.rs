@@ -167,6 +167,7 @@ impl Harts {
             pc: 0,
             now: self.now,
             blocks: false,
+            hint: None,
         }
     }
 
@@ -272,6 +273,7 @@ proptest! {
                 confidence: 1,
                 ..PrefetchConfig::default()
             },
+            stores: Default::default(),
         };
         let mut h = Harts::with_first(&levels, first);
         for (hart, line, what) in steps {
@@ -358,6 +360,7 @@ fn ask(c: &mut Coherence, hart: usize, line: u64, now: u64) -> (From, u64, Optio
         pc: 0,
         now,
         blocks: false,
+        hint: None,
     };
     let found = c.fetch(&want).unwrap();
     if found.from == From::Memory {

@@ -11,15 +11,20 @@
 mod ahead;
 mod asking;
 mod banks;
+mod buffers;
 mod caches;
 mod coherence;
 mod contention;
+mod counts;
 mod first;
+mod level_stats;
 mod levels;
+mod levels_check;
 mod mshr;
 mod prefetch;
 mod replacement;
 pub mod standalone;
+mod stores;
 mod tags;
 mod versions;
 
@@ -27,9 +32,13 @@ pub use ahead::{SavedAhead, Settled};
 pub use caches::Caches;
 pub use coherence::{Coherence, Notice};
 pub(crate) use contention::Moves;
+pub use counts::{CacheCounts, HartCounts, MemoryCounts};
 pub use first::{FirstStats, SavedFirst};
-pub use levels::{LevelStats, SavedLevel};
+pub use level_stats::LevelStats;
+pub use levels::SavedLevel;
 pub use replacement::Lfsr;
+pub use stores::{carry_out, Bytes, Carried, SavedStores, StoreStats};
+pub(crate) use stores::{fence, Awaits, Why};
 pub use tags::{LineState, Tags, NO_SLOT};
 pub use versions::SavedVersions;
 
@@ -65,6 +74,19 @@ pub(crate) struct Awaited {
     other: bool,
     /// Core cycles to add after the first beat.
     penalty: u32,
+}
+
+impl Awaited {
+    /// A line that a load has asked for without waiting.
+    pub(crate) fn load(line: u64) -> Self {
+        Awaited {
+            line,
+            kind: LineKind::Load,
+            write: false,
+            other: true,
+            penalty: 0,
+        }
+    }
 }
 
 /// Which of the two caches an L1 operation concerns.
@@ -126,7 +148,7 @@ impl Hart {
 
     /// Whether the line for which the hart was blocked has arrived. Forgets it then.
     #[inline(always)]
-    fn take_arrived(&mut self, line: u64) -> bool {
+    pub(crate) fn take_arrived(&mut self, line: u64) -> bool {
         let arrived = self.arrived == Some(line);
         if arrived {
             self.arrived = None;
@@ -175,10 +197,21 @@ impl Hart {
         self.cycle = (first + penalty as u64)
             .saturating_sub(at.offset)
             .max(start);
-        self.stats.memory_stall_cycles += self.cycle - start;
+        self.stalls(req.kind, self.cycle - start);
         if w.attributes() {
             self.attribute(w, req, start, write);
         }
+    }
+
+    /// The hart has waited for a line.
+    #[inline(always)]
+    pub(crate) fn stalls(&mut self, kind: LineKind, cycles: u64) {
+        self.stats.memory_stall_cycles += cycles;
+        // With line fill buffers, a load that is under way is counted when its line has come.
+        self.stats.load_stall_cycles += match kind {
+            LineKind::Load if !self.has_buffers() => cycles,
+            _ => 0,
+        };
     }
 
     /// The cycle from which on the hart's last run was to perform no action that others can
@@ -207,7 +240,7 @@ impl Hart {
         if self.resume.is_none() {
             self.pending = pending_after(self.pending, waited);
         }
-        self.stats.memory_stall_cycles += waited;
+        self.stalls(a.kind, waited);
         if !a.write && !a.other {
             self.arrived = Some(a.line);
             w.coherence().miss_ends(self.id, cycle);
@@ -233,6 +266,7 @@ impl Hart {
         self.arrived = None;
         self.cleaned = None;
         self.fill = None;
+        self.loads.filling = false;
         self.predictor.gives_up();
         let now = self.cycle + at.offset;
         w.coherence().miss_ends(self.id, now);
@@ -254,7 +288,13 @@ impl Hart {
     /// Tells who has waited since `start`.
     #[cold]
     #[inline(never)]
-    fn attribute<Wd: World>(&mut self, w: &mut Wd, req: &LineRequest, start: u64, write: bool) {
+    pub(crate) fn attribute<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        req: &LineRequest,
+        start: u64,
+        write: bool,
+    ) {
         w.stalled(&Stall {
             cycles: self.cycle - start + std::mem::take(&mut self.waited),
             write,
@@ -316,6 +356,9 @@ impl Hart {
         let present = cache.find(line);
         if let Some(i) = present {
             if self.take_arrived(line) {
+                if self.loads.may && kind == LineKind::Load {
+                    self.note_late(line, at);
+                }
                 return Ok(i);
             }
             if self.contended(w, line, at) {
@@ -325,8 +368,12 @@ impl Hart {
                 self.in_turn(at)?;
             }
             self.uses_line(w, line, kind, at)?;
+            self.meet_line(w, (line, kind), at)?;
+            let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
             let cache = &mut w.coherence().l1d[self.id];
-            cache.touch(i);
+            if !hinted {
+                cache.touch(i);
+            }
             match cache.entry(i).1 {
                 LineState::Dirty => return Ok(i),
                 LineState::Exclusive if write => {
@@ -343,8 +390,14 @@ impl Hart {
                 return filled;
             }
         }
-        let filled = self.l1d_fill(w, line, kind, present, at);
+        // A walk for the load is none.
+        let ahead = self.loads.may && kind == LineKind::Load && present.is_none();
+        let filled = self.l1d_fill(w, line, (kind, ahead), present, at);
         self.fill = filled.is_err().then_some((line, kind));
+        self.loads.filling = ahead && filled.is_err();
+        if ahead && filled.is_ok() {
+            self.note_late(line, at);
+        }
         filled
     }
 
@@ -370,13 +423,15 @@ impl Hart {
             present || self.l1i_fill(w, line, at).is_ok()
         } else {
             let present = w.coherence().l1d[self.id].find(line);
-            self.l1d_fill(w, line, kind, present, at).is_ok()
+            let ahead = self.loads.filling && present.is_none();
+            self.l1d_fill(w, line, (kind, ahead), present, at).is_ok()
         };
         if self.resume.is_none() {
             self.pending = pending_after(self.pending, self.cycle - start);
         }
         if done {
             self.fill = None;
+            self.loads.filling = false;
             self.arrived = Some(line);
         }
         done
@@ -388,13 +443,14 @@ impl Hart {
         self.fill.is_some()
     }
 
-    /// Brings a line into L1D that is missing, or present without the needed right.
+    /// Brings a line into L1D that is missing, or present without the needed right; `ahead`: for a load, for which the
+    /// hart does not wait.
     #[inline(never)]
     fn l1d_fill<Wd: World>(
         &mut self,
         w: &mut Wd,
         line: u64,
-        kind: LineKind,
+        (kind, ahead): (LineKind, bool),
         present: Option<usize>,
         at: RunPoint,
     ) -> Result<usize, NotNow> {
@@ -409,6 +465,13 @@ impl Hart {
             return self.await_other(line, kind);
         }
         let write = kind == LineKind::Store;
+        if w.coherence().has_stores() {
+            self.leave_for(w, line, kind, at);
+        }
+        let hint = match kind {
+            LineKind::PageWalk => None,
+            _ => self.hint_at(w, at.pc),
+        };
         let t = &self.config.timing;
         let scheduled = t.load_latency;
         let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled);
@@ -429,8 +492,11 @@ impl Hart {
                     LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
                     _ => self.stats.l1d_load_misses += 1,
                 }
-                if kind != LineKind::PageWalk {
+                if kind != LineKind::PageWalk && !ahead {
                     self.replays |= LINE_AGAIN;
+                }
+                if hint.is_some() && !write {
+                    w.coherence().count_stores(id).nt_load_misses += 1;
                 }
                 let cache = &mut w.coherence().l1d[id];
                 let i = cache.victim(line);
@@ -442,6 +508,8 @@ impl Hart {
                     self.stats.l1d_writebacks += 1;
                     if cache_levels {
                         self.give(w, old, true, at);
+                    } else if ahead {
+                        self.post_victim(w, old, release_offset, at);
                     } else {
                         self.write_line(w, old, LineKind::Evict, release_offset, at)?;
                     }
@@ -469,7 +537,11 @@ impl Hart {
             false
         } else {
             let upgrade = present.is_some();
-            self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
+            if ahead {
+                self.bring_ahead(w, line, (penalty, scheduled), at)?
+            } else {
+                self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
+            }
         };
         self.refill = None;
         if write {
@@ -496,6 +568,7 @@ impl Hart {
         c.l1d.put(id, index, line, state);
         match present {
             Some(_) => c.l1d[id].touch(index),
+            None if hint.is_some_and(|h| h.last & 1 != 0) => c.l1d[id].filled_last(index),
             None => c.l1d[id].filled(index),
         }
         if !Wd::PARALLEL && c.contention.is(line, asked) {
@@ -506,7 +579,18 @@ impl Hart {
             self.shared(w, line, at);
         }
         self.end_fill(w, at);
+        if w.coherence().has_stores() && w.blocks() {
+            // A buffered store may be written to the line at once.
+            self.yield_at = self.yield_at.min(w.coherence().next_due());
+        }
         Ok(index)
+    }
+
+    /// Writes a victim back, and nobody waits for it.
+    fn post_victim<Wd: World>(&mut self, w: &mut Wd, line: u64, later: u32, at: RunPoint) {
+        let req = self.line_request(at, later.into(), line, LineKind::Evict);
+        self.commit_write_back(w, &req);
+        w.post_line(&req);
     }
 
     /// Blocks the hart until another hart has finished its fill of a line, or until a miss status

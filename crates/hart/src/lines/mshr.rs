@@ -21,11 +21,43 @@ pub(super) struct Mshrs {
     until: Vec<u64>,
     /// Harts that wait for a register, and since when.
     waiting: VecDeque<(u32, u64)>,
+    /// Since when all of them are occupied.
+    #[serde(default)]
+    full_since: Option<u64>,
+    /// Cycles in which all of them were occupied, up to the last time that this ended.
+    #[serde(default)]
+    full: u64,
 }
 
 impl Mshrs {
+    /// Core cycles in which all registers were occupied, as far as requests have shown.
+    pub fn full_cycles(&self) -> u64 {
+        self.full
+    }
+
+    /// A register was taken at a cycle.
+    fn note_full(&mut self, limit: u32, now: u64) {
+        let taken = self.harts.len() + self.prefetches as usize + self.until.len();
+        if taken >= limit as usize {
+            self.full_since.get_or_insert(now);
+        }
+    }
+
+    /// The miss of a hart goes on without the hart: it occupies its register until a time that is not known yet.
+    pub fn goes_on(&mut self, hart: usize) {
+        if let Some(i) = self.harts.iter().position(|h| h.0 == hart as u32) {
+            self.harts.remove(i);
+            self.prefetches += 1;
+        }
+    }
+
     /// Number of registers occupied at a cycle.
     fn taken(&mut self, now: u64) -> usize {
+        let ended = self.until.iter().filter(|end| **end <= now).min();
+        if let (Some(since), Some(end)) = (self.full_since, ended) {
+            self.full += end.saturating_sub(since);
+            self.full_since = None;
+        }
         self.until.retain(|end| *end > now);
         self.harts.len() + self.prefetches as usize + self.until.len()
     }
@@ -33,6 +65,23 @@ impl Mshrs {
     /// Whether one of `limit` registers is free at a cycle, and no hart waits for it.
     pub fn is_free(&mut self, limit: u32, now: u64) -> bool {
         self.waiting.is_empty() && self.taken(now) < limit as usize
+    }
+
+    /// Whether a register is occupied for a hart's miss.
+    pub fn serves(&self, hart: usize) -> bool {
+        self.harts.iter().any(|h| h.0 == hart as u32)
+    }
+
+    /// Whether one of `limit` registers is free at a cycle, and no hart waits for it; those that are free again stay noted.
+    pub fn has_free(&self, limit: u32, now: u64) -> bool {
+        let until = self.until.iter().filter(|end| **end > now).count();
+        let taken = self.harts.len() + self.prefetches as usize + until;
+        self.waiting.is_empty() && taken < limit as usize
+    }
+
+    /// The first cycle after `now` at which a register is free again, of those known.
+    pub fn next_free(&self, now: u64) -> Option<u64> {
+        self.until.iter().copied().filter(|end| *end > now).min()
     }
 
     /// Takes a register for a hart's miss, also for one that has waited and is tried again. Returns
@@ -44,7 +93,10 @@ impl Mshrs {
         }
         let free = self.is_free(limit, now);
         match free {
-            true => self.harts.push((hart, now)),
+            true => {
+                self.harts.push((hart, now));
+                self.note_full(limit, now);
+            }
             false if !self.blocks(hart as usize) => self.waiting.push_back((hart, now)),
             false => {}
         }
@@ -61,12 +113,14 @@ impl Mshrs {
             }
         }
         self.harts.push((hart as u32, now));
+        self.note_full(limit, now);
         now
     }
 
     /// A prefetch takes a free register.
-    pub fn take_ahead(&mut self) {
+    pub fn take_ahead(&mut self, limit: u32, now: u64) {
         self.prefetches += 1;
+        self.note_full(limit, now);
     }
 
     /// The line that a hart has requested arrives at a cycle that is known now; without effect if
@@ -161,7 +215,7 @@ mod tests {
     #[test]
     fn prefetches_take_registers_too() {
         let mut m = Mshrs::default();
-        m.take_ahead();
+        m.take_ahead(1, 0);
         assert!(!m.is_free(1, 0) && m.take(1, 0, 5).is_none());
         m.end_ahead(9);
         assert_eq!(m.due(), Some(9));

@@ -77,6 +77,32 @@ impl Victims {
         }
     }
 
+    /// A line was put into entry `i` of the cache that is to be replaced next.
+    pub fn filled_last(&mut self, i: usize, ways: u32) {
+        match self {
+            Victims::Lfsr(_) | Victims::Random(_) => {}
+            Victims::Lru(order) => {
+                let n = ways as usize;
+                let set = &mut order[i - i % n..][..n];
+                let old = set[i % n];
+                for o in set.iter_mut() {
+                    *o += u8::from(*o < old);
+                }
+                set[i % n] = 0;
+            }
+            Victims::TreePlru(trees) => {
+                let (set, way) = (i / ways as usize, i as u32 % ways);
+                let (tree, mut node) = (&mut trees[set], 1);
+                for level in (0..ways.trailing_zeros()).rev() {
+                    let upper = way >> level & 1;
+                    *tree = *tree & !(1 << node) | u64::from(upper) << node;
+                    node = 2 * node + upper;
+                }
+            }
+            Victims::Srrip(expected) => expected[i] = DISTANT,
+        }
+    }
+
     fn used(&mut self, i: usize, ways: u32) {
         match self {
             Victims::Lru(order) => {
@@ -235,6 +261,26 @@ mod tests {
         let random = order(Replacement::Random, &[]);
         assert!(random.iter().all(|w| *w < 4));
         assert_eq!(random, order(Replacement::Random, &[3, 3]), "blind to hits");
+    }
+
+    #[test]
+    fn a_line_that_is_put_last_is_the_next_victim() {
+        for r in [Replacement::Lru, Replacement::TreePlru, Replacement::Srrip] {
+            for way in 0..4 {
+                let mut v = Victims::new(r, 2, 4);
+                (4..8).for_each(|i| v.filled(i, 4));
+                (4..8).for_each(|i| v.hit(i, 4));
+                let mut others = v.clone();
+                v.filled_last(4 + way, 4);
+                assert_eq!(v.choose(4, 4, |_| false), way, "{r:?}");
+                if r == Replacement::Lru {
+                    // Behind it, the others are in their order.
+                    v.filled(4 + way, 4);
+                    others.filled(4 + way, 4);
+                    assert!(v == others && v.fits(&others, 4));
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! there at once. So prefetchers, miss status holding registers and banks take no part.
 
 use super::coherence::Coherence;
-use super::levels::{From, LevelStats, Want};
+use super::level_stats::LevelStats;
+use super::levels::{From, Want};
 use super::tags::LineState;
 use crate::config::{CacheGeometry, LevelConfig, PrefetchConfig};
 use crate::world::LineKind;
@@ -150,6 +151,7 @@ impl Standalone {
             pc: 0,
             now: 0,
             blocks: false,
+            hint: None,
         };
         // Nobody waits for a register or a prefetch: there are none.
         let Ok(found) = self.c.fetch(&want) else {

@@ -61,6 +61,11 @@ impl Tags {
         self.victims.filled(i, self.ways);
     }
 
+    /// The same of a line that is to be replaced next.
+    pub(super) fn filled_last(&mut self, i: usize) {
+        self.victims.filled_last(i, self.ways);
+    }
+
     /// First entry of the set that a line belongs to.
     #[inline]
     pub(crate) fn set_start(&self, line: u64) -> usize {

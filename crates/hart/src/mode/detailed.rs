@@ -5,11 +5,11 @@ use super::{Mode, Wanted};
 use crate::block::Block;
 use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
-use crate::lines::Side;
+use crate::lines::{fence, Awaits, Side, Why};
 use crate::mem::Place;
 use crate::pipeline::pending_after;
 use crate::pmp::Access;
-use crate::preop::{PreOp, NEW_LINE};
+use crate::preop::{hint_number, PreOp, NEW_LINE};
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
 use crate::world::{EpochEnd, LineKind, World};
@@ -82,7 +82,26 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
+    fn uses<W: World>(h: &mut Hart, w: &mut W, p: &PreOp, at: RunPoint) -> Result<(), NotNow> {
+        match h.loads.regs {
+            0 => Ok(()),
+            _ => h.await_loads(w, p, at),
+        }
+    }
+
+    #[inline(always)]
+    fn goes_on<W: World>(h: &Hart) -> bool {
+        !W::PARALLEL && h.has_buffers()
+    }
+
+    #[inline(always)]
+    fn load_done(h: &mut Hart, p: &PreOp) {
+        h.bind(p);
+    }
+
+    #[inline(always)]
     fn fetch_anew<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        Self::drains(h, w, at)?;
         h.all_in_order(w, Side::Inst, at)?;
         h.empty_l1i(w);
         Ok(())
@@ -175,6 +194,7 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn device<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        Self::drains(h, w, at)?;
         Self::visible(h, w, at)?;
         let t = &h.config.timing;
         // The block's schedule includes the load with the latency of a hit.
@@ -196,8 +216,49 @@ impl Mode for Detailed {
     ) -> Result<(), NotNow> {
         match h.light {
             true => h.synchronizes(w, why, at),
-            false => Ok(()),
+            false => h.drained(w, (Awaits::All, Why::Atomic), at),
         }
+    }
+
+    #[inline(always)]
+    fn fence<W: World>(h: &mut Hart, w: &mut W, imm: i32, at: RunPoint) -> Result<(), NotNow> {
+        match h.light {
+            true => h.synchronizes(w, EpochEnd::Fence, at),
+            false => fence(h, w, imm, at),
+        }
+    }
+
+    #[inline(always)]
+    fn drains<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        h.drained(w, (Awaits::All, Why::Fence), at)
+    }
+
+    #[inline(always)]
+    fn hint<W: World>(h: &mut Hart, w: &mut W, p: &PreOp, pc: u64) {
+        if let Some(number) = hint_number(p.op) {
+            h.take_hint(w, p, number, pc);
+        }
+    }
+
+    #[inline(always)]
+    fn buffer_store<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        want: Wanted,
+        value: u64,
+        at: RunPoint,
+    ) -> Result<Option<u64>, Undone> {
+        h.buffer_store(w, want, value, at)
+    }
+
+    #[inline(always)]
+    fn forward<W: World>(
+        h: &mut Hart,
+        w: &mut W,
+        want: Wanted,
+        at: RunPoint,
+    ) -> Result<Option<(u64, u64)>, Undone> {
+        h.forward(w, want, at)
     }
 
     #[inline(always)]
@@ -227,7 +288,11 @@ impl Mode for Detailed {
         if write {
             h.store_side_effects(w, pa);
         }
-        h.install::<W, Self>(w, want, pa, (index, way), at);
+        if h.hint.is_some_and(|(pc, _)| pc == at.pc) {
+            h.hinted(w, want.access);
+        } else {
+            h.install::<W, Self>(w, want, pa, (index, way), at);
+        }
         debug_assert!(w.coherence().l1d[h.id].entry(index).0 == pa & !63);
         h.fetched_again(w, at.pc);
         Ok(Place::Ram(offset))
@@ -265,6 +330,9 @@ impl Mode for Detailed {
             return false;
         }
         let now = h.cycle + at.offset;
+        if h.loads.is_coming(pa & !63, now) {
+            return false;
+        }
         h.data.claim(slot, &mut w.coherence().l1d[h.id], index, now);
         h.data.rely(slot, way);
         true
@@ -272,6 +340,7 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn own_line<W: World>(h: &mut Hart, w: &mut W, pa: u64, at: RunPoint) -> Result<(), NotNow> {
+        Self::drains(h, w, at)?;
         let done = h.l1d_touch(w, pa, LineKind::Store, at).map(|_| ());
         h.replays = 0;
         done
@@ -283,6 +352,7 @@ impl Mode for Detailed {
         line: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        h.drained(w, (Awaits::Line(line), Why::Flush), at)?;
         h.in_order(w, Side::Data, line, at)?;
         match w.coherence().l1d[h.id].find(line) {
             Some(i) => h.flush_index(w, i, false, at),
@@ -291,6 +361,7 @@ impl Mode for Detailed {
     }
 
     fn flush_all<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        Self::drains(h, w, at)?;
         let n = w.coherence().l1d[h.id].len();
         // Entries that were scanned before the instruction had to be tried again.
         let done = h.flushed.take().filter(|(pc, _)| *pc == at.pc);
@@ -315,6 +386,8 @@ impl Mode for Detailed {
         keep: bool,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        h.drained(w, (Awaits::Line(line), Why::Flush), at)?;
+        h.leave_others(w, line, at)?;
         h.clean_line(w, line, keep, at)
     }
 }

@@ -82,6 +82,19 @@ pub trait Mode: Copy + 'static {
     fn fetch<W: World>(_h: &mut Hart, _w: &mut W, _p: &PreOp, _at: RunPoint) -> Result<(), NotNow> {
         Ok(())
     }
+    /// An instruction is going to be executed whose line is there: it waits for registers that are on their way.
+    #[inline(always)]
+    fn uses<W: World>(_h: &mut Hart, _w: &mut W, _p: &PreOp, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// Whether the hart goes on if a load misses.
+    #[inline(always)]
+    fn goes_on<W: World>(_h: &Hart) -> bool {
+        false
+    }
+    /// A load that has missed the filter has been executed.
+    #[inline(always)]
+    fn load_done(_h: &mut Hart, _p: &PreOp) {}
     /// `fence.i`.
     #[inline(always)]
     fn fetch_anew<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
@@ -166,6 +179,40 @@ pub trait Mode: Copy + 'static {
         _at: RunPoint,
     ) -> Result<(), NotNow> {
         Ok(())
+    }
+    /// A `fence` with such an immediate is going to be executed.
+    #[inline(always)]
+    fn fence<W: World>(_h: &mut Hart, _w: &mut W, _imm: i32, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// All that the hart has stored has to be visible.
+    #[inline(always)]
+    fn drains<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
+    /// A hint of Zihintntl at a pc, in front of a load or store.
+    #[inline(always)]
+    fn hint<W: World>(_h: &mut Hart, _w: &mut W, _p: &PreOp, _pc: u64) {}
+    /// A store that has missed the filter, where stores are buffered. The offset in memory; `None` if nothing was done.
+    #[inline(always)]
+    fn buffer_store<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _want: Wanted,
+        _value: u64,
+        _at: RunPoint,
+    ) -> Result<Option<u64>, Undone> {
+        Ok(None)
+    }
+    /// A load that has missed the filter: offset in memory and value, if it is of a store that is buffered.
+    #[inline(always)]
+    fn forward<W: World>(
+        _h: &mut Hart,
+        _w: &mut W,
+        _want: Wanted,
+        _at: RunPoint,
+    ) -> Result<Option<(u64, u64)>, Undone> {
+        Ok(None)
     }
     /// The hart is going to sleep.
     #[inline(always)]

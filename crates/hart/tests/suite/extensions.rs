@@ -94,8 +94,8 @@ fn every_csr_needs_its_extension() {
             assert_eq!(run(without), want, "{name} without {}", ext.name());
             // Nor does a debugger see it.
             let mut b = bare(without, false, &[]);
-            assert_eq!(b.h.csr(&b.w, number), None);
-            assert!(!b.h.put_csr(&b.w, number, 1));
+            assert_eq!(b.h.csr(&mut b.w, number), None);
+            assert!(!b.h.put_csr(&mut b.w, number, 1));
         }
     }
 }

@@ -7,6 +7,7 @@ mod extensions;
 mod harts;
 mod levels;
 mod light;
+mod loads;
 mod modes;
 mod observe;
 mod robust;

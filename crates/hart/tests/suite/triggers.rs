@@ -52,25 +52,25 @@ fn bare(timed: bool, words: &[u32]) -> Bare {
 
 fn set(b: &mut Bare, trigger: u64, data1: u64, data2: u64) {
     for (number, value) in [(TSELECT, trigger), (TDATA2, data2), (TDATA1, data1)] {
-        assert!(b.h.put_csr(&b.w, number, value));
+        assert!(b.h.put_csr(&mut b.w, number, value));
     }
 }
 
 fn get(b: &mut Bare, number: u16) -> u64 {
-    b.h.csr(&b.w, number).expect("it exists")
+    b.h.csr(&mut b.w, number).expect("it exists")
 }
 
 #[test]
 fn registers_hold_what_can_be() {
     let mut b = bare(false, &[]);
     for t in 0..4 {
-        b.h.put_csr(&b.w, TSELECT, t);
+        b.h.put_csr(&mut b.w, TSELECT, t);
         assert_eq!(get(&mut b, TSELECT), t);
         assert_eq!(get(&mut b, TDATA1), DISABLED);
         assert_eq!(get(&mut b, TINFO), 1 << 24 | 1 << 15 | 1 << 6);
     }
     // As many as there are, from 0 on.
-    b.h.put_csr(&b.w, TSELECT, 4);
+    b.h.put_csr(&mut b.w, TSELECT, 4);
     assert_eq!(get(&mut b, TSELECT), 3);
     let wide = M | S | U | EXECUTE | STORE | LOAD;
     for (written, read) in [
@@ -91,13 +91,13 @@ fn registers_hold_what_can_be() {
         (0, DISABLED),
         (u64::MAX, DISABLED),
     ] {
-        b.h.put_csr(&b.w, TDATA1, written);
+        b.h.put_csr(&mut b.w, TDATA1, written);
         assert_eq!(get(&mut b, TDATA1), read, "{written:#x}");
     }
     for v in [0, u64::MAX, 0x1234_5678_9abc_def0] {
-        b.h.put_csr(&b.w, TDATA2, v);
+        b.h.put_csr(&mut b.w, TDATA2, v);
         assert_eq!(get(&mut b, TDATA2), v);
-        b.h.put_csr(&b.w, TDATA3, v);
+        b.h.put_csr(&mut b.w, TDATA3, v);
         assert_eq!(get(&mut b, TDATA3), 0);
     }
     b.h.reset(BASE);

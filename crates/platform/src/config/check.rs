@@ -42,7 +42,7 @@ const MAX_BOARD_PS: u64 = 1_000_000_000;
 const MAX_BLOCK_PS: u64 = 1_000_000_000_000;
 const MAX_BLOCK_BYTE_PS: u64 = 1_000_000_000;
 
-fn ensure(ok: bool, key: &str, problem: impl FnOnce() -> String) -> Result<(), Problem> {
+pub(super) fn ensure(ok: bool, key: &str, problem: impl FnOnce() -> String) -> Result<(), Problem> {
     if ok {
         return Ok(());
     }
@@ -52,7 +52,7 @@ fn ensure(ok: bool, key: &str, problem: impl FnOnce() -> String) -> Result<(), P
     })
 }
 
-fn within(key: &str, value: u64, low: u64, high: u64) -> Result<(), Problem> {
+pub(super) fn within(key: &str, value: u64, low: u64, high: u64) -> Result<(), Problem> {
     ensure((low..=high).contains(&value), key, || {
         format!("{value} is outside {low} to {high}")
     })
@@ -111,6 +111,7 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     })?;
     cache("l1i", &c.l1i)?;
     levels(c)?;
+    super::stores::check(c)?;
     tlb("dtlb", &c.dtlb)?;
     tlb("itlb", &c.itlb)?;
     memory(&c.memory)?;
@@ -441,6 +442,9 @@ pub(super) fn core(c: &CoreConfig) -> Result<(), Problem> {
     })?;
     for (name, v) in &c.timing {
         within(&format!("timing.{name}"), v.value.into(), 0, 100_000)?;
+    }
+    for (name, v) in &c.pipes {
+        within(&format!("pipes.{name}"), v.value.into(), 0, 3)?;
     }
     Ok(())
 }

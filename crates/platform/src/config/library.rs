@@ -21,7 +21,9 @@ const EMBEDDED: &[(&str, &str, &str)] = shipped![
     "." / "small",
     "." / "server-caches",
     "." / "server-prefetch",
+    "." / "server",
     "cores" / "rocket",
+    "cores" / "inorder2",
     "controllers" / "vc707"
 ];
 

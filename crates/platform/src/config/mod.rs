@@ -12,6 +12,7 @@ mod locate;
 mod region;
 mod show;
 mod size;
+mod stores;
 mod types;
 
 pub use cache::{All, Inclusion, LevelConfig, Prefetcher, SharedBy, Traffic, WritePolicy};
@@ -24,6 +25,10 @@ pub use locate::Place;
 pub use nagori_memtime::{params::RpTest, Method};
 pub use region::{Region, RegionConfig, RegionFile};
 pub use size::Size;
+pub use stores::{
+    CachedCopy, DrainOrder, HintConfig, HintedStore, NontemporalConfig, PartialWrite,
+    StoreBufferConfig,
+};
 pub use types::*;
 
 use serde::{de::DeserializeOwned, Deserialize, Serialize};

@@ -79,6 +79,7 @@ fn unit(key: &str) -> Unit {
         None if key.starts_with("cache.") && key.ends_with("latency") => Unit::CoreCycles,
         None if key.starts_with("cache.") && key.ends_with("_cycles") => Unit::CoreCycles,
         None if key.starts_with("cache.") && key.ends_with(".size") => Unit::Bytes,
+        None if key.starts_with("store_buffer.") && key.ends_with("_cycles") => Unit::CoreCycles,
         None if key.starts_with("core.timing.") => Unit::CoreCycles,
         None if key.starts_with("memory.controller.timing.") => Unit::Clocks,
         None if key.starts_with("memory.controller.refresh.") => Unit::Clocks,
@@ -152,6 +153,7 @@ impl Machine {
         add("core.description".into(), &text(&self.core.description));
         add("core.source".into(), &text(&self.core.source));
         walk("core.timing", &self.core.timing_values(), &mut add);
+        walk("core.pipes", &self.core.pipe_values(), &mut add);
         walk("core.predictor", &self.core.predictor_values(), &mut add);
         rows.sort_by_key(|r| (r.key.contains('.'), r.key.clone()));
         rows

@@ -131,7 +131,7 @@ fn an_unknown_machine_names_the_known_ones() {
         .to_string();
     assert!(
         e.contains(
-            "there is no machine `vc770`; known are: server-caches, server-prefetch, small, vc707"
+            "there is no machine `vc770`; known are: server, server-caches, server-prefetch, small, vc707"
         ),
         "{e}"
     );
@@ -329,6 +329,24 @@ fn levels_of_caches() {
             "expected none, next-line or stream",
         ),
         ("l1d.banks=2", "`l1d.banks`: unknown field"),
+        (
+            "store_buffer.entries=4",
+            "`store_buffer.entries`: a store buffer requests lines with line fill buffers",
+        ),
+        ("store_buffer.entries=129", "129 is outside 0 to 128"),
+        ("store_buffer.drain_cycles=0", "0 is outside 1 to 1000"),
+        (
+            "nontemporal.all.store=write-combining",
+            "`nontemporal.all.store`: stores are combined in line fill buffers",
+        ),
+        (
+            "nontemporal.p1.last=[\"l9\"]",
+            "`l9` is no cache of this machine",
+        ),
+        (
+            "nontemporal.p1.bypass=[\"l1d\"]",
+            "`l1d` holds what its core accesses",
+        ),
     ] {
         let e = with(&[setting]).unwrap_err().to_string();
         assert!(e.contains(problem), "{setting}: {e}");

@@ -5,6 +5,7 @@ use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::frequency::Frequency;
 use super::region::RegionConfig;
 use super::size::Size;
+use super::stores::{NontemporalConfig, StoreBufferConfig};
 use nagori_memtime::{
     mapping::AddressMapping,
     params::{BankTiming, Delays, Refresh, RpTest},
@@ -32,9 +33,9 @@ pub struct MachineConfig {
     /// the nearest whole number of Hz.
     pub timebase_hz: Frequency,
     /// Extensions in lower case: i, m, a, f, d, c, zicsr, zifencei, zicntr, zihpm, zicbom, zicboz,
-    /// zicbop, zihintpause, zihintntl, zicond, zacas, zba, zbb, zbs, sstc, and xcflush (cflush.d.l1).
-    /// Instructions of others are
-    /// illegal, and their CSRs do not exist; i and zicsr cannot be left out.
+    /// zicbop, zihintpause, zihintntl, zicond, zacas, zba, zbb, zbs, sscofpmf, sstc, and
+    /// xcflush (cflush.d.l1). Instructions of others are illegal, and their CSRs do not exist; i and
+    /// zicsr cannot be left out.
     pub isa: Vec<String>,
     /// Bits of the address-space identifier, 0 to 16.
     pub asid_bits: u32,
@@ -68,6 +69,9 @@ pub struct MachineConfig {
     pub watchdog: bool,
     /// Whether the device tree advertises Zicbom and its block size, so that the kernel flushes.
     pub advertise_zicbom: bool,
+    /// Whether statistics have the events of hardware counters by privilege. Instructions by kind
+    /// are among them only while a counter selects such an event.
+    pub count_by_privilege: bool,
     /// Whether markers, hints by which programs without privileges control statistics, method and
     /// the run, have an effect; otherwise they are no-ops.
     pub markers: bool,
@@ -79,6 +83,12 @@ pub struct MachineConfig {
     /// tables with a `name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cache: BTreeMap<String, LevelConfig>,
+    /// Store buffer of each hart.
+    #[serde(skip_serializing_if = "StoreBufferConfig::is_default")]
+    pub store_buffer: StoreBufferConfig,
+    /// What accesses under hints of Zihintntl do; by default what all others do.
+    #[serde(skip_serializing_if = "NontemporalConfig::is_default")]
+    pub nontemporal: NontemporalConfig,
     /// Data TLB.
     pub dtlb: TlbConfig,
     /// Instruction TLB.
@@ -282,6 +292,10 @@ pub struct CoreConfig {
     pub timing: BTreeMap<String, CoreValue>,
     /// Branch predictor geometry by name.
     pub predictor: BTreeMap<String, CoreValue>,
+    /// Which instructions issue in one cycle: for each class, the pipes that execute it (1, 2, or 3: either; 0: alone). A
+    /// core without this table issues one instruction a cycle.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pipes: BTreeMap<String, CoreValue>,
 }
 
 /// One number of a core description.
@@ -316,6 +330,7 @@ impl Default for MachineConfig {
             "zicbop",
             "zihintpause",
             "zihintntl",
+            "sscofpmf",
             "sstc",
             "xcflush",
         ];
@@ -335,6 +350,7 @@ impl Default for MachineConfig {
             method: Method::Dram,
             quantum_cycles: 10_000,
             run_ahead_cycles: 10_000,
+            count_by_privilege: false,
             markers: true,
             functional_quantum_cycles: 10_000,
             functional_cpi: 1,
@@ -346,6 +362,8 @@ impl Default for MachineConfig {
             l1d: CacheConfig::default(),
             l1i: CacheConfig::default(),
             cache: BTreeMap::new(),
+            store_buffer: StoreBufferConfig::default(),
+            nontemporal: NontemporalConfig::default(),
             dtlb: TlbConfig::default(),
             itlb: TlbConfig::default(),
             memory: MemoryConfig::default(),
@@ -509,6 +527,11 @@ impl CoreConfig {
     /// The pipeline costs as plain numbers, for a struct with these names as fields.
     pub fn timing_values(&self) -> serde_json::Value {
         values(&self.timing)
+    }
+
+    /// The pipes of each class of instructions as plain numbers.
+    pub fn pipe_values(&self) -> serde_json::Value {
+        values(&self.pipes)
     }
 
     /// The branch predictor's geometry as plain numbers.

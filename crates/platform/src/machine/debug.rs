@@ -226,6 +226,12 @@ impl<W: World> MemPort for Watched<'_, W> {
     fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
         self.inner.prefetch_line(req, token)
     }
+    fn load_begins(&mut self, hart: usize, line: u64) {
+        self.inner.load_begins(hart, line);
+    }
+    fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
+        self.inner.write_ahead(req, reads, token)
+    }
     fn claim_line(&mut self, hart: usize, line: u64) {
         self.inner.claim_line(hart, line);
     }
@@ -448,14 +454,14 @@ impl<O: Observer> Machine<O> {
 
     /// A hart's control and status register by number.
     pub fn csr(&mut self, hart: usize, number: u16) -> Option<u64> {
-        self.harts.get_mut(hart)?.csr(&*self.world, number)
+        self.harts.get_mut(hart)?.csr(&mut *self.world, number)
     }
 
     /// Writes a control and status register; whether that is possible.
     pub fn set_csr(&mut self, hart: usize, number: u16, value: u64) -> bool {
         self.settle();
         let h = self.harts.get_mut(hart);
-        h.is_some_and(|h| h.put_csr(&*self.world, number, value))
+        h.is_some_and(|h| h.put_csr(&mut *self.world, number, value))
     }
 
     /// Makes a hart continue at another address.
@@ -508,11 +514,15 @@ impl<O: Observer> Machine<O> {
         done
     }
 
-    /// Reads memory as a hart sees it, or by physical addresses, without any effect on the guest.
+    /// Reads memory as a hart sees it, or by physical addresses, without any effect on the guest. What the hart has stored
+    /// and nobody else sees yet is there, and for physical addresses what any hart has stored.
     /// How many bytes of the beginning could be read; devices cannot.
     pub fn peek(&self, hart: Option<usize>, addr: u64, to: &mut [u8]) -> usize {
         self.pieces(addr, to.len(), hart, |ram, offset, at| {
-            ram.read_bytes(offset, &mut to[at]).is_ok()
+            let read = ram.read_bytes(offset, &mut to[at.clone()]).is_ok();
+            let caches = &self.world.coherence;
+            caches.overlay(hart, self.world.ram_base + offset, &mut to[at]);
+            read
         })
     }
 

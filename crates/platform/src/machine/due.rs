@@ -6,6 +6,7 @@
 
 use super::roster::Roster;
 use super::{sleeps, Machine};
+use nagori_hart::lines::carry_out;
 use nagori_hart::world::{Event, LineKind, LineRequest, MemPort, Observer};
 
 impl<O: Observer> Machine<O> {
@@ -38,6 +39,7 @@ impl<O: Observer> Machine<O> {
                 }
                 w.post_line(&request);
             }
+            carry_out(w);
             while let Some((hart, cycle)) = w.coherence.take_woken() {
                 self.harts[hart].arrive(w, cycle);
                 roster.look_at(hart, &self.harts[hart]);

@@ -665,6 +665,7 @@ impl<O: Observer> Machine<O> {
         self.settle();
         if self.world.timed {
             self.end_waits();
+            self.write_stored();
         }
         self.world.light = Some(Box::new(light));
         self.restart_epochs();

@@ -426,10 +426,17 @@ impl Memory {
         self.coming.insert(earlier.map_or(0, |i| i + 1), c);
     }
 
-    /// The same for a prefetch, whose token is answered when it is complete.
-    pub fn post_ahead(&mut self, at: Ps, offset: u64, token: u64, by: impl FnOnce() -> BusCause) {
+    /// The same for a prefetch, or a write that no hart waits for, whose token is answered when it is complete.
+    pub fn post_ahead(
+        &mut self,
+        at: Ps,
+        offset: u64,
+        kind: Kind,
+        token: u64,
+        by: impl FnOnce() -> BusCause,
+    ) {
         self.ahead.push((self.next_id, token));
-        self.post(at, offset, Kind::Read, None, by);
+        self.post(at, offset, kind, None, by);
     }
 
     /// Tokens of the prefetches that are not complete.

@@ -23,6 +23,7 @@ mod saved;
 mod shared;
 mod slots;
 mod stats;
+mod stored;
 mod turns;
 mod warm_up;
 mod world;
@@ -42,7 +43,7 @@ pub use parts::{caches, hart_config};
 pub use point::{Point, Step};
 pub use power::{Dram, PowerCut};
 pub use saved::{LoadError, MachineState};
-pub use stats::{HartReport, Report};
+pub use stats::{HartReport, PrivilegeReport, Report, StoreReport};
 
 use crate::bus::{Bus, MapError};
 use crate::clock::{Clock, Ps};
@@ -257,14 +258,14 @@ impl<O: Observer> Machine<O> {
         let bus = crate::assembly::build(&config, ram.clone())?;
         let hart_config = parts::hart_config(resolved)?;
         let memory = Memory::new(&config)?;
-        let harts = (0..config.harts as usize)
+        let mut harts = (0..config.harts as usize)
             .map(|i| Hart::new(i, hart_config.clone()))
             .collect::<Result<Vec<_>, _>>()?;
         let n = harts.len();
         let mut world = Surroundings {
             coherence: Coherence::new(n, hart_config.l1d, hart_config.l1i, m.base, m.size.0)
                 .with_levels(&parts::levels(&config))
-                .with_first(parts::first(&config)),
+                .with_first(parts::first(&config, &hart_config.timing)),
             ram,
             ram_base: m.base,
             bus,
@@ -289,6 +290,7 @@ impl<O: Observer> Machine<O> {
             profile: None,
             light: None,
         };
+        stats::count_by_privilege(&mut harts, &world.coherence, config.count_by_privilege);
         world.bus.record_deeds(O::DEVICES);
         if m.track_persistence {
             world.coherence.track_versions();
@@ -385,6 +387,7 @@ impl<O: Observer> Machine<O> {
             return;
         }
         self.settle();
+        self.write_stored();
         self.world.timed = timed;
         self.warm_ups.cut += u64::from(self.warm_at.is_some());
         for h in &mut self.harts {
@@ -530,6 +533,7 @@ impl<O: Observer> Machine<O> {
         self.held = None;
         let now = self.now();
         self.world.apply_dma_writes();
+        self.write_stored();
         self.world.bus.reset(now);
         self.world.control.block.reset();
         self.world.all_written();
@@ -546,11 +550,6 @@ impl<O: Observer> Machine<O> {
         c.clear_caches();
         c.device_wrote(base, len);
         self.update_lines(now);
-    }
-
-    /// Tells the harts that the host wrote guest memory.
-    pub fn memory_written(&mut self, paddr: u64, len: u64) {
-        self.world.memory_written(paddr, len);
     }
 
     /// Statistics since the start or the last reset of statistics.

@@ -453,6 +453,7 @@ impl<O: Observer + Send> Machine<O> {
             return Turn::Event { cycle, asleep };
         }
         self.end_waits();
+        self.write_stored();
         let end = self.world.last_cycle();
         if self.harts.iter().all(|h| sleeps(h) || h.cycle >= end) {
             let (cycle, asleep) = (end, false);

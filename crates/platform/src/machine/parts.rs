@@ -3,8 +3,9 @@
 use super::MachineError;
 use crate::config::{self, Machine as Resolved, TlbConfig};
 use nagori_hart::config::{
-    CacheGeometry, CoreTiming, FirstConfig, HartConfig, Inclusion, LevelConfig, PredictorGeometry,
-    PrefetchConfig, Prefetcher, Replacement, TlbGeometry,
+    CacheGeometry, Cached, CoreTiming, Drain, Ext, FirstConfig, HartConfig, HintConfig, Inclusion,
+    LevelConfig, Partial, PredictorGeometry, PrefetchConfig, Prefetcher, Replacement, StoresConfig,
+    TlbGeometry,
 };
 use nagori_hart::lines::standalone::Standalone;
 
@@ -43,12 +44,57 @@ pub fn levels(c: &config::MachineConfig) -> Vec<LevelConfig> {
     c.levels().into_iter().map(|(_, l)| level(l)).collect()
 }
 
-/// MSHRs and prefetchers of the first-level caches for data and for instructions.
-pub fn first(c: &config::MachineConfig) -> [FirstConfig; 2] {
-    [&c.l1d, &c.l1i].map(|l| FirstConfig {
-        mshrs: l.mshrs.unwrap_or(0),
+/// MSHRs and prefetchers of the first-level caches for data and for instructions, of a core. Its line fill buffers are
+/// the MSHRs of L1D.
+pub fn first(c: &config::MachineConfig, core: &CoreTiming) -> [FirstConfig; 2] {
+    let [data, inst] = [(&c.l1d, core.lfb), (&c.l1i, 0)].map(|(l, buffers)| FirstConfig {
+        mshrs: l.mshrs.unwrap_or(buffers),
         prefetch: prefetch(&l.traffic()),
-    })
+        stores: StoresConfig::default(),
+    });
+    let stores = stores(c);
+    [FirstConfig { stores, ..data }, inst]
+}
+
+/// Store buffers, and what hints of Zihintntl do where harts have them.
+fn stores(c: &config::MachineConfig) -> StoresConfig {
+    let order = |o: config::DrainOrder| match o {
+        config::DrainOrder::InOrder => Drain::InOrder,
+        config::DrainOrder::Any => Drain::Any,
+    };
+    let partial = |p: config::PartialWrite| match p {
+        config::PartialWrite::Masked => Partial::Masked,
+        config::PartialWrite::ReadModifyWrite => Partial::ReadModifyWrite,
+    };
+    let bits = |names: &[String]| {
+        let all = names.iter().filter_map(|n| c.cache_bit(n));
+        all.fold(0, |bits, b| bits | 1 << b)
+    };
+    let (b, n) = (&c.store_buffer, &c.nontemporal);
+    let hint = |h: &config::HintConfig| HintConfig {
+        last: bits(&h.last),
+        bypass: bits(&h.bypass),
+        combines: h.store == config::HintedStore::WriteCombining,
+    };
+    let none = [HintConfig::default(); 4];
+    StoresConfig {
+        entries: b.entries,
+        drain: order(b.drain),
+        coalesce: b.coalesce,
+        forward: b.forward_cycles,
+        interval: b.drain_cycles,
+        hints: match c.has(Ext::Zihintntl) {
+            true => n.hints().map(|(_, h)| hint(h)),
+            false => none,
+        },
+        order: order(n.evict),
+        cached: match n.cached_copy {
+            config::CachedCopy::Invalidate => Cached::Invalidate,
+            config::CachedCopy::Update => Cached::Update,
+        },
+        partial: [partial(n.partial_dram), partial(n.partial_nvmm)],
+        nvmm_base: c.memory.nvmm_base(),
+    }
 }
 
 fn prefetch(t: &config::Traffic) -> PrefetchConfig {
@@ -107,6 +153,7 @@ pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
     let mut timing: CoreTiming = serde_json::from_value(r.core.timing_values()).map_err(core)?;
     // The hub's probes cost nothing where there is no second core to probe.
     timing.hub = if c.harts > 1 { c.hub_cycles } else { 0 };
+    timing.pipes = serde_json::from_value(r.core.pipe_values()).map_err(core)?;
     let predictor: PredictorGeometry =
         serde_json::from_value(r.core.predictor_values()).map_err(core)?;
     Ok(HartConfig {

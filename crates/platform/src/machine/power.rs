@@ -232,6 +232,8 @@ impl<O: Observer> Machine<O> {
             return Err(MachineError::NotTracked);
         }
         self.world.apply_dma_writes();
+        self.settle_stores();
+        self.world.coherence.lose_stored();
         let (now, instructions) = (self.now(), self.instructions());
         let w = &mut *self.world;
         // NVMM is where the controller has it now; the guest may have moved the boundary.

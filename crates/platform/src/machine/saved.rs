@@ -255,9 +255,13 @@ impl<O: Observer> Machine<O> {
         }
         let waits = |(i, h): (usize, &Hart)| {
             let caches = &self.world.coherence;
-            let for_what =
-                memory.blocks(i) as u8 + s.fills.blocks(i) as u8 + caches.blocks(i) as u8;
-            for_what == h.is_blocked() as u8
+            let asked = |token: u64| caches.asked_ahead().any(|a| a == token);
+            let load = h.awaits_load().is_some_and(asked);
+            let for_what = memory.blocks(i) as u8
+                + s.fills.blocks(i) as u8
+                + caches.blocks(i) as u8
+                + load as u8;
+            for_what == h.is_blocked() as u8 && h.open_loads().all(asked)
         };
         let all = harts.iter().enumerate().all(waits);
         fail(!all, "harts that wait for memory")?;

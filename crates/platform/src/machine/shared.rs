@@ -71,6 +71,7 @@ impl<O> Shared<O> {
             w.latest.max(at + old)
         };
         w.latest = served;
+        w.count_line(req, kind);
         let lag = Ps(served.0 - at.0);
         let done = w.access(at, req, kind, lag);
         self.lag = lag;

@@ -5,10 +5,14 @@ use super::memory::{Memory, RegionReport};
 use super::world::HartView;
 use crate::clock::Ps;
 use crate::config::MachineConfig;
-use nagori_hart::lines::{Coherence, FirstStats, LevelStats};
-use nagori_hart::{Hart, HartStats};
+use nagori_hart::events;
+use nagori_hart::lines::{
+    CacheCounts, Coherence, FirstStats, HartCounts, LevelStats, MemoryCounts, StoreStats,
+};
+use nagori_hart::{ByPrivilege, Hart, HartStats};
 use nagori_memtime::Stats;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Counters of the harts at the start of the statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +25,15 @@ pub(crate) struct Baseline {
     /// First-level caches for data and for instructions.
     #[serde(default, skip_serializing_if = "is_absent")]
     first: [Option<FirstStats>; 2],
+    /// Each hart's part in what happens in caches and memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    counts: Vec<HartCounts>,
+    /// Its events by privilege, if they are counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    by_privilege: Vec<ByPrivilege>,
+    /// Buffers of stores, by hart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stores: Vec<StoreStats>,
 }
 
 fn is_absent(first: &[Option<FirstStats>; 2]) -> bool {
@@ -34,6 +47,9 @@ impl Baseline {
             harts: vec![HartView::default(); harts],
             levels: Vec::new(),
             first: [None; 2],
+            counts: Vec::new(),
+            by_privilege: Vec::new(),
+            stores: Vec::new(),
         }
     }
 
@@ -48,11 +64,24 @@ impl Baseline {
             harts: harts.iter().map(view).collect(),
             levels: caches.level_stats(),
             first: caches.first_stats(),
+            counts: harts.iter().map(|h| caches.counts(h.id).clone()).collect(),
+            by_privilege: harts
+                .iter()
+                .filter_map(|h| h.by_privilege(caches))
+                .collect(),
+            stores: caches.store_stats(),
         }
     }
 
     pub fn views(&self) -> Vec<HartView> {
         self.harts.clone()
+    }
+}
+
+/// Has harts count their events by privilege, or not.
+pub(crate) fn count_by_privilege(harts: &mut [Hart], caches: &Coherence, on: bool) {
+    for h in harts {
+        h.count_by_privilege(caches, on);
     }
 }
 
@@ -68,6 +97,56 @@ pub struct HartReport {
     /// Event counters.
     #[serde(flatten)]
     pub events: HartStats,
+    /// Lines that memory has read and written for it.
+    #[serde(default)]
+    pub memory: MemoryCounts,
+    /// All events of hardware counters by privilege, if the description has `count_by_privilege`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_privilege: Option<PrivilegeReport>,
+}
+
+/// Counts of events ([`nagori_hart::events`]) by the mode in which they have happened.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PrivilegeReport {
+    /// In user mode, by name of the event.
+    pub user: BTreeMap<String, u64>,
+    /// In supervisor mode.
+    pub supervisor: BTreeMap<String, u64>,
+    /// In machine mode.
+    pub machine: BTreeMap<String, u64>,
+}
+
+impl PrivilegeReport {
+    /// Of a machine with so many outer cache levels, from `before` to `now`.
+    fn new(levels: usize, now: &ByPrivilege, before: Option<&ByPrivilege>) -> Self {
+        let of = |mode: usize| {
+            let before = before.map(|b| b.counts[mode].as_slice()).unwrap_or(&[]);
+            let before = before.iter().copied().chain(std::iter::repeat(0));
+            let counts = now.counts[mode].iter().zip(before);
+            let rows = events::rows().zip(counts);
+            let rows = rows.filter(|(r, _)| r.exists(levels));
+            rows.map(|(r, (now, before))| (r.name.to_owned(), now.wrapping_sub(before)))
+                .collect()
+        };
+        PrivilegeReport {
+            user: of(0),
+            supervisor: of(1),
+            machine: of(2),
+        }
+    }
+
+    fn add(&mut self, later: &PrivilegeReport) {
+        let pairs = [
+            (&mut self.user, &later.user),
+            (&mut self.supervisor, &later.supervisor),
+            (&mut self.machine, &later.machine),
+        ];
+        for (all, more) in pairs {
+            for (name, n) in more {
+                *all.entry(name.clone()).or_default() += n;
+            }
+        }
+    }
 }
 
 /// Statistics of an outer cache level.
@@ -78,6 +157,9 @@ pub struct LevelReport {
     /// Its caches together.
     #[serde(flatten)]
     pub events: LevelStats,
+    /// What they do for harts, by kind.
+    #[serde(flatten)]
+    pub kinds: CacheCounts,
 }
 
 /// Statistics of the MSHRs and prefetchers of the first-level caches of one kind.
@@ -88,6 +170,19 @@ pub struct FirstReport {
     /// Those of all harts together.
     #[serde(flatten)]
     pub events: FirstStats,
+    /// The same, and more of it, by kind.
+    #[serde(flatten)]
+    pub kinds: CacheCounts,
+}
+
+/// Statistics of a hart's store buffer, of its combined lines, and of its accesses under hints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoreReport {
+    /// Hart index.
+    pub hart: usize,
+    /// The counters.
+    #[serde(flatten)]
+    pub events: StoreStats,
 }
 
 /// Statistics of a machine over a stretch of time.
@@ -112,6 +207,9 @@ pub struct Report {
     /// Outer cache levels, the nearest to the cores first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<LevelReport>,
+    /// Store buffers and hints by hart, where there are any that do something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<StoreReport>,
     /// Memory bus and controller.
     pub memory: Stats,
     /// Regions with a memory of their own, by address.
@@ -131,12 +229,22 @@ impl Report {
         for (a, b) in self.harts.iter_mut().zip(&later.harts) {
             a.cycles += b.cycles;
             a.instructions += b.instructions;
-            a.events = zip(&a.events, &b.events, |a, b| a + b);
+            a.events = a.events.zip(&b.events, |a, b| a + b);
+            a.memory = a.memory.zip(&b.memory, |a, b| a + b);
+            match (&mut a.by_privilege, &b.by_privilege) {
+                (Some(a), Some(b)) => a.add(b),
+                (a, b) => *a = a.take().or(b.clone()),
+            }
         }
         for (a, b) in self.first_level.iter_mut().zip(&later.first_level) {
+            a.kinds = a.kinds.zip(&b.kinds, |a, b| a + b);
             a.events = a.events.zip(&b.events, |a, b| a + b);
         }
         for (a, b) in self.caches.iter_mut().zip(&later.caches) {
+            a.kinds = a.kinds.zip(&b.kinds, |a, b| a + b);
+            a.events = a.events.zip(&b.events, |a, b| a + b);
+        }
+        for (a, b) in self.stores.iter_mut().zip(&later.stores) {
             a.events = a.events.zip(&b.events, |a, b| a + b);
         }
         self.cycles = self.harts.iter().map(|h| h.cycles).max().unwrap_or(0);
@@ -152,26 +260,6 @@ impl Report {
     }
 }
 
-fn zip(a: &HartStats, b: &HartStats, f: impl Fn(u64, u64) -> u64) -> HartStats {
-    HartStats {
-        l1d_load_misses: f(a.l1d_load_misses, b.l1d_load_misses),
-        l1d_store_misses: f(a.l1d_store_misses, b.l1d_store_misses),
-        l1d_walk_misses: f(a.l1d_walk_misses, b.l1d_walk_misses),
-        l1d_upgrades: f(a.l1d_upgrades, b.l1d_upgrades),
-        l1d_writebacks: f(a.l1d_writebacks, b.l1d_writebacks),
-        l1d_flushes: f(a.l1d_flushes, b.l1d_flushes),
-        probes: f(a.probes, b.probes),
-        l1i_misses: f(a.l1i_misses, b.l1i_misses),
-        dtlb_misses: f(a.dtlb_misses, b.dtlb_misses),
-        itlb_misses: f(a.itlb_misses, b.itlb_misses),
-        mispredicts: f(a.mispredicts, b.mispredicts),
-        memory_stall_cycles: f(a.memory_stall_cycles, b.memory_stall_cycles),
-        exceptions: f(a.exceptions, b.exceptions),
-        interrupts: f(a.interrupts, b.interrupts),
-        idle_cycles: f(a.idle_cycles, b.idle_cycles),
-    }
-}
-
 pub(crate) fn report(
     config: &MachineConfig,
     harts: &[Hart],
@@ -181,6 +269,18 @@ pub(crate) fn report(
     from: &Baseline,
     parallel: bool,
 ) -> Report {
+    let levels = config.levels();
+    let counts: Vec<HartCounts> = harts
+        .iter()
+        .map(|h| match from.counts.get(h.id) {
+            Some(before) => caches.counts(h.id).zip(before, |a, b| a - b),
+            None => caches.counts(h.id).clone(),
+        })
+        .collect();
+    let all = |of: &dyn Fn(&HartCounts) -> CacheCounts| {
+        let each = counts.iter().map(of);
+        each.fold(CacheCounts::default(), |a, b| a.zip(&b, |a, b| a + b))
+    };
     let rows: Vec<HartReport> = harts
         .iter()
         .zip(&from.harts)
@@ -188,27 +288,45 @@ pub(crate) fn report(
             hart: h.id,
             cycles: h.cycle - b.cycle,
             instructions: h.instret - b.instret,
-            events: zip(&h.stats, &b.stats, |a, b| a - b),
+            events: h.stats.zip(&b.stats, |a, b| a - b),
+            memory: counts[h.id].memory,
+            by_privilege: h
+                .by_privilege(caches)
+                .map(|now| PrivilegeReport::new(levels.len(), &now, from.by_privilege.get(h.id))),
         })
         .collect();
     let none = LevelStats::default();
     let before = from.levels.iter().chain(std::iter::repeat(&none));
-    let levels = config
-        .levels()
+    let levels = levels
         .into_iter()
         .zip(caches.level_stats())
         .zip(before)
-        .map(|(((name, _), now), before)| LevelReport {
+        .enumerate()
+        .map(|(k, (((name, _), now), before))| LevelReport {
             name: name.to_owned(),
             events: now.zip(before, |a, b| a - b),
+            kinds: all(&|c| c.levels[k]),
         })
         .collect();
     let both = caches.first_stats().into_iter().zip(from.first);
     let first_level = ["l1d", "l1i"].into_iter().zip(both);
-    let first_level = first_level.filter_map(|(name, (now, before))| {
+    let first_level = first_level.enumerate();
+    let first_level = first_level.filter_map(|(side, (name, (now, before)))| {
         let events = now?.zip(&before.unwrap_or_default(), |a, b| a - b);
         let name = name.to_owned();
-        Some(FirstReport { name, events })
+        let kinds = all(&|c| c.first[side]);
+        Some(FirstReport {
+            name,
+            events,
+            kinds,
+        })
+    });
+    let none = StoreStats::default();
+    let before = from.stores.iter().chain(std::iter::repeat(&none));
+    let stores = caches.store_stats().into_iter().zip(before).enumerate();
+    let stores = stores.map(|(hart, (now, before))| StoreReport {
+        hart,
+        events: now.zip(before, |a, b| a - b),
     });
     Report {
         machine: config.name.clone(),
@@ -219,6 +337,7 @@ pub(crate) fn report(
         harts: rows,
         first_level: first_level.collect(),
         caches: levels,
+        stores: stores.collect(),
         memory: memory.board.stats(nagori_memtime::Ps(now.0)),
         memories: memory.reports(nagori_memtime::Ps(now.0)),
         light: None,

@@ -269,6 +269,7 @@ impl<O: Observer> Machine<O> {
                     if let Asker::Hart(hart) = to {
                         roster.look_at(hart, &self.harts[hart]);
                         first = first.min(self.harts[hart].cycle);
+                        first = first.min(self.release_waiting(roster));
                     }
                     // It may be followed by another request.
                     first = first.min(self.world.coherence.next_due());
@@ -297,6 +298,7 @@ impl<O: Observer> Machine<O> {
             if self.answer(until).is_none() {
                 break;
             }
+            self.resume_released();
         }
         let settled = self.world.memory.settle(until);
         settled.unwrap_or_else(|e| refused(e));
@@ -309,14 +311,31 @@ impl<O: Observer> Machine<O> {
         let cycle = w.cycle_at(w.answered(a.done, a.kind));
         match a.to {
             Asker::Hart(hart) => self.harts[hart].arrive(w, cycle),
-            Asker::Prefetch(token) => w.coherence.line_came(token, cycle),
+            Asker::Prefetch(token) => {
+                if let Some(hart) = w.coherence.line_came(token, cycle) {
+                    let line = self.harts[hart].load_came(w, token, cycle);
+                    if let Some(line) = line {
+                        w.fills.end_load(hart, line, cycle);
+                    }
+                    return Some(Asker::Hart(hart));
+                }
+            }
         }
         Some(a.to)
     }
 
+    /// Resumes the harts that have waited for another hart's load, where no turns are given.
+    fn resume_released(&mut self) {
+        while let Some((hart, cycle)) = self.world.fills.take_released() {
+            self.harts[hart].arrive(&mut *self.world, cycle);
+        }
+    }
+
     /// Ends all waits, before harts run without waiting for one another.
     pub(super) fn end_waits(&mut self) {
-        while self.answer(nagori_memtime::Ps::MAX_TIME).is_some() {}
+        while self.answer(nagori_memtime::Ps::MAX_TIME).is_some() {
+            self.resume_released();
+        }
         for h in self.harts.iter_mut().filter(|h| h.is_blocked()) {
             let cycle = h.cycle;
             h.arrive(&mut *self.world, cycle);
@@ -324,11 +343,14 @@ impl<O: Observer> Machine<O> {
         self.world.nobody_waits();
     }
 
-    /// Resumes the harts that have waited for another hart's fill.
-    pub(super) fn release_waiting(&mut self, roster: &mut Roster) {
+    /// Resumes the harts that have waited for another hart's fill. Returns the cycle of the one that is furthest behind.
+    pub(super) fn release_waiting(&mut self, roster: &mut Roster) -> u64 {
+        let mut first = u64::MAX;
         while let Some((hart, cycle)) = self.world.fills.take_released() {
             self.harts[hart].arrive(&mut *self.world, cycle);
             roster.look_at(hart, &self.harts[hart]);
+            first = first.min(self.harts[hart].cycle);
         }
+        first
     }
 }

@@ -179,6 +179,21 @@ impl<O> Surroundings<O> {
         Ps(self.answered(done, kind).0 - later.0)
     }
 
+    /// Counts a line that memory reads or writes for a hart.
+    pub(super) fn count_line(&mut self, req: &LineRequest, kind: Kind) {
+        let offset = req.line - self.ram_base;
+        let nvmm = offset >= self.memory.board.params().nvmm_base;
+        self.coherence
+            .count_memory(req.hart, nvmm, kind == Kind::Write);
+    }
+
+    fn write_at_once(&mut self, req: &LineRequest) -> u64 {
+        self.note_write(req);
+        let done = self.answer_at_once(req, Kind::Write);
+        self.look_at_long_writes(req);
+        done
+    }
+
     fn answer_at_once(&mut self, req: &LineRequest, kind: Kind) -> u64 {
         let done = self.access(self.ps(req.cycle), req, kind, Ps::ZERO);
         self.cycle_at(done)
@@ -295,6 +310,9 @@ pub(crate) struct Fills {
     waiting: Vec<(u64, u32)>,
     /// Harts that no longer wait, and since which cycle.
     released: Vec<(u32, u64)>,
+    /// Lines that come for loads of harts that go on, and these harts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    loads: Vec<(u64, u32)>,
 }
 
 impl Fills {
@@ -308,8 +326,13 @@ impl Fills {
     /// A hart begins or continues to fetch a line. Returns false if it has to wait.
     fn begin(&mut self, hart: usize, line: u64) -> bool {
         let taken = |(h, w): (usize, &(u64, bool))| h != hart && *w == (line, true);
-        if self.wanted.iter().enumerate().any(taken) {
+        let comes = |l: &(u64, u32)| l.0 == line && l.1 as usize != hart;
+        if self.wanted.iter().enumerate().any(taken) || self.loads.iter().any(comes) {
             self.waiting.push((line, hart as u32));
+            // It may have been next already, and has no request any more.
+            if self.wanted[hart].0 == line {
+                self.wanted[hart] = (0, false);
+            }
             return false;
         }
         if self.wanted[hart].0 != line {
@@ -337,6 +360,19 @@ impl Fills {
         Some(next as usize)
     }
 
+    /// A line that a hart has asked for, which goes on, has come. The first hart that waits for it is next.
+    pub fn end_load(&mut self, hart: usize, line: u64, cycle: u64) {
+        self.loads.retain(|l| *l != (line, hart as u32));
+        // If somebody fetches it, the others wait for that hart.
+        let fetched = self.wanted.contains(&(line, true)) || self.loads.iter().any(|l| l.0 == line);
+        let next = self.waiting.iter().position(|w| w.0 == line && !fetched);
+        if let Some(i) = next {
+            let (_, next) = self.waiting.remove(i);
+            self.wanted[next as usize] = (line, true);
+            self.released.push((next, cycle));
+        }
+    }
+
     /// The next hart that no longer waits, and since when.
     pub fn take_released(&mut self) -> Option<(usize, u64)> {
         self.released.pop().map(|(h, c)| (h as usize, c))
@@ -350,7 +386,10 @@ impl Fills {
     /// Whether this is a possible state for a number of harts.
     pub fn fits(&self, harts: usize) -> bool {
         let hart = |h: &(u64, u32)| (h.1 as usize) < harts;
-        self.wanted.len() == harts && self.waiting.iter().all(hart) && self.released.is_empty()
+        self.wanted.len() == harts
+            && self.waiting.iter().all(hart)
+            && self.loads.iter().all(hart)
+            && self.released.is_empty()
     }
 
     /// No hart fetches a line.
@@ -408,16 +447,20 @@ impl<O: Observer> world::Bus for Surroundings<O> {
 impl<O: Observer> MemPort for Surroundings<O> {
     const BLOCKS: bool = true;
     fn read_line(&mut self, req: &LineRequest) -> u64 {
+        self.count_line(req, Kind::Read);
         self.answer_at_once(req, Kind::Read)
     }
     fn write_line(&mut self, req: &LineRequest) -> u64 {
-        self.note_write(req);
-        let done = self.answer_at_once(req, Kind::Write);
-        self.look_at_long_writes(req);
-        done
+        self.count_line(req, Kind::Write);
+        self.write_at_once(req)
     }
     #[inline]
     fn transfer(&mut self, req: &LineRequest, write: bool) -> Transfer {
+        let kind = match write {
+            true => Kind::Write,
+            false => Kind::Read,
+        };
+        self.count_line(req, kind);
         if let Some(l) = &mut self.light {
             let done = l.transfer(req, req.line - self.ram_base, write);
             if !l.counts_only {
@@ -429,14 +472,10 @@ impl<O: Observer> MemPort for Surroundings<O> {
         }
         if self.alone {
             return Transfer::Done(match write {
-                true => self.write_line(req),
-                false => self.read_line(req),
+                true => self.write_at_once(req),
+                false => self.answer_at_once(req, Kind::Read),
             });
         }
-        let kind = match write {
-            true => Kind::Write,
-            false => Kind::Read,
-        };
         if write {
             self.note_write(req);
         }
@@ -448,6 +487,7 @@ impl<O: Observer> MemPort for Surroundings<O> {
         Transfer::UnderWay
     }
     fn post_line(&mut self, req: &LineRequest) {
+        self.count_line(req, Kind::Write);
         if let Some(l) = &mut self.light {
             l.post(req, req.line - self.ram_base);
             if !l.counts_only {
@@ -456,7 +496,7 @@ impl<O: Observer> MemPort for Surroundings<O> {
             }
         }
         if self.alone {
-            self.write_line(req);
+            self.write_at_once(req);
             return;
         }
         self.note_write(req);
@@ -464,6 +504,7 @@ impl<O: Observer> MemPort for Surroundings<O> {
         self.look_at_long_writes(req);
     }
     fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
+        self.count_line(req, Kind::Read);
         if let Some(l) = &mut self.light {
             let comes = l.prefetch(req, req.line - self.ram_base);
             if !l.counts_only {
@@ -472,7 +513,21 @@ impl<O: Observer> MemPort for Surroundings<O> {
         }
         let at = self.arrival(self.ps(req.cycle), Kind::Read);
         let offset = req.line - self.ram_base;
-        self.memory.post_ahead(at, offset, token, || cause_of(req));
+        let by = || cause_of(req);
+        self.memory.post_ahead(at, offset, Kind::Read, token, by);
+        Transfer::UnderWay
+    }
+    fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
+        let at = self.arrival(self.ps(req.cycle), Kind::Write);
+        let offset = req.line - self.ram_base;
+        if reads {
+            let by = || cause_of(req);
+            self.memory.post(at, offset, Kind::Read, None, by);
+        }
+        self.note_write(req);
+        let by = || cause_of(req);
+        self.memory.post_ahead(at, offset, Kind::Write, token, by);
+        self.look_at_long_writes(req);
         Transfer::UnderWay
     }
     #[inline(always)]
@@ -484,6 +539,9 @@ impl<O: Observer> MemPort for Surroundings<O> {
             Some(l) => l.epoch_ends(end),
             None => (0, u64::MAX),
         }
+    }
+    fn load_begins(&mut self, hart: usize, line: u64) {
+        self.fills.loads.push((line, hart as u32));
     }
     fn claim_line(&mut self, hart: usize, line: u64) {
         self.fills.ask(hart, line);

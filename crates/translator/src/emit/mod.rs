@@ -12,9 +12,10 @@ use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
 use nagori_hart::engine::{
-    ends_block, is_second_half, jump_to_half, layout, waits_for_half, Pending,
+    ends_block, is_second_half, jump_to_half, layout, registers, waits_for_half, waits_for_loads,
+    Pending,
 };
-use nagori_hart::{Block, PreOp, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
+use nagori_hart::{Block, PreOp, ACTS, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
 
 /// What the host can do beyond the base instruction set.
@@ -176,6 +177,8 @@ pub(crate) struct Emitter<'a> {
     fp_checked: bool,
     /// Whether the host's flags are known to be the guest's.
     fp_started: bool,
+    /// Registers that may wait for lines since a load of the block, a bit each.
+    loaded: u64,
 }
 
 /// Translates a block.
@@ -200,6 +203,7 @@ pub(crate) fn block<'a>(
         owners: Vec::new(),
         fp_checked: false,
         fp_started: false,
+        loaded: 0,
     };
     e.mark(None);
     let (fetch, body) = e.prologue();
@@ -213,7 +217,9 @@ pub(crate) fn block<'a>(
         if timed && !started {
             e.entry(i, p, line);
         }
+        e.await_loads(i, p);
         e.op(i, p);
+        e.note_load(p);
         e.own(Some(i));
     }
     if !ends_block(ops[ops.len() - 1].op) {
@@ -251,7 +257,8 @@ impl Emitter<'_> {
     fn entry(&mut self, i: usize, p: &PreOp, line: usize) {
         use nagori_isa::Format::{FpLoad, FpStore, Load, Store};
         let memory = matches!(p.op.info().format, Load | Store | FpLoad | FpStore);
-        if let (true, Ok(op)) = (memory || p.flags & NEW_LINE != 0, u8::try_from(i)) {
+        let waits = self.loaded & registers(p) != 0;
+        if let (true, Ok(op)) = (memory || waits || p.flags & NEW_LINE != 0, u8::try_from(i)) {
             let fetched = self.here() as u32;
             self.entries.push(Entry {
                 op,
@@ -302,7 +309,54 @@ impl Emitter<'_> {
                 ; adc r15, 0
             );
         }
+        if self.has_buffers() {
+            let (from, back) = (self.label(), self.label());
+            dynasm!(self.a; .arch x64; cmp QWORD [rbp + LATE], 0; jne =>from; =>back);
+            self.cold_call(self.s.stubs.late, from, back, info);
+        }
         (fetch, body)
+    }
+
+    /// Whether loads that miss may leave their registers on their way.
+    fn has_buffers(&self) -> bool {
+        self.timed && !self.s.light && !self.s.parallel && self.s.config.timing.lfb != 0
+    }
+
+    /// An instruction waits for registers that loads of the block have left on their way. Those of earlier blocks are
+    /// none of this block's: it is left at its start otherwise.
+    fn await_loads(&mut self, i: usize, p: &PreOp) {
+        let all = waits_for_loads(p) && self.has_buffers();
+        let needs = if all {
+            u64::MAX
+        } else {
+            self.loaded & registers(p)
+        };
+        if needs == 0 {
+            return;
+        }
+        let (from, back) = (self.label(), self.label());
+        for (half, at) in [(needs as u32, LATE), ((needs >> 32) as u32, LATE + 4)] {
+            if half != 0 {
+                dynasm!(self.a; .arch x64; test DWORD [rbp + at], half as i32; jne =>from);
+            }
+        }
+        dynasm!(self.a; .arch x64; =>back);
+        let info = info(self.id, i);
+        self.cold_call(self.s.stubs.late, from, back, info);
+        self.loaded &= !needs;
+    }
+
+    /// The register that a load writes may be on its way behind it.
+    fn note_load(&mut self, p: &PreOp) {
+        use nagori_isa::Format::{FpLoad, Load};
+        if !self.has_buffers() {
+            return;
+        }
+        match p.op.info().format {
+            Load => self.loaded |= (1 << (p.rd & 31)) & !1,
+            FpLoad => self.loaded |= 1 << (32 + (p.rd & 31)),
+            _ => {}
+        }
     }
 
     /// The line in which an instruction ends, other than the one before.
@@ -388,6 +442,9 @@ impl Emitter<'_> {
             }
             // The host preserves all orders except that of a store and a later load.
             Fence if self.s.light => self.call_op(i),
+            Fence | NtlP1 | NtlPall | NtlS1 | NtlAll if p.flags & ACTS != 0 && !self.s.parallel => {
+                self.call_op(i)
+            }
             Fence if self.s.parallel => dynasm!(self.a; .arch x64; mfence),
             Fence | Pause | NtlP1 | NtlPall | NtlS1 | NtlAll | PrefetchI | PrefetchR
             | PrefetchW => {}

@@ -2,10 +2,12 @@
 //! another hart changes, and random traffic, with the interpreter and with translators.
 
 use crate::common::smp::{each, locked, repeat, traffic, Machine, BASE, DATA, SLICES};
+use crate::common::worlds::core;
 use crate::common::{bytes, env, i, n, r, rm, s, Rng};
+use nagori_hart::engine::NoEngine;
 use nagori_hart::flat::Flat;
 use nagori_hart::world::Bus;
-use nagori_hart::HartStats;
+use nagori_hart::{HartConfig, HartStats};
 use nagori_isa::Op::*;
 use nagori_translator::{Options, Translator};
 
@@ -53,13 +55,28 @@ fn both(
     slice: u64,
     set: impl Fn(&Flat, &mut [nagori_hart::Hart]),
 ) -> Left {
-    let mut m = Machine::new(programs, timed);
+    // Also cores that do not wait for loads, and issue one or two instructions at a time.
+    for number in [4, 12] {
+        both_of(core(number), name, programs, timed, slice, &set);
+    }
+    both_of(core(0), name, programs, timed, slice, &set)
+}
+
+fn both_of(
+    config: HartConfig,
+    name: &str,
+    programs: &[Vec<u32>],
+    timed: bool,
+    slice: u64,
+    set: impl Fn(&Flat, &mut [nagori_hart::Hart]),
+) -> Left {
+    let mut m = Machine::with_core(config.clone(), programs, timed, || NoEngine);
     set(&m.w, &mut m.harts);
     m.run(slice);
     let expected = left(&m);
     for (threshold, code_bytes) in [(0, 1 << 20), (2, 1 << 20), (0, Options::LEAST_BYTES)] {
         let engine = || translator(threshold, code_bytes);
-        let mut m = Machine::with_engines(programs, timed, engine);
+        let mut m = Machine::with_core(config.clone(), programs, timed, engine);
         set(&m.w, &mut m.harts);
         m.run(slice);
         let found = left(&m);

@@ -7,8 +7,8 @@
 
 use crate::common::gen::{block_address, Image, Program};
 use crate::common::privileged::{Privileged, DONE};
-use crate::common::qemu::{set_up, Way};
-use crate::common::worlds::{prefetching, Taken};
+use crate::common::qemu::{set_up_with, Way};
+use crate::common::worlds::{core, prefetching, Taken};
 use crate::common::{env, Rng};
 use crate::sides::{lock_step, translator, Quiet, Runner, Side, CODE_BYTES};
 use nagori_hart::flat::Flat;
@@ -113,7 +113,8 @@ fn user_programs() {
             };
             let mut end = 0;
             let mut sides = [Runner::Interpreter, t].map(|runner| {
-                let (mut w, h, trap) = set_up(&image, way);
+                let (mut w, h, trap) = set_up_with(&image, way, core(seed));
+                w.latency = 10 + seed % 3 * 40;
                 prefetching(w.coherence(), seed);
                 end = trap;
                 let code = CodeCache::default();

@@ -6,10 +6,10 @@
 //! an alias. Registers x21..x28 hold constants and are not written by slots.
 
 use super::guest::Sv39;
-use super::worlds::Watched;
+use super::worlds::{core, Watched};
 use super::{bytes, csrr, csrw, i, li, n, r, rm, s, u, Rng};
 use nagori_hart::world::Bus;
-use nagori_hart::{Hart, HartConfig};
+use nagori_hart::Hart;
 use nagori_isa::{decode, Ext, Extensions, Format, Op, OPS};
 use Op::*;
 
@@ -510,7 +510,7 @@ impl Privileged {
     /// A program of `count` slots.
     pub fn random(seed: u64, count: u64, timed: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let mut config = HartConfig::rocket();
+        let mut config = core(seed);
         config.asid_bits = rng.pick(&[0, 8]);
         config.isa = some_extensions(&mut Rng::new(!seed));
         let w = Watched::new(BASE, MEMORY, 1, &config);

@@ -31,9 +31,21 @@ impl Machine {
 impl<E: Engine<Flat>> Machine<E> {
     /// The same, with an engine for each hart.
     pub fn with_engines(programs: &[Vec<u32>], timed: bool, engine: impl Fn() -> E) -> Self {
-        let config = HartConfig::rocket();
+        Self::with_core(HartConfig::rocket(), programs, timed, engine)
+    }
+
+    /// The same of another core; lines take longer if it does not wait for loads.
+    pub fn with_core(
+        config: HartConfig,
+        programs: &[Vec<u32>],
+        timed: bool,
+        engine: impl Fn() -> E,
+    ) -> Self {
         let n = programs.len();
-        let w = Flat::new(BASE, MEMORY, n, &config).expect("memory");
+        let mut w = Flat::new(BASE, MEMORY, n, &config).expect("memory");
+        if config.timing.lfb > 0 {
+            w.latency = 70;
+        }
         let harts = (0..n)
             .map(|id| {
                 let at = 0x1000 * id as u64;

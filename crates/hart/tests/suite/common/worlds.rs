@@ -1,6 +1,8 @@
 //! Worlds that watch: flat memory with a record of traps and a bound on work.
 
-use nagori_hart::config::{FirstConfig, PrefetchConfig, Prefetcher};
+use nagori_hart::config::{
+    Drain, FirstConfig, HintConfig, Pipes, PrefetchConfig, Prefetcher, StoresConfig,
+};
 use nagori_hart::flat::Flat;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{Event, LineRequest, MemPort, Observer, World};
@@ -121,10 +123,44 @@ impl World for Watched {
     }
 }
 
+/// A core, for some numbers one that does not wait for loads, alone or two instructions at a time.
+pub fn core(number: u64) -> HartConfig {
+    let mut c = HartConfig::rocket();
+    if number / 4 % 2 == 1 {
+        c.timing.lfb = 3;
+    }
+    if number / 4 % 4 == 3 {
+        c.timing.pipes = Pipes {
+            alu: 3,
+            load: 1,
+            store: 1,
+            branch: 2,
+            multiply: 2,
+            divide: 2,
+            float: 2,
+            transfer: 1,
+        };
+    }
+    c
+}
+
 /// For some numbers, gives all first-level caches prefetchers and few registers for misses.
 pub fn prefetching(c: &mut Coherence, number: u64) {
+    let mut stores = StoresConfig::default();
+    let combines = HintConfig {
+        combines: true,
+        last: 1,
+        bypass: 0,
+    };
+    (stores.entries, stores.drain, stores.hints[3]) = match number % 8 {
+        5 => (3, Drain::InOrder, HintConfig::default()),
+        6 => (4, Drain::Any, combines),
+        7 => (2, Drain::InOrder, combines),
+        _ => (0, Drain::InOrder, HintConfig::default()),
+    };
     let first = |prefetcher, mshrs| FirstConfig {
         mshrs,
+        stores,
         prefetch: PrefetchConfig {
             prefetcher,
             degree: 2,

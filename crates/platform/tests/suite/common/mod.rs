@@ -176,6 +176,11 @@ pub fn programs(of: &str) -> Option<Vec<(String, Vec<u8>)>> {
             std::fs::copy(&path, work.join(path.file_name().expect("a name"))).expect("a copy");
         }
     }
+    let header = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../guest/include/nagori_nt.h"
+    );
+    std::fs::copy(header, work.join("nagori_nt.h")).expect("a copy");
     let out = Command::new("make")
         .args(["-j2", "-C"])
         .arg(&work)

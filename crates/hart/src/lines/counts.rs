@@ -1,0 +1,249 @@
+//! What each hart's accesses do in the caches and in memory, by kind. The events of hardware counters
+//! ([`crate::events`]) and the machine's statistics are both read from here.
+//!
+//! A hart's counts change in its own turns, and in events of the caches that have a time of their own, which take effect
+//! between turns. So what it reads of them follows from machine time.
+
+use super::ahead::{Target, NOBODY};
+use super::levels::Levels;
+use super::Coherence;
+use crate::world::LineKind;
+use serde::{Deserialize, Serialize};
+
+macro_rules! counts {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            $($(#[$field_doc])* #[serde(skip_serializing_if = "is_zero")] pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Combines two sets of counters, counter by counter.
+            pub fn zip(&self, o: &$name, f: impl Fn(u64, u64) -> u64) -> $name {
+                $name { $($field: f(self.$field, o.$field),)* }
+            }
+
+            /// Whether every counter is below a value.
+            fn below(&self, limit: u64) -> bool {
+                true $(&& self.$field < limit)*
+            }
+        }
+    };
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+counts! {
+    /// What happens in a cache for one hart. Of first-level caches only what their MSHRs and prefetchers do; the rest is in
+    /// [`HartStats`](crate::HartStats).
+    CacheCounts {
+        /// Requests for loads that hit.
+        load_hits,
+        /// Requests for loads that missed.
+        load_misses,
+        /// Requests for stores and atomics that hit.
+        store_hits,
+        /// Requests for stores and atomics that missed.
+        store_misses,
+        /// Requests for instruction fetches that hit.
+        fetch_hits,
+        /// Requests for instruction fetches that missed.
+        fetch_misses,
+        /// Requests for page walks that hit.
+        walk_hits,
+        /// Requests for page walks that missed.
+        walk_misses,
+        /// Prefetches of inner caches that hit.
+        prefetch_hits,
+        /// Prefetches of inner caches that missed, and the cache's own.
+        prefetch_misses,
+        /// Lines that made room for others.
+        victims,
+        /// Modified lines that made room because of an access that missed.
+        writebacks_demand,
+        /// Modified lines passed on for another reason: they made room for prefetched ones, or were written through.
+        writebacks_other,
+        /// Miss status holding registers taken.
+        mshr_allocations,
+        /// Misses that found all of them taken.
+        mshr_full,
+        /// Core cycles that they have waited.
+        mshr_full_cycles,
+    }
+}
+
+counts! {
+    /// Lines that memory reads and writes for one hart.
+    MemoryCounts {
+        /// Lines of DRAM read.
+        dram_reads,
+        /// Lines of DRAM written.
+        dram_writes,
+        /// Lines of NVMM read.
+        nvmm_reads,
+        /// Lines of NVMM written.
+        nvmm_writes,
+    }
+}
+
+impl CacheCounts {
+    /// Requests that hit, but for prefetches.
+    pub fn hits(&self) -> u64 {
+        self.load_hits + self.store_hits + self.fetch_hits + self.walk_hits
+    }
+
+    /// Requests that missed, but for prefetches.
+    pub fn misses(&self) -> u64 {
+        self.load_misses + self.store_misses + self.fetch_misses + self.walk_misses
+    }
+
+    /// A request of a kind looks a line up.
+    pub(super) fn look_up(&mut self, kind: LineKind, hit: bool) {
+        let (hits, misses) = match kind {
+            LineKind::Store => (&mut self.store_hits, &mut self.store_misses),
+            LineKind::Fetch => (&mut self.fetch_hits, &mut self.fetch_misses),
+            LineKind::PageWalk => (&mut self.walk_hits, &mut self.walk_misses),
+            LineKind::Prefetch => (&mut self.prefetch_hits, &mut self.prefetch_misses),
+            _ => (&mut self.load_hits, &mut self.load_misses),
+        };
+        *if hit { hits } else { misses } += 1;
+    }
+
+    /// A miss has waited for a miss status holding register, and has it now.
+    pub(super) fn waited(&mut self, cycles: u64) {
+        self.mshr_allocations += 1;
+        self.mshr_full += 1;
+        self.mshr_full_cycles += cycles;
+    }
+
+    /// A modified line is passed on; `by` is the running hart, or nobody.
+    pub(super) fn wrote_back(&mut self, by: usize) {
+        match by {
+            NOBODY => self.writebacks_other += 1,
+            _ => self.writebacks_demand += 1,
+        }
+    }
+}
+
+impl MemoryCounts {
+    /// A line is read or written.
+    pub fn count(&mut self, nvmm: bool, write: bool) {
+        let field = match (nvmm, write) {
+            (false, false) => &mut self.dram_reads,
+            (false, true) => &mut self.dram_writes,
+            (true, false) => &mut self.nvmm_reads,
+            (true, true) => &mut self.nvmm_writes,
+        };
+        *field += 1;
+    }
+}
+
+/// What happens for one hart in the caches and in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HartCounts {
+    /// L1D and L1I.
+    pub first: [CacheCounts; 2],
+    /// Outer levels, the nearest to the core first.
+    pub levels: Vec<CacheCounts>,
+    /// Memory.
+    pub memory: MemoryCounts,
+}
+
+impl HartCounts {
+    pub(super) fn new(levels: usize) -> Self {
+        HartCounts {
+            levels: vec![CacheCounts::default(); levels],
+            ..HartCounts::default()
+        }
+    }
+
+    /// Combines two sets of counters of equal caches, counter by counter.
+    pub fn zip(&self, o: &HartCounts, f: impl Fn(u64, u64) -> u64 + Copy) -> HartCounts {
+        let levels = self.levels.iter().zip(&o.levels);
+        HartCounts {
+            first: [0, 1].map(|k: usize| self.first[k].zip(&o.first[k], f)),
+            levels: levels.map(|(a, b)| a.zip(b, f)).collect(),
+            memory: self.memory.zip(&o.memory, f),
+        }
+    }
+
+    /// Those of a cache: L1D, L1I, then the outer levels.
+    pub(super) fn at(&mut self, place: usize) -> &mut CacheCounts {
+        match place {
+            0 | 1 => &mut self.first[place],
+            outer => &mut self.levels[outer - 2],
+        }
+    }
+
+    fn fits(&self, levels: usize, limit: u64) -> bool {
+        let caches = self.first.iter().chain(&self.levels);
+        self.levels.len() == levels
+            && { caches }.all(|c| c.below(limit))
+            && self.memory.below(limit)
+    }
+}
+
+impl Coherence {
+    /// A prefetch has begun for a hart; the level `source` has its line.
+    pub(super) fn count_prefetch(&mut self, target: Target, source: usize, hart: usize) {
+        let place = match target {
+            Target::First(side) => side as usize,
+            Target::Level(k) => 2 + k,
+        };
+        let Levels {
+            counts,
+            first,
+            levels,
+            ..
+        } = &mut self.levels;
+        let counts = &mut counts[hart];
+        counts.at(place).prefetch_misses += 1;
+        if let Target::First(side) = target {
+            let limited = first[side as usize].config.mshrs > 0;
+            counts.first[side as usize].mshr_allocations += u64::from(limited);
+        }
+        for (j, level) in levels.iter().enumerate().skip(target.level()) {
+            if j > source {
+                break;
+            }
+            let limited = j < source && level.config.mshrs > 0;
+            counts.levels[j].mshr_allocations += u64::from(limited);
+            if target != Target::Level(j) {
+                counts.levels[j].look_up(LineKind::Prefetch, j == source);
+            }
+        }
+    }
+
+    /// What happens for a hart in caches and memory.
+    #[inline]
+    pub fn counts(&self, hart: usize) -> &HartCounts {
+        &self.levels.counts[hart]
+    }
+
+    /// A line of memory is read or written for a hart.
+    #[inline]
+    pub fn count_memory(&mut self, hart: usize, nvmm: bool, write: bool) {
+        if let Some(c) = self.levels.counts.get_mut(hart) {
+            c.memory.count(nvmm, write);
+        }
+    }
+
+    pub(crate) fn save_counts(&self) -> Vec<HartCounts> {
+        self.levels.counts.clone()
+    }
+
+    /// Restores the saved counts. Returns false if they do not fit these caches.
+    pub(crate) fn load_counts(&mut self, saved: Vec<HartCounts>, limit: u64) -> bool {
+        let levels = self.levels.levels.len();
+        let fits = saved.len() == self.l1d.len() && saved.iter().all(|c| c.fits(levels, limit));
+        if fits {
+            self.levels.counts = saved;
+        }
+        fits
+    }
+}

@@ -1,0 +1,442 @@
+//! Stores, loads, fences and atomics of a hart whose stores are buffered, and hints of Zihintntl.
+
+use super::super::Awaited;
+use super::drain::Forward;
+use super::{Awaits, Bytes, Deed, Sent, Why};
+use crate::config::{Cached, Drain, HintConfig};
+use crate::hart::Hart;
+use crate::mem::write_ram;
+use crate::mode::{Detailed, Mode, Wanted};
+use crate::pmp::Access;
+use crate::preop::PreOp;
+use crate::run::RunPoint;
+use crate::trap::{NotNow, Undone};
+use crate::world::{Event, LineKind, LineRequest, Transfer, World};
+
+/// In the immediate of a `fence`: predecessor writes, successor writes, all successors, and the mode of `fence.tso`.
+const BEFORE_W: i32 = 1 << 4;
+const AFTER_W: i32 = 1;
+const AFTER: i32 = 15;
+const TSO: i32 = 8 << 8;
+
+/// What was done by [`carry_out`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Carried {
+    /// Stores to decoded code.
+    pub code: bool,
+    /// Requests that memory has not answered.
+    pub asked: bool,
+}
+
+/// Carries out what events in the buffers of stores have left to be done outside of the caches: writes to guest memory,
+/// and requests to memory. To be called after each such event, behind the write-backs that it has caused.
+pub fn carry_out<W: World>(w: &mut W) -> Carried {
+    let mut carried = Carried::default();
+    while let Some(deed) = w.coherence().next_deed() {
+        match deed {
+            Deed::Write {
+                hart,
+                line,
+                bytes,
+                dirties,
+            } => {
+                if dirties {
+                    if let Some(name) = w.coherence().ages(line) {
+                        w.line_aged(line, name);
+                    }
+                    w.line_dirtied(line);
+                }
+                carried.code |= write(w, hart, line, &bytes);
+            }
+            Deed::Fetch(sent) => {
+                let request = request(&sent, LineKind::Store);
+                carried.asked |= answer(w, &sent, |w| w.prefetch_line(&request, sent.token));
+            }
+            Deed::Send { sent, reads } => {
+                let request = request(&sent, LineKind::Combine);
+                if W::WRITE_BACKS {
+                    w.happened(&Event::WriteBack(&request));
+                }
+                carried.asked |= answer(w, &sent, |w| w.write_ahead(&request, reads, sent.token));
+            }
+        }
+    }
+    carried
+}
+
+fn answer<W: World>(w: &mut W, sent: &Sent, ask: impl FnOnce(&mut W) -> Transfer) -> bool {
+    match ask(w) {
+        Transfer::Done(cycle) => {
+            w.coherence().line_came(sent.token, cycle);
+            false
+        }
+        Transfer::UnderWay => true,
+    }
+}
+
+fn request(sent: &Sent, kind: LineKind) -> LineRequest {
+    LineRequest {
+        cycle: sent.cycle,
+        line: sent.line,
+        kind,
+        hart: sent.hart,
+        pc: sent.pc,
+        privilege: 0,
+        asid: 0,
+        older: None,
+    }
+}
+
+/// Writes bytes of a line to guest memory for a hart. Whether there was decoded code in the line.
+fn write<W: World>(w: &mut W, hart: usize, line: u64, bytes: &Bytes) -> bool {
+    let offset = line.wrapping_sub(w.ram_base());
+    for (at, size, value) in bytes.pieces() {
+        write_ram(w, offset + at, size, value);
+    }
+    let c = w.coherence();
+    let code = c.code_lines(line) >> (line >> 6 & 63) & 1 != 0;
+    if code {
+        c.invalidate_code(line);
+    }
+    c.break_reservations(hart, line);
+    code
+}
+
+impl Hart {
+    /// Whether this hart's stores are held back in the present mode.
+    #[inline(always)]
+    fn buffers_stores<W: World>(&self, w: &mut W) -> bool {
+        !W::PARALLEL && !self.light && w.coherence().has_stores()
+    }
+
+    /// What the hint in front of the instruction at a pc does.
+    #[inline(always)]
+    pub(crate) fn hint_at<W: World>(&self, w: &mut W, pc: u64) -> Option<HintConfig> {
+        match self.hint {
+            Some((at, number)) if at == pc => Some(w.coherence().hint(number)),
+            _ => None,
+        }
+    }
+
+    /// A hint in front of a load or store, whose address the hint's own operands give: that one passes no filter.
+    pub(crate) fn take_hint<W: World>(&mut self, w: &mut W, p: &PreOp, number: u8, pc: u64) {
+        if W::PARALLEL || self.light {
+            return;
+        }
+        let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
+        let shift = Detailed::BLOCK_SHIFT;
+        let e = *self.data.at((va >> shift) as usize);
+        if e.block(shift) == Some(va & !((1 << shift) - 1)) {
+            let cache = &mut w.coherence().l1d[self.id];
+            self.data.release(cache, e.l1 as usize);
+        }
+        self.hint = Some((pc.wrapping_add(p.len.into()), number));
+    }
+
+    /// Does what is left to be done by events in the buffers that this hart has caused.
+    pub(in crate::lines) fn carry<W: World>(&mut self, w: &mut W, at: RunPoint) {
+        self.settle_levels(w, self.cycle, at);
+        let carried = carry_out(w);
+        self.recheck |= carried.code;
+        if carried.asked {
+            // The answer may come before any other hart runs on.
+            self.yield_at = self.yield_at.min(self.cycle + at.offset + 1);
+        }
+        if w.blocks() {
+            self.yield_at = self.yield_at.min(w.coherence().next_due());
+        }
+    }
+
+    /// A miss of this hart waits for a line fill buffer: one that combines stores is needed.
+    pub(in crate::lines) fn need_register<W: World>(&mut self, w: &mut W, at: RunPoint) {
+        if w.coherence().has_stores() {
+            let now = self.cycle + at.offset;
+            w.coherence().spare_register(self.id, now);
+            self.carry(w, at);
+        }
+    }
+
+    /// Lets all events up to now take effect, where harts are never blocked.
+    pub(in crate::lines) fn catch_up<W: World>(&mut self, w: &mut W, at: RunPoint) {
+        let now = self.cycle + at.offset;
+        if !w.coherence().has_stores() {
+            return w.coherence().catch_up(now);
+        }
+        while w.coherence().settle_due(now).is_some() {
+            self.carry(w, at);
+        }
+        w.coherence().catch_up(now);
+    }
+
+    /// Waits. Where harts are blocked, the instruction is tried again.
+    fn await_stored<W: World>(
+        &mut self,
+        w: &mut W,
+        what: Awaits,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        let (id, since) = (self.id, self.cycle + at.offset);
+        w.coherence().begin_wait(id, what, since);
+        if w.blocks() {
+            self.yield_at = self.yield_at.min(w.coherence().next_due());
+            self.awaited = Some(Awaited {
+                line: 0,
+                kind: LineKind::Store,
+                write: false,
+                other: true,
+                penalty: 0,
+            });
+            return Err(NotNow);
+        }
+        while !w.coherence().has_come(id, what) {
+            let due = w.coherence().next_due();
+            if due == u64::MAX {
+                break;
+            }
+            let start = self.cycle;
+            self.cycle = due.saturating_sub(at.offset).max(start);
+            self.stats.memory_stall_cycles += self.cycle - start;
+            self.catch_up(w, at);
+        }
+        let now = self.cycle + at.offset;
+        w.coherence().wait_is_over(id, now);
+        Ok(())
+    }
+
+    /// Before something that others may not see before what the hart has stored, all of it or (`Awaits::Line`) in a
+    /// line.
+    #[inline(always)]
+    pub(crate) fn drained<W: World>(
+        &mut self,
+        w: &mut W,
+        (what, why): (Awaits, Why),
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        match self.buffers_stores(w) {
+            true => self.drain(w, what, why, at),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn drain<W: World>(
+        &mut self,
+        w: &mut W,
+        what: Awaits,
+        why: Why,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        let id = self.id;
+        if w.coherence().has_come(id, what) {
+            return Ok(());
+        }
+        self.in_turn(at)?;
+        if !w.blocks() {
+            self.catch_up(w, at);
+        }
+        let now = self.cycle + at.offset;
+        match what {
+            Awaits::Line(line) => w.coherence().leave_buffers(line, Some(id), why, now),
+            _ => w.coherence().leave_all(id, why, now),
+        }
+        self.carry(w, at);
+        match w.coherence().has_come(id, what) {
+            true => Ok(()),
+            false => self.await_stored(w, what, at),
+        }
+    }
+
+    /// A store that the filter did not pass, where stores are buffered. Its offset in memory, if it has taken a place in a
+    /// buffer; `None` if it is to be done at once.
+    pub(crate) fn buffer_store<W: World>(
+        &mut self,
+        w: &mut W,
+        want: Wanted,
+        value: u64,
+        at: RunPoint,
+    ) -> Result<Option<u64>, Undone> {
+        if !self.buffers_stores(w) {
+            return Ok(None);
+        }
+        let p = self.data_privilege();
+        let (pa, _) = self.translate_timed(w, want.va, want.access, p, at)?;
+        let Some(offset) = self.memory_at(w, want, pa, p)? else {
+            return Ok(None);
+        };
+        let (id, line) = (self.id, pa & !63);
+        let store = (pa, want.size, value);
+        let combines = self.hint_at(w, at.pc).is_some_and(|h| h.combines);
+        if !w.blocks() {
+            self.catch_up(w, at);
+        }
+        let c = w.coherence();
+        if !combines && c.stores_directly(id, line) {
+            return Ok(None);
+        }
+        self.in_turn(at)?;
+        if combines && self.combine_store(w, store, at)? {
+            self.fetched_again(w, at.pc);
+            return Ok(Some(offset));
+        }
+        let now = self.cycle + at.offset;
+        let c = w.coherence();
+        c.leave_buffers(line, Some(id), Why::Store, now);
+        if c.stores_directly(id, line) {
+            self.carry(w, at);
+            return Ok(None);
+        }
+        while !w.coherence().push_store(id, store, now, at.pc) {
+            self.carry(w, at);
+            self.await_stored(w, Awaits::Room, at)?;
+        }
+        let c = w.coherence();
+        if c.drains() == Drain::InOrder && c.has_begun_storing(id) {
+            // No store passes another one until it is empty again.
+            self.data.guard_all();
+        }
+        self.guard_sets(w);
+        self.carry(w, at);
+        let asked = self.cycle + u64::from(w.coherence().last_latency());
+        self.prefetch(w, (now, asked), at);
+        self.fetched_again(w, at.pc);
+        Ok(Some(offset))
+    }
+
+    /// Combines a store in a line fill buffer. False if it is to be done in the caches.
+    fn combine_store<W: World>(
+        &mut self,
+        w: &mut W,
+        store: (u64, u8, u64),
+        at: RunPoint,
+    ) -> Result<bool, NotNow> {
+        let (id, line) = (self.id, store.0 & !63);
+        if w.coherence().has_stored(id, line) {
+            // Stores to a line stay in order.
+            self.await_stored(w, Awaits::Line(line), at)?;
+        }
+        while !w.coherence().combines(id, line) {
+            // What an earlier try has cleaned says nothing of copies that there are now.
+            self.cleaned = None;
+            let c = w.coherence();
+            if c.is_cached(line) {
+                c.count_stores(id).nt_copies += 1;
+                if c.keeps_copies() == Cached::Update {
+                    return Ok(false);
+                }
+                self.clean_line(w, line, false, at)?;
+            }
+            let now = self.cycle + at.offset;
+            let c = w.coherence();
+            c.leave_buffers(line, Some(id), Why::Store, now);
+            if !c.begin_combining(id, line, now, at.pc) {
+                self.carry(w, at);
+                self.await_stored(w, Awaits::Register, at)?;
+            }
+        }
+        let now = self.cycle + at.offset;
+        let c = w.coherence();
+        c.break_reservations(id, line);
+        c.combine(id, store, now);
+        self.carry(w, at);
+        Ok(true)
+    }
+
+    /// A cache is going to get a line for this hart: stores to it that are combined leave their buffers before.
+    pub(in crate::lines) fn leave_for<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        kind: LineKind,
+        at: RunPoint,
+    ) {
+        if w.coherence().is_combined(line) {
+            let own = match kind {
+                LineKind::Store => Why::Store,
+                LineKind::Fetch => Why::Probe,
+                _ => Why::Load,
+            };
+            let now = self.cycle + at.offset;
+            w.coherence().leave_buffers(line, Some(self.id), own, now);
+            self.carry(w, at);
+        }
+    }
+
+    /// A line is cleaned in all caches: what other harts combine of it goes to memory, too.
+    pub(crate) fn leave_others<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<(), NotNow> {
+        if self.buffers_stores(w) && w.coherence().is_combined(line) {
+            self.in_turn(at)?;
+            self.leave_for(w, line, LineKind::Flush, at);
+        }
+        Ok(())
+    }
+
+    /// An access under a hint has found its line in L1D.
+    pub(crate) fn hinted<W: World>(&mut self, w: &mut W, access: Access) {
+        if access == Access::Read {
+            w.coherence().count_stores(self.id).nt_loads += 1;
+        }
+    }
+
+    /// A load that the filter did not pass: its value, if the store buffer has it.
+    pub(crate) fn forward<W: World>(
+        &mut self,
+        w: &mut W,
+        want: Wanted,
+        at: RunPoint,
+    ) -> Result<Option<(u64, u64)>, Undone> {
+        if !self.buffers_stores(w) || w.coherence().is_drained(self.id) {
+            return Ok(None);
+        }
+        let p = self.data_privilege();
+        let (pa, _) = self.translate_timed(w, want.va, want.access, p, at)?;
+        let Some(offset) = self.memory_at(w, want, pa, p)? else {
+            return Ok(None);
+        };
+        let (id, line) = (self.id, pa & !63);
+        if !w.coherence().has_stored(id, line) {
+            return Ok(None);
+        }
+        self.in_turn(at)?;
+        if !w.blocks() {
+            self.catch_up(w, at);
+        }
+        let c = w.coherence();
+        match c.forward(id, pa, want.size) {
+            Forward::Nothing => Ok(None),
+            Forward::Partial => {
+                c.count_stores(id).forward_waits += 1;
+                self.await_stored(w, Awaits::Line(line), at)?;
+                Ok(None)
+            }
+            Forward::Value(v) => {
+                c.count_stores(id).forwarded += 1;
+                self.cycle += c.forward_cycles();
+                self.fetched_again(w, at.pc);
+                Ok(Some((offset, v)))
+            }
+        }
+    }
+}
+
+/// A `fence` with such an immediate. Stores leave the store buffer in order anyhow, if that is its way, so that one
+/// that only orders them has nothing to do; combined ones do not.
+pub(crate) fn fence<W: World>(
+    h: &mut Hart,
+    w: &mut W,
+    imm: i32,
+    at: RunPoint,
+) -> Result<(), NotNow> {
+    if imm & BEFORE_W == 0 {
+        return Ok(());
+    }
+    let stores_only = imm & AFTER == AFTER_W || imm & TSO != 0;
+    if stores_only && w.coherence().keeps_store_order() {
+        return Ok(());
+    }
+    h.drained(w, (Awaits::All, Why::Fence), at)
+}

@@ -1,0 +1,208 @@
+//! What is between a hart and its data cache for stores: the store buffer, and line fill buffers that combine
+//! non-temporal stores.
+//!
+//! What is stored is not in guest memory before it leaves its buffer, so other harts cannot see it. It leaves
+//! at a time of its own, as an event ([`super::ahead`]): a buffered store when its hart owns the line, a combined
+//! line when the hart needs its line fill buffer, or has to wait for what it has stored. What then has to be done
+//! outside of the caches ([`Deed`]) is carried out by whoever let the event take effect ([`carry_out`]).
+//!
+//! The sets of lines with buffered stores are guarded ([`super::first`]), so no filter answers accesses to them. A
+//! combined line is in no cache: it leaves its buffer before any cache gets the line.
+//!
+//! Not with harts in threads of the host, in functional mode and in the light mode: stores are done at once there.
+
+mod bytes;
+mod combine;
+mod drain;
+mod hart;
+mod saved;
+mod stats;
+
+pub use bytes::Bytes;
+pub(crate) use hart::fence;
+pub use hart::{carry_out, Carried};
+pub use saved::SavedStores;
+pub use stats::StoreStats;
+
+use crate::config::{HintConfig, StoresConfig};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// An entry of the store buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    line: u64,
+    bytes: Bytes,
+    /// The cycle of the last store to it.
+    since: u64,
+    pc: u64,
+    /// Whether its line was requested already.
+    asked: bool,
+}
+
+/// A line fill buffer that combines stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Combined {
+    line: u64,
+    bytes: Bytes,
+    pc: u64,
+}
+
+/// A line fill buffer whose line is on its way to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Leaving {
+    /// Identifies it to the memory system.
+    token: u64,
+    line: u64,
+    /// The cycle of memory's answer, if that is known.
+    comes: Option<u64>,
+}
+
+/// What a hart waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Awaits {
+    /// Everything that it has stored is visible.
+    All,
+    /// The same of a line.
+    Line(u64),
+    /// Everything in the store buffer is visible.
+    Queue,
+    /// An entry of the store buffer is free.
+    Room,
+    /// A line fill buffer is free.
+    Register,
+}
+
+/// Why a combined line leaves its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// All of its bytes are there.
+    Full,
+    /// The hart needs a line fill buffer.
+    Register,
+    /// A younger one leaves, and they leave in order.
+    Order,
+    /// A fence, `fence.i`, `sfence.vma`, or a device.
+    Fence,
+    /// An atomic.
+    Atomic,
+    /// Another hart, or a fetch of instructions.
+    Probe,
+    /// A load of the hart.
+    Load,
+    /// A store of the hart without such a hint.
+    Store,
+    /// A flush of the line.
+    Flush,
+}
+
+/// The buffers of a hart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Buffers {
+    /// The store buffer, in program order.
+    queue: VecDeque<Stored>,
+    /// In the order in which they were begun.
+    combining: Vec<Combined>,
+    leaving: Vec<Leaving>,
+    /// The cycle from which on the next entry may be written to the cache.
+    free_from: u64,
+    /// What the hart is blocked for, and since when.
+    waits: Option<(Awaits, u64)>,
+    /// A request found no register.
+    starved: bool,
+    /// The cycle at which the hart's registers were looked at last.
+    looked: u64,
+    stats: StoreStats,
+}
+
+/// What has to be done outside of the caches.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    /// Stores become visible.
+    Write {
+        hart: usize,
+        line: u64,
+        bytes: Bytes,
+        /// The line was not modified before.
+        dirties: bool,
+    },
+    /// The line of an entry is requested from memory.
+    Fetch(Sent),
+    /// A combined line is written to memory, which reads it before (`reads`).
+    Send { sent: Sent, reads: bool },
+}
+
+/// A request to memory.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    hart: usize,
+    pc: u64,
+    line: u64,
+    cycle: u64,
+    token: u64,
+}
+
+/// The buffers of all harts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stores {
+    pub config: StoresConfig,
+    /// Whether there are any.
+    pub on: bool,
+    parts: Vec<Buffers>,
+    deeds: VecDeque<Deed>,
+    /// The time of the last event.
+    pub clock: u64,
+}
+
+impl Stores {
+    pub fn new(config: StoresConfig, harts: usize) -> Self {
+        Stores {
+            config,
+            on: config.is_on(),
+            parts: vec![Buffers::default(); harts],
+            ..Stores::default()
+        }
+    }
+
+    /// Everything in the buffers is lost.
+    pub fn clear(&mut self) {
+        for b in &mut self.parts {
+            *b = Buffers {
+                stats: b.stats,
+                ..Buffers::default()
+            };
+        }
+        self.deeds.clear();
+    }
+
+    /// What a hint does.
+    pub fn hint(&self, number: u8) -> HintConfig {
+        self.config.hints[usize::from(number & 3)]
+    }
+
+    /// The lines whose sets are guarded, with their harts.
+    pub fn guarded(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let all = self.parts.iter().enumerate();
+        all.flat_map(|(h, b)| b.queue.iter().map(move |e| (h, e.line)))
+    }
+
+    /// Tokens of the writes that memory has not answered yet.
+    pub fn asked(&self) -> impl Iterator<Item = u64> + '_ {
+        let all = self.parts.iter().flat_map(|b| &b.leaving);
+        all.filter(|l| l.comes.is_none()).map(|l| l.token)
+    }
+
+    /// Whether a hart waits.
+    pub fn blocks(&self, hart: usize) -> bool {
+        self.parts.get(hart).is_some_and(|b| b.waits.is_some())
+    }
+
+    /// Ends all waits of harts.
+    pub fn nobody_waits(&mut self) {
+        self.parts.iter_mut().for_each(|b| b.waits = None);
+    }
+}

@@ -1,0 +1,219 @@
+//! Descriptions of store buffers, and of what hints of Zihintntl do.
+
+use super::check::{ensure, within, Problem};
+use super::types::MachineConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The store buffer of each hart: stores go on without waiting for their lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreBufferConfig {
+    /// Entries of up to a line each, 0 to 128; with 0 there is no store buffer. Needs `l1d.mshrs`, the line fill buffers
+    /// with which the lines of entries are requested.
+    pub entries: u32,
+    /// In which order entries are written to the data cache.
+    pub drain: DrainOrder,
+    /// Whether a store joins an entry of the same line: in order the newest one only, otherwise any.
+    pub coalesce: bool,
+    /// Core cycles that a load takes in addition to a hit if it gets its bytes from the buffer, 0 to 1000.
+    pub forward_cycles: u32,
+    /// Core cycles from the write of an entry to the cache to the next one, 1 to 1000.
+    pub drain_cycles: u32,
+}
+
+/// In which order stores leave their buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrainOrder {
+    /// In program order.
+    InOrder,
+    /// Each as soon as it can.
+    Any,
+}
+
+/// What accesses under hints of Zihintntl do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NontemporalConfig {
+    /// In which order combined lines leave their line fill buffers: `any` (a full one at once; the oldest when one is
+    /// needed) or `in-order` (never before an older one).
+    pub evict: DrainOrder,
+    /// What becomes of cached copies of a line when a store to it is to be combined.
+    pub cached_copy: CachedCopy,
+    /// How a combined line of which bytes are missing is written to DRAM.
+    pub partial_dram: PartialWrite,
+    /// The same for NVMM, from `memory.nvmm_boundary` on.
+    pub partial_nvmm: PartialWrite,
+    /// Accesses under `ntl.p1`.
+    pub p1: HintConfig,
+    /// Accesses under `ntl.pall`.
+    pub pall: HintConfig,
+    /// Accesses under `ntl.s1`.
+    pub s1: HintConfig,
+    /// Accesses under `ntl.all`.
+    pub all: HintConfig,
+}
+
+/// What becomes of cached copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CachedCopy {
+    /// They are written back, if they are modified, and invalidated first.
+    Invalidate,
+    /// The store is done in the caches, as one without a hint.
+    Update,
+}
+
+/// How parts of lines are written to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartialWrite {
+    /// By one write with a mask.
+    Masked,
+    /// The line is read before it is written, as by a controller with error correction.
+    ReadModifyWrite,
+}
+
+/// What accesses under a hint do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct HintConfig {
+    /// How stores are done; `write-combining` needs `l1d.mshrs`.
+    pub store: HintedStore,
+    /// Caches (`l1d`, names of outer levels) into which a missing line is put as the next one to be replaced.
+    pub last: Vec<String>,
+    /// Outer levels that a missing line passes by: none that is inclusive.
+    pub bypass: Vec<String>,
+}
+
+/// How stores under a hint are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HintedStore {
+    /// As all others.
+    Temporal,
+    /// They are combined in a line fill buffer, and written to memory from there.
+    WriteCombining,
+}
+
+impl Default for StoreBufferConfig {
+    fn default() -> Self {
+        StoreBufferConfig {
+            entries: 0,
+            drain: DrainOrder::InOrder,
+            coalesce: true,
+            forward_cycles: 0,
+            drain_cycles: 1,
+        }
+    }
+}
+
+impl Default for NontemporalConfig {
+    fn default() -> Self {
+        let hint = HintConfig::default;
+        NontemporalConfig {
+            evict: DrainOrder::Any,
+            cached_copy: CachedCopy::Invalidate,
+            partial_dram: PartialWrite::Masked,
+            partial_nvmm: PartialWrite::Masked,
+            p1: hint(),
+            pall: hint(),
+            s1: hint(),
+            all: hint(),
+        }
+    }
+}
+
+impl Default for HintConfig {
+    fn default() -> Self {
+        HintConfig {
+            store: HintedStore::Temporal,
+            last: Vec::new(),
+            bypass: Vec::new(),
+        }
+    }
+}
+
+impl StoreBufferConfig {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl NontemporalConfig {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The hints with their names, in the order of their numbers.
+    pub fn hints(&self) -> [(&'static str, &HintConfig); 4] {
+        [
+            ("p1", &self.p1),
+            ("pall", &self.pall),
+            ("s1", &self.s1),
+            ("all", &self.all),
+        ]
+    }
+}
+
+impl MachineConfig {
+    /// The bit of a cache among those of a hint: 0 for `l1d`, k for the kth outer level.
+    pub fn cache_bit(&self, name: &str) -> Option<u32> {
+        let levels = self.levels().into_iter().map(|(n, _)| n);
+        let mut all = std::iter::once("l1d").chain(levels);
+        all.position(|n| n == name).map(|i| i as u32)
+    }
+}
+
+pub(super) fn check(c: &MachineConfig) -> Result<(), Problem> {
+    let b = &c.store_buffer;
+    within("store_buffer.entries", b.entries.into(), 0, 128)?;
+    within(
+        "store_buffer.forward_cycles",
+        b.forward_cycles.into(),
+        0,
+        1000,
+    )?;
+    within("store_buffer.drain_cycles", b.drain_cycles.into(), 1, 1000)?;
+    let registers = c.l1d.mshrs.is_some();
+    ensure(b.entries == 0 || registers, "store_buffer.entries", || {
+        "a store buffer requests lines with line fill buffers: say how many there are with l1d.mshrs".into()
+    })?;
+    for (name, h) in c.nontemporal.hints() {
+        let key = |k: &str| format!("nontemporal.{name}.{k}");
+        let temporal = h.store == HintedStore::Temporal;
+        ensure(temporal || registers, &key("store"), || {
+            "stores are combined in line fill buffers: say how many there are with l1d.mshrs".into()
+        })?;
+        for (k, list) in [("last", &h.last), ("bypass", &h.bypass)] {
+            for level in list {
+                ensure(c.cache_bit(level).is_some(), &key(k), || {
+                    let levels = c.levels().into_iter().map(|(n, _)| n);
+                    let known: Vec<&str> = std::iter::once("l1d").chain(levels).collect();
+                    format!(
+                        "`{level}` is no cache of this machine; there are {}",
+                        known.join(", ")
+                    )
+                })?;
+            }
+        }
+        for level in &h.bypass {
+            ensure(level != "l1d", &key("bypass"), || {
+                "`l1d` holds what its core accesses: expected an outer level, or `l1d` in `last`"
+                    .into()
+            })?;
+            let inclusive = c
+                .levels()
+                .into_iter()
+                .any(|(n, l)| n == level && l.inclusion == super::Inclusion::Inclusive);
+            ensure(!inclusive, &key("bypass"), || {
+                format!("`{level}` is inclusive, so it has every line of its inner caches: put it into `last`")
+            })?;
+            ensure(!h.last.contains(level), &key("bypass"), || {
+                format!("`{level}` is in `last`, too")
+            })?;
+        }
+    }
+    Ok(())
+}
