@@ -8,14 +8,14 @@ use nagori_hart::world::{AccessKind, Commit, Event, LineKind, Observer, Reg, Tra
 use nagori_isa::{csr, decode_with, disassemble, Extensions};
 use nagori_memtrace::bus;
 use nagori_platform::loader::Symbols;
-use nagori_platform::machine::{BusTransfer, BusWatch, Machine, Quiet, Stop};
+use nagori_platform::machine::{BusTransfer, BusWatch, Compiled, Machine, Quiet, Stop};
 use nagori_session::drive::{Service, Wishes};
 use nagori_session::Error;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// An observer whose failures are checked between slices of guest time.
-pub trait Watch: Observer + Send {
+pub trait Watch: Compiled {
     /// The first failure since the last check.
     fn check(&mut self) -> anyhow::Result<()> {
         Ok(())
@@ -247,6 +247,7 @@ fn spike(c: &Commit) -> String {
     line
 }
 
+impl<W: Write + Send> Compiled for Tracer<W> {}
 impl<W: Write> Observer for Tracer<W> {
     const COMMITS: bool = true;
 

@@ -120,6 +120,48 @@ impl<W: World> Engine<W> for NoEngine {
     }
 }
 
+/// An engine that may be missing; the interpreter runs everything then. Machines choose between engines with this
+/// type, so that the interpreter is compiled once for both.
+impl<W: World, E: Engine<W>> Engine<W> for Option<&mut E> {
+    #[inline(always)]
+    fn resume<M: Mode>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        stop: u64,
+    ) -> Option<Ran> {
+        self.as_mut()?.resume::<M>(hart, code, w, stop)
+    }
+
+    #[inline(always)]
+    fn go_on<M: Mode>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        at: Within,
+        stop: u64,
+    ) -> Option<Ran> {
+        self.as_mut()?.go_on::<M>(hart, code, w, at, stop)
+    }
+
+    #[inline(always)]
+    fn run<M: Mode>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        block: u32,
+        stop: u64,
+    ) -> Ran {
+        match self {
+            Some(e) => e.run::<M>(hart, code, w, block, stop),
+            None => Ran::Cold,
+        }
+    }
+}
+
 /// Data inside the hart that translated code reaches by a fixed displacement. It is valid only
 /// while an engine runs, and is not part of the hart's state.
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,7 @@ use crate::snapshot::{Saving, Taker};
 use nagori_hart::world::Observer;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
-use nagori_platform::machine::{
+use nagori_platform::machine::{Compiled, 
     Engine, EpochLength, LightModel, Machine, MachineError, Quiet, Report,
 };
 use std::sync::Arc;
@@ -134,7 +134,7 @@ pub struct RunServices<'a, O: Observer> {
 
 /// Runs a machine that has been loaded or restored to its end. Afterwards all services have been
 /// told of the end; their failures are returned beside the result, in order.
-pub fn run<'a, O: Observer + Send>(
+pub fn run<'a, O: Compiled>(
     machine: &mut Machine<O>,
     job: &'a Job,
     terminal: Terminal<'a, O>,

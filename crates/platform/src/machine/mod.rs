@@ -164,6 +164,23 @@ pub enum Stop {
 pub struct Quiet;
 impl Observer for Quiet {}
 
+/// An observer whose machines run. The code that runs a machine is large, and there is one of it for each type of observer.
+/// It is reached through this trait: the crates that run a machine with [`Quiet`] use that of this crate, and do not
+/// compile it again. Other observers need no more than `impl Compiled for Mine {}`.
+pub trait Compiled: Observer + Send + Sized {
+    /// As [`Machine::run`], which calls it.
+    fn run(m: &mut Machine<Self>, cycles: u64, instructions: Option<u64>) -> Stop {
+        m.run_here(cycles, instructions)
+    }
+}
+
+impl Compiled for Quiet {
+    // Not the trait's: that one would be compiled where it is used.
+    fn run(m: &mut Machine<Self>, cycles: u64, instructions: Option<u64>) -> Stop {
+        m.run_here(cycles, instructions)
+    }
+}
+
 /// Whether a hart waits for an interrupt that has not come.
 #[inline(always)]
 fn sleeps(h: &Hart) -> bool {
@@ -626,13 +643,20 @@ impl<O: Observer> Machine<O> {
     }
 }
 
-impl<O: Observer + Send> Machine<O> {
+impl<O: Compiled> Machine<O> {
     /// Runs for about `cycles` core cycles of machine time, or until something
     /// else must happen. What happens in the guest does not depend on `cycles`: the scheduler
     /// is left only at points that it reaches anyhow, at most 2^20 cycles apart.
     ///
     /// `instructions` bounds [`Machine::steps`]; the last block may pass it by its length.
     pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
+        O::run(self, cycles, instructions)
+    }
+}
+
+impl<O: Observer + Send> Machine<O> {
+    /// As [`Machine::run`], compiled by the crate that names it.
+    fn run_here(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         let stop = self.run_on(cycles, instructions);
         if self.world.image.is_some() && self.world.keeps_queue {
             // What leaves the machine now, such as output, may follow from what is durable.
@@ -775,13 +799,16 @@ impl<O: Observer + Send> Machine<O> {
                     };
                     h.run_ahead(code, &mut world, limit, bus_limit, &mut NoEngine)
                 }
-                (Some(t), _) => {
-                    t.begin(h);
-                    let exit = h.run_ahead(code, world, limit, bus_limit, t);
-                    t.end(h);
+                (mut engine, _) => {
+                    if let Some(t) = &mut engine {
+                        t.begin(h);
+                    }
+                    let exit = h.run_ahead(code, world, limit, bus_limit, &mut engine);
+                    if let Some(t) = engine {
+                        t.end(h);
+                    }
                     exit
                 }
-                (None, _) => h.run_ahead(code, world, limit, bus_limit, &mut NoEngine),
             };
             // A hart that has stopped within a block has the cycle of the block's start.
             *spent += h.cycle.saturating_sub(now).max(1);

@@ -9,7 +9,6 @@ use super::shared::{Held, Shared};
 use super::turns::{is_apart, mode};
 use super::world::Surroundings;
 use super::{drive_lines, sleeps, Machine, Turn};
-use nagori_hart::engine::NoEngine;
 use nagori_hart::world::{Observer, World};
 use nagori_hart::{CodeCache, Exit, Hart};
 use nagori_translator::Translator;
@@ -193,18 +192,13 @@ impl<O: Observer> Team<'_, O> {
                 .min(now + (self.skew / 4).clamp(1, TURN));
             let bus_limit = limit.min(others.saturating_add(bus));
             let u = &mut *mine[k];
-            let exit = match &mut u.engine {
-                Some(e) => {
-                    e.begin(u.hart);
-                    let exit = u.hart.run_ahead(u.code, shared, limit, bus_limit, *e);
-                    e.end(u.hart);
-                    exit
-                }
-                None => {
-                    let e = &mut NoEngine;
-                    u.hart.run_ahead(u.code, shared, limit, bus_limit, e)
-                }
-            };
+            if let Some(e) = &mut u.engine {
+                e.begin(u.hart);
+            }
+            let exit = u.hart.run_ahead(u.code, shared, limit, bus_limit, &mut u.engine);
+            if let Some(e) = &mut u.engine {
+                e.end(u.hart);
+            }
             let cycle = u.hart.cycle;
             spent.1 += (cycle - now).max(1);
             if exit == Exit::Device {

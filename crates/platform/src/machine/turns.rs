@@ -268,7 +268,9 @@ impl<O: Observer> Machine<O> {
                 Some(to) => {
                     if let Asker::Hart(hart) = to {
                         roster.look_at(hart, &self.harts[hart]);
-                        first = first.min(self.harts[hart].cycle);
+                        // A hart that has gone on from the load that is answered may be blocked for
+                        // something else, and sends nothing.
+                        first = first.min(roster.cycle(hart));
                         first = first.min(self.release_waiting(roster));
                     }
                     // It may be followed by another request.

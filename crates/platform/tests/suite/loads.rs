@@ -28,7 +28,6 @@ const SMALL: &[&str] = &[
 ];
 
 #[test]
-#[ignore = "known defect: four harts that fight for lines come to a standstill on this core"]
 fn neither_engine_nor_slices_change_a_cycle_where_harts_fight() {
     let Some(elf) = contend("loads") else { return };
     let more: [&[&str]; 3] = [&[], &LEVELS, &AHEAD];
@@ -58,7 +57,6 @@ fn neither_engine_nor_slices_change_a_cycle_where_harts_fight() {
 }
 
 #[test]
-#[ignore = "known defect: four harts that fight for lines come to a standstill on this core"]
 fn nor_does_a_snapshot() {
     let Some(elf) = contend("loads-saved") else {
         return;

@@ -16,6 +16,7 @@ struct Record {
     accesses: [Vec<(u64, u64, AccessKind)>; HARTS],
 }
 
+impl nagori_platform::machine::Compiled for Record {}
 impl Observer for Record {
     const COMMITS: bool = true;
     fn happened(&mut self, event: &Event<'_>) {

@@ -272,6 +272,7 @@ impl Replay {
     }
 }
 
+impl nagori_platform::machine::Compiled for Replay {}
 impl Observer for Replay {
     const COMMITS: bool = true;
     fn happened(&mut self, event: &Event<'_>) {

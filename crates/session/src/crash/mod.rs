@@ -25,7 +25,7 @@ use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::config::PersistenceDomain;
 use nagori_platform::devices::virtio::Block;
-use nagori_platform::machine::{Checkpoint, Engine, Machine, Quiet};
+use nagori_platform::machine::{Checkpoint, Compiled, Engine, Machine, Quiet};
 use nagori_ram::{GuestRam, PAGE};
 use record::{Recording, Spy};
 use std::ops::Range;
@@ -130,7 +130,7 @@ fn seconds(s: f64) -> Ps {
 }
 
 /// Runs a command to its end, with the services of a machine's devices.
-fn run<O: Observer + Send>(
+fn run<O: Compiled>(
     session: &Session<'_>,
     m: &mut Machine<O>,
     agent: &mut Agent,
@@ -301,7 +301,7 @@ impl<'s, 'a> Prepared<'s, 'a> {
 
     /// A machine at the beginning of the workload, as it was recorded, with its services; and the workload's command.
     /// It runs with the interpreter.
-    pub fn again<O: Observer + Send + 'a>(
+    pub fn again<O: Compiled + 'a>(
         &self,
         observer: O,
     ) -> Result<(Machine<O>, Vec<BoxedService<'a, O>>)> {

@@ -484,6 +484,7 @@ fn is_atomic(op: Op) -> bool {
     )
 }
 
+impl nagori_platform::machine::Compiled for Spy {}
 impl Observer for Spy {
     const COMMITS: bool = true;
     const WORDS: bool = false;
@@ -594,6 +595,7 @@ impl Seen {
     }
 }
 
+impl nagori_platform::machine::Compiled for Reads {}
 impl Observer for Reads {
     const ACCESSES: bool = true;
 

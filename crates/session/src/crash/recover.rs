@@ -10,7 +10,7 @@ use crate::guest;
 use crate::session::Session;
 use nagori_crash::{Bytes, History, Mode, Online, Outcome, Record, Recovery, State, Subject, LINE};
 use nagori_hart::world::Observer;
-use nagori_platform::machine::{Checkpoint, Dram, Machine, Stop};
+use nagori_platform::machine::{Checkpoint, Compiled, Dram, Machine, Stop};
 use serde_json::json;
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -227,7 +227,7 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
     }
 
     /// A machine at the beginning of a recovery, as it was recorded, with its services. It runs with the interpreter.
-    pub fn again<O: Observer + Send + 'a>(
+    pub fn again<O: Compiled + 'a>(
         &self,
         observer: O,
         lines: &[Line],

@@ -17,7 +17,7 @@ use crate::error::{Context, Result};
 use crate::guest;
 use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
-use nagori_platform::machine::{Machine, Stop};
+use nagori_platform::machine::{Compiled, Machine, Stop};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
@@ -149,7 +149,7 @@ pub struct Course {
 /// Runs a machine until a service, the caller, the guest or a limit ends it.
 ///
 /// A wish of the caller is [`End::Signal`]; an error is that of a service, or of a restart.
-pub fn drive<O: Observer + Send>(
+pub fn drive<O: Compiled>(
     machine: &mut Machine<O>,
     services: &mut [BoxedService<'_, O>],
     caller: &dyn Caller,
