@@ -82,7 +82,7 @@ fn cells_do_not_depend_on_each_other_or_on_the_host() {
     let both = rows(
         &[
             FEW,
-            &["--bytes", "64,1024", "--ring", "packed", "--jobs", "2"],
+            &["--bytes", "64,1024", "--jobs", "2"],
         ]
         .concat(),
     );

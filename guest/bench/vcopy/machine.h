@@ -24,6 +24,10 @@ static ALWAYS void store_nt(u64 *to, u64 value)
 {
     __asm__ volatile("add x0, x0, x5\n\tsd %1, %0" : "=m"(*to) : "r"(value));
 }
+static ALWAYS void store_nt32(u32 *to, u32 value)
+{
+    __asm__ volatile("add x0, x0, x5\n\tsw %1, %0" : "=m"(*to) : "r"(value));
+}
 static ALWAYS void fence_stores(void) { __asm__ volatile("fence w, w" ::: "memory"); }
 static ALWAYS void relax(void) { __asm__ volatile(".word 0x0100000f" ::: "memory"); } // PAUSE
 static ALWAYS u64 cycles(void)
@@ -45,6 +49,7 @@ static ALWAYS void word_store_nt(u8 *at, word w) { store_nt((u64 *)at, w); }
 #include <x86intrin.h>
 
 static ALWAYS void store_nt(u64 *to, u64 value) { _mm_stream_si64((long long *)to, (long long)value); }
+static ALWAYS void store_nt32(u32 *to, u32 value) { _mm_stream_si32((int *)to, (int)value); }
 static ALWAYS void fence_stores(void) { _mm_sfence(); }
 static ALWAYS void relax(void) { _mm_pause(); }
 // The time-stamp counter: its rate is constant, and not that of the core's clock.

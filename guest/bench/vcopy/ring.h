@@ -147,7 +147,8 @@ static ALWAYS void device_use(struct device *d, enum ring kind, u16 i, u16 id, u
     if (kind == SPLIT) {
         struct used_elem *e = &v->split.used.ring[(u16)(d->used + i) % RING_SIZE];
         if (nt)
-            store_nt((u64 *)e, id | (u64)len << 32);
+            // The ring begins behind two fields of 16 bits, so its elements are aligned to 4.
+            store_nt32(&e->id, id), store_nt32(&e->len, len);
         else
             *e = (struct used_elem){id, len};
         return;
