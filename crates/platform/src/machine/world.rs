@@ -518,9 +518,11 @@ impl<O: Observer> MemPort for Surroundings<O> {
         Transfer::UnderWay
     }
     fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
+        self.count_line(req, Kind::Write);
         let at = self.arrival(self.ps(req.cycle), Kind::Write);
         let offset = req.line - self.ram_base;
         if reads {
+            self.count_line(req, Kind::Read);
             let by = || cause_of(req);
             self.memory.post(at, offset, Kind::Read, None, by);
         }
