@@ -1,8 +1,10 @@
 //! Observers: what a workload does to NVMM, and what a recovery reads of it.
 
+use super::left;
 use super::stack::Hart;
 use nagori_crash::{
-    At, Cut, FenceSet, FlushOp, History, Online, PointKind, Sink, Site, Step, StoreOrder, LINE,
+    At, Cut, FenceSet, FlushOp, History, Mode, Online, PointKind, Sink, Site, Step, StoreOrder,
+    LINE,
 };
 use nagori_hart::debug::lookup;
 use nagori_hart::world::{
@@ -13,7 +15,7 @@ use nagori_platform::clock::Clock;
 use nagori_platform::config::SlotKind;
 use nagori_platform::machine::{Label, Machine};
 use nagori_platform::map;
-use nagori_ram::GuestRam;
+use nagori_ram::{GuestRam, PAGE};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -57,6 +59,8 @@ struct Known {
     aside: bool,
     /// Whether that handler has itself done something to NVMM.
     aside_active: bool,
+    /// The instruction that has retired last.
+    last: Option<(u64, Op)>,
 }
 
 /// A device that sends something to the outside.
@@ -80,6 +84,10 @@ pub(super) struct Recording {
     known: Vec<Known>,
     /// Whether a flush of the first-level cache brings a line to memory.
     to_memory: bool,
+    /// Under which hints stores are combined.
+    combining: [bool; 4],
+    /// Cuts are kept whatever the history says that they leave: the machine says it later.
+    keeps_all: bool,
     points: Points,
     /// Devices that send something to the outside, by the address of their registers.
     senders: HashMap<u64, Sender>,
@@ -153,9 +161,12 @@ impl Spy {
                     active: false,
                     aside: false,
                     aside_active: false,
+                    last: None,
                 })
                 .collect(),
             to_memory: config.cache.is_empty(),
+            combining: left::combining(&config),
+            keeps_all: history.model().mode == Mode::AsBuilt && left::holds_stores(&config),
             points,
             senders,
             history,
@@ -196,7 +207,11 @@ impl Spy {
 impl Recording {
     /// The instruction's bits.
     fn word(&self, hart: usize, c: &Commit) -> u32 {
-        let satp = match c.privilege {
+        self.word_at(hart, c.pc, c.privilege)
+    }
+
+    fn word_at(&self, hart: usize, pc: u64, privilege: u8) -> u32 {
+        let satp = match privilege {
             3 => 0,
             _ => self.known[hart].hart.satp,
         };
@@ -204,9 +219,31 @@ impl Recording {
             let pa = lookup(&self.ram, self.ram_base, satp, va)?.physical;
             self.ram.read_u16(pa.checked_sub(self.ram_base)?)
         };
-        let low = half(c.pc).unwrap_or(0);
-        let high = half(c.pc.wrapping_add(2)).unwrap_or(0);
+        let low = half(pc).unwrap_or(0);
+        let high = half(pc.wrapping_add(2)).unwrap_or(0);
         u32::from(low) | u32::from(high) << 16
+    }
+
+    /// Whether the machine combines this store outside of the caches: the instruction before it, on the same page, is such
+    /// a hint of Zihintntl.
+    fn combines(&self, hart: usize, c: &Commit) -> bool {
+        let Some((pc, Op::Add)) = self.known[hart].last else {
+            return false;
+        };
+        if !self.combining.contains(&true) || pc / PAGE != c.pc / PAGE {
+            return false;
+        }
+        let word = self.word_at(hart, pc, c.privilege);
+        // `add x0, x0, x2` to `x5`, and `c.add x0, x2` to `x5`.
+        let (rs2, len) = match word & 3 {
+            3 if word & 0xfe0f_ffff == 0x33 => (word >> 20 & 31, 4),
+            2 if word & 0xff83 == 0x9002 => (word >> 2 & 31, 2),
+            _ => return false,
+        };
+        let hint = rs2
+            .checked_sub(2)
+            .and_then(|n| self.combining.get(n as usize));
+        hint == Some(&true) && c.pc == pc.wrapping_add(len)
     }
 
     fn at(&mut self, hart: usize, c: &Commit) -> At {
@@ -239,7 +276,7 @@ impl Recording {
         self.last_stores = Some(stores);
         self.met += 1;
         let cut = self.history.cut(kind);
-        if self.seen.insert((cut.hash, self.operation)) {
+        if self.seen.insert((cut.hash, self.operation)) || self.keeps_all {
             self.cuts.push(cut);
         }
     }
@@ -259,9 +296,13 @@ impl Recording {
                     acquire: word >> 26 & 1 != 0,
                     release: word >> 25 & 1 != 0,
                     atomic: true,
+                    combined: false,
                 }
             }
-            false => StoreOrder::default(),
+            false => StoreOrder {
+                combined: c.op != Some(Op::CboZero) && self.combines(hart, c),
+                ..StoreOrder::default()
+            },
         };
         let mut bytes = [0; LINE as usize];
         bytes[..16].copy_from_slice(&a.value.to_le_bytes());
@@ -448,6 +489,7 @@ impl Recording {
         }
         self.known[hart].hart.commit(c);
         if let Some(t) = &c.trap {
+            self.known[hart].last = None;
             if matches!(c.op, Some(Op::Ecall | Op::Ebreak)) {
                 self.retired += self.calls_retire;
             }
@@ -465,6 +507,7 @@ impl Recording {
             }
             None => {}
         }
+        self.known[hart].last = c.op.map(|op| (c.pc, op));
         self.retired += 1;
     }
 
