@@ -127,7 +127,7 @@ fn the_file_has_what_a_power_cut_would_leave() {
 /// orders and flushes them.
 fn held(rng: &mut Rng) -> Vec<u32> {
     let mut words = Vec::new();
-    let all = op(Op::Add, 0, 0, 5, 0);
+    let all = op(Op::NtlAll, 0, 0, 0, 0);
     for _ in 0..80 {
         let line = 64 * rng.below(24) as i32;
         words.push(op(Op::Addi, 12, 12, 0, 1 + rng.below(500) as i32));

@@ -207,11 +207,7 @@ impl Spy {
 impl Recording {
     /// The instruction's bits.
     fn word(&self, hart: usize, c: &Commit) -> u32 {
-        self.word_at(hart, c.pc, c.privilege)
-    }
-
-    fn word_at(&self, hart: usize, pc: u64, privilege: u8) -> u32 {
-        let satp = match privilege {
+        let satp = match c.privilege {
             3 => 0,
             _ => self.known[hart].hart.satp,
         };
@@ -219,31 +215,26 @@ impl Recording {
             let pa = lookup(&self.ram, self.ram_base, satp, va)?.physical;
             self.ram.read_u16(pa.checked_sub(self.ram_base)?)
         };
-        let low = half(pc).unwrap_or(0);
-        let high = half(pc.wrapping_add(2)).unwrap_or(0);
+        let low = half(c.pc).unwrap_or(0);
+        let high = half(c.pc.wrapping_add(2)).unwrap_or(0);
         u32::from(low) | u32::from(high) << 16
     }
 
     /// Whether the machine combines this store outside of the caches: the instruction before it, on the same page, is such
     /// a hint of Zihintntl.
     fn combines(&self, hart: usize, c: &Commit) -> bool {
-        let Some((pc, Op::Add)) = self.known[hart].last else {
+        let Some((pc, op)) = self.known[hart].last else {
             return false;
         };
-        if !self.combining.contains(&true) || pc / PAGE != c.pc / PAGE {
-            return false;
-        }
-        let word = self.word_at(hart, pc, c.privilege);
-        // `add x0, x0, x2` to `x5`, and `c.add x0, x2` to `x5`.
-        let (rs2, len) = match word & 3 {
-            3 if word & 0xfe0f_ffff == 0x33 => (word >> 20 & 31, 4),
-            2 if word & 0xff83 == 0x9002 => (word >> 2 & 31, 2),
+        let hint = match op {
+            Op::NtlP1 => 0,
+            Op::NtlPall => 1,
+            Op::NtlS1 => 2,
+            Op::NtlAll => 3,
             _ => return false,
         };
-        let hint = rs2
-            .checked_sub(2)
-            .and_then(|n| self.combining.get(n as usize));
-        hint == Some(&true) && c.pc == pc.wrapping_add(len)
+        // Compressed ones have two bytes.
+        self.combining[hint] && pc / PAGE == c.pc / PAGE && matches!(c.pc.wrapping_sub(pc), 2 | 4)
     }
 
     fn at(&mut self, hart: usize, c: &Commit) -> At {
