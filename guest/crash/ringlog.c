@@ -1,4 +1,4 @@
-// ringlog COMMAND [RECORDS] [without-flush]: a log of records on NVMM, to try `nagori crash` with.
+// ringlog COMMAND [RECORDS] [without-flush|combined]: a log of records on NVMM, to try `nagori crash` with.
 //
 //   setup      makes an empty log
 //   workload   appends RECORDS records (default 20)
@@ -7,7 +7,8 @@
 //
 // A record is valid if the head says so. So its lines have to be durable before the head is: they are flushed, then
 // comes a fence, then the head is stored. `without-flush` leaves the flush of the payload out, which is a bug that
-// no test without a power cut finds.
+// no test without a power cut finds. With `combined` the payload is stored under the hint ntl.all and not flushed, which is
+// right on machines that combine such stores in line fill buffers.
 //
 // NVMM is mapped through /dev/mem at the address that the control block has, or through the file in NAGORI_NVMM.
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 
 #include "nagori.h"
 #include "nagori_mark.h"
+#include "nagori_nt.h"
 
 enum { SLOTS = 64, WORDS = 16, MAP = 2 << 20 };
 #define MAGIC 0x676f6c676e6972UL
@@ -67,12 +69,16 @@ static uint64_t word(uint64_t record, unsigned i)
     return (record + 1) * 0x9e3779b97f4a7c15UL + i;
 }
 
-static __attribute__((noinline)) void append(struct log *log, bool flushes)
+static __attribute__((noinline)) void append(struct log *log, bool flushes, bool combined)
 {
     uint64_t n = log->head;
     struct record *r = &log->slots[n % SLOTS];
-    for (unsigned i = 0; i < WORDS; i++)
-        ((volatile uint64_t *)r->words)[i] = word(n, i);
+    for (unsigned i = 0; i < WORDS; i++) {
+        if (combined)
+            nagori_nt_store64(&r->words[i], word(n, i));
+        else
+            ((volatile uint64_t *)r->words)[i] = word(n, i);
+    }
     if (flushes)
         flush(r, sizeof *r);
     nagori_fence();
@@ -109,7 +115,8 @@ int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
     unsigned long records = argc > 2 ? strtoul(argv[2], NULL, 0) : 20;
-    bool flushes = argc < 4 || strcmp(argv[3], "without-flush") != 0;
+    bool combined = argc > 3 && strcmp(argv[3], "combined") == 0;
+    bool flushes = !combined && (argc < 4 || strcmp(argv[3], "without-flush") != 0);
     struct log *log = map();
     if (strcmp(command, "setup") == 0) {
         memset(log, 0, sizeof *log);
@@ -120,7 +127,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(command, "workload") == 0) {
         while (records-- > 0)
-            append(log, flushes);
+            append(log, flushes, combined);
         return 0;
     }
     if (strcmp(command, "recover") == 0)
@@ -129,6 +136,6 @@ int main(int argc, char **argv)
         printf("records %lu\n", (unsigned long)log->head);
         return 0;
     }
-    fprintf(stderr, "usage: ringlog setup|workload|recover|check [RECORDS] [without-flush]\n");
+    fprintf(stderr, "usage: ringlog setup|workload|recover|check [RECORDS] [without-flush|combined]\n");
     return 2;
 }

@@ -79,13 +79,7 @@ const FEW: &[&str] = &[
 
 #[test]
 fn cells_do_not_depend_on_each_other_or_on_the_host() {
-    let both = rows(
-        &[
-            FEW,
-            &["--bytes", "64,1024", "--jobs", "2"],
-        ]
-        .concat(),
-    );
+    let both = rows(&[FEW, &["--bytes", "64,1024", "--jobs", "2"]].concat());
     let one = rows(&[FEW, &["--bytes", "1024", "--ring", "packed", "--jobs", "1"]].concat());
     assert!(!one.is_empty());
     for row in &one {

@@ -3,7 +3,7 @@
 use crate::cut::{Cut, PointKind, StoreRef, Undecided};
 use crate::line::{LineState, Pending};
 use crate::lines::{hash_line, Lines};
-use crate::model::{Domain, GpfChoice, Mode, Model, Order};
+use crate::model::{Domain, GpfChoice, Mode, Model, Order, StoreBuffer};
 use crate::step::{line_of, At, Bytes, FenceSet, Site, SiteId, Sites, Step, StoreOrder, LINE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -176,6 +176,9 @@ impl History {
             self.complete(at.hart);
         }
         let hart = *self.harts.entry(at.hart).or_default();
+        // What leaves a hart in order leaves what a cut before it would have left.
+        let held = order.combined || self.model.store_buffer == StoreBuffer::Any;
+        let sends = order.combined && self.flushes_count();
         pieces(paddr, bytes, |line, mask, content| {
             let store = StoreRef {
                 step,
@@ -188,9 +191,17 @@ impl History {
                 self.complete_line(at.hart, line);
             }
             self.push(line, Pending::new(mask, content, store, order), &hart);
+            if sends {
+                // It is on its way already, with what goes before it.
+                if let Some(entry) = self.pending.get_mut(&line) {
+                    let set = entry.state.closure(|s| s.last.step == step);
+                    *entry.state.sent.entry(at.hart).or_default() |= set;
+                    self.sent.entry(at.hart).or_default().insert(line);
+                }
+            }
             if self.model.domain == Domain::Eadr {
-                // This machine's harts have no store buffers.
-                if self.model.order == Order::Commit || self.model.mode == Mode::AsBuilt {
+                let direct = self.model.order == Order::Commit && !held;
+                if direct || self.model.mode == Mode::AsBuilt {
                     self.settle(line, u64::MAX);
                 } else if order.atomic {
                     // The hart has read the line and written it: the store is in a cache.
@@ -207,7 +218,17 @@ impl History {
         }
     }
 
+    /// Whether the order in which stores were committed says in which one they take effect: those of a hart, those of all.
+    fn committed(&self) -> (bool, bool) {
+        let commit = self.model.order == Order::Commit;
+        (
+            commit,
+            commit && self.model.store_buffer == StoreBuffer::None,
+        )
+    }
+
     fn push(&mut self, line: u64, store: Pending, hart: &HartOrder) {
+        let (commit, all) = self.committed();
         let entry = self.pending.entry(line).or_insert_with(|| {
             let base = durable_content(&self.durable, &mut self.initial, &mut self.reader, line);
             Entry {
@@ -217,11 +238,10 @@ impl History {
         });
         entry.cached = None;
         let who = store.last.at.hart;
-        let commit = self.model.order == Order::Commit;
         let harts = &self.harts;
         entry.state.push(store, |earlier| {
             let by = earlier.last.at.hart;
-            commit
+            all || commit && by == who
                 || earlier.order.atomic
                 || by == DEVICE
                 || by == who && earlier.last.step < hart.ordered
@@ -281,15 +301,14 @@ impl History {
     /// A flush of one line covers what its hart has stored there, and what others have that has left them.
     fn flush(&mut self, hart: u16, line: u64) {
         let counts = self.flushes_count();
+        let (_, all) = self.committed();
         let Some(entry) = self.pending.get_mut(&line) else {
             return;
         };
-        let commit = self.model.order == Order::Commit;
         let harts = &self.harts;
         let set = entry.state.closure(|s| {
             let by = s.last.at.hart;
-            commit
-                || by == hart
+            all || by == hart
                 || s.order.atomic
                 || harts.get(&by).is_some_and(|h| s.last.step < h.performed)
         });

@@ -21,7 +21,7 @@ pub use cut::{Candidate, Cut, PointKind, StoreRef, Undecided};
 pub use explore::{explore, Budget, Progress, Work};
 pub use history::{History, Reader};
 pub use lines::Lines;
-pub use model::{Domain, GpfChoice, Mode, Model, Order};
+pub use model::{Domain, GpfChoice, Mode, Model, Order, StoreBuffer};
 pub use online::{Online, Warning, WarningKind};
 pub use report::{
     junit, merge, sarif, Change, Coverage, CutReport, Finding, FindingStore, Frame, Left,

@@ -39,8 +39,22 @@ pub enum Order {
     /// As RVWMO promises: overlapping stores, fences, `.aq` and `.rl`; not program order alone.
     #[default]
     Rvwmo,
-    /// As they were committed: an in-order core without a store buffer.
+    /// As they were committed, each line for itself: what the harts of this emulator's machines do.
     Commit,
+}
+
+/// Whether a store that was committed may still be in its hart, where nobody else sees it. Only [`Order::Commit`] asks:
+/// RVWMO allows store buffers in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreBuffer {
+    /// No: it is in a cache at once.
+    #[default]
+    None,
+    /// Yes, and they leave it in order.
+    InOrder,
+    /// Yes, and those to different lines leave it in any order.
+    Any,
 }
 
 /// Which contents are looked at.
@@ -62,6 +76,9 @@ pub struct Model {
     pub domain: Domain,
     /// Order of stores.
     pub order: Order,
+    /// Whether stores may be in their harts still.
+    #[serde(default)]
+    pub store_buffer: StoreBuffer,
     /// Which contents are looked at.
     pub mode: Mode,
     /// A flush has ended when its instruction has, as on the machines of this emulator, and needs no fence. Zicbom does
@@ -77,6 +94,7 @@ impl Model {
         Model {
             domain,
             order: Order::default(),
+            store_buffer: StoreBuffer::default(),
             mode: Mode::default(),
             flush_waits: false,
             max_candidates: 256,

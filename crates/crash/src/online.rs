@@ -95,6 +95,10 @@ impl Online {
                 self.fresh.insert(at.hart);
                 let end = paddr.saturating_add(bytes.len().max(1) as u64 - 1);
                 for line in (line_of(paddr)..=end).step_by(LINE as usize) {
+                    if order.combined {
+                        self.combined(at, line);
+                        continue;
+                    }
                     self.stored
                         .entry(line)
                         .or_default()
@@ -136,6 +140,21 @@ impl Online {
                 len,
             } => self.sent_from(at, sink, paddr, len),
             _ => {}
+        }
+    }
+
+    /// A combined store needs no flush, but a fence.
+    fn combined(&mut self, at: At, line: u64) {
+        let sent = self.sent.entry(at.hart).or_default();
+        let store = (at.site, at.hart);
+        match sent.last_mut().filter(|s| s.line == line && !s.told) {
+            Some(last) => drop(last.stores.insert(store)),
+            None => sent.push(Sent {
+                flush: at.site,
+                line,
+                stores: BTreeSet::from([store]),
+                told: false,
+            }),
         }
     }
 
@@ -284,6 +303,15 @@ mod tests {
                     bytes: &[1],
                     order: StoreOrder::default(),
                 },
+                "n" => Step::Store {
+                    at,
+                    paddr,
+                    bytes: &[1],
+                    order: StoreOrder {
+                        combined: true,
+                        ..StoreOrder::default()
+                    },
+                },
                 "f" => Step::Flush {
                     at,
                     paddr,
@@ -343,6 +371,8 @@ mod tests {
         assert_eq!(warnings("fence fence fence s1 f1 fence"), []);
         assert_eq!(warnings("0:s1 1:out 0:f1 0:fence"), []);
         assert_eq!(warnings("s1 f1 fence rea1 s1 rea2 f1 fence"), []);
+        // Combined stores need a fence, but no flush.
+        assert_eq!(warnings("n1 n1 n2 fence done out"), []);
     }
 
     #[test]
@@ -355,6 +385,11 @@ mod tests {
             [(FenceMissing, 1, Some(2), 1)]
         );
         assert_eq!(warnings("s1 f1"), [(FenceMissing, 1, None, 1)]);
+        assert_eq!(warnings("n1 n1 done"), [(FenceMissing, 0, Some(2), 1)]);
+        assert_eq!(
+            warnings("n1 out"),
+            [(FenceMissing, 0, None, 1), (OutputTooEarly, 0, Some(1), 1)]
+        );
         assert_eq!(warnings("0:s1 0:f1 1:fence"), [(FenceMissing, 1, None, 1)]);
         assert_eq!(
             warnings("s1 f1 out fence out"),

@@ -78,7 +78,7 @@ pub struct At {
     pub time: u64,
 }
 
-/// The ordering bits of a store. An AMO is taken as performed when it is committed, since its hart has the result then; so
+/// The ordering bits of a store, and its way. An AMO is taken as performed when it is committed, since its hart has the result then; so
 /// `.aq` changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StoreOrder {
@@ -88,6 +88,9 @@ pub struct StoreOrder {
     pub release: bool,
     /// It is the store of an AMO or of a successful `sc`, so that the hart has also read the line.
     pub atomic: bool,
+    /// It is combined with others outside of the caches, and goes to memory by itself: durable with `adr` once a fence of
+    /// the hart has waited for it, without a flush.
+    pub combined: bool,
 }
 
 /// One half of a fence: which accesses before it (after it) it orders. Bits as in the instruction.

@@ -11,8 +11,8 @@ use crate::snapshot::{Saving, Taker};
 use nagori_hart::world::Observer;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
-use nagori_platform::machine::{Compiled, 
-    Engine, EpochLength, LightModel, Machine, MachineError, Quiet, Report,
+use nagori_platform::machine::{
+    Compiled, Engine, EpochLength, LightModel, Machine, MachineError, Quiet, Report,
 };
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use anyhow::{anyhow, bail, Context};
 use args::{CrashArgs, CrashCommand, ExploreArgs, MergeArgs, ModeKind, OracleKind, ResultArgs};
 use indicatif::{ProgressBar, ProgressStyle};
 use nagori_crash::{explore, junit, sarif, Budget, Domain, Progress, Report, Work};
-use nagori_session::crash::{domain_of, Plan, Prepared, Recovering};
+use nagori_session::crash::{domain_of, holds_stores, Plan, Prepared, Recovering};
 use nagori_session::{Options, Rootfs, Session};
 use names::Names;
 use serde_json::{json, Value};
@@ -45,13 +45,24 @@ pub fn command(a: &CrashArgs, messages: &Messages) -> anyhow::Result<Exit> {
 fn boot<'a>(a: &ExploreArgs, messages: &'a Messages) -> anyhow::Result<Session<'a>> {
     let mut machine = a.machine.choice();
     machine.set.extend(a.nvmm.map(Expose::setting));
-    if a.mode == ModeKind::AsBuilt && a.domain == Some(Domain::None) {
-        // What is in the controller's queue has to be known.
-        let tracked = [
-            "memory.persistence_domain=none",
-            "memory.track_persistence=true",
-        ];
-        machine.set.extend(tracked.map(String::from));
+    if a.mode == ModeKind::AsBuilt {
+        let holds = holds_stores(&machine.resolve(&[])?.config);
+        // What is in the controller's queue has to be known, and what is in a hart.
+        match a.domain {
+            Some(Domain::None) => machine.set.push("memory.persistence_domain=none".into()),
+            Some(Domain::Adr) if holds => machine.set.push("memory.persistence_domain=adr".into()),
+            Some(Domain::Eadr) if holds => {
+                machine.set.push("memory.persistence_domain=eadr".into());
+            }
+            Some(Domain::Gpf { lines, .. }) if holds => machine.set.extend([
+                "memory.persistence_domain=gpf".into(),
+                format!("memory.gpf_lines={lines}"),
+            ]),
+            _ => {}
+        }
+        if holds || a.domain == Some(Domain::None) {
+            machine.set.push("memory.track_persistence=true".into());
+        }
     }
     let options = Options {
         machine,

@@ -2,7 +2,7 @@
 
 use nagori_crash::{
     At, Cut, Domain, FenceSet, FlushOp, GpfChoice, History, Mode, Model, Order, PointKind, SiteId,
-    Step, StoreOrder, Undecided,
+    Step, StoreBuffer, StoreOrder, Undecided,
 };
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -23,6 +23,8 @@ struct Litmus {
     mode: Option<Mode>,
     #[serde(default)]
     flush_waits: bool,
+    #[serde(default)]
+    store_buffer: StoreBuffer,
     both: Option<String>,
     rvwmo: Option<String>,
     commit: Option<String>,
@@ -141,7 +143,8 @@ fn run(history: &mut History, instruction: &str) {
             let order = StoreOrder {
                 acquire: amo.contains("aq"),
                 release: amo.contains("rl"),
-                atomic: !amo.is_empty(),
+                atomic: !amo.is_empty() && amo != "nt",
+                combined: amo == "nt",
             };
             let (paddr, value) = value(store);
             bytes = value;
@@ -214,6 +217,7 @@ fn every_small_program_leaves_what_was_enumerated_by_hand() {
             model.order = order;
             model.mode = test.mode.unwrap_or_default();
             model.flush_waits = test.flush_waits;
+            model.store_buffer = test.store_buffer;
             let mut history = History::new(model, Box::new(|_| [0; 64]));
             for instruction in test.program.split("; ") {
                 run(&mut history, instruction);

@@ -194,6 +194,7 @@ fn history(program: &[Instruction], domain: Domain, order: Order) -> BTreeSet<Me
                     acquire,
                     release,
                     atomic: amo,
+                    combined: false,
                 },
             },
             Op::Clean { line } => Step::Flush {

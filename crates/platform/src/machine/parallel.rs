@@ -195,7 +195,9 @@ impl<O: Observer> Team<'_, O> {
             if let Some(e) = &mut u.engine {
                 e.begin(u.hart);
             }
-            let exit = u.hart.run_ahead(u.code, shared, limit, bus_limit, &mut u.engine);
+            let exit = u
+                .hart
+                .run_ahead(u.code, shared, limit, bus_limit, &mut u.engine);
             if let Some(e) = &mut u.engine {
                 e.end(u.hart);
             }

@@ -6,11 +6,13 @@
 //! are, and in which order they are tried, is `nagori_crash`'s affair.
 
 mod agent;
+mod left;
 mod record;
 mod recover;
 mod stack;
 
 pub use agent::Ended;
+pub use left::holds_stores;
 pub use record::Points;
 pub use recover::Recovering;
 
@@ -102,6 +104,8 @@ pub struct Recorded {
     pub labels: Vec<String>,
     /// By step: instructions of all harts that had retired before.
     pub instructions: Vec<u64>,
+    /// Instructions of all harts that had retired at the end, since the machine's start.
+    end: u64,
     /// Instructions of all harts in the workload.
     pub retired: u64,
     /// Standard output of the workload.
@@ -119,6 +123,7 @@ impl Recorded {
             steps: all.steps,
             labels: all.labels,
             instructions: all.instructions,
+            end: all.retired,
             retired: 0,
             output: Vec::new(),
         }
@@ -185,7 +190,7 @@ fn copy(from: &GuestRam, to: &GuestRam, range: &Range<u64>) -> Result<()> {
 
 impl<'s, 'a> Prepared<'s, 'a> {
     /// Runs `setup` on a booted machine, and keeps what it leaves on NVMM.
-    pub fn new(session: &'s Session<'a>, plan: Plan) -> Result<Self> {
+    pub fn new(session: &'s Session<'a>, mut plan: Plan) -> Result<Self> {
         let config = &session.description().config;
         let m = &config.memory;
         let nvmm = m.nvmm_base() - m.base..m.size.0;
@@ -197,6 +202,10 @@ impl<'s, 'a> Prepared<'s, 'a> {
         let tracked = m.persistence_domain == PersistenceDomain::None && m.track_persistence;
         if plan.model.mode == Mode::AsBuilt && plan.model.domain == Domain::None && !tracked {
             return Err(Error::Request("as-built without a persistence domain needs a machine that knows what is in its controller: memory.persistence_domain = \"none\" and memory.track_persistence = true".into()));
+        }
+        plan.model.store_buffer = left::store_buffer(config);
+        if plan.model.mode == Mode::AsBuilt && holds_stores(config) {
+            left::check(config, domain_of(session), &plan.model)?;
         }
         let mut files = Vec::new();
         for (file, path) in &plan.files {
@@ -292,11 +301,21 @@ impl<'s, 'a> Prepared<'s, 'a> {
                 "the guest has written its counters of instructions: findings cannot be replayed";
             self.session.caller().warning(text);
         }
-        Ok(Recorded {
+        let mut recorded = Recorded {
             retired,
             output: agent.out,
             ..Recorded::of(*all)
-        })
+        };
+        if self.asks_machine() {
+            left::leave(self.session, self.again(Quiet)?, &mut recorded)?;
+        }
+        Ok(recorded)
+    }
+
+    /// Whether only the machine itself can tell what a cut leaves.
+    fn asks_machine(&self) -> bool {
+        let config = &self.session.description().config;
+        self.plan.model.mode == Mode::AsBuilt && holds_stores(config)
     }
 
     /// A machine at the beginning of the workload, as it was recorded, with its services; and the workload's command.

@@ -1,8 +1,10 @@
 //! Observers: what a workload does to NVMM, and what a recovery reads of it.
 
+use super::left;
 use super::stack::Hart;
 use nagori_crash::{
-    At, Cut, FenceSet, FlushOp, History, Online, PointKind, Sink, Site, Step, StoreOrder, LINE,
+    At, Cut, FenceSet, FlushOp, History, Mode, Online, PointKind, Sink, Site, Step, StoreOrder,
+    LINE,
 };
 use nagori_hart::debug::lookup;
 use nagori_hart::world::{
@@ -13,7 +15,7 @@ use nagori_platform::clock::Clock;
 use nagori_platform::config::SlotKind;
 use nagori_platform::machine::{Label, Machine};
 use nagori_platform::map;
-use nagori_ram::GuestRam;
+use nagori_ram::{GuestRam, PAGE};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -57,6 +59,8 @@ struct Known {
     aside: bool,
     /// Whether that handler has itself done something to NVMM.
     aside_active: bool,
+    /// The instruction that has retired last.
+    last: Option<(u64, Op)>,
 }
 
 /// A device that sends something to the outside.
@@ -80,6 +84,10 @@ pub(super) struct Recording {
     known: Vec<Known>,
     /// Whether a flush of the first-level cache brings a line to memory.
     to_memory: bool,
+    /// Under which hints stores are combined.
+    combining: [bool; 4],
+    /// Cuts are kept whatever the history says that they leave: the machine says it later.
+    keeps_all: bool,
     points: Points,
     /// Devices that send something to the outside, by the address of their registers.
     senders: HashMap<u64, Sender>,
@@ -153,9 +161,12 @@ impl Spy {
                     active: false,
                     aside: false,
                     aside_active: false,
+                    last: None,
                 })
                 .collect(),
             to_memory: config.cache.is_empty(),
+            combining: left::combining(&config),
+            keeps_all: history.model().mode == Mode::AsBuilt && left::holds_stores(&config),
             points,
             senders,
             history,
@@ -209,6 +220,23 @@ impl Recording {
         u32::from(low) | u32::from(high) << 16
     }
 
+    /// Whether the machine combines this store outside of the caches: the instruction before it, on the same page, is such
+    /// a hint of Zihintntl.
+    fn combines(&self, hart: usize, c: &Commit) -> bool {
+        let Some((pc, op)) = self.known[hart].last else {
+            return false;
+        };
+        let hint = match op {
+            Op::NtlP1 => 0,
+            Op::NtlPall => 1,
+            Op::NtlS1 => 2,
+            Op::NtlAll => 3,
+            _ => return false,
+        };
+        // Compressed ones have two bytes.
+        self.combining[hint] && pc / PAGE == c.pc / PAGE && matches!(c.pc.wrapping_sub(pc), 2 | 4)
+    }
+
     fn at(&mut self, hart: usize, c: &Commit) -> At {
         let known = &mut self.known[hart].hart;
         let site = Site {
@@ -239,7 +267,7 @@ impl Recording {
         self.last_stores = Some(stores);
         self.met += 1;
         let cut = self.history.cut(kind);
-        if self.seen.insert((cut.hash, self.operation)) {
+        if self.seen.insert((cut.hash, self.operation)) || self.keeps_all {
             self.cuts.push(cut);
         }
     }
@@ -259,9 +287,13 @@ impl Recording {
                     acquire: word >> 26 & 1 != 0,
                     release: word >> 25 & 1 != 0,
                     atomic: true,
+                    combined: false,
                 }
             }
-            false => StoreOrder::default(),
+            false => StoreOrder {
+                combined: c.op != Some(Op::CboZero) && self.combines(hart, c),
+                ..StoreOrder::default()
+            },
         };
         let mut bytes = [0; LINE as usize];
         bytes[..16].copy_from_slice(&a.value.to_le_bytes());
@@ -448,6 +480,7 @@ impl Recording {
         }
         self.known[hart].hart.commit(c);
         if let Some(t) = &c.trap {
+            self.known[hart].last = None;
             if matches!(c.op, Some(Op::Ecall | Op::Ebreak)) {
                 self.retired += self.calls_retire;
             }
@@ -465,6 +498,7 @@ impl Recording {
             }
             None => {}
         }
+        self.known[hart].last = c.op.map(|op| (c.pc, op));
         self.retired += 1;
     }
 

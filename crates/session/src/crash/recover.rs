@@ -1,6 +1,7 @@
 //! Recoveries: forks of a machine that is about to access NVMM for the first time.
 
 use super::agent::{parts, Agent, Ended};
+use super::left;
 use super::record::{Reads, Spy};
 use super::{disks_changed, run, seconds, Prepared, Recorded};
 use crate::drive::{BoxedService, Service, Wishes};
@@ -10,7 +11,7 @@ use crate::guest;
 use crate::session::Session;
 use nagori_crash::{Bytes, History, Mode, Online, Outcome, Record, Recovery, State, Subject, LINE};
 use nagori_hart::world::Observer;
-use nagori_platform::machine::{Checkpoint, Compiled, Dram, Machine, Stop};
+use nagori_platform::machine::{Checkpoint, Compiled, Dram, Machine, Quiet, Stop};
 use serde_json::json;
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -219,6 +220,10 @@ impl<'p, 's, 'a> Recovering<'p, 's, 'a> {
             return Ok(None);
         }
         let mut recorded = Recorded::of(*all);
+        if self.prepared.asks_machine() {
+            let again = self.again(Quiet, lines)?;
+            left::leave(self.prepared.session, again, &mut recorded)?;
+        }
         // Before its first store a cut leaves what it has begun with.
         recorded.cuts.retain(|c| !c.initial.is_empty());
         // Markers are those of the workload.
