@@ -279,14 +279,15 @@ fn phases(out: &mut String, rows: &[Row]) {
     }
 }
 
-/// What the published figures are about, from our rows: the base ring and batch, a consumer that reads the queue.
-fn ours(rows: &[Row], p: &Published) -> Option<f64> {
+/// What the published figures are about, from our rows: the base ring, a consumer that reads the queue.
+fn ours(rows: &[Row], p: &Published, batch: u16) -> Option<f64> {
     let cell = |copy, loops| {
         let wanted = Cell {
             packet_bytes: Size::Bytes(p.bytes),
             copy,
             loops,
             reader: Reader::Queue,
+            batch,
             ..Cell::BASE
         };
         rows.iter().find(|r| r.cell == wanted)
@@ -306,18 +307,27 @@ fn ours(rows: &[Row], p: &Published) -> Option<f64> {
 }
 
 fn published(out: &mut String, rows: &[Row]) {
-    let mut t = table(["published (Core i7-6900K)", "bytes", "theirs", "here"]);
+    // Their batches are not given.
+    let batches = [1, Cell::BASE.batch];
+    let mut t = table([
+        "published (Core i7-6900K)",
+        "bytes",
+        "theirs",
+        "here, batch of 1",
+        "here, batch of 32",
+    ]);
     let mut any = false;
     for p in PUBLISHED {
-        let here = ours(rows, p);
-        any |= here.is_some();
+        let [one, many] = batches.map(|b| ours(rows, p, b));
+        any |= one.is_some() || many.is_some();
         row(
             &mut t,
             [
                 p.what.into(),
                 p.bytes.to_string(),
                 format!("{:.3}", p.value),
-                real(here, 3),
+                real(one, 3),
+                real(many, 3),
             ],
         );
     }
