@@ -500,13 +500,15 @@ fn fence_i_with_its_refetch() {
         expect("fence.i", got - extra, f as f64, 1.0);
         // It waits for accesses in front of it: it comes four cycles behind the store.
         let loops = |line: &[u32]| {
-            let mut c = Case::new(line);
+            let mut c = Case::new(line).reg(1, DATA);
             c.latency = latency;
             c.cycles()
         };
         let alone = loops(&[n(FenceI)]);
-        expect("sd, fence.i", loops(&[SD, n(FenceI)]) - alone, 4.0, 0.1);
-        let far = [SD, NOP, NOP, NOP, NOP, NOP, n(FenceI)];
+        let (store, nop) = (s(Sd, 5, 1, 0), i(Addi, 0, 0, 0));
+        let close = [store, n(FenceI)];
+        expect("sd, fence.i", loops(&close) - alone, 4.0, 0.1);
+        let far = [store, nop, nop, nop, nop, nop, n(FenceI)];
         expect("sd, nops, fence.i", loops(&far) - alone, 6.0, 0.1);
     }
 }
