@@ -110,6 +110,6 @@ fn the_published_figures_are_met() {
     }
     let (mean, largest, text) = errors(&rows(&["--methods", "coarse,fine,extended"]));
     eprintln!("mean absolute error {mean:.2} %, largest {largest:.2} %");
-    assert!(mean <= 4.0, "mean absolute error {mean:.2} %: {text:#?}");
-    assert!(largest <= 10.0, "largest error {largest:.2} %: {text:#?}");
+    assert!(mean <= 2.0, "mean absolute error {mean:.2} %: {text:#?}");
+    assert!(largest <= 4.0, "largest error {largest:.2} %: {text:#?}");
 }

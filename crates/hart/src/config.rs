@@ -310,10 +310,14 @@ pub struct CoreTiming {
     pub ptw_level: u32,
     /// Entries of the page-walk cache.
     pub ptw_cache_entries: u32,
-    /// An uncached load with its use costs its bus latency + this, and a cycle for the use.
+    /// An uncached load with its use costs the latency of its device + this, and a cycle for the use.
     pub mmio: u32,
-    /// Bus latency of an access to the on-chip devices.
+    /// Latency of a device behind the port for devices: of all but CLINT and PLIC.
     pub mmio_latency: u32,
+    /// Latency of the CLINT.
+    pub clint_latency: u32,
+    /// Latency of the PLIC.
+    pub plic_latency: u32,
     /// Cycles of a flush of one line that is absent or clean.
     pub flush_line: u32,
     /// Cycles per line slot of a whole-cache flush.
@@ -409,7 +413,7 @@ impl CoreTiming {
             lr_latency: 2,
             sc_latency: 3,
             fence_distance: 4,
-            fence_i: 9,
+            fence_i: 4,
             csr_read: 3,
             csr_write: 1,
             csr_flush: 5,
@@ -430,8 +434,10 @@ impl CoreTiming {
             tlb_walk: 5,
             ptw_level: 3,
             ptw_cache_entries: 8,
-            mmio: 9,
-            mmio_latency: 0,
+            mmio: 8,
+            mmio_latency: 1,
+            clint_latency: 0,
+            plic_latency: 1,
             flush_line: 4,
             flush_scan: 2,
             lfb: 0,

@@ -171,7 +171,7 @@ impl Hart {
             }
             Place::Device(pa) => {
                 let before = self.cycle;
-                M::device(self, w, at)?;
+                M::device(self, w, pa, at)?;
                 self.leave = true;
                 let Ok(v) = w.mmio_read(&self.requester(at), pa, size) else {
                     // An address with nothing behind it does not get as far as the bus.
@@ -213,7 +213,7 @@ impl Hart {
             }
             Place::Device(pa) => {
                 let before = self.cycle;
-                M::device(self, w, at)?;
+                M::device(self, w, pa, at)?;
                 self.leave = true;
                 if w.mmio_write(&self.requester(at), pa, size, value).is_err() {
                     self.cycle = before;

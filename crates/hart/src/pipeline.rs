@@ -263,17 +263,50 @@ impl Long {
     }
 }
 
-/// In the register of a pending result: it is one of the unit for multiplication and division,
-/// which waits for a cycle in which nothing else is written.
+/// The bits of the register of a pending result that say what it is: 0 and [`FP`] of the pipeline itself, with the
+/// register's number below.
+pub(crate) const WHAT: Reg = 0xe0;
+/// A floating-point register that a load writes.
+pub(crate) const FP: Reg = 0x20;
+/// A floating-point register that the FPU writes: single precision, double, and all else.
+const FPU: [Reg; 3] = [0x40, 0x60, 0xc0];
+/// One of the unit for multiplication and division, which waits for a cycle in which nothing else is written.
 pub const LONG: Reg = 0x80;
 
 /// The same for a result of the divider of the floating-point unit, which no instruction of that unit
 /// passes; with the number of its register as an integer's.
 pub const FP_LONG: Reg = 0xa0;
 /// The order of memory accesses around a fence.
-pub(crate) const FENCE: Reg = 65;
-/// The last memory access, for an atomic that comes after it in order.
-pub(crate) const RELEASE: Reg = 66;
+pub(crate) const FENCE: Reg = 0xe1;
+/// The last memory access, for an atomic or a `fence.i` that comes after it in order.
+pub(crate) const RELEASE: Reg = 0xe2;
+
+/// Where a floating-point result is pending that an instruction writes to a register of a number.
+fn fp_pending(op: Op, number: u8) -> Reg {
+    match fpu_pipe(op) {
+        Some(pipe) => FPU[pipe] | number,
+        None => FP | number,
+    }
+}
+
+/// The register that an instruction waits for as long as something is pending that is not the order of accesses.
+pub(crate) fn awaited_register(what: Reg) -> Reg {
+    match what & WHAT {
+        0 | LONG => what & 31,
+        _ => FP | what & 31,
+    }
+}
+
+/// The cycle in which the FPU writes a pending result that is there in some cycles; `None` if it is not one of the FPU.
+fn fpu_writes(t: &CoreTiming, reg: Reg, left: u32) -> Option<u32> {
+    let pipe = FPU.iter().position(|f| *f == reg & WHAT)?;
+    let (latency, write) = [
+        (t.fp_single_latency, t.fp_single_write),
+        (t.fp_double_latency, t.fp_double_write),
+        (t.fp_misc_latency, t.fp_misc_write),
+    ][pipe];
+    (left + TO_MEMORY + write).checked_sub(latency)
+}
 
 /// Whether an instruction waits for what is pending under a number, other than a result of one of the
 /// units for multiplication and division.
@@ -281,9 +314,14 @@ pub(crate) fn waits_for(i: &Inst, reg: Reg) -> bool {
     let (sources, dest) = operands(i);
     match reg {
         FENCE => memory(i.op).is_some(),
-        RELEASE => orders(i.op) && i.rm & 1 != 0,
+        RELEASE => releases(i),
         _ => sources.contains(&reg) || dest == reg || reg >= 32 && accesses_fp_csr(i),
     }
+}
+
+/// Whether an instruction comes after all accesses in front of it: a release, or `fence.i`.
+fn releases(i: &Inst) -> bool {
+    i.op == Op::FenceI || orders(i.op) && i.rm & 1 != 0
 }
 
 /// Whether an instruction has bits that order it with other accesses.
@@ -308,6 +346,8 @@ pub struct Schedule<'a> {
     timing: &'a CoreTiming,
     now: u32,
     ready: [u32; 64],
+    /// As what the last result for each register is pending.
+    writers: [Reg; 64],
     /// The floating-point division that is on its way: number, issue, destination.
     dividing: Option<(usize, u32, Reg)>,
     /// The last one that an instruction has waited for without the result: its place among the finished
@@ -349,6 +389,7 @@ impl<'a> Schedule<'a> {
             timing,
             now: 0,
             ready: [0; 64],
+            writers: std::array::from_fn(|r| r as Reg),
             dividing: None,
             behind: None,
             divided: Vec::new(),
@@ -382,9 +423,9 @@ impl<'a> Schedule<'a> {
         }
         // The scoreboard holds back a second writer of a register, too.
         at = at.max(self.ready[dest as usize]);
-        let releases = orders(i.op) && i.rm & 1 != 0;
         let kind = memory(i.op);
-        if let (true, Some(last)) = (kind.is_some() && self.fenced || releases, self.last_access) {
+        let waits = kind.is_some() && self.fenced || releases(i);
+        if let (true, Some(last)) = (waits, self.last_access) {
             at = at.max(last + t.fence_distance);
         }
         if accesses_fp_csr(i) {
@@ -414,6 +455,9 @@ impl<'a> Schedule<'a> {
         self.meet_division(i, &sources, dest, at, splits);
         if dest != 0 {
             self.ready[dest as usize] = at + c.latency;
+            if dest & FP != 0 {
+                self.writers[dest as usize] = fp_pending(i.op, dest & 31);
+            }
         }
         if is_fp(i.op) {
             self.enter_fpu(i, at, c.latency);
@@ -438,17 +482,7 @@ impl<'a> Schedule<'a> {
     fn pass_fpu(&self, i: &Inst, at: u32, splits: bool) -> u32 {
         let t = self.timing;
         let mut at = at;
-        let refused = |at: u32| {
-            let memory = at + TO_MEMORY;
-            let written = self.fp_written.iter();
-            match divides_fp(i.op) {
-                true => written.into_iter().any(|w| *w >= memory),
-                false => {
-                    fp_write(t, i.op).is_some_and(|l| written.into_iter().any(|w| *w == memory + l))
-                }
-            }
-        };
-        while refused(at) {
+        while fpu_refuses(t, i.op, at, self.fp_written.into_iter()) {
             at += replay(t, splits);
         }
         at
@@ -550,8 +584,9 @@ impl<'a> Schedule<'a> {
     /// Length of the run in cycles, and what is pending after it.
     pub fn finish(&self) -> (u32, Pending) {
         let mut pending = 0;
-        for (r, ready) in (0..).zip(self.ready).skip(1) {
-            pending = merge_pending(pending, r, ready.saturating_sub(self.now));
+        let registers = self.writers.iter().zip(self.ready);
+        for (reg, ready) in registers.skip(1) {
+            pending = merge_pending(pending, *reg, ready.saturating_sub(self.now));
         }
         if let (true, Some(last)) = (self.fenced, self.last_access) {
             let left = (last + self.timing.fence_distance).saturating_sub(self.now);
@@ -593,6 +628,12 @@ pub(crate) fn replay(t: &CoreTiming, splits: bool) -> u32 {
 /// Cycles from the access to memory of an instruction in the same pipeline to the cycle in which the
 /// FPU writes its result into its registers; `None` if it does not.
 fn fp_write(t: &CoreTiming, op: Op) -> Option<u32> {
+    fpu_pipe(op).map(|pipe| [t.fp_single_write, t.fp_double_write, t.fp_misc_write][pipe])
+}
+
+/// The pipe of the FPU whose result goes to its registers, in the order of [`FPU`]; `None` for other instructions and for divisions
+/// and roots.
+fn fpu_pipe(op: Op) -> Option<usize> {
     use Format::*;
     let info = op.info().format;
     if divides_fp(op)
@@ -603,16 +644,48 @@ fn fp_write(t: &CoreTiming, op: Op) -> Option<u32> {
     {
         return Option::None;
     }
-    let c = match op {
+    Some(match op {
         Op::FaddS | Op::FsubS | Op::FmulS | Op::FmaddS | Op::FmsubS | Op::FnmaddS | Op::FnmsubS => {
-            t.fp_single_write
+            0
         }
         Op::FaddD | Op::FsubD | Op::FmulD | Op::FmaddD | Op::FmsubD | Op::FnmaddD | Op::FnmsubD => {
-            t.fp_double_write
+            1
         }
-        _ => t.fp_misc_write,
+        _ => 2,
+    })
+}
+
+/// Cycles that a run waits, besides those that it waits for registers, because the FPU refuses an instruction while results
+/// of instructions in front of the run are on their way. `at` has the cycle in which an instruction would issue.
+pub(crate) fn refused(
+    t: &CoreTiming,
+    pending: Pending,
+    run: impl Iterator<Item = (Op, u32, bool)>,
+) -> u32 {
+    let written = || pending_pairs(pending).filter_map(|(reg, left)| fpu_writes(t, reg, left));
+    let Some(last) = written().max() else {
+        return 0;
     };
-    Some(c)
+    let mut wait = 0;
+    for (op, at, splits) in run {
+        while fpu_refuses(t, op, at + wait, written()) {
+            wait += replay(t, splits);
+        }
+        if at + wait + TO_MEMORY > last {
+            break;
+        }
+    }
+    wait
+}
+
+/// Whether the FPU refuses an instruction that would issue in a cycle: one for the divider while a result is on its way, another
+/// one if its result would be written together with that.
+fn fpu_refuses(t: &CoreTiming, op: Op, at: u32, mut written: impl Iterator<Item = u32>) -> bool {
+    let memory = at + TO_MEMORY;
+    match divides_fp(op) {
+        true => written.any(|w| w >= memory),
+        false => fp_write(t, op).is_some_and(|l| written.any(|w| w == memory + l)),
+    }
 }
 
 /// Adds a pair; of more than two, those with the most cycles left stay.

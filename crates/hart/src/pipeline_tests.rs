@@ -104,6 +104,39 @@ fn the_next_instruction_of_the_fpu_waits_while_it_divides() {
     assert!(!divisions(&[FDIV, FADD_OTHER]).1);
 }
 
+/// Cycles that an instruction is refused behind a run, that many cycles after it.
+fn refused_behind(words: &[u32], then: u32, at: u32, splits: bool) -> u32 {
+    let op = decode(then).unwrap().op;
+    super::refused(
+        &CoreTiming::rocket(),
+        run(words).1,
+        [(op, at, splits)].into_iter(),
+    )
+}
+
+#[test]
+fn the_fpu_refuses_across_blocks() {
+    // The result of double precision is written four cycles behind the run.
+    assert_eq!(refused_behind(&[FADD], FDIV, 0, false), 5);
+    assert_eq!(refused_behind(&[FADD], FDIV, 2, true), 6);
+    assert_eq!(refused_behind(&[FADD], FDIV, 3, false), 0);
+    // One of single precision would be written in the same cycle.
+    assert_eq!(refused_behind(&[FADD], FADD_S, 0, false), 5);
+    assert_eq!(refused_behind(&[FADD], FADD_S, 1, false), 0);
+    assert_eq!(refused_behind(&[FADD], FADD_OTHER, 0, false), 0);
+    // What a load writes does not concern the FPU.
+    assert_eq!(refused_behind(&[FLD], FDIV, 0, false), 0);
+}
+
+#[test]
+fn fence_i_comes_behind_accesses() {
+    const FENCE_I: u32 = 0x0000_100f;
+    let cost = CoreTiming::rocket().fence_i;
+    assert_eq!(run(&[FENCE_I]).0, cost);
+    assert_eq!(run(&[SD, FENCE_I]).0, 4 + cost);
+    assert_eq!(run(&[SD, NOP, NOP, NOP, NOP, FENCE_I]).0, 5 + cost);
+}
+
 #[test]
 fn what_is_in_two_packets_is_tried_again_later() {
     let t = CoreTiming::rocket();
@@ -205,9 +238,9 @@ fn long_results_wait_for_a_free_cycle() {
 fn late_results_are_pending() {
     let (n, p) = run(&[FADD]);
     assert_eq!(n, 1);
-    assert_eq!(pending_pairs(p).collect::<Vec<_>>(), vec![(42, 5)]);
+    assert_eq!(pending_pairs(p).collect::<Vec<_>>(), vec![(0x60 | 10, 5)]);
     assert_eq!(run(&[ADD]).1, 0);
-    assert_eq!(pending_after(p, 2), 42 << 8 | 3);
+    assert_eq!(pending_after(p, 2), (0x60 | 10) << 8 | 3);
     assert_eq!(pending_after(p, 5), 0);
     assert_eq!(
         merge_pending(merge_pending(p, 7, 9), 8, 6),

@@ -5,8 +5,8 @@ use crate::config::CoreTiming;
 use crate::fpdiv::until_free;
 use crate::hart::Hart;
 use crate::pipeline::{
-    is_fp, is_long, merge_pending, pending_after, pending_pairs, waits_for, writes_integer,
-    Pending, FP_LONG, LONG,
+    awaited_register, is_fp, is_long, merge_pending, pending_after, pending_pairs, refused,
+    waits_for, writes_integer, Pending, FENCE, FP_LONG, LONG, RELEASE, WHAT,
 };
 use crate::preop::{PreOp, ILLEGAL_LEN};
 use nagori_isa::{Format, Inst, Op};
@@ -54,7 +54,7 @@ pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pend
     let mut stall = 0u32;
     let mut rest = 0;
     let splits = ops.iter().find(|p| is_fp(p.op)).is_some_and(PreOp::splits);
-    let divider = |pair: &(u8, u32)| pair.0 & FP_LONG == FP_LONG;
+    let divider = |pair: &(u8, u32)| pair.0 & WHAT == FP_LONG;
     // Instructions that wait for a register come to the divider only then.
     let others = pending_pairs(pending).filter(|p| !divider(p));
     for (reg, left) in others.chain(pending_pairs(pending).filter(divider)) {
@@ -65,6 +65,11 @@ pub fn stall(ops: &[PreOp], timing: &CoreTiming, pending: Pending) -> (u32, Pend
             Some((w, false)) => stall += until_free(w.saturating_sub(stall), timing, splits),
             Some((w, true)) => stall = stall.max(w),
         }
+    }
+    if pending != 0 {
+        let at = |p: &PreOp| (p.op, u32::from(p.cost) + stall, p.splits());
+        let known = ops.iter().take_while(|p| p.len != ILLEGAL_LEN);
+        stall += refused(timing, pending, known.map(at));
     }
     (stall, pending_after(rest, stall as u64))
 }
@@ -123,8 +128,8 @@ pub fn half_packet(ops: &[PreOp], timing: &CoreTiming, pending: Pending, stall: 
 /// Cycles to wait for a register or unit before a block that needs it, and whether it is the register;
 /// `None` if it needs neither. And when it is there, which the block can delay.
 fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<(u32, bool)>, u32) {
-    let divides = reg & FP_LONG == FP_LONG;
-    let long = reg & LONG != 0 && !divides;
+    let divides = reg & WHAT == FP_LONG;
+    let long = reg & WHAT == LONG;
     // The cycle in which the result is there; other results can come before it.
     let mut there = left;
     for p in ops {
@@ -143,9 +148,12 @@ fn wait_for(ops: &[PreOp], timing: &CoreTiming, reg: u8, left: u32) -> (Option<(
             imm: p.imm,
             raw: 0,
         };
-        let needs = match (long, reg & !LONG) {
-            (false, reg) => waits_for(&i, reg),
-            (true, reg) => is_long(p.op) || reg != 0 && waits_for(&i, reg),
+        let needs = match reg {
+            FENCE | RELEASE => waits_for(&i, reg),
+            _ => {
+                let register = awaited_register(reg);
+                long && is_long(p.op) || register != 0 && waits_for(&i, register)
+            }
         };
         if needs || divides && is_fp(p.op) {
             return (Some((there - at, needs)), there);

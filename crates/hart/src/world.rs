@@ -28,12 +28,28 @@ pub struct Requester<'a> {
     pub stats: &'a HartStats,
 }
 
+/// Where a device is, which says how long an access to it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DevicePlace {
+    /// The core-local interruptor.
+    Clint,
+    /// The interrupt controller.
+    Plic,
+    /// Behind the port for devices.
+    #[default]
+    Port,
+}
+
 /// Functional side: memory, devices, time.
 pub trait Bus {
     /// Guest memory.
     fn ram(&self) -> &GuestRam;
     /// Physical address of its first byte.
     fn ram_base(&self) -> u64;
+    /// Where the device at an address is.
+    fn device_place(&mut self, _paddr: u64) -> DevicePlace {
+        DevicePlace::default()
+    }
     /// Device read of `size` bytes (1, 2, 4, 8), naturally aligned.
     fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault>;
     /// Device write of `size` bytes (1, 2, 4, 8), naturally aligned.

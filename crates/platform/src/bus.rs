@@ -5,7 +5,7 @@ use crate::control::{self, ControlAccess};
 use crate::device::{
     BusFault, Device, DeviceCx, DeviceState, DmaRange, Placement, PowerRequest, StateError, Wires,
 };
-use nagori_hart::world::DeviceEvent;
+use nagori_hart::world::{DeviceEvent, DevicePlace};
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -287,6 +287,14 @@ impl Bus {
             return Err(unmapped);
         }
         Ok((owner, addr - range.base))
+    }
+
+    /// Where the device at an address is.
+    pub fn place(&self, addr: u64) -> DevicePlace {
+        match self.find(addr, 1) {
+            Ok((&Owner::Device(id), _)) => self.devices[id].device.place(),
+            Ok(_) | Err(_) => DevicePlace::Port,
+        }
     }
 
     /// A load by a hart at its local time. Memory is not accessed in this way.

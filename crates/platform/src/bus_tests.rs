@@ -199,6 +199,19 @@ fn the_timer_fires_at_its_tick() {
 }
 
 #[test]
+fn devices_are_where_the_core_has_a_latency_for_them() {
+    let bus = board(1);
+    for (addr, place) in [
+        (map::CLINT + 0xbff8, DevicePlace::Clint),
+        (map::PLIC + 0x1000, DevicePlace::Plic),
+        (map::UART, DevicePlace::Port),
+        (0x10, DevicePlace::Port),
+    ] {
+        assert_eq!(bus.place(addr), place, "{addr:#x}");
+    }
+}
+
+#[test]
 fn the_uart_interrupts_through_the_plic_until_completed() {
     let mut bus = board(1);
     let now = Ps::ZERO;

@@ -2,7 +2,7 @@
 
 use crate::clock::Ps;
 use crate::fdt::Node;
-use nagori_hart::world::{DeviceDeed, DeviceEvent};
+use nagori_hart::world::{DeviceDeed, DeviceEvent, DevicePlace};
 use nagori_ram::GuestRam;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::any::Any;
@@ -350,6 +350,11 @@ pub struct Placement {
 pub trait Device: Any + Send {
     /// Stable short name, for messages and saved state.
     fn kind(&self) -> &'static str;
+
+    /// Where it is, which says how long an access takes.
+    fn place(&self) -> DevicePlace {
+        DevicePlace::Port
+    }
 
     /// A load.
     fn read(&mut self, cx: &mut DeviceCx<'_>, offset: u64, size: u8) -> Result<u64, BusFault>;

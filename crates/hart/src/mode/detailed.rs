@@ -12,7 +12,7 @@ use crate::pmp::Access;
 use crate::preop::{hint_number, PreOp, NEW_LINE};
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
-use crate::world::{EpochEnd, LineKind, World};
+use crate::world::{DevicePlace, EpochEnd, LineKind, World};
 
 /// The detailed mode: see [`Hart::timed`].
 #[derive(Clone, Copy, Debug)]
@@ -193,12 +193,17 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn device<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+    fn device<W: World>(h: &mut Hart, w: &mut W, pa: u64, at: RunPoint) -> Result<(), NotNow> {
         Self::drains(h, w, at)?;
         Self::visible(h, w, at)?;
         let t = &h.config.timing;
+        let latency = match w.device_place(pa) {
+            DevicePlace::Clint => t.clint_latency,
+            DevicePlace::Plic => t.plic_latency,
+            DevicePlace::Port => t.mmio_latency,
+        };
         // The block's schedule includes the load with the latency of a hit.
-        h.cycle += (t.mmio + t.mmio_latency).saturating_sub(t.load_latency) as u64;
+        h.cycle += (t.mmio + latency).saturating_sub(t.load_latency) as u64;
         Ok(())
     }
 

@@ -154,7 +154,7 @@ pub trait Mode: Copy + 'static {
     }
     /// A device is going to be accessed.
     #[inline(always)]
-    fn device<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
+    fn device<W: World>(_h: &mut Hart, _w: &mut W, _pa: u64, _at: RunPoint) -> Result<(), NotNow> {
         Ok(())
     }
 

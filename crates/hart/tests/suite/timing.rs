@@ -496,8 +496,20 @@ fn fence_i_with_its_refetch() {
         c.latency = latency;
         // The loop's own instructions lie in the next line, which has to come back, too.
         let got = c.cycles() - 15.0;
-        let (f, extra) = (28 + latency, (latency + 19) as f64);
+        let (f, extra) = (23 + latency, (latency + 19) as f64);
         expect("fence.i", got - extra, f as f64, 1.0);
+        // It waits for accesses in front of it: it comes four cycles behind the store.
+        let loops = |line: &[u32]| {
+            let mut c = Case::new(line).reg(1, DATA);
+            c.latency = latency;
+            c.cycles()
+        };
+        let alone = loops(&[n(FenceI)]);
+        let (store, nop) = (s(Sd, 5, 1, 0), i(Addi, 0, 0, 0));
+        let close = [store, n(FenceI)];
+        expect("sd, fence.i", loops(&close) - alone, 4.0, 0.1);
+        let far = [store, nop, nop, nop, nop, nop, n(FenceI)];
+        expect("sd, nops, fence.i", loops(&far) - alone, 6.0, 0.1);
     }
 }
 
@@ -696,8 +708,8 @@ fn every_walk_is_charged() {
 fn devices() {
     let body = times(4, &[i(Lw, 5, 1, 0), r(Add, 6, 5, 5)]);
     let got = Case::new(&body).reg(1, DEVICE).cycles() / 4.0;
-    // On-chip devices: CLINT 9.3, PLIC 10.2.
-    expect("device load + use", got, 9.75, 1.0);
+    // One behind the port; as the PLIC, and a cycle more than the CLINT (platform's test of the map).
+    expect("PLIC load + use", got, 10.2, 0.25);
 }
 
 #[test]

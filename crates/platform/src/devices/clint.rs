@@ -6,6 +6,7 @@ use crate::device::{
     line, merge, part, BusFault, Device, DeviceCx, DeviceState, Placement, StateError,
 };
 use crate::fdt::{Cell, Node};
+use nagori_hart::world::DevicePlace;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
@@ -126,6 +127,10 @@ impl State {
 impl Device for Clint {
     fn kind(&self) -> &'static str {
         KIND
+    }
+
+    fn place(&self) -> DevicePlace {
+        DevicePlace::Clint
     }
 
     fn read(&mut self, cx: &mut DeviceCx<'_>, offset: u64, size: u8) -> Result<u64, BusFault> {

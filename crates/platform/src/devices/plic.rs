@@ -3,6 +3,7 @@
 
 use crate::device::{line, BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
 use crate::fdt::{Cell, Node, PLIC_LABEL};
+use nagori_hart::world::DevicePlace;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
@@ -139,6 +140,10 @@ impl Plic {
 impl Device for Plic {
     fn kind(&self) -> &'static str {
         KIND
+    }
+
+    fn place(&self) -> DevicePlace {
+        DevicePlace::Plic
     }
 
     fn read(&mut self, cx: &mut DeviceCx<'_>, offset: u64, size: u8) -> Result<u64, BusFault> {

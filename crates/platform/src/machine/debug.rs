@@ -10,8 +10,8 @@ use super::Machine;
 use nagori_hart::debug::lookup;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, Epoch, Event, LineRequest, Marker, MemAccess, MemPort, Observer,
-    Requester, Stall, Transfer, Turn, World,
+    self, AccessKind, BusFault, DevicePlace, Epoch, Event, LineRequest, Marker, MemAccess, MemPort,
+    Observer, Requester, Stall, Transfer, Turn, World,
 };
 use nagori_hart::{Hart, Privilege};
 use nagori_ram::GuestRam;
@@ -188,6 +188,9 @@ impl<W: World> world::Bus for Watched<'_, W> {
     #[inline(always)]
     fn ram_base(&self) -> u64 {
         self.inner.ram_base()
+    }
+    fn device_place(&mut self, paddr: u64) -> DevicePlace {
+        self.inner.device_place(paddr)
     }
     fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
         self.inner.mmio_read(by, paddr, size)

@@ -5,7 +5,8 @@ use super::world::Surroundings;
 use crate::clock::{Clock, Ps};
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, BusFault, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall, World,
+    self, BusFault, DevicePlace, Event, LineRequest, Marker, MemPort, Observer, Requester, Stall,
+    World,
 };
 use nagori_memtime::Kind;
 use nagori_ram::GuestRam;
@@ -100,6 +101,9 @@ impl<O: Observer> world::Bus for Shared<O> {
     #[inline(always)]
     fn ram_base(&self) -> u64 {
         self.ram_base
+    }
+    fn device_place(&mut self, paddr: u64) -> DevicePlace {
+        self.held().device_place(paddr)
     }
     fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
         self.held().mmio_read(by, paddr, size)

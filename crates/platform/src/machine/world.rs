@@ -6,8 +6,8 @@ use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, Epoch, Event, LineContent, LineRequest, Marker, MemPort, Observer,
-    Requester, Stall, Transfer, World,
+    self, AccessKind, BusFault, DevicePlace, Epoch, Event, LineContent, LineRequest, Marker,
+    MemPort, Observer, Requester, Stall, Transfer, World,
 };
 use nagori_hart::HartStats;
 use nagori_memtime::Kind;
@@ -406,6 +406,9 @@ impl<O: Observer> world::Bus for Surroundings<O> {
     #[inline(always)]
     fn ram_base(&self) -> u64 {
         self.ram_base
+    }
+    fn device_place(&mut self, paddr: u64) -> DevicePlace {
+        self.bus.place(paddr)
     }
     fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
         let now = self.ps(by.cycle);
