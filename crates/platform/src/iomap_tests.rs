@@ -1,9 +1,9 @@
 use super::*;
+use crate::clock::Ps;
 use crate::config::{Library, Machine as Description};
 use crate::control::{ControlError, Fixed};
 use crate::device::{DeviceCx, Wires};
 use crate::machine::{Machine, Quiet};
-use nagori_memtime::Ps;
 use nagori_ram::GuestRam;
 use std::sync::Arc;
 

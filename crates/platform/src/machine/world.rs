@@ -448,7 +448,8 @@ impl<O: Observer> world::Bus for Surroundings<O> {
             Ok(BusWrite::Done) => Ok(()),
             Ok(BusWrite::Control(access)) => {
                 self.catch_up(by.cycle);
-                self.control_write(by, access, value);
+                // A register of the hart may have more bits than the store.
+                self.control_write(by, access, crate::device::part(value, 0, size));
                 Ok(())
             }
             Err(_) => Err(BusFault),
