@@ -59,7 +59,10 @@ fn a_vm_has_the_same_map_in_either_way_and_none_leaves_its_place() {
     for mode in ["--functional", "--timed"] {
         let text = boot(&made, "test.elf", &[], mode);
         assert_all(&text, &PASSED);
-        assert_all(&text, &["VM test ends: 30 I/O accesses emulated (21 reads, 9 writes), 10 misses, 2 refused"]);
+        assert_all(
+            &text,
+            &["VM test ends: 30 I/O accesses emulated (21 reads, 9 writes), 10 misses, 2 refused"],
+        );
         assert_eq!(text, boot(&made, "test.elf", &[], mode), "two runs differ");
         let dma = "iomap.dma=translated";
         let full = ["iomap.kind=full", "iomap.entries=32", dma];
@@ -111,7 +114,14 @@ fn a_wrong_partition_file_is_refused_with_the_line() {
             .expect("make runs");
         assert!(done.status.success());
         let mut c = nagori();
-        c.args(["boot", "--machine", "soc", "--set", "harts=2", "--functional"]);
+        c.args([
+            "boot",
+            "--machine",
+            "soc",
+            "--set",
+            "harts=2",
+            "--functional",
+        ]);
         c.arg("--firmware").arg(made.join(format!("p{i}.elf")));
         c.arg("--kernel").arg(made.join("test-vm"));
         let out = c.args(["--initrd", "none"]).assert().failure();

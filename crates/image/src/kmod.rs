@@ -259,8 +259,7 @@ fn compile_c(own: &Own, work: &Path, source: &str, to: &str) -> Result<(), Error
 
 /// Symbols that the kernel has to supply.
 fn undefined(own: &Own, object: &[u8]) -> Result<Vec<String>, Error> {
-    let file =
-        object::File::parse(object).map_err(|e| own.fail(format!("is no ELF file: {e}")))?;
+    let file = object::File::parse(object).map_err(|e| own.fail(format!("is no ELF file: {e}")))?;
     let names = file.symbols().filter(|s| s.is_undefined());
     let names = names.filter_map(|s| s.name().ok().map(String::from));
     Ok(names
