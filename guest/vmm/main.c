@@ -132,7 +132,7 @@ void first(u64 hart, const u8 *machine_tree, const struct next *next)
     copy(tree, machine_tree, n);
     hart_count = make_tree(&all, tree);
     read_partitions();
-    fill_table();
+    int table = fill_table();
     static u8 original[TREE_ROOM] __attribute__((aligned(8)));
     copy(original, machine_tree, n);
     for (struct vm *v = vms; v < vms + vm_count; v++)
@@ -147,7 +147,7 @@ void first(u64 hart, const u8 *machine_tree, const struct next *next)
             if (v->harts >> i & 1) {
                 harts[i].vm = v;
                 harts[i].state = STOPPED;
-                if (by_table)
+                if (table)
                     set_hart_vm(i, v - vms + 1);
             }
         harts[boot].start_at = v->entry;

@@ -70,15 +70,19 @@ static void fill(int devices, u64 kind, u64 *place, const struct vm *vm, u64 fro
     ++*place;
 }
 
-/* Everything that is known before the VMs start. Small tables get the ranges of the harts at the first access. */
-void fill_table(void)
+/* Everything that is known before the VMs start. Small tables get the ranges of the harts at the first access. Returns
+ * whether the machine has a table. */
+int fill_table(void)
 {
     u64 kind = *reg(NAGORI_CTL_IOMAP_KIND), place = 0, device_place = 0;
     if (!kind) {
         if (by_table)
             fatal("the partition file wants the I/O table, and the machine has none");
-        return;
+        return 0;
     }
+    /* Where we translate, devices at their own places are reached through the table, which then has to know them. */
+    if (!by_table && kind != FULL)
+        fatal("this kind of I/O table works with `io table` only");
     *reg(NAGORI_CTL_ERROR) = 0;
     *reg(NAGORI_CTL_IOMAP_TABLE) = 1;
     int devices = accepted() && kind != CONSTANT;
@@ -99,11 +103,9 @@ void fill_table(void)
         }
         for (int i = 0; kind == FULL && i < v->map_count; i++)
             fill(0, kind, &place, v, v->maps[i].from, v->maps[i].to, v->maps[i].size);
-        /* Without the monitor's translation the table must let everything pass that PMP does. */
-        if (!by_table && kind != FULL)
-            fatal("this kind of I/O table works with `io table` only");
     }
     *reg(NAGORI_CTL_IOMAP_TABLE) = 0;
+    return 1;
 }
 
 /* Puts the range that holds an address into a small table. Returns 0 if it was there: then the device has refused. */

@@ -128,7 +128,7 @@ void handle_requests(struct hart *h);
 void access_fault(struct hart *h, u64 cause);
 void inject(struct hart *h, u64 cause, u64 tval);
 /* table.c */
-void fill_table(void);
+int fill_table(void);
 int refill(struct vm *vm, u64 addr);
 void set_hart_vm(u64 hart, u64 vm);
 
