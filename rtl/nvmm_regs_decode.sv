@@ -81,6 +81,18 @@ module nvmm_regs_decode (
       nvmm_regs_pkg::CTL_REFRESH_TICKS_LOST: begin
         known = 1'b1;
       end
+      nvmm_regs_pkg::CTL_IOMAP_KIND,
+      nvmm_regs_pkg::CTL_IOMAP_PLACES,
+      nvmm_regs_pkg::CTL_IOMAP_HITS,
+      nvmm_regs_pkg::CTL_IOMAP_DENIED,
+      nvmm_regs_pkg::CTL_IOMAP_VM_HITS,
+      nvmm_regs_pkg::CTL_IOMAP_VM_DENIED,
+      nvmm_regs_pkg::CTL_IOMAP_VM_MISSES,
+      nvmm_regs_pkg::CTL_IOMAP_MISSES,
+      nvmm_regs_pkg::CTL_IOMAP_MISS_VM,
+      nvmm_regs_pkg::CTL_IOMAP_MISS_ADDR: begin
+        known = 1'b1; in_hardware = 1'b0;
+      end
       nvmm_regs_pkg::CTL_ERROR,
       nvmm_regs_pkg::CTL_METHOD,
       nvmm_regs_pkg::CTL_TIMED,
@@ -106,7 +118,19 @@ module nvmm_regs_decode (
       nvmm_regs_pkg::CTL_HOST_REQUEST,
       nvmm_regs_pkg::CTL_SPACE_NAME,
       nvmm_regs_pkg::CTL_LABEL_TEXT,
-      nvmm_regs_pkg::CTL_MEMORY_SET: begin
+      nvmm_regs_pkg::CTL_MEMORY_SET,
+      nvmm_regs_pkg::CTL_IOMAP_TABLE,
+      nvmm_regs_pkg::CTL_IOMAP_PLACE,
+      nvmm_regs_pkg::CTL_IOMAP_VM,
+      nvmm_regs_pkg::CTL_IOMAP_FROM,
+      nvmm_regs_pkg::CTL_IOMAP_TO,
+      nvmm_regs_pkg::CTL_IOMAP_SIZE_LOG2,
+      nvmm_regs_pkg::CTL_IOMAP_RIGHTS,
+      nvmm_regs_pkg::CTL_IOMAP_COMMAND,
+      nvmm_regs_pkg::CTL_IOMAP_HART,
+      nvmm_regs_pkg::CTL_IOMAP_HART_VM,
+      nvmm_regs_pkg::CTL_IOMAP_DEVICE,
+      nvmm_regs_pkg::CTL_IOMAP_DEVICE_VM: begin
         known = 1'b1; writable = 1'b1; in_hardware = 1'b0;
       end
       default: ;

@@ -51,6 +51,28 @@
 #define NAGORI_CTL_SPACE_NAME             0x248        /* Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0 */
 #define NAGORI_CTL_LABEL_TEXT             0x250        /* Writing up to 8 printable ASCII characters, the first one lowest, adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0 */
 #define NAGORI_CTL_MEMORY_SET             0x258        /* Writing 1 changes a value of a region's own memory: the text of LABEL is REGION.KEY=VALUE, as below memory.regions in the machine's description; reads as 0 */
+#define NAGORI_CTL_IOMAP_KIND             0x300        /* read-only: Kind of the I/O table: 0 none, 1 constant, 2 full; small with the replacement 3 LRU, 4 FIFO, 5 random, 6 by software. The registers IOMAP_* are set by machine mode only */
+#define NAGORI_CTL_IOMAP_PLACES           0x308        /* read-only: Entries that there is place for */
+#define NAGORI_CTL_IOMAP_TABLE            0x310        /* Table that the other registers are about: 0 that of the harts, 1 that of the devices */
+#define NAGORI_CTL_IOMAP_PLACE            0x318        /* Place of an entry, from 0 on */
+#define NAGORI_CTL_IOMAP_VM               0x320        /* Entry: number of the VM, below 65536 */
+#define NAGORI_CTL_IOMAP_FROM             0x328        /* Entry: first address that the VM (or its device) uses [address] */
+#define NAGORI_CTL_IOMAP_TO               0x330        /* Entry: first address on the bus (or in memory) [address] */
+#define NAGORI_CTL_IOMAP_SIZE_LOG2        0x338        /* Entry: logarithm of the size to the base 2, from 2 on */
+#define NAGORI_CTL_IOMAP_RIGHTS           0x340        /* Entry: bit 0 permits reads, bit 1 writes */
+#define NAGORI_CTL_IOMAP_COMMAND          0x348        /* Writing 1 puts the entry at IOMAP_PLACE, 2 where the table chooses (IOMAP_PLACE then says where), 3 empties IOMAP_PLACE, 4 shows what is there (of size 0 if nothing is); reads as 0 */
+#define NAGORI_CTL_IOMAP_HITS             0x350        /* read-only: Accesses that the entry at IOMAP_PLACE has translated */
+#define NAGORI_CTL_IOMAP_DENIED           0x358        /* read-only: Accesses that it has refused for want of the right */
+#define NAGORI_CTL_IOMAP_VM_HITS          0x360        /* read-only: Accesses of the VM IOMAP_VM that were translated */
+#define NAGORI_CTL_IOMAP_VM_DENIED        0x368        /* read-only: Accesses of that VM that were refused for want of the right */
+#define NAGORI_CTL_IOMAP_VM_MISSES        0x370        /* read-only: Accesses of that VM that no entry covers */
+#define NAGORI_CTL_IOMAP_MISSES           0x378        /* read-only: Accesses of all VMs that no entry covers */
+#define NAGORI_CTL_IOMAP_MISS_VM          0x380        /* read-only: VM of the latest of them; all ones if there was none */
+#define NAGORI_CTL_IOMAP_MISS_ADDR        0x388        /* read-only: Its address; all ones if there was none [address] */
+#define NAGORI_CTL_IOMAP_HART             0x390        /* Hart that the next register is about */
+#define NAGORI_CTL_IOMAP_HART_VM          0x398        /* VM that the hart runs; 0 at reset */
+#define NAGORI_CTL_IOMAP_DEVICE           0x3a0        /* Device that the next register is about, by its interrupt source */
+#define NAGORI_CTL_IOMAP_DEVICE_VM        0x3a8        /* VM to which the device belongs; 0 at reset */
 
 /* Values */
 #define NAGORI_METHOD_DRAM                0            /* METHOD: dram */
@@ -62,12 +84,18 @@
 #define NAGORI_STATS_RESET                1            /* STATS_CONTROL: start again at zero */
 #define NAGORI_STATS_DUMP                 2            /* STATS_CONTROL: dump the statistics */
 #define NAGORI_HOST_SNAPSHOT              1            /* HOST_REQUEST: a snapshot of the machine */
+#define NAGORI_IOMAP_WRITE                1            /* IOMAP_COMMAND: put the entry at IOMAP_PLACE */
+#define NAGORI_IOMAP_FILL                 2            /* IOMAP_COMMAND: put it where the table chooses */
+#define NAGORI_IOMAP_EMPTY                3            /* IOMAP_COMMAND: empty IOMAP_PLACE */
+#define NAGORI_IOMAP_SHOW                 4            /* IOMAP_COMMAND: show what is at IOMAP_PLACE */
 #define NAGORI_ERROR_IS_UNKNOWN           1            /* ERROR: no register at this offset */
 #define NAGORI_ERROR_IS_READ_ONLY         2            /* ERROR: the register is read-only */
 #define NAGORI_ERROR_IS_UPPER_HALF        3            /* ERROR: the upper half cannot be written by itself */
 #define NAGORI_ERROR_IS_VALUE             4            /* ERROR: the value is out of range */
 #define NAGORI_ERROR_IS_ALIGNMENT         5            /* ERROR: the boundary is not a multiple of the bank size */
 #define NAGORI_ERROR_IS_STATE             6            /* ERROR: not possible in this state of the machine */
+#define NAGORI_ERROR_IS_OVERLAP           7            /* ERROR: the entry overlaps another one */
+#define NAGORI_ERROR_IS_PRIVILEGE         8            /* ERROR: only machine mode may write this register */
 
 /* Arrays of read-only registers */
 #define NAGORI_CTL_REGION(n)              (0x1000 + (n) * 0x100) /* Statistics of a region: 0 DRAM, 1 NVMM; n from 0 to 1 */

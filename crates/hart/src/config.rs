@@ -459,6 +459,9 @@ pub struct HartConfig {
     pub triggers: u32,
     /// Cycles that an instruction takes in functional mode, at least 1.
     pub functional_cpi: u32,
+    /// Core cycles that a device access with less than machine mode's privilege takes longer, through a table that
+    /// translates its address.
+    pub io_table_cycles: u32,
     /// L1 data cache.
     pub l1d: CacheGeometry,
     /// L1 instruction cache.
@@ -516,6 +519,7 @@ impl HartConfig {
             pmp_entries: 16,
             triggers: 4,
             functional_cpi: 1,
+            io_table_cycles: 0,
             l1d: l1,
             l1i: l1,
             dtlb: tlb,

@@ -232,6 +232,7 @@ impl Hart {
             cycle: self.cycle + at.offset,
             instret: self.instret,
             satp: self.csr.satp,
+            privilege: self.data_privilege() as u8,
             stats: &self.stats,
         }
     }

@@ -24,6 +24,8 @@ pub struct Requester<'a> {
     pub instret: u64,
     /// Register satp.
     pub satp: u64,
+    /// Privilege that counts for the access (0 U, 1 S, 3 M).
+    pub privilege: u8,
     /// Event counters of the hart.
     pub stats: &'a HartStats,
 }

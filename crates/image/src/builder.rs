@@ -272,14 +272,14 @@ impl Builder<'_> {
     ) -> Result<String, Error> {
         let made = match resolved.headers.is_empty() {
             true => Err(Error::Module {
-                name: kmod::NAME.into(),
+                name: kmod::OFF2F.name.into(),
                 what: "the headers of the kernel are not in the index".into(),
             }),
-            false => self.compile_module(apt, resolved, &kernel.release),
+            false => self.compile_module(&kmod::OFF2F, apt, resolved, &kernel.release),
         };
         match made {
             Ok(m) => kernel.modules.push(m),
-            Err(e) if self.options.more_modules.iter().any(|m| m == kmod::NAME) => return Err(e),
+            Err(e) if self.wants(&kmod::OFF2F) => return Err(e),
             Err(e) => {
                 let why = e.to_string();
                 self.say(Stage::Compile, format!("no module off2f: {why}"));
@@ -289,8 +289,14 @@ impl Builder<'_> {
         Ok(String::new())
     }
 
+    fn wants(&self, own: &kmod::Own) -> bool {
+        let o = self.options;
+        { o.modules.iter().chain(&o.more_modules) }.any(|m| m == own.name)
+    }
+
     fn compile_module(
         &mut self,
+        own: &kmod::Own,
         apt: &Apt,
         resolved: &Resolved,
         release: &str,
@@ -300,8 +306,28 @@ impl Builder<'_> {
             let files = self.unpack(apt, p, kmod::is_needed)?;
             kmod::write_headers(work.path(), files)?;
         }
-        self.say(Stage::Compile, "off2f.ko");
-        kmod::compile(work.path(), release)
+        if *own == kmod::ETHOC {
+            // Large, and so only fetched if it is asked for.
+            let kernel = &resolved.packages[0];
+            let p = apt.package(&kmod::source_package(kernel)?)?;
+            if p.version != kernel.version {
+                let what = format!(
+                    "the source is that of {}, the kernel is {}",
+                    p.version, kernel.version
+                );
+                return Err(Error::Module {
+                    name: own.name.into(),
+                    what,
+                });
+            }
+            self.fetch(apt, &p)?;
+            self.say(Stage::Unpack, format!("{} {}", p.name, p.version));
+            deb::read(&self.package_file(&p), deb::Part::Files, |tar| {
+                kmod::write_driver(work.path(), tar)
+            })?;
+        }
+        self.say(Stage::Compile, format!("{}.ko", own.name));
+        kmod::compile(own, work.path(), release)
     }
 
     fn fetch(&mut self, apt: &Apt, p: &Package) -> Result<(), Error> {
@@ -361,6 +387,10 @@ impl Builder<'_> {
             .ok_or_else(|| missing(busybox_deb, "bin/busybox"))?;
         let mut kernel = self.kernel(apt, kernel_deb)?;
         let off2f_missing = self.own_module(apt, resolved, &mut kernel)?;
+        if self.wants(&kmod::ETHOC) {
+            let module = self.compile_module(&kmod::ETHOC, apt, resolved, &kernel.release)?;
+            kernel.modules.push(module);
+        }
         modules::strip(&mut kernel.modules, self.temporary("modules")?.path())?;
 
         let initrd = initrd(&busybox, &kernel, &programs, &self.options.more_modules)?;
@@ -432,8 +462,13 @@ impl Builder<'_> {
             ));
         }
         let mut wanted = [&self.options.modules[..], &self.options.more_modules].concat();
-        // It is ours, not the package's.
-        wanted.retain(|m| m != kmod::NAME);
+        // These are not the package's, but what they need is.
+        for own in [kmod::OFF2F, kmod::ETHOC] {
+            if wanted.iter().any(|m| m == own.name) {
+                wanted.retain(|m| m != own.name);
+                wanted.extend(own.depends.iter().map(|d| d.0.to_string()));
+            }
+        }
         let modules = modules::closure(&packed, &builtin, &wanted)?;
         Ok(Kernel {
             image,

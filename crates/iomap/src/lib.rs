@@ -22,8 +22,13 @@
 
 pub mod merge;
 pub mod ports;
+mod saved;
 pub mod verilog;
 
+pub use saved::{BadState, SavedTable};
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use thiserror::Error as ThisError;
 
 /// Greatest number of entries.
@@ -69,7 +74,8 @@ pub enum Access {
 }
 
 /// What may be done through an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rights {
     /// Loads.
     pub read: bool,
@@ -88,7 +94,8 @@ impl Rights {
 }
 
 /// A range of a VM, and where it is on the bus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Number of the VM.
     pub vm: u16,
@@ -121,6 +128,7 @@ impl Entry {
         Ok(())
     }
 
+    /// Whether an address of a VM is in the range.
     fn covers(&self, vm: u16, addr: u64) -> bool {
         self.vm == vm && (addr ^ self.from) & !self.mask() == 0
     }
@@ -167,12 +175,25 @@ pub enum Answer {
 }
 
 /// Lookups of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Counters {
     /// Translated.
     pub hits: u64,
     /// Refused for want of the right.
     pub denied: u64,
+}
+
+/// Lookups of a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VmCounters {
+    /// Translated.
+    pub hits: u64,
+    /// Refused for want of the right.
+    pub denied: u64,
+    /// Not covered by an entry.
+    pub misses: u64,
 }
 
 /// The table.
@@ -187,6 +208,7 @@ pub struct Table {
     shift: u16,
     misses: u64,
     last_miss: Option<(u16, u64)>,
+    vms: BTreeMap<u16, VmCounters>,
 }
 
 impl Table {
@@ -210,6 +232,7 @@ impl Table {
             shift: 1,
             misses: 0,
             last_miss: None,
+            vms: BTreeMap::new(),
         })
     }
 
@@ -241,6 +264,11 @@ impl Table {
     /// Lookups by place, since the entry was written.
     pub fn counters(&self) -> &[Counters] {
         &self.counters
+    }
+
+    /// Lookups of a VM since the start.
+    pub fn vm_counters(&self, vm: u16) -> VmCounters {
+        self.vms.get(&vm).copied().unwrap_or_default()
     }
 
     /// Lookups that no entry covered.
@@ -322,26 +350,43 @@ impl Table {
 
     /// Translates an address.
     pub fn look_up(&mut self, vm: u16, addr: u64, access: Access) -> Answer {
-        let found = |p: &Option<Entry>| p.is_some_and(|e| e.covers(vm, addr));
-        let Some(i) = self.places.iter().position(found) else {
-            self.misses += 1;
-            self.last_miss = Some((vm, addr));
-            return Answer::Miss;
+        self.look_up_range(vm, addr, 1, access)
+    }
+
+    /// Translates the first address of an access to `len` bytes (at least 1). It hits only an entry that covers all
+    /// of them, so that a wide access gets nothing beyond a small entry.
+    pub fn look_up_range(&mut self, vm: u16, addr: u64, len: u64, access: Access) -> Answer {
+        let last = addr.checked_add(len.max(1) - 1);
+        let found = |p: &Option<Entry>| {
+            p.is_some_and(|e| e.covers(vm, addr) && last.is_some_and(|l| e.covers(vm, l)))
         };
-        // Found above, so there is an entry.
-        let Some(e) = self.places[i] else {
+        let of_vm = self.vms.entry(vm).or_default();
+        let entry = self.places.iter().position(found);
+        let Some((i, e)) = entry.and_then(|i| Some((i, self.places[i]?))) else {
+            self.misses += 1;
+            of_vm.misses += 1;
+            self.last_miss = Some((vm, addr));
             return Answer::Miss;
         };
         if !e.rights.permit(access) {
             self.counters[i].denied += 1;
+            of_vm.denied += 1;
             return Answer::Denied;
         }
         self.counters[i].hits += 1;
+        of_vm.hits += 1;
         if self.kind == Kind::Small(Replacement::Lru) {
             self.clock += 1;
             self.used[i] = self.clock;
         }
         Answer::Hit(e.to | addr & e.mask())
+    }
+
+    /// How many of `len` bytes from an address on are covered by the entry of the first one; 0 if there is no such
+    /// entry. Counts nothing.
+    pub fn covered(&self, vm: u16, addr: u64, len: u64) -> u64 {
+        let entry = self.places.iter().flatten().find(|e| e.covers(vm, addr));
+        entry.map_or(0, |e| len.min(e.mask() - (addr & e.mask()) + 1))
     }
 }
 

@@ -86,6 +86,47 @@ fn what_is_no_entry_is_refused() {
 }
 
 #[test]
+fn a_wide_access_gets_nothing_beyond_its_entry() {
+    let mut t = Table::constant(&[entry(0, 0, 0x100, 2), entry(0, 8, 0x200, 3)]).unwrap();
+    assert_eq!(t.look_up_range(0, 0, 4, Access::Read), Answer::Hit(0x100));
+    assert_eq!(t.look_up_range(0, 0, 8, Access::Read), Answer::Miss);
+    assert_eq!(t.look_up_range(0, 8, 8, Access::Read), Answer::Hit(0x200));
+    assert_eq!(t.look_up_range(0, u64::MAX, 2, Access::Read), Answer::Miss);
+    assert_eq!(t.look_up(3, 8, Access::Read), Answer::Miss);
+    let of = |hits, misses| VmCounters {
+        hits,
+        denied: 0,
+        misses,
+    };
+    assert_eq!(t.vm_counters(0), of(2, 2));
+    assert_eq!(t.vm_counters(3), of(0, 1));
+    assert_eq!(t.vm_counters(4), VmCounters::default());
+    assert_eq!(t.covered(0, 9, 100), 7);
+    assert_eq!(t.covered(0, 9, 2), 2);
+    assert_eq!(t.covered(0, 4, 1), 0);
+}
+
+#[test]
+fn a_saved_table_goes_on_where_it_was() {
+    for replacement in [Replacement::Lru, Replacement::Fifo, Replacement::Random] {
+        let mut t = small(replacement);
+        t.look_up(0, 0x10, Access::Read);
+        t.look_up(5, 0, Access::Write);
+        let saved = t.save();
+        let mut other = Table::new(Kind::Small(replacement), 4).unwrap();
+        other.load(&saved).unwrap();
+        for n in 0..6 {
+            let new = entry(0, 0x1000 + n * 4, 0, 2);
+            assert_eq!(other.fill(new), t.fill(new));
+        }
+        assert_eq!(other.save(), t.save());
+        assert!(Table::new(Kind::Full, 5).unwrap().load(&saved).is_err());
+        let mut constant = Table::constant(&[entry(0, 0, 0, 2); 1]).unwrap();
+        assert!(constant.load(&saved).is_err());
+    }
+}
+
+#[test]
 fn who_chooses_the_place() {
     let mut c = Table::constant(&[]).unwrap();
     assert_eq!(c.write(0, None), Err(Error::Constant));

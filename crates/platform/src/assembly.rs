@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::config::{slot_names, MachineConfig, SlotKind, MAX_SLOTS};
 use crate::device::Device;
 use crate::devices::{clint, ethmac, plic, rtc, syscon, uart, virtio, watchdog};
+use crate::iomap::IoMap;
 use crate::map;
 use nagori_ram::GuestRam;
 use std::sync::Arc;
@@ -82,6 +83,7 @@ pub fn build(config: &MachineConfig, ram: Arc<GuestRam>) -> Result<Bus, MapError
         b.attach("vacant", base, size, None, Box::new(virtio::Vacant))?;
     }
     b.attach_control(map::CONTROL)?;
+    b.set_iomap(IoMap::new(config));
     Ok(bus)
 }
 

@@ -5,6 +5,7 @@ use crate::control::{self, ControlAccess};
 use crate::device::{
     BusFault, Device, DeviceCx, DeviceState, DmaRange, Placement, PowerRequest, StateError, Wires,
 };
+use crate::iomap::{IoMap, SavedIoMap};
 use nagori_hart::world::{DeviceEvent, DevicePlace};
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
@@ -129,6 +130,9 @@ pub struct BusState {
     pub power: Option<PowerRequest>,
     /// Devices in the order of attachment.
     pub devices: Vec<DeviceState>,
+    /// The table that translates I/O addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iomap: Option<SavedIoMap>,
 }
 
 /// The bus with its devices.
@@ -143,6 +147,8 @@ pub struct Bus {
     seen_levels: u32,
     next: Ps,
     control_base: Option<u64>,
+    /// The I/O table at power-on.
+    first_iomap: Option<IoMap>,
 }
 
 impl Bus {
@@ -161,10 +167,12 @@ impl Bus {
                 irq_levels: 0,
                 hart_lines: vec![0; harts as usize],
                 power: None,
+                iomap: None,
             },
             seen_levels: 0,
             next: Ps::NEVER,
             control_base: None,
+            first_iomap: None,
         };
         bus.claim("memory", ram_base, size, Owner::Memory)?;
         Ok(bus)
@@ -250,6 +258,17 @@ impl Bus {
         self.claim(control::KIND, base, control::SIZE, Owner::Control)?;
         self.control_base = Some(base);
         Ok(())
+    }
+
+    /// Puts the table that translates I/O addresses in front of the devices.
+    pub(crate) fn set_iomap(&mut self, table: Option<IoMap>) {
+        self.wires.iomap = table.clone().map(Box::new);
+        self.first_iomap = table;
+    }
+
+    /// That table, if there is one. The bus itself is accessed behind it.
+    pub(crate) fn iomap(&mut self) -> Option<&mut IoMap> {
+        self.wires.iomap.as_deref_mut()
     }
 
     /// Base address of the control block, if there is one.
@@ -494,6 +513,7 @@ impl Bus {
         self.wires.irq_levels = 0;
         self.wires.hart_lines.fill(0);
         self.wires.power = None;
+        self.wires.iomap = self.first_iomap.clone().map(Box::new);
         for id in 0..self.devices.len() {
             self.with_id(id, now, None, |d, cx| d.reset(cx));
         }
@@ -507,6 +527,7 @@ impl Bus {
             dma_writes: self.wires.dma_writes.clone(),
             power: self.wires.power,
             devices: self.devices.iter().map(|d| d.device.save()).collect(),
+            iomap: self.wires.iomap.as_ref().map(|t| t.save()),
         }
     }
 
@@ -528,6 +549,16 @@ impl Bus {
                 kind: "bus",
                 problem,
             });
+        }
+        match (&mut self.wires.iomap, &state.iomap) {
+            (Some(table), Some(saved)) => table.load(saved)?,
+            (None, None) => {}
+            _ => {
+                return Err(StateError::Content {
+                    kind: "bus",
+                    problem: "an I/O table in one machine only".into(),
+                });
+            }
         }
         for (d, s) in self.devices.iter_mut().zip(&state.devices) {
             d.device.load(s)?;

@@ -2,7 +2,9 @@
 
 use crate::clock::Ps;
 use crate::fdt::Node;
+use crate::iomap::{IoMap, Pieces};
 use nagori_hart::world::{DeviceDeed, DeviceEvent, DevicePlace};
+use nagori_iomap::Access;
 use nagori_ram::GuestRam;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::any::Any;
@@ -83,11 +85,13 @@ pub mod line {
     pub const MEIP: u64 = 1 << 11;
 }
 
-/// A DMA access outside guest memory.
+/// A DMA access outside guest memory, or outside of what the I/O table gives the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("DMA of {len} bytes at {addr:#x} is outside guest memory")]
+#[error(
+    "DMA of {len} bytes at {addr:#x} is outside guest memory, or not permitted by the I/O table"
+)]
 pub struct DmaError {
-    /// Physical address.
+    /// Address that the device has used.
     pub addr: u64,
     /// Length in bytes.
     pub len: u64,
@@ -158,6 +162,8 @@ pub(crate) struct Wires {
     pub(crate) irq_levels: u32,
     pub(crate) hart_lines: Vec<u64>,
     pub(crate) power: Option<PowerRequest>,
+    /// The table that translates I/O addresses, if there is one.
+    pub(crate) iomap: Option<Box<IoMap>>,
 }
 
 /// The machine as a device sees it during one call.
@@ -218,8 +224,35 @@ impl DeviceCx<'_> {
         }
     }
 
-    /// Reads guest memory at a physical address.
+    /// Physical addresses and lengths of a range that the device accesses, all in memory, if the I/O table translates
+    /// them; `None` if its address is the physical one.
+    fn pieces(&self, addr: u64, len: u64, access: Access) -> Result<Option<Pieces>, DmaError> {
+        let Some(table) = &self.wires.iomap else {
+            return Ok(None);
+        };
+        let pieces = table.of_device(self.irq, addr, len, access);
+        let pieces = pieces.ok_or(DmaError { addr, len })?;
+        for (at, n) in pieces.iter().flatten() {
+            self.offset(*at, *n).map_err(|_| DmaError { addr, len })?;
+        }
+        Ok(pieces)
+    }
+
+    /// Reads guest memory at a physical address, or at one that the I/O table translates.
     pub fn dma_read(&self, addr: u64, out: &mut [u8]) -> Result<(), DmaError> {
+        let Some(pieces) = self.pieces(addr, out.len() as u64, Access::Read)? else {
+            return self.read_at(addr, out);
+        };
+        let mut rest = out;
+        for (at, n) in pieces {
+            let (part, behind) = rest.split_at_mut(n as usize);
+            self.read_at(at, part)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, addr: u64, out: &mut [u8]) -> Result<(), DmaError> {
         let len = out.len() as u64;
         let offset = self.offset(addr, len)?;
         self.wires
@@ -231,9 +264,22 @@ impl DeviceCx<'_> {
         Ok(())
     }
 
-    /// Writes guest memory at a physical address and records the range, so
-    /// that the machine can drop cached lines and decoded code of it.
+    /// Writes guest memory at a physical address, or at one that the I/O table translates, and records the
+    /// physical range, so that the machine can drop cached lines and decoded code of it.
     pub fn dma_write(&mut self, addr: u64, data: &[u8]) -> Result<(), DmaError> {
+        let Some(pieces) = self.pieces(addr, data.len() as u64, Access::Write)? else {
+            return self.write_at(addr, data);
+        };
+        let mut rest = data;
+        for (at, n) in pieces {
+            let (part, behind) = rest.split_at(n as usize);
+            self.write_at(at, part)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, addr: u64, data: &[u8]) -> Result<(), DmaError> {
         let len = data.len() as u64;
         let offset = self.offset(addr, len)?;
         self.wires

@@ -16,6 +16,7 @@ pub mod control;
 pub mod device;
 pub mod devices;
 pub mod fdt;
+mod iomap;
 pub mod loader;
 pub mod machine;
 pub mod map;

@@ -3,7 +3,9 @@
 use crate::bus::Bus;
 use crate::config::{Expose, MachineConfig};
 use crate::control;
+use crate::device::Placement;
 use crate::fdt::{flatten, hart_label, Cell, FdtError, Node, PLIC_LABEL};
+use crate::map;
 use nagori_hart::config::Ext;
 
 /// The loader's additions to a tree.
@@ -45,6 +47,7 @@ pub fn tree(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Node {
     let mut plain = Vec::new();
     let mut console = None;
     for (at, device) in bus.devices() {
+        let at = as_seen(config, at);
         for node in device.nodes(&at) {
             if console.is_none() && node.name.starts_with("serial@") {
                 console = Some(format!("/soc/{}", node.name));
@@ -78,6 +81,18 @@ pub fn tree(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Node {
 /// The tree as a blob.
 pub fn blob(config: &MachineConfig, bus: &Bus, boot: &BootInfo) -> Result<Vec<u8>, FdtError> {
     flatten(&tree(config, bus, boot))
+}
+
+/// A slot's device where VM 0 sees it through a constant I/O table. The firmware, which passes the table by, uses none
+/// of them.
+fn as_seen(config: &MachineConfig, at: Placement) -> Placement {
+    let slots = map::VIRTIO..map::ENTROPY;
+    let seen = config.iomap.seen_at(0, at.base, at.size);
+    let base = seen.filter(|_| slots.contains(&at.base));
+    Placement {
+        base: base.unwrap_or(at.base),
+        ..at
+    }
 }
 
 fn chosen(boot: &BootInfo, console: Option<String>) -> Node {

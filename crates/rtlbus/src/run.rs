@@ -7,7 +7,7 @@ use nagori_memtime::{Completion, Controller, Kind, Ps, Request, Submit};
 use nagori_platform::assembly;
 use nagori_platform::bus::{Bus, BusRead};
 use nagori_platform::clock::{self, Clock};
-use nagori_platform::config::{Library, Machine};
+use nagori_platform::config::{IomapKind, Library, Machine};
 use nagori_platform::device::PowerRequest;
 use nagori_platform::devices::uart::Uart;
 use nagori_platform::loader::{load_elf, FileData, RamRange, Role};
@@ -185,6 +185,10 @@ impl Run {
         let c = &machine.config;
         if !c.regions().is_empty() || !c.levels().is_empty() {
             let text = "a region with a memory of its own, and outer levels of caches, are not possible here";
+            return Err(Error::Usage(format!("{}: {text}", o.machine)));
+        }
+        if c.iomap.kind != IomapKind::None {
+            let text = "a table of I/O addresses is not possible here: the core does not say for whom it accesses";
             return Err(Error::Usage(format!("{}: {text}", o.machine)));
         }
         let ram_base = c.memory.base;

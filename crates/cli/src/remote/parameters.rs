@@ -24,7 +24,8 @@ const NOT_PARAMETERS: [Fixed; 7] = [
 fn rows() -> impl Iterator<Item = &'static FixedRow> {
     FIXED
         .iter()
-        .filter(|r| r.access == Access::ReadWrite && !NOT_PARAMETERS.contains(&r.reg))
+        .filter(|r| r.access == Access::ReadWrite && !r.reg.is_iomap())
+        .filter(|r| !NOT_PARAMETERS.contains(&r.reg))
 }
 
 fn name(row: &FixedRow) -> String {

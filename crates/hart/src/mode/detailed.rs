@@ -204,6 +204,9 @@ impl Mode for Detailed {
         };
         // The block's schedule includes the load with the latency of a hit.
         h.cycle += (t.mmio + latency).saturating_sub(t.load_latency) as u64;
+        if h.data_privilege() != Privilege::Machine {
+            h.cycle += u64::from(h.config.io_table_cycles);
+        }
         Ok(())
     }
 

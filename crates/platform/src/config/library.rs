@@ -19,6 +19,7 @@ macro_rules! shipped {
 const EMBEDDED: &[(&str, &str, &str)] = shipped![
     "." / "vc707",
     "." / "small",
+    "." / "soc",
     "." / "server-caches",
     "." / "server-prefetch",
     "." / "server",

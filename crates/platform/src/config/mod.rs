@@ -7,6 +7,7 @@ mod cache;
 mod check;
 mod devices;
 mod frequency;
+mod iomap;
 mod library;
 mod locate;
 mod region;
@@ -20,6 +21,7 @@ pub use devices::{
     slot_names, BlockConfig, ShareConfig, SlotConfig, SlotKind, DISK_LATENCIES, MAX_SLOTS,
 };
 pub use frequency::Frequency;
+pub use iomap::{IomapConfig, IomapDma, IomapKind, IomapReplacement};
 pub use library::{embedded, Library, Source, DEFAULT_CONTROLLER, DEFAULT_MACHINE, ENV};
 pub use locate::Place;
 pub use nagori_memtime::{params::RpTest, Method};

@@ -54,6 +54,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("l1d.line", Unit::Bytes),
     ("l1i.size", Unit::Bytes),
     ("l1i.line", Unit::Bytes),
+    ("iomap.hit_cycles", Unit::CoreCycles),
     ("memory.base", Unit::Address),
     ("memory.size", Unit::Bytes),
     ("memory.nvmm_boundary", Unit::Bytes),

@@ -3,6 +3,7 @@
 use super::cache::{LevelConfig, Prefetcher, Traffic, CONFIDENCE, ENTRIES};
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
 use super::frequency::Frequency;
+use super::iomap::IomapConfig;
 use super::region::RegionConfig;
 use super::size::Size;
 use super::stores::{NontemporalConfig, StoreBufferConfig};
@@ -102,6 +103,9 @@ pub struct MachineConfig {
     /// resources are connected when the machine is run. The entropy source, which every machine
     /// has, comes after all slots if it is not named here.
     pub devices: Vec<SlotConfig>,
+    /// The table that translates I/O addresses; by default there is none.
+    #[serde(skip_serializing_if = "IomapConfig::is_default")]
+    pub iomap: IomapConfig,
     /// How long block devices take.
     pub block: BlockConfig,
     /// How long shares take.
@@ -369,6 +373,7 @@ impl Default for MachineConfig {
             memory: MemoryConfig::default(),
             board: BoardConfig::default(),
             devices: Vec::new(),
+            iomap: IomapConfig::default(),
             block: BlockConfig::default(),
             share: ShareConfig::default(),
         }

@@ -74,17 +74,25 @@ pub enum ControlError {
     /// The machine cannot do this in its present state.
     #[error("not possible in this state of the machine")]
     State = 6,
+    /// The entry overlaps another one of its VM.
+    #[error("the entry overlaps another one")]
+    Overlap = 7,
+    /// Only machine mode may write the register.
+    #[error("only machine mode may write this register")]
+    Privilege = 8,
 }
 
 impl ControlError {
     /// All errors.
-    pub const ALL: [ControlError; 6] = [
+    pub const ALL: [ControlError; 8] = [
         ControlError::Unknown,
         ControlError::ReadOnly,
         ControlError::UpperHalf,
         ControlError::Value,
         ControlError::Alignment,
         ControlError::State,
+        ControlError::Overlap,
+        ControlError::Privilege,
     ];
 }
 

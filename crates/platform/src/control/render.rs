@@ -2,6 +2,7 @@
 
 use super::table::*;
 use super::{method_number, ControlError, StatsAction, MAGIC, SIZE, VERSION};
+use crate::iomap::command;
 use crate::map;
 use nagori_memtime::Method;
 use std::fmt::Write;
@@ -54,6 +55,18 @@ pub(super) fn values() -> Vec<(String, u64, String)> {
         StatsAction::SNAPSHOT,
         "HOST_REQUEST: a snapshot of the machine".into(),
     ));
+    for (name, number, doc) in [
+        ("WRITE", command::WRITE, "put the entry at IOMAP_PLACE"),
+        ("FILL", command::FILL, "put it where the table chooses"),
+        ("EMPTY", command::EMPTY, "empty IOMAP_PLACE"),
+        ("SHOW", command::SHOW, "show what is at IOMAP_PLACE"),
+    ] {
+        all.push((
+            format!("IOMAP_{name}"),
+            number,
+            format!("IOMAP_COMMAND: {doc}"),
+        ));
+    }
     for e in ControlError::ALL {
         all.push((error_name(e), e as u64, format!("ERROR: {e}")));
     }

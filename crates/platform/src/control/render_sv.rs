@@ -24,6 +24,7 @@ pub fn in_hardware(reg: Fixed) -> InHardware {
         | Fixed::SpaceName
         | Fixed::LabelText
         | Fixed::MemorySet => InHardware::No,
+        reg if reg.is_iomap() => InHardware::No,
         _ => InHardware::Yes,
     }
 }
@@ -133,6 +134,7 @@ pub fn sv_decoder() -> String {
     );
     for (access, hardware) in [
         (Access::Read, InHardware::Yes),
+        (Access::Read, InHardware::No),
         (Access::ReadWrite, InHardware::Yes),
         (Access::ReadWrite, InHardware::No),
     ] {

@@ -78,6 +78,40 @@ pub enum Fixed {
     SpaceName,
     LabelText,
     MemorySet,
+    IomapKind,
+    IomapPlaces,
+    IomapTable,
+    IomapPlace,
+    IomapVm,
+    IomapFrom,
+    IomapTo,
+    IomapSizeLog2,
+    IomapRights,
+    IomapCommand,
+    IomapHits,
+    IomapDenied,
+    IomapVmHits,
+    IomapVmDenied,
+    IomapVmMisses,
+    IomapMisses,
+    IomapMissVm,
+    IomapMissAddr,
+    IomapHart,
+    IomapHartVm,
+    IomapDevice,
+    IomapDeviceVm,
+}
+
+/// First register of the I/O table, and the first offset behind all that it may have.
+const IOMAP_BASE: u64 = 0x300;
+const IOMAP_END: u64 = 0x400;
+
+impl Fixed {
+    /// Whether it belongs to the table of I/O addresses, which only machine mode sets.
+    pub fn is_iomap(self) -> bool {
+        let row = FIXED.iter().find(|r| r.reg == self);
+        row.is_some_and(|r| (IOMAP_BASE..IOMAP_END).contains(&r.offset))
+    }
 }
 
 /// A register that exists once.
@@ -180,6 +214,28 @@ pub const FIXED: &[FixedRow] = &[
     rw(Fixed::SpaceName, 0x248, "SPACE_NAME", "", "Writing up to 8 printable ASCII characters, the first one lowest, names the writer's address space (satp) in profiles; reads as 0"),
     rw(Fixed::LabelText, 0x250, "LABEL_TEXT", "", "Writing up to 8 printable ASCII characters, the first one lowest, adds them to the text of LABEL, at most 64; writing LABEL begins a new one. Kept with snapshots; reads as 0"),
     rw(Fixed::MemorySet, 0x258, "MEMORY_SET", "", "Writing 1 changes a value of a region's own memory: the text of LABEL is REGION.KEY=VALUE, as below memory.regions in the machine's description; reads as 0"),
+    ro(Fixed::IomapKind, 0x300, "IOMAP_KIND", "", "Kind of the I/O table: 0 none, 1 constant, 2 full; small with the replacement 3 LRU, 4 FIFO, 5 random, 6 by software. The registers IOMAP_* are set by machine mode only"),
+    ro(Fixed::IomapPlaces, 0x308, "IOMAP_PLACES", "", "Entries that there is place for"),
+    rw(Fixed::IomapTable, 0x310, "IOMAP_TABLE", "", "Table that the other registers are about: 0 that of the harts, 1 that of the devices"),
+    rw(Fixed::IomapPlace, 0x318, "IOMAP_PLACE", "", "Place of an entry, from 0 on"),
+    rw(Fixed::IomapVm, 0x320, "IOMAP_VM", "", "Entry: number of the VM, below 65536"),
+    rw(Fixed::IomapFrom, 0x328, "IOMAP_FROM", "address", "Entry: first address that the VM (or its device) uses"),
+    rw(Fixed::IomapTo, 0x330, "IOMAP_TO", "address", "Entry: first address on the bus (or in memory)"),
+    rw(Fixed::IomapSizeLog2, 0x338, "IOMAP_SIZE_LOG2", "", "Entry: logarithm of the size to the base 2, from 2 on"),
+    rw(Fixed::IomapRights, 0x340, "IOMAP_RIGHTS", "", "Entry: bit 0 permits reads, bit 1 writes"),
+    rw(Fixed::IomapCommand, 0x348, "IOMAP_COMMAND", "", "Writing 1 puts the entry at IOMAP_PLACE, 2 where the table chooses (IOMAP_PLACE then says where), 3 empties IOMAP_PLACE, 4 shows what is there (of size 0 if nothing is); reads as 0"),
+    ro(Fixed::IomapHits, 0x350, "IOMAP_HITS", "", "Accesses that the entry at IOMAP_PLACE has translated"),
+    ro(Fixed::IomapDenied, 0x358, "IOMAP_DENIED", "", "Accesses that it has refused for want of the right"),
+    ro(Fixed::IomapVmHits, 0x360, "IOMAP_VM_HITS", "", "Accesses of the VM IOMAP_VM that were translated"),
+    ro(Fixed::IomapVmDenied, 0x368, "IOMAP_VM_DENIED", "", "Accesses of that VM that were refused for want of the right"),
+    ro(Fixed::IomapVmMisses, 0x370, "IOMAP_VM_MISSES", "", "Accesses of that VM that no entry covers"),
+    ro(Fixed::IomapMisses, 0x378, "IOMAP_MISSES", "", "Accesses of all VMs that no entry covers"),
+    ro(Fixed::IomapMissVm, 0x380, "IOMAP_MISS_VM", "", "VM of the latest of them; all ones if there was none"),
+    ro(Fixed::IomapMissAddr, 0x388, "IOMAP_MISS_ADDR", "address", "Its address; all ones if there was none"),
+    rw(Fixed::IomapHart, 0x390, "IOMAP_HART", "", "Hart that the next register is about"),
+    rw(Fixed::IomapHartVm, 0x398, "IOMAP_HART_VM", "", "VM that the hart runs; 0 at reset"),
+    rw(Fixed::IomapDevice, 0x3a0, "IOMAP_DEVICE", "", "Device that the next register is about, by its interrupt source"),
+    rw(Fixed::IomapDeviceVm, 0x3a8, "IOMAP_DEVICE_VM", "", "VM to which the device belongs; 0 at reset"),
 ];
 
 /// Statistics of a memory region or bank.

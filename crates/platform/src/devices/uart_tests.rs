@@ -22,6 +22,7 @@ impl Bench {
             irq_levels: 0,
             hart_lines: vec![0],
             power: None,
+            iomap: None,
         };
         Bench {
             uart: Uart::new(),

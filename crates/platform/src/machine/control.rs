@@ -6,6 +6,7 @@ use crate::control::{
     method_from_number, method_number, ControlAccess, ControlBlock, ControlError, ControlPort,
     Fixed, HartStat, MemStat, Reg, StatsAction,
 };
+use crate::iomap::MACHINE;
 use nagori_hart::world::{Marker, Observer, Requester};
 use nagori_hart::HartStats;
 use nagori_memtime::stats::{Counters, Histogram};
@@ -87,6 +88,7 @@ impl<O: Observer> Machine<O> {
             cycle: self.harts.iter().map(|h| h.cycle).max().unwrap_or(0),
             instret: 0,
             satp: 0,
+            privilege: MACHINE,
             stats: &stats,
         };
         let r = self.world.with_control(&by, |_, port| f(port));
@@ -255,6 +257,8 @@ impl<O> ControlPort for Port<'_, '_, O> {
                 | Fixed::Label
                 | Fixed::LabelText
                 | Fixed::MemorySet => 0,
+                // Those of the I/O table.
+                reg => self.world.bus.iomap().map_or(0, |t| t.get(reg)),
             },
             Reg::Region(n, s) => self
                 .memory()
@@ -386,6 +390,15 @@ impl<O> ControlPort for Port<'_, '_, O> {
             Fixed::RefreshDuration => {
                 let n = narrow()?;
                 self.change(|p| p.refresh.duration = n)
+            }
+            reg if reg.is_iomap() => {
+                if self.by.privilege != MACHINE {
+                    return Err(ControlError::Privilege);
+                }
+                match self.world.bus.iomap() {
+                    Some(table) => table.set(reg, value),
+                    None => Err(ControlError::State),
+                }
             }
             _ => Err(ControlError::ReadOnly),
         }

@@ -1,7 +1,7 @@
 //! Converts a checked description to the parameters of the parts.
 
 use super::MachineError;
-use crate::config::{self, Machine as Resolved, TlbConfig};
+use crate::config::{self, IomapKind, Machine as Resolved, TlbConfig};
 use nagori_hart::config::{
     CacheGeometry, Cached, CoreTiming, Drain, Ext, FirstConfig, HartConfig, HintConfig, Inclusion,
     LevelConfig, Partial, PredictorGeometry, PrefetchConfig, Prefetcher, Replacement, StoresConfig,
@@ -162,6 +162,10 @@ pub fn hart_config(r: &Resolved) -> Result<HartConfig, MachineError> {
         pmp_entries: c.pmp_entries,
         triggers: c.triggers,
         functional_cpi: c.functional_cpi,
+        io_table_cycles: match c.iomap.kind {
+            IomapKind::None => 0,
+            _ => c.iomap.hit_cycles,
+        },
         l1d: cache(&c.l1d),
         l1i: cache(&c.l1i),
         dtlb: tlb(&c.dtlb),

@@ -4,12 +4,14 @@ use super::memory::{BusCause, Memory};
 use crate::bus::{Bus, BusRead, BusWrite};
 use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
+use crate::iomap::MACHINE;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessKind, BusFault, DevicePlace, Epoch, Event, LineContent, LineRequest, Marker,
     MemPort, Observer, Requester, Stall, Transfer, World,
 };
 use nagori_hart::HartStats;
+use nagori_iomap::Access;
 use nagori_memtime::Kind;
 use nagori_ram::GuestRam;
 use serde::{Deserialize, Serialize};
@@ -185,6 +187,16 @@ impl<O> Surroundings<O> {
         let nvmm = offset >= self.memory.board.params().nvmm_base;
         self.coherence
             .count_memory(req.hart, nvmm, kind == Kind::Write);
+    }
+
+    /// Where the bus has what a hart accesses; `None` if the I/O table does not let it pass.
+    fn on_bus(&mut self, by: &Requester<'_>, paddr: u64, size: u8, access: Access) -> Option<u64> {
+        match self.bus.iomap() {
+            Some(table) if by.privilege != MACHINE => {
+                table.of_hart(by.hart as u32, paddr, size, access)
+            }
+            _ => Some(paddr),
+        }
     }
 
     fn write_at_once(&mut self, req: &LineRequest) -> u64 {
@@ -412,6 +424,9 @@ impl<O: Observer> world::Bus for Surroundings<O> {
     }
     fn mmio_read(&mut self, by: &Requester<'_>, paddr: u64, size: u8) -> Result<u64, BusFault> {
         let now = self.ps(by.cycle);
+        let Some(paddr) = self.on_bus(by, paddr, size, Access::Read) else {
+            return Err(BusFault);
+        };
         match self.bus.read(paddr, size, now, by.hart as u32) {
             Ok(BusRead::Value(v)) => Ok(v),
             Ok(BusRead::Control(access)) => {
@@ -429,11 +444,15 @@ impl<O: Observer> world::Bus for Surroundings<O> {
         value: u64,
     ) -> Result<(), BusFault> {
         let now = self.ps(by.cycle);
+        let Some(paddr) = self.on_bus(by, paddr, size, Access::Write) else {
+            return Err(BusFault);
+        };
         match self.bus.write(paddr, size, value, now, by.hart as u32) {
             Ok(BusWrite::Done) => Ok(()),
             Ok(BusWrite::Control(access)) => {
                 self.catch_up(by.cycle);
-                self.control_write(by, access, value);
+                // A register of the hart may have more bits than the store.
+                self.control_write(by, access, crate::device::part(value, 0, size));
                 Ok(())
             }
             Err(_) => Err(BusFault),

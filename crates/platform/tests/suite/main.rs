@@ -9,6 +9,7 @@ mod engines;
 mod first;
 mod hostile;
 mod images;
+mod iomap;
 mod light;
 mod litmus;
 mod loads;

@@ -72,6 +72,7 @@ fn bench() -> Rc<Bench> {
             irq_levels: 0,
             hart_lines: vec![0],
             power: None,
+            iomap: None,
         }),
         now: RefCell::new(0),
         cable: Arc::default(),

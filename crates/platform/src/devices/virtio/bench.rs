@@ -46,6 +46,7 @@ impl<B: VirtioBackend> Bench<B> {
                 irq_levels: 0,
                 hart_lines: vec![0],
                 power: None,
+                iomap: None,
             },
             queue_size: 8,
         }
