@@ -15,12 +15,18 @@ static inline u64 call(u64 extension, u64 function, u64 x, u64 y, u64 z)
     return a0;
 }
 
+/* Whole lines at a time, so that those of several VMs are not mixed. */
 static inline void print(const char *s)
 {
-    u64 n = 0;
-    while (s[n])
-        n++;
-    call(DBCN, 0, n, (u64)s, 0);
+    static char line[200];
+    static u64 n;
+    for (; *s; s++) {
+        line[n++] = *s;
+        if (*s == '\n' || n == sizeof line) {
+            call(DBCN, 0, n, (u64)line, 0);
+            n = 0;
+        }
+    }
 }
 
 static inline void print_number(u64 n)
