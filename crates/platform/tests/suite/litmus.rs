@@ -382,6 +382,8 @@ pub const COMBINING: &[&str] = &[
     "store_buffer.entries=8",
     "nontemporal.all.store=\"write-combining\"",
 ];
+/// Loads do not wait for their lines either.
+pub const LOADS: &str = "core=inorder2";
 const LEVELS: &str = "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 8, latency = 12, inclusion = \"non-inclusive\" }";
 const SHARED: &str = "cache.llc={ level = 3, shared_by = \"all\", size = \"64 KiB\", ways = 8, latency = 40, probe_latency = 20 }";
 
@@ -407,7 +409,7 @@ fn only_what_is_allowed_happens() {
         for test in [&c.test, &c.fenced()] {
             let may = allowed(test);
             for settings in [IN_ORDER, ANY, COMBINING] {
-                for levels in [&[][..], &[LEVELS, SHARED]] {
+                for levels in [&[][..], &[LEVELS, SHARED], &[LOADS, LEVELS, SHARED]] {
                     let all: Vec<&str> = settings.iter().chain(levels).copied().collect();
                     let mut tests = vec![test.clone()];
                     if settings == COMBINING {

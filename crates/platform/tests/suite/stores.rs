@@ -4,7 +4,7 @@
 use crate::ahead::{EAGER, FAR};
 use crate::common::random::op;
 use crate::common::*;
-use crate::litmus::{ANY, COMBINING, IN_ORDER};
+use crate::litmus::{ANY, COMBINING, IN_ORDER, LOADS};
 use crate::power::{start, NVMM};
 use nagori_hart::lines::StoreStats;
 use nagori_hart::world::LineKind;
@@ -707,6 +707,8 @@ fn machines() -> Vec<Vec<&'static str>> {
             ],
             COMBINING,
         ),
+        with(&["harts=2", NT, LOADS], ANY),
+        with(&["harts=2", NT, LOADS, LEVEL, SHARED], IN_ORDER),
         vec![
             "harts=2",
             NT,
@@ -790,7 +792,8 @@ fn programs_do_not_notice_buffers() {
     };
     let (mut buffered, mut combined) = (0, 0);
     for (name, elf) in &programs {
-        for settings in [IN_ORDER, ANY] {
+        let loads = with(&[LOADS], IN_ORDER);
+        for settings in [IN_ORDER, ANY, &loads] {
             let settings = with(&["triggers=4", NT, LEVEL, SHARED], settings);
             let run = |engine, slice| {
                 let mut m = build(&describe("vc707", &settings), true);
