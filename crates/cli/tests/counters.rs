@@ -100,7 +100,7 @@ fn perf_counts_the_events_of_the_table_and_finds_the_hot_function() {
             .args(["--set", "count_by_privilege=true", "--rootfs"])
             .arg(&rootfs)
             .arg("--share")
-            .arg(&shared)
+            .arg(format!("{}:shared", shared.display()))
             .args(["--stats", "json", "--stats-file"])
             .arg(&stats)
             .args(["--run", &script])
