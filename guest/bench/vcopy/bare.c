@@ -1,5 +1,5 @@
 // vcopy on a machine without an operating system: the producer on the first hart, the consumer on
-// the second. cells.h may define EVENTS, events of mhpmevent to count from mhpmcounter3 on, and
+// the second. cells.h defines REPEATS, PACKETS and WARM, and may define EVENTS, events of mhpmevent to count from mhpmcounter3 on, and
 // NVMM, the address of free NVMM.
 #include "frame.h"
 
@@ -79,9 +79,29 @@ static void print(unsigned cell, unsigned repeat, u64 wrong)
 
 void sleep(void);
 
-// Which of the cells is measured is in the second register that a loader sets.
-void start(u64 hart, u64 cell)
+// The cell that is measured is in the second register that a loader sets, as a number: so the program is the
+// same, at the same addresses, whatever other cells the table has.
+static struct cell decode(u64 code)
 {
+    return (struct cell){
+        .bytes = (u16)code,
+        .batch = (u16)(code >> 16),
+        .ring = code >> 32 & 1,
+        .nt = code >> 33 & 1,
+        .queue_nt = code >> 34 & 1,
+        .loops = 1 + (code >> 35 & 1),
+        .payload = code >> 36 & 1,
+        .after = code >> 37 & 1,
+        .nvmm = code >> 38 & 1,
+        .phases = code >> 39 & 1,
+        .packets = PACKETS,
+        .warm = WARM,
+    };
+}
+
+void start(u64 hart, u64 code)
+{
+    static struct { struct cell of; } LINE cells[2];
     static const struct places places = {{dram,
 #ifdef NVMM
                                           (u8 *)NVMM
@@ -90,7 +110,8 @@ void start(u64 hart, u64 cell)
     static u32 set_up LINE;
     for (int k = 0; k < COUNTERS; k++)
         event_write(FIRST_COUNTER + k, events[k]);
-    const struct cell *c = &cells[cell < CELLS ? cell : 0];
+    struct cell *c = &cells[hart].of;
+    *c = decode(code);
     for (unsigned r = 0; r < REPEATS; r++) {
         u32 round = r + 1;
         if (hart == 0) {

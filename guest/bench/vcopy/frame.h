@@ -4,10 +4,7 @@
 
 #include "vcopy.h"
 
-// The cells that are measured, and how often each: written by `nagori bench vcopy`, which compiles
-// this with one file of cells for a run.
+// What is measured, and how often: written by `nagori bench vcopy`.
 #include "cells.h"
-
-enum { CELLS = sizeof cells / sizeof cells[0] };
 
 #endif

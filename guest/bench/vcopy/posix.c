@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "frame.h"
 
+enum { CELLS = sizeof cells / sizeof cells[0] };
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>

@@ -175,6 +175,22 @@ impl Cell {
         phases: false,
     };
 
+    /// The cell as a number, as `decode` of `guest/bench/vcopy/bare.c` reads it.
+    pub fn code(&self) -> u64 {
+        let flags = [
+            self.ring == Ring::Packed,
+            self.copy == Stores::Nontemporal,
+            self.queue == Stores::Nontemporal,
+            self.loops == Loops::Two,
+            self.reader == Reader::Payload,
+            self.consumer == Consumer::After,
+            self.memory == Place::Nvmm,
+            self.phases,
+        ];
+        let flags = flags.iter().rev().fold(0, |n, f| n << 1 | u64::from(*f));
+        flags << 32 | u64::from(self.batch) << 16 | u64::from(self.packet_bytes.number())
+    }
+
     /// Its initializer of `struct cell` in C.
     pub fn c(&self, packets: u32, warm: u32) -> String {
         let flag = |b: bool| u8::from(b);
@@ -342,6 +358,23 @@ mod tests {
             .collect();
         assert_eq!(all[6], "\"imix\"");
         assert_eq!(all[0], "64");
+    }
+
+    #[test]
+    fn a_number_has_every_field() {
+        assert_eq!(Cell::BASE.code(), 32 << 16 | 64);
+        let c = Cell {
+            ring: Ring::Packed,
+            copy: Stores::Nontemporal,
+            loops: Loops::Two,
+            memory: Place::Nvmm,
+            ..Cell::BASE
+        };
+        assert_eq!(c.code(), 0b0100_1011 << 32 | 32 << 16 | 64);
+        // No two cells of the table have the same.
+        let all = cells(&Axes::default());
+        let codes: std::collections::BTreeSet<u64> = all.iter().map(Cell::code).collect();
+        assert_eq!(codes.len(), all.len());
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod text;
 use crate::args::MachineArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::plot::Picture;
-use anyhow::{anyhow, bail, Context};
+use anyhow::{anyhow, bail};
 use cells::{Axes, Cell, Consumer, Loops, Place, Reader, Ring, Size, Stores};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -202,10 +202,8 @@ fn emulated(
     let elf = work.compile(cells, (packets, a.repeat), &own)?;
     let bar = progress(points.len(), messages);
     let results = run_all(&points, a.jobs, messages, &bar, |p| {
-        let index = cells.iter().position(|c| *c == p.cell);
-        let index = index.context("a cell of the table")?;
         let mut plan = source::plan(&p.description.config.memory, &elf)?;
-        plan.entry.a1 = index as u64;
+        plan.entry.a1 = p.cell.code();
         let job = Job {
             timed: true,
             ..Job::unattended(plan)

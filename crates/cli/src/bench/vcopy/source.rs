@@ -108,6 +108,11 @@ pub fn names() -> Vec<&'static str> {
     EVENTS.iter().map(|e| e.0).collect()
 }
 
+/// Packets before those that count: a quarter, and at least one round through the ring.
+fn warm(packets: u32) -> u32 {
+    (packets / 4).max(256)
+}
+
 /// A directory with the sources and what was compiled, removed when it is dropped.
 pub struct Work(tempfile::TempDir);
 
@@ -128,15 +133,13 @@ impl Work {
     }
 
     /// The list of cells, as the C source includes it.
-    fn cells(&self, cells: &[Cell], packets: u32, repeats: u32, more: &str) -> anyhow::Result<()> {
-        // A quarter warms up, and at least one round through the ring.
-        let warm = (packets / 4).max(256);
+    fn cells(&self, cells: &[Cell], packets: u32, repeats: u32) -> anyhow::Result<()> {
         let lines: Vec<String> = cells
             .iter()
-            .map(|c| format!("    {}\n", c.c(packets, warm)))
+            .map(|c| format!("    {}\n", c.c(packets, warm(packets))))
             .collect();
         let text = format!(
-            "#define REPEATS {repeats}\n{more}static const struct cell cells[] = {{\n{}}};\n",
+            "#define REPEATS {repeats}\nstatic const struct cell cells[] = {{\n{}}};\n",
             lines.concat()
         );
         self.write("cells.h", &text)
@@ -162,7 +165,8 @@ impl Work {
         Ok(out)
     }
 
-    /// Compiles for a machine without an operating system: packets and repetitions of each cell.
+    /// Compiles for a machine without an operating system: packets and repetitions of each cell. Which cell a run measures is
+    /// in its second register, [`Cell::code`].
     pub fn compile(
         &self,
         cells: &[Cell],
@@ -179,7 +183,11 @@ impl Work {
         }
         let codes: Vec<String> = codes()?.iter().map(|c| format!("{c:#x},")).collect();
         more.push_str(&format!("#define EVENTS {}\n", codes.concat()));
-        self.cells(cells, packets, repeats, &more)?;
+        let warm = warm(packets);
+        let text = format!(
+            "#define REPEATS {repeats}\n#define PACKETS {packets}\n#define WARM {warm}\n{more}"
+        );
+        self.write("cells.h", &text)?;
         self.run(CROSS, BARE, "vcopy.elf")
     }
 
@@ -190,7 +198,7 @@ impl Work {
         packets: u32,
         repeats: u32,
     ) -> anyhow::Result<PathBuf> {
-        self.cells(cells, packets, repeats, "")?;
+        self.cells(cells, packets, repeats)?;
         self.run(
             "cc",
             &["-march=native", "-pthread", "posix.c", "vcopy.c"],
