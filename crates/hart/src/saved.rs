@@ -196,8 +196,12 @@ impl Hart {
             walks: walks.clone(),
             predictor: predictor.clone(),
             pending: *pending,
-            // Where nothing is pending, it says nothing, and engines leave it behind differently.
-            pending_from: if *pending == 0 { 0 } else { *pending_from },
+            // Where nothing is pending, and between blocks, where what is pending counts from the next one, it says
+            // nothing, and engines leave it behind differently.
+            pending_from: match resume {
+                Some(_) if *pending != 0 => *pending_from,
+                _ => 0,
+            },
             data: data.save(),
             fetch: fetch.save(),
             pages: pages.save(),
