@@ -12,6 +12,7 @@ use nagori_platform::tree::{self, BootInfo};
 use nagori_ram::GuestRam;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Cycles after which a program that should have ended counts as hanging.
 const PATIENCE: u64 = 4_000_000_000;
@@ -167,7 +168,9 @@ pub fn programs(of: &str) -> Option<Vec<(String, Vec<u8>)>> {
     }
     // A copy, so that tests and people do not build in the same place at a time.
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/bare");
-    let work = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bare-{of}"));
+    static COPIES: AtomicUsize = AtomicUsize::new(0);
+    let copy = COPIES.fetch_add(1, Ordering::Relaxed);
+    let work = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("bare-{of}-{copy}"));
     let _ = std::fs::remove_dir_all(&work);
     std::fs::create_dir_all(&work).expect("a directory");
     for entry in std::fs::read_dir(source).expect("guest/bare") {
