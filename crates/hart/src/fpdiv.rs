@@ -93,10 +93,13 @@ impl Divided {
         Divided(distance.min(Self::DISTANCE) | Self::AWAITED | needs | splits)
     }
 
-    /// The result is needed so many cycles after the next instruction.
+    /// The result is needed so many cycles after the next instruction; 0 if by one that issues in the same cycle.
     pub(crate) fn needed_behind(&mut self, cycles: u32) {
-        debug_assert!((1..=Self::SOON).contains(&cycles));
-        self.0 |= cycles << Self::BEHIND;
+        debug_assert!(cycles <= Self::SOON);
+        self.0 |= match cycles {
+            0 => Self::NEEDS,
+            _ => cycles << Self::BEHIND,
+        };
     }
 
     pub(crate) fn needs(self) -> bool {
