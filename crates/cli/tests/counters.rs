@@ -42,11 +42,12 @@ fn tutorial(files: &Files) -> PathBuf {
     shared
 }
 
-/// Counts by name of the event, from `perf stat -x,`.
+/// Counts by name of the event, from `perf stat -x,`, which leaves the mode of some events out.
 fn counts(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().map(|l| l.split(',').collect::<Vec<_>>());
+    let name = |f: &[&str]| Some(f.get(2)?.trim_end_matches(":u").to_owned());
     lines
-        .filter_map(|f| Some((f.get(2)?.strip_suffix(":u")?.to_owned(), f[0].parse().ok()?)))
+        .filter_map(|f| Some((name(&f)?, f[0].parse().ok()?)))
         .collect()
 }
 

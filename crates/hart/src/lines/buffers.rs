@@ -104,6 +104,7 @@ impl Hart {
         }
         let Ok(found) = w.coherence().fetch(&want) else {
             w.claim_line(self.id, line);
+            self.need_register(w, at);
             self.leave_for_due(w);
             return self.await_other(line, kind);
         };

@@ -765,11 +765,7 @@ fn no_setting_of_the_host_and_no_snapshot_changes_a_cycle() {
             // In small slices, now and then with a copy that goes on.
             let mut rng = Rng::new(seed);
             let mut m = ready(&words, &settings, EAGER);
-            loop {
-                match m.run(rng.below(60) + 1, None) {
-                    Stop::Slice => {}
-                    _ => break,
-                }
+            while m.run(rng.below(60) + 1, None) == Stop::Slice {
                 if rng.one_in(60) {
                     let copy = m.checkpoint().expect("a checkpoint");
                     m = copy.fork(Quiet).expect("a fork");
