@@ -132,7 +132,10 @@ fn perf_counts_the_events_of_the_table_and_finds_the_hot_function() {
         };
         assert!(of("L1-dcache-load-misses") <= user("l1d-load-misses"));
         assert!(of("instructions") <= user("instructions"));
-        let mut top = text.lines().filter(|l| l.contains("% "));
+        // In colour, with escapes behind the share.
+        let mut top = text
+            .lines()
+            .filter(|l| l.contains("% ") || l.contains("%\u{1b}"));
         let top = top
             .next()
             .unwrap_or_else(|| panic!("{machine}: no samples\n{text}"));
