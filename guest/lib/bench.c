@@ -200,12 +200,10 @@ struct window cell_window(const struct board *b, const struct cell *c)
     return window_map(b, c->kind == NBANK ? c->value : 1, c->warm + c->bytes, c->op == WRITE);
 }
 
-void cell_run(const struct board *b, const struct cell *c, const struct window *w,
-              const char *method)
+struct result cell_measure(const struct board *b, const struct cell *c, const struct window *w)
 {
     size_t banks = c->kind == NBANK ? c->value : 1;
     size_t step = c->kind == NBANK ? ROW_STEP : c->value;
-    uint64_t accesses = (c->bytes + step - 1) / step * banks * c->repeat;
     if (c->kind == NBANK && c->warm + c->bytes > BANK_BYTES)
         die("%zu bytes of each bank asked for, but a bank has %zu", c->warm + c->bytes,
             BANK_BYTES);
@@ -220,12 +218,26 @@ void cell_run(const struct board *b, const struct cell *c, const struct window *
         pass(c, w, c->warm, c->bytes);
     struct reading t1 = clock_read(with_cycles);
     board_set_timed(b, timed);
+    return (struct result){
+        .took = {t1.ns - t0.ns, t1.cycles - t0.cycles},
+        .accesses = (c->bytes + step - 1) / step * banks * c->repeat,
+    };
+}
 
+void cell_print(const struct cell *c, const struct result *r, const char *method)
+{
     printf("row op=%s benchmark=%s value=%zu method=%s latency_ns=%.1f accesses=%llu",
            op_name(c->op), c->kind == NBANK ? "nbank" : "stride", c->value, method,
-           (double)(t1.ns - t0.ns) / (double)accesses, (unsigned long long)accesses);
-    if (with_cycles)
-        printf(" cycles=%.2f", (double)(t1.cycles - t0.cycles) / (double)accesses);
+           (double)r->took.ns / (double)r->accesses, (unsigned long long)r->accesses);
+    if (cycles_readable())
+        printf(" cycles=%.2f", (double)r->took.cycles / (double)r->accesses);
     printf("\n");
     fflush(stdout);
+}
+
+void cell_run(const struct board *b, const struct cell *c, const struct window *w,
+              const char *method)
+{
+    struct result r = cell_measure(b, c, w);
+    cell_print(c, &r, method);
 }

@@ -83,9 +83,18 @@ struct cell {
 
 enum { ROW_STEP = 8192 }; // from row to row of a bank
 
-// Measures a cell and prints its row. The machine is timed from the warm-up to the end. `bytes` is
-// the memory that the cell's accesses need.
+// What all accesses of a cell took; cycles are 0 where the counter cannot be read.
+struct result {
+    struct reading took;
+    uint64_t accesses;
+};
+
+// Measures a cell. The machine is timed from the warm-up to the end. `bytes` is the memory that the
+// cell's accesses need.
 struct window cell_window(const struct board *b, const struct cell *c);
+struct result cell_measure(const struct board *b, const struct cell *c, const struct window *w);
+void cell_print(const struct cell *c, const struct result *r, const char *method);
+// Measures a cell and prints its row.
 void cell_run(const struct board *b, const struct cell *c, const struct window *w,
               const char *method);
 enum op parse_op(const char *text);

@@ -175,13 +175,28 @@ static way *way_of(const struct cell *c)
 // one who gets the packet, and takes back with the buffer.
 static struct context {
     u8 *data;
-    u32 len, offset;
+    u32 len, references;
     u64 number, words[5];
     struct context *next LINE;
     u64 more[7];
 } contexts[RING_SIZE] LINE;
 
 static volatile u64 read_payload; // keeps what the consumer reads
+
+// The one who gets a packet of the driver, and gives its buffer back; returns whether all is as sent.
+static ALWAYS int receive(const struct cell *c, struct context *x, int payload)
+{
+    int right = x->len == size_of(c, x->number);
+    if (payload) {
+        u64 sum = 0;
+        right &= *(const u64 *)x->data == x->number;
+        for (u32 k = 0; k < x->len; k += 8)
+            sum += *(const u64 *)(x->data + k);
+        read_payload = sum;
+    }
+    // Free, as a packet of one segment with no other owner is.
+    return right & (--x->references == 0) & !x->next;
+}
 
 // Takes a batch, and makes its buffers available again.
 static ALWAYS void consume(const struct cell *c, enum ring kind, int payload, struct outcome *out)
@@ -192,30 +207,20 @@ static ALWAYS void consume(const struct cell *c, enum ring kind, int payload, st
     for (u32 i = 0; i < n; i++) {
         struct buffer b = driver_peek(&drv, kind, i);
         drv.held[i] = b.id;
-        u64 number = received++;
-        if (b.len != size_of(c, number) + NET_HEADER)
-            out->failures++;
         struct context *x = &contexts[b.id];
         x->data = b.at + NET_HEADER;
         x->len = b.len - NET_HEADER;
-        x->offset = NET_HEADER;
-        x->number = number;
-        x->next = 0;
+        x->references = 1;
+        x->number = received++;
         // Whatever is done with the packet later, a driver reads the header: VIRTIO 1.2, 5.1.6.4.
         const u32 *header = (const u32 *)b.at;
         if (header[0] | header[1] || header[2] != 1 << 16)
             out->failures++;
-        if (payload) {
-            const u8 *p = b.at + NET_HEADER;
-            u64 sum = 0;
-            if (*(const u64 *)p != number)
-                out->failures++;
-            for (u32 k = 0; k < b.len - NET_HEADER; k += 8)
-                sum += *(const u64 *)(p + k);
-            read_payload = sum;
-        }
     }
     driver_took(&drv, kind, n);
+    for (u32 i = 0; i < n; i++)
+        if (!receive(c, &contexts[drv.held[i]], payload))
+            out->failures++;
     for (u32 i = 0; i < n; i++)
         driver_offer(&drv, kind, i, drv.held[i]);
     out->told += driver_publish(&drv, kind, n);
