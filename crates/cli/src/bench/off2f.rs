@@ -53,7 +53,7 @@ pub struct Off2fArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::args::method)]
     pub methods: Vec<Method>,
     /// What NVMM is made of, separated by commas: `board` (the board's controller, with its delay methods), or memory models
-    /// (`nagori mem list`), for which there are no methods and no counts of fetches [default: board].
+    /// (as for `nagori mem show`), for which there are no methods and no counts of fetches [default: board].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub memory_model: Vec<String>,
     /// Programs of Debian's with short jobs, separated by commas: busybox, sqlite3, python3.

@@ -74,7 +74,7 @@ pub struct VcopyArgs {
     /// Where the buffers are.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub memory: Vec<Place>,
-    /// What NVMM is made of: memory models (`nagori mem list`), separated by commas [default: the machine's own].
+    /// What NVMM is made of: memory models (as for `nagori mem show`), separated by commas [default: the machine's own].
     #[arg(
         long,
         value_name = "LIST",
