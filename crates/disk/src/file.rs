@@ -54,6 +54,14 @@ pub(crate) struct HostFile {
     regular: bool,
 }
 
+impl Drop for HostFile {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that another thread has just forked has the file, and with it the
+        // lock, until it executes its program.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl HostFile {
     /// Opens and locks: several readers may share a file, a writer is alone.
     pub fn open(path: &Path, access: Access) -> Result<HostFile, Error> {
@@ -177,5 +185,25 @@ impl HostFile {
         self.file
             .sync_data()
             .map_err(Error::io(&self.path, "flush"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a child process does between fork and exec.
+    #[test]
+    fn a_descriptor_elsewhere_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        let file = HostFile::open(&path, Access::Make).unwrap();
+        let _elsewhere = file.file.try_clone().unwrap();
+        assert!(matches!(
+            HostFile::open(&path, Access::Read),
+            Err(Error::Locked { .. })
+        ));
+        drop(file);
+        HostFile::open(&path, Access::Write).unwrap();
     }
 }

@@ -82,7 +82,7 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
-    file: File,
+    file: ImageFile,
     header: Header,
     access: Access,
     state: State,
@@ -133,7 +133,7 @@ impl Image {
             .create_new(true)
             .open(path)
             .map_err(fail("create it"))?;
-        lock(path, &file, Access::Write)?;
+        let file = ImageFile::lock(path, file, Access::Write)?;
         let made = file
             .write_all_at(&header.encode(), 0)
             .and_then(|()| file.set_len(header.undo_at()));
@@ -168,7 +168,7 @@ impl Image {
                 problem: "it is no regular file".into(),
             });
         }
-        lock(path, &file, access)?;
+        let file = ImageFile::lock(path, file, access)?;
         let mut image = Self::parse(path, file, access)?;
         if access == Access::Write {
             image.recover().map_err(fail("put back what was durable"))?;
@@ -179,11 +179,14 @@ impl Image {
     /// What the end of the process at this instant would leave, of an image that a machine writes to.
     pub fn look(&self) -> Result<Image, Error> {
         let file = self.file.try_clone();
-        let file = file.map_err(Error::io(&self.path, "open it again"))?;
+        let file = ImageFile {
+            file: file.map_err(Error::io(&self.path, "open it again"))?,
+            holds: false,
+        };
         Self::parse(&self.path, file, Access::Read)
     }
 
-    fn parse(path: &Path, file: File, access: Access) -> Result<Image, Error> {
+    fn parse(path: &Path, file: ImageFile, access: Access) -> Result<Image, Error> {
         let fail = |doing| Error::io(path, doing);
         let there_len = file.metadata().map_err(fail("look at it"))?.len();
         let mut page = vec![0; 2 * PAGE as usize];
@@ -383,15 +386,44 @@ impl Image {
     }
 }
 
-fn lock(path: &Path, file: &File, access: Access) -> Result<(), Error> {
-    let how = match access {
-        Access::Write => FlockOperation::NonBlockingLockExclusive,
-        Access::Read => FlockOperation::NonBlockingLockShared,
-    };
-    flock(file, how).map_err(|e| match e {
-        rustix::io::Errno::WOULDBLOCK => Error::Locked { path: path.into() },
-        e => Error::io(path, "lock it")(e.into()),
-    })
+/// An open file of an image.
+#[derive(Debug)]
+struct ImageFile {
+    file: File,
+    /// Whether the lock is its own.
+    holds: bool,
+}
+
+impl ImageFile {
+    fn lock(path: &Path, file: File, access: Access) -> Result<ImageFile, Error> {
+        let how = match access {
+            Access::Write => FlockOperation::NonBlockingLockExclusive,
+            Access::Read => FlockOperation::NonBlockingLockShared,
+        };
+        match flock(&file, how) {
+            Ok(()) => Ok(ImageFile { file, holds: true }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { path: path.into() }),
+            Err(e) => Err(Error::io(path, "lock it")(e.into())),
+        }
+    }
+}
+
+impl Drop for ImageFile {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that another thread has just forked has the file, and with it the
+        // lock, until it executes its program.
+        if self.holds {
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
+
+impl std::ops::Deref for ImageFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
 }
 
 #[cfg(test)]

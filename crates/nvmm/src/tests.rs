@@ -63,6 +63,23 @@ fn one_machine_writes() {
     ));
 }
 
+/// As a child process does between fork and exec.
+#[test]
+fn a_descriptor_elsewhere_does_not_keep_the_lock() {
+    let d = dir();
+    let path = d.path().join("a.nvmm");
+    let image = Image::create(&path, &geometry(1 << 20)).unwrap();
+    let _elsewhere = image.file.try_clone().unwrap();
+    // A second look at the same file does not give the lock up.
+    drop(image.look().unwrap());
+    assert!(matches!(
+        Image::open(&path, Access::Read),
+        Err(Error::Locked { .. })
+    ));
+    drop(image);
+    Image::open(&path, Access::Write).unwrap();
+}
+
 #[test]
 fn what_was_not_durable_is_undone() {
     let d = dir();

@@ -228,7 +228,7 @@ impl Image {
         let parent = Some((self.header.id, self.state.generation));
         let mut image = Image::create_from(path, &self.header.geometry, parent)?;
         let made = (|| {
-            if rustix::fs::ioctl_ficlone(&image.file, &self.file).is_ok() {
+            if rustix::fs::ioctl_ficlone(&*image.file, &*self.file).is_ok() {
                 let fresh = image.header.encode();
                 image
                     .file
