@@ -10,7 +10,7 @@ typedef uint32_t u32;
 typedef uint16_t u16;
 typedef uint8_t u8;
 
-enum { MAX_HARTS = 16, MAX_VMS = 4, MAX_MAPS = 24, MAX_NODES = 16, NAME = 16 };
+enum { MAX_HARTS = 16, MAX_VMS = 4, MAX_MAPS = 320, MAX_NODES = 16, NAME = 16 };
 
 /* Causes of traps (mcause). */
 enum {

@@ -330,7 +330,8 @@ pub struct DeviceArgs {
     ///
     /// user[,hostfwd=PROTOCOL:HOST:PORT-GUEST:PORT][,restrict]: a private network behind address translation;
     /// no root needed. tap=NAME: an interface of the host. listen=PATH and connect=PATH: a wire to another
-    /// machine. Each may be followed by ,mac=ADDRESS.
+    /// machine. peer[,machine=NAME][,delay=MICROSECONDS][,console=FILE][,run=COMMAND]: a second machine in this process, in machine
+    /// time, so that runs are reproducible. Each may be followed by ,mac=ADDRESS (before ,run=).
     #[arg(long, value_name = "LINK")]
     pub net: Vec<NetSpec>,
 }

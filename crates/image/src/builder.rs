@@ -93,6 +93,33 @@ pub(crate) fn lock(dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Fil
     Ok(file)
 }
 
+fn package_file(dir: &Path, p: &Package) -> PathBuf {
+    dir.join("packages").join(format!("{}.deb", p.sha256))
+}
+
+/// Downloads a package unless it is there; returns its file.
+pub(crate) fn fetch(
+    dir: &Path,
+    apt: &Apt,
+    p: &Package,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<PathBuf, Error> {
+    let file = package_file(dir, p);
+    if file.exists() && file_sha256(&file)? == p.sha256 {
+        return Ok(file);
+    }
+    let mb = p.size as f64 / 1e6;
+    progress(Progress {
+        stage: Stage::Download,
+        detail: format!("{} {} ({mb:.1} MB)", p.name, p.version),
+    });
+    let packages = dir.join("packages");
+    fs::create_dir_all(&packages).context("create", &packages)?;
+    let fresh = apt.download(p)?;
+    fs::rename(&fresh, &file).context("move a package to", &file)?;
+    Ok(file)
+}
+
 /// The image for these options, if the packages are known and it exists and is complete.
 fn cached(dir: &Path, options: &Options) -> Option<GuestImage> {
     let resolved = read_resolved(dir, &options.suite)?;
@@ -201,7 +228,7 @@ impl Builder<'_> {
     }
 
     fn package_file(&self, p: &Package) -> PathBuf {
-        self.dir.join("packages").join(format!("{}.deb", p.sha256))
+        package_file(self.dir, p)
     }
 
     /// Asks the mirror for the available packages, downloads them, and records the choice.
@@ -331,17 +358,7 @@ impl Builder<'_> {
     }
 
     fn fetch(&mut self, apt: &Apt, p: &Package) -> Result<(), Error> {
-        let file = self.package_file(p);
-        if file.exists() && file_sha256(&file)? == p.sha256 {
-            return Ok(());
-        }
-        let mb = p.size as f64 / 1e6;
-        self.say(
-            Stage::Download,
-            format!("{} {} ({mb:.1} MB)", p.name, p.version),
-        );
-        let fresh = apt.download(p)?;
-        fs::rename(&fresh, &file).context("move a package to", &file)
+        fetch(self.dir, apt, p, self.progress).map(drop)
     }
 
     /// Reads files out of a package, after checking that it is still the file that apt verified.

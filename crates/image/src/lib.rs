@@ -25,6 +25,7 @@ mod kmod;
 mod manifest;
 mod mirror;
 mod modules;
+mod packages;
 mod rootfs;
 mod tool;
 
@@ -34,6 +35,7 @@ pub use builder::build;
 pub use error::Error;
 pub use manifest::{Manifest, Output};
 pub use modules::DEFAULT_MODULES;
+pub use packages::package_files;
 pub use rootfs::{
     list_rootfs, rootfs, rootfs_at, Base, Installer, RootFs, RootfsManifest, RootfsSpec, Work,
 };

@@ -7,6 +7,7 @@
 //!   forwarded ports. The guest's TCP connections end here (in smoltcp's stack) and continue as
 //!   ordinary sockets of the host.
 //! - [`Wire`]: a Unix socket that joins two machines.
+//! - [`PairEnd`]: joins two machines of this process, in their own time.
 //! - [`Tap`]: an interface of the host's kernel.
 //!
 //! Nothing that a guest sends causes a panic, and every queue and table is bounded.
@@ -18,6 +19,7 @@ mod hosts;
 mod link;
 mod nat;
 mod offload;
+mod pair;
 mod tap;
 mod wire;
 
@@ -27,5 +29,6 @@ pub use hosts::Hosts;
 pub use link::{Frame, Guest, Link, Offload, Partial, MAX_FRAME};
 pub use nat::{Config, Nat, DNS, GATEWAY, GUEST, NETWORK_BITS};
 pub use offload::{finish, NotFinished};
+pub use pair::{pair, PairEnd};
 pub use tap::Tap;
 pub use wire::Wire;

@@ -1,6 +1,6 @@
 //! Arguments of `nagori bench`.
 
-use super::{epoch, fork, io, mem, off2f, speed, start, vcopy};
+use super::{epoch, fork, io, iomap, mem, off2f, speed, start, vcopy};
 use crate::args::{method, CacheArgs, MachineArgs};
 use clap::{Args, Subcommand};
 use nagori_memtime::Method;
@@ -33,6 +33,7 @@ pub enum BenchCommand {
     Off2f(off2f::Off2fArgs),
     Epoch(epoch::EpochArgs),
     Vcopy(vcopy::VcopyArgs),
+    Iomap(iomap::IomapArgs),
 }
 
 /// Measure the latency of NVMM under every delay method, beside the published figures.

@@ -7,6 +7,7 @@ mod draw;
 pub mod epoch;
 pub mod fork;
 pub mod io;
+pub mod iomap;
 pub mod mem;
 pub mod off2f;
 mod off2f_guest;
@@ -55,6 +56,7 @@ pub fn command(command: &BenchCommand, messages: &Messages) -> anyhow::Result<Ex
         BenchCommand::Mem(a) => mem::command(a, messages),
         BenchCommand::Epoch(a) => epoch::command(a, messages),
         BenchCommand::Off2f(a) => off2f::command(a, messages),
+        BenchCommand::Iomap(a) => iomap::command(a, messages),
         BenchCommand::Vcopy(a) => vcopy::command(a, messages),
     })
 }

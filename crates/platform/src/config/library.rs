@@ -20,6 +20,7 @@ const EMBEDDED: &[(&str, &str, &str)] = shipped![
     "." / "vc707",
     "." / "small",
     "." / "soc",
+    "." / "peer",
     "." / "server-caches",
     "." / "server-prefetch",
     "." / "server",

@@ -251,6 +251,8 @@ pub struct Machine<O: Observer = Quiet> {
     roster: Roster,
     /// Where the run is to stop.
     point: Option<Point>,
+    /// The core cycle from which on nothing is begun for now, since something may still come from outside.
+    horizon: u64,
     power_cuts: Vec<PowerCut>,
     /// What a restart loads.
     software: Option<Arc<Software>>,
@@ -335,6 +337,7 @@ impl<O: Observer> Machine<O> {
             window: Window::default(),
             roster: Roster::default(),
             point: None,
+            horizon: u64::MAX,
             power_cuts: Vec::new(),
             software: None,
         })
@@ -474,6 +477,17 @@ impl<O: Observer> Machine<O> {
     pub fn now(&self) -> Ps {
         self.world
             .ps(self.harts.iter().map(|h| h.cycle).max().unwrap_or(0))
+    }
+
+    /// The earliest time at which anything can happen in the machine, as far as it depends on nothing outside:
+    /// that of the hart that is furthest behind, or the next event of a device or a timer.
+    pub fn next_time(&self) -> Ps {
+        let harts = self.harts.iter().filter_map(|h| match sleeps(h) {
+            true => h.wake_cycle(),
+            false => Some(h.cycle),
+        });
+        let first = harts.min().map_or(Ps::NEVER, |c| self.world.ps(c));
+        first.min(self.world.bus.next_event())
     }
 
     /// Instructions retired by all harts.
@@ -652,6 +666,21 @@ impl<O: Compiled> Machine<O> {
     pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         O::run(self, cycles, instructions)
     }
+
+    /// The same up to a machine time at most: harts touch no device and no memory of others from there on, and no device
+    /// does anything. A hart's own instructions may go on to the end of a block. What happens in the guest does not
+    /// depend on `until`, either.
+    ///
+    /// [`Stop::Slice`] if the time is reached; [`Stop::Idle`] with the machine's own next event if all harts wait.
+    pub fn run_until(&mut self, until: Ps, cycles: u64, instructions: Option<u64>) -> Stop {
+        self.horizon = match until {
+            Ps::NEVER => u64::MAX,
+            t => self.world.cycle_at(t),
+        };
+        let stop = O::run(self, cycles, instructions);
+        self.horizon = u64::MAX;
+        stop
+    }
 }
 
 impl<O: Observer + Send> Machine<O> {
@@ -690,7 +719,9 @@ impl<O: Observer + Send> Machine<O> {
             let event = self.world.next_event();
             let turn = match self.parallel {
                 // With a debugger, harts run one after the other, so that stops are exact.
-                Some(skew) if !self.debugged() && self.point.is_none() => {
+                Some(skew)
+                    if !self.debugged() && self.point.is_none() && self.horizon == u64::MAX =>
+                {
                     self.run_together(skew, &mut spent, cycles, instructions)
                 }
                 _ => self.run_harts(event, &mut spent, cycles, instructions),

@@ -126,6 +126,7 @@ impl<O: Observer> Machine<O> {
             point: _,
             power_cuts,
             // A part of its own.
+            horizon: _,
             software: _,
         } = self;
         let Surroundings {

@@ -124,7 +124,7 @@ impl<O: Observer> Machine<O> {
         }
         // Harts that have reached a stopping point in time get no more turns.
         let end = self.point_cycle();
-        let event = left.event.min(end.unwrap_or(u64::MAX));
+        let event = left.event.min(end.unwrap_or(u64::MAX)).min(self.horizon);
         let turn = match self.world.timed {
             true => self.timed_turn(event, roster),
             false => self.functional_turn(event, roster),
@@ -132,6 +132,12 @@ impl<O: Observer> Machine<O> {
         let mut turn = match turn {
             Err(Turn::Event { cycle, .. }) if end.is_some_and(|e| cycle >= e) => {
                 return Err(Turn::Stop(self.reach()));
+            }
+            Err(Turn::Event { cycle, asleep }) if cycle >= self.horizon => {
+                return Err(Turn::Stop(match asleep {
+                    true => Stop::Idle(self.next_time()),
+                    false => Stop::Slice,
+                }));
             }
             other => other?,
         };

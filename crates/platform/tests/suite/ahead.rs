@@ -6,6 +6,7 @@ use crate::common::*;
 use nagori_hart::lines::LevelStats;
 use nagori_hart::world::LineKind;
 use nagori_isa::Op;
+use nagori_platform::clock::Ps;
 use nagori_platform::machine::{
     BusTransfer, BusWatch, Engine, HartReport, Machine, Stop, TranslatorOptions,
 };
@@ -251,6 +252,34 @@ fn neither_engine_nor_slices_change_a_cycle() {
                 (EAGER, 777, "run_ahead_cycles=1000000"),
             ] {
                 assert_eq!(first, run(engine, slice, ahead), "{step}, {harts}, {slice}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_time_up_to_which_a_machine_may_go_changes_nothing() {
+    for (step, store) in [(64, true), (-136, false)] {
+        for harts in ["harts=1", "harts=4"] {
+            let words = walk(step, 2, store);
+            let settings = [harts, ALL[0], ALL[1]];
+            let whole = run_for(&mut machine(&settings, &words, EAGER), 30_000, u64::MAX);
+            for (seed, engine) in [(1, EAGER), (2, Engine::Interpreter)] {
+                let mut m = machine(&settings, &words, engine);
+                let mut rng = Rng::new(seed);
+                let mut turns = 0;
+                let stop = loop {
+                    let now = m.next_time();
+                    let until = Ps(now.0 + 1 + rng.below(40_000_000));
+                    match m.run_until(until, u64::MAX, Some(30_000)) {
+                        Stop::Slice => assert!(m.next_time() >= until, "it stopped early"),
+                        other => break other,
+                    }
+                    turns += 1;
+                };
+                let found = outcome(&m, stop, Vec::new());
+                assert_eq!(found, whole, "{step}, {harts}, {seed}");
+                assert!(turns > 10, "{turns}");
             }
         }
     }

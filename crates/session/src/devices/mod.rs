@@ -6,6 +6,7 @@
 
 mod disk;
 mod net;
+mod peer;
 mod share;
 
 use crate::caller::Caller;
@@ -19,7 +20,9 @@ use nagori_hart::world::Observer;
 use nagori_platform::config::{slot_names, Machine as Description, SlotConfig, SlotKind};
 use nagori_platform::machine::Machine;
 use nagori_platform::snapshot::Meta;
+pub(crate) use net::plug;
 pub use net::{Cable, NetSpec};
+pub use peer::PeerSpec;
 pub use share::ShareSpec;
 
 /// The host resources behind the machine's devices.
@@ -98,7 +101,9 @@ impl Devices {
                 .map(|(n, _)| n)
                 .collect();
             for (arg, slot) in self.nets.iter().zip(slots) {
-                net::connect(machine, slot, arg, &mut outside, caller)?;
+                if let Some(peer) = net::connect(machine, slot, arg, &mut outside, caller)? {
+                    services.push(Box::new(peer));
+                }
             }
             services.push(Box::new(outside));
         }

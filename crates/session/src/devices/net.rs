@@ -1,7 +1,8 @@
 //! `--net`: the connection of a network interface.
 
 use crate::caller::Caller;
-use crate::drive::Outside;
+use crate::devices::PeerSpec;
+use crate::drive::{Outside, Peer, SHORTEST_DELAY};
 use crate::error::{Context, Error, Result};
 use nagori_hart::world::Observer;
 use nagori_platform::devices::ethmac::Ethmac;
@@ -10,6 +11,7 @@ use nagori_platform::machine::Machine;
 use nagori_usernet::{Config, Forward, Link, Nat, Tap, Wire};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The other end of the cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +29,13 @@ pub enum Cable {
     Listen(PathBuf),
     /// Another machine, which listens.
     Connect(PathBuf),
+    /// A second machine in this process, in machine time.
+    Peer(PeerSpec),
 }
 
 /// A network interface for the guest, parsed from `user[,hostfwd=FORWARD][,restrict]`, `tap=NAME`,
-/// `listen=PATH` or `connect=PATH`, each optionally with `,mac=ADDRESS`.
+/// `listen=PATH`, `connect=PATH` or `peer[,machine=NAME][,delay=MICROSECONDS][,console=FILE][,run=COMMAND]`, each optionally with
+/// `,mac=ADDRESS`. A command is the last part, and may have commas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetSpec {
     cable: Cable,
@@ -41,6 +46,13 @@ impl FromStr for NetSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<NetSpec, String> {
+        let (text, command) = match text.starts_with("peer") {
+            true => match text.split_once(",run=") {
+                Some((before, command)) => (before, Some(command)),
+                None => (text, None),
+            },
+            false => (text, None),
+        };
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();
         let path = |p: &str| match p.is_empty() {
@@ -52,14 +64,16 @@ impl FromStr for NetSpec {
                 forwards: Vec::new(),
                 restrict: false,
             },
+            None if first == "peer" => Cable::Peer(PeerSpec {
+                run: command.map(Into::into),
+                ..PeerSpec::default()
+            }),
             Some(("tap", name)) if !name.is_empty() => Cable::Tap(name.into()),
             Some(("listen", p)) => Cable::Listen(path(p)?),
             Some(("connect", p)) => Cable::Connect(path(p)?),
-            _ => {
-                return Err(format!(
-                    "`{first}` is no link: expected user, tap=NAME, listen=PATH or connect=PATH"
-                ))
-            }
+            _ => return Err(format!(
+                "`{first}` is no link: expected user, tap=NAME, listen=PATH, connect=PATH or peer"
+            )),
         };
         let mut mac = None;
         for part in parts {
@@ -69,16 +83,27 @@ impl FromStr for NetSpec {
                     let forward: Forward = f.parse().map_err(|e| format!("{e}"))?;
                     forwards.push(forward);
                 }
+                (Some(("machine", m)), Cable::Peer(p)) if !m.is_empty() => p.machine = m.into(),
+                (Some(("delay", d)), Cable::Peer(p)) => p.delay = parse_delay(d)?,
+                (Some(("console", f)), Cable::Peer(p)) if !f.is_empty() => p.console = Some(f.into()),
                 (None, Cable::User { restrict, .. }) if part == "restrict" => *restrict = true,
                 _ => {
                     return Err(format!(
-                        "`{part}` does not go with `{first}`: user takes hostfwd=FORWARD and restrict, every link mac=ADDRESS"
+                        "`{part}` does not go with `{first}`: user takes hostfwd=FORWARD and restrict, peer takes machine=NAME, delay=MICROSECONDS, console=FILE and, as the last, run=COMMAND, every link mac=ADDRESS"
                     ))
                 }
             }
         }
         Ok(NetSpec { cable, mac })
     }
+}
+
+/// Whole microseconds, from [`SHORTEST_DELAY`] to a second.
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    let delay = text.parse().map(Duration::from_micros).ok();
+    delay
+        .filter(|d| (SHORTEST_DELAY..=Duration::from_secs(1)).contains(d))
+        .ok_or_else(|| format!("`{text}` is no delay: expected microseconds from 1 to 1000000"))
 }
 
 /// Six bytes in hexadecimal; a unicast address.
@@ -101,14 +126,14 @@ fn parse_mac(text: &str) -> Result<[u8; 6], String> {
     }
 }
 
-/// Connects the interface of a slot.
-pub fn connect<O: Observer>(
+/// Connects the interface of a slot; returns the machine at the other end, if it is to run with this one.
+pub fn connect<'a, O: Observer>(
     machine: &mut Machine<O>,
     slot: usize,
     arg: &NetSpec,
     outside: &mut Outside,
-    caller: &dyn Caller,
-) -> Result<()> {
+    caller: &'a dyn Caller,
+) -> Result<Option<Peer<'a>>> {
     let mut mac = arg.mac;
     let link: Box<dyn Link> = match &arg.cable {
         Cable::User { forwards, restrict } => {
@@ -140,23 +165,42 @@ pub fn connect<O: Observer>(
             }
             Box::new(Wire::connect(path)?)
         }
+        Cable::Peer(peer) => {
+            if let Some(mac) = mac {
+                set_mac(machine, slot, mac);
+            }
+            return peer.connect(machine, slot, caller).map(Some);
+        }
     };
     let fd = link.wait_fd().try_clone_to_owned();
     outside.watch(slot, fd.context("the network cannot be watched")?);
+    if let Some(mac) = mac {
+        set_mac(machine, slot, mac);
+    }
+    plug(machine, slot, link)?;
+    Ok(None)
+}
+
+/// Gives the interface of a slot another address, as firmware does.
+fn set_mac<O: Observer>(machine: &mut Machine<O>, slot: usize, mac: [u8; 6]) {
+    if machine
+        .virtio::<Net, _>(slot, |n, _| n.set_mac(mac))
+        .is_none()
+    {
+        machine.in_slot::<Ethmac, _>(slot, |n, _| n.set_mac(mac));
+    }
+}
+
+/// Plugs a cable into the interface of a slot.
+pub fn plug<O: Observer>(machine: &mut Machine<O>, slot: usize, link: Box<dyn Link>) -> Result<()> {
     let mut link = Some(link);
     let virtio = machine.virtio::<Net, _>(slot, |n, port| {
-        if let Some(mac) = mac {
-            n.set_mac(mac);
-        }
         if let Some(link) = link.take() {
             n.connect(port, link);
         }
     });
     let ethmac = || {
         machine.in_slot::<Ethmac, _>(slot, |n, cx| {
-            if let Some(mac) = mac {
-                n.set_mac(mac);
-            }
             if let Some(link) = link.take() {
                 n.connect(cx, link);
             }

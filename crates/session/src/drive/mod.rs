@@ -3,11 +3,13 @@
 pub mod htif;
 mod loops;
 mod outside;
+mod peer;
 mod signature;
 mod terminal;
 
 pub use loops::Loops;
 pub use outside::Outside;
+pub use peer::{Peer, SHORTEST_DELAY};
 pub use signature::{Signature, SignatureFile};
 pub use terminal::Terminal;
 
@@ -56,6 +58,8 @@ pub struct Wishes {
     pub within: Option<Duration>,
     /// The greatest length of the next slice, in core cycles.
     pub slice: Option<u64>,
+    /// The machine time up to which the next slice may go: something may arrive from then on.
+    pub until: Option<Ps>,
 }
 
 impl Wishes {
@@ -67,6 +71,11 @@ impl Wishes {
     /// Bounds the next slice.
     pub fn slice_of(&mut self, cycles: u64) {
         self.slice = Some(self.slice.map_or(cycles, |s| s.min(cycles)));
+    }
+
+    /// Bounds the next slice by a machine time.
+    pub fn run_until(&mut self, time: Ps) {
+        self.until = Some(self.until.map_or(time, |t| t.min(time)));
     }
 
     /// Ends the run, unless another service has ended it already.
@@ -181,7 +190,8 @@ pub fn drive<O: Compiled>(
         }
         machine.poll_devices();
         let started = Instant::now();
-        let stop = machine.run(slice.min(wishes.slice.unwrap_or(u64::MAX)), limit);
+        let cycles = slice.min(wishes.slice.unwrap_or(u64::MAX));
+        let stop = machine.run_until(wishes.until.unwrap_or(Ps::NEVER), cycles, limit);
         machine.check_image()?;
         slice = match (machine.is_parallel(), wishes.prompt) {
             // With `--parallel` runs are not reproducible anyway, and every slice starts threads,

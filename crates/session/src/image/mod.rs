@@ -6,6 +6,7 @@ pub mod rootfs;
 use crate::caller::{outside, Caller, Step};
 use crate::error::{Context, Error, Result};
 use nagori_image::{GuestImage, Options, Progress};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Where images are cached: in a directory, or where the environment says (`NAGORI_CACHE`, else
@@ -33,6 +34,19 @@ pub fn build(options: &Options, caller: &dyn Caller) -> Result<GuestImage> {
         nagori_image::build(options, progress).map_err(|e| hint(options, e)).context(
             "the guest image cannot be built (`nagori boot` takes --kernel, --firmware and --initrd instead)",
         )
+    })
+}
+
+/// The files of packages of the guest's Debian: see [`nagori_image::package_files`].
+pub fn package_files(
+    options: &Options,
+    packages: &[&str],
+    wanted: impl Fn(&str) -> bool,
+    caller: &dyn Caller,
+) -> Result<BTreeMap<String, Vec<u8>>> {
+    with_progress(caller, |progress| {
+        nagori_image::package_files(options, packages, wanted, progress)
+            .with_context(|| format!("the packages {} cannot be had", packages.join(", ")))
     })
 }
 
