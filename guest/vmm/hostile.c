@@ -9,6 +9,7 @@ static u64 seed, failures, attempts, refused;
 /* What partitions/hostile.txt gives us. */
 static const struct range { u64 at, size; } own[] = {
     {0x80200000, 0x7a00000}, {0x50000208, 8}, {0xc000000, 0x2000}, {0xc002000, 0x200}, {0xc200000, 0x4000}, {0x52000000, 0x1000},
+    {0x50001000, 4},
 };
 enum { OWN = sizeof own / sizeof *own, MAC = 0x52000000 };
 #define MEMORY_END 0x87c00000ull
@@ -82,8 +83,8 @@ static u64 somewhere(void)
         break;
     case 2:
     case 3: {
-        const struct range *r = &own[below(&seed, OWN)];
-        at = r->at + r->size - below(&seed, 9);
+        const struct range *r = &own[chance(2) ? 0 : below(&seed, OWN)];
+        at = r->at + r->size - (chance(2) ? below(&seed, 9) : 8 * below(&seed, 2));
         break;
     }
     case 4:
@@ -193,7 +194,7 @@ static struct access decode(u32 i, const u64 *x)
 /* An instruction: often a load or store, sometimes any bits that do not jump away or end our trap handler. */
 static u32 instruction(void)
 {
-    u32 r = random(&seed), rs1 = below(&seed, 32) << 15, rd = below(&seed, 32) << 7, f = below(&seed, 8) << 12;
+    u32 r = random(&seed), rs1 = below(&seed, 32) << 15, rd = (chance(4) ? 0 : below(&seed, 32)) << 7, f = below(&seed, 8) << 12;
     switch (below(&seed, 12)) {
     case 0:
     case 1:
@@ -372,6 +373,11 @@ static void calls(u64 n)
             a[1] = 0;
             a[2] = -below(&seed, 8192);
             a[3] = below(&seed, 8192);
+        }
+        if (extension == DBCN && chance(2)) { /* across the end of our memory */
+            a[0] = 1 + below(&seed, 64);
+            a[1] = MEMORY_END - below(&seed, 32);
+            a[2] = 0;
         }
         if (extension == SRST && a[0] <= 2)
             continue;
