@@ -1,5 +1,6 @@
 /* A VM that measures how late its timer interrupts are (partitions/latency.txt): from the cycle at which one is due to the first
- * instruction of its handler. On the command line: vm.interrupts, vm.seed, vm.histogram=1.
+ * instruction of its handler. On the command line: vm.interrupts, vm.seed, vm.histogram=1, and vm.work=0 to wait
+ * for interrupts with wfi instead of working.
  *
  * The time at which an interrupt is due is a tick of the timebase; the handler reads the cycle counter. How the two belong
  * together is found out first: both counters are read many times, and each pair of readings says that the offset of the cycle
@@ -87,7 +88,7 @@ void start(u64 hart, const uint8_t *tree)
     (void)hart;
     wanted = option(tree, "vm.interrupts=", 10000);
     seed = option(tree, "vm.seed=", 1);
-    u64 t0, t1, c0, c1;
+    u64 works = option(tree, "vm.work=", 1), all = option(tree, "vm.histogram=", 0), t0, t1, c0, c1;
     /* Cycles of a tick, over some of them: the nearest whole number, if it is near. */
     for (t0 = now(); now() == t0;)
         ;
@@ -120,17 +121,22 @@ void start(u64 hart, const uint8_t *tree)
     print(offset ? " cycles, from another start\r\n" : " cycles, from the same start\r\n");
     asm volatile("csrw stvec, %0\n csrw sie, %1" ::"r"(latency_vector), "r"(1 << 5));
     next();
-    asm volatile("csrsi sstatus, 2");
-    while (*(volatile u64 *)&taken < wanted)
-        work_on();
-    asm volatile("csrci sstatus, 2");
+    while (*(volatile u64 *)&taken < wanted) {
+        if (works)
+            asm volatile("csrsi sstatus, 2");
+        else /* It wakes with interrupts still disabled, so that none is missed. */
+            asm volatile("wfi\n csrsi sstatus, 2\n csrci sstatus, 2");
+        for (int i = 0; works && i < 100; i++)
+            work_on();
+        asm volatile("csrci sstatus, 2");
+    }
     number_line("latency: ", taken);
     number_line(" interrupts, min ", at_rank(1));
     number_line(", median ", at_rank((taken + 1) / 2));
     number_line(", p99.99 ", at_rank(taken - taken / 10000));
     number_line(", max ", longest);
     print(" cycles\r\n");
-    for (u64 i = 0; option(tree, "vm.histogram=", 0) && i < BINS; i++)
+    for (u64 i = 0; all && i < BINS; i++)
         if (bins[i]) {
             number_line("latency: ", i);
             number_line(" cycles: ", bins[i]);
