@@ -234,10 +234,10 @@ fn a_hostile_vm_reaches_nothing_that_is_not_its_own() {
     for way in 0..WAYS.len() {
         let numbers = format!("vm.attempts=400 vm.seed={}", 1 + way);
         let text = attack(&made, way, "hostile-vm", &["--functional"], &numbers);
-        assert!(number(&text, "hostile: ") > 1000, "{text}");
+        assert!(number(&text, "\nhostile: ") > 1000, "{text}");
     }
     let text = attack(&made, 0, "hostile-vm", &["--timed"], "vm.attempts=200");
-    assert!(number(&text, "hostile: ") > 500, "{text}");
+    assert!(number(&text, "\nhostile: ") > 500, "{text}");
     // What is open is found: without a table, the MAC of a VM reaches all of memory. What is left of the victim may not end.
     let open = ["harts=3", "--functional", "--max-instructions=30000000"];
     let text = run(&made, "hostile.elf", "hostile-vm", &open, "vm.attempts=400");
