@@ -20,6 +20,7 @@ mod snapshot;
 mod trace;
 mod translator;
 mod virtio;
+mod vmm;
 
 pub use capi::c_interface;
 pub use guest::{device_access, guest_words};
@@ -35,6 +36,7 @@ pub use snapshot::{snapshot_file, snapshot_state};
 pub use trace::{trace_binary, trace_compressed, trace_file, trace_gem5, trace_text};
 pub use translator::translator;
 pub use virtio::{disk_overlay, virtqueue};
+pub use vmm::vmm;
 
 use nagori_isa::{decode as decode_word, encode};
 use nagori_platform::assembly;
@@ -79,6 +81,7 @@ pub const TARGETS: &[Target] = &[
     ("control_message", control_message),
     ("symbol_file", symbol_file),
     ("port_list", port_list),
+    ("vmm", vmm),
 ];
 
 const RAM: RamRange = RamRange {

@@ -79,6 +79,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             words([1, 1, 16, 0], &[0x180b_1073, 0x1200_0073, 0x3020_0073, 0x1050_0073]),
             words([0x80, 0, 0, 0], &[0x0000_100f, 0x0331_00f3, 0x0200_0053, 0x0000_0073]),
         ],
+        "vmm" => crate::vmm::seeds(),
         "translator" => {
             // Settings: harts and mode; the code is what the words of a counter stand for, or
             // loops that load, store and jump.

@@ -138,6 +138,7 @@ void read_partitions(void)
             } else if (is(w, "next")) {
                 vm->is_next = 1;
             } else if (is(w, "second")) {
+                word(w, sizeof w); /* Which program: the Makefile has seen to it. */
                 vm->image = second;
                 vm->image_size = second_end - second;
             } else if (is(w, "power")) {

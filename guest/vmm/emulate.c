@@ -130,6 +130,19 @@ static int translate(const struct hart *h, u64 va, u64 *pa)
     return 0;
 }
 
+/* The VM tries again: what has trapped is not there any more. Returns 0 if it has done that already, at this place. */
+static int again(struct hart *h, u64 tval)
+{
+    if (h->regs[0] == h->again && tval == h->again_tval) {
+        h->again = 0;
+        return 0;
+    }
+    h->again = h->regs[0];
+    h->again_tval = tval;
+    __atomic_add_fetch(&h->vm->again, 1, __ATOMIC_RELAXED);
+    return 1;
+}
+
 static void missing(struct hart *h, u64 cause, u64 tval)
 {
     __atomic_add_fetch(&h->vm->misses, 1, __ATOMIC_RELAXED);
@@ -163,29 +176,23 @@ void access_fault(struct hart *h, u64 cause)
     }
     if (kind == NONE || a.addr != tval || a.is_store != (cause == STORE_ACCESS)) {
         /* Another instruction than the one that has trapped; or, if it traps again, one that is none of ours. */
-        if (h->regs[0] == h->again && tval == h->again_tval) {
-            h->again = 0;
+        if (!again(h, tval))
             missing(h, cause, tval);
-        } else {
-            h->again = h->regs[0];
-            h->again_tval = tval;
-        }
+        return;
+    }
+    struct map *m = translate(h, a.addr, &pa) ? look_up(h->vm, pa, a.width) : 0;
+    if (by_table) {
+        /* The table did not have it: a small one is refilled, and the VM tries again. It also does if the range is there now:
+         * another hart of the VM may have had the same miss. */
+        if (m && refill(h->vm, pa))
+            h->again = 0;
+        else if (!m || !again(h, tval))
+            missing(h, cause, tval);
         return;
     }
     h->again = 0;
-    if (!translate(h, a.addr, &pa)) {
-        missing(h, cause, tval);
-        return;
-    }
-    struct map *m = look_up(h->vm, pa, a.width);
     if (!m) {
         missing(h, cause, tval);
-        return;
-    }
-    if (by_table) {
-        /* The table did not have it: a small one is refilled, and the VM tries again. */
-        if (!refill(h->vm, pa))
-            missing(h, cause, tval);
         return;
     }
     u64 to = m->to + (pa - m->from), value = 0;

@@ -28,6 +28,23 @@ void fatal(const char *why)
     __builtin_unreachable();
 }
 
+/* Our code and constants, to see that no VM has changed them. */
+static u64 sum_of_monitor(void)
+{
+    extern const u64 _start[], _constant_end[];
+    u64 sum = 0;
+    for (const u64 *p = _start; p < _constant_end; p++)
+        sum = (sum ^ *p) * 0x9e3779b97f4a7c15 + (sum >> 32);
+    return sum;
+}
+static u64 sum_at_start;
+
+void check_monitor(void)
+{
+    if (sum_of_monitor() != sum_at_start)
+        fatal("the monitor has been changed");
+}
+
 static void copy(u8 *to, const u8 *from, u64 n)
 {
     while (n--)
@@ -133,6 +150,7 @@ void first(u64 hart, const u8 *machine_tree, const struct next *next)
     hart_count = make_tree(&all, tree);
     read_partitions();
     int table = fill_table();
+    sum_at_start = sum_of_monitor();
     static u8 original[TREE_ROOM] __attribute__((aligned(8)));
     copy(original, machine_tree, n);
     for (struct vm *v = vms; v < vms + vm_count; v++)

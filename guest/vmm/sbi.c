@@ -81,7 +81,9 @@ static void fence(u64 kind, u64 start, u64 size, u64 asid)
     } else if (size > 64 * 4096 || start + size < start || (!start && !size)) {
         asm volatile("sfence.vma" ::: "memory");
     } else {
-        for (u64 at = start & ~4095ull; at < start + size; at += 4096)
+        /* Counted: the last page may be that of the end of the address space. */
+        u64 at = start & ~4095ull;
+        for (u64 n = (start - at + size + 4095) >> 12; n; n--, at += 4096)
             if (kind == SFENCE)
                 asm volatile("sfence.vma %0" ::"r"(at) : "memory");
             else
@@ -168,8 +170,9 @@ static struct result reset(struct hart *h, u64 type)
     u64 reads = 0, writes = 0;
     for (int i = 0; i < vm->map_count; i++)
         reads += vm->maps[i].reads, writes += vm->maps[i].writes;
-    say("VM %s ends: %d I/O accesses emulated (%d reads, %d writes), %d misses, %d refused, %d refills", vm->name,
-        vm->emulated, reads, writes, vm->misses, vm->refused, vm->refills);
+    say("VM %s ends: %d I/O accesses emulated (%d reads, %d writes), %d misses, %d refused, %d refills, %d done again",
+        vm->name, vm->emulated, reads, writes, vm->misses, vm->refused, vm->refills, vm->again);
+    check_monitor();
     __atomic_store_n(&vm->running, 0, __ATOMIC_RELEASE);
     int others = 0;
     for (int i = 0; i < vm_count; i++)

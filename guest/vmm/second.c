@@ -6,13 +6,6 @@ volatile u64 trap_cause;
 static volatile u64 ticks, due, longest, shortest = ~0ull;
 static u64 tried, kept;
 
-static u64 now(void)
-{
-    u64 t;
-    asm volatile("rdtime %0" : "=r"(t));
-    return t;
-}
-
 u64 trap(u64 cause, u64 epc, u64 ra)
 {
     if (!(cause >> 63))

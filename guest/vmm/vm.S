@@ -8,6 +8,7 @@ _start:
     mv s0, a1
     j start
 .balign 4
+.globl vector
 vector:
     addi sp, sp, -256
     .irp r, 1,5,6,7,10,11,12,13,14,15,16,17,28,29,30,31

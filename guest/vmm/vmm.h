@@ -52,6 +52,7 @@ struct vm {
     int map_count;
     u64 sources;        /* interrupt sources of devices that are its own */
     u64 misses, refused, emulated, refills;
+    u64 again;          /* traps after which the VM was to execute what is there now */
     volatile int running;
 };
 extern struct vm vms[MAX_VMS];
@@ -110,6 +111,7 @@ _Noreturn void enter(struct hart *h);
 _Noreturn void fatal(const char *why);
 _Noreturn void wait_to_start(struct hart *h);
 void power(u64 value);
+void check_monitor(void);
 /* print.c: %s %x %d */
 void say(const char *format, ...);
 void lock_console(void);
