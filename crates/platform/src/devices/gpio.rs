@@ -164,7 +164,8 @@ impl Device for Gpio {
             .flag("gpio-controller")
             .u32("#gpio-cells", 2)
             .flag("interrupt-controller")
-            .u32("#interrupt-cells", 2)]
+            .u32("#interrupt-cells", 2)
+            .u32("#address-cells", 0)]
     }
 
     fn reset(&mut self, cx: &mut DeviceCx<'_>) {
