@@ -4,7 +4,7 @@ use crate::bus::{Bus, MapError};
 use crate::clock::Clock;
 use crate::config::{slot_names, MachineConfig, SlotKind, MAX_SLOTS};
 use crate::device::Device;
-use crate::devices::{clint, ethmac, plic, rtc, syscon, uart, virtio, watchdog};
+use crate::devices::{clint, ethmac, gpio, plic, rtc, spi, syscon, uart, virtio, watchdog};
 use crate::iomap::IoMap;
 use crate::map;
 use nagori_ram::GuestRam;
@@ -71,7 +71,8 @@ pub fn build(config: &MachineConfig, ram: Arc<GuestRam>) -> Result<Bus, MapError
     }
     for (slot, (kind, name)) in slots(config).enumerate() {
         let base = map::VIRTIO + slot as u64 * map::VIRTIO_STRIDE;
-        let irq = Some(map::VIRTIO_IRQ + slot as u32);
+        // A GPIO controller has sources of its own.
+        let irq = (kind != SlotKind::Gpio).then_some(map::VIRTIO_IRQ + slot as u32);
         let device = slot_device(config, kind, name.clone());
         b.attach_slot(&name, base, virtio::SIZE, irq, device)?;
     }
@@ -86,6 +87,8 @@ pub fn build(config: &MachineConfig, ram: Arc<GuestRam>) -> Result<Bus, MapError
     b.set_iomap(IoMap::new(config));
     Ok(bus)
 }
+
+const _: () = assert!(map::GPIO_IRQ + gpio::PINS <= 32);
 
 /// Kinds and names of the virtio slots in order.
 fn slots(config: &MachineConfig) -> impl Iterator<Item = (SlotKind, String)> + '_ {
@@ -110,5 +113,10 @@ fn slot_device(config: &MachineConfig, kind: SlotKind, name: String) -> Box<dyn 
         SlotKind::Share => Box::new(VirtioMmio::new(virtio::Share::new(name, config.share))),
         SlotKind::Entropy => Box::new(VirtioMmio::new(virtio::Entropy::new(config.seed))),
         SlotKind::Console => Box::new(VirtioMmio::new(virtio::PortConsole::new(name))),
+        SlotKind::Gpio => Box::new(gpio::Gpio::new(map::GPIO_IRQ)),
+        SlotKind::Spi => {
+            let hz = u32::try_from(config.clock_hz.nearest_hz()).unwrap_or(u32::MAX);
+            Box::new(spi::Spi::new(Clock::new(config.core_period()), hz))
+        }
     }
 }

@@ -117,6 +117,11 @@ enum Owner {
     Control,
 }
 
+/// All interrupt sources of a device: bit n for source n.
+fn all_sources(irq: Option<u32>, device: &dyn Device) -> u32 {
+    irq.map_or(0, |n| 1 << n) | device.sources()
+}
+
 /// Saved state of the bus and all devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BusState {
@@ -218,11 +223,18 @@ impl Bus {
                     name: name.into(),
                 });
             }
-            if let Some(old) = self.devices.iter().find(|d| d.irq == Some(irq)) {
-                let old = old.range.name.clone();
+        }
+        if device.sources() & 1 != 0 {
+            let name = name.into();
+            return Err(MapError::IrqRange { irq: 0, name });
+        }
+        let sources = all_sources(irq, &*device);
+        for old in &self.devices {
+            let both = all_sources(old.irq, &*old.device) & sources;
+            if both != 0 {
                 return Err(MapError::Irq {
-                    irq,
-                    old,
+                    irq: both.trailing_zeros(),
+                    old: old.range.name.clone(),
                     new: name.into(),
                 });
             }

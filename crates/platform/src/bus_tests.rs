@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{Library, Machine};
 use crate::device::line;
-use crate::devices::{clint::Clint, plic, rtc::Rtc, uart::Uart};
+use crate::devices::{clint::Clint, gpio::Gpio, plic, rtc::Rtc, uart::Uart};
 use crate::map;
 use proptest::prelude::*;
 
@@ -56,6 +56,14 @@ fn conflicts_name_both_sides() {
         e.unwrap_err().to_string(),
         "interrupt source 10 is wanted by `second` but belongs to `uart`"
     );
+    // A device may have more sources than that of its place.
+    let e = bus.attach("pins", 0x2000_0000, 0x100, None, Box::new(Gpio::new(10)));
+    assert_eq!(
+        e.unwrap_err().to_string(),
+        "interrupt source 10 is wanted by `pins` but belongs to `uart`"
+    );
+    let e = bus.attach("pins", 0x2000_0000, 0x100, None, Box::new(Gpio::new(0)));
+    assert!(matches!(e, Err(MapError::IrqRange { irq: 0, .. })));
     for irq in [0, 32] {
         let e = bus.attach("x", 0x2000_0000, 0x100, Some(irq), Box::new(Uart::new()));
         assert!(matches!(e, Err(MapError::IrqRange { .. })));
@@ -391,6 +399,31 @@ fn the_watchdog_resets_what_does_not_restart_it() {
     // At once.
     write(&mut bus, map::WATCHDOG + 8, 4, KEY | 1, ms(3600));
     assert_eq!(bus.take_power_request(), Some(PowerRequest::Reset));
+}
+
+#[test]
+fn pins_interrupt_harts_each_by_its_source() {
+    let config = Machine::load(&Library::default(), "small", &["devices=[\"gpio\"]".into()])
+        .unwrap()
+        .config;
+    let ram = Arc::new(GuestRam::new(MEMORY_SIZE).unwrap());
+    let mut bus = crate::assembly::build(&config, ram).unwrap();
+    let pin = 15;
+    let source = u64::from(map::GPIO_IRQ) + pin;
+    write(&mut bus, map::PLIC + 4 * source, 4, 1, Ps(0));
+    write(&mut bus, map::PLIC + 0x2000, 4, 1 << source, Ps(0));
+    // Inputs and outputs, and rising edges.
+    for register in [0x04, 0x08, 0x18] {
+        write(&mut bus, map::VIRTIO + register, 4, 0xffff, Ps(0));
+    }
+    write(&mut bus, map::VIRTIO + 0x0c, 4, 0x7fff, Ps(1));
+    assert_eq!(bus.hart_lines(0), 0);
+    write(&mut bus, map::VIRTIO + 0x0c, 4, 0xffff, Ps(2));
+    assert_eq!(bus.hart_lines(0), line::MEIP);
+    assert_eq!(read(&mut bus, map::PLIC + 0x20_0004, 4, Ps(3)), source);
+    write(&mut bus, map::VIRTIO + 0x1c, 4, 1 << pin, Ps(4));
+    write(&mut bus, map::PLIC + 0x20_0004, 4, source, Ps(5));
+    assert_eq!(bus.hart_lines(0), 0);
 }
 
 #[test]

@@ -199,6 +199,12 @@ impl DeviceCx<'_> {
         }
     }
 
+    /// Sets the levels of sources in [`Device::sources`]: bit n for source n.
+    pub fn set_sources(&mut self, sources: u32, levels: u32) {
+        let others = self.wires.irq_levels & !sources;
+        self.wires.irq_levels = others | levels & sources;
+    }
+
     /// Sets interrupt inputs of a hart (bits of [`line`]). For interrupt
     /// controllers only. Harts that do not exist are ignored.
     pub fn set_hart_lines(&mut self, hart: usize, mask: u64, level: bool) {
@@ -400,6 +406,11 @@ pub trait Device: Any + Send {
     /// Where it is, which says how long an access takes.
     fn place(&self) -> DevicePlace {
         DevicePlace::Port
+    }
+
+    /// Interrupt sources that it has besides the one of its place: bit n for source n (1..=31).
+    fn sources(&self) -> u32 {
+        0
     }
 
     /// A load.

@@ -33,5 +33,7 @@ pub const ENTROPY_IRQ: u32 = 9;
 pub const VIRTIO_STRIDE: u64 = 0x1000;
 /// Interrupt source of the first virtio transport; the next ones count up.
 pub const VIRTIO_IRQ: u32 = 1;
+/// Interrupt source of pin 0 of the GPIO controller, which has one for each pin; the next ones count up.
+pub const GPIO_IRQ: u32 = 13;
 /// First address of memory unless the machine description says otherwise.
 pub const MEMORY: u64 = 0x8000_0000;

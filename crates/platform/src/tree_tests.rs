@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::{Library, Machine};
+use crate::fdt::Value;
 use nagori_ram::GuestRam;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -329,6 +330,33 @@ fn the_tree_names_what_decodes() {
     let (few, text) = named(&["isa=[\"zicsr\",\"a\",\"m\",\"i\"]"]);
     assert_eq!(few, ["i", "m", "a", "zicsr"]);
     assert_eq!(text, "rv64ima_zicsr");
+}
+
+#[test]
+fn pins_and_flashes_are_what_drivers_expect() {
+    let (config, bus) = machine(&["devices=[\"spi\", \"gpio\", \"spi\"]"]);
+    let root = tree(&config, &bus, &BootInfo::default());
+    let (_, complaints) = dtc(&flatten(&root).unwrap());
+    assert_eq!(complaints, "");
+    let cells = |node: &Node, name: &str| match node.get(name) {
+        Some(Value::Cells(cells)) => cells.clone(),
+        other => panic!("{}: {name} is {other:?}", node.name),
+    };
+    // One interrupt for each pin, and as many pins.
+    let gpio = find(&root, "soc/gpio@10002000").unwrap();
+    let sources: Vec<_> = (13..29).map(Cell::Int).collect();
+    assert_eq!(cells(gpio, "interrupts"), sources);
+    assert_eq!(cells(gpio, "ngpios"), [Cell::Int(16)]);
+    for base in ["10001000", "10003000"] {
+        let spi = find(&root, &format!("soc/spi@{base}")).unwrap();
+        let clock = format!("clock-spi-{base}");
+        assert_eq!(cells(spi, "clocks"), [Cell::Ref(clock.clone())]);
+        let clock = find(&root, &clock).unwrap();
+        let hz = config.clock_hz.nearest_hz() as u32;
+        assert_eq!(cells(clock, "clock-frequency"), [Cell::Int(hz)]);
+        let flash = find(spi, "flash@0").unwrap();
+        assert_eq!(cells(flash, "reg"), [Cell::Int(0)]);
+    }
 }
 
 #[test]

@@ -145,6 +145,11 @@ fn slots(c: &MachineConfig) -> Result<(), Problem> {
     ensure(sources <= 1, "devices", || {
         format!("{sources} entropy sources: a machine has one")
     })?;
+    let of_pins = |d: &&SlotConfig| d.kind == SlotKind::Gpio;
+    let controllers = c.devices.iter().filter(of_pins).count();
+    ensure(controllers <= 1, "devices", || {
+        format!("{controllers} GPIO controllers: there are interrupt sources for the pins of one")
+    })?;
     let names = slot_names(&c.devices);
     for (i, name) in names.iter().enumerate() {
         ensure(!names[..i].contains(name), &format!("devices[{i}]"), || {

@@ -25,17 +25,23 @@ pub enum SlotKind {
     Console,
     /// The entropy source, which otherwise is behind all slots.
     Entropy,
+    /// SiFive's GPIO controller.
+    Gpio,
+    /// SiFive's SPI controller with a NOR flash.
+    Spi,
 }
 
 impl SlotKind {
     /// All kinds.
-    pub const ALL: [SlotKind; 6] = [
+    pub const ALL: [SlotKind; 8] = [
         SlotKind::Block,
         SlotKind::Net,
         SlotKind::Ethmac,
         SlotKind::Share,
         SlotKind::Console,
         SlotKind::Entropy,
+        SlotKind::Gpio,
+        SlotKind::Spi,
     ];
 
     /// As it is written in a description.
@@ -47,6 +53,8 @@ impl SlotKind {
             SlotKind::Share => "share",
             SlotKind::Console => "console",
             SlotKind::Entropy => "entropy",
+            SlotKind::Gpio => "gpio",
+            SlotKind::Spi => "spi",
         }
     }
 }
@@ -141,7 +149,7 @@ impl JsonSchema for SlotConfig {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let kinds = SlotKind::ALL.map(SlotKind::name).join("|");
         let schema = serde_json::json!({
-            "description": "A device on virtio: block, net, share, console or entropy, and after a colon its name if it is to have one.",
+            "description": "A device in a slot: on virtio (block, net, share, console, entropy), or ethmac, gpio or spi, and after a colon its name if it is to have one.",
             "type": "string",
             "pattern": format!("^({kinds})(:[A-Za-z0-9._-]{{1,{MAX_NAME}}})?$"),
         });

@@ -79,6 +79,7 @@ fn wrong_types_and_values_are_errors_with_their_place() {
         ("name = \"x\"\n[memory.controller.timing]\nrp = 0", "test.toml:3:1: `memory.controller.timing.rp`: 0 is not possible: expected 1 to"),
         ("name = \"x\"\ndevices = [\"net\", \"disk\"]", "test.toml:2:1: `devices[1]`: `disk` is no device: expected one of block, net, ethmac, share, console"),
         ("name = \"x\"\ndevices = [\"net:a\", \"share:a\"]", "test.toml:2:1: `devices[1]`: there is another device `a`: give it another name, such as share:NAME"),
+        ("name = \"x\"\ndevices = [\"gpio\", \"gpio\"]", "test.toml:2:1: `devices`: 2 GPIO controllers: there are interrupt sources for the pins of one"),
         ("name = \"x\"\n[block]\nbyte_ps = 2000000000", "test.toml:3:1: `block.byte_ps`: 2000000000 is outside 0 to 1000000000"),
         ("name = \"x\"\n[memory]\ntext_store = \"1 MiB\"", "test.toml:3:1: `memory.text_store`: 1 MiB is not possible: expected a multiple of 2 MiB"),
         ("name = \"x\"\n[memory]\ntext_store = \"8 GiB\"", "test.toml:3:1: `memory.text_store`: 8 GiB is not possible: expected a multiple of 2 MiB, not more than the 3 GiB of NVMM"),

@@ -2,8 +2,10 @@
 
 pub mod clint;
 pub mod ethmac;
+pub mod gpio;
 pub mod plic;
 pub mod rtc;
+pub mod spi;
 pub mod syscon;
 pub mod uart;
 pub mod virtio;
