@@ -71,9 +71,11 @@ impl FromStr for NetSpec {
             Some(("tap", name)) if !name.is_empty() => Cable::Tap(name.into()),
             Some(("listen", p)) => Cable::Listen(path(p)?),
             Some(("connect", p)) => Cable::Connect(path(p)?),
-            _ => return Err(format!(
+            _ => {
+                return Err(format!(
                 "`{first}` is no link: expected user, tap=NAME, listen=PATH, connect=PATH or peer"
-            )),
+            ))
+            }
         };
         let mut mac = None;
         for part in parts {
