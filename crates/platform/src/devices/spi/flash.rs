@@ -227,7 +227,8 @@ impl Flash {
             Deed::Status => {
                 let busy = now < self.busy_until;
                 let enabled = self.write_enabled || busy;
-                u8::from(busy) * status::BUSY | u8::from(enabled) * status::WRITE_ENABLED
+                let bits = [(busy, status::BUSY), (enabled, status::WRITE_ENABLED)];
+                bits.iter().filter(|b| b.0).map(|b| b.1).sum()
             }
             Deed::Id => ID.get(n as usize).copied().unwrap_or(ERASED),
             Deed::Parameters => {

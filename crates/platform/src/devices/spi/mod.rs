@@ -27,23 +27,23 @@ const LONGEST: u32 = 8;
 /// Longest period of SCK in cycles.
 const MAX_PERIOD: u64 = 2 << 12;
 
-/// Registers as multiples of 4 bytes.
+/// Registers by their numbers: the n-th one is at offset 4 · n.
 mod reg {
-    pub const SCKDIV: usize = 0x00 / 4;
-    pub const SCKMODE: usize = 0x04 / 4;
-    pub const CSID: usize = 0x10 / 4;
-    pub const CSDEF: usize = 0x14 / 4;
-    pub const CSMODE: usize = 0x18 / 4;
-    pub const DELAY0: usize = 0x28 / 4;
-    pub const DELAY1: usize = 0x2c / 4;
-    pub const FMT: usize = 0x40 / 4;
-    pub const TXDATA: usize = 0x48 / 4;
-    pub const RXDATA: usize = 0x4c / 4;
-    pub const TXMARK: usize = 0x50 / 4;
-    pub const RXMARK: usize = 0x54 / 4;
-    pub const IE: usize = 0x70 / 4;
-    pub const IP: usize = 0x74 / 4;
-    pub const COUNT: usize = 0x78 / 4;
+    pub const SCKDIV: usize = 0;
+    pub const SCKMODE: usize = 1;
+    pub const CSID: usize = 4;
+    pub const CSDEF: usize = 5;
+    pub const CSMODE: usize = 6;
+    pub const DELAY0: usize = 10;
+    pub const DELAY1: usize = 11;
+    pub const FMT: usize = 16;
+    pub const TXDATA: usize = 18;
+    pub const RXDATA: usize = 19;
+    pub const TXMARK: usize = 20;
+    pub const RXMARK: usize = 21;
+    pub const IE: usize = 28;
+    pub const IP: usize = 29;
+    pub const COUNT: usize = 30;
 }
 
 /// Registers that keep what is written: their values after reset, and the bits that software can set.
