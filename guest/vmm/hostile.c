@@ -253,6 +253,9 @@ static void execute(u64 pc, u64 at, u64 room, u64 at_next, u32 i)
     for (int k = 1; k < 32; k++)
         run.x[k] = before[k] = paging && chance(2) ? 4ull << 30 | below(&seed, 1 << 22) : somewhere();
     run.pc = pc;
+    /* Beforehand: a store may change the page table by which it is found. */
+    struct access a = decode(i, before);
+    int allowed = !a.width || mine_by_pages(a.at, a.width);
     asm volatile("fence.i" ::: "memory");
     attempt();
     attempts++;
@@ -266,8 +269,7 @@ static void execute(u64 pc, u64 at, u64 room, u64 at_next, u32 i)
                 failed("a refused instruction has changed a register", i, k);
         return;
     }
-    struct access a = decode(i, before);
-    if (a.width && !mine_by_pages(a.at, a.width))
+    if (!allowed)
         failed(a.store ? "store" : "load", a.at, i);
     if ((i & 0x7f) == 0x73 && i >> 12 & 3 && (i >> 28 & 3) >= 2)
         failed("a register of machine mode or a hypervisor", i, pc);
