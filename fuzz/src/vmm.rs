@@ -189,7 +189,7 @@ pub fn vmm(data: &[u8]) {
             if small { replacement } else { "lru" }
         ),
         "iomap.dma=translated".to_string(),
-        format!("functional_quantum_cycles={}", 1 + head[2]),
+        format!("functional_quantum_cycles={}", 1 + u32::from(head[2])),
     ];
     let d = Description::load(&Library::default(), "soc", &settings).expect("a machine");
     let firmware = file(&monitors[usize::from(by_table)]);

@@ -253,6 +253,9 @@ static void execute(u64 pc, u64 at, u64 room, u64 at_next, u32 i)
     for (int k = 1; k < 32; k++)
         run.x[k] = before[k] = paging && chance(2) ? 4ull << 30 | below(&seed, 1 << 22) : somewhere();
     run.pc = pc;
+    /* Beforehand: a store may change the page table by which it is found. */
+    struct access a = decode(i, before);
+    int allowed = !a.width || mine_by_pages(a.at, a.width);
     asm volatile("fence.i" ::: "memory");
     attempt();
     attempts++;
@@ -266,8 +269,7 @@ static void execute(u64 pc, u64 at, u64 room, u64 at_next, u32 i)
                 failed("a refused instruction has changed a register", i, k);
         return;
     }
-    struct access a = decode(i, before);
-    if (a.width && !mine_by_pages(a.at, a.width))
+    if (!allowed)
         failed(a.store ? "store" : "load", a.at, i);
     if ((i & 0x7f) == 0x73 && i >> 12 & 3 && (i >> 28 & 3) >= 2)
         failed("a register of machine mode or a hypervisor", i, pc);
@@ -418,7 +420,18 @@ static void dma(u64 n)
     enum { READY = 1 << 15, WRAP = 1 << 13, PAD = 1 << 12, CRC = 1 << 11, UNDERRUN = 1 << 8, OVERRUN = 1 << 6 };
     enum { RUN = 1 | 2 | 1 << 5 | 1 << 7 | 1 << 10 | 1 << 13 | 1 << 14 | 1 << 15 | 1 << 16, LONGEST = 1500 };
     static uint8_t buffers[2][2048] __attribute__((aligned(2048)));
+    enum { MII_MODE = 0x28, MII_COMMAND = 0x2c, MII_ADDRESS = 0x30, MII_TX = 0x34, TX_CONTROL = 0x50, WRITE = 4, RESET = 0x8000 };
     u64 passed = 0;
+    /* Random stores have come before: the transceiver is reset (it may be slow), and what is on the wire ends. */
+    *mac(MODER) = 0;
+    *mac(TX_CONTROL) = 0;
+    *mac(MII_MODE) = 0x64;
+    *mac(MII_ADDRESS) = 0;
+    *mac(MII_TX) = RESET;
+    *mac(MII_COMMAND) = WRITE;
+    for (u64 end = now() + 5000; now() < end;)
+        ;
+    *mac(MII_COMMAND) = 0;
     while (n--) {
         u64 length = chance(4) ? LONGEST : 64 + below(&seed, 200), address[2];
         for (int i = 0; i < 2; i++) {

@@ -1,6 +1,6 @@
 /* A VM that measures how late its timer interrupts are (partitions/latency.txt): from the cycle at which one is due to the first
- * instruction of its handler. On the command line: vm.interrupts, vm.seed, vm.histogram=1, and vm.work=0 to wait
- * for interrupts with wfi instead of working.
+ * instruction of its handler. On the command line: vm.interrupts, vm.after (ticks since the machine's start, before
+ * which nothing is measured), vm.seed, vm.histogram=1, and vm.work=0 to wait for interrupts with wfi instead of working.
  *
  * The time at which an interrupt is due is a tick of the timebase; the handler reads the cycle counter. How the two belong
  * together is found out first: both counters are read many times, and each pair of readings says that the offset of the cycle
@@ -88,7 +88,8 @@ void start(u64 hart, const uint8_t *tree)
     (void)hart;
     wanted = option(tree, "vm.interrupts=", 10000);
     seed = option(tree, "vm.seed=", 1);
-    u64 works = option(tree, "vm.work=", 1), all = option(tree, "vm.histogram=", 0), t0, t1, c0, c1;
+    u64 works = option(tree, "vm.work=", 1), all = option(tree, "vm.histogram=", 0), after = option(tree, "vm.after=", 0);
+    u64 t0, t1, c0, c1;
     /* Cycles of a tick, over some of them: the nearest whole number, if it is near. */
     for (t0 = now(); now() == t0;)
         ;
@@ -120,6 +121,9 @@ void start(u64 hart, const uint8_t *tree)
     number_line(" cycles a tick, known to ", most - least);
     print(offset ? " cycles, from another start\r\n" : " cycles, from the same start\r\n");
     asm volatile("csrw stvec, %0\n csrw sie, %1" ::"r"(latency_vector), "r"(1 << 5));
+    call(TIME, 0, after, 0, 0);
+    while (now() < after)
+        asm volatile("wfi");
     next();
     while (*(volatile u64 *)&taken < wanted) {
         if (works)
