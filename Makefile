@@ -121,6 +121,11 @@ bench-speed: build ## Speed beside that of QEMU, and which goals are met
 	@mkdir -p build
 	$(NAGORI) bench speed --qemu --report build/speed.json $(ARGS)
 
+# Minutes; what the module of the driver is made of is downloaded at the first time (150 MB).
+bench-iomap: build ## I/O at other addresses: a monitor beside a table in hardware
+	@mkdir -p build
+	$(NAGORI) bench iomap --plot build/iomap.svg $(ARGS)
+
 # ARGS=--json for a JSON object, ARGS=--quick for a tenth of it.
 bench-mem: build ## Speed of the memory models, in requests per CPU second
 	@$(NAGORI) -q bench mem $(ARGS)
@@ -149,4 +154,4 @@ clean: ## Remove what was built
 	$(MAKE) -C guest/bare clean
 	cargo clean
 
-.PHONY: help setup build install install-lib demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native
+.PHONY: help setup build install install-lib demo test test-rust rtl-quick rtl-check rtl-rocket rtl-formal rtl-synth validate validate-quick validate-four validate-docs validate-services test-bare lint bench bench-speed bench-mem real-trace docs fresh-machine fuzz-smoke crash-corpus clean bench-native bench-iomap

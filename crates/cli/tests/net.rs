@@ -236,6 +236,64 @@ nc -l -p 81 </dev/null"#;
     assert!(!path.exists(), "the socket is taken away");
 }
 
+/// Two machines of one process, in machine time: runs are equal to the microsecond, whatever the host does.
+#[test]
+fn a_peer_in_machine_time() {
+    if image().is_none() {
+        return;
+    }
+    let files = Files::new();
+    let console = files.path("console");
+    let net = format!(
+        "peer,delay=25,console={},run=mkdir /tmp/w && seq 1 100000 >/tmp/w/f && httpd -p 80 -h /tmp/w && echo serving, && nc -l -p 81 </dev/null",
+        console.display()
+    );
+    let script = r#"
+until wget -q -O /tmp/f http://10.9.0.2/f; do sleep 1; done
+echo "sum=$(sha256sum </tmp/f)"
+ping -c 3 10.9.0.2
+nc 10.9.0.2 81 </dev/null
+sleep 4
+ping -c 1 -W 1 10.9.0.2 || echo "the other one is off"
+cat /proc/uptime"#;
+    let run = |engine: &str| {
+        let out = nagori()
+            .args([
+                "boot",
+                "-q",
+                "--machine",
+                "small",
+                "--functional",
+                "--engine",
+                engine,
+            ])
+            .args([
+                "--append",
+                "nagori.net=10.9.0.1/24",
+                "--net",
+                &net,
+                "--run",
+                script,
+            ])
+            .timeout(PATIENCE)
+            .assert()
+            .success();
+        String::from_utf8_lossy(&out.get_output().stdout).into_owned()
+    };
+    let said = run("translator");
+    let text: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
+    for words in [
+        format!("sum={}", sha256(text.as_bytes())),
+        "3 packets received".into(),
+        "the other one is off".into(),
+    ] {
+        assert!(said.contains(&words), "{words}:\n{said}");
+    }
+    let other = std::fs::read_to_string(&console).unwrap();
+    assert!(other.contains("serving,"), "{other}");
+    assert_eq!(said, run("interpreter"));
+}
+
 /// A machine is saved in the middle of a connection. Restored, its network knows nothing of it:
 /// it is broken off, and new ones work.
 #[test]

@@ -277,7 +277,7 @@ fn the_time_up_to_which_a_machine_may_go_changes_nothing() {
                     }
                     turns += 1;
                 };
-                let found = outcome(&m, stop, Vec::new());
+                let found = outcome(&mut m, stop, Vec::new());
                 assert_eq!(found, whole, "{step}, {harts}, {seed}");
                 assert!(turns > 10, "{turns}");
             }
