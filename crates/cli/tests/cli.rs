@@ -73,7 +73,7 @@ fn wrong_values_are_told_before_anything_is_done() {
         ),
         (
             &["bench", "board", "--machine", "nope"],
-            "known are: server, server-caches, server-prefetch, small, soc, vc707",
+            "known are: peer, server, server-caches, server-prefetch, small, soc, vc707",
         ),
         (&["boot", "--set", "memory.size=12"], "memory"),
         (&["boot", "--set", "colour=red"], "unknown field `colour`"),

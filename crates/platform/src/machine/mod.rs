@@ -253,6 +253,8 @@ pub struct Machine<O: Observer = Quiet> {
     point: Option<Point>,
     /// The core cycle from which on nothing is begun for now, since something may still come from outside.
     horizon: u64,
+    /// The last such cycle that was reached: harts that wait for memory do so at least up to there.
+    reached: u64,
     power_cuts: Vec<PowerCut>,
     /// What a restart loads.
     software: Option<Arc<Software>>,
@@ -338,6 +340,7 @@ impl<O: Observer> Machine<O> {
             roster: Roster::default(),
             point: None,
             horizon: u64::MAX,
+            reached: 0,
             power_cuts: Vec::new(),
             software: None,
         })
@@ -484,6 +487,7 @@ impl<O: Observer> Machine<O> {
     pub fn next_time(&self) -> Ps {
         let harts = self.harts.iter().filter_map(|h| match sleeps(h) {
             true => h.wake_cycle(),
+            false if h.is_blocked() => Some(h.cycle.max(self.reached)),
             false => Some(h.cycle),
         });
         let first = harts.min().map_or(Ps::NEVER, |c| self.world.ps(c));

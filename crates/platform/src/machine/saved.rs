@@ -127,6 +127,7 @@ impl<O: Observer> Machine<O> {
             power_cuts,
             // A part of its own.
             horizon: _,
+            reached: _,
             software: _,
         } = self;
         let Surroundings {

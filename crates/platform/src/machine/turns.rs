@@ -134,6 +134,7 @@ impl<O: Observer> Machine<O> {
                 return Err(Turn::Stop(self.reach()));
             }
             Err(Turn::Event { cycle, asleep }) if cycle >= self.horizon => {
+                self.reached = self.horizon;
                 return Err(Turn::Stop(match asleep {
                     true => Stop::Idle(self.next_time()),
                     false => Stop::Slice,
