@@ -111,7 +111,10 @@ impl Link for PairEnd {
         let shared = self.shared.clone();
         let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let way = &mut shared.ways[self.end];
-        while let Some((_, frame)) = way.flying.pop_front_if(|(at, _)| *at <= now) {
+        while way.flying.front().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, frame)) = way.flying.pop_front() else {
+                break;
+            };
             let frames = match self.guest.segments {
                 true => vec![frame],
                 // A frame that cannot be finished is none.

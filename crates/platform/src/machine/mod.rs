@@ -5,6 +5,7 @@
 //! nothing but the machine.
 
 mod calibrate;
+mod compiled;
 mod control;
 mod debug;
 mod due;
@@ -29,6 +30,7 @@ mod warm_up;
 mod world;
 
 pub use calibrate::{calibrate, key as light_key};
+pub use compiled::{Compiled, Quiet};
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use fork::Checkpoint;
@@ -157,28 +159,6 @@ pub enum Stop {
     Idle(Ps),
     /// Machine time has reached [`Ps::END`], and nothing can run any more.
     EndOfTime,
-}
-
-/// An observer that observes nothing.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Quiet;
-impl Observer for Quiet {}
-
-/// An observer whose machines run. The code that runs a machine is large, and there is one of it for each type of observer.
-/// It is reached through this trait: the crates that run a machine with [`Quiet`] use that of this crate, and do not
-/// compile it again. Other observers need no more than `impl Compiled for Mine {}`.
-pub trait Compiled: Observer + Send + Sized {
-    /// As [`Machine::run`], which calls it.
-    fn run(m: &mut Machine<Self>, cycles: u64, instructions: Option<u64>) -> Stop {
-        m.run_here(cycles, instructions)
-    }
-}
-
-impl Compiled for Quiet {
-    // Not the trait's: that one would be compiled where it is used.
-    fn run(m: &mut Machine<Self>, cycles: u64, instructions: Option<u64>) -> Stop {
-        m.run_here(cycles, instructions)
-    }
 }
 
 /// Whether a hart waits for an interrupt that has not come.
@@ -658,32 +638,6 @@ impl<O: Observer> Machine<O> {
     fn after_devices(&mut self, at: Ps) {
         self.world.apply_dma_writes();
         self.update_lines(at);
-    }
-}
-
-impl<O: Compiled> Machine<O> {
-    /// Runs for about `cycles` core cycles of machine time, or until something
-    /// else must happen. What happens in the guest does not depend on `cycles`: the scheduler
-    /// is left only at points that it reaches anyhow, at most 2^20 cycles apart.
-    ///
-    /// `instructions` bounds [`Machine::steps`]; the last block may pass it by its length.
-    pub fn run(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
-        O::run(self, cycles, instructions)
-    }
-
-    /// The same up to a machine time at most: harts touch no device and no memory of others from there on, and no device
-    /// does anything. A hart's own instructions may go on to the end of a block. What happens in the guest does not
-    /// depend on `until`, either.
-    ///
-    /// [`Stop::Slice`] if the time is reached; [`Stop::Idle`] with the machine's own next event if all harts wait.
-    pub fn run_until(&mut self, until: Ps, cycles: u64, instructions: Option<u64>) -> Stop {
-        self.horizon = match until {
-            Ps::NEVER => u64::MAX,
-            t => self.world.cycle_at(t),
-        };
-        let stop = O::run(self, cycles, instructions);
-        self.horizon = u64::MAX;
-        stop
     }
 }
 
