@@ -8,12 +8,15 @@ pub mod epoch;
 pub mod fork;
 pub mod io;
 pub mod iomap;
+mod line_chart;
 pub mod mem;
 pub mod off2f;
 mod off2f_guest;
 mod off2f_plot;
+mod parallel;
 mod rows;
 pub mod speed;
+mod spread;
 pub mod start;
 pub mod vcopy;
 

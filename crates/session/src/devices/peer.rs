@@ -2,19 +2,17 @@
 
 use crate::caller::Caller;
 use crate::choice::MachineChoice;
-use crate::drive::{BoxedService, Peer, Service, Wishes, SHORTEST_DELAY};
+use crate::drive::{BoxedService, Peer, Service, Wishes};
 use crate::error::{Context, Error, Result};
-use crate::guest;
+use crate::guest::Job;
 use crate::image;
 use crate::software::{self, Software};
 use nagori_hart::world::Observer;
 use nagori_platform::config::{Machine as Description, SlotKind};
-use nagori_platform::loader;
 use nagori_platform::machine::{Engine, Machine, Quiet, Stop};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What the machine at the other end is, if nothing else is asked for.
@@ -31,7 +29,7 @@ pub struct PeerSpec {
     pub machine: String,
     /// A shell command that it runs; it is switched off when the command ends.
     pub run: Option<String>,
-    /// From when a frame has been sent to when it reaches the other machine's interface; at least [`SHORTEST_DELAY`].
+    /// From when a frame has been sent to when it reaches the other machine's interface; at least [`SHORTEST_DELAY`](crate::drive::SHORTEST_DELAY).
     pub delay: Duration,
     /// The file for the output of its console.
     pub console: Option<PathBuf>,
@@ -42,7 +40,7 @@ impl Default for PeerSpec {
         PeerSpec {
             machine: DEFAULT_MACHINE.into(),
             run: None,
-            delay: DEFAULT_DELAY.max(SHORTEST_DELAY),
+            delay: DEFAULT_DELAY,
             console: None,
         }
     }
@@ -105,15 +103,8 @@ impl PeerSpec {
             ..Software::default()
         };
         let plan = software::plan(&description, &software, Some(&image))?;
-        let mut machine = Machine::new(&description, Quiet).context("the peer cannot be built")?;
-        machine.set_timed(false);
+        let mut machine = Job::unattended(plan).machine(&description, Quiet)?;
         machine.set_engine(Engine::best())?;
-        guest::load(&mut machine, &plan, false)?;
-        machine.set_software(Some(Arc::new(loader::Software {
-            plan,
-            timed: false,
-            tohost: None,
-        })));
         let console = self.console.as_ref().map(|path| {
             let file =
                 File::create(path).with_context(|| format!("cannot create {}", path.display()));

@@ -8,7 +8,7 @@
 use super::{restart, BoxedService, Course, Restart, Service, Wishes, SLICE};
 use crate::caller::Caller;
 use crate::devices::plug;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use nagori_hart::world::Observer;
 use nagori_platform::clock::Ps;
 use nagori_platform::machine::{Machine, Quiet, Stop};
@@ -50,7 +50,11 @@ impl<'a> Peer<'a> {
         services: Vec<BoxedService<'a, Quiet>>,
         caller: &'a dyn Caller,
     ) -> Result<Peer<'a>> {
-        let delay = delay.max(SHORTEST_DELAY);
+        if delay < SHORTEST_DELAY {
+            return Err(Error::Request(format!(
+                "the wire's delay is {delay:?}: at least {SHORTEST_DELAY:?} are possible"
+            )));
+        }
         let times = [first.now(), second.now()].map(whole);
         let [a, b] = pair(delay, times.map(|t| Duration::from_nanos(t / 1000)))?;
         plug(first, slot, Box::new(a))?;

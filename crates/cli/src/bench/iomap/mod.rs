@@ -6,18 +6,16 @@ mod run;
 mod text;
 mod ways;
 
+use super::parallel::{each, progress};
 use crate::args::MachineArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::plot::Picture;
-use anyhow::{anyhow, Context};
+use anyhow::Context;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use rows::{Direction, Row};
 use run::{Guest, Ready, Transfer};
 use serde_json::json;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use ways::{Kind, Monitors, Replacement, Way};
 
 const EXAMPLES: &str = "\
@@ -126,7 +124,7 @@ fn measure(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Vec<Row>> {
     let monitors = Monitors::build()?;
     let guest = Guest::build(messages)?;
     let peer = run::peer(&guest, messages)?;
-    let bar = progress(ways.len() * (cells.len() + 1), messages);
+    let bar = progress(ways.len() * (cells.len() + 1), "boots and cells", messages);
     let ready = each(&ways, a.jobs, messages, &bar, |way| {
         let machine = (&*a.machine, &*a.set, &*a.append, a.prepare.as_deref());
         Ready::boot(way, machine, (&guest, &monitors), &peer, messages.signals())
@@ -157,59 +155,4 @@ fn measure(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Vec<Row>> {
     });
     bar.finish_and_clear();
     rows
-}
-
-/// The results for all items, in their order; the first error ends the others.
-fn each<T: Sync, R: Send>(
-    items: &[T],
-    jobs: Option<u32>,
-    messages: &Messages,
-    bar: &ProgressBar,
-    one: impl Fn(&T) -> anyhow::Result<R> + Sync,
-) -> anyhow::Result<Vec<R>> {
-    let jobs = jobs.map_or_else(
-        || std::thread::available_parallelism().map_or(1, usize::from),
-        |n| n as usize,
-    );
-    let results: Vec<Mutex<Option<anyhow::Result<R>>>> =
-        items.iter().map(|_| Mutex::new(None)).collect();
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    std::thread::scope(|s| {
-        for _ in 0..jobs.min(items.len()) {
-            s.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(i) else { break };
-                    let result = one(item);
-                    if result.is_err() || messages.signals().caught().is_some() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    *results[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-                    bar.inc(1);
-                }
-            });
-        }
-    });
-    let mut all = Vec::new();
-    let mut missing = false;
-    for r in results {
-        match r.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(r) => all.push(r?),
-            None => missing = true,
-        }
-    }
-    match missing {
-        true => Err(anyhow!("the table was not finished")),
-        false => Ok(all),
-    }
-}
-
-fn progress(cells: usize, messages: &Messages) -> ProgressBar {
-    if messages.quiet() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(cells as u64);
-    let template = "{spinner} {bar:32} {pos}/{len} boots and cells  {elapsed}";
-    bar.set_style(ProgressStyle::with_template(template).expect("a template"));
-    bar
 }

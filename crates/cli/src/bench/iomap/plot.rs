@@ -2,12 +2,11 @@
 
 use super::rows::{Direction, Row};
 use super::ways::Kind;
-use crate::plot::{png, register_fonts, Format, FONT, INK};
-use anyhow::{bail, Context};
-use plotters::coord::Shift;
+use crate::bench::line_chart::{self, add, Line, Panel};
+use crate::plot::Format;
+use anyhow::bail;
 use plotters::prelude::*;
 
-const SIZE: (u32, u32) = (1280, 560);
 /// Distinguishable by colour-blind people (Okabe and Ito).
 const COLOURS: [RGBColor; 4] = [
     RGBColor(0, 0, 0),
@@ -16,107 +15,48 @@ const COLOURS: [RGBColor; 4] = [
     RGBColor(0, 158, 115),
 ];
 
-/// A line: its name, colour, width, and points.
-struct Line {
-    name: String,
-    colour: RGBColor,
-    width: u32,
-    points: Vec<(f64, f64)>,
-}
-
 /// Draws throughput by buffer, a panel for each direction.
 pub fn draw(format: Format, machine: &str, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
-    let panels: Vec<_> = [(Direction::Up, "up"), (Direction::Down, "down")]
+    let panels: Vec<Panel> = [(Direction::Up, "up"), (Direction::Down, "down")]
         .into_iter()
-        .map(|(d, name)| (name, lines(rows, d)))
-        .filter(|(_, lines)| !lines.is_empty())
+        .map(|(d, name)| Panel {
+            title: format!("{machine}: {name}"),
+            y: "Mbit/s",
+            lines: lines(rows, d),
+        })
+        .filter(|p| !p.lines.is_empty())
         .collect();
     if panels.is_empty() {
         bail!("there is nothing to draw");
     }
-    register_fonts();
-    let drawn = match format {
-        Format::Svg => {
-            let mut text = String::new();
-            let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            let drawn = all(&root, machine, &panels);
-            drop(root);
-            drawn.map(|()| text.into_bytes())
-        }
-        Format::Png => png(SIZE, |root| all(root, machine, &panels)),
-    };
-    drawn.context("cannot draw the plot")
+    line_chart::draw(
+        format,
+        "KiB of a buffer",
+        SeriesLabelPosition::LowerRight,
+        &panels,
+    )
 }
 
 fn lines(rows: &[Row], direction: Direction) -> Vec<Line> {
     let mut all: Vec<Line> = Vec::new();
     for r in rows.iter().filter(|r| r.direction == direction) {
-        let name = r.way_name();
-        let point = (f64::from(r.buffer_kib), r.mbps);
-        match all.iter_mut().find(|l| l.name == name) {
-            Some(line) => line.points.push(point),
-            None => all.push(Line {
-                name,
+        let small = r.way == Kind::Small;
+        add(
+            &mut all,
+            Line {
+                name: r.way_name(),
                 colour: COLOURS[r.way as usize],
-                width: if r.way == Kind::Small { 1 } else { 3 },
-                points: vec![point],
-            }),
-        }
+                width: if small { 1 } else { 3 },
+                named: !small,
+                points: vec![(f64::from(r.buffer_kib), r.mbps)],
+            },
+        );
+    }
+    // The small tables are many: the last of them stands for all.
+    if let Some(last) = all.last_mut() {
+        last.named = true;
     }
     all
-}
-
-fn all<B: DrawingBackend>(
-    root: &DrawingArea<B, Shift>,
-    machine: &str,
-    panels: &[(&str, Vec<Line>)],
-) -> anyhow::Result<()>
-where
-    B::ErrorType: Send + Sync + 'static,
-{
-    root.fill(&WHITE)?;
-    for (area, (title, lines)) in root.split_evenly((1, panels.len())).iter().zip(panels) {
-        let points = || lines.iter().flat_map(|l| &l.points);
-        let most = |pick: fn(&(f64, f64)) -> f64| points().map(pick).fold(0.0, f64::max);
-        let least = points().map(|p| p.0).fold(f64::MAX, f64::min);
-        let mut chart = ChartBuilder::on(area)
-            .margin(16)
-            .caption(
-                format!("{machine}: {title}"),
-                (FONT, 20, FontStyle::Bold).into_font().color(&INK),
-            )
-            .x_label_area_size(48)
-            .y_label_area_size(72)
-            .build_cartesian_2d(
-                (least / 1.1..most(|p| p.0) * 1.1).log_scale(),
-                0.0..most(|p| p.1) * 1.15 + 1e-9,
-            )?;
-        chart
-            .configure_mesh()
-            .label_style((FONT, 14).into_font().color(&INK))
-            .x_desc("KiB of a buffer")
-            .y_desc("Mbit/s")
-            .draw()?;
-        for line in lines {
-            let style = line.colour.stroke_width(line.width);
-            let path = PathElement::new(line.points.clone(), style);
-            let series = chart.draw_series(std::iter::once(path))?;
-            // The small tables are many: the last of them stands for all.
-            if line.width > 1 || std::ptr::eq(line, &lines[lines.len() - 1]) {
-                series
-                    .label(&line.name)
-                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-            }
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .label_font((FONT, 14).into_font().color(&INK))
-            .background_style(WHITE.mix(0.8))
-            .draw()?;
-    }
-    root.present()?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::run::Counts;
 use super::ways::{Kind, Replacement, Way};
+use crate::bench::spread::Spread;
 use serde::Serialize;
 
 /// Which way the data go.
@@ -12,14 +13,6 @@ pub enum Direction {
     Up,
     /// To it.
     Down,
-}
-
-/// Smallest, middle and largest throughput of the transfers, in Mbit/s.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
-    pub min: f64,
-    pub median: f64,
-    pub max: f64,
 }
 
 /// A result; the JSON form.
@@ -55,11 +48,10 @@ impl Row {
     pub fn new(
         way: &Way,
         (direction, buffer_kib): (Direction, u32),
-        mut rates: Vec<f64>,
+        rates: Vec<f64>,
         c: &Counts,
     ) -> Row {
         let mbps = rates.iter().sum::<f64>() / rates.len() as f64;
-        rates.sort_by(f64::total_cmp);
         Row {
             direction,
             buffer_kib,
@@ -67,11 +59,7 @@ impl Row {
             entries: way.small.map(|s| s.0),
             replacement: way.small.map(|s| s.1),
             mbps,
-            mbps_spread: Spread {
-                min: rates[0],
-                median: rates[(rates.len() - 1) / 2],
-                max: rates[rates.len() - 1],
-            },
+            mbps_spread: Spread::of(rates),
             ratio_to_monitor: None,
             instructions: c.instructions,
             translation_instructions: c.translation,

@@ -7,21 +7,19 @@ mod rows;
 mod source;
 mod text;
 
+use super::parallel::{each, progress};
 use crate::args::MachineArgs;
 use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::plot::Picture;
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use cells::{Axes, Cell, Consumer, Loops, Place, Reader, Ring, Size, Stores};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use nagori_platform::config::Machine as Description;
 use nagori_session::{guest, Capture, End, Job};
 use rows::Row;
 use serde_json::json;
 use source::Work;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Mutex;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -200,8 +198,8 @@ fn emulated(
     let packets = a.packets.unwrap_or(2048);
     let work = Work::new()?;
     let elf = work.compile(cells, (packets, a.repeat), &own)?;
-    let bar = progress(points.len(), messages);
-    let results = run_all(&points, a.jobs, messages, &bar, |p| {
+    let bar = progress(points.len(), "cells", messages);
+    let results = each(&points, a.jobs, messages, &bar, |p| {
         let mut plan = source::plan(&p.description.config.memory, &elf)?;
         plan.entry.a1 = p.cell.code();
         let job = Job {
@@ -226,61 +224,4 @@ fn emulated(
     });
     bar.finish_and_clear();
     Ok((results?, own.config.name.clone()))
-}
-
-/// The results of all points, in their order; the first error ends the others.
-fn run_all(
-    points: &[Point<'_>],
-    jobs: Option<u32>,
-    messages: &Messages,
-    bar: &ProgressBar,
-    one: impl Fn(&Point<'_>) -> anyhow::Result<Row> + Sync,
-) -> anyhow::Result<Vec<Row>> {
-    let jobs = jobs.map_or_else(
-        || std::thread::available_parallelism().map_or(1, usize::from),
-        |n| n as usize,
-    );
-    let slots: Vec<Mutex<Option<anyhow::Result<Row>>>> =
-        points.iter().map(|_| Mutex::new(None)).collect();
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    std::thread::scope(|s| {
-        for _ in 0..jobs.min(points.len()) {
-            s.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(point) = points.get(i) else { break };
-                    let result = one(point);
-                    if result.is_err() || messages.signals().caught().is_some() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    if let Ok(mut slot) = slots[i].lock() {
-                        *slot = Some(result);
-                    }
-                    bar.inc(1);
-                }
-            });
-        }
-    });
-    let mut rows = Vec::new();
-    let mut missing = false;
-    for slot in slots {
-        match slot.into_inner().ok().flatten() {
-            Some(row) => rows.push(row?),
-            None => missing = true,
-        }
-    }
-    match missing {
-        true => Err(anyhow!("the table was not finished")),
-        false => Ok(rows),
-    }
-}
-
-fn progress(cells: usize, messages: &Messages) -> ProgressBar {
-    if messages.quiet() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(cells as u64);
-    let template = "{spinner} {bar:32} {pos}/{len} cells  {elapsed}";
-    bar.set_style(ProgressStyle::with_template(template).expect("a template"));
-    bar
 }

@@ -1,6 +1,7 @@
 //! Rows of `nagori bench vcopy`: what the guest printed, and what follows from it.
 
 use super::cells::Cell;
+use crate::bench::spread::Spread;
 use anyhow::{bail, Context};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -99,29 +100,6 @@ pub fn parse(
         repeats.collect()
     });
     all.collect()
-}
-
-/// Least, median and largest of the repetitions.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
-    /// The least.
-    pub min: f64,
-    /// The one in the middle; of an even number, the lower one.
-    pub median: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-impl Spread {
-    /// Of at least one value.
-    pub fn of(mut values: Vec<f64>) -> Spread {
-        values.sort_by(f64::total_cmp);
-        Spread {
-            min: values[0],
-            median: values[(values.len() - 1) / 2],
-            max: values[values.len() - 1],
-        }
-    }
 }
 
 /// A result; the JSON form. Counts are those of the repetition with the median throughput, of both
