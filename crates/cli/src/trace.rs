@@ -336,6 +336,7 @@ fn reason(kind: LineKind) -> &'static str {
         LineKind::Probe => "probe",
         LineKind::Prefetch => "prefetch",
         LineKind::Combine => "combine",
+        LineKind::Device => "device",
     }
 }
 

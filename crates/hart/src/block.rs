@@ -4,6 +4,7 @@
 //! The contents of a block follow from its first pc and memory alone, so every engine that uses
 //! blocks charges the same cycles.
 
+use crate::config::CoreTiming;
 use crate::context::FetchContext;
 use crate::hart::Hart;
 use crate::issue::front_packets;
@@ -17,11 +18,12 @@ use crate::preop::{
     refetches, target_in_page, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, SPLIT, TARGET,
 };
 use crate::trap::{cause, Trap};
-use crate::waits::half_releases;
+use crate::waits::{half_releases, stall};
 use crate::world::{AccessKind, World};
 use crate::wrong_path::{self, strays};
 use nagori_isa::{decode_with, inst_len};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Longest block, in instructions.
@@ -130,6 +132,31 @@ impl std::hash::Hasher for Spread {
     }
 }
 
+/// For how long blocks wait at their beginning, and what is pending then: by the block's first instruction and by what was
+/// pending, which with one core's timing decide it.
+type Found = (u32, Pending, (u32, Pending));
+
+struct Stalls(Box<[Cell<Found>; STALLS]>);
+
+/// How many are kept.
+const STALLS: usize = 256;
+
+impl Default for Stalls {
+    fn default() -> Self {
+        // No block begins there.
+        let nothing = (u32::MAX, 0, (0, 0));
+        Stalls(Box::new(std::array::from_fn(|_| Cell::new(nothing))))
+    }
+}
+
+impl Stalls {
+    #[inline(always)]
+    fn place(&self, start: u32, pending: Pending) -> &Cell<Found> {
+        let mix = (start ^ pending.rotate_left(16)).wrapping_mul(0x9e37_79b9);
+        &self.0[(mix >> 24) as usize % STALLS]
+    }
+}
+
 /// Block cache of one hart.
 pub struct CodeCache {
     pub(crate) ops: Vec<PreOp>,
@@ -147,6 +174,7 @@ pub struct CodeCache {
     drops: u64,
     /// Longest block, in instructions.
     longest: usize,
+    stalls: Stalls,
 }
 
 impl Default for CodeCache {
@@ -163,6 +191,7 @@ impl Default for CodeCache {
             clears: 0,
             drops: 0,
             longest: MAX_OPS,
+            stalls: Stalls::default(),
         }
     }
 }
@@ -187,6 +216,19 @@ impl CodeCache {
     #[inline(always)]
     pub fn ops(&self, b: &Block) -> &[PreOp] {
         &self.ops[b.start as usize..b.start as usize + b.count as usize]
+    }
+
+    /// What [`stall`] says of a block, which is kept.
+    #[inline(always)]
+    pub(crate) fn stall(&self, b: &Block, timing: &CoreTiming, pending: Pending) -> (u32, Pending) {
+        let place = self.stalls.place(b.start, pending);
+        let (start, of, found) = place.get();
+        if (start, of) == (b.start, pending) {
+            return found;
+        }
+        let found = stall(self.ops(b), timing, pending);
+        place.set((b.start, pending, found));
+        found
     }
 
     /// How often all blocks were dropped: numbers of blocks before have no meaning.
@@ -214,6 +256,7 @@ impl CodeCache {
         self.by_address.clear();
         self.by_page.clear();
         self.known.clear();
+        self.stalls = Stalls::default();
     }
 
     /// Longest block, in instructions.

@@ -491,7 +491,8 @@ impl Hart {
     /// block's own results can be under way at its end.
     pub fn await_results(&mut self, code: &CodeCache, b: &Block) -> bool {
         self.age_pending();
-        self.await_pending(code.ops(b));
+        let found = code.stall(b, &self.config.timing, self.pending);
+        self.await_stall(code.ops(b), found);
         longest(self.pending) <= b.cost
     }
 

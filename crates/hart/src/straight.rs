@@ -129,13 +129,20 @@ impl Seen {
     /// Looks at the code at a pc. `word` reads the aligned words from there on.
     #[inline(always)]
     pub fn look(&mut self, pc: u64, word: impl Fn(usize) -> u64) -> Slot {
-        let words = std::array::from_fn(word);
         let slot = (pc >> 1) as usize % KEPT;
-        let e = &mut self.kept[slot];
-        if e.0 != pc || e.1 != words {
-            *e = (pc, words, Straight::of(pc, &words));
+        let e = &self.kept[slot];
+        // An array of the words would be written to memory and read in wider pieces, which hosts do slowly.
+        let differs = (0..WORDS).fold(e.0 ^ pc, |d, i| d | (e.1[i] ^ word(i)));
+        if differs != 0 {
+            self.look_anew(slot, pc, std::array::from_fn(word));
         }
         Slot(slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_anew(&mut self, slot: usize, pc: u64, words: [u64; WORDS]) {
+        self.kept[slot] = (pc, words, Straight::of(pc, &words));
     }
 
     /// What was looked at last there.

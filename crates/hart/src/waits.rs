@@ -31,7 +31,13 @@ impl Hart {
     /// pending.
     #[cold]
     pub(crate) fn await_pending(&mut self, ops: &[PreOp]) {
-        let (stall, rest) = stall(ops, &self.config.timing, self.pending);
+        let found = stall(ops, &self.config.timing, self.pending);
+        self.await_stall(ops, found);
+    }
+
+    /// The same, with what [`stall`] says.
+    #[inline(always)]
+    pub(crate) fn await_stall(&mut self, ops: &[PreOp], (stall, rest): (u32, Pending)) {
         let before = std::mem::replace(&mut self.pending, rest);
         self.cycle += stall as u64;
         self.pending_from = self.cycle;

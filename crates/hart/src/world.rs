@@ -91,6 +91,8 @@ pub enum LineKind {
     /// Write of a line that a line fill buffer has combined from non-temporal stores, or the read that memory needs
     /// before it writes a part of a line.
     Combine,
+    /// Transfer between memory and a device, or the write-back of a modified line that the device wants; no hart waits for it.
+    Device,
 }
 
 /// One line transfer.

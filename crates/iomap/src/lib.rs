@@ -382,6 +382,13 @@ impl Table {
         Answer::Hit(e.to | addr & e.mask())
     }
 
+    /// Where an entry with the right leads from an address. Counts nothing.
+    pub fn peek(&self, vm: u16, addr: u64, access: Access) -> Option<u64> {
+        let entry = self.places.iter().flatten().find(|e| e.covers(vm, addr));
+        let entry = entry.filter(|e| e.rights.permit(access))?;
+        Some(entry.to | addr & entry.mask())
+    }
+
     /// How many of `len` bytes from an address on are covered by the entry of the first one; 0 if there is no such
     /// entry. Counts nothing.
     pub fn covered(&self, vm: u16, addr: u64, len: u64) -> u64 {

@@ -3,7 +3,8 @@
 use crate::clock::Ps;
 use crate::control::{self, ControlAccess};
 use crate::device::{
-    BusFault, Device, DeviceCx, DeviceState, DmaRange, Placement, PowerRequest, StateError, Wires,
+    BusFault, Device, DeviceCx, DeviceState, DmaRange, DmaTransfer, Placement, PowerRequest,
+    StateError, Wires,
 };
 use crate::iomap::{IoMap, SavedIoMap};
 use nagori_hart::world::{DeviceEvent, DevicePlace};
@@ -131,6 +132,9 @@ pub struct BusState {
     pub hart_lines: Vec<u64>,
     /// Ranges that devices have written and that the machine has not been told of.
     pub dma_writes: Vec<DmaRange>,
+    /// Transfers that the machine has not been told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<DmaTransfer>,
     /// A request to switch off or restart that has not been taken.
     pub power: Option<PowerRequest>,
     /// Devices in the order of attachment.
@@ -168,6 +172,8 @@ impl Bus {
                 ram,
                 ram_base,
                 dma_writes: Vec::new(),
+                transfers_cost: false,
+                transfers: Vec::new(),
                 deeds: Default::default(),
                 irq_levels: 0,
                 hart_lines: vec![0; harts as usize],
@@ -520,6 +526,26 @@ impl Bus {
         std::mem::take(&mut self.wires.dma_writes)
     }
 
+    /// Whether transfers of devices on the bus have a cost from now on.
+    pub fn set_transfers_cost(&mut self, cost: bool) {
+        self.wires.transfers_cost = cost;
+    }
+
+    /// Whether transfers of devices on the bus have a cost at present.
+    pub fn transfers_cost(&self) -> bool {
+        self.wires.transfers_cost
+    }
+
+    /// Whether devices have transferred anything on the bus since the last [`Bus::take_transfers`].
+    pub fn has_transfers(&self) -> bool {
+        !self.wires.transfers.is_empty()
+    }
+
+    /// What devices have transferred on the bus, in order; taken once.
+    pub fn take_transfers(&mut self) -> Vec<DmaTransfer> {
+        std::mem::take(&mut self.wires.transfers)
+    }
+
     /// Resets every device. Time goes on.
     pub fn reset(&mut self, now: Ps) {
         self.wires.irq_levels = 0;
@@ -537,6 +563,7 @@ impl Bus {
             irq_levels: self.wires.irq_levels,
             hart_lines: self.wires.hart_lines.clone(),
             dma_writes: self.wires.dma_writes.clone(),
+            transfers: self.wires.transfers.clone(),
             power: self.wires.power,
             devices: self.devices.iter().map(|d| d.device.save()).collect(),
             iomap: self.wires.iomap.as_ref().map(|t| t.save()),
@@ -579,6 +606,7 @@ impl Bus {
         self.seen_levels = state.irq_levels;
         self.wires.hart_lines.clone_from(&state.hart_lines);
         self.wires.dma_writes.clone_from(&state.dma_writes);
+        self.wires.transfers.clone_from(&state.transfers);
         self.wires.power = state.power;
         self.settle(Ps::ZERO);
         Ok(())

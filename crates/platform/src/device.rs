@@ -106,6 +106,17 @@ pub struct DmaRange {
     pub len: u64,
 }
 
+/// A transfer between a device and memory that takes place on the bus: of a line, or of a part of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DmaTransfer {
+    /// When the device sends it.
+    pub at: Ps,
+    /// A physical address in the line.
+    pub addr: u64,
+    /// Whether memory is written.
+    pub write: bool,
+}
+
 /// What devices have done since the machine was told, if anybody wants to know.
 #[derive(Debug, Default)]
 pub(crate) struct Deeds {
@@ -157,6 +168,9 @@ pub(crate) struct Wires {
     pub(crate) ram: Arc<GuestRam>,
     pub(crate) ram_base: u64,
     pub(crate) dma_writes: Vec<DmaRange>,
+    /// Whether transfers on the bus have a cost at present.
+    pub(crate) transfers_cost: bool,
+    pub(crate) transfers: Vec<DmaTransfer>,
     pub(crate) deeds: Deeds,
     /// Levels of the interrupt sources, bit n for source n (1..=31).
     pub(crate) irq_levels: u32,
@@ -296,6 +310,28 @@ impl DeviceCx<'_> {
         let did = DeviceDeed::Wrote { paddr: addr, len };
         self.wires.deeds.add(self.now, did);
         Ok(())
+    }
+
+    /// Whether transfers on the bus have a cost at present, so that a device has to spread them over time
+    /// ([`DeviceCx::transfer`]): with the detailed timing model.
+    pub fn transfers_cost(&self) -> bool {
+        self.wires.transfers_cost
+    }
+
+    /// The device transfers the line of an address, or a part of it, now. This is the load of the bus and of memory alone:
+    /// bytes are moved by [`DeviceCx::dma_read`] and [`DeviceCx::dma_write`], which also report what is not permitted.
+    pub fn transfer(&mut self, addr: u64, access: Access) {
+        let addr = match &self.wires.iomap {
+            Some(table) => table.peek_device(self.irq, addr, access),
+            None => Some(addr),
+        };
+        if let Some(addr) = addr.filter(|a| self.offset(*a, 1).is_ok()) {
+            self.wires.transfers.push(DmaTransfer {
+                at: self.now,
+                addr,
+                write: access == Access::Write,
+            });
+        }
     }
 
     /// The device has taken something from the driver that leaves the machine now or later; `queue` is 0 for devices without

@@ -146,6 +146,17 @@ impl IoMap {
         Some(Some(pieces))
     }
 
+    /// Where a device's address leads, if it is permitted. Counts nothing.
+    pub(crate) fn peek_device(&self, irq: Option<u32>, addr: u64, access: Access) -> Option<u64> {
+        match &self.dma {
+            None => Some(addr),
+            Some(table) => {
+                let vm = *self.device_vms.get(irq? as usize)?;
+                table.borrow().peek(vm, addr, access)
+            }
+        }
+    }
+
     fn with_table<R>(&mut self, f: impl FnOnce(&mut Table, &mut Selected) -> R) -> Option<R> {
         let IoMap {
             harts,

@@ -147,6 +147,8 @@ fn with_device<R>(table: IoMap, f: impl FnOnce(&mut DeviceCx<'_>) -> R) -> R {
         ram: Arc::new(ram),
         ram_base: 0x1000,
         dma_writes: Vec::new(),
+        transfers_cost: false,
+        transfers: Vec::new(),
         deeds: Default::default(),
         irq_levels: 0,
         hart_lines: vec![0],

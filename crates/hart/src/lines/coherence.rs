@@ -262,21 +262,40 @@ impl Coherence {
         self.probe_levels(hart, line, exclusive);
         let mut mask = self.l1d.mask(line, Some(hart));
         while let Some((h, i)) = self.l1d.next(line, &mut mask) {
-            let slot = self.l1d[h].slot(i);
-            if exclusive {
-                self.l1d.take(h, i);
-                self.l1d[h].set_slot(i, NO_SLOT);
-                self.left_first(Side::Data, h, line);
-                if slot != NO_SLOT {
-                    self.notices[h].push(Notice::DropSlot(slot));
-                }
-            } else {
-                self.l1d[h].set(i, line, LineState::Shared);
-                if slot != NO_SLOT {
-                    self.notices[h].push(Notice::DropWrite(slot));
-                }
+            self.probe_entry((h, i), line, exclusive);
+        }
+    }
+
+    fn probe_entry(&mut self, (hart, entry): (usize, usize), line: u64, exclusive: bool) {
+        let slot = self.l1d[hart].slot(entry);
+        if exclusive {
+            self.l1d.take(hart, entry);
+            self.l1d[hart].set_slot(entry, NO_SLOT);
+            self.left_first(Side::Data, hart, line);
+            if slot != NO_SLOT {
+                self.notices[hart].push(Notice::DropSlot(slot));
+            }
+        } else {
+            self.l1d[hart].set(entry, line, LineState::Shared);
+            if slot != NO_SLOT {
+                self.notices[hart].push(Notice::DropWrite(slot));
             }
         }
+    }
+
+    /// A device reads or writes a line of memory: L1D caches keep it shared, or lose it. Returns whether one had it
+    /// modified, which is to be written back. Outer levels keep what they have, as those of processors that let devices into
+    /// their last level; with them nothing is done.
+    pub fn probe_for_device(&mut self, line: u64, write: bool) -> bool {
+        let mut dirty = false;
+        if !self.has_levels() {
+            let mut mask = self.l1d.mask(line, None);
+            while let Some((h, i)) = self.l1d.next(line, &mut mask) {
+                dirty |= self.l1d[h].entry(i).1 == LineState::Dirty;
+                self.probe_entry((h, i), line, write);
+            }
+        }
+        dirty
     }
 }
 

@@ -1,8 +1,9 @@
 //! GPIO controller of SiFive's FU540-C000 (`sifive,gpio0`) with 16 pins. Registers as in its manual (v1p0, chapter 17).
 //!
 //! Nothing is connected to the pins: each one has the level that it drives itself, else that of its pull-up, else 0. So
-//! an output is seen as an input, at once. (The hardware's synchroniser takes three cycles, less than an access.) Every
-//! pin has an interrupt source of its own, as on the FU540: Linux' driver has as many pins as it finds interrupts.
+//! an output is seen as an input, at once. (In SiFive's RTL a synchroniser takes three cycles, and the register behind
+//! it one, less than an access.) Every pin has an interrupt source of its own, as on the FU540: Linux' driver has as
+//! many pins as it finds interrupts.
 
 use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
 use crate::fdt::{Cell, Node, PLIC_LABEL};

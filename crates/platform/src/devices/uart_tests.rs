@@ -18,6 +18,8 @@ impl Bench {
             ram,
             ram_base: 0,
             dma_writes: Vec::new(),
+            transfers_cost: false,
+            transfers: Vec::new(),
             deeds: Default::default(),
             irq_levels: 0,
             hart_lines: vec![0],

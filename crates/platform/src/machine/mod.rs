@@ -392,6 +392,7 @@ impl<O: Observer> Machine<O> {
         self.settle();
         self.write_stored();
         self.world.timed = timed;
+        self.follow_timing();
         self.warm_ups.cut += u64::from(self.warm_at.is_some());
         for h in &mut self.harts {
             h.set_timed(timed);
@@ -405,6 +406,13 @@ impl<O: Observer> Machine<O> {
             self.restart_epochs();
         }
         self.begin_warm_up();
+    }
+
+    /// Whether transfers of devices cost anything follows from how harts are timed.
+    fn follow_timing(&mut self) {
+        let w = &mut *self.world;
+        let cost = w.timed && w.light.is_none() && self.parallel.is_none();
+        w.bus.set_transfers_cost(cost);
     }
 
     /// Selects a delay method from now on.
@@ -660,6 +668,7 @@ impl<O: Observer + Send> Machine<O> {
 
     fn run_on(&mut self, cycles: u64, instructions: Option<u64>) -> Stop {
         let mut spent = 0u64;
+        self.follow_timing();
         loop {
             if let Some(stop) = self.markers.stop.take() {
                 return match stop {

@@ -4,11 +4,12 @@ use super::memory::{BusCause, Memory};
 use crate::bus::{Bus, BusRead, BusWrite};
 use crate::clock::{Clock, Ps};
 use crate::config::BoardConfig;
+use crate::device::DmaTransfer;
 use crate::iomap::MACHINE;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, DevicePlace, Epoch, Event, LineContent, LineRequest, Marker,
-    MemPort, Observer, Requester, Stall, Transfer, World,
+    self, AccessKind, BusFault, DevicePlace, Epoch, Event, LineContent, LineKind, LineRequest,
+    Marker, MemPort, Observer, Requester, Stall, Transfer, World,
 };
 use nagori_hart::HartStats;
 use nagori_iomap::Access;
@@ -263,11 +264,48 @@ impl<O: Observer> Surroundings<O> {
                 self.memory_written(r.addr, r.len);
             }
         }
+        if self.bus.has_transfers() {
+            let transfers = self.bus.take_transfers();
+            // The model may have been turned off since.
+            if self.bus.transfers_cost() {
+                for t in &transfers {
+                    self.device_transfers(t);
+                }
+            }
+        }
         if O::DEVICES {
             for deed in self.bus.take_deeds() {
                 self.observer.happened(&Event::Device(&deed));
             }
         }
+    }
+
+    /// A device transfers a line, or a part of one. Nobody waits for it: devices have buffers.
+    fn device_transfers(&mut self, t: &DmaTransfer) {
+        let line = t.addr & !63;
+        let req = LineRequest {
+            // Memory is never ahead of the cycle in which devices act.
+            cycle: self.cycle_at(t.at),
+            line,
+            kind: LineKind::Device,
+            hart: 0,
+            pc: 0,
+            privilege: MACHINE,
+            asid: 0,
+            older: None,
+        };
+        if self.coherence.probe_for_device(line, t.write) {
+            if O::WRITE_BACKS {
+                self.observer.happened(&Event::WriteBack(&req));
+            }
+            self.note_write(&req);
+            self.post(&req, Kind::Write, None);
+        }
+        let kind = match t.write {
+            true => Kind::Write,
+            false => Kind::Read,
+        };
+        self.post(&req, kind, None);
     }
 
     /// Reports which lines have reached memory at a time.

@@ -5,6 +5,7 @@ mod common;
 mod contended;
 mod counters;
 mod debug;
+mod dma;
 mod engines;
 mod first;
 mod hostile;

@@ -140,23 +140,24 @@ impl Emitter<'_> {
             ),
             _ => self.load_seen(seen, RDX),
         }
-        if passes {
-            dynasm!(self.a; .arch x64; mov ecx, edx);
-        }
-        self.direction(RDX, last);
+        self.direction_in_two(RDX, RCX, last);
         dynasm!(self.a; .arch x64
-            ; cmp BYTE [rdx], taken as i8
+            ; cmp BYTE [rdx + rcx], taken as i8
             ; jne =>wrong
         );
         if taken {
             self.find_entry(last, late);
         }
+        if passes {
+            let from = if seen == Seen::All { RAX } else { RCX };
+            if from == RCX {
+                self.load_seen(seen, RCX);
+            }
+            self.passes(from, false);
+        }
         dynasm!(self.a; .arch x64; mov [rbp + NEAR_HISTORY], eax);
         self.advance(RAX, taken);
         dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax);
-        if passes {
-            self.passes(false);
-        }
         dynasm!(self.a; .arch x64; =>back);
     }
 
@@ -171,10 +172,11 @@ impl Emitter<'_> {
     /// The out-of-line code of a prediction.
     pub(super) fn predicted(&mut self, s: Predicted) {
         if let (Some(wrong), What::Branch { taken, leads }) = (s.wrong, s.what) {
+            let known = self.label();
             if let Some(labels) = s.within {
-                self.within(&s, labels, taken, wrong);
+                self.within(&s, labels, taken, known);
             }
-            dynasm!(self.a; .arch x64; =>wrong);
+            dynasm!(self.a; .arch x64; =>wrong; add rdx, rcx; =>known);
             self.wrong(&s, taken, leads);
         }
         if let (Some(wrong), What::Indirect { .. }) = (s.wrong, s.what) {
@@ -225,6 +227,7 @@ impl Emitter<'_> {
         dynasm!(self.a; .arch x64; mov [rsp - 8], rdx);
         self.btb(s.last + 2, own);
         self.load_seen(s.seen, RCX);
+        self.passes(RCX, true);
         dynasm!(self.a; .arch x64
             ; mov rdx, [rsp - 8]
             ; mov BYTE [rdx], 0
@@ -232,7 +235,6 @@ impl Emitter<'_> {
         );
         self.advance(RAX, true);
         dynasm!(self.a; .arch x64; mov [rbp + HISTORY], eax);
-        self.passes(true);
         dynasm!(self.a; .arch x64; jmp =>s.back; =>own; mov rdx, [rsp - 8]);
     }
 

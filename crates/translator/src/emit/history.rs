@@ -66,11 +66,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// A branch with a bit of the history table is rightly not taken, and the program goes on in its packet, which was looked up with `ecx`.
-    pub(super) fn passes(&mut self, bit: bool) {
+    /// A branch with a bit of the history table is rightly not taken, and the program goes on in its packet, which was looked up
+    /// with a history in a register. Uses `ecx`.
+    pub(super) fn passes(&mut self, seen: u8, bit: bool) {
         let found = BRANCHED | if bit { BIT } else { 0 };
         dynasm!(self.a; .arch x64
-            ; lea ecx, [rcx * 4 + found as i32]
+            ; lea ecx, [Rq(seen) * 4 + found as i32]
             ; mov [rbp + PASSED], ecx
             ; mov DWORD [rbp + LANDED], 0
         );
@@ -78,22 +79,46 @@ impl Emitter<'_> {
 
     /// Turns a history in a register into the address of the predicted direction of the branch with its last half at an offset.
     pub(super) fn direction(&mut self, r: u8, last: i32) {
-        let hash = Hash::new(self.s.config.predictor);
-        let (factor, right, mask, left) = hash.steps();
-        dynasm!(self.a; .arch x64
-            ; imul Rd(r), Rd(r), factor as i32
-            ; and Rd(r), (mask << right) as i32
-        );
-        match left.checked_sub(right) {
-            Some(0) => {}
-            Some(n) => dynasm!(self.a; .arch x64; shl Rd(r), n as i8),
-            None => dynasm!(self.a; .arch x64; shr Rd(r), (right - left) as i8),
-        }
+        let hash = self.hash_history(r);
         dynasm!(self.a; .arch x64
             ; xor Rd(r), [rbp + PAGE_INDEX]
             ; xor Rd(r), hash.of_pc(last as u64) as i32
             ; add Rq(r), [rbp + BHT]
         );
+    }
+
+    /// The same in two registers, whose sum is the address: most branches wait for this one, so what does not depend on the history is
+    /// done beside it. The history is in the first one, and is not in the second.
+    pub(super) fn direction_in_two(&mut self, r: u8, other: u8, last: i32) {
+        let of_pc = Hash::new(self.s.config.predictor).of_pc(last as u64);
+        dynasm!(self.a; .arch x64
+            ; mov Rd(other), [rbp + PAGE_INDEX]
+            ; xor Rd(other), of_pc as i32
+        );
+        self.hash_history(r);
+        dynasm!(self.a; .arch x64
+            ; xor Rd(r), Rd(other)
+            ; mov Rq(other), [rbp + BHT]
+        );
+    }
+
+    /// Turns a history in a register into its share of an index of the history table.
+    fn hash_history(&mut self, r: u8) -> Hash {
+        let hash = Hash::new(self.s.config.predictor);
+        let (factor, right, mask, left) = hash.steps();
+        // Shifted to the left by the multiplication.
+        let (shift, after) = match left.checked_sub(right) {
+            Some(n) => (n, 0),
+            None => (0, right - left),
+        };
+        dynasm!(self.a; .arch x64
+            ; imul Rd(r), Rd(r), (factor << shift) as i32
+            ; and Rd(r), (mask << right << shift) as i32
+        );
+        if after != 0 {
+            dynasm!(self.a; .arch x64; shr Rd(r), after as i8);
+        }
+        hash
     }
 
     /// A history in a register behind another branch.

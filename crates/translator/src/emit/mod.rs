@@ -607,13 +607,16 @@ impl Emitter<'_> {
     fn count_packets_to_rax(&mut self) {
         let packets = i32::from(self.b.packets);
         let landed = jump_to_half(self.ops[self.ops.len() - 1].len) as i32;
+        // FRONT is written once: what is written to memory has to be waited for by what reads it.
         dynasm!(self.a; .arch x64
-            ; test al, 2
+            ; mov ecx, eax
+            ; shr ecx, 1
+            ; and ecx, 1
             ; jz >first
             ; mov DWORD [rbp + LANDED], landed
-            ; inc QWORD [rbp + FRONT]
             ; first:
-            ; add QWORD [rbp + FRONT], packets
+            ; add ecx, packets
+            ; add [rbp + FRONT], rcx
         );
     }
 

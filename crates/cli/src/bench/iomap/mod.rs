@@ -1,5 +1,7 @@
 //! `nagori bench iomap`: I/O at other addresses than a driver expects, by a monitor that emulates and by a table in hardware.
 
+mod latency;
+mod loops;
 mod plot;
 mod rows;
 mod run;
@@ -23,6 +25,8 @@ Examples:
   nagori bench iomap
   nagori bench iomap --ways none,monitor,constant --buffer-kib 1,16 --plot iomap.svg
   nagori bench iomap --ways monitor,small --entries 16,32 --replacement lru --json > iomap.json
+  nagori bench iomap --loops
+  nagori bench iomap --latency 100000
 
 Two machines on a wire, in one process and in machine time: Debian's nuttcp transfers data over TCP between the machine that is
 measured and a faster one. The Ethernet MAC of the first is at another address than its kernel's driver expects. docs/virtualization.md has the
@@ -70,6 +74,12 @@ pub struct IomapArgs {
     /// Cells that run at the same time on this host [default: its processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
+    /// Use other devices in a loop instead (UART, GPIO, SPI flash), at several rates.
+    #[arg(long, conflicts_with_all = TRANSFERS)]
+    pub loops: bool,
+    /// Measure instead how late so many interrupts of a second VM are while Linux transfers data [default: 1000000].
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", conflicts_with_all = TRANSFERS, conflicts_with = "loops", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub latency: Option<u32>,
     /// A list of {direction, buffer_kib, way, entries, replacement, mbps, ratio_to_monitor, ...}.
     #[arg(long)]
     pub json: bool,
@@ -77,6 +87,19 @@ pub struct IomapArgs {
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
 }
+
+/// Options of transfers alone.
+const TRANSFERS: [&str; 9] = [
+    "prepare",
+    "ways",
+    "entries",
+    "replacement",
+    "direction",
+    "buffer_kib",
+    "transfers",
+    "kib",
+    "plot",
+];
 
 fn entries(text: &str) -> Result<u32, String> {
     let n = text.parse().ok();
@@ -102,6 +125,23 @@ pub fn command(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Exit> {
         disk_latency: None,
     };
     let name = choice.resolve(&[])?.config.name;
+    if a.loops {
+        let rows = loops::measure(&a.machine, &a.set, a.jobs, messages)?;
+        match a.json {
+            true => output::print_json(&json!(rows))?,
+            false => output::print(&loops::text(&name, &rows))?,
+        }
+        return Ok(SUCCESS);
+    }
+    if let Some(n) = a.latency {
+        let machine = (&*a.machine, &*a.set, &*a.append);
+        let rows = latency::measure(machine, n, a.jobs, messages)?;
+        match a.json {
+            true => output::print_json(&json!(rows))?,
+            false => output::print(&latency::text(&name, &rows))?,
+        }
+        return Ok(SUCCESS);
+    }
     let mut rows = measure(a, messages)?;
     rows::compare(&mut rows);
     match a.json {

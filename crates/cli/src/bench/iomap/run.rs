@@ -220,11 +220,31 @@ impl Ready {
     ) -> anyhow::Result<Ready> {
         let mut settings = set.to_vec();
         settings.extend(way.settings());
-        let d = describe(machine, &settings)?;
+        let software = way.firmware(monitors);
+        Ready::boot_with(
+            (machine, &settings),
+            software,
+            (append, prepare),
+            guest,
+            peer,
+            caller,
+        )
+    }
+
+    /// The same for a machine, changes of its description, and firmware.
+    pub fn boot_with(
+        (machine, settings): (&str, &[String]),
+        firmware: Software,
+        (append, prepare): (&str, Option<&str>),
+        guest: &Guest,
+        peer: &Checkpoint,
+        caller: &dyn Caller,
+    ) -> anyhow::Result<Ready> {
+        let d = describe(machine, settings)?;
         let script = format!(
             "stty -echo; echo {READY}; while read -r line; do eval \"$line\"; echo {DONE}; done"
         );
-        let plan = guest.plan(&d, script, way.firmware(monitors), append)?;
+        let plan = guest.plan(&d, script, firmware, append)?;
         let mut m = booted(&d, &plan, caller).context("it does not boot")?;
         let mut other: Machine = peer.fork(Quiet)?;
         other.set_engine(Engine::best())?;
@@ -247,6 +267,23 @@ impl Ready {
             machine: m.checkpoint()?,
             peer: other.checkpoint()?,
         })
+    }
+
+    /// Runs transfers in both directions, one after the other, until the other VM has said something on the console that they
+    /// share. All that was said, and when it began.
+    pub fn until(
+        &self,
+        word: &'static str,
+        caller: &dyn Caller,
+    ) -> anyhow::Result<(String, Duration)> {
+        let (mut m, mut joined) = self.start(Quiet, &())?;
+        let begins = Duration::from_nanos(m.now().0 / 1000);
+        let both = ["-t", "-r"]
+            .map(|way| format!("nuttcp -fparse {way} -l16k -n32 {}; ", ADDRESSES[1]))
+            .concat();
+        let line = format!("while :; do {both}done\n");
+        let said = talk(&mut m, Some(&mut joined), &line, word, caller)?;
+        Ok((said, begins))
     }
 
     /// A copy with the timing model on.
@@ -333,6 +370,27 @@ impl Transfer {
         let said = talk(m, Some(peer), &line, DONE, caller)?;
         rate(&said).with_context(|| format!("`{}` printed no rate:\n{}", line.trim(), tail(&said)))
     }
+}
+
+/// All values of `rate_Mbps=` in what several runs of `nuttcp -fparse` have printed.
+pub fn rates(text: &str) -> Vec<f64> {
+    text.lines().filter_map(rate).collect()
+}
+
+/// Runs a program that needs no devices of the host until its console says something.
+pub fn alone(
+    (machine, settings): (&str, &[String]),
+    software: &Software,
+    until: &'static str,
+    caller: &dyn Caller,
+) -> anyhow::Result<String> {
+    let d = describe(machine, settings)?;
+    let plan = software::plan(&d, software, None)?;
+    let mut m = Machine::new(&d, Quiet)?;
+    m.set_timed(true);
+    m.set_engine(Engine::best())?;
+    guest::load(&mut m, &plan, false)?;
+    talk(&mut m, None, "", until, caller)
 }
 
 /// The value of `rate_Mbps=` in a line of `nuttcp -fparse`.

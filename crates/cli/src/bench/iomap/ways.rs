@@ -145,14 +145,20 @@ const SOURCES: &[(&str, &str)] = sources![
     "Makefile",
     "config.c",
     "emulate.c",
+    "attempt.S",
+    "attempt.h",
     "fdt.c",
+    "hostile.c",
+    "ioloop.c",
     "latency.c",
     "link.ld",
     "main.c",
     "print.c",
+    "race.c",
     "sbi.c",
     "second.c",
     "table.c",
+    "test.c",
     "victim.c",
     "vm.S",
     "vm.h",
@@ -162,16 +168,15 @@ const SOURCES: &[(&str, &str)] = sources![
 
 const REGISTERS: &str = include_str!("../../../../../guest/include/nagori_regs.h");
 
-/// The monitor, built with the partition files of the benchmark.
-pub struct Monitors {
-    _dir: tempfile::TempDir,
-    emulating: PathBuf,
-    table: PathBuf,
+/// The sources of the monitor, and what is built of them.
+struct Workshop {
+    dir: tempfile::TempDir,
+    src: PathBuf,
 }
 
-impl Monitors {
-    /// Compiles the monitor; needs `make` and a cross compiler.
-    pub fn build() -> anyhow::Result<Monitors> {
+impl Workshop {
+    /// Needs `make` and a cross compiler.
+    fn open() -> anyhow::Result<Workshop> {
         let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
         let src = dir.path().join("vmm");
         std::fs::create_dir(&src)?;
@@ -182,19 +187,101 @@ impl Monitors {
         let include = dir.path().join("include");
         std::fs::create_dir(&include)?;
         std::fs::write(include.join("nagori_regs.h"), REGISTERS)?;
-        let built = |name: &str, text: String| {
-            let file = dir.path().join(format!("{name}.txt"));
-            std::fs::write(&file, text)?;
-            make(&src, &file, dir.path())?;
-            Ok::<_, anyhow::Error>(dir.path().join(format!("{name}.elf")))
-        };
+        Ok(Workshop { dir, src })
+    }
+
+    /// The monitor with a partition file.
+    fn monitor(&self, name: &str, partition: &str) -> anyhow::Result<PathBuf> {
+        let file = self.dir.path().join(format!("{name}.txt"));
+        std::fs::write(&file, partition)?;
+        self.make(&file, &format!("{name}.elf"))
+    }
+
+    fn make(&self, partitions: &Path, target: &str) -> anyhow::Result<PathBuf> {
+        let built = self.dir.path().join(target);
+        let out = Command::new("make")
+            .arg("-C")
+            .arg(&self.src)
+            .arg(format!("PARTITIONS={}", partitions.display()))
+            .arg(format!("BUILD={}", self.dir.path().display()))
+            .arg(&built)
+            .env_remove("MAKEFLAGS")
+            .env_remove("MAKELEVEL")
+            .output()
+            .context("cannot run make, which compiles the monitor")?;
+        if !out.status.success() {
+            let said = String::from_utf8_lossy(&out.stderr);
+            bail!("the monitor cannot be compiled: make and riscv64-linux-gnu-gcc are needed (apt-get install make gcc-riscv64-linux-gnu):\n{said}");
+        }
+        Ok(built)
+    }
+}
+
+/// The monitor, built with partition files of one purpose.
+pub struct Monitors {
+    _shop: Workshop,
+    pub emulating: PathBuf,
+    pub table: PathBuf,
+    /// A program to be started as a VM's kernel.
+    pub program: Option<PathBuf>,
+}
+
+impl Monitors {
+    /// Linux alone.
+    pub fn build() -> anyhow::Result<Monitors> {
+        let shop = Workshop::open()?;
         Ok(Monitors {
-            emulating: built("emulate", partition("monitor", &[(0, 0x1000)]))?,
-            table: built("table", partition("table", &ports()))?,
-            _dir: dir,
+            emulating: shop.monitor("emulate", &partition("monitor", &[(0, 0x1000)]))?,
+            table: shop.monitor("table", &partition("table", &ports()))?,
+            program: None,
+            _shop: shop,
+        })
+    }
+
+    /// Linux, and beside it the VM that measures how late its interrupts are.
+    pub fn with_latency() -> anyhow::Result<Monitors> {
+        let shop = Workshop::open()?;
+        Ok(Monitors {
+            emulating: shop.monitor("latency", LATENCY[0])?,
+            table: shop.monitor("latency-table", LATENCY[1])?,
+            program: None,
+            _shop: shop,
+        })
+    }
+
+    /// A VM that accesses a device in a loop.
+    pub fn with_loops() -> anyhow::Result<Monitors> {
+        let shop = Workshop::open()?;
+        let emulating = shop.monitor("ioloop", LOOPS[0])?;
+        let file = shop.dir.path().join("ioloop.txt");
+        Ok(Monitors {
+            emulating,
+            table: shop.monitor("ioloop-table", LOOPS[1])?,
+            program: Some(shop.make(&file, "ioloop-vm")?),
+            _shop: shop,
         })
     }
 }
+
+macro_rules! partitions {
+    ($name:literal) => {
+        [
+            include_str!(concat!(
+                "../../../../../guest/vmm/partitions/",
+                $name,
+                ".txt"
+            )),
+            include_str!(concat!(
+                "../../../../../guest/vmm/partitions/",
+                $name,
+                "-table.txt"
+            )),
+        ]
+    };
+}
+
+const LATENCY: [&str; 2] = partitions!("latency");
+const LOOPS: [&str; 2] = partitions!("ioloop");
 
 /// The registers of the MAC: offset and length.
 fn ports() -> Vec<(u64, u64)> {
@@ -225,31 +312,6 @@ fn partition(io: &str, mac: &[(u64, u64)]) -> String {
         let _ = writeln!(t, "  map {:#x} {:#x} {size:#x}", MAC[1] + at, MAC[0] + at);
     }
     t
-}
-
-fn make(src: &Path, partition: &Path, build: &Path) -> anyhow::Result<()> {
-    let out = Command::new("make")
-        .arg("-C")
-        .arg(src)
-        .arg(format!("PARTITIONS={}", partition.display()))
-        .arg(format!("BUILD={}", build.display()))
-        .arg(
-            build.join(
-                partition
-                    .with_extension("elf")
-                    .file_name()
-                    .unwrap_or_default(),
-            ),
-        )
-        .env_remove("MAKEFLAGS")
-        .env_remove("MAKELEVEL")
-        .output()
-        .context("cannot run make, which compiles the monitor")?;
-    if !out.status.success() {
-        let said = String::from_utf8_lossy(&out.stderr);
-        bail!("the monitor cannot be compiled: make and riscv64-linux-gnu-gcc are needed (apt-get install make gcc-riscv64-linux-gnu):\n{said}");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! Frames take the time that they take on the wire: 8 bytes of preamble, the frame with its check sequence,
 //! the gap. Both directions are independent (full duplex); there are no collisions. A frame to be sent is
-//! read from memory when it begins, a received one is written when it has ended. Links of the host carry
+//! read from memory when it begins, a received one is written when it has ended; with the detailed timing model its
+//! lines pass the bus and memory while it is on the wire. Links of the host carry
 //! frames without check sequences, so one that the driver computed itself is compared, and dropped if it is wrong.
 
 mod descriptors;
@@ -15,6 +16,7 @@ use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateErr
 use crate::fdt::{Node, PLIC_LABEL};
 use descriptors::{bit, Descriptors};
 use filter::Accepted;
+use nagori_iomap::Access;
 use nagori_usernet::{finish, Error, Frame, Guest, Link};
 use phy::Phy;
 use serde::{Deserialize, Serialize};
@@ -129,6 +131,8 @@ const SHORTEST: usize = 60;
 const GAP: u64 = 12;
 /// Header of a frame.
 const HEADER: usize = 14;
+/// Bytes of a line of memory.
+const LINE: u32 = 64;
 /// Frames that wait in front of the wire: what a switch's port holds.
 const WAITING: usize = 64;
 
@@ -144,6 +148,62 @@ struct Flight {
     dropped: bool,
     /// A control frame of the MAC's own.
     control: bool,
+    /// What is still to be transferred between memory and the MAC's buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dma: Option<Dma>,
+}
+
+/// The lines of a frame that pass the bus while it is on the wire: the MAC's buffer holds 64 bytes, and is filled and emptied as
+/// the wire takes and brings them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Dma {
+    /// When the next line is transferred, in picoseconds.
+    next: u64,
+    /// First byte of the frame in it, as the driver gave it, and the frame's first byte behind those to be transferred.
+    from: u32,
+    end: u32,
+    write: bool,
+}
+
+impl Dma {
+    /// The frame's bytes from an address on, of which the first ones are transferred at a time; `None` if there are none.
+    fn new(next: u64, from: u32, len: usize, write: bool) -> Option<Dma> {
+        let end = from.saturating_add(len as u32);
+        (from < end).then_some(Dma {
+            next,
+            from,
+            end,
+            write,
+        })
+    }
+
+    /// First byte in the line behind.
+    fn behind(&self) -> u32 {
+        (self.from | (LINE - 1)).saturating_add(1).min(self.end)
+    }
+
+    /// Transfers what is due, with the time of a byte on the wire. What is left.
+    fn run(mut self, cx: &mut DeviceCx<'_>, byte_ps: u64) -> Option<Dma> {
+        let access = match self.write {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        while self.next <= cx.now.0 {
+            cx.transfer(self.from.into(), access);
+            let (before, from) = (self.from, self.behind());
+            if from == self.end {
+                return None;
+            }
+            self.from = from;
+            // Bytes are read when those in front of them have been sent, and written when they have come.
+            let bytes = match self.write {
+                true => self.behind() - from,
+                false => from - before,
+            };
+            self.next += u64::from(bytes) * byte_ps;
+        }
+        Some(self)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,6 +271,17 @@ impl State {
         mac[..2].copy_from_slice(&(high as u16).to_be_bytes());
         mac[2..].copy_from_slice(&low.to_be_bytes());
         mac
+    }
+
+    /// Where a frame that begins is written to, if it is received.
+    fn place(&self, bytes: &[u8]) -> Option<u32> {
+        let hash = [self.regs[reg::HASH_0], self.regs[reg::HASH_1]];
+        let wanted = match filter::paused(bytes) {
+            Some(_) => self.regs[reg::CONTROL_MODE] & control_mode::PASS_ALL != 0,
+            None => filter::accepts(bytes, self.regs[reg::MODE], &self.mac(), hash) != Accepted::No,
+        };
+        let [_, address] = self.descriptors.to_receive()?;
+        (wanted && self.mode(mode::RECEIVE)).then_some(address)
     }
 
     fn raise(&mut self, bits: u32) {
@@ -322,6 +393,7 @@ impl Ethmac {
             self.state.phy.set_up(up);
         }
         loop {
+            self.transfer(cx);
             let mut any = self.serial(cx);
             any |= self.finish_sending(cx, now) | self.finish_receiving(cx);
             if let Some(link) = &mut self.link {
@@ -352,12 +424,23 @@ impl Ethmac {
         let all = [
             s.sending.as_ref().map(|f| f.ends),
             s.receiving.as_ref().map(|f| f.ends),
+            s.sending.as_ref().and_then(|f| Some(f.dma?.next)),
+            s.receiving.as_ref().and_then(|f| Some(f.dma?.next)),
             s.serial.map(|o| o.0),
             // What waits for the wire or for the end of a pause.
             (s.sending.is_none() && self.wants_to_send()).then(|| s.free[0].max(s.paused)),
             (s.receiving.is_none() && !s.waiting.is_empty()).then_some(s.free[1]),
         ];
         all.into_iter().flatten()
+    }
+
+    /// Transfers the lines that are due.
+    fn transfer(&mut self, cx: &mut DeviceCx<'_>) {
+        let s = &mut self.state;
+        let byte = s.phy.byte_ps();
+        for flight in [&mut s.sending, &mut s.receiving].into_iter().flatten() {
+            flight.dma = flight.dma.and_then(|d| d.run(cx, byte));
+        }
     }
 
     fn wants_to_send(&self) -> bool {
@@ -457,6 +540,7 @@ impl Ethmac {
         let ends = cx.now.0 + bytes * s.phy.byte_ps();
         s.free[0] = ends + s.gap_ps();
         s.sending = Some(Flight { ends, ..flight });
+        self.transfer(cx);
         true
     }
 
@@ -504,7 +588,7 @@ impl Ethmac {
         true
     }
 
-    fn begin_receiving(&mut self, cx: &DeviceCx<'_>) -> bool {
+    fn begin_receiving(&mut self, cx: &mut DeviceCx<'_>) -> bool {
         let s = &mut self.state;
         if s.receiving.is_some() || cx.now.0 < s.free[1] {
             return false;
@@ -515,9 +599,17 @@ impl Ethmac {
         let byte = s.phy.byte_ps();
         let ends = cx.now.0 + (PREAMBLE + (bytes.len() + FCS) as u64) * byte;
         s.free[1] = ends + GAP * byte;
+        let dma = s.place(&bytes).filter(|_| cx.transfers_cost());
+        let dma = dma.and_then(|address| {
+            let length = (bytes.len() + FCS).min(s.longest());
+            let first = (LINE - (address & (LINE - 1))).min(length as u32);
+            let comes = cx.now.0 + (PREAMBLE + u64::from(first)) * byte;
+            Dma::new(comes, address, length, true)
+        });
         s.receiving = Some(Flight {
             ends,
             bytes,
+            dma,
             ..Flight::default()
         });
         true
@@ -638,6 +730,9 @@ fn read_frame(s: &State, cx: &DeviceCx<'_>, status: u32, address: u32) -> Flight
         flight.bits = bit::UNDERRUN;
         flight.dropped = true;
         return flight;
+    }
+    if cx.transfers_cost() {
+        flight.dma = Dma::new(cx.now.0, address, bytes.len(), false);
     }
     let crc = s.mode(mode::CRC) || status & bit::CRC != 0;
     let shortest = s.shortest().saturating_sub(FCS);

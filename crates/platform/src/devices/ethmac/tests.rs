@@ -68,6 +68,8 @@ fn bench() -> Rc<Bench> {
             ram: Arc::new(GuestRam::new(1 << 20).unwrap()),
             ram_base: BASE,
             dma_writes: Vec::new(),
+            transfers_cost: false,
+            transfers: Vec::new(),
             deeds: Default::default(),
             irq_levels: 0,
             hart_lines: vec![0],
@@ -512,4 +514,227 @@ proptest::proptest! {
         let t = b.device.borrow().traffic();
         proptest::prop_assert!(t.received_frames + t.dropped_frames <= came + t.sent_frames + 128 * 60);
     }
+}
+
+/// Times and addresses of what was transferred on the bus, and whether memory was written.
+fn transfers(b: &Bench) -> Vec<(u64, u64, bool)> {
+    let of = |t: &crate::device::DmaTransfer| (t.at.0, t.addr, t.write);
+    b.wires.borrow().transfers.iter().map(of).collect()
+}
+
+#[test]
+fn lines_pass_the_bus_while_their_frame_is_on_the_wire() {
+    let b = bench();
+    b.wires.borrow_mut().transfers_cost = true;
+    let at = BASE + 0x1030;
+    let f = frame([0xff; 6], 100);
+    b.put(at, &f);
+    b.w(bd(0) + 4, at as u32);
+    b.w(bd(0), 100 << 16 | bit::OWNED | bit::CRC);
+    b.w(bd(0x40) + 4, (BASE + 0x2002) as u32);
+    b.w(bd(0x40), bit::OWNED);
+    b.w(MODER, 0x2402 | mode::LOOPBACK | mode::RECEIVE);
+    let sent = [
+        (0, at),
+        (16 * BYTE, BASE + 0x1040),
+        (80 * BYTE, BASE + 0x1080),
+    ];
+    let sent = sent.map(|(t, a)| (t, a, false));
+    b.until(80 * BYTE);
+    assert_eq!(transfers(&b), sent);
+    // With its check sequence, from the third byte of a line on.
+    let begins = (8 + 104) * BYTE;
+    b.until(3 * begins);
+    let received = [(62, 0x2002), (104, 0x2040)];
+    let received = received.map(|(n, a)| (begins + (8 + n) * BYTE, BASE + a, true));
+    assert_eq!(transfers(&b)[3..], received);
+    assert_eq!(b.get(BASE + 0x2002, 100), f);
+}
+
+#[test]
+fn frames_for_others_and_frames_without_a_place_do_not_pass_the_bus() {
+    let b = bench();
+    b.wires.borrow_mut().transfers_cost = true;
+    b.w(MODER, 0x2401);
+    b.come(&frame([0xff; 6], 100));
+    b.until(1_000 * BYTE);
+    b.w(bd(0x40) + 4, (BASE + 0x2000) as u32);
+    b.w(bd(0x40), bit::OWNED);
+    b.come(&frame([2, 0, 0, 0, 0, 7], 100));
+    b.until(2_000 * BYTE);
+    assert_eq!(transfers(&b), []);
+    b.come(&frame([0xff; 6], 100));
+    b.until(3_000 * BYTE);
+    assert_eq!(transfers(&b).len(), 2);
+}
+
+/// A driver as Linux' `ethoc`: rings of descriptors, which it looks at when an interrupt comes, or some time later, or when something
+/// else makes it look. What it sends and receives is numbered.
+struct Driver {
+    b: Rc<Bench>,
+    /// Descriptors for sending: the next free one, and the first that is not done.
+    next: u64,
+    first: u64,
+    /// The next one for receiving.
+    receive: u64,
+    sent: u64,
+    /// The number that is to be received at the earliest, how many came, and how many numbers were left out.
+    expected: u64,
+    received: u64,
+    missing: u64,
+}
+
+impl Driver {
+    const SENDS: u64 = 8;
+    const RECEIVES: u64 = 16;
+
+    fn new() -> Driver {
+        let b = bench();
+        b.w(TX_BD, Self::SENDS as u32);
+        for n in 0..Self::SENDS + Self::RECEIVES {
+            b.w(bd(n) + 4, (BASE + 0x1000 + 0x800 * n) as u32);
+        }
+        for n in 0..Self::RECEIVES {
+            b.w(bd(Self::SENDS + n), Self::empty(n));
+        }
+        b.w(MODER, 0x2403);
+        b.w(MASK, 0x7f);
+        Driver {
+            b,
+            next: 0,
+            first: 0,
+            receive: 0,
+            sent: 0,
+            expected: 0,
+            received: 0,
+            missing: 0,
+        }
+    }
+
+    fn empty(n: u64) -> u32 {
+        let wrap = if n == Self::RECEIVES - 1 {
+            bit::WRAP
+        } else {
+            0
+        };
+        bit::OWNED | bit::IRQ | wrap
+    }
+
+    fn numbered(to: [u8; 6], number: u64, length: usize) -> Vec<u8> {
+        let mut f = frame(to, length);
+        f[14..22].copy_from_slice(&number.to_le_bytes());
+        f
+    }
+
+    /// Sends a frame, if there is a descriptor.
+    fn send(&mut self, length: usize) -> bool {
+        if self.next - self.first == Self::SENDS {
+            return false;
+        }
+        let n = self.next % Self::SENDS;
+        let at = BASE + 0x1000 + 0x800 * n;
+        self.b
+            .put(at, &Self::numbered([0xff; 6], self.sent, length));
+        let wrap = if n == Self::SENDS - 1 { bit::WRAP } else { 0 };
+        let flags = bit::OWNED | bit::IRQ | bit::CRC | wrap;
+        self.b.w(bd(n), (length as u32) << 16 | flags);
+        self.next += 1;
+        self.sent += 1;
+        true
+    }
+
+    /// Looks at the descriptors; `acknowledged`: it has cleared the sources before, not behind.
+    fn look(&mut self, acknowledged: bool) {
+        let clear = || self.b.w(SOURCE, self.b.r(SOURCE));
+        if acknowledged {
+            clear();
+        }
+        while self.first < self.next && self.b.r(bd(self.first % Self::SENDS)) & bit::OWNED == 0 {
+            self.first += 1;
+        }
+        loop {
+            let n = Self::SENDS + self.receive % Self::RECEIVES;
+            let status = self.b.r(bd(n));
+            if status & bit::OWNED != 0 {
+                break;
+            }
+            let length = (status >> 16) as usize;
+            let bytes = self.b.get(BASE + 0x1000 + 0x800 * n, length);
+            let (frame, sum) = bytes.split_at(length - FCS);
+            assert_eq!(sum, crc32fast::hash(frame).to_le_bytes());
+            let number = u64::from_le_bytes(frame[14..22].try_into().unwrap());
+            assert!(number >= self.expected, "{number} came twice or late");
+            self.missing += number - self.expected;
+            self.expected = number + 1;
+            self.received += 1;
+            self.b.w(bd(n), Self::empty(self.receive % Self::RECEIVES));
+            self.receive += 1;
+        }
+        if !acknowledged {
+            clear();
+        }
+    }
+}
+
+/// SplitMix64.
+fn random(state: &mut u64) -> impl FnMut(u64) -> u64 + '_ {
+    move |below| {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % below
+    }
+}
+
+#[test]
+fn a_million_frames_are_sent_received_or_counted_whenever_the_driver_looks() {
+    const EACH: u64 = 500_000;
+    let mut state = 1;
+    let mut below = random(&mut state);
+    let mut d = Driver::new();
+    let (mut came, mut checked) = (0, 0);
+    while d.sent < EACH || came < EACH {
+        for _ in 0..below(4) {
+            if d.sent < EACH {
+                d.send(60 + below(8) as usize);
+            }
+        }
+        for _ in 0..below(4).min(EACH - came) {
+            d.b.come(&Driver::numbered(MAC, came, 60 + below(8) as usize));
+            came += 1;
+        }
+        // Up to the time of some frames; sometimes much later.
+        let long = if below(64) == 0 { 40 } else { 2 };
+        let now = *d.b.now.borrow();
+        d.b.until(now + below(long * 80 * BYTE));
+        // An interrupt may be missed, and the driver may look for another reason.
+        let looks = if d.b.irq() {
+            below(4) != 0
+        } else {
+            below(8) == 0
+        };
+        if looks {
+            d.look(below(2) == 0);
+        }
+        let mut cable = d.b.cable.lock().unwrap();
+        for (_, bytes) in cable.sent.drain(..) {
+            let number = u64::from_le_bytes(bytes[14..22].try_into().unwrap());
+            assert_eq!(number, checked);
+            checked += 1;
+        }
+    }
+    for _ in 0..1000 {
+        let now = *d.b.now.borrow();
+        d.b.until(now + 1000 * BYTE);
+        d.look(true);
+    }
+    checked += d.b.cable.lock().unwrap().sent.len() as u64;
+    d.missing += EACH - d.expected;
+    let t = d.b.device.borrow().traffic();
+    assert_eq!((checked, d.first), (EACH, EACH));
+    assert_eq!((t.sent_frames, t.received_frames), (EACH, d.received));
+    assert_eq!(d.received + t.dropped_frames, EACH);
+    assert_eq!(d.missing, t.dropped_frames);
+    // Both happened.
+    assert!(t.dropped_frames > 1000 && d.received > EACH / 2, "{t:?}");
 }

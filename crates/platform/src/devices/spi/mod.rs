@@ -1,5 +1,5 @@
 //! SPI controller of SiFive's FU540-C000 (`sifive,spi0`) with one chip select, and a NOR flash behind it. Registers as in
-//! its manual (v1p0, chapter 19), of an instance without memory-mapped flash.
+//! its manual (v1p0, chapter 16), of an instance without memory-mapped flash.
 //!
 //! Frames take the time that they take on the wire, in cycles of the machine's clock: a period of SCK is 2 · (`sckdiv` + 1)
 //! of them, and the delays between chip select and frames are counted. What a frame carries changes hands at its end.
@@ -233,7 +233,8 @@ impl Spi {
         });
     }
 
-    /// What a frame has carried in both directions.
+    /// What a frame has carried in both directions. Fewer than 8 bits come to lie at the end where the last one was
+    /// shifted in, as in SiFive's RTL; the manual says at the other one.
     fn exchange(&mut self, frame: &Frame) {
         let now = self.clock.time_of(frame.starts);
         let little = frame.format & format::LITTLE != 0;

@@ -28,6 +28,8 @@ impl Bench {
             ram: Arc::new(GuestRam::new(4096).unwrap()),
             ram_base: 0x8000_0000,
             dma_writes: Vec::new(),
+            transfers_cost: false,
+            transfers: Vec::new(),
             deeds: Default::default(),
             irq_levels: 0,
             hart_lines: vec![0],

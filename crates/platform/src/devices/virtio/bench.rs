@@ -42,6 +42,8 @@ impl<B: VirtioBackend> Bench<B> {
                 ram,
                 ram_base: BASE,
                 dma_writes: Vec::new(),
+                transfers_cost: false,
+                transfers: Vec::new(),
                 deeds: Default::default(),
                 irq_levels: 0,
                 hart_lines: vec![0],
