@@ -1,8 +1,9 @@
 //! The table of `nagori bench iomap`.
 
 use super::rows::{Direction, Row};
-use super::ways::Kind;
+use super::ways::{Kind, Replacement};
 use crate::tables;
+use std::collections::BTreeMap;
 
 /// For people: a line for each cell, and what the gain is on average.
 pub fn text(machine: &str, rows: &[Row]) -> String {
@@ -35,8 +36,47 @@ pub fn text(machine: &str, rows: &[Row]) -> String {
             ));
         }
     }
+    for (replacement, entries) in enough(rows) {
+        let how = replacement.name();
+        out.push_str(&match entries {
+            Some(n) => {
+                format!("\nsmall tables, {how}: as fast as the constant one from {n} entries on")
+            }
+            None => format!(
+                "\nsmall tables, {how}: slower than the constant one with all numbers of entries"
+            ),
+        });
+    }
     out.push('\n');
     out
+}
+
+/// How much slower than the constant table a small one may be on average, to count as equally fast.
+const AS_FAST: f64 = 0.99;
+
+/// For each replacement, the number of entries from which on small tables are as fast as the constant one, over the cells in
+/// which both were measured.
+fn enough(rows: &[Row]) -> Vec<(Replacement, Option<u32>)> {
+    let cell = |r: &Row| (r.direction, r.buffer_kib);
+    let constant: Vec<&Row> = rows.iter().filter(|r| r.way == Kind::Constant).collect();
+    let mut means: BTreeMap<(Replacement, u32), (f64, u32)> = BTreeMap::new();
+    for r in rows {
+        let beside = constant.iter().find(|c| cell(c) == cell(r));
+        if let (Some(small), Some(c)) = (r.replacement.zip(r.entries), beside) {
+            let mean = means.entry(small).or_default();
+            *mean = (mean.0 + r.mbps / c.mbps, mean.1 + 1);
+        }
+    }
+    let mut found: BTreeMap<Replacement, Option<u32>> = BTreeMap::new();
+    // In ascending order of entries: a slow one makes all smaller ones too small.
+    for ((replacement, entries), (sum, n)) in means {
+        let least = found.entry(replacement).or_default();
+        *least = match sum / f64::from(n) >= AS_FAST {
+            true => least.or(Some(entries)),
+            false => None,
+        };
+    }
+    found.into_iter().collect()
 }
 
 fn table(rows: &[Row]) -> String {
@@ -77,4 +117,35 @@ fn table(rows: &[Row]) -> String {
         tables::row(&mut t, cells);
     }
     tables::text(&t)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::Counts;
+    use super::super::ways::Way;
+    use super::*;
+
+    #[test]
+    fn small_tables_are_as_fast_from_a_number_of_entries_on() {
+        let row = |kind, small, mbps: f64| {
+            let way = Way { kind, small };
+            Row::new(&way, (Direction::Up, 1), vec![mbps], &Counts::default())
+        };
+        let small = |n, r, mbps| row(Kind::Small, Some((n, r)), mbps);
+        use Replacement::{Fifo, Lru, Random};
+        let rows = [
+            row(Kind::Constant, None, 10.0),
+            small(4, Lru, 9.95),
+            small(8, Lru, 9.0),
+            small(16, Lru, 9.92),
+            small(32, Lru, 10.0),
+            small(16, Fifo, 9.0),
+            small(4, Random, 10.0),
+        ];
+        assert_eq!(
+            enough(&rows),
+            [(Lru, Some(16)), (Fifo, None), (Random, Some(4))]
+        );
+        assert!(text("m", &rows).contains("lru: as fast as the constant one from 16 entries on"));
+    }
 }
