@@ -63,13 +63,13 @@ pub struct IomapArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub direction: Vec<Direction>,
     /// Bytes that the program reads or writes at once, in KiB: 1 to 64.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32, 64], value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 4, 16, 64], value_parser = clap::value_parser!(u32).range(1..=64))]
     pub buffer_kib: Vec<u32>,
-    /// Transfers of a cell, behind one that is not counted.
+    /// Transfers of a cell, behind one that does not count.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub transfers: u32,
     /// KiB of a transfer.
-    #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    #[arg(long, value_name = "KIB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub kib: u32,
     /// Cells that run at the same time on this host [default: its processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -180,8 +180,8 @@ fn measure(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Vec<Row>> {
             bytes: u64::from(a.kib) << 10,
         };
         let one = || {
-            let rates = ready.transfers(&t, a.transfers as usize, messages.signals())?;
-            let counts = ready.counted(&t, messages.signals())?;
+            let (rates, warm) = ready.transfers(&t, a.transfers as usize, messages.signals())?;
+            let counts = warm.counted(&t, messages.signals())?;
             Ok::<_, anyhow::Error>(Row::new(way, cell, rates, &counts))
         };
         one().with_context(|| {

@@ -302,32 +302,40 @@ impl Ready {
         Ok((m, joined))
     }
 
-    /// Throughput of transfers one after the other, in Mbit/s. The first one is not in it.
+    /// Throughput of transfers one after the other, in Mbit/s, and the machines as they were behind one more, which came first and
+    /// is not in it.
     pub fn transfers(
         &self,
         t: &Transfer,
         n: usize,
         caller: &dyn Caller,
-    ) -> anyhow::Result<Vec<f64>> {
+    ) -> anyhow::Result<(Vec<f64>, Ready)> {
         let (mut m, mut joined) = self.start(Quiet, &())?;
+        t.run(&mut m, &mut joined, caller)?;
+        // Nothing is on the wire, which a checkpoint does not have.
+        talk(&mut m, Some(&mut joined), "sleep 1\n", DONE, caller)?;
+        let other = joined
+            .machine()
+            .context("the machine at the other end is off")?;
+        let warm = Ready {
+            machine: m.checkpoint()?,
+            peer: other.checkpoint()?,
+        };
         let mut rates = Vec::new();
-        for _ in 0..=n {
+        for _ in 0..n {
             rates.push(t.run(&mut m, &mut joined, caller)?);
         }
-        Ok(rates.split_off(1))
+        Ok((rates, warm))
     }
 
-    /// What a transfer costs, instruction by instruction. The one before it is not counted.
+    /// What a transfer costs, instruction by instruction.
     pub fn counted(&self, t: &Transfer, caller: &dyn Caller) -> anyhow::Result<Counts> {
-        let (mut m, mut joined) = self.start(Counter::default(), &())?;
-        m.set_timed(false);
-        t.run(&mut m, &mut joined, caller)?;
-        m.set_timed(true);
-        let before = (m.now(), frames(&mut m)?);
-        *m.observer_mut() = Counter {
+        let counter = Counter {
             on: true,
             ..Counter::default()
         };
+        let (mut m, mut joined) = self.start(counter, &())?;
+        let before = (m.now(), frames(&mut m)?);
         t.run(&mut m, &mut joined, caller)?;
         let mut counts = m.observer_mut().counts;
         counts.frames = frames(&mut m)? - before.1;

@@ -7,6 +7,7 @@
 //! frames without check sequences, so one that the driver computed itself is compared, and dropped if it is wrong.
 
 mod descriptors;
+mod dma;
 mod filter;
 mod phy;
 
@@ -15,8 +16,8 @@ use crate::clock::Ps;
 use crate::device::{BusFault, Device, DeviceCx, DeviceState, Placement, StateError};
 use crate::fdt::{Node, PLIC_LABEL};
 use descriptors::{bit, Descriptors};
+use dma::Dma;
 use filter::Accepted;
-use nagori_iomap::Access;
 use nagori_usernet::{finish, Error, Frame, Guest, Link};
 use phy::Phy;
 use serde::{Deserialize, Serialize};
@@ -131,8 +132,6 @@ const SHORTEST: usize = 60;
 const GAP: u64 = 12;
 /// Header of a frame.
 const HEADER: usize = 14;
-/// Bytes of a line of memory.
-const LINE: u32 = 64;
 /// Frames that wait in front of the wire: what a switch's port holds.
 const WAITING: usize = 64;
 
@@ -151,59 +150,6 @@ struct Flight {
     /// What is still to be transferred between memory and the MAC's buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dma: Option<Dma>,
-}
-
-/// The lines of a frame that pass the bus while it is on the wire: the MAC's buffer holds 64 bytes, and is filled and emptied as
-/// the wire takes and brings them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Dma {
-    /// When the next line is transferred, in picoseconds.
-    next: u64,
-    /// First byte of the frame in it, as the driver gave it, and the frame's first byte behind those to be transferred.
-    from: u32,
-    end: u32,
-    write: bool,
-}
-
-impl Dma {
-    /// The frame's bytes from an address on, of which the first ones are transferred at a time; `None` if there are none.
-    fn new(next: u64, from: u32, len: usize, write: bool) -> Option<Dma> {
-        let end = from.saturating_add(len as u32);
-        (from < end).then_some(Dma {
-            next,
-            from,
-            end,
-            write,
-        })
-    }
-
-    /// First byte in the line behind.
-    fn behind(&self) -> u32 {
-        (self.from | (LINE - 1)).saturating_add(1).min(self.end)
-    }
-
-    /// Transfers what is due, with the time of a byte on the wire. What is left.
-    fn run(mut self, cx: &mut DeviceCx<'_>, byte_ps: u64) -> Option<Dma> {
-        let access = match self.write {
-            true => Access::Write,
-            false => Access::Read,
-        };
-        while self.next <= cx.now.0 {
-            cx.transfer(self.from.into(), access);
-            let (before, from) = (self.from, self.behind());
-            if from == self.end {
-                return None;
-            }
-            self.from = from;
-            // Bytes are read when those in front of them have been sent, and written when they have come.
-            let bytes = match self.write {
-                true => self.behind() - from,
-                false => from - before,
-            };
-            self.next += u64::from(bytes) * byte_ps;
-        }
-        Some(self)
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -424,8 +370,8 @@ impl Ethmac {
         let all = [
             s.sending.as_ref().map(|f| f.ends),
             s.receiving.as_ref().map(|f| f.ends),
-            s.sending.as_ref().and_then(|f| Some(f.dma?.next)),
-            s.receiving.as_ref().and_then(|f| Some(f.dma?.next)),
+            s.sending.as_ref().and_then(|f| Some(f.dma?.next())),
+            s.receiving.as_ref().and_then(|f| Some(f.dma?.next())),
             s.serial.map(|o| o.0),
             // What waits for the wire or for the end of a pause.
             (s.sending.is_none() && self.wants_to_send()).then(|| s.free[0].max(s.paused)),
@@ -602,9 +548,8 @@ impl Ethmac {
         let dma = s.place(&bytes).filter(|_| cx.transfers_cost());
         let dma = dma.and_then(|address| {
             let length = (bytes.len() + FCS).min(s.longest());
-            let first = (LINE - (address & (LINE - 1))).min(length as u32);
-            let comes = cx.now.0 + (PREAMBLE + u64::from(first)) * byte;
-            Dma::new(comes, address, length, true)
+            let begins = cx.now.0 + PREAMBLE * byte;
+            Dma::receiving(begins, address, length, byte)
         });
         s.receiving = Some(Flight {
             ends,
@@ -732,7 +677,7 @@ fn read_frame(s: &State, cx: &DeviceCx<'_>, status: u32, address: u32) -> Flight
         return flight;
     }
     if cx.transfers_cost() {
-        flight.dma = Dma::new(cx.now.0, address, bytes.len(), false);
+        flight.dma = Dma::sending(cx.now.0, address, bytes.len());
     }
     let crc = s.mode(mode::CRC) || status & bit::CRC != 0;
     let shortest = s.shortest().saturating_sub(FCS);
@@ -850,10 +795,12 @@ impl Device for Ethmac {
 
     fn load(&mut self, state: &DeviceState) -> Result<(), StateError> {
         let new: State = state.unpack(KIND, VERSION)?;
-        if new.regs.len() != reg::COUNT || !new.descriptors.is_possible() {
+        let flights = [&new.sending, &new.receiving].into_iter().flatten();
+        let transfers = flights.filter_map(|f| f.dma).all(|d| d.is_possible());
+        if new.regs.len() != reg::COUNT || !new.descriptors.is_possible() || !transfers {
             return Err(StateError::Content {
                 kind: KIND,
-                problem: "registers or descriptors that it does not have".into(),
+                problem: "registers, descriptors or transfers that it does not have".into(),
             });
         }
         self.state = new;

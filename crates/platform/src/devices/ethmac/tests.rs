@@ -552,6 +552,25 @@ fn lines_pass_the_bus_while_their_frame_is_on_the_wire() {
 }
 
 #[test]
+fn impossible_transfers_are_not_loaded() {
+    let b = bench();
+    b.wires.borrow_mut().transfers_cost = true;
+    b.put(BASE + 0x1000, &frame([0xff; 6], 100));
+    b.w(bd(0) + 4, (BASE + 0x1000) as u32);
+    b.w(bd(0), 100 << 16 | bit::OWNED | bit::CRC);
+    b.w(MODER, 0x2402);
+    let saved = b.device.borrow().save();
+    assert_eq!(saved.data["sending"]["dma"]["from"], BASE + 0x1040);
+    let mut fresh = Ethmac::new("net0".into(), MAC, 20_000);
+    fresh.load(&saved).unwrap();
+    for from in [0, BASE + 0x1064] {
+        let mut wrong = saved.clone();
+        wrong.data["sending"]["dma"]["from"] = from.into();
+        assert!(fresh.load(&wrong).is_err(), "{from:#x}");
+    }
+}
+
+#[test]
 fn frames_for_others_and_frames_without_a_place_do_not_pass_the_bus() {
     let b = bench();
     b.wires.borrow_mut().transfers_cost = true;
