@@ -69,7 +69,7 @@ pub struct IomapArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub transfers: u32,
     /// KiB of a transfer.
-    #[arg(long, value_name = "KIB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub kib: u32,
     /// Cells that run at the same time on this host [default: its processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
