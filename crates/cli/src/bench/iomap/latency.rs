@@ -1,12 +1,12 @@
 //! `nagori bench iomap --latency`: how late the interrupts of a second VM are while Linux transfers data at its full rate.
 
 use super::run::{self, Guest, Ready};
-use super::ways::Monitors;
+use super::ways::{Monitors, PLAIN_WAYS};
 use crate::bench::parallel::{each, progress};
 use crate::output::Messages;
 use crate::tables;
 use anyhow::{bail, Context};
-use nagori_session::software::{Part, Software};
+use nagori_session::software::Software;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -38,19 +38,13 @@ pub fn measure(
     let monitors = Monitors::with_latency()?;
     let guest = Guest::build(messages)?;
     let peer = run::peer(&guest, messages)?;
-    let bar = progress(2, "ways", messages);
-    let rows = each(&["monitor", "table"], jobs, messages, &bar, |&way| {
+    let bar = progress(PLAIN_WAYS.len(), "ways", messages);
+    let rows = each(&PLAIN_WAYS, jobs, messages, &bar, |&way| {
         let mut settings = set.to_vec();
         settings.push("harts=2".into());
-        let firmware = match way {
-            "monitor" => &monitors.emulating,
-            _ => {
-                settings.push("iomap.kind=full".into());
-                &monitors.table
-            }
-        };
+        let firmware = monitors.plain(way, &mut settings);
         let software = Software {
-            firmware: Some(Part::File(firmware.clone())),
+            firmware: Some(firmware),
             ..Software::default()
         };
         let append = format!(
@@ -77,19 +71,14 @@ pub fn measure(
 /// The result in what both VMs have printed.
 fn read(text: &str, way: &'static str) -> Option<Row> {
     let line = text.lines().find(|l| l.contains(" interrupts, min "))?;
-    let number = |before: &str| -> Option<u64> {
-        let rest = line.split(before).nth(1)?;
-        let end = rest.find(|c: char| !c.is_ascii_digit())?;
-        rest[..end].parse().ok()
-    };
     let rates = run::rates(text);
     Some(Row {
         way,
-        interrupts: number("latency: ")?,
-        min: number("min ")?,
-        median: number("median ")?,
-        p99_99: number("p99.99 ")?,
-        max: number("max ")?,
+        interrupts: run::number(line, "latency: ")?,
+        min: run::number(line, "min ")?,
+        median: run::number(line, "median ")?,
+        p99_99: run::number(line, "p99.99 ")?,
+        max: run::number(line, "max ")?,
         transfers: rates.len(),
         mbps: rates.iter().sum::<f64>() / rates.len().max(1) as f64,
     })

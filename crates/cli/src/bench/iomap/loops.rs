@@ -1,7 +1,7 @@
 //! `nagori bench iomap --loops`: what uses of other devices cost, and which share of the time they take at a rate.
 
 use super::run;
-use super::ways::Monitors;
+use super::ways::{Monitors, PLAIN_WAYS};
 use crate::bench::parallel::{each, progress};
 use crate::output::Messages;
 use crate::tables;
@@ -70,11 +70,10 @@ pub fn measure(
     jobs: Option<u32>,
     messages: &Messages,
 ) -> anyhow::Result<Vec<Row>> {
-    let monitors = Monitors::with_loops()?;
-    let program = monitors.program.clone().context("it has been built")?;
+    let (monitors, program) = Monitors::with_loops()?;
     let mut points = Vec::new();
     for device in Device::ALL {
-        for way in ["monitor", "table"] {
+        for way in PLAIN_WAYS {
             points.extend(RATES.map(|rate| (device, way, rate)));
         }
     }
@@ -82,15 +81,9 @@ pub fn measure(
     let rows = each(&points, jobs, messages, &bar, |&(device, way, rate)| {
         let mut settings = set.to_vec();
         settings.push(DEVICES.into());
-        let firmware = match way {
-            "monitor" => &monitors.emulating,
-            _ => {
-                settings.push("iomap.kind=full".into());
-                &monitors.table
-            }
-        };
+        let firmware = monitors.plain(way, &mut settings);
         let software = Software {
-            firmware: Some(Part::File(firmware.clone())),
+            firmware: Some(firmware),
             kernel: Some(KernelFile {
                 file: program.clone(),
                 at: None,
@@ -117,18 +110,13 @@ pub fn measure(
 
 /// The result in what the program has printed.
 fn read(text: &str, device: Device, way: &'static str, wanted: u32) -> Option<Row> {
-    let number = |before: &str| -> Option<f64> {
-        let rest = text.split(before).nth(1)?;
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        rest[..end].parse().ok()
-    };
     Some(Row {
         device,
         way,
-        cycles_per_operation: number(" accesses of ")?,
+        cycles_per_operation: run::number(text, " accesses of ")?,
         wanted,
-        done: number(" and done ")? as u32,
-        share: number("share of the time ")? / 100.0,
+        done: run::number(text, " and done ")?,
+        share: run::number::<f64>(text, "share of the time ")? / 100.0,
     })
 }
 

@@ -127,30 +127,28 @@ pub fn command(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let name = choice.resolve(&[])?.config.name;
     if a.loops {
         let rows = loops::measure(&a.machine, &a.set, a.jobs, messages)?;
-        match a.json {
-            true => output::print_json(&json!(rows))?,
-            false => output::print(&loops::text(&name, &rows))?,
-        }
-        return Ok(SUCCESS);
+        return show(a, &rows, loops::text(&name, &rows));
     }
     if let Some(n) = a.latency {
         let machine = (&*a.machine, &*a.set, &*a.append);
         let rows = latency::measure(machine, n, a.jobs, messages)?;
-        match a.json {
-            true => output::print_json(&json!(rows))?,
-            false => output::print(&latency::text(&name, &rows))?,
-        }
-        return Ok(SUCCESS);
+        return show(a, &rows, latency::text(&name, &rows));
     }
     let mut rows = measure(a, messages)?;
     rows::compare(&mut rows);
-    match a.json {
-        true => output::print_json(&json!(rows))?,
-        false => output::print(&text::text(&name, &rows))?,
-    }
+    show(a, &rows, text::text(&name, &rows))?;
     if let Some(picture) = picture {
         let bytes = plot::draw(picture.format(), &name, &rows)?;
         picture.finish(&bytes, messages)?;
+    }
+    Ok(SUCCESS)
+}
+
+/// Prints rows for machines, or the text.
+fn show<R: serde::Serialize>(a: &IomapArgs, rows: &[R], text: String) -> anyhow::Result<Exit> {
+    match a.json {
+        true => output::print_json(&json!(rows))?,
+        false => output::print(&text)?,
     }
     Ok(SUCCESS)
 }

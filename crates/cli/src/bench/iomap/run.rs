@@ -380,6 +380,13 @@ impl Transfer {
     }
 }
 
+/// The number behind a text.
+pub fn number<T: std::str::FromStr>(text: &str, before: &str) -> Option<T> {
+    let rest = text.split(before).nth(1)?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    rest[..end].parse().ok()
+}
+
 /// All values of `rate_Mbps=` in what several runs of `nuttcp -fparse` have printed.
 pub fn rates(text: &str) -> Vec<f64> {
     text.lines().filter_map(rate).collect()

@@ -222,9 +222,10 @@ pub struct Monitors {
     _shop: Workshop,
     pub emulating: PathBuf,
     pub table: PathBuf,
-    /// A program to be started as a VM's kernel.
-    pub program: Option<PathBuf>,
 }
+
+/// The two ways of VMs other than that of the transfers: with a full table, which the monitor writes, or without.
+pub const PLAIN_WAYS: [&str; 2] = ["monitor", "table"];
 
 impl Monitors {
     /// Linux alone.
@@ -233,7 +234,6 @@ impl Monitors {
         Ok(Monitors {
             emulating: shop.monitor("emulate", &partition("monitor", &[(0, 0x1000)]))?,
             table: shop.monitor("table", &partition("table", &ports()))?,
-            program: None,
             _shop: shop,
         })
     }
@@ -244,22 +244,31 @@ impl Monitors {
         Ok(Monitors {
             emulating: shop.monitor("latency", LATENCY[0])?,
             table: shop.monitor("latency-table", LATENCY[1])?,
-            program: None,
             _shop: shop,
         })
     }
 
     /// A VM that accesses a device in a loop.
-    pub fn with_loops() -> anyhow::Result<Monitors> {
+    /// And the program, to be started as its kernel.
+    pub fn with_loops() -> anyhow::Result<(Monitors, PathBuf)> {
         let shop = Workshop::open()?;
         let emulating = shop.monitor("ioloop", LOOPS[0])?;
-        let file = shop.dir.path().join("ioloop.txt");
-        Ok(Monitors {
+        let program = shop.make(&shop.dir.path().join("ioloop.txt"), "ioloop-vm")?;
+        let monitors = Monitors {
             emulating,
             table: shop.monitor("ioloop-table", LOOPS[1])?,
-            program: Some(shop.make(&file, "ioloop-vm")?),
             _shop: shop,
-        })
+        };
+        Ok((monitors, program))
+    }
+
+    /// The firmware of one of [`PLAIN_WAYS`]; what it needs of the machine is added to the settings.
+    pub fn plain(&self, way: &str, settings: &mut Vec<String>) -> Part {
+        if way == PLAIN_WAYS[0] {
+            return Part::File(self.emulating.clone());
+        }
+        settings.push("iomap.kind=full".into());
+        Part::File(self.table.clone())
     }
 }
 
