@@ -10,7 +10,7 @@ pub(crate) const WORDS: usize = 4;
 /// Transfers of control that are kept; behind them the code counts as unknown.
 const MOST: usize = 6;
 /// Addresses whose code is kept.
-const KEPT: usize = 64;
+const KEPT: usize = 512;
 
 /// A transfer of control.
 #[derive(Clone, Copy, Debug)]

@@ -106,12 +106,6 @@ impl GuestRam {
         Ok(ram)
     }
 
-    /// Whether the memory began with this content, or a copy of the value.
-    pub fn began_with(&self, kept: &Kept) -> bool {
-        let origin = self.origin.as_ref();
-        origin.is_some_and(|o| Arc::ptr_eq(&o.file, &kept.file))
-    }
-
     /// Whether the memory began with content that was kept.
     pub(crate) fn has_origin(&self) -> bool {
         self.origin.is_some()

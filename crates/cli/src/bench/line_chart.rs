@@ -76,7 +76,11 @@ where
         }
         let points = || panel.lines.iter().flat_map(|l| &l.points);
         let most = |pick: fn(&(f64, f64)) -> f64| points().map(pick).fold(0.0, f64::max);
-        let least = points().map(|p| p.0).fold(f64::MAX, f64::min);
+        // Labels are where something was measured.
+        let mut xs: Vec<f64> = points().map(|p| p.0).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        let least = xs.first().copied().unwrap_or(1.0);
         let mut chart = ChartBuilder::on(area)
             .margin(16)
             .caption(
@@ -86,12 +90,15 @@ where
             .x_label_area_size(48)
             .y_label_area_size(72)
             .build_cartesian_2d(
-                (least / 1.1..most(|p| p.0) * 1.1).log_scale(),
+                (least / 1.1..most(|p| p.0) * 1.1)
+                    .log_scale()
+                    .with_key_points(xs),
                 0.0..most(|p| p.1) * 1.15 + 1e-9,
             )?;
         chart
             .configure_mesh()
             .label_style((FONT, 14).into_font().color(&INK))
+            .x_label_formatter(&|x| x.to_string())
             .x_desc(x)
             .y_desc(panel.y)
             .draw()?;

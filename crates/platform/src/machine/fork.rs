@@ -52,15 +52,15 @@ impl Checkpoint {
         Ok(machine)
     }
 
-    /// The same, with the engine of a machine that is not needed any more. If that one has begun here, too, what it has
-    /// decoded and translated is used again, as far as memory is still the same there.
+    /// The same, with the engine of a machine that is not needed any more. If that one has the same description, what it has
+    /// decoded and translated is used again, as far as memory is the same there.
     pub fn fork_after<O: Observer>(
         &self,
         before: Machine<O>,
         observer: O,
     ) -> Result<Machine<O>, MachineError> {
         let mut machine = self.fork(observer)?;
-        if !before.ram().began_with(&self.memory) {
+        if before.description != self.description {
             machine.set_engine(before.engine)?;
             return Ok(machine);
         }

@@ -170,9 +170,14 @@ fn compare(
             1 => restored,
             // What another fork has decoded and translated is used, but for what has changed meanwhile.
             _ => {
-                let mut before = checkpoint.fork(Quiet).expect("a fork");
+                // It may have begun somewhere else.
+                let (script, from) = match step % 2 {
+                    0 => (&taken[0].1, &taken[0].3),
+                    _ => (&again, &checkpoint),
+                };
+                let mut before = from.fork(Quiet).expect("a fork");
                 before.set_engine(engine).expect("an engine of this host");
-                let mut script = again.clone();
+                let mut script = script.clone();
                 for _ in step..(step + 20).min(steps) {
                     if !script.over {
                         script.step(&mut before, most);

@@ -90,6 +90,11 @@ impl<'a> Peer<'a> {
         self.machine.as_ref()
     }
 
+    /// The same, taken off the wire.
+    pub fn into_machine(self) -> Option<Machine> {
+        self.machine
+    }
+
     /// Lets the second machine run up to a time of its own.
     fn run(&mut self, until: Ps) -> Result<()> {
         let Some(machine) = &mut self.machine else {

@@ -15,7 +15,7 @@ use crate::plot::Picture;
 use anyhow::Context;
 use clap::Args;
 use rows::{Direction, Row};
-use run::{Guest, Ready, Transfer};
+use run::{Guest, Ready, Spent, Transfer};
 use serde_json::json;
 use std::path::PathBuf;
 use ways::{Kind, Monitors, Replacement, Way};
@@ -63,9 +63,9 @@ pub struct IomapArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub direction: Vec<Direction>,
     /// Bytes that the program reads or writes at once, in KiB: 1 to 64.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 4, 16, 64], value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 8, 64], value_parser = clap::value_parser!(u32).range(1..=64))]
     pub buffer_kib: Vec<u32>,
-    /// Transfers of a cell, behind one that does not count.
+    /// Transfers of a cell.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub transfers: u32,
     /// KiB of a transfer.
@@ -75,7 +75,7 @@ pub struct IomapArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
     /// Use other devices in a loop instead (UART, GPIO, SPI flash), at several rates.
-    #[arg(long, conflicts_with_all = TRANSFERS)]
+    #[arg(long, conflicts_with_all = TRANSFERS, conflicts_with = "append")]
     pub loops: bool,
     /// Measure instead how late so many interrupts of a second VM are while Linux transfers data [default: 1000000].
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", conflicts_with_all = TRANSFERS, conflicts_with = "loops", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
@@ -166,11 +166,13 @@ fn measure(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Vec<Row>> {
     let ready = each(&ways, a.jobs, messages, &bar, |way| {
         let machine = (&*a.machine, &*a.set, &*a.append, a.prepare.as_deref());
         Ready::boot(way, machine, (&guest, &monitors), &peer, messages.signals())
+            .and_then(|r| r.warmed(u64::from(a.kib) << 10, messages.signals()))
             .with_context(|| format!("way {}", way.name()))
     })?;
     let points: Vec<_> = { ways.iter().zip(&ready) }
         .flat_map(|(way, ready)| cells.iter().map(move |&cell| (way, ready, cell)))
         .collect();
+    let spent = Spent::default();
     let rows = each(&points, a.jobs, messages, &bar, |&(way, ready, cell)| {
         let t = Transfer {
             up: cell.0 == Direction::Up,
@@ -178,8 +180,8 @@ fn measure(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Vec<Row>> {
             bytes: u64::from(a.kib) << 10,
         };
         let one = || {
-            let (rates, warm) = ready.transfers(&t, a.transfers as usize, messages.signals())?;
-            let counts = warm.counted(&t, messages.signals())?;
+            let (rates, counts) =
+                ready.transfers(&t, a.transfers as usize, &spent, messages.signals())?;
             Ok::<_, anyhow::Error>(Row::new(way, cell, rates, &counts))
         };
         one().with_context(|| {

@@ -52,9 +52,10 @@ fn lines(rows: &[Row], direction: Direction) -> Vec<Line> {
             },
         );
     }
-    // The small tables are many: the last of them stands for all.
-    if let Some(last) = all.last_mut() {
+    // The small tables are many: one of them stands for all in the legend.
+    if let Some(last) = all.last_mut().filter(|l| !l.named) {
         last.named = true;
+        last.name = "small tables".into();
     }
     all
 }

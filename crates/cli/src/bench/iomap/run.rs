@@ -13,6 +13,7 @@ use nagori_session::software::{self, Software};
 use nagori_session::{guest, Caller, End, MachineChoice};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a switch of 100 Mbit/s takes to look the port up.
@@ -31,26 +32,38 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Debian with the driver of the MAC, and Debian's nuttcp.
+    /// Debian with the driver of the MAC, and Debian's nuttcp and ethtool.
     pub fn build(messages: &Messages) -> anyhow::Result<Guest> {
         let mut options = nagori_session::image::options(None)?;
         options.add_modules(["ethoc"]);
         let image = nagori_session::image::build(&options, messages)?;
-        let wanted = |p: &str| {
-            p.ends_with("bin/nuttcp")
-                || p.ends_with("/libc.so.6")
-                || p.contains("/ld-linux-riscv64")
+        let packages = ["nuttcp", "ethtool", "libmnl0", "libc6"];
+        let libraries = ["libc.so.6", "libm.so.6", "libmnl.so.0"];
+        let last = |p: &str| p.rsplit('/').next().unwrap_or(p).to_string();
+        // A file may have more of the version in its name than the programs ask for.
+        let library = |p: &str| {
+            let whole = |l: &&&str| last(p) == **l || last(p).starts_with(&format!("{l}."));
+            libraries.iter().find(whole).map(|l| format!("lib/{l}"))
         };
-        let files =
-            nagori_session::image::package_files(&options, &["nuttcp", "libc6"], wanted, messages)?;
+        let wanted = |p: &str| {
+            let program = p.ends_with("bin/nuttcp") || p.ends_with("bin/ethtool");
+            program || p.contains("/ld-linux-riscv64") || library(p).is_some()
+        };
+        let files = nagori_session::image::package_files(&options, &packages, wanted, messages)?;
         let place = |path: &str| match path {
-            p if p.ends_with("nuttcp") => "bin/nuttcp".to_string(),
-            p => format!("lib/{}", p.rsplit('/').next().unwrap_or(p)),
+            p if p.contains("bin/") => format!("bin/{}", last(p)),
+            p => library(p).unwrap_or_else(|| format!("lib/{}", last(p))),
         };
         let placed: Vec<(String, Vec<u8>)> =
             files.into_iter().map(|(p, b)| (place(&p), b)).collect();
-        if placed.len() < 3 {
-            bail!("Debian's packages nuttcp and libc6 do not have the files that are expected of them");
+        for name in ["bin/nuttcp", "bin/ethtool"]
+            .map(String::from)
+            .into_iter()
+            .chain(libraries.map(|l| format!("lib/{l}")))
+        {
+            if !placed.iter().any(|(p, _)| *p == name) {
+                bail!("Debian's packages {} have no {name}", packages.join(", "));
+            }
         }
         let list: Vec<(&str, u32, &[u8])> =
             placed.iter().map(|(p, b)| (&**p, 0o755, &**b)).collect();
@@ -292,55 +305,109 @@ impl Ready {
         observer: O,
         caller: &'static dyn Caller,
     ) -> anyhow::Result<(Machine<O>, Peer<'static>)> {
-        let mut m = self.machine.fork(observer)?;
+        self.start_after(None, observer, caller)
+    }
+
+    /// The same. What two machines that are not needed any more have translated is used again.
+    fn start_after<O: Compiled>(
+        &self,
+        spent: Option<(Machine<O>, Machine)>,
+        observer: O,
+        caller: &'static dyn Caller,
+    ) -> anyhow::Result<(Machine<O>, Peer<'static>)> {
+        let (mut m, mut other) = match spent {
+            Some((m, other)) => (
+                self.machine.fork_after(m, observer)?,
+                self.peer.fork_after(other, Quiet)?,
+            ),
+            None => (self.machine.fork(observer)?, self.peer.fork(Quiet)?),
+        };
         m.set_engine(Engine::best())?;
         m.set_timed(true);
-        let mut other: Machine = self.peer.fork(Quiet)?;
         other.set_engine(Engine::best())?;
         let (a, b) = (slot(&m)?, slot(&other)?);
         let joined = Peer::join((&mut m, a), (other, b), DELAY, Vec::new(), caller)?;
         Ok((m, joined))
     }
 
-    /// Throughput of transfers one after the other, in Mbit/s, and the machines as they were behind one more, which came first and
-    /// is not in it.
+    /// The same machines behind a transfer in each direction with the timing model on, which neither count: their caches and
+    /// predictors are as they are between transfers.
+    pub fn warmed(&self, bytes: u64, caller: &dyn Caller) -> anyhow::Result<Ready> {
+        let (mut m, mut joined) = self.start(Quiet, &())?;
+        for up in [true, false] {
+            let t = Transfer {
+                up,
+                buffer_kib: 16,
+                bytes,
+            };
+            t.run(&mut m, &mut joined, caller)?;
+        }
+        Ready::of(&mut m, &mut joined, caller)
+    }
+
+    /// Throughput of transfers one after the other, in Mbit/s, and what the first of them costs, instruction by instruction.
     pub fn transfers(
         &self,
         t: &Transfer,
         n: usize,
+        spent: &Spent,
         caller: &dyn Caller,
-    ) -> anyhow::Result<(Vec<f64>, Ready)> {
-        let (mut m, mut joined) = self.start(Quiet, &())?;
-        t.run(&mut m, &mut joined, caller)?;
-        // Nothing is on the wire, which a checkpoint does not have.
-        talk(&mut m, Some(&mut joined), "sleep 1\n", DONE, caller)?;
-        let other = joined
-            .machine()
-            .context("the machine at the other end is off")?;
-        let warm = Ready {
-            machine: m.checkpoint()?,
-            peer: other.checkpoint()?,
-        };
-        let mut rates = Vec::new();
-        for _ in 0..n {
-            rates.push(t.run(&mut m, &mut joined, caller)?);
-        }
-        Ok((rates, warm))
-    }
-
-    /// What a transfer costs, instruction by instruction.
-    pub fn counted(&self, t: &Transfer, caller: &dyn Caller) -> anyhow::Result<Counts> {
+    ) -> anyhow::Result<(Vec<f64>, Counts)> {
         let counter = Counter {
             on: true,
             ..Counter::default()
         };
         let (mut m, mut joined) = self.start(counter, &())?;
         let before = (m.now(), frames(&mut m)?);
-        t.run(&mut m, &mut joined, caller)?;
+        let mut rates = vec![t.run(&mut m, &mut joined, caller)?];
+        m.observer_mut().on = false;
         let mut counts = m.observer_mut().counts;
         counts.frames = frames(&mut m)? - before.1;
         counts.seconds = (m.now().0 - before.0 .0) as f64 / 1e12;
-        Ok(counts)
+        // An observer of instructions has them interpreted, which takes longer and changes nothing: the others go without it.
+        let then = Ready::of(&mut m, &mut joined, caller)?;
+        let (mut m, mut joined) = then.start_after(spent.take(), Quiet, &())?;
+        for _ in 1..n {
+            rates.push(t.run(&mut m, &mut joined, caller)?);
+        }
+        spent.keep(m, joined);
+        Ok((rates, counts))
+    }
+
+    /// Two machines as they are when nothing is on the wire any more, which a checkpoint does not have.
+    fn of<O: Compiled>(
+        m: &mut Machine<O>,
+        joined: &mut Peer<'_>,
+        caller: &dyn Caller,
+    ) -> anyhow::Result<Ready> {
+        talk(m, Some(joined), "sleep 1\n", DONE, caller)?;
+        let other = joined.machine();
+        let other = other.context("the machine at the other end is off")?;
+        Ok(Ready {
+            machine: m.checkpoint()?,
+            peer: other.checkpoint()?,
+        })
+    }
+}
+
+/// Pairs of machines that have done their work, with what they have translated: at most one for each cell that is being
+/// measured. Those of another way are of no use, so cells of a way follow on each other.
+#[derive(Default)]
+pub struct Spent(Mutex<Vec<(Machine, Machine)>>);
+
+impl Spent {
+    fn pairs(&self) -> MutexGuard<'_, Vec<(Machine, Machine)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<(Machine, Machine)> {
+        self.pairs().pop()
+    }
+
+    fn keep(&self, m: Machine, joined: Peer<'_>) {
+        if let Some(other) = joined.into_machine() {
+            self.pairs().push((m, other));
+        }
     }
 }
 
