@@ -41,6 +41,9 @@ SEED := 1
 test-rust: setup ## Unit, property and integration tests
 	NAGORI_REQUIRE_TOOLS=1 PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --no-fail-fast
 
+# Whatever is built besides is built together with the command: for a package alone cargo chooses other features of
+# dependencies, and compiles everything again.
+
 # The programs that check the emulator are checked by QEMU first.
 test-bare: setup ## Bare-metal checks, under QEMU and under Nagori
 	cargo build -p nagori-cli
@@ -86,7 +89,7 @@ rtl-check: setup ## The same, ten million clocks and a recorded trace
 	$(MAKE) -C rtl check
 
 rtl-rocket: setup ## Rocket's RTL with the hardware behind it runs the board's loops
-	cargo build -p nagori-rtlbus
+	cargo build -p nagori-cli -p nagori-rtlbus
 	$(VALIDATE) --wide
 	$(MAKE) -C rtl rocket
 

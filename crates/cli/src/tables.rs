@@ -4,6 +4,7 @@ use comfy_table::{presets, Cell, CellAlignment, Table};
 use nagori_hart::world::Observer;
 use nagori_memtime::stats::{Counters, Histogram, Region};
 use nagori_memtime::Ps;
+use nagori_platform::devices::virtio::Traffic;
 use nagori_platform::machine::{HartReport, Label, Machine, RegionReport, Report};
 pub use nagori_session::words::{duration, grouped};
 use serde_json::{json, Value};
@@ -233,7 +234,36 @@ pub fn machine<O: Observer>(m: &Machine<O>) -> String {
         out.push_str("== end ==\n");
     }
     out.push_str(&one(&m.report()));
+    let networks = networks(m);
+    if !networks.is_empty() {
+        out.push('\n');
+        out.push_str(&network_table(&networks));
+    }
     out
+}
+
+/// Network interfaces that have done anything since the machine's start, whatever was reset meanwhile.
+fn networks<O: Observer>(m: &Machine<O>) -> Vec<(usize, Traffic)> {
+    let mut all = m.networks();
+    all.retain(|(_, t)| *t != Traffic::default());
+    all
+}
+
+fn network_table(all: &[(usize, Traffic)]) -> String {
+    let head = all.iter().map(|(slot, _)| format!("slot {slot}"));
+    let mut t = table(std::iter::once("network, since the start".to_string()).chain(head));
+    let rows: [(&str, fn(&Traffic) -> u64); 5] = [
+        ("frames sent", |t| t.sent_frames),
+        ("bytes sent", |t| t.sent_bytes),
+        ("frames received", |t| t.received_frames),
+        ("bytes received", |t| t.received_bytes),
+        ("frames lost", |t| t.dropped_frames),
+    ];
+    for (name, value) in rows {
+        let cells = all.iter().map(|(_, t)| grouped(value(t)));
+        row(&mut t, std::iter::once(name.to_string()).chain(cells));
+    }
+    text(&t)
 }
 
 /// Labels with their times.
@@ -273,6 +303,15 @@ pub fn machine_json<O: Observer>(m: &Machine<O>) -> Value {
     value["labels_lost"] = json!(m.labels_lost());
     value["markers_refused"] = json!(m.markers_refused());
     value["power_cuts"] = json!(m.power_cuts());
+    let networks = networks(m);
+    if !networks.is_empty() {
+        let one = |(slot, t): &(usize, Traffic)| {
+            let mut v = json!(t);
+            v["slot"] = json!(slot);
+            v
+        };
+        value["networks"] = networks.iter().map(one).collect();
+    }
     value["regions"] = match m.regions() {
         Some(r) => json!({"count": r.count, "open": r.open, "report": to_json(&r.report)}),
         None => Value::Null,

@@ -460,6 +460,12 @@ impl Bus {
             .any(|d| d.expects_host())
     }
 
+    /// The device in a slot, read-only; `None` if there is no such slot, or if it holds something else.
+    pub fn slot<T: Device>(&self, slot: usize) -> Option<&T> {
+        let id = *self.slots.get(slot)?;
+        self.devices[id].device.as_any().downcast_ref()
+    }
+
     /// The first device of a type, read-only.
     pub fn get<T: Device>(&self) -> Option<&T> {
         self.devices

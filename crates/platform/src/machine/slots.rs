@@ -3,7 +3,8 @@
 use super::Machine;
 use crate::clock::Ps;
 use crate::device::{Device, DeviceCx};
-use crate::devices::virtio::{Port, VirtioBackend, VirtioMmio};
+use crate::devices::ethmac::Ethmac;
+use crate::devices::virtio::{Net, Port, Traffic, VirtioBackend, VirtioMmio};
 use nagori_hart::world::Observer;
 
 impl<O: Observer> Machine<O> {
@@ -32,6 +33,17 @@ impl<O: Observer> Machine<O> {
         let result = self.world.bus.with_slot::<D, _>(now, slot, f);
         self.after_devices(now);
         result
+    }
+
+    /// What the network interfaces have sent, received and lost since they were made, by slot.
+    pub fn networks(&self) -> Vec<(usize, Traffic)> {
+        let bus = &self.world.bus;
+        let traffic = |slot| {
+            let mac = bus.slot::<Ethmac>(slot).map(Ethmac::traffic);
+            let net = || bus.slot::<VirtioMmio<Net>>(slot);
+            Some((slot, mac.or_else(|| Some(net()?.backend().traffic()))?))
+        };
+        (0..bus.slots()).filter_map(traffic).collect()
     }
 
     /// Lets devices in virtio slots look at what has happened outside; for between runs.

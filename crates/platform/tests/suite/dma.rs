@@ -110,6 +110,13 @@ fn lines_of_frames_pass_the_bus() {
     let run = |sends| {
         let mut m = machine(sends, u64::MAX, EAGER);
         proceed(&mut m, u64::MAX);
+        let networks = m.networks();
+        let [(0, t)] = networks[..] else {
+            panic!("{networks:?}");
+        };
+        let frames = u64::from(sends);
+        assert_eq!((t.sent_frames, t.received_frames), (frames, frames));
+        assert_eq!((t.sent_bytes, t.dropped_frames), (frames * LENGTH, 0));
         let words = [20, 21].map(|r| m.hart(0).expect("a hart").reg(r));
         (requests(&m), m.hart(0).expect("a hart").cycle, words[1])
     };
