@@ -252,7 +252,8 @@ fn networks<O: Observer>(m: &Machine<O>) -> Vec<(usize, Traffic)> {
 fn network_table(all: &[(usize, Traffic)]) -> String {
     let head = all.iter().map(|(slot, _)| format!("slot {slot}"));
     let mut t = table(std::iter::once("network, since the start".to_string()).chain(head));
-    let rows: [(&str, fn(&Traffic) -> u64); 5] = [
+    type Count = fn(&Traffic) -> u64;
+    let rows: [(&str, Count); 5] = [
         ("frames sent", |t| t.sent_frames),
         ("bytes sent", |t| t.sent_bytes),
         ("frames received", |t| t.received_frames),
