@@ -75,12 +75,16 @@ where
             continue;
         }
         let points = || panel.lines.iter().flat_map(|l| &l.points);
-        let most = |pick: fn(&(f64, f64)) -> f64| points().map(pick).fold(0.0, f64::max);
+        let highest = points().map(|p| p.1).fold(0.0, f64::max);
         // Labels are where something was measured.
         let mut xs: Vec<f64> = points().map(|p| p.0).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
-        let least = xs.first().copied().unwrap_or(1.0);
+        let (least, most) = match xs[..] {
+            [one] => (one, one),
+            [least, .., most] => (least, most),
+            [] => continue,
+        };
         let mut chart = ChartBuilder::on(area)
             .margin(16)
             .caption(
@@ -90,10 +94,8 @@ where
             .x_label_area_size(48)
             .y_label_area_size(72)
             .build_cartesian_2d(
-                (least / 1.1..most(|p| p.0) * 1.1)
-                    .log_scale()
-                    .with_key_points(xs),
-                0.0..most(|p| p.1) * 1.15 + 1e-9,
+                (least / 1.1..most * 1.1).log_scale().with_key_points(xs),
+                0.0..highest * 1.15 + 1e-9,
             )?;
         chart
             .configure_mesh()

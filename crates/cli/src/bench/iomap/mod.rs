@@ -162,11 +162,12 @@ fn measure(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Vec<Row>> {
     let monitors = Monitors::build()?;
     let guest = Guest::build(messages)?;
     let peer = run::peer(&guest, messages)?;
+    let bytes = u64::from(a.kib) << 10;
     let bar = progress(ways.len() * (cells.len() + 1), "boots and cells", messages);
     let ready = each(&ways, a.jobs, messages, &bar, |way| {
         let machine = (&*a.machine, &*a.set, &*a.append, a.prepare.as_deref());
         Ready::boot(way, machine, (&guest, &monitors), &peer, messages.signals())
-            .and_then(|r| r.warmed(u64::from(a.kib) << 10, messages.signals()))
+            .and_then(|r| r.warmed(bytes, messages.signals()))
             .with_context(|| format!("way {}", way.name()))
     })?;
     let points: Vec<_> = { ways.iter().zip(&ready) }
@@ -177,7 +178,7 @@ fn measure(a: &IomapArgs, messages: &Messages) -> anyhow::Result<Vec<Row>> {
         let t = Transfer {
             up: cell.0 == Direction::Up,
             buffer_kib: cell.1,
-            bytes: u64::from(a.kib) << 10,
+            bytes,
         };
         let one = || {
             let (rates, counts) =

@@ -38,30 +38,32 @@ impl Guest {
         options.add_modules(["ethoc"]);
         let image = nagori_session::image::build(&options, messages)?;
         let packages = ["nuttcp", "ethtool", "libmnl0", "libc6"];
-        let libraries = ["libc.so.6", "libm.so.6", "libmnl.so.0"];
-        let last = |p: &str| p.rsplit('/').next().unwrap_or(p).to_string();
-        // A file may have more of the version in its name than the programs ask for.
-        let library = |p: &str| {
-            let whole = |l: &&&str| last(p) == **l || last(p).starts_with(&format!("{l}."));
-            libraries.iter().find(whole).map(|l| format!("lib/{l}"))
+        let needed = [
+            "bin/nuttcp",
+            "bin/ethtool",
+            "lib/libc.so.6",
+            "lib/libm.so.6",
+            "lib/libmnl.so.0",
+        ];
+        // Where a file of the packages comes to be. Libraries may have more of the version in their names than programs ask for.
+        let place = |path: &str| {
+            let last = path.rsplit('/').next().unwrap_or(path);
+            if last.starts_with("ld-linux-riscv64") {
+                return Some(format!("lib/{last}"));
+            }
+            let is = |n: &&&str| match n.strip_prefix("lib/") {
+                Some(name) => last == name || last.starts_with(&format!("{name}.")),
+                None => path.ends_with(**n),
+            };
+            needed.iter().find(is).map(|n| n.to_string())
         };
-        let wanted = |p: &str| {
-            let program = p.ends_with("bin/nuttcp") || p.ends_with("bin/ethtool");
-            program || p.contains("/ld-linux-riscv64") || library(p).is_some()
-        };
+        let wanted = |path: &str| place(path).is_some();
         let files = nagori_session::image::package_files(&options, &packages, wanted, messages)?;
-        let place = |path: &str| match path {
-            p if p.contains("bin/") => format!("bin/{}", last(p)),
-            p => library(p).unwrap_or_else(|| format!("lib/{}", last(p))),
-        };
-        let placed: Vec<(String, Vec<u8>)> =
-            files.into_iter().map(|(p, b)| (place(&p), b)).collect();
-        for name in ["bin/nuttcp", "bin/ethtool"]
-            .map(String::from)
-            .into_iter()
-            .chain(libraries.map(|l| format!("lib/{l}")))
-        {
-            if !placed.iter().any(|(p, _)| *p == name) {
+        let placed: Vec<(String, Vec<u8>)> = { files.into_iter() }
+            .filter_map(|(path, bytes)| Some((place(&path)?, bytes)))
+            .collect();
+        for name in needed {
+            if !placed.iter().any(|(p, _)| p == name) {
                 bail!("Debian's packages {} have no {name}", packages.join(", "));
             }
         }
@@ -273,13 +275,7 @@ impl Ready {
         if !said.contains("Mbps") {
             bail!("the machines do not reach each other:\n{}", tail(&said));
         }
-        let other = joined
-            .machine()
-            .context("the machine at the other end is off")?;
-        Ok(Ready {
-            machine: m.checkpoint()?,
-            peer: other.checkpoint()?,
-        })
+        Ready::of(&m, &joined)
     }
 
     /// Runs transfers in both directions, one after the other, until the other VM has said something on the console that they
@@ -315,16 +311,19 @@ impl Ready {
         observer: O,
         caller: &'static dyn Caller,
     ) -> anyhow::Result<(Machine<O>, Peer<'static>)> {
-        let (mut m, mut other) = match spent {
+        let (mut m, other) = match spent {
             Some((m, other)) => (
                 self.machine.fork_after(m, observer)?,
                 self.peer.fork_after(other, Quiet)?,
             ),
-            None => (self.machine.fork(observer)?, self.peer.fork(Quiet)?),
+            None => {
+                let mut both = (self.machine.fork(observer)?, self.peer.fork(Quiet)?);
+                both.0.set_engine(Engine::best())?;
+                both.1.set_engine(Engine::best())?;
+                both
+            }
         };
-        m.set_engine(Engine::best())?;
         m.set_timed(true);
-        other.set_engine(Engine::best())?;
         let (a, b) = (slot(&m)?, slot(&other)?);
         let joined = Peer::join((&mut m, a), (other, b), DELAY, Vec::new(), caller)?;
         Ok((m, joined))
@@ -342,7 +341,7 @@ impl Ready {
             };
             t.run(&mut m, &mut joined, caller)?;
         }
-        Ready::of(&mut m, &mut joined, caller)
+        Ready::settled(&mut m, &mut joined, caller)
     }
 
     /// Throughput of transfers one after the other, in Mbit/s, and what the first of them costs, instruction by instruction.
@@ -353,19 +352,14 @@ impl Ready {
         spent: &Spent,
         caller: &dyn Caller,
     ) -> anyhow::Result<(Vec<f64>, Counts)> {
-        let counter = Counter {
-            on: true,
-            ..Counter::default()
-        };
-        let (mut m, mut joined) = self.start(counter, &())?;
+        let (mut m, mut joined) = self.start(Counter::default(), &())?;
         let before = (m.now(), frames(&mut m)?);
         let mut rates = vec![t.run(&mut m, &mut joined, caller)?];
-        m.observer_mut().on = false;
         let mut counts = m.observer_mut().counts;
         counts.frames = frames(&mut m)? - before.1;
         counts.seconds = (m.now().0 - before.0 .0) as f64 / 1e12;
         // An observer of instructions has them interpreted, which takes longer and changes nothing: the others go without it.
-        let then = Ready::of(&mut m, &mut joined, caller)?;
+        let then = Ready::settled(&mut m, &mut joined, caller)?;
         let (mut m, mut joined) = then.start_after(spent.take(), Quiet, &())?;
         for _ in 1..n {
             rates.push(t.run(&mut m, &mut joined, caller)?);
@@ -374,13 +368,18 @@ impl Ready {
         Ok((rates, counts))
     }
 
-    /// Two machines as they are when nothing is on the wire any more, which a checkpoint does not have.
-    fn of<O: Compiled>(
+    /// The same when nothing is on the wire any more, which a checkpoint does not have.
+    fn settled<O: Compiled>(
         m: &mut Machine<O>,
         joined: &mut Peer<'_>,
         caller: &dyn Caller,
     ) -> anyhow::Result<Ready> {
         talk(m, Some(joined), "sleep 1\n", DONE, caller)?;
+        Ready::of(m, joined)
+    }
+
+    /// Two machines as they are now.
+    fn of<O: Observer>(m: &Machine<O>, joined: &Peer<'_>) -> anyhow::Result<Ready> {
         let other = joined.machine();
         let other = other.context("the machine at the other end is off")?;
         Ok(Ready {
@@ -502,7 +501,6 @@ pub struct Counts {
 /// Counts instructions as they commit.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counter {
-    on: bool,
     /// Whether the monitor is at a fault.
     inside: bool,
     counts: Counts,
@@ -517,9 +515,6 @@ impl Observer for Counter {
     const WORDS: bool = false;
 
     fn happened(&mut self, event: &Event<'_>) {
-        if !self.on {
-            return;
-        }
         if let Some(t) = event
             .trap()
             .filter(|t| t.to == MACHINE && t.from != MACHINE)
