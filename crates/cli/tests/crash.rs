@@ -243,6 +243,50 @@ fn as_built_depends_on_the_domain() {
     assert!(none < adr, "{none} {adr}");
 }
 
+/// Harts with store buffers that combine stores under a hint: such stores need a fence, but no flush, and a cut takes what
+/// is in a buffer.
+#[test]
+fn what_harts_hold_back_is_lost() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = ringlog(dir.path()) else {
+        return;
+    };
+    let combined = "ringlog workload 3 combined";
+    let order = ["--order", "commit", "--oracle", "prefix"];
+    // Other machines have to flush them, too.
+    let few = [&order[..], &["--budget-states", "100"]].concat();
+    let report = explore(&program, combined, &few, 1);
+    let kinds = |r: &Value| -> BTreeSet<String> {
+        let all = r["warnings"].as_array().into_iter().flatten();
+        all.filter_map(|w| Some(w["kind"].as_str()?.to_string()))
+            .collect()
+    };
+    assert!(kinds(&report).contains("never-flushed"), "{report}");
+    let machine = [
+        "--set=l1d.mshrs=4",
+        "--set=store_buffer.entries=8",
+        "--set=store_buffer.drain=\"any\"",
+        "--set=nontemporal.all.store=\"write-combining\"",
+    ];
+    let complete = |more: &[&str], workload: &str, code: i32| {
+        let report = explore(&program, workload, &[&machine[..], more].concat(), code);
+        let c = &report["coverage"];
+        assert!(code != 0 || c["cuts"] == c["complete"], "{more:?}: {c}");
+        assert!(c["cuts"].as_u64() > Some(3), "{more:?}: {c}");
+        report
+    };
+    let report = complete(&order, combined, 0);
+    assert_eq!(kinds(&report), BTreeSet::new(), "{report}");
+    // What the machine itself would have left is one of these contents, in each domain.
+    for domain in ["none", "adr", "gpf:3", "eadr"] {
+        let as_built = ["--mode", "as-built", "--domain", domain];
+        complete(&as_built, combined, 0);
+    }
+    let bad = "ringlog workload 3 without-flush";
+    complete(&["--mode", "as-built", "--domain", "adr"], bad, 1);
+    complete(&["--mode", "as-built", "--domain", "eadr"], bad, 0);
+}
+
 /// A report without what differs between commands.
 fn same(mut report: Value) -> Value {
     report["args"] = Value::Null;

@@ -123,6 +123,121 @@ fn the_file_has_what_a_power_cut_would_leave() {
     );
 }
 
+/// Stores to NVMM on a machine whose harts hold stores back: plain ones, combined ones, of whole lines, too, and what
+/// orders and flushes them.
+fn held(rng: &mut Rng) -> Vec<u32> {
+    let mut words = Vec::new();
+    let all = op(Op::NtlAll, 0, 0, 0, 0);
+    for _ in 0..80 {
+        let line = 64 * rng.below(24) as i32;
+        words.push(op(Op::Addi, 12, 12, 0, 1 + rng.below(500) as i32));
+        words.push(op(Op::Addi, 11, 10, 0, line));
+        let at = 8 * rng.below(8) as i32;
+        match rng.below(10) {
+            0..=2 => words.push(op(Op::Sd, 0, 11, 12, at)),
+            3..=4 => words.extend([all, op(Op::Sd, 0, 11, 12, at)]),
+            5 => words.extend((0..8).flat_map(|i| [all, op(Op::Sd, 0, 11, 12, 8 * i)])),
+            6 => words.push(op(Op::Fence, 0, 0, 0, rng.pick(&[0x33, 0x11, 0x22]))),
+            7 => words.push(op(
+                rng.pick(&[Op::CboFlush, Op::CboClean, Op::CflushDL1, Op::CboZero]),
+                0,
+                11,
+                0,
+                0,
+            )),
+            8 => words.push(op(Op::AmoaddD, 13, 11, 12, 0)),
+            _ => words.push(op(Op::Ld, 13, 11, 0, at)),
+        }
+    }
+    words.extend([
+        op(Op::Addi, 12, 0, 0, 1),
+        op(Op::Sd, 0, 20, 12, 0x240),
+        op(Op::Jal, 0, 0, 0, 0),
+    ]);
+    words
+}
+
+#[test]
+fn the_file_lacks_what_harts_hold_back() {
+    let domains: [&[&str]; 4] = [
+        &["memory.persistence_domain=none", "method=extended"],
+        &["memory.persistence_domain=adr"],
+        &["memory.persistence_domain=eadr"],
+        &["memory.persistence_domain=gpf", "memory.gpf_lines=3"],
+    ];
+    let combine = "nontemporal.all.store=\"write-combining\"";
+    let buffers: [&[&str]; 4] = [
+        &["l1d.mshrs=4", "store_buffer.entries=4"],
+        &[
+            "l1d.mshrs=4",
+            "store_buffer.entries=6",
+            "store_buffer.drain=\"any\"",
+            combine,
+        ],
+        &["l1d.mshrs=2", combine, "nontemporal.cached_copy=\"update\""],
+        &[
+            "l1d.mshrs=2",
+            "store_buffer.entries=3",
+            combine,
+            "nontemporal.evict=\"in-order\"",
+            "nontemporal.partial_nvmm=\"read-modify-write\"",
+        ],
+    ];
+    let (mut held_back, mut compared) = (0, 0);
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed ^ 0x6e1d);
+        let words = held(&mut rng);
+        for domain in domains {
+            for buffer in buffers {
+                let level = match rng.one_in(2) {
+                    true => Some(rng.pick(&UNTOLD)),
+                    false => None,
+                };
+                let small = ["l1d.size=\"1 KiB\"", "memory.track_persistence=true"];
+                let settings = [domain, buffer, &small, level.as_slice()].concat();
+                let engine = rng.pick(&[Engine::Interpreter, Engine::best()]);
+                let mut m = start(&words, &settings, true, engine);
+                let dir = tempfile::tempdir().expect("a directory");
+                let path = create(&dir, &m);
+                attach(&mut m, &path, ImageUse::Write).expect("an image that fits");
+                let what =
+                    |m: &Machine| format!("seed {seed}, {settings:?}, at {}", m.instructions());
+                loop {
+                    let stop = m.run(1 + rng.below(200), None);
+                    let image = m.nvmm_image().expect("attached").look().expect("sound");
+                    let mut twin = copy_of(&m);
+                    let held = { twin.report().stores.iter() }.any(|s| {
+                        let e = &s.events;
+                        e.buffered - e.coalesced > e.drained
+                            || e.combined > e.evicted_full + e.evicted_partial
+                    });
+                    twin.power_cut(Dram::Zero).expect("a cut");
+                    same(&durable(&image), &bytes(&twin), || what(&m));
+                    held_back += u64::from(held);
+                    compared += 1;
+                    if matches!(stop, Stop::Snapshot(_)) {
+                        break;
+                    }
+                }
+                let mut twin = copy_of(&m);
+                twin.power_cut(Dram::Zero).expect("a cut");
+                if rng.one_in(2) {
+                    m.close_nvmm().expect("closed");
+                }
+                drop(m);
+                let image = Image::open(&path, Access::Write).expect("an image");
+                same(&durable(&image), &bytes(&twin), || {
+                    format!("seed {seed}, {settings:?}")
+                });
+            }
+        }
+    }
+    assert!(
+        held_back > 300 && compared > 600,
+        "{held_back} of {compared} times"
+    );
+}
+
 #[test]
 fn the_next_machine_finds_what_the_last_one_left() {
     let words = [
