@@ -1,6 +1,6 @@
 //! Mistakes that the stream of steps shows by itself, without a crash.
 
-use crate::model::{Domain, Mode, Model};
+use crate::model::{Domain, Mode, Model, Order};
 use crate::step::{line_of, At, FenceSet, Sink, SiteId, Step, LINE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -143,16 +143,28 @@ impl Online {
         }
     }
 
-    /// A combined store needs no flush, but a fence.
+    /// A combined store needs no flush, but a fence. In the order in which stores were committed, what the hart has stored
+    /// to the line before goes to memory before it (a page fault between a hint and its store leaves such a store in a
+    /// cache).
     fn combined(&mut self, at: At, line: u64) {
+        let mut stores = BTreeSet::from([(at.site, at.hart)]);
+        if self.model.order == Order::Commit {
+            if let Some(stored) = self.stored.get_mut(&line) {
+                let own: BTreeSet<_> = stored.iter().filter(|s| s.1 == at.hart).copied().collect();
+                stored.retain(|s| s.1 != at.hart);
+                stores.extend(own);
+                if stored.is_empty() {
+                    self.stored.remove(&line);
+                }
+            }
+        }
         let sent = self.sent.entry(at.hart).or_default();
-        let store = (at.site, at.hart);
         match sent.last_mut().filter(|s| s.line == line && !s.told) {
-            Some(last) => drop(last.stores.insert(store)),
+            Some(last) => last.stores.extend(stores),
             None => sent.push(Sent {
                 flush: at.site,
                 line,
-                stores: BTreeSet::from([store]),
+                stores,
                 told: false,
             }),
         }
@@ -285,7 +297,13 @@ mod tests {
 
     /// Steps as words, each with a place of its own: the number of the word.
     fn warnings(text: &str) -> Vec<(WarningKind, u32, Option<u32>, u64)> {
-        let mut online = Online::new(Model::new(Domain::Adr));
+        warnings_in(Order::Rvwmo, text)
+    }
+
+    fn warnings_in(order: Order, text: &str) -> Vec<(WarningKind, u32, Option<u32>, u64)> {
+        let mut model = Model::new(Domain::Adr);
+        model.order = order;
+        let mut online = Online::new(model);
         for (i, word) in text.split(' ').enumerate() {
             let (hart, word) = word
                 .split_once(':')
@@ -373,6 +391,8 @@ mod tests {
         assert_eq!(warnings("s1 f1 fence rea1 s1 rea2 f1 fence"), []);
         // Combined stores need a fence, but no flush.
         assert_eq!(warnings("n1 n1 n2 fence done out"), []);
+        // In the order of commit they take with them what the hart has stored to the line before.
+        assert_eq!(warnings_in(Order::Commit, "s1 n1 fence done out"), []);
     }
 
     #[test]
@@ -389,6 +409,15 @@ mod tests {
         assert_eq!(
             warnings("n1 out"),
             [(FenceMissing, 0, None, 1), (OutputTooEarly, 0, Some(1), 1)]
+        );
+        assert_eq!(warnings("s1 n1 fence"), [(NeverFlushed, 0, None, 1)]);
+        assert_eq!(
+            warnings_in(Order::Commit, "n1 s1 fence"),
+            [(NeverFlushed, 1, None, 1)]
+        );
+        assert_eq!(
+            warnings_in(Order::Commit, "0:s1 1:n1 1:fence"),
+            [(NeverFlushed, 0, None, 1)]
         );
         assert_eq!(warnings("0:s1 0:f1 1:fence"), [(FenceMissing, 1, None, 1)]);
         assert_eq!(
