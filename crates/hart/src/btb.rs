@@ -144,15 +144,27 @@ impl Btb {
 
     /// The entry of the packet of an address, for a look-up with the packet's own address. Entries that are found by the same
     /// bits are lost then.
+    #[inline(always)]
     pub fn find(&mut self, last: u64) -> Option<usize> {
         let Bucket { count, last: guess } = self.buckets[bucket(last)];
         if count == 0 {
             return None;
         }
-        let same = |e: &BtbEntry| e.is_valid() && e.last >> 2 == last >> 2;
-        if same(&self.entries[usize::from(guess)]) {
+        let first = &self.entries[usize::from(guess)];
+        if first.is_valid() && first.last >> 2 == last >> 2 {
             return Some(guess.into());
         }
+        if count == 1 && first.is_valid() && bucket(first.last) == bucket(last) {
+            // The only one of the bucket.
+            return None;
+        }
+        self.search(last)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search(&mut self, last: u64) -> Option<usize> {
+        let same = |e: &BtbEntry| e.is_valid() && e.last >> 2 == last >> 2;
         let alike = |e: &BtbEntry| e.is_valid() && alike(e.last, last);
         let first = self.entries.iter().position(alike)?;
         if self.entries[first + 1..].iter().any(alike) {
@@ -224,10 +236,11 @@ impl Btb {
     fn replace(&mut self, place: usize, to: u64) {
         self.pages[place] = to;
         for i in 0..self.places.len() {
-            if !self.entries[i].is_valid() {
+            let (from, target) = self.places[i];
+            let concerned = usize::from(from) == place || usize::from(target) == place;
+            if !concerned || !self.entries[i].is_valid() {
                 continue;
             }
-            let (from, target) = self.places[i];
             if usize::from(target) == place {
                 self.entries[i].target = moved(self.entries[i].target, to);
             }

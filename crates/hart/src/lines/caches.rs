@@ -4,8 +4,7 @@
 use super::tags::{LineState, Tags};
 use std::ops::{Deref, DerefMut};
 
-/// Number of caches from which on a level has a directory; fewer caches are searched faster without
-/// one.
+/// Number of caches from which on it is noted for each line who has it; fewer caches are searched faster.
 const NOTED_FROM: usize = 5;
 
 /// A mask with the bits of a range set.
@@ -84,13 +83,38 @@ impl Sharers {
     }
 }
 
+/// Which caches to look into for a line; derived from their tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Directory {
+    /// Those that have it.
+    Lines(Sharers),
+    /// For each set, a bit for each cache that has lines in it: harts with little to do have few.
+    Sets(Vec<u32>),
+}
+
+impl Directory {
+    fn of(caches: &[Tags]) -> Self {
+        let lines = || {
+            let all = caches.iter().enumerate();
+            all.flat_map(|(k, cache)| cache.lines().map(move |line| (k, cache.set_of(line), line)))
+        };
+        if caches.len() < NOTED_FROM {
+            let mut used = vec![0; caches.first().map_or(0, Tags::sets)];
+            lines().for_each(|(k, set, _)| used[set] |= 1 << k);
+            return Directory::Sets(used);
+        }
+        let mut sharers = Sharers::new(caches.iter().map(Tags::len).sum());
+        lines().for_each(|(k, _, line)| sharers.add(line, k));
+        Directory::Lines(sharers)
+    }
+}
+
 /// See the module. Single caches are reached as in a slice; which lines they have is changed by the
 /// methods here only.
 #[derive(Clone, Debug)]
 pub struct Caches {
     tags: Vec<Tags>,
-    /// Derived from the tags; `None` if there are few caches.
-    sharers: Option<Sharers>,
+    directory: Directory,
 }
 
 impl Deref for Caches {
@@ -108,33 +132,16 @@ impl DerefMut for Caches {
 
 impl Caches {
     pub(crate) fn new(tags: Vec<Tags>) -> Self {
-        let mut all = Caches {
-            tags,
-            sharers: None,
-        };
-        all.sharers = all.count();
-        all
+        let directory = Directory::of(&tags);
+        Caches { tags, directory }
     }
 
-    /// Who has which line, by the tags.
-    fn count(&self) -> Option<Sharers> {
-        if self.tags.len() < NOTED_FROM {
-            return None;
-        }
-        let mut sharers = Sharers::new(self.tags.iter().map(Tags::len).sum());
-        for (k, cache) in self.tags.iter().enumerate() {
-            cache.lines().for_each(|line| sharers.add(line, k));
-        }
-        Some(sharers)
-    }
-
-    /// Caches other than `but` that may have a line, a bit each, for [`Caches::next`]: those that have
-    /// it, or all.
+    /// Caches other than `but` that may have a line, a bit each, for [`Caches::next`].
     #[inline]
     pub(crate) fn mask(&self, line: u64, but: Option<usize>) -> u32 {
-        let mask = match &self.sharers {
-            Some(s) => s.get(line),
-            None => bits(&(0..self.tags.len())),
+        let mask = match &self.directory {
+            Directory::Lines(s) => s.get(line),
+            Directory::Sets(used) => self.tags.first().map_or(0, |t| used[t.set_of(line)]),
         };
         mask & !but.map_or(0, |k| 1 << k)
     }
@@ -156,64 +163,69 @@ impl Caches {
     /// Whether any cache but one has a line.
     #[inline(always)]
     pub(crate) fn elsewhere(&self, line: u64, but: usize) -> bool {
-        match &self.sharers {
-            Some(s) => s.get(line) & !(1 << but) != 0,
-            None => {
-                let has = |k: usize| k != but && self.tags[k].has(line);
-                (0..self.tags.len()).any(has)
-            }
-        }
+        let mut mask = self.mask(line, Some(but));
+        mask != 0 && self.next(line, &mut mask).is_some()
     }
 
     /// Puts a line into an entry of a cache, in the place of what is there.
     #[inline]
     pub(crate) fn put(&mut self, cache: usize, entry: usize, line: u64, state: LineState) {
-        if let Some(s) = &mut self.sharers {
-            let (old, was) = self.tags[cache].entry(entry);
-            if was != LineState::Invalid && old != line {
-                s.remove(old, cache);
+        let tags = &mut self.tags[cache];
+        match &mut self.directory {
+            Directory::Lines(s) => {
+                let (old, was) = tags.entry(entry);
+                if was != LineState::Invalid && old != line {
+                    s.remove(old, cache);
+                }
+                s.add(line, cache);
             }
-            s.add(line, cache);
+            Directory::Sets(used) => used[tags.set_of(line)] |= 1 << cache,
         }
-        self.tags[cache].set(entry, line, state);
+        tags.set(entry, line, state);
     }
 
     /// Takes the line out of an entry of a cache.
     #[inline]
     pub(crate) fn take(&mut self, cache: usize, entry: usize) {
-        if let Some(s) = &mut self.sharers {
-            let (old, was) = self.tags[cache].entry(entry);
-            if was != LineState::Invalid {
-                s.remove(old, cache);
-            }
+        let tags = &mut self.tags[cache];
+        let (old, was) = tags.entry(entry);
+        tags.set(entry, 0, LineState::Invalid);
+        if was == LineState::Invalid {
+            return;
         }
-        self.tags[cache].set(entry, 0, LineState::Invalid);
+        match &mut self.directory {
+            Directory::Lines(s) => s.remove(old, cache),
+            Directory::Sets(used) if tags.is_unused(old) => used[tags.set_of(old)] &= !(1 << cache),
+            Directory::Sets(_) => {}
+        }
     }
 
     /// Drops every line of a cache without writing back.
     pub fn clear(&mut self, cache: usize) {
-        if let Some(s) = &mut self.sharers {
-            self.tags[cache].lines().for_each(|l| s.remove(l, cache));
+        let tags = &mut self.tags[cache];
+        match &mut self.directory {
+            Directory::Lines(s) => tags.lines().for_each(|l| s.remove(l, cache)),
+            Directory::Sets(used) => used.iter_mut().for_each(|u| *u &= !(1 << cache)),
         }
-        self.tags[cache].clear();
+        tags.clear();
     }
 
     /// The same of all caches.
     pub fn clear_all(&mut self) {
         self.tags.iter_mut().for_each(Tags::clear);
-        if let Some(s) = &mut self.sharers {
-            s.table.fill((0, 0));
-        }
+        self.directory = Directory::of(&self.tags);
     }
 
-    /// Whether it is noted for each line who has it.
+    /// Whether the directory says what the tags say.
     pub(crate) fn check(&self) -> bool {
-        let (Some(noted), Some(true_ones)) = (&self.sharers, self.count()) else {
-            return true;
-        };
-        let held = |s: &Sharers| s.table.iter().filter(|e| e.1 != 0).count();
-        let known = |e: &&(u64, u32)| e.1 == 0 || noted.get(e.0) == e.1;
-        held(noted) == held(&true_ones) && true_ones.table.iter().all(|e| known(&e))
+        match (&self.directory, Directory::of(&self.tags)) {
+            (Directory::Lines(noted), Directory::Lines(true_ones)) => {
+                let held = |s: &Sharers| s.table.iter().filter(|e| e.1 != 0).count();
+                let known = |e: &(u64, u32)| e.1 == 0 || noted.get(e.0) == e.1;
+                held(noted) == held(&true_ones) && true_ones.table.iter().all(known)
+            }
+            (noted, true_one) => *noted == true_one,
+        }
     }
 }
 
@@ -225,11 +237,18 @@ mod tests {
 
     #[test]
     fn few_caches_are_looked_into() {
-        let caches = |n| Caches::new(vec![Tags::new(geometry()); n]);
-        assert!(caches(NOTED_FROM - 1).sharers.is_none());
-        assert!(caches(NOTED_FROM).sharers.is_some());
-        assert_eq!(caches(3).mask(0x1000, None), 0b111);
-        assert_eq!(caches(NOTED_FROM).mask(0x1000, None), 0);
+        for n in [NOTED_FROM - 1, NOTED_FROM] {
+            let mut c = Caches::new(vec![Tags::new(geometry()); n]);
+            assert_eq!(matches!(c.directory, Directory::Lines(_)), n == NOTED_FROM);
+            assert_eq!(c.mask(0x1000, None), 0);
+            c.put(1, 0, 0x1000, LineState::Shared);
+            assert_eq!(c.mask(0x1000, None), 0b10);
+            // Another line of this set, and one of another set.
+            assert_eq!(c.mask(0x1080, None) != 0, n < NOTED_FROM);
+            assert_eq!(c.mask(0x1040, None), 0);
+            c.take(1, 0);
+            assert_eq!(c.mask(0x1000, None), 0);
+        }
     }
 
     fn geometry() -> CacheGeometry {
@@ -275,10 +294,12 @@ mod tests {
 
     #[test]
     fn what_is_not_noted_is_found() {
-        let mut c = Caches::new(vec![Tags::new(geometry()); NOTED_FROM]);
-        c.put(1, 0, 0x1000, LineState::Shared);
-        assert!(c.check());
-        c[2].set(0, 0x1000, LineState::Shared);
-        assert!(!c.check());
+        for n in [NOTED_FROM - 1, NOTED_FROM] {
+            let mut c = Caches::new(vec![Tags::new(geometry()); n]);
+            c.put(1, 0, 0x1000, LineState::Shared);
+            assert!(c.check());
+            c[2].set(0, 0x1000, LineState::Shared);
+            assert!(!c.check());
+        }
     }
 }

@@ -66,10 +66,28 @@ impl Tags {
         self.victims.filled_last(i, self.ways);
     }
 
+    /// Number of sets.
+    pub(super) fn sets(&self) -> usize {
+        self.sets as usize
+    }
+
+    /// The set that a line belongs to.
+    #[inline(always)]
+    pub(super) fn set_of(&self, line: u64) -> usize {
+        ((line >> 6) as u32 & (self.sets - 1)) as usize
+    }
+
     /// First entry of the set that a line belongs to.
     #[inline]
     pub(crate) fn set_start(&self, line: u64) -> usize {
-        (((line >> 6) as u32 & (self.sets - 1)) * self.ways) as usize
+        self.set_of(line) * self.ways as usize
+    }
+
+    /// Whether the set of a line has no lines.
+    pub(super) fn is_unused(&self, line: u64) -> bool {
+        let s = self.set_start(line);
+        let set = &self.tags[s..s + self.ways as usize];
+        set.iter().all(|t| t & STATE == 0)
     }
 
     /// Index of a line that is present.
@@ -88,18 +106,6 @@ impl Tags {
             (found != 0).then(|| s + found.trailing_zeros() as usize)
         } else {
             set.iter().position(is).map(|i| s + i)
-        }
-    }
-
-    /// Whether a line is present.
-    #[inline(always)]
-    pub(super) fn has(&self, line: u64) -> bool {
-        let s = self.set_start(line);
-        let set = &self.tags[s..s + self.ways as usize];
-        let is = |t: &u64| (t ^ line).wrapping_sub(1) < 63;
-        match set {
-            [a, b, c, d] => is(a) | is(b) | is(c) | is(d),
-            _ => set.iter().any(is),
         }
     }
 
