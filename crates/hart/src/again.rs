@@ -6,9 +6,12 @@
 use crate::hart::Hart;
 use crate::pmp::Access;
 use crate::predict::is_second_half;
+use crate::preop::{is_branch, PreOp, ILLEGAL_LEN, QUIET, SPLIT};
+use crate::run::RunPoint;
 use crate::straight::word_at;
 use crate::transfer::Kind;
 use crate::world::World;
+use nagori_isa::Op;
 
 /// Bits of what an access was tried again for: a translation, or its line.
 pub(crate) const WALK_AGAIN: u8 = 1;
@@ -16,16 +19,41 @@ pub(crate) const LINE_AGAIN: u8 = 2;
 /// Packets behind that of an access that have been fetched when it is tried again.
 const PACKETS: u64 = 3;
 
+/// Bytes from the instruction at a pc on that are fetched again.
+fn window(pc: u64) -> u64 {
+    (PACKETS + 1) * 4 - (pc & 3)
+}
+
+/// Notes which instructions of a block, which begins at a pc, are [`QUIET`].
+pub(crate) fn note_quiet(ops: &mut [PreOp], pc: u64) {
+    let Some((last, others)) = ops.split_last_mut() else {
+        return;
+    };
+    // Where a branch has its last half, or the last instruction begins: behind it other branches may follow.
+    let end = match is_branch(last) {
+        true => u64::from(last.off) + u64::from(last.len) - 2,
+        false => last.off.into(),
+    };
+    let jumps = last.len != ILLEGAL_LEN && matches!(last.op, Op::Jal | Op::Jalr);
+    for p in others {
+        let behind = end - u64::from(p.off);
+        let in_reach = !jumps && behind < window(pc.wrapping_add(p.off.into()));
+        if !in_reach && p.flags & SPLIT == 0 {
+            p.flags |= QUIET;
+        }
+    }
+}
+
 impl Hart {
-    /// The access at a pc is done; for each time that it was tried again, the front end has fetched what is
+    /// An access is done; for each time that it was tried again, the front end has fetched what is
     /// behind it once more.
     #[inline(always)]
-    pub(crate) fn fetched_again<W: World>(&mut self, w: &mut W, pc: u64) {
-        if self.light {
-            // Which packets are fetched again changes little, and costs the host a tenth of a miss.
+    pub(crate) fn fetched_again<W: World>(&mut self, w: &mut W, at: RunPoint) {
+        if self.light || at.quiet {
+            // In the light mode: which packets are fetched again changes little, and costs the host a tenth of a miss.
             self.replays = 0;
         } else if self.replays != 0 {
-            self.repeat_branches(w, pc);
+            self.repeat_branches(w, at.pc);
         }
     }
 
@@ -48,7 +76,7 @@ impl Hart {
             // Its two packets are fetched anew.
             self.cycle += 1;
         }
-        let window = (PACKETS + 1) * 4 - (pc & 3);
+        let window = window(pc);
         for _ in 0..again.count_ones() {
             let mut packet = None;
             for t in code.transfers() {
@@ -63,5 +91,56 @@ impl Hart {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preop::pre;
+    use nagori_isa::Inst;
+
+    /// Instructions by operation and length, from a pc on: which are quiet.
+    fn quiet(pc: u64, code: &[(Op, u8)]) -> Vec<bool> {
+        let mut off = 0;
+        let mut ops: Vec<PreOp> = Vec::new();
+        for (op, len) in code {
+            let inst = Inst {
+                op: *op,
+                len: *len,
+                rd: 0,
+                rs1: 0,
+                rs2: 0,
+                rs3: 0,
+                rm: 0,
+                imm: 0,
+                raw: 0,
+            };
+            let split = *len == 4 && is_second_half(pc + u64::from(off));
+            ops.push(pre(&inst, off, 0, if split { SPLIT } else { 0 }));
+            off += u16::from(*len);
+        }
+        note_quiet(&mut ops, pc);
+        ops.iter().map(|p| p.flags & QUIET != 0).collect()
+    }
+
+    #[test]
+    fn accesses_are_quiet_if_no_branch_is_fetched_again() {
+        use Op::{Addi, Beq, Csrrw, Jal, Ld};
+        let nops = |n: usize| vec![(Addi, 4); n];
+        let with = |n: usize, last: Op| [vec![(Ld, 4)], nops(n), vec![(last, 4)]].concat();
+        // The last half of the branch is 14 bytes behind the load, or 18.
+        assert!(!quiet(0x1000, &with(2, Beq))[0]);
+        assert!(quiet(0x1000, &with(3, Beq))[0]);
+        assert!(quiet(0x1000, &with(0, Jal))[0]);
+        assert!(!quiet(0x1000, &with(2, Csrrw))[0]);
+        assert!(quiet(0x1000, &with(3, Csrrw))[0]);
+        // In two packets.
+        assert!(!quiet(0x1002, &with(9, Jal))[0]);
+        let short = [vec![(Ld, 2)], nops(2), vec![(Beq, 4)]].concat();
+        assert!(!quiet(0x1000, &short)[0], "its last half at 12");
+        assert!(!quiet(0x1002, &short)[0], "at 12 of 14");
+        let short = [vec![(Ld, 2)], nops(3), vec![(Beq, 4)]].concat();
+        assert!(quiet(0x1002, &short)[0], "at 16 of 14");
     }
 }

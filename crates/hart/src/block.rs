@@ -4,6 +4,7 @@
 //! The contents of a block follow from its first pc and memory alone, so every engine that uses
 //! blocks charges the same cycles.
 
+use crate::again::note_quiet;
 use crate::config::CoreTiming;
 use crate::context::FetchContext;
 use crate::hart::Hart;
@@ -629,6 +630,9 @@ impl Hart {
         }
         if self.timed && (hints || stores) {
             note_acts(&mut code.ops[start as usize..], (hints, stores));
+        }
+        if self.timed {
+            note_quiet(&mut code.ops[start as usize..], pc);
         }
         let last = code.ops.len() - 1;
         let mut meets = 0;

@@ -262,7 +262,7 @@ impl Hart {
     pub(crate) fn commit_begin<W: World>(&mut self, w: &mut W, p: &PreOp, at: RunPoint) {
         if W::COMMITS {
             self.record.begun = Some(Begun {
-                cycle: self.cycle + at.offset,
+                cycle: self.cycle + at.offset(),
                 pc: at.pc,
                 word: match W::WORDS {
                     true => self.raw_at(w, at.pc, p.len),

@@ -415,10 +415,7 @@ impl Hart {
     pub fn exec_miss<W: World, M: Mode>(&mut self, w: &mut W, p: &PreOp, i: usize, pc: u64) -> End {
         use nagori_isa::Op::*;
         let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
-        let at = RunPoint {
-            offset: p.cost as u64,
-            pc: pc.wrapping_add(p.off as u64),
-        };
+        let at = RunPoint::of(p, pc);
         let size = match p.op {
             Lb | Lbu | Sb => 1,
             Lh | Lhu | Sh => 2,
@@ -517,17 +514,14 @@ impl Hart {
         pc: u64,
     ) -> Result<(), NotNow> {
         if first {
-            let fetched = self.fetch_line(w, pc, pc, RunPoint { offset: 0, pc });
+            let fetched = self.fetch_line(w, pc, pc, RunPoint::new(0, pc));
             self.start_waits |= fetched.is_err();
             return fetched;
         }
         let at = pc.wrapping_add(op.off as u64);
         debug_assert!(op.flags & NEW_LINE != 0);
         let last = at.wrapping_add(op.len.max(2) as u64 - 1);
-        let point = RunPoint {
-            offset: op.cost as u64,
-            pc: at,
-        };
+        let point = RunPoint::of(op, pc);
         self.fetch_line(w, last, pc, point)
     }
 

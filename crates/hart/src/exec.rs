@@ -104,10 +104,7 @@ impl Hart {
             }
             macro_rules! at {
                 () => {
-                    RunPoint {
-                        offset: p.cost as u64,
-                        pc: pc!(),
-                    }
+                    RunPoint::of(p, pc0)
                 };
             }
             macro_rules! when {

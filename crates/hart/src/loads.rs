@@ -238,7 +238,7 @@ impl Hart {
             line: a.line,
             token: a.token,
             pc: at.pc,
-            asked: self.cycle + at.offset,
+            asked: self.cycle + at.offset(),
             from: a.from,
             penalty: a.penalty,
             comes: a.comes,
@@ -248,7 +248,7 @@ impl Hart {
     /// Forgets lines that have come, while no other hart is behind.
     pub(crate) fn forget_loads<W: World>(&mut self, w: &mut W, at: RunPoint) {
         if !self.loads.lines.is_empty() {
-            let cycles = self.loads.forget_lines(self.cycle + at.offset);
+            let cycles = self.loads.forget_lines(self.cycle + at.offset());
             w.coherence().loads_passed(cycles);
             self.stats.load_stall_cycles += cycles;
         }
@@ -263,7 +263,7 @@ impl Hart {
         (line, kind): (u64, LineKind),
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        match self.loads.is_coming(line, self.cycle + at.offset) {
+        match self.loads.is_coming(line, self.cycle + at.offset()) {
             true => self.meet_coming(w, (line, kind), at),
             false => Ok(()),
         }
@@ -276,7 +276,7 @@ impl Hart {
         (line, kind): (u64, LineKind),
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         let Some(l) = self.loads.find(line, now).copied() else {
             return Ok(());
         };
@@ -301,19 +301,16 @@ impl Hart {
 
     /// The load that is being executed has its line, or goes on without: see [`Hart::bind`].
     pub(crate) fn note_late(&mut self, line: u64, at: RunPoint) {
-        self.loads.note_late(line, self.cycle + at.offset);
+        self.loads.note_late(line, self.cycle + at.offset());
     }
 
     /// Time moves on to a cycle, for a line that a load asked for.
     fn stall<W: World>(&mut self, w: &mut W, until: u64, (line, pc): (u64, u64), at: RunPoint) {
         let start = self.cycle;
-        self.cycle = until.saturating_sub(at.offset).max(start);
+        self.cycle = until.saturating_sub(at.offset()).max(start);
         self.stats.memory_stall_cycles += self.cycle - start;
         if w.attributes() && self.cycle > start {
-            let by = RunPoint {
-                offset: at.offset,
-                pc,
-            };
+            let by = RunPoint::new(at.offset(), pc);
             let req = self.line_request(by, 0, line, LineKind::Load);
             self.attribute(w, &req, start, false);
         }
@@ -377,7 +374,7 @@ impl Hart {
         if need & self.loads.regs == 0 {
             return Ok(());
         }
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         let (mut until, mut by) = (now, None);
         for wait in self.loads.waits.iter().filter(|w| need >> w.reg & 1 != 0) {
             match wait.ready() {
@@ -418,10 +415,7 @@ impl Hart {
 
     /// Waits for what an instruction of the block at `pc` needs of registers that are on their way.
     pub fn await_op<W: World>(&mut self, w: &mut W, p: &PreOp, pc: u64) -> Result<(), NotNow> {
-        let at = RunPoint {
-            offset: p.cost.into(),
-            pc: pc.wrapping_add(p.off.into()),
-        };
+        let at = RunPoint::of(p, pc);
         Detailed::uses(self, w, p, at)
     }
 

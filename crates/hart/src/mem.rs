@@ -229,7 +229,7 @@ impl Hart {
     fn requester(&self, at: RunPoint) -> Requester<'_> {
         Requester {
             hart: self.id,
-            cycle: self.cycle + at.offset,
+            cycle: self.cycle + at.offset(),
             instret: self.instret,
             satp: self.csr.satp,
             privilege: self.data_privilege() as u8,

@@ -43,6 +43,10 @@ pub const TARGET: u8 = 4;
 /// The instruction is in two packets of the front end.
 pub const SPLIT: u8 = 8;
 
+/// Fetched once more together with what is behind it, it changes nothing in the front end: there is no branch within reach,
+/// and it is in one packet. Only a note: instructions without it are looked at.
+pub const QUIET: u8 = 16;
+
 /// A hint in front of a load or store, whose base register and distance it has, or a fence where stores are buffered:
 /// it has something to do.
 pub const ACTS: u8 = 64;

@@ -8,7 +8,7 @@ use crate::lines::{Notice, Side};
 use crate::mode::{Detailed, Functional, Mode};
 use crate::pmp::Access;
 use crate::predict::is_second_half;
-use crate::preop::{packets, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE};
+use crate::preop::{packets, PreOp, HAZARD, ILLEGAL_LEN, NEW_LINE, QUIET};
 use crate::trap::{cause, NotNow, Trap, Undone};
 use crate::world::World;
 use nagori_isa::{Format, Op};
@@ -561,7 +561,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         let key = va & !63 | self.fetch_tag();
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         let e = self.fetch.at_mut((va >> 6) as usize);
         if e.read == key {
             e.used = now as u32;
@@ -590,7 +590,7 @@ impl Hart {
             }
             Err(Undone::Trap(_)) => return Ok(()),
         };
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         // One less where the second half of a packet was jumped to: that has been counted.
         let before = match va >> 2 == begin >> 2 {
             true => -i64::from(is_second_half(begin)),
@@ -602,7 +602,7 @@ impl Hart {
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {
             self.fetch_waits = true;
         })?;
-        self.predictor.arrives(self.cycle + at.offset, before);
+        self.predictor.arrives(self.cycle + at.offset(), before);
         if w.coherence().is_guarded(Side::Inst, self.id, pa & !63) {
             // The line may be replaced at any time, and has to be looked up by the next block.
             self.recheck = true;
@@ -610,7 +610,7 @@ impl Hart {
         }
         let slot = (va >> 6) as usize & (SLOTS - 1);
         let cache = &mut w.coherence().l1i[self.id];
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         self.fetch.claim(slot, cache, index, now);
         let e = self.fetch.at_mut(slot);
         *e = FilterEntry {
@@ -644,6 +644,34 @@ fn calls_environment(p: &PreOp, t: &Trap) -> bool {
 /// `cycle` was last brought up to date, and the program counter.
 #[derive(Clone, Copy, Debug)]
 pub struct RunPoint {
-    pub(crate) offset: u64,
     pub(crate) pc: u64,
+    offset: u32,
+    /// See [`QUIET`].
+    pub(crate) quiet: bool,
+}
+
+impl RunPoint {
+    #[inline(always)]
+    pub(crate) fn new(offset: u64, pc: u64) -> Self {
+        RunPoint {
+            pc,
+            offset: offset as u32,
+            quiet: false,
+        }
+    }
+
+    /// At an instruction of the block at a pc.
+    #[inline(always)]
+    pub(crate) fn of(p: &PreOp, pc: u64) -> Self {
+        RunPoint {
+            pc: pc.wrapping_add(p.off.into()),
+            offset: p.cost.into(),
+            quiet: p.flags & QUIET != 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn offset(self) -> u64 {
+        self.offset.into()
+    }
 }

@@ -159,10 +159,7 @@ impl Hart {
         self.flushed = None;
         self.replays = 0;
         self.hint = None;
-        let at = RunPoint {
-            offset: 0,
-            pc: self.pc,
-        };
+        let at = RunPoint::new(0, self.pc);
         self.abandon_fill(w, at);
         let interrupt = code & cause::INTERRUPT != 0;
         let bit = code & 63;

@@ -64,7 +64,7 @@ impl Hart {
             line,
             kind,
             pc: at.pc,
-            now: self.cycle + at.offset,
+            now: self.cycle + at.offset(),
             blocks: w.blocks(),
             hint: match kind {
                 LineKind::Load | LineKind::Store => self.hint_at(w, at.pc),
@@ -121,7 +121,7 @@ impl Hart {
         };
         if w.coherence().keeps_order() {
             if brought.is_ok() && found.from != From::Level {
-                let came = self.cycle + at.offset;
+                let came = self.cycle + at.offset();
                 w.coherence()
                     .miss_ends(self.id, came.saturating_sub(penalty.into()));
             }
@@ -140,7 +140,7 @@ impl Hart {
     ) {
         while let Some((token, line)) = w.coherence().next_prefetch(self.id, at.pc, now) {
             let mut req = self.line_request(at, 0, line, LineKind::Prefetch);
-            req.cycle = asked + at.offset;
+            req.cycle = asked + at.offset();
             match w.prefetch_line(&req, token) {
                 Transfer::Done(first) => {
                     w.coherence().line_came(token, first);
@@ -166,7 +166,7 @@ impl Hart {
         while let Some((line, older)) = w.coherence().next_to_memory() {
             let mut req = self.line_request(at, 0, line, LineKind::Evict);
             req.older = older;
-            req.cycle = cycle + at.offset;
+            req.cycle = cycle + at.offset();
             self.commit_write_back(w, &req);
             w.post_line(&req);
         }
@@ -185,7 +185,7 @@ impl Hart {
 
     /// L1D evicts or cleans a line.
     pub(super) fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         w.coherence().give(self.id, line, modified, now);
         self.settle_levels(w, self.cycle, at);
     }

@@ -121,7 +121,7 @@ impl Hart {
     /// where misses are estimated by epochs.
     #[inline(always)]
     pub(crate) fn in_turn(&self, at: RunPoint) -> Result<(), NotNow> {
-        if self.cycle + at.offset < self.yield_at {
+        if self.cycle + at.offset() < self.yield_at {
             Ok(())
         } else {
             Err(NotNow)
@@ -195,7 +195,7 @@ impl Hart {
     ) {
         let start = self.cycle;
         self.cycle = (first + penalty as u64)
-            .saturating_sub(at.offset)
+            .saturating_sub(at.offset())
             .max(start);
         self.stalls(req.kind, self.cycle - start);
         if w.attributes() {
@@ -252,10 +252,7 @@ impl Hart {
             // It belongs to the transfer that follows.
             self.waited += waited;
         } else {
-            let at = RunPoint {
-                offset: 0,
-                pc: self.pc,
-            };
+            let at = RunPoint::new(0, self.pc);
             let req = self.line_request(at, 0, a.line, a.kind);
             self.attribute(w, &req, start, a.write);
         }
@@ -268,7 +265,7 @@ impl Hart {
         self.fill = None;
         self.loads.filling = false;
         self.predictor.gives_up();
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         w.coherence().miss_ends(self.id, now);
         w.coherence().filled_first(self.id);
         self.end_fill(w, at);
@@ -278,7 +275,7 @@ impl Hart {
     /// one from now on.
     #[inline(always)]
     fn end_fill<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) {
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         if let Some(next) = w.end_fill(self.id, now) {
             let before = now + u64::from(self.id < next);
             self.yield_at = self.yield_at.min(before);
@@ -329,7 +326,7 @@ impl Hart {
     /// happens in the order of time.
     #[inline(always)]
     pub(crate) fn contended<Wd: World>(&self, w: &mut Wd, line: u64, at: RunPoint) -> bool {
-        !Wd::PARALLEL && w.coherence().contention.is(line, self.cycle + at.offset)
+        !Wd::PARALLEL && w.coherence().contention.is(line, self.cycle + at.offset())
     }
 
     /// Brings a line into L1D (if it is not there with the needed right); the hart's time advances
@@ -408,10 +405,7 @@ impl Hart {
             return true;
         };
         self.yield_at = bus_limit;
-        let at = RunPoint {
-            offset: 0,
-            pc: self.pc,
-        };
+        let at = RunPoint::new(0, self.pc);
         if !w.coherence().has_begun(self.id, Side::of(kind), line) {
             // A prefetch may have brought the line: the instruction looks it up again.
             self.fill = None;
@@ -521,7 +515,7 @@ impl Hart {
         };
         // This is not repeated if the rest has to be tried again.
         self.refill = Some((line, index));
-        let asked = self.cycle + at.offset;
+        let asked = self.cycle + at.offset();
         let mut others = Others::default();
         if w.coherence().l1d.len() > 1 {
             others = self.collect_dirty(w, line, at)?;
@@ -620,7 +614,7 @@ impl Hart {
             return Ok(Others { there, handed_over });
         };
         self.bus_free(at)?;
-        let asked = self.cycle + at.offset;
+        let asked = self.cycle + at.offset();
         self.stats.probes += 1;
         let c = w.coherence();
         let cycles = c.hand_over(self.id, from, line, asked);
@@ -664,7 +658,7 @@ impl Hart {
         kind: LineKind,
     ) -> LineRequest {
         LineRequest {
-            cycle: self.cycle + at.offset + later,
+            cycle: self.cycle + at.offset() + later,
             line,
             kind,
             hart: self.id,
@@ -740,7 +734,7 @@ impl Hart {
             self.bus_free(at)?;
         }
         if others {
-            let asked = self.cycle + at.offset;
+            let asked = self.cycle + at.offset();
             let c = w.coherence();
             c.probe(id, line, !keep);
             c.moved(line, id, asked);
@@ -788,7 +782,7 @@ impl Hart {
                 self.drop_entry(w, i);
             }
         }
-        let asked = self.cycle + at.offset;
+        let asked = self.cycle + at.offset();
         let c = w.coherence();
         if others {
             c.probe(id, line, !keep);

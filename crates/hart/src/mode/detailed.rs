@@ -42,7 +42,7 @@ impl Mode for Detailed {
         if h.pending != 0 {
             h.await_pending(ops);
         }
-        let fetched = h.fetch_line(w, pc, pc, RunPoint { offset: 0, pc });
+        let fetched = h.fetch_line(w, pc, pc, RunPoint::new(0, pc));
         h.start_waits |= fetched.is_err();
         if fetched.is_ok() && ops[0].splits() {
             h.await_packet();
@@ -302,7 +302,7 @@ impl Mode for Detailed {
             h.install::<W, Self>(w, want, pa, (index, way), at);
         }
         debug_assert!(w.coherence().l1d[h.id].entry(index).0 == pa & !63);
-        h.fetched_again(w, at.pc);
+        h.fetched_again(w, at);
         Ok(Place::Ram(offset))
     }
 
@@ -337,7 +337,7 @@ impl Mode for Detailed {
         if h.contended(w, pa & !63, at) || w.coherence().is_guarded(Side::Data, h.id, pa & !63) {
             return false;
         }
-        let now = h.cycle + at.offset;
+        let now = h.cycle + at.offset();
         if h.loads.is_coming(pa & !63, now) {
             return false;
         }

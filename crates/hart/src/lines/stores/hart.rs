@@ -140,7 +140,7 @@ impl Hart {
         self.recheck |= carried.code;
         if carried.asked {
             // The answer may come before any other hart runs on.
-            self.yield_at = self.yield_at.min(self.cycle + at.offset + 1);
+            self.yield_at = self.yield_at.min(self.cycle + at.offset() + 1);
         }
         if w.blocks() {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
@@ -150,7 +150,7 @@ impl Hart {
     /// A miss of this hart waits for a line fill buffer: one that combines stores is needed.
     pub(in crate::lines) fn need_register<W: World>(&mut self, w: &mut W, at: RunPoint) {
         if w.coherence().has_stores() {
-            let now = self.cycle + at.offset;
+            let now = self.cycle + at.offset();
             w.coherence().spare_register(self.id, now);
             self.carry(w, at);
         }
@@ -158,7 +158,7 @@ impl Hart {
 
     /// Lets all events up to now take effect, where harts are never blocked.
     pub(in crate::lines) fn catch_up<W: World>(&mut self, w: &mut W, at: RunPoint) {
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         if !w.coherence().has_stores() {
             return w.coherence().catch_up(now);
         }
@@ -175,7 +175,7 @@ impl Hart {
         what: Awaits,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let (id, since) = (self.id, self.cycle + at.offset);
+        let (id, since) = (self.id, self.cycle + at.offset());
         w.coherence().begin_wait(id, what, since);
         if w.blocks() {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
@@ -194,11 +194,11 @@ impl Hart {
                 break;
             }
             let start = self.cycle;
-            self.cycle = due.saturating_sub(at.offset).max(start);
+            self.cycle = due.saturating_sub(at.offset()).max(start);
             self.stats.memory_stall_cycles += self.cycle - start;
             self.catch_up(w, at);
         }
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         w.coherence().wait_is_over(id, now);
         Ok(())
     }
@@ -234,7 +234,7 @@ impl Hart {
         if !w.blocks() {
             self.catch_up(w, at);
         }
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         match what {
             Awaits::Line(line) => w.coherence().leave_buffers(line, Some(id), why, now),
             _ => w.coherence().leave_all(id, why, now),
@@ -275,10 +275,10 @@ impl Hart {
         }
         self.in_turn(at)?;
         if combines && self.combine_store(w, store, at)? {
-            self.fetched_again(w, at.pc);
+            self.fetched_again(w, at);
             return Ok(Some(offset));
         }
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         let c = w.coherence();
         c.leave_buffers(line, Some(id), Why::Store, now);
         if c.stores_directly(id, line) {
@@ -298,7 +298,7 @@ impl Hart {
         self.carry(w, at);
         let asked = self.cycle + u64::from(w.coherence().last_latency());
         self.prefetch(w, (now, asked), at);
-        self.fetched_again(w, at.pc);
+        self.fetched_again(w, at);
         Ok(Some(offset))
     }
 
@@ -325,7 +325,7 @@ impl Hart {
                 }
                 self.clean_line(w, line, false, at)?;
             }
-            let now = self.cycle + at.offset;
+            let now = self.cycle + at.offset();
             let c = w.coherence();
             c.leave_buffers(line, Some(id), Why::Store, now);
             if !c.begin_combining(id, line, now, at.pc) {
@@ -333,7 +333,7 @@ impl Hart {
                 self.await_stored(w, Awaits::Register, at)?;
             }
         }
-        let now = self.cycle + at.offset;
+        let now = self.cycle + at.offset();
         let c = w.coherence();
         c.break_reservations(id, line);
         c.combine(id, store, now);
@@ -355,7 +355,7 @@ impl Hart {
                 LineKind::Fetch => Why::Probe,
                 _ => Why::Load,
             };
-            let now = self.cycle + at.offset;
+            let now = self.cycle + at.offset();
             w.coherence().leave_buffers(line, Some(self.id), own, now);
             self.carry(w, at);
         }
@@ -416,7 +416,7 @@ impl Hart {
             Forward::Value(v) => {
                 c.count_stores(id).forwarded += 1;
                 self.cycle += c.forward_cycles();
-                self.fetched_again(w, at.pc);
+                self.fetched_again(w, at);
                 Ok(Some((offset, v)))
             }
         }
