@@ -47,7 +47,7 @@ impl Hart {
     /// Returns whether the hart's time has moved on.
     #[inline(always)]
     pub(crate) fn close_epoch<W: World>(&mut self, w: &mut W, why: EpochEnd, at: RunPoint) -> bool {
-        self.light && self.pass_epoch(w, why, at.offset) > 0
+        self.light && self.pass_epoch(w, why, at.offset()) > 0
     }
 
     /// An epoch is over, cycles behind the start of the block. The cycles by which the hart's time has moved on.
@@ -57,6 +57,8 @@ impl Hart {
             hart: self.id,
             cycle: self.cycle + offset,
             instret: self.instret,
+            waited: self.stats.memory_stall_cycles,
+            idle: self.stats.idle_cycles,
             why,
         });
         self.cycle += more;
@@ -97,7 +99,7 @@ impl Hart {
         self.in_turn(at)?;
         // As in the detailed mode, one hart at a time fetches a line.
         let free = w.coherence().contention.free_at(line);
-        let wait = free.saturating_sub(self.cycle + at.offset);
+        let wait = free.saturating_sub(self.cycle + at.offset());
         if wait > 0 {
             self.cycle += wait;
             self.stats.memory_stall_cycles += wait;
@@ -111,7 +113,7 @@ impl Hart {
     #[cold]
     pub(crate) fn shared<W: World>(&mut self, w: &mut W, line: u64, at: RunPoint) {
         self.close_epoch(w, EpochEnd::Handed, at);
-        let until = self.cycle + at.offset;
+        let until = self.cycle + at.offset();
         w.coherence().contention.fetched(line, until);
     }
 
@@ -157,7 +159,7 @@ impl Hart {
             (t.l1d_miss + t.hub).saturating_sub(t.load_latency),
             t.release_offset,
         );
-        let asked = self.cycle + at.offset;
+        let asked = self.cycle + at.offset();
         if state == LineState::Dirty {
             self.stats.l1d_writebacks += 1;
             self.write_line(w, old, LineKind::Evict, later, at)?;
@@ -219,7 +221,7 @@ impl Hart {
         let (id, line) = (self.id, pa & !63);
         let c = w.coherence();
         let busy = self.arrived.is_some() || !c.is_plain();
-        if busy || c.contention.is(line, self.cycle + at.offset) {
+        if busy || c.contention.is(line, self.cycle + at.offset()) {
             return None;
         }
         let present = c.l1d[id].find(line);

@@ -223,6 +223,10 @@ pub struct Epoch {
     pub cycle: u64,
     /// Instructions that the hart has retired, at the start of the block.
     pub instret: u64,
+    /// Cycles for which the hart has waited for memory, since its statistics began.
+    pub waited: u64,
+    /// And those for which it has slept.
+    pub idle: u64,
     /// Reason.
     pub why: EpochEnd,
 }

@@ -32,13 +32,25 @@ pub struct Light {
     pub model: LightModel,
     /// How long epochs are.
     pub length: EpochLength,
+    /// The mode stays the detailed one, and is divided into epochs.
+    pub detailed: bool,
+    /// Each epoch is kept, for [`Machine::take_epochs`].
+    pub keep: bool,
 }
 
 impl Light {
     /// Chooses this mode for a machine.
     pub fn choose<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
-        let chosen = machine.set_light(self.model.clone(), self.length);
-        Ok(chosen.map_err(MachineError::from)?)
+        let model = self.model.clone();
+        let chosen = match self.detailed {
+            true => machine.count_epochs(model, self.length),
+            false => machine.set_light(model, self.length),
+        };
+        chosen.map_err(MachineError::from)?;
+        if self.keep {
+            machine.keep_epochs();
+        }
+        Ok(())
     }
 }
 

@@ -138,6 +138,8 @@ pub(super) struct Light {
     period: (u64, u64),
     /// What is charged at once: core cycles of a read, and of a write-back.
     at_once: (u64, u64),
+    /// The same in picoseconds.
+    paid: (u64, u64),
     /// What is charged later, by memory and class.
     rest: Vec<Option<Rest>>,
     /// By memory, what a line waits for each other hart that waits, and the cycles that a prefetch takes.
@@ -146,7 +148,16 @@ pub(super) struct Light {
     queues: Queues,
     /// Epochs only divide and count a run of the detailed mode.
     pub counts_only: bool,
-    pub log: Option<Vec<EpochRow>>,
+    log: Option<Log>,
+    /// By hart, picoseconds that lines cost beyond what was charged at once and that no profile has yet.
+    owed: Vec<u64>,
+}
+
+/// Epochs that are kept, and what each hart had waited and slept at the end of the last one.
+#[derive(Debug, Clone)]
+struct Log {
+    rows: Vec<EpochRow>,
+    seen: Vec<(u64, u64)>,
 }
 
 /// The formulas for lines of one class: reads with those written back, and flushed lines. None if they cost no more
@@ -280,11 +291,13 @@ impl Light {
             length,
             period,
             at_once: (0, 0),
+            paid: (0, 0),
             rest: Vec::new(),
             each: Vec::new(),
             harts: vec![none; harts],
             counts_only: false,
             log: None,
+            owed: vec![0; harts],
         };
         light.use_method(method);
         Ok(light)
@@ -329,6 +342,7 @@ impl Light {
             });
         }
         self.at_once = (read, write_back.min(flush));
+        self.paid = (paid, self.at_once.1 * num / den);
         (self.rest, self.each) = (rest, every);
     }
 
@@ -385,6 +399,14 @@ impl Light {
             h.settle_behind(class);
         }
         h.last = end;
+        if let Some(Some(rest)) = self.rest.get(area * CLASSES + class as usize) {
+            let (full, paid) = match write {
+                true => (rest.costs.1, self.paid.1),
+                false => (rest.costs.0, self.paid.0),
+            };
+            let owed = &mut self.owed[req.hart];
+            *owed = owed.saturating_add(full.saturating_sub(paid));
+        }
         let n = &mut h.now[area];
         match (write, req.kind) {
             (true, LineKind::Flush) => {
@@ -411,6 +433,18 @@ impl Light {
             }
         }
         end
+    }
+
+    /// Core cycles that the lines which a hart has waited for cost beyond what was charged at once, for a profile: the end of the
+    /// epoch adds about as much. A profile begins with what is owed from then on.
+    pub fn take_owed(&mut self, hart: usize) -> u64 {
+        let (num, den) = self.period;
+        let cycles = self.owed[hart] * den / num;
+        self.owed[hart] -= cycles * num / den;
+        match self.counts_only {
+            true => 0,
+            false => cycles,
+        }
     }
 
     /// A line is written back, and nobody waits.
@@ -458,8 +492,10 @@ impl Light {
         let mut times = (0u64, 0u64);
         for i in std::mem::take(&mut h.some) {
             let lines = std::mem::take(&mut h.lines[i as usize]);
-            if let (Some(Some(rest)), false) = (self.rest.get(i as usize), self.counts_only) {
-                h.ledger.add_amount(rest.delay(&lines));
+            if let Some(Some(rest)) = self.rest.get(i as usize) {
+                if !self.counts_only {
+                    h.ledger.add_amount(rest.delay(&lines));
+                }
                 let (read, written) = rest.times(&lines);
                 times = (
                     times.0.saturating_add(read),
@@ -511,13 +547,22 @@ impl Light {
         };
         let span = (h.from.0, end.cycle, to);
         self.queues.ends(end.hart, span, waited);
+        if end.why == EpochEnd::Sleep {
+            self.queues.sleeps(end.hart, to);
+        }
         if let Some(log) = &mut self.log {
-            log.push(EpochRow {
+            let waited = end.waited + cycles;
+            // Statistics may have begun anew.
+            let before = std::mem::replace(&mut log.seen[end.hart], (waited, end.idle));
+            log.rows.push(EpochRow {
                 hart: end.hart,
                 from: h.from,
                 to: (to, end.instret),
                 why: end.why,
                 delay: cycles,
+                waited: waited.saturating_sub(before.0),
+                idle: end.idle.saturating_sub(before.1),
+                alone_ps: times.0.saturating_add(times.1),
                 lines: h.now.clone(),
             });
         }
@@ -713,13 +758,20 @@ impl<O: Observer> Machine<O> {
     /// Keeps every epoch that ends from now on, for [`Machine::take_epochs`].
     pub fn keep_epochs(&mut self) {
         if let Some(l) = &mut self.world.light {
-            l.log = Some(Vec::new());
+            let seen = self
+                .harts
+                .iter()
+                .map(|h| (h.stats.memory_stall_cycles, h.stats.idle_cycles));
+            l.log = Some(Log {
+                rows: Vec::new(),
+                seen: seen.collect(),
+            });
         }
     }
 
     /// The epochs that have ended since they were kept or taken.
     pub fn take_epochs(&mut self) -> Vec<EpochRow> {
         let log = self.world.light.as_mut().and_then(|l| l.log.as_mut());
-        log.map(std::mem::take).unwrap_or_default()
+        log.map(|l| std::mem::take(&mut l.rows)).unwrap_or_default()
     }
 }

@@ -615,6 +615,11 @@ impl<O: Observer> Machine<O> {
 
     /// Sets the profiler, which observes from now on which code waits for memory.
     pub fn set_attribution(&mut self, to: Option<Box<dyn Attribution>>) {
+        if let Some(l) = &mut self.world.light {
+            for h in 0..self.harts.len() {
+                l.take_owed(h);
+            }
+        }
         self.world.profile = to;
     }
 

@@ -643,6 +643,11 @@ impl<O: Observer> MemPort for Surroundings<O> {
         let offset = stall.line - self.ram_base;
         let nvmm = offset >= self.memory.board.params().nvmm_base;
         if let Some(p) = &mut self.profile {
+            let later = self.light.as_mut().map_or(0, |l| l.take_owed(stall.hart));
+            let stall = &Stall {
+                cycles: stall.cycles + later,
+                ..*stall
+            };
             p.count(stall, nvmm, &self.ram, self.ram_base);
         }
     }

@@ -238,6 +238,12 @@ pub struct EpochRow {
     pub why: EpochEnd,
     /// Its delay, in core cycles.
     pub delay: u64,
+    /// Core cycles for which the hart waited for memory, the delay among them.
+    pub waited: u64,
+    /// Core cycles for which it slept.
+    pub idle: u64,
+    /// Picoseconds that its lines take one after another, by the costs of the light mode.
+    pub alone_ps: u64,
     /// Lines by memory.
     pub lines: Vec<LineCounts>,
 }

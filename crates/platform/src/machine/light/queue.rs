@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Core cycles of the longest window within which harts are not ordered.
 const WINDOW: u64 = 256;
-/// What was published is kept so often. Nothing is published more than once in `WINDOW / 2` cycles.
-const KEPT: usize = 4;
+/// What was published is kept so often: in `WINDOW / 2` cycles that is one average at most, and one beginning of sleep.
+const KEPT: usize = 6;
 
 /// Shares of time for which a hart waits for lines that it reads, and that it writes.
 type Share = (u32, u32);
@@ -19,6 +19,10 @@ type Share = (u32, u32);
 #[serde(deny_unknown_fields)]
 struct Shares {
     published: [(u64, Share); KEPT],
+    /// The average, which goes on when the hart wakes.
+    mean: Share,
+    /// Cycles at which an average and a beginning of sleep were published last.
+    last: (u64, u64),
     /// Cycles since the last publication: all, and those waited for reads and for writes.
     open: (u64, u64, u64),
 }
@@ -47,7 +51,7 @@ impl Queues {
     /// Whether this is a possible state where `other` is one.
     pub fn fits(&self, other: &Queues) -> bool {
         let most = |p: &(u64, Share)| p.1 .0.max(p.1 .1) <= Self::ALWAYS;
-        let share = |s: &Shares| s.published.iter().all(most);
+        let share = |s: &Shares| s.published.iter().chain([&(0, s.mean)]).all(most);
         self.harts.len() == other.harts.len()
             && self.over == other.over
             && self.harts.iter().all(share)
@@ -76,8 +80,7 @@ impl Queues {
         s.open.0 += to.saturating_sub(from);
         s.open.1 += waited.0;
         s.open.2 += waited.1;
-        let (newest, shares) = s.published[0];
-        if end < newest.saturating_add(WINDOW / 2) {
+        if end < s.last.0.saturating_add(WINDOW / 2) {
             return;
         }
         let (all, reads, writes) = std::mem::take(&mut s.open);
@@ -90,9 +93,25 @@ impl Queues {
             let sum = u128::from(share) * u128::from(self.over - weight) + now * u128::from(weight);
             (sum / u128::from(self.over)) as u32
         };
-        let shares = (mean(shares.0, reads), mean(shares.1, writes));
-        s.published.copy_within(..KEPT - 1, 1);
-        s.published[0] = (end, shares);
+        s.mean = (mean(s.mean.0, reads), mean(s.mean.1, writes));
+        s.last.0 = end;
+        s.publish(end, s.mean);
+    }
+
+    /// A hart sleeps from a cycle on: until it wakes, and an epoch of it ends, it waits for nothing.
+    pub fn sleeps(&mut self, hart: usize, cycle: u64) {
+        let s = &mut self.harts[hart];
+        if cycle >= s.last.1.saturating_add(WINDOW / 2) {
+            s.last.1 = cycle;
+            s.publish(cycle, (0, 0));
+        }
+    }
+}
+
+impl Shares {
+    fn publish(&mut self, from: u64, shares: Share) {
+        self.published.copy_within(..KEPT - 1, 1);
+        self.published[0] = (from, shares);
     }
 }
 
@@ -110,6 +129,19 @@ mod tests {
         q.ends(2, (0, 2000, 2000), (500, 1000));
         let (reads, writes) = (Queues::ALWAYS / 4 * 5, Queues::ALWAYS / 2);
         assert_eq!(q.waiting(1, 9000), (reads, writes));
+    }
+
+    #[test]
+    fn a_hart_that_sleeps_waits_for_nothing() {
+        let mut q = Queues::new(2, 1000);
+        q.ends(0, (0, 1000, 1000), (1000, 0));
+        q.sleeps(0, 1010);
+        assert_eq!(q.waiting(1, 1009 + WINDOW), (Queues::ALWAYS, 0));
+        assert_eq!(q.waiting(1, 1010 + WINDOW), (0, 0));
+        assert_eq!(q.waiting(1, 900_000), (0, 0));
+        // It has slept for half of an average's time, and waits again.
+        q.ends(0, (1010, 1500, 1510), (0, 0));
+        assert_eq!(q.waiting(1, 1500 + WINDOW), (Queues::ALWAYS / 2, 0));
     }
 
     #[test]
