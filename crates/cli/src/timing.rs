@@ -32,9 +32,9 @@ pub struct LightArgs {
     pub epoch_costs: Option<PathBuf>,
     /// Guest time of an epoch in the light mode, such as 100us [default: 100us].
     #[arg(long, value_name = "TIME", requires = "timing", value_parser = time)]
-    pub epoch: Option<Ps>,
+    pub epoch_length: Option<Ps>,
     /// An epoch of the light mode ends after this many instructions of a hart, instead of a time.
-    #[arg(long, value_name = "N", requires = "timing", conflicts_with = "epoch",
+    #[arg(long, value_name = "N", requires = "timing", conflicts_with = "epoch_length",
           value_parser = clap::value_parser!(u64).range(1000..))]
     pub epoch_instructions: Option<u64>,
 }
@@ -60,7 +60,7 @@ impl LightArgs {
     fn length(&self) -> EpochLength {
         let default = EpochLength::default();
         EpochLength {
-            time: self.epoch.unwrap_or(default.time),
+            time: self.epoch_length.unwrap_or(default.time),
             instructions: self.epoch_instructions,
         }
     }
@@ -73,10 +73,12 @@ impl LightArgs {
     ) -> anyhow::Result<Option<Light>> {
         if self.timing != Some(TimingArg::Light) {
             if self.epoch_costs.is_some()
-                || self.epoch.is_some()
+                || self.epoch_length.is_some()
                 || self.epoch_instructions.is_some()
             {
-                bail!("--epoch-costs, --epoch and --epoch-instructions are for --timing light");
+                bail!(
+                    "--epoch-costs, --epoch-length and --epoch-instructions are for --timing light"
+                );
             }
             return Ok(None);
         }
@@ -89,7 +91,12 @@ impl LightArgs {
             }
         };
         let length = self.length();
-        Ok(Some(Light { model, length }))
+        Ok(Some(Light {
+            model,
+            length,
+            detailed: false,
+            keep: false,
+        }))
     }
 }
 

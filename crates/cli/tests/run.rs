@@ -354,6 +354,68 @@ fn methods_are_compared() {
     assert!(svg.contains("extended") && svg.contains("./probe touch 1"));
 }
 
+/// The board has four harts, of which three sleep while the program runs: nobody waits for them.
+#[test]
+fn the_light_mode_is_compared_with_the_detailed_one() {
+    let Some(p) = Place::new() else { return };
+    nagori()
+        .timeout(PATIENCE)
+        .current_dir(p.dir.path())
+        .args(["compare", "-q", "--epoch", "--every", "20000"])
+        .args(["--methods", "coarse,extended", "--placement", "nvmm"])
+        .args(["--region-of-interest", "--stdin", "none", "--json", "c"])
+        .args(["--", "./probe", "touch", "1"])
+        .assert()
+        .code(0)
+        .stdout("16384\n");
+    let c = json(&p.path("c"));
+    for (i, name) in ["coarse", "extended"].into_iter().enumerate() {
+        let row = &c["rows"][i];
+        assert_eq!(row["memory"], name);
+        let error = row["error"].as_f64().unwrap();
+        assert!(error.abs() < 0.1, "{row:#}");
+        let e = &row["explained"];
+        assert!(number(e, "/epochs") > 3, "{e:#}");
+        for kind in ["by_share_of_writes", "by_parallelism"] {
+            let epochs = e[kind].as_array().unwrap().iter();
+            let sum: u64 = epochs.map(|c| number(c, "/epochs")).sum();
+            assert!(sum > 3 && sum <= number(e, "/epochs"), "{e:#}");
+        }
+    }
+    nagori()
+        .current_dir(p.dir.path())
+        .args(["compare", "--epoch", "--jobs", "2", "--", "./probe"])
+        .assert()
+        .code(2)
+        .stderr(contains("--jobs"));
+}
+
+/// What epochs add later is in the profile, at the lines that cause it.
+#[test]
+fn profiles_of_the_light_mode_have_about_all_waiting() {
+    let Some(p) = Place::new() else { return };
+    let light = ["--timing", "light", "--placement", "nvmm"];
+    let rest = [
+        "-q",
+        "--method",
+        "coarse",
+        "--region-of-interest",
+        "--json",
+        "a",
+        "--profile",
+        "p.folded",
+    ];
+    p.run(&[&light[..], &rest].concat(), &["touch", "1"])
+        .assert()
+        .code(0);
+    let folded = std::fs::read_to_string(p.path("p.folded")).unwrap();
+    let numbers = folded.lines().filter_map(|l| l.rsplit_once(' '));
+    let ns: u64 = numbers.map(|(_, n)| n.parse::<u64>().unwrap()).sum();
+    let all = 20 * number(&json(&p.path("a")), "/summary/memory_stall_cycles");
+    let share = ns as f64 / all as f64;
+    assert!((0.85..1.15).contains(&share), "{ns} of {all}");
+}
+
 #[test]
 fn regions_and_warm_ups_that_were_not_are_told() {
     let Some(p) = Place::new() else { return };

@@ -1,5 +1,6 @@
 //! A program in the detailed and in the light mode: how far the estimates are off, and why.
 
+use crate::tables::{row, table, text};
 use nagori_memtime::Method;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{self, FileData, Plan, RamRange, Role};
@@ -22,16 +23,84 @@ pub struct Run {
     pub printed: Vec<u8>,
 }
 
+/// An epoch of the detailed mode.
+pub struct EpochError {
+    /// What it took, in cycles of the hart that it did not sleep.
+    cycles: u64,
+    /// What the light mode takes beyond that.
+    error: f64,
+    lines: LineCounts,
+    /// Cycles for which memory was waited for.
+    waited: u64,
+    /// Picoseconds that the lines take one after another, by the costs of the light mode.
+    alone_ps: u64,
+}
+
+impl EpochError {
+    fn relative(&self) -> f64 {
+        self.error / self.cycles.max(1) as f64
+    }
+}
+
+/// Epochs of one kind together, as JSON; none if there are none.
+fn class<'a>(of: impl Iterator<Item = &'a EpochError>, mut head: Value) -> Option<Value> {
+    let (mut n, mut cycles, mut more, mut worst) = (0, 0u64, 0.0, 0f64);
+    for e in of {
+        n += 1;
+        cycles += e.cycles;
+        more += e.error;
+        worst = worst.max(e.relative().abs());
+    }
+    head["epochs"] = json!(n);
+    head["detailed_cycles"] = json!(cycles);
+    head["error"] = json!(more / cycles.max(1) as f64);
+    head["worst_epoch"] = json!(worst);
+    (n > 0).then_some(head)
+}
+
+/// When a hart had executed how many instructions, by its own time without sleep.
+struct Course(Vec<(u64, f64)>);
+
+impl Course {
+    fn of(run: &Run, hart: usize) -> Course {
+        let mut points = Vec::new();
+        let mut slept = 0;
+        for e in run.epochs.iter().filter(|e| e.hart == hart) {
+            if points.is_empty() {
+                points.push((e.from.1, e.from.0 as f64));
+            }
+            slept += e.idle;
+            points.push((e.to.1, e.to.0 as f64 - slept as f64));
+        }
+        Course(points)
+    }
+
+    /// The time at a number of instructions, between ends of epochs in proportion.
+    fn at(&self, instret: u64) -> Option<f64> {
+        // Of several ends at one instruction the last one counts.
+        let i = self.0.partition_point(|p| p.0 <= instret);
+        let before = self.0.get(i.checked_sub(1)?)?;
+        if before.0 == instret {
+            return Some(before.1);
+        }
+        let after = self.0.get(i)?;
+        let share = (instret - before.0) as f64 / (after.0 - before.0) as f64;
+        Some(before.1 + share * (after.1 - before.1))
+    }
+}
+
 /// Both runs.
 pub struct Both {
     /// Every transfer simulated.
     pub detailed: Run,
     /// Estimated.
     pub light: Run,
+    /// Picoseconds of a core cycle.
+    pub period: f64,
 }
 
-/// Processor time of this process.
-fn cpu() -> f64 {
+/// Processor time of this process, in seconds.
+pub fn process_cpu() -> f64 {
     let t = clock_gettime(ClockId::ProcessCPUTime);
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
@@ -66,14 +135,14 @@ pub fn run(
     if keep {
         m.keep_epochs();
     }
-    let begin = cpu();
+    let begin = process_cpu();
     let stop = loop {
         match m.run(1 << 32, None) {
             Stop::Slice => {}
             other => break other,
         }
     };
-    let cpu = cpu() - begin;
+    let cpu = process_cpu() - begin;
     anyhow::ensure!(stop == Stop::PowerOff(0), "the program ended with {stop:?}");
     Ok(Run {
         report: m.report(),
@@ -93,7 +162,17 @@ impl Both {
     ) -> anyhow::Result<Both> {
         let detailed = run(description, plan, how, (false, keep))?;
         let light = run(description, plan, how, (true, keep))?;
-        Ok(Both { detailed, light })
+        Ok(Both::new(description, detailed, light))
+    }
+
+    /// Two runs on a machine.
+    pub fn new(description: &Description, detailed: Run, light: Run) -> Both {
+        let (num, den) = description.config.core_period().fraction();
+        Both {
+            detailed,
+            light,
+            period: num as f64 / den as f64,
+        }
     }
 
     /// Error of the run time: 0.05 is five percent too long.
@@ -105,32 +184,48 @@ impl Both {
         l as f64 / d.max(1) as f64 - 1.0
     }
 
-    /// Error of each epoch that both have, by hart and number: what it was in the detailed mode, in cycles, and the
-    /// difference, with the lines that it moved.
-    pub fn epochs(&self) -> Vec<(u64, f64, LineCounts)> {
-        let harts = self.detailed.report.harts.len();
-        let of = |r: &'_ Run, hart: usize| -> Vec<EpochRow> {
-            r.epochs
-                .iter()
-                .filter(|e| e.hart == hart)
-                .cloned()
-                .collect()
-        };
+    /// How many times the processor time of the light mode the detailed one has taken.
+    pub fn faster(&self) -> f64 {
+        self.detailed.cpu / self.light.cpu.max(1e-9)
+    }
+
+    /// Run times, error, processor times, and where the difference comes from.
+    pub fn json(&self) -> Value {
+        json!({
+            "detailed_ns": self.detailed.report.elapsed_ps as f64 / 1e3,
+            "light_ns": self.light.report.elapsed_ps as f64 / 1e3,
+            "error": self.error(),
+            "detailed_cpu_s": self.detailed.cpu,
+            "light_cpu_s": self.light.cpu,
+            "explained": self.explained(),
+            "lines": self.light.report.light,
+        })
+    }
+
+    /// The epochs of the detailed mode, without those in which a hart did nothing but sleep, beside what the light mode takes
+    /// for the same instructions.
+    pub fn epochs(&self) -> Vec<EpochError> {
         let mut all = Vec::new();
-        for hart in 0..harts {
-            let (d, l) = (of(&self.detailed, hart), of(&self.light, hart));
-            // Epochs that end at synchronisation are put together with those that follow: what is compared ends at
-            // the same instruction.
-            let ends: Vec<(u64, u64)> = l.iter().map(|e| (e.to.1, e.to.0)).collect();
-            let mut before = (0, 0);
-            for e in d {
-                let same = ends.binary_search_by_key(&e.to.1, |x| x.0);
-                let Ok(i) = same else { continue };
-                let (time, light) = (e.to.0 - before.0, ends[i].1 - before.1);
-                before = (e.to.0, ends[i].1);
+        for hart in 0..self.detailed.report.harts.len() {
+            let light = Course::of(&self.light, hart);
+            let of_hart = self.detailed.epochs.iter().filter(|e| e.hart == hart);
+            for e in of_hart {
+                let cycles = (e.to.0 - e.from.0).saturating_sub(e.idle);
+                let Some((from, to)) = light.at(e.from.1).zip(light.at(e.to.1)) else {
+                    continue;
+                };
+                if cycles == 0 || e.to.1 == e.from.1 {
+                    continue;
+                }
                 let mut lines = LineCounts::default();
                 e.lines.iter().for_each(|n| lines.plus(n));
-                all.push((time, light as f64 - time as f64, lines));
+                all.push(EpochError {
+                    cycles,
+                    error: (to - from) - cycles as f64,
+                    lines,
+                    waited: e.waited,
+                    alone_ps: e.alone_ps,
+                });
             }
         }
         all
@@ -153,32 +248,82 @@ impl Both {
         let (d, l) = (&self.detailed.report, &self.light.report);
         let compute = |r: &Report| all(r).saturating_sub(memory(r));
         let epochs = self.epochs();
-        let mut classes = Vec::new();
+        let period = self.period;
+        let mut by_writes = Vec::new();
         for (from, to) in [(0.0, 0.1), (0.1, 0.25), (0.25, 0.4), (0.4, 1.1)] {
-            let (mut n, mut time, mut more, mut most) = (0, 0u64, 0.0, 0f64);
-            for (t, e, lines) in &epochs {
-                let all = lines.reads() + lines.writes();
-                let share = lines.writes() as f64 / all.max(1) as f64;
-                if (from..to).contains(&share) {
-                    n += 1;
-                    time += t;
-                    more += e;
-                    most = most.max((e / (*t).max(1) as f64).abs());
-                }
-            }
-            if n > 0 {
-                classes.push(json!({
-                    "writes_from": from, "writes_below": to, "epochs": n, "detailed_cycles": time,
-                    "error": more / time.max(1) as f64, "worst_epoch": most,
-                }));
-            }
+            let of = epochs.iter().filter(|e| {
+                let all = e.lines.reads() + e.lines.writes();
+                let share = e.lines.writes() as f64 / all.max(1) as f64;
+                (from..to).contains(&share)
+            });
+            by_writes.extend(class(of, json!({"writes_from": from, "writes_below": to})));
         }
+        // One after another, lines would take as long as they were waited for: two that come at a time are waited for half as long.
+        let mut by_parallelism = Vec::new();
+        for (from, to) in [(0.0, 0.8), (0.8, 1.25), (1.25, 2.5), (2.5, f64::MAX)] {
+            let of = epochs.iter().filter(|e| {
+                let waited = e.waited as f64 * period;
+                e.waited > 0 && (from..to).contains(&(e.alone_ps as f64 / waited))
+            });
+            let below = (to < f64::MAX).then_some(to);
+            let head = json!({"parallelism_from": from, "parallelism_below": below});
+            by_parallelism.extend(class(of, head));
+        }
+        let mut off: Vec<f64> = epochs
+            .iter()
+            .map(EpochError::relative)
+            .map(f64::abs)
+            .collect();
+        off.sort_by(f64::total_cmp);
+        let at = |share: f64| off.get((share * off.len() as f64) as usize).or(off.last());
         json!({
             "detailed_compute_cycles": compute(d),
             "light_compute_cycles": compute(l),
             "detailed_memory_cycles": memory(d),
             "light_memory_cycles": memory(l),
-            "by_share_of_writes": classes,
+            "epochs": epochs.len(),
+            "median_epoch": at(0.5),
+            "p90_epoch": at(0.9),
+            "by_share_of_writes": by_writes,
+            "by_parallelism": by_parallelism,
         })
     }
+}
+
+/// What [`Both::explained`] has, for human readers.
+pub fn explained_table(e: &Value) -> String {
+    let mut t = table(["part", "detailed", "light", "error %"]);
+    for what in ["compute", "memory"] {
+        let cycles = |mode: &str| e[format!("{mode}_{what}_cycles")].as_u64().unwrap_or(0);
+        let (d, l) = (cycles("detailed"), cycles("light"));
+        let off = (l as f64 / d.max(1) as f64 - 1.0) * 100.0;
+        let name = format!("{what}, cycles");
+        row(
+            &mut t,
+            [name, d.to_string(), l.to_string(), format!("{off:+.2}")],
+        );
+    }
+    let mut out = text(&t);
+    let kinds = [
+        ("share of writes", "by_share_of_writes", "writes", 100.0),
+        ("lines at a time", "by_parallelism", "parallelism", 1.0),
+    ];
+    for (title, key, bound, scale) in kinds {
+        let mut t = table([title, "epochs", "error %", "worst epoch %"]);
+        for c in e[key].as_array().into_iter().flatten() {
+            let percent = |key: &str| c[key].as_f64().unwrap_or(0.0) * 100.0;
+            let from = c[format!("{bound}_from")].as_f64().unwrap_or(0.0) * scale;
+            row(
+                &mut t,
+                [
+                    format!("from {from}{}", if scale > 1.0 { " %" } else { "" }),
+                    c["epochs"].to_string(),
+                    format!("{:+.2}", percent("error")),
+                    format!("{:.2}", percent("worst_epoch")),
+                ],
+            );
+        }
+        out += &format!("\n{}", text(&t));
+    }
+    out
 }

@@ -8,7 +8,7 @@ use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::tables::{row, table, text};
 use clap::{Args, Subcommand};
 use nagori_memtime::{Method, Ps};
-use nagori_platform::machine::{calibrate, EpochLength, LightModel, GAPS};
+use nagori_platform::machine::{calibrate, EpochLength, LightModel, Report, GAPS};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -97,73 +97,22 @@ fn compared(a: &CompareArgs) -> anyhow::Result<Exit> {
         ..EpochLength::default()
     };
     let both = compare::Both::run(&description, &plan, (a.method, &model, length), true)?;
-    let explained = both.explained();
-    let value = json!({
-        "machine": description.config.name,
-        "program": a.program.display().to_string(),
-        "memory": a.method.name(),
-        "detailed_ns": both.detailed.report.elapsed_ps as f64 / 1e3,
-        "light_ns": both.light.report.elapsed_ps as f64 / 1e3,
-        "error": both.error(),
-        "detailed_cpu_s": both.detailed.cpu,
-        "light_cpu_s": both.light.cpu,
-        "explained": explained,
-        "lines": both.light.report.light,
-    });
+    let mut value = both.json();
+    value["machine"] = json!(description.config.name);
+    value["program"] = json!(a.program.display().to_string());
+    value["memory"] = json!(a.method.name());
     if a.json {
         output::print_json(&value)?;
         return Ok(SUCCESS);
     }
-    let mut t = table(["part", "detailed", "light", "error %"]);
-    let cycles = |mode: &str, what: &str| {
-        explained[format!("{mode}_{what}_cycles")]
-            .as_u64()
-            .unwrap_or(0)
-    };
-    let off = |d: u64, l: u64| format!("{:+.2}", (l as f64 / d.max(1) as f64 - 1.0) * 100.0);
-    for what in ["compute", "memory"] {
-        let (d, l) = (cycles("detailed", what), cycles("light", what));
-        row(
-            &mut t,
-            [
-                format!("{what}, cycles"),
-                d.to_string(),
-                l.to_string(),
-                off(d, l),
-            ],
-        );
-    }
-    let (d, l) = (
-        both.detailed.report.elapsed_ps / 1000,
-        both.light.report.elapsed_ps / 1000,
-    );
-    row(
-        &mut t,
-        [
-            "run time, ns".into(),
-            d.to_string(),
-            l.to_string(),
-            off(d, l),
-        ],
-    );
-    let mut e = table(["share of writes", "epochs", "error %", "worst epoch %"]);
-    for c in explained["by_share_of_writes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
-        let percent = |key: &str| c[key].as_f64().unwrap_or(0.0) * 100.0;
-        row(
-            &mut e,
-            [
-                format!("from {:.0} %", percent("writes_from")),
-                c["epochs"].to_string(),
-                format!("{:+.2}", percent("error")),
-                format!("{:.2}", percent("worst_epoch")),
-            ],
-        );
-    }
-    output::print(&format!("{}\n{}\n", text(&t), text(&e)))?;
+    let ns = |r: &Report| r.elapsed_ps / 1000;
+    output::print(&format!(
+        "run time: {} ns detailed, {} ns light, error {:+.2} %\n\n{}\n",
+        ns(&both.detailed.report),
+        ns(&both.light.report),
+        both.error() * 100.0,
+        compare::explained_table(&value["explained"])
+    ))?;
     Ok(SUCCESS)
 }
 

@@ -3,7 +3,7 @@
 use super::args::CompareArgs;
 use super::report::{Figures, Result as RunResult};
 use super::streams::Output;
-use super::{json_file, picture, write_json, Interrupt, Prepared};
+use super::{json_file, picture, write_json, How, Interrupt, Prepared};
 use crate::args::{InspectArgs, PowerArgs};
 use crate::output::{Exit, Messages, MEANINGLESS, SUCCESS};
 use crate::plot::Picture;
@@ -24,6 +24,8 @@ pub struct Run {
     pub result: RunResult,
 }
 
+mod epochs;
+
 /// A variant to compare: the machine's own controller under a method, or another memory for NVMM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variant {
@@ -40,6 +42,12 @@ impl Variant {
             Variant::Method(m) => Some(*m),
             Variant::Model(_) => None,
         }
+    }
+
+    /// What it changes in the machine's description.
+    fn setting(&self) -> Option<String> {
+        let model = self.model()?;
+        Some(format!("memory.regions.nvmm.model={model}"))
     }
 
     /// The memory, if it is one.
@@ -107,6 +115,9 @@ impl Row {
 
 /// Runs the command.
 pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
+    if a.epoch {
+        return epochs::command(a, messages);
+    }
     let picture = a.plot.as_deref().map(Picture::create).transpose()?;
     let json = json_file(a.json.as_deref())?;
     let variants = variants(a);
@@ -117,25 +128,8 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to /tmp");
     }
     let seeds = seeds(a)?;
-    // Machines with another memory have a cached boot of their own.
-    let mut machines = Vec::new();
-    for v in &variants {
-        let model = v.model();
-        let known = machines.iter().position(|(m, _)| *m == model);
-        if known.is_none() {
-            let set = model.map(|m| format!("memory.regions.nvmm.model={m}"));
-            let prepared = Prepared::new(&a.common, (set.as_slice(), None), messages);
-            let prepared = match model {
-                Some(m) => prepared.with_context(|| format!("--memory-model {m}"))?,
-                None => prepared?,
-            };
-            machines.push((model, prepared));
-        }
-    }
-    let prepared_of = |v: &Variant| {
-        let found = machines.iter().find(|(m, _)| *m == v.model());
-        &found.expect("one for each variant").1
-    };
+    let machines = Machines::prepare(a, &variants, messages)?;
+    let prepared_of = |v: &Variant| machines.of(v);
     let prepared = prepared_of(&variants[0]);
     let rows = run_all(&prepared_of, &variants, &seeds, a.jobs, messages)?;
     let first = &rows[0].runs[0].result;
@@ -173,6 +167,38 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         picture.finish(&bytes, messages)?;
     }
     Ok(exit(&rows))
+}
+
+/// The program on each machine that the variants need: machines with another memory have a cached boot of their own.
+struct Machines<'a>(Vec<(Option<String>, Prepared<'a>)>);
+
+impl<'a> Machines<'a> {
+    fn prepare(
+        a: &'a CompareArgs,
+        variants: &[Variant],
+        messages: &'a Messages,
+    ) -> anyhow::Result<Self> {
+        let mut machines: Vec<(Option<String>, Prepared)> = Vec::new();
+        for v in variants {
+            let model = v.model();
+            if machines.iter().any(|(m, _)| m.as_deref() == model) {
+                continue;
+            }
+            let set = v.setting();
+            let prepared = Prepared::new(&a.common, (set.as_slice(), None), messages);
+            let prepared = match model {
+                Some(m) => prepared.with_context(|| format!("--memory-model {m}"))?,
+                None => prepared?,
+            };
+            machines.push((model.map(str::to_owned), prepared));
+        }
+        Ok(Machines(machines))
+    }
+
+    fn of(&self, v: &Variant) -> &Prepared<'a> {
+        let found = self.0.iter().find(|(m, _)| m.as_deref() == v.model());
+        &found.expect("one for each variant").1
+    }
 }
 
 /// The exit code: that of the first run, or of the first incomplete run.
@@ -252,7 +278,11 @@ fn run_all<'p, 'a: 'p>(
                 let output = Output::new(n == 0);
                 let result = prepared(variant).run(
                     &PowerArgs::default(),
-                    (variant.method(), seed),
+                    How {
+                        method: variant.method(),
+                        seed,
+                        light: None,
+                    },
                     (&InspectArgs::default(), None),
                     Interrupt::Ends,
                     output,

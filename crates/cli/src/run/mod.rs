@@ -10,6 +10,7 @@ pub use args::{seconds, CompareArgs, FileArg, RunProgramArgs};
 pub use compare::command as compare;
 
 use crate::args::{engine, InspectArgs, PowerArgs};
+use crate::epoch::compare::process_cpu;
 use crate::output::file::{self, Staged};
 use crate::output::{Exit, Messages};
 use crate::profiling::Profiling;
@@ -19,6 +20,7 @@ use crate::trace::BusTrace;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use nagori_memtime::Method;
+use nagori_session::guest::Light;
 use nagori_session::nvmm::NvmmSpec;
 use nagori_session::program::{Limits, Loaded, Outcome, Program, Stdin, Timing, Why};
 use nagori_session::{Options, Rootfs, Session};
@@ -43,7 +45,11 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
         None => Interrupt::Passes,
     };
     let output = Output::new(true);
-    let how = (a.method, a.common.seed);
+    let how = How {
+        method: a.method,
+        seed: a.common.seed,
+        light: None,
+    };
     let bus = a.trace_bus.as_deref().map(BusTrace::create);
     let bus = bus.transpose().context("--trace-bus")?;
     let result = prepared.run(
@@ -99,6 +105,14 @@ fn write_json(file: Staged, value: &serde_json::Value, shown: impl FnOnce()) -> 
         shown();
     }
     written.context("--json")
+}
+
+/// How a run differs from others of the same program.
+struct How {
+    method: Option<Method>,
+    seed: Option<u64>,
+    /// Its epochs, instead of what the options of the program say.
+    light: Option<Light>,
 }
 
 /// A program, and the machine from which its runs start.
@@ -188,15 +202,16 @@ impl<'a> Prepared<'a> {
     fn run(
         &self,
         power: &PowerArgs,
-        (method, seed): (Option<Method>, Option<u64>),
+        how: How,
         (inspect, bus): (&InspectArgs, Option<BusTrace>),
         interrupt: Interrupt,
         mut output: Output,
         messages: &Messages,
     ) -> anyhow::Result<RunResult> {
         let mut program = self.program.clone();
-        program.program.method = method;
-        program.program.seed = seed;
+        program.program.method = how.method;
+        program.program.seed = how.seed;
+        program.program.light = how.light.or(program.program.light);
         let mut running = self.session.start(&program)?;
         if output.shown() && !messages.quiet() {
             output.show_progress();
@@ -211,7 +226,9 @@ impl<'a> Prepared<'a> {
         }
         running.power = power.cuts();
         running.pass_interrupt = interrupt == Interrupt::Passes;
+        let begin = process_cpu();
         let run = running.wait(&mut output)?;
+        let cpu = process_cpu() - run.start_cpu.unwrap_or(begin);
         let m = &mut running.machine;
         if let Some(p) = profiling {
             p.finish(m)?;
@@ -229,6 +246,8 @@ impl<'a> Prepared<'a> {
             full: (tables::machine(m), tables::machine_json(m)),
             sums: run.sums,
             start_cpu: run.start_cpu,
+            epochs: running.machine.take_epochs(),
+            cpu,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! `nagori bench epoch`: the error of the light timed mode, over programs, machines and memories.
 
+mod debian;
 mod draw;
 mod list;
 
@@ -11,6 +12,7 @@ use crate::plot::Picture;
 use crate::tables::{row, table, text};
 use anyhow::{ensure, Context};
 use clap::Args;
+use debian::{Debian, GUESTS};
 use list::{programs, Load, EXTRA, SOURCE};
 use nagori_memtime::Method;
 use nagori_platform::config::{Library, Machine as Description};
@@ -28,7 +30,8 @@ Examples:
 
 Memories: dram; coarse, fine and extended, the board's delay methods; pcm-N: reads of 300 ns beyond DRAM's, and
 writes N times that; w-N: reads as DRAM, and writes N times as long. Programs are bare-metal ones, with their
-data in NVMM unless the memory is dram.";
+data in NVMM unless the memory is dram, and Debian's xz, sqlite3, python3, cc1 (GCC) and jq on a booted machine, with all of
+their memory there.";
 
 /// Measure the error of the light timed mode (docs/epoch.md).
 ///
@@ -161,9 +164,13 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
             false => a.only.is_empty() || a.only.iter().any(|n| n == l.program.name),
         })
         .collect();
+    let guests: Vec<_> = GUESTS
+        .iter()
+        .filter(|g| !a.figures && (a.only.is_empty() || a.only.iter().any(|n| n == g.name)))
+        .collect();
     for n in &a.only {
         ensure!(
-            loads.iter().any(|l| l.program.name == n),
+            loads.iter().any(|l| l.program.name == n) || guests.iter().any(|g| g.name == n),
             "--only: there is no program `{n}`"
         );
     }
@@ -184,6 +191,21 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
     for (name, text) in EXTRA {
         work.add(name, text)?;
     }
+    let debian = match guests.is_empty() {
+        true => None,
+        false => Some(Debian::new(messages)?),
+    };
+    let tell = |rows: &[Row]| {
+        if let Some(r) = rows.last() {
+            messages.note(&format!(
+                "{} {} {}: {:+.1} %",
+                r.machine,
+                r.memory,
+                r.program,
+                r.error * 100.0
+            ));
+        }
+    };
     let mut rows = Vec::new();
     let machines: &[String] = if a.figures {
         &a.machines[..1]
@@ -208,14 +230,21 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 let both = Both::run(&description, &plan, how, false).with_context(|| {
                     format!("{} on {machine} with {}", l.program.name, memory.name)
                 })?;
-                let r = as_row(machine, l, memory, &both)?;
-                messages.note(&format!(
-                    "{machine} {} {}: {:+.1} %",
-                    r.memory,
-                    r.program,
-                    r.error * 100.0
-                ));
-                rows.push(r);
+                rows.push(as_row(
+                    machine,
+                    (l.program.name, l.program.harts > 1),
+                    memory,
+                    &both,
+                )?);
+                tell(&rows);
+            }
+            let Some(debian) = &debian else { continue };
+            let session = debian.boot(machine, memory)?;
+            for g in &guests {
+                let how = (memory.method, &model);
+                let both = debian.run(&session, &description, (g, scale), how)?;
+                rows.push(as_row(machine, (g.name, false), memory, &both)?);
+                tell(&rows);
             }
         }
     }
@@ -237,13 +266,17 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
     Ok(SUCCESS)
 }
 
-fn as_row(machine: &str, l: &Load, memory: &Memory, both: &Both) -> anyhow::Result<Row> {
+/// `races`: whether harts that wait for one another may come to another result.
+fn as_row(
+    machine: &str,
+    (program, races): (&str, bool),
+    memory: &Memory,
+    both: &Both,
+) -> anyhow::Result<Row> {
     let (d, light) = (&both.detailed.report, &both.light.report);
-    // Harts that wait for one another may come to another result.
     ensure!(
-        l.program.harts > 1 || both.detailed.printed == both.light.printed,
-        "{}: another result in the light mode",
-        l.program.name
+        races || both.detailed.printed == both.light.printed,
+        "{program}: another result in the light mode"
     );
     let counted = light
         .light
@@ -257,7 +290,7 @@ fn as_row(machine: &str, l: &Load, memory: &Memory, both: &Both) -> anyhow::Resu
     let waits: u64 = d.harts.iter().map(|h| h.events.memory_stall_cycles).sum();
     Ok(Row {
         machine: machine.to_owned(),
-        program: l.program.name.to_owned(),
+        program: program.to_owned(),
         memory: memory.name.clone(),
         detailed_ns: d.elapsed_ps as f64 / 1e3,
         light_ns: light.elapsed_ps as f64 / 1e3,
@@ -370,7 +403,9 @@ mod tests {
 
     #[test]
     fn there_are_at_least_twenty_programs_with_names_of_their_own() {
-        let mut names: Vec<_> = programs().iter().map(|l| l.program.name).collect();
+        let bare = programs();
+        let bare = bare.iter().map(|l| l.program.name);
+        let mut names: Vec<_> = bare.chain(GUESTS.iter().map(|g| g.name)).collect();
         let n = names.len();
         names.sort_unstable();
         names.dedup();

@@ -1,0 +1,211 @@
+//! Debian's programs in `nagori bench epoch`: on a booted machine, with the kernel's work for them.
+
+use super::Memory;
+use crate::epoch::compare::{process_cpu, Both, Run};
+use crate::output::Messages;
+use anyhow::{ensure, Context};
+use nagori_image::{Base, RootfsSpec};
+use nagori_memtime::Method;
+use nagori_platform::config::Machine as Description;
+use nagori_platform::machine::{EpochLength, LightModel};
+use nagori_session::guest::Light;
+use nagori_session::program::{Captured, Outcome, Program, Stdin, Why};
+use nagori_session::{image, Options, Placement, Rootfs, Session};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Packages of the root file system.
+const PACKAGES: &[&str] = &["xz-utils", "sqlite3", "python3-minimal", "cpp", "jq"];
+
+/// A program of Debian's.
+#[derive(Debug, Clone, Copy)]
+pub struct Guest {
+    /// Its name in rows.
+    pub name: &'static str,
+    /// The command, for the guest's shell; N is the length. Files are in /work.
+    command: &'static str,
+    /// N for a length of a hundred percent.
+    full: u32,
+}
+
+/// All of them.
+pub const GUESTS: &[Guest] = &[
+    Guest {
+        name: "xz",
+        command: "head -c ${N}000 /work/text | xz -1 -T1 -c | wc -c",
+        full: 400,
+    },
+    Guest {
+        name: "xz-threads",
+        command: "head -c ${N}000 /work/text | xz -1 -T4 --block-size=32KiB -c | wc -c",
+        full: 400,
+    },
+    Guest {
+        name: "sqlite3",
+        command: "sqlite3 :memory: \"create table t(a, b); create index i on t(b); \
+                  with recursive c(x) as (select 1 union all select x + 1 from c where x < $N) \
+                  insert into t select x, x * 7919 % 10007 from c; \
+                  select sum(u.a) from t, t u where t.a = u.b;\"",
+        full: 6000,
+    },
+    Guest {
+        name: "python3",
+        command: "python3 -S -E -c 'd = {}\nfor i in range('$N'): d[str(i * 7919 % 10007)] = i\nprint(sum(d.values()))'",
+        full: 40_000,
+    },
+    Guest {
+        // The C compiler itself, which is in the package of its preprocessor.
+        name: "cc1",
+        command: "head -n $N /work/functions.c >/tmp/f.c; \
+                  /usr/libexec/gcc/*/*/cc1 -quiet -O1 /tmp/f.c -o /tmp/f.s && wc -l </tmp/f.s",
+        full: 400,
+    },
+    Guest {
+        name: "jq",
+        command: "head -n $N /work/lines.json | jq -c '.values | add' | tail -n 1",
+        full: 2000,
+    },
+];
+
+/// The root file system, and files for the programs.
+pub struct Debian<'a> {
+    rootfs: PathBuf,
+    files: tempfile::TempDir,
+    messages: &'a Messages,
+}
+
+/// Text that can be compressed somewhat, from a fixed seed.
+fn prose(bytes: usize) -> String {
+    let words = [
+        "page", "row", "bank", "line", "of", "the", "memory", "writes", "while", "a", "hart",
+    ];
+    let mut state = 1u64;
+    let mut text = String::new();
+    while text.len() < bytes {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let n = state >> 33;
+        text += words[n as usize % words.len()];
+        // Writing to a string does not fail.
+        let _ = match n % 7 {
+            0 => writeln!(text, " {n}."),
+            _ => write!(text, " "),
+        };
+    }
+    text
+}
+
+impl<'a> Debian<'a> {
+    /// Builds the root file system, if it is not cached.
+    pub fn new(messages: &'a Messages) -> anyhow::Result<Debian<'a>> {
+        let options = image::options(None)?;
+        let mut spec = RootfsSpec::new(Base::Run);
+        spec.packages = PACKAGES.iter().map(|p| p.to_string()).collect();
+        let built = image::rootfs::build(&options, &spec, messages)?;
+        let files = tempfile::Builder::new().prefix("nagori-epoch-").tempdir();
+        let files = files.context("cannot create a directory for the programs' files")?;
+        let functions = |i| {
+            format!("int f{i}(int a, int b) {{ int s = {i}; for (int k = 0; k < a; k++) s += k * b ^ {i}; return s > b ? s : b - {i}; }}\n")
+        };
+        let object = |i: u64| {
+            let values: Vec<String> = (0..24u64)
+                .map(|k| (i * 7919 % 10_007 + k * k).to_string())
+                .collect();
+            format!(
+                "{{\"id\": {i}, \"name\": \"object {i}\", \"values\": [{}]}}\n",
+                values.join(", ")
+            )
+        };
+        let texts = [
+            ("text", prose(1_000_000)),
+            ("functions.c", (0..10_000).map(functions).collect()),
+            ("lines.json", (0..10_000).map(object).collect()),
+        ];
+        for (name, text) in texts {
+            std::fs::write(files.path().join(name), text)
+                .with_context(|| format!("cannot write {name}"))?;
+        }
+        Ok(Debian {
+            rootfs: built.path,
+            files,
+            messages,
+        })
+    }
+
+    /// A machine that has booted, with the programs' memory where it belongs.
+    pub fn boot(&self, machine: &str, memory: &Memory) -> anyhow::Result<Session<'a>> {
+        let mut options = Options::new(machine);
+        options.machine.set = memory.settings();
+        options.rootfs = Rootfs::Named(self.rootfs.display().to_string());
+        options.placement = match memory.method {
+            Method::Dram => Placement::Dram,
+            _ => Placement::Nvmm,
+        };
+        Ok(Session::boot(options, self.messages)?)
+    }
+
+    /// Runs a program in both modes.
+    pub fn run(
+        &self,
+        session: &Session,
+        description: &Description,
+        (guest, scale): (&Guest, u32),
+        (method, model): (Method, &LightModel),
+    ) -> anyhow::Result<Both> {
+        let n = (u64::from(guest.full) * u64::from(scale) / 100).max(1);
+        let run = |light: Option<Light>| -> anyhow::Result<Run> {
+            let file = |name: &str| (self.files.path().join(name), format!("/work/{name}"));
+            let program = Program {
+                args: ["sh", "-c", guest.command].map(str::to_owned).to_vec(),
+                env: vec![format!("N={n}")],
+                files: ["text", "functions.c", "lines.json"].map(file).to_vec(),
+                stdin: Stdin::None,
+                method: Some(method),
+                light,
+                ..Program::default()
+            };
+            let loaded = program.load()?;
+            let mut running = session.start(&loaded)?;
+            let mut output = Captured::default();
+            let ended = running.wait(&mut output)?;
+            let cpu = process_cpu() - ended.start_cpu.unwrap_or(0.0);
+            self.messages.signals().check()?;
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            let well = match &ended.why {
+                Why::Outcome(Outcome::Ended(e)) => !e.by_signal && e.status == 0,
+                _ => false,
+            };
+            ensure!(
+                well && stderr.is_empty(),
+                "{}: {:?} {stderr}",
+                guest.name,
+                ended.why
+            );
+            Ok(Run {
+                report: ended.report,
+                cpu,
+                epochs: Vec::new(),
+                printed: output.stdout,
+            })
+        };
+        let light = Light {
+            model: model.clone(),
+            length: EpochLength::default(),
+            detailed: false,
+            keep: false,
+        };
+        Ok(Both::new(description, run(None)?, run(Some(light))?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_the_same_each_time() {
+        assert_eq!(prose(1000), prose(1000));
+        assert!(prose(1000).len() >= 1000);
+    }
+}
