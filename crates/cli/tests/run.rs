@@ -369,11 +369,14 @@ fn the_light_mode_is_compared_with_the_detailed_one() {
         .code(0)
         .stdout("16384\n");
     let c = json(&p.path("c"));
-    for (i, name) in ["coarse", "extended"].into_iter().enumerate() {
+    for (i, (name, most)) in [("coarse", 0.1), ("extended", 0.25)]
+        .into_iter()
+        .enumerate()
+    {
         let row = &c["rows"][i];
         assert_eq!(row["memory"], name);
         let error = row["error"].as_f64().unwrap();
-        assert!(error.abs() < 0.1, "{row:#}");
+        assert!(error.abs() < most, "{row:#}");
         let e = &row["explained"];
         assert!(number(e, "/epochs") > 3, "{e:#}");
         for kind in ["by_share_of_writes", "by_parallelism"] {

@@ -96,7 +96,9 @@ pub struct Both {
     /// Estimated.
     pub light: Run,
     /// Picoseconds of a core cycle.
-    pub period: f64,
+    period: f64,
+    /// Core cycles of a miss before and behind memory.
+    miss: f64,
 }
 
 /// Processor time of this process, in seconds.
@@ -168,10 +170,16 @@ impl Both {
     /// Two runs on a machine.
     pub fn new(description: &Description, detailed: Run, light: Run) -> Both {
         let (num, den) = description.config.core_period().fraction();
+        let core = description.core.timing_values();
+        let hub = match description.config.harts {
+            1 => 0,
+            _ => description.config.hub_cycles,
+        };
         Both {
             detailed,
             light,
             period: num as f64 / den as f64,
+            miss: core["l1d_miss"].as_f64().unwrap_or(0.0) + f64::from(hub),
         }
     }
 
@@ -263,7 +271,9 @@ impl Both {
         for (from, to) in [(0.0, 0.8), (0.8, 1.25), (1.25, 2.5), (2.5, f64::MAX)] {
             let of = epochs.iter().filter(|e| {
                 let waited = e.waited as f64 * period;
-                e.waited > 0 && (from..to).contains(&(e.alone_ps as f64 / waited))
+                let core = e.lines.reads() as f64 * self.miss * period;
+                let alone = e.alone_ps as f64 + core;
+                e.waited > 0 && (from..to).contains(&(alone / waited))
             });
             let below = (to < f64::MAX).then_some(to);
             let head = json!({"parallelism_from": from, "parallelism_below": below});
