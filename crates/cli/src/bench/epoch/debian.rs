@@ -22,7 +22,7 @@ const PACKAGES: &[&str] = &["xz-utils", "sqlite3", "python3-minimal", "cpp", "jq
 pub struct Guest {
     /// Its name in rows.
     pub name: &'static str,
-    /// The command, for the guest's shell; N is the length. Files are in /work.
+    /// The command, for the guest's shell; N is the length. Files are in /data.
     command: &'static str,
     /// N for a length of a hundred percent.
     full: u32,
@@ -32,12 +32,12 @@ pub struct Guest {
 pub const GUESTS: &[Guest] = &[
     Guest {
         name: "xz",
-        command: "head -c ${N}000 /work/text | xz -1 -T1 -c | wc -c",
+        command: "head -c ${N}000 /data/text | xz -1 -T1 -c | wc -c",
         full: 400,
     },
     Guest {
         name: "xz-threads",
-        command: "head -c ${N}000 /work/text | xz -1 -T4 --block-size=32KiB -c | wc -c",
+        command: "head -c ${N}000 /data/text | xz -1 -T4 --block-size=32KiB -c | wc -c",
         full: 400,
     },
     Guest {
@@ -56,13 +56,13 @@ pub const GUESTS: &[Guest] = &[
     Guest {
         // The C compiler itself, which is in the package of its preprocessor.
         name: "cc1",
-        command: "head -n $N /work/functions.c >/tmp/f.c; \
+        command: "head -n $N /data/functions.c >/tmp/f.c; \
                   /usr/libexec/gcc/*/*/cc1 -quiet -O1 /tmp/f.c -o /tmp/f.s && wc -l </tmp/f.s",
-        full: 400,
+        full: 100,
     },
     Guest {
         name: "jq",
-        command: "head -n $N /work/lines.json | jq -c '.values | add' | tail -n 1",
+        command: "head -n $N /data/lines.json | jq -c '.values | add' | tail -n 1",
         full: 2000,
     },
 ];
@@ -155,7 +155,7 @@ impl<'a> Debian<'a> {
     ) -> anyhow::Result<Both> {
         let n = (u64::from(guest.full) * u64::from(scale) / 100).max(1);
         let run = |light: Option<Light>| -> anyhow::Result<Run> {
-            let file = |name: &str| (self.files.path().join(name), format!("/work/{name}"));
+            let file = |name: &str| (self.files.path().join(name), format!("/data/{name}"));
             let program = Program {
                 args: ["sh", "-c", guest.command].map(str::to_owned).to_vec(),
                 env: vec![format!("N={n}")],
