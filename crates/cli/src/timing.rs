@@ -91,12 +91,7 @@ impl LightArgs {
             }
         };
         let length = self.length();
-        Ok(Some(Light {
-            model,
-            length,
-            detailed: false,
-            keep: false,
-        }))
+        Ok(Some(Light::new(model, length)))
     }
 }
 

@@ -67,6 +67,15 @@ fn number(v: &Value, path: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no {path} in {v:#}"))
 }
 
+/// All waiting of a profile, in nanoseconds.
+fn waited_ns(folded: &str) -> u64 {
+    let number = |l: &str| {
+        let (_, n) = l.rsplit_once(' ').expect("a number");
+        n.parse::<u64>().unwrap()
+    };
+    folded.lines().map(number).sum()
+}
+
 #[test]
 fn arguments_streams_and_statistics() {
     let Some(p) = Place::new() else { return };
@@ -291,8 +300,10 @@ fn profiles_name_the_functions_of_the_program() {
             .map(|l| l.rsplit_once(' ').expect("a number"))
     };
     assert!(lines().any(|(stack, _)| stack.contains(";user;") && stack.contains("main;[dram]")));
-    let ns: u64 = lines().map(|(_, n)| n.parse::<u64>().unwrap()).sum();
-    assert_eq!(ns, 20 * number(&a, "/summary/memory_stall_cycles"));
+    assert_eq!(
+        waited_ns(&folded),
+        20 * number(&a, "/summary/memory_stall_cycles")
+    );
 }
 
 #[test]
@@ -412,8 +423,7 @@ fn profiles_of_the_light_mode_have_about_all_waiting() {
         .assert()
         .code(0);
     let folded = std::fs::read_to_string(p.path("p.folded")).unwrap();
-    let numbers = folded.lines().filter_map(|l| l.rsplit_once(' '));
-    let ns: u64 = numbers.map(|(_, n)| n.parse::<u64>().unwrap()).sum();
+    let ns = waited_ns(&folded);
     let all = 20 * number(&json(&p.path("a")), "/summary/memory_stall_cycles");
     let share = ns as f64 / all as f64;
     assert!((0.85..1.15).contains(&share), "{ns} of {all}");

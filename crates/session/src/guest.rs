@@ -39,6 +39,16 @@ pub struct Light {
 }
 
 impl Light {
+    /// Estimates by epochs of a length, of which none is kept.
+    pub fn new(model: LightModel, length: EpochLength) -> Light {
+        Light {
+            model,
+            length,
+            detailed: false,
+            keep: false,
+        }
+    }
+
     /// Chooses this mode for a machine.
     pub fn choose<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
         let model = self.model.clone();

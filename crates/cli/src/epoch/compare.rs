@@ -5,7 +5,8 @@ use nagori_memtime::Method;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{self, FileData, Plan, RamRange, Role};
 use nagori_platform::machine::{
-    Engine, EpochLength, EpochRow, LightModel, LineCounts, Machine, Quiet, Report, Stop,
+    hart_config, Engine, EpochLength, EpochRow, LightModel, LineCounts, Machine, Quiet, Report,
+    Stop,
 };
 use rustix::time::{clock_gettime, ClockId};
 use serde_json::{json, Value};
@@ -164,23 +165,19 @@ impl Both {
     ) -> anyhow::Result<Both> {
         let detailed = run(description, plan, how, (false, keep))?;
         let light = run(description, plan, how, (true, keep))?;
-        Ok(Both::new(description, detailed, light))
+        Both::new(description, detailed, light)
     }
 
     /// Two runs on a machine.
-    pub fn new(description: &Description, detailed: Run, light: Run) -> Both {
+    pub fn new(description: &Description, detailed: Run, light: Run) -> anyhow::Result<Both> {
         let (num, den) = description.config.core_period().fraction();
-        let core = description.core.timing_values();
-        let hub = match description.config.harts {
-            1 => 0,
-            _ => description.config.hub_cycles,
-        };
-        Both {
+        let core = hart_config(description)?.timing;
+        Ok(Both {
             detailed,
             light,
             period: num as f64 / den as f64,
-            miss: core["l1d_miss"].as_f64().unwrap_or(0.0) + f64::from(hub),
-        }
+            miss: f64::from(core.l1d_miss) + f64::from(core.hub),
+        })
     }
 
     /// Error of the run time: 0.05 is five percent too long.

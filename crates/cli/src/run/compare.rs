@@ -121,12 +121,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let picture = a.plot.as_deref().map(Picture::create).transpose()?;
     let json = json_file(a.json.as_deref())?;
     let variants = variants(a);
-    if a.common.functional {
-        bail!("--functional: without the timing model there is nothing to compare");
-    }
-    if a.common.devices.share.iter().any(|s| s.writable) {
-        bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to /tmp");
-    }
+    check(a)?;
     let seeds = seeds(a)?;
     let machines = Machines::prepare(a, &variants, messages)?;
     let prepared_of = |v: &Variant| machines.of(v);
@@ -145,10 +140,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     }
     for r in rows.iter().filter(|r| r.is_whole() && rows[0].is_whole()) {
         let mut pairs = rows[0].runs.iter().zip(&r.runs);
-        let differ = |(a, b): &(&Run, &Run)| {
-            a.result.exit() != b.result.exit() || a.result.sums != b.result.sums
-        };
-        if pairs.any(|p| differ(&p)) {
+        if pairs.any(|(a, b)| a.result.differs(&b.result)) {
             messages.warning(&format!(
                 "the program did something else under {} than under {}: another output or exit code; what the runs cost is not comparable",
                 r.variant, rows[0].variant
@@ -167,6 +159,17 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         picture.finish(&bytes, messages)?;
     }
     Ok(exit(&rows))
+}
+
+/// What cannot be compared is an error.
+fn check(a: &CompareArgs) -> anyhow::Result<()> {
+    if a.common.functional {
+        bail!("--functional: without the timing model there is nothing to compare");
+    }
+    if a.common.devices.share.iter().any(|s| s.writable) {
+        bail!("--share with rw: the runs would write the same files; share it to be read, and let the program write to /tmp");
+    }
+    Ok(())
 }
 
 /// The program on each machine that the variants need: machines with another memory have a cached boot of their own.

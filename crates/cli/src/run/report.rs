@@ -111,6 +111,11 @@ pub fn real(v: Option<f64>, digits: usize) -> String {
 }
 
 impl Result {
+    /// Whether the program did something else than in another run, as far as its exit code and output tell.
+    pub fn differs(&self, other: &Result) -> bool {
+        self.exit() != other.exit() || self.sums != other.sums
+    }
+
     /// Whether the requested figures exist.
     pub fn is_meaningful(&self) -> bool {
         self.problems.iter().all(|p| !p.meaningless)

@@ -189,13 +189,8 @@ impl<'a> Debian<'a> {
                 printed: output.stdout,
             })
         };
-        let light = Light {
-            model: model.clone(),
-            length: EpochLength::default(),
-            detailed: false,
-            keep: false,
-        };
-        Ok(Both::new(description, run(None)?, run(Some(light))?))
+        let light = Light::new(model.clone(), EpochLength::default());
+        Both::new(description, run(None)?, run(Some(light))?)
     }
 }
 

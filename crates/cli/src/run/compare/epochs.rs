@@ -1,6 +1,6 @@
 //! `nagori compare --epoch`: a program in the detailed and in the light mode.
 
-use super::{seeds, variants, write_json, Machines, Variant};
+use super::{check, seeds, variants, write_json, Machines, Variant};
 use crate::args::{InspectArgs, PowerArgs};
 use crate::epoch::compare::{explained_table, Both, Run};
 use crate::output::{Exit, Messages};
@@ -25,14 +25,7 @@ struct Pair {
 /// Runs the command.
 pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let json = json_file(a.json.as_deref())?;
-    ensure!(
-        !a.common.functional,
-        "--functional: without the timing model there is nothing to compare"
-    );
-    ensure!(
-        !a.common.devices.share.iter().any(|s| s.writable),
-        "--share with rw: the runs would write the same files; share it to be read, and let the program write to /tmp"
-    );
+    check(a)?;
     let (variants, seeds) = (variants(a), seeds(a)?);
     let machines = Machines::prepare(a, &variants, messages)?;
     let mut pairs: Vec<Pair> = Vec::new();
@@ -52,10 +45,9 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
                     method: variant.method(),
                     seed,
                     light: Some(Light {
-                        model: model.clone(),
-                        length,
                         detailed,
                         keep: true,
+                        ..Light::new(model.clone(), length)
                     }),
                 };
                 let mode = if detailed { "detailed" } else { "light" };
@@ -80,7 +72,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 Ok(result)
             };
             let (detailed, light) = (run(true)?, run(false)?);
-            if detailed.exit() != light.exit() || detailed.sums != light.sums {
+            if detailed.differs(&light) {
                 messages.warning(&format!("{variant}: the program did something else in the light mode: another output or exit code; what the runs cost is not comparable"));
             }
             let exit = detailed.exit();
@@ -93,7 +85,7 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
             pairs.push(Pair {
                 variant: variant.clone(),
                 seed,
-                both: Both::new(&description, of(detailed), of(light)),
+                both: Both::new(&description, of(detailed), of(light))?,
                 exit,
             });
         }
