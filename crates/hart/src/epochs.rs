@@ -10,6 +10,7 @@
 //! Misses on lines that no other hart has are not ordered among harts within a window. Atomics,
 //! accesses to shared and contended lines, and device accesses are, as in the detailed mode.
 
+use crate::filter::NO_LINE;
 use crate::hart::Hart;
 use crate::lines::LineState;
 use crate::mode::{Detailed, Wanted};
@@ -27,6 +28,28 @@ impl Hart {
         self.light = light;
         self.epoch_at = epoch_at;
         self.recheck = true;
+    }
+
+    /// Lets only some lines of data pass through the caches: those whose number has low bits that `lines` has a bit for. Each
+    /// stands for as many as `weight` says. All others are taken to be in L1D.
+    pub fn sample(&mut self, lines: u64, weight: u32) {
+        (self.sampled, self.weight) = (lines, weight.max(1));
+        self.data.drop_unsampled();
+    }
+
+    /// Whether a line of data passes the caches by.
+    #[inline(always)]
+    pub(crate) fn skips(&self, line: u64) -> bool {
+        self.sampled >> (line >> 6 & 63) & 1 == 0
+    }
+
+    /// For how many lines a transfer stands.
+    #[inline(always)]
+    pub(crate) fn stands_for(&self, kind: LineKind) -> u64 {
+        match kind {
+            LineKind::Fetch | LineKind::Prefetch => 1,
+            _ => self.weight.into(),
+        }
     }
 
     /// Whether misses are estimated by epochs.
@@ -79,7 +102,20 @@ impl Hart {
         let moved = self.close_epoch(w, why, at);
         match why == EpochEnd::Fence && !moved {
             true => Ok(()),
-            false => self.in_turn(at),
+            false => {
+                self.in_turn(at)?;
+                w.meets(self.id, self.cycle + at.offset(), None);
+                Ok(())
+            }
+        }
+    }
+
+    /// A transfer has ended: if its epoch is full with it, the epoch ends with the block.
+    #[inline(always)]
+    pub(crate) fn look_at_epoch<W: World>(&mut self, w: &mut W, at: RunPoint) {
+        if self.light && w.epoch_is_full(self.id, self.cycle + at.offset()) {
+            self.epoch_at = 0;
+            self.recheck = true;
         }
     }
 
@@ -105,6 +141,7 @@ impl Hart {
             self.stats.memory_stall_cycles += wait;
             self.in_turn(at)?;
         }
+        w.meets(self.id, self.cycle + at.offset(), Some(line));
         Ok(())
     }
 
@@ -144,11 +181,11 @@ impl Hart {
         kind: LineKind,
         at: RunPoint,
     ) -> Result<usize, NotNow> {
-        let id = self.id;
+        let (id, weight) = (self.id, self.stands_for(kind));
         match kind {
-            LineKind::Store => self.stats.l1d_store_misses += 1,
-            LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
-            _ => self.stats.l1d_load_misses += 1,
+            LineKind::Store => self.stats.l1d_store_misses += weight,
+            LineKind::PageWalk => self.stats.l1d_walk_misses += weight,
+            _ => self.stats.l1d_load_misses += weight,
         }
         let c = w.coherence();
         let i = c.l1d[id].victim(line);
@@ -156,12 +193,12 @@ impl Hart {
         self.drop_entry(w, i);
         let t = &self.config.timing;
         let (penalty, later) = (
-            (t.l1d_miss + t.hub).saturating_sub(t.load_latency),
+            (t.l1d_miss + t.hub).saturating_sub(t.load_latency) * self.weight,
             t.release_offset,
         );
         let asked = self.cycle + at.offset();
         if state == LineState::Dirty {
-            self.stats.l1d_writebacks += 1;
+            self.stats.l1d_writebacks += weight;
             self.write_line(w, old, LineKind::Evict, later, at)?;
         }
         self.read_line(w, line, kind, (0, penalty), at)?;
@@ -220,9 +257,23 @@ impl Hart {
         }
         let (id, line) = (self.id, pa & !63);
         let c = w.coherence();
-        let busy = self.arrived.is_some() || !c.is_plain();
+        let hinted = self.hint.is_some_and(|(hinted, _)| hinted == at.pc);
+        let busy = self.arrived.is_some() || hinted || !c.is_plain();
+        let skips = self.skips(line);
         if busy || c.contention.is(line, self.cycle + at.offset()) {
             return None;
+        }
+        if skips {
+            if way != NO_WAY {
+                self.dtlb.touch(way);
+                self.last_way = way;
+            }
+            if write {
+                self.store_side_effects(w, pa);
+            }
+            self.install::<W, Detailed>(w, want, pa, (NO_LINE.into(), way), at);
+            self.replays = 0;
+            return Some(offset);
         }
         let present = c.l1d[id].find(line);
         match present.map(|i| c.l1d[id].entry(i).1) {

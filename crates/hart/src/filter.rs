@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// Entries of a data filter.
 pub const SLOTS: usize = 512;
+/// In place of an index in L1D: the line is in none of the sets that are simulated.
+pub(crate) const NO_LINE: u16 = u16::MAX;
 /// A tag that no access has.
 pub const NEVER: u64 = u64::MAX;
 
@@ -212,6 +214,8 @@ impl Filter {
         SavedFilter {
             entries: all
                 .filter(|(_, e)| e.read != NEVER || e.write != NEVER)
+                // These are entered again without anything that takes time.
+                .filter(|(_, e)| e.l1 != NO_LINE)
                 .map(|(i, e)| (i as u16, *e))
                 .collect(),
             ways: self.ways.to_vec(),
@@ -272,10 +276,28 @@ impl Filter {
             self.drop_slot(cache, former as usize);
         }
         let old = *self.at(slot);
-        if (old.read != NEVER || old.write != NEVER) && old.l1 as usize != index {
+        let held = (old.read != NEVER || old.write != NEVER) && old.l1 != NO_LINE;
+        if held && old.l1 as usize != index {
             cache.set_slot(old.l1 as usize, NO_SLOT);
         }
         cache.set_slot(index, slot as u16);
+    }
+
+    /// Makes a slot cover a line of a set that is not simulated.
+    #[inline(always)]
+    pub(crate) fn claim_unsampled(&mut self, slot: usize, cache: &mut Tags) {
+        let old = *self.at(slot);
+        if (old.read != NEVER || old.write != NEVER) && old.l1 != NO_LINE {
+            cache.set_slot(old.l1 as usize, NO_SLOT);
+            *self.at_mut(slot) = EMPTY;
+        }
+    }
+
+    /// Empties the slots of lines in sets that are not simulated.
+    pub(crate) fn drop_unsampled(&mut self) {
+        for e in self.entries.iter_mut().filter(|e| e.l1 == NO_LINE) {
+            *e = EMPTY;
+        }
     }
 
     /// Empties a slot. Hits in the line's set are passed to the policy before.
@@ -365,7 +387,9 @@ impl Filter {
                 let (held, l1) = (e.read != NEVER || e.write != NEVER, e.l1 as usize);
                 if held && e.way == way {
                     self.drop_slot(cache, slot);
-                    cache.set_slot(l1, NO_SLOT);
+                    if l1 != NO_LINE as usize {
+                        cache.set_slot(l1, NO_SLOT);
+                    }
                 }
             }
         }

@@ -224,6 +224,10 @@ pub struct Hart {
     pub(crate) light: bool,
     /// Core cycle at which the present epoch ends; `u64::MAX` if there are no epochs.
     pub(crate) epoch_at: u64,
+    /// Which lines of data pass through the caches in the light mode, a bit for each by the low bits of its number, and for
+    /// how many lines each of them stands.
+    pub(crate) sampled: u64,
+    pub(crate) weight: u32,
     pub(crate) dtlb: Tlb,
     pub(crate) itlb: Tlb,
     pub(crate) walks: WalkCache,
@@ -330,6 +334,8 @@ impl Hart {
             timed: true,
             light: false,
             epoch_at: u64::MAX,
+            sampled: u64::MAX,
+            weight: 1,
             dtlb: Tlb::new(config.dtlb),
             itlb: Tlb::new(config.itlb),
             walks: WalkCache::new(config.timing.ptw_cache_entries),

@@ -118,6 +118,8 @@ impl Hart {
             // The machine's: it saves the epochs.
             light: _,
             epoch_at: _,
+            sampled: _,
+            weight: _,
             dtlb,
             itlb,
             walks,

@@ -311,6 +311,17 @@ pub trait MemPort {
     fn epoch_ends(&mut self, _end: &Epoch) -> (u64, u64) {
         (0, u64::MAX)
     }
+    /// Whether the epoch of a hart is full at a core cycle, at which a transfer has ended.
+    #[inline(always)]
+    fn epoch_is_full(&mut self, _hart: usize, _cycle: u64) -> bool {
+        false
+    }
+    /// No other hart is behind a core cycle at which a hart fetches a line that others have, or does something else that
+    /// they may wait for (`_line`: none).
+    fn meets(&mut self, _hart: usize, _cycle: u64, _line: Option<u64>) {}
+    /// A hart has found a line in its cache, at a core cycle, that harts take from one another, as one does that waits for
+    /// another hart.
+    fn spins(&mut self, _hart: usize, _cycle: u64) {}
     /// A line of L1D turns dirty, before anything is stored to it. What memory holds of it
     /// now is what it keeps until [`MemPort::write_line`].
     #[inline(always)]

@@ -20,6 +20,7 @@ impl Hart {
         at: RunPoint,
     ) {
         let start = self.cycle;
+        let cycles = cycles * self.stands_for(kind);
         self.cycle += cycles;
         self.stalls(kind, cycles);
         if w.attributes() {
@@ -248,7 +249,7 @@ impl Hart {
             if slot != NO_SLOT {
                 self.data.at_mut(slot as usize).write = NEVER;
             }
-            self.stats.probes += 1;
+            self.stats.probes += u64::from(self.weight);
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
             } else {

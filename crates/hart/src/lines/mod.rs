@@ -43,7 +43,7 @@ pub use tags::{LineState, Tags, NO_SLOT};
 pub use versions::SavedVersions;
 
 use crate::again::LINE_AGAIN;
-use crate::filter::NEVER;
+use crate::filter::{NEVER, NO_LINE};
 use crate::hart::Hart;
 use crate::pipeline::pending_after;
 use crate::run::RunPoint;
@@ -168,6 +168,7 @@ impl Hart {
         match w.transfer(req, write) {
             Transfer::Done(first) => {
                 self.came(w, req, (first, write), penalty, at);
+                self.look_at_epoch(w, at);
                 Ok(())
             }
             Transfer::UnderWay => {
@@ -345,6 +346,9 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
+        if self.skips(line) {
+            return Ok(NO_LINE.into());
+        }
         if self.arrived != Some(line) {
             self.in_order(w, Side::Data, line, at)?;
         }
@@ -363,6 +367,9 @@ impl Hart {
                     self.close_epoch(w, EpochEnd::Shared, at);
                 }
                 self.in_turn(at)?;
+                if self.light && !write {
+                    w.spins(self.id, self.cycle + at.offset());
+                }
             }
             self.uses_line(w, line, kind, at)?;
             self.meet_line(w, (line, kind), at)?;
@@ -382,7 +389,8 @@ impl Hart {
                 _ => return Ok(i),
             }
         }
-        if self.light && present.is_none() && w.coherence().is_plain() {
+        let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
+        if self.light && present.is_none() && !hinted && w.coherence().is_plain() {
             if let Some(filled) = self.fill_lightly(w, line, kind, at) {
                 return filled;
             }
@@ -468,23 +476,24 @@ impl Hart {
         };
         let t = &self.config.timing;
         let scheduled = t.load_latency;
-        let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled);
+        let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled) * self.weight;
         let release_offset = t.release_offset;
+        let weight = self.stands_for(kind);
         let c = w.coherence();
         let (cache_levels, gives_clean) = (c.has_levels(), c.wants_clean());
         let index = match (self.refill, present) {
             (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
             (_, Some(i)) => {
-                self.stats.l1d_upgrades += 1;
+                self.stats.l1d_upgrades += weight;
                 self.replays |= LINE_AGAIN;
                 c.reserve(id, i);
                 i
             }
             (_, None) => {
                 match kind {
-                    LineKind::Store => self.stats.l1d_store_misses += 1,
-                    LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
-                    _ => self.stats.l1d_load_misses += 1,
+                    LineKind::Store => self.stats.l1d_store_misses += weight,
+                    LineKind::PageWalk => self.stats.l1d_walk_misses += weight,
+                    _ => self.stats.l1d_load_misses += weight,
                 }
                 if kind != LineKind::PageWalk && !ahead {
                     self.replays |= LINE_AGAIN;
@@ -499,7 +508,7 @@ impl Hart {
                 w.coherence().reserve(id, i);
                 if state == LineState::Dirty {
                     self.refill = Some((line, i));
-                    self.stats.l1d_writebacks += 1;
+                    self.stats.l1d_writebacks += weight;
                     if cache_levels {
                         self.give(w, old, true, at);
                     } else if ahead {
@@ -615,7 +624,7 @@ impl Hart {
         };
         self.bus_free(at)?;
         let asked = self.cycle + at.offset();
-        self.stats.probes += 1;
+        self.stats.probes += u64::from(self.weight);
         let c = w.coherence();
         let cycles = c.hand_over(self.id, from, line, asked);
         c.moved(line, self.id, asked);
@@ -696,7 +705,7 @@ impl Hart {
             self.drop_entry(w, index);
         }
         if modified {
-            self.stats.l1d_flushes += 1;
+            self.stats.l1d_flushes += u64::from(self.weight);
             let later = self.config.timing.release_offset;
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
@@ -742,7 +751,7 @@ impl Hart {
         match own {
             Some(i) => self.flush_index(w, i, keep, at),
             None if dirty.is_some() => {
-                self.stats.probes += 1;
+                self.stats.probes += u64::from(self.weight);
                 self.write_line(w, line, LineKind::Flush, 0, at)
             }
             None => Ok(()),
@@ -770,10 +779,10 @@ impl Hart {
         let own_dirty = own.is_some_and(|i| c.l1d[id].entry(i).1 == LineState::Dirty);
         let mut later = c.last_latency();
         if own_dirty {
-            self.stats.l1d_flushes += 1;
+            self.stats.l1d_flushes += u64::from(self.weight);
             later += self.config.timing.release_offset;
         } else if dirty.is_some() {
-            self.stats.probes += 1;
+            self.stats.probes += u64::from(self.weight);
         }
         if let Some(i) = own {
             if keep {

@@ -3,6 +3,7 @@
 
 use super::{Mode, Wanted};
 use crate::block::Block;
+use crate::filter::NO_LINE;
 use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
 use crate::lines::{fence, Awaits, Side, Why};
@@ -222,17 +223,19 @@ impl Mode for Detailed {
         why: EpochEnd,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        h.drained(w, (Awaits::All, Why::Atomic), at)?;
         match h.light {
             true => h.synchronizes(w, why, at),
-            false => h.drained(w, (Awaits::All, Why::Atomic), at),
+            false => Ok(()),
         }
     }
 
     #[inline(always)]
     fn fence<W: World>(h: &mut Hart, w: &mut W, imm: i32, at: RunPoint) -> Result<(), NotNow> {
+        fence(h, w, imm, at)?;
         match h.light {
             true => h.synchronizes(w, EpochEnd::Fence, at),
-            false => fence(h, w, imm, at),
+            false => Ok(()),
         }
     }
 
@@ -301,7 +304,7 @@ impl Mode for Detailed {
         } else {
             h.install::<W, Self>(w, want, pa, (index, way), at);
         }
-        debug_assert!(w.coherence().l1d[h.id].entry(index).0 == pa & !63);
+        debug_assert!(h.skips(pa) || w.coherence().l1d[h.id].entry(index).0 == pa & !63);
         h.fetched_again(w, at);
         Ok(Place::Ram(offset))
     }
@@ -336,6 +339,11 @@ impl Mode for Detailed {
     ) -> bool {
         if h.contended(w, pa & !63, at) || w.coherence().is_guarded(Side::Data, h.id, pa & !63) {
             return false;
+        }
+        if index == usize::from(NO_LINE) {
+            h.data.claim_unsampled(slot, &mut w.coherence().l1d[h.id]);
+            h.data.rely(slot, way);
+            return true;
         }
         let now = h.cycle + at.offset();
         if h.loads.is_coming(pa & !63, now) {

@@ -6,9 +6,11 @@
 //! Each loop runs twice: in the detailed mode, and in the light mode with a memory that costs nothing. The difference,
 //! divided by the number of lines moved, is what memory adds to a hart's time; cost of instructions and hits cancel out.
 
-use super::light::costs::{Area, EpochLength, LightModel, LineCosts, LineCounts, Rows, GAPS};
+use super::light::costs::{
+    middle_of, Area, EpochLength, LightModel, LineCosts, LineCounts, Rows, GAPS,
+};
 use super::{Engine, Machine, MachineError, Quiet, Stop};
-use crate::config;
+use crate::config::{self, HintedStore};
 use nagori_memtime::{Method, Ps};
 
 /// Bytes of a line.
@@ -17,26 +19,42 @@ const LINE: u64 = 64;
 const LEAST_LINES: u64 = 1 << 16;
 /// Instructions that are measured, once caches are warm, for each gap.
 const MEASURED: u64 = 1 << 15;
-/// Turns of the empty loop that make gaps.
-const TURNS: [u64; 9] = [0, 2, 5, 10, 21, 43, 85, 170, 682];
+/// Empty instructions that make gaps.
+const EMPTY_OPS: [u64; 12] = [0, 4, 10, 20, 40, 64, 90, 128, 180, 256, 360, 1400];
 /// Offset of the code in the first memory, and of the data in each.
 const CODE: u64 = 0x1000;
 const DATA: u64 = 0x1_0000;
 
-/// A loop ends with as many turns of an empty loop as a4 says: `mv a3, a4`; `addi a3, a3, -1`, `bgtz a3, -4`; and `j`
-/// back to its beginning.
-const EMPTY: [u32; 3] = [0x0007_0693, 0xfff6_8693, 0xfed0_4ee3];
+/// What gaps are made of, without branches, since predictions may differ between the modes: `addi a3, a3, -1`.
+const EMPTY: u32 = 0xfff6_8693;
+/// The end of a loop, `jr a4`: the register says which loop follows.
+const AGAIN: u32 = 0x0007_0067;
 /// `ld a0, 0(a0)`.
 const CHASE: &[u32] = &[0x0005_3503];
 /// `ld a2, 0(a0)`, `sd a1, 8(a0)`, `mv a0, a2`.
 const WRITE: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0006_0513];
 /// The same with `cbo.flush (a0)` behind the store.
 const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
+/// `sd a1, 8k(a0)` for all of a line, behind a hint each, and `addi a0, a0, 64`; the hint's register is filled in.
+const PAST: [u32; 17] = past();
 /// `wfi` and again, for the other harts.
 const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
 
 /// Harts that run at a time, at most, for what they wait for one another.
 const CROWD: usize = 4;
+
+const fn past() -> [u32; 17] {
+    let mut words = [0x0405_0513; 17];
+    let mut k = 0;
+    while k < 8 {
+        // `add zero, zero, zero`; `sd` with its offset.
+        words[2 * k] = 0x0000_0033;
+        let offset = 8 * k as u32;
+        words[2 * k + 1] = 0x00b5_3023 | (offset & 31) << 7 | (offset >> 5) << 25;
+        k += 1;
+    }
+    words
+}
 
 /// A loop to be measured.
 #[derive(Clone, Copy)]
@@ -118,11 +136,15 @@ impl<'a> Bench<'a> {
             in_order,
             harts,
         } = what;
-        let back = 4 * (work.len() + EMPTY.len()) as u32;
-        let mut words = work.to_vec();
-        words.extend(EMPTY);
-        words.push(jump_back(back));
-        let words = &words[..];
+        let gaps = &EMPTY_OPS[..if harts > 1 { 1 } else { EMPTY_OPS.len() }];
+        // Loops with each gap, one behind the other, and where they begin.
+        let (mut words, mut begins) = (SLEEP.to_vec(), Vec::new());
+        for gap in gaps {
+            begins.push(CODE + 4 * words.len() as u64);
+            words.extend(work);
+            words.extend(vec![EMPTY; *gap as usize]);
+            words.push(AGAIN);
+        }
         let mut m = Machine::new(self.description, Quiet)?;
         m.set_engine(Engine::best())?;
         m.set_method(method)?;
@@ -134,10 +156,8 @@ impl<'a> Bench<'a> {
         };
         begun.map_err(|e| MachineError::Calibration(e.to_string()))?;
         let (ram, base) = (m.ram().clone(), m.config().memory.base);
-        for (at, words) in [(CODE, words), (CODE + 0x100, SLEEP)] {
-            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-            ram.write_bytes(at, &bytes)?;
-        }
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        ram.write_bytes(CODE, &bytes)?;
         let (_, from, end) = &self.areas[area];
         let first = from + DATA;
         let lines = self.lines.min(end.saturating_sub(first) / LINE);
@@ -151,10 +171,11 @@ impl<'a> Bench<'a> {
             let address = base + first + next * LINE;
             ram.write_bytes(first + line * LINE, &address.to_le_bytes())
         })?;
-        m.start_at(base + CODE + 0x100, 0, 0);
+        m.start_at(base + CODE, 0, 0);
         for k in 0..harts {
             if let Some(h) = m.hart_mut(k) {
-                h.pc = base + CODE;
+                h.pc = base + begins[0];
+                h.set_reg(14, h.pc);
                 h.set_reg(10, base + first + lines / harts as u64 * k as u64 * LINE);
             }
         }
@@ -173,14 +194,16 @@ impl<'a> Bench<'a> {
             }
         };
         // All caches are full, and what they write back is what the loop has modified.
-        let step = words.len() as u64;
+        let step = work.len() as u64 + 1;
         go(&mut m, crowd * 2 * self.cached * step)?;
         let mut runs = Vec::new();
-        for turns in &TURNS[..if harts > 1 { 1 } else { TURNS.len() }] {
-            if let Some(h) = m.hart_mut(0) {
-                h.set_reg(14, *turns);
+        for (gap, begin) in gaps.iter().zip(&begins) {
+            for k in 0..harts {
+                if let Some(h) = m.hart_mut(k) {
+                    h.set_reg(14, base + begin);
+                }
             }
-            let step = step + 2 * turns;
+            let step = step + gap;
             go(&mut m, crowd * 256 * step)?;
             m.reset_stats();
             let before = m.report();
@@ -206,12 +229,13 @@ impl<'a> Bench<'a> {
         let period = self.description.config.core_period().as_ps();
         let both = detailed.into_iter().zip(free);
         let added = both.map(|(d, f)| {
-            // Both have executed the same instructions, but for a few at the ends.
-            let scale = d.lines.reads() as f64 / f.lines.reads().max(1) as f64;
+            // Both have executed the same instructions, but for a few at the ends. A loop reads, or writes past the caches.
+            let moved = |l: &LineCounts| (l.reads() + l.nt_stores).max(1) as f64;
+            let scale = moved(&d.lines) / moved(&f.lines);
             let without = f.cycles as f64 * scale;
             let time = d.cycles as f64 - without;
             Added {
-                gap: without / d.lines.reads().max(1) as f64,
+                gap: without / moved(&d.lines),
                 share: time / d.cycles.max(1) as f64,
                 time: time * period,
                 lines: d.lines,
@@ -275,6 +299,21 @@ impl<'a> Bench<'a> {
         Ok((q_read, ((more_both - by_reads) / waits.max(least)).max(0.0)))
     }
 
+    /// Costs by gap of lines that stores behind a hint fill, which has a register.
+    fn past_caches(&self, in_order: Loop<'_>, hint: u32) -> Result<Points, MachineError> {
+        let mut work = PAST;
+        work.iter_mut()
+            .step_by(2)
+            .take(8)
+            .for_each(|w| *w |= hint << 20);
+        let what = Loop {
+            work: &work,
+            ..in_order
+        };
+        let each = |a: &Added| (a.gap, a.time / a.lines.nt_stores.max(1) as f64);
+        Ok(self.added(what)?.iter().map(each).collect())
+    }
+
     fn costs(
         &self,
         area: usize,
@@ -306,6 +345,15 @@ impl<'a> Bench<'a> {
             costs.row_write_back_ps = classes(&write_back, bits);
             costs.row_flush_ps = classes(&flush, bits);
         }
+        let hints = self.description.config.nontemporal.hints();
+        let mut hints = (2u32..).zip(hints);
+        if let Some((register, _)) = hints.find(|(_, h)| h.1.store != HintedStore::Temporal) {
+            let in_order = Loop {
+                in_order: true,
+                ..what
+            };
+            costs.past_ps = classes(&self.past_caches(in_order, register)?, bits);
+        }
         if self.description.config.harts > 1 {
             let (read, write) = self.queues(what)?;
             // Where next to nothing is written, nothing is known of it.
@@ -326,12 +374,6 @@ impl Added {
     }
 }
 
-/// `j` back by so many bytes.
-fn jump_back(bytes: u32) -> u32 {
-    let by = bytes.wrapping_neg();
-    (by >> 20 & 1) << 31 | (by >> 1 & 0x3ff) << 21 | (by >> 11 & 1) << 20 | by & 0xf_f000 | 0x6f
-}
-
 /// The value at a gap between those that were measured, linear in between and constant beyond.
 fn at(points: &[(f64, f64)], gap: f64) -> f64 {
     let after = points.iter().position(|p| p.0 >= gap);
@@ -347,13 +389,11 @@ fn at(points: &[(f64, f64)], gap: f64) -> f64 {
 
 /// The values in the middle of the classes of gaps, as whole picoseconds.
 fn classes(points: &[(f64, f64)], bits: u32) -> [u64; GAPS] {
-    std::array::from_fn(|class| {
-        let end = (1u64 << bits << class) as f64;
-        at(points, 0.75 * end).round().max(0.0) as u64
-    })
+    let unit = (1u64 << bits) as f64;
+    std::array::from_fn(|class| at(points, middle_of(class) * unit).round().max(0.0) as u64)
 }
 
-/// The first class of gaps: an eighth of a memory's latency of 250 ns, or less.
+/// The unit of gaps: an eighth of a memory's latency of 250 ns, or less.
 fn gap_bits(config: &config::MachineConfig) -> u32 {
     let cycles = 31_000.0 / config.core_period().as_ps();
     cycles.max(1.0).log2() as u32
@@ -364,9 +404,10 @@ fn gap_bits(config: &config::MachineConfig) -> u32 {
 /// # Errors
 /// If the machine cannot be built, or one of its memories is too small to be measured.
 pub fn calibrate(description: &config::Machine) -> Result<LightModel, MachineError> {
-    // Nothing that the measured loops do is kept.
+    // Nothing that the measured loops do is kept, and all of it is simulated.
+    let settings = ["memory.track_persistence=false", "epoch.sampled_sets=1"];
     let description = &description
-        .with(&["memory.track_persistence=false".into()])
+        .with(&settings.map(String::from))
         .map_err(|e| MachineError::Calibration(e.to_string()))?;
     let bench = Bench::new(description);
     let config = &description.config;

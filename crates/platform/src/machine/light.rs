@@ -6,22 +6,26 @@
 //! the epoch, by the formulas and the account of `nagori_epoch`, for each class of lines. What is less than a cycle then
 //! stays in the account.
 
+mod classes;
 pub mod costs;
+mod machine;
 mod queue;
+mod rows;
+mod saved;
 
-use super::Machine;
+use classes::{behind_writes, past_caches, Class, Each, Rest, CLASSES};
 use costs::*;
-use nagori_epoch::{Amount, Attribution, Counts, Ledger, Model, Params, PerLine, Variant, Weight};
-use nagori_hart::world::Observer;
+use nagori_epoch::{Amount, Ledger};
 use nagori_hart::world::{Epoch, EpochEnd, LineKind, LineRequest};
+use nagori_hart::Hart;
 use nagori_memtime::{Method, Period, Ps};
-use queue::Queues;
+use queue::{Queues, WINDOW};
+use rows::{Banks, Written};
+pub(super) use saved::SavedLight;
 use serde::{Deserialize, Serialize};
 
-/// Classes of lines: by the gap, and from `GAPS` on those in the row of the hart's last transfer.
-const CLASSES: usize = 2 * GAPS;
-/// Most banks of which a hart remembers the row.
-const BANKS: usize = 16;
+/// Time over which the shares are averaged for which a hart waits for memory: some lines of slow memory.
+const AVERAGED: Ps = Ps(10_000_000);
 
 /// Lines of an open epoch by memory and class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,20 +42,12 @@ struct Lines {
 struct Behind {
     posted: u32,
     flushed: u32,
-}
-
-/// The row of a bank that a hart used last.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OpenRow {
-    /// Its number plus one, or zero.
-    row: u64,
-    /// Core cycle at which the transfer ended that has opened it.
-    opened: u64,
+    /// Filled by non-temporal stores.
+    past: u32,
 }
 
 /// The epoch of a hart, and what its epochs were together.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HartEpochs {
     /// Core cycle and instructions at the start of the epoch.
@@ -62,7 +58,16 @@ pub(super) struct HartEpochs {
     last: u64,
     /// Class of gap of a write-back that is waited for, and which the read follows for which it makes room.
     victim: Option<u8>,
-    rows: [OpenRow; BANKS],
+    banks: Banks,
+    /// Offset of the line that the hart fetches in its turn, because others have it.
+    met: Option<u64>,
+    /// Picoseconds that lines of this epoch cost beyond what was charged at once, and whether they have filled it.
+    due: u64,
+    full: bool,
+    /// The part of it that the classes of lines do not have.
+    extra: u64,
+    /// Core cycles that the hart had slept when the last epoch ended; the greatest number if that is not known.
+    idle: u64,
     /// By memory; whether there are any.
     behind: Vec<Behind>,
     is_behind: bool,
@@ -81,14 +86,37 @@ pub(super) struct HartEpochs {
 }
 
 impl HartEpochs {
-    /// An epoch of so many memories.
-    fn new(memories: usize) -> HartEpochs {
+    /// An epoch on a machine with so many memories and harts.
+    fn new(memories: usize, harts: usize) -> HartEpochs {
         HartEpochs {
+            from: (0, 0),
+            next: 0,
+            last: 0,
+            victim: None,
+            banks: Banks::new(harts),
+            met: None,
+            due: 0,
+            full: false,
+            extra: 0,
+            idle: u64::MAX,
             behind: vec![Behind::default(); memories],
+            is_behind: false,
             lines: vec![Lines::default(); memories * CLASSES],
+            some: Vec::new(),
             now: vec![LineCounts::default(); memories],
             all: vec![LineCounts::default(); memories],
-            ..HartEpochs::default()
+            ended: Default::default(),
+            ledger: Ledger::default(),
+            delayed: 0,
+            charged: 0,
+        }
+    }
+
+    /// The cycle at which the epoch is looked at again.
+    fn ends_at(&self) -> u64 {
+        match self.full {
+            true => 0,
+            false => self.next,
         }
     }
 
@@ -104,13 +132,24 @@ impl HartEpochs {
 
     /// The class of what follows written lines is known now.
     #[cold]
-    fn settle_behind(&mut self, class: u8) {
+    fn settle_behind(&mut self, class: u8, costs: &[Option<Rest>], each: &[Each]) {
         for memory in 0..self.behind.len() {
             let b = std::mem::take(&mut self.behind[memory]);
             if b != Behind::default() {
                 let n = self.count(memory, class);
                 n.write_back += b.posted;
                 n.flush += b.flushed;
+                let past = each[memory].past[class as usize] * u64::from(b.past);
+                self.extra = self.extra.saturating_add(past);
+                self.due = self.due.saturating_add(past);
+                if let Some(Some(rest)) = costs.get(memory * CLASSES + class as usize) {
+                    let only = Lines {
+                        read: 0,
+                        write_back: b.posted,
+                        flush: b.flushed,
+                    };
+                    self.due = self.due.saturating_add(rest.times(&only).1);
+                }
             }
         }
         self.is_behind = false;
@@ -119,6 +158,10 @@ impl HartEpochs {
     /// The epoch has counted nothing yet.
     fn forget(&mut self) {
         self.victim = None;
+        self.met = None;
+        (self.due, self.full) = (0, false);
+        (self.extra, self.idle) = (0, u64::MAX);
+        self.banks.forget();
         self.is_behind = false;
         self.behind.fill(Behind::default());
         self.lines.fill(Lines::default());
@@ -134,6 +177,8 @@ pub(super) struct Light {
     pub length: EpochLength,
     /// Core cycles of an epoch.
     cycles: u64,
+    /// One set of L1D in so many is simulated.
+    sampled_sets: u32,
     /// Picoseconds of a core cycle, as a fraction.
     period: (u64, u64),
     /// What is charged at once: core cycles of a read, and of a write-back.
@@ -158,89 +203,6 @@ pub(super) struct Light {
 struct Log {
     rows: Vec<EpochRow>,
     seen: Vec<(u64, u64)>,
-}
-
-/// The formulas for lines of one class: reads with those written back, and flushed lines. None if they cost no more
-/// than what is charged at once.
-#[derive(Debug, Clone, Copy)]
-struct Rest {
-    lines: Model,
-    flushes: Model,
-    /// Picoseconds of a line read, written back, flushed.
-    costs: (u64, u64, u64),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Each {
-    queue: (u64, u64),
-    prefetch: u64,
-    /// The first class of gaps after which the row of the last transfer is not open any more.
-    closed: u8,
-}
-
-impl Rest {
-    /// For lines that cost so much when read, written back and flushed, if a read has been charged `paid` at once.
-    fn new(costs: (u64, u64, u64), paid: u64) -> Option<Rest> {
-        let (read, write_back, flush) = costs;
-        // No latency is zero, so all of them are a picosecond longer.
-        let clock = Period::of_ps(1)?;
-        let params = |read: u64, write: u64, dram: u64, flush, nt_store| Params {
-            variant: Variant::MissesWritebacks,
-            attribution: Attribution::OwnVictims,
-            clock,
-            dram: Ps(dram + 1),
-            read: Ps(read + 1),
-            write: Ps(write + 1),
-            weight: Weight::ONE,
-            l2_weight: Weight::ZERO,
-            flush,
-            nt_store,
-        };
-        let above = |base: u64| {
-            Some(PerLine {
-                base: Ps(base + 1),
-                overlap: Weight::ONE,
-            })
-        };
-        Some(Rest {
-            // Lines written back beyond one for each read are counted as stores past the caches.
-            lines: Model::new(params(read, read + write_back, paid, None, above(read))).ok()?,
-            flushes: Model::new(params(0, flush, 0, above(0), None)).ok()?,
-            costs,
-        })
-    }
-
-    /// Picoseconds for which so many lines were read and written.
-    fn times(&self, n: &Lines) -> (u64, u64) {
-        let of = |n: u32, ps: u64| u64::from(n).saturating_mul(ps);
-        let (read, write_back, flush) = self.costs;
-        let written = of(n.write_back, write_back).saturating_add(of(n.flush, flush));
-        (of(n.read, read), written)
-    }
-
-    /// What so many lines have added.
-    fn delay(&self, n: &Lines) -> Amount {
-        let of = |m: &Model, counts: Counts| m.delay(&counts).unwrap_or_default().total();
-        let with_victim = n.write_back.min(n.read);
-        let lines = Counts {
-            llc_misses: n.read.into(),
-            own_victims: Some(with_victim.into()),
-            nt_stores: (n.write_back - with_victim).into(),
-            ..Counts::default()
-        };
-        let mut sum = of(&self.lines, lines);
-        if n.flush > 0 {
-            let flushes = n.flush.into();
-            sum += of(
-                &self.flushes,
-                Counts {
-                    flushes,
-                    ..Counts::default()
-                },
-            );
-        }
-        sum
-    }
 }
 
 /// Divides cycles as two times are to one another.
@@ -282,13 +244,16 @@ impl Light {
         if !possible.contains(&length.time) || length.instructions.is_some_and(|n| n < 1000) {
             return Err(LightError::Length(length.time));
         }
-        let none = HartEpochs::new(model.areas.len());
-        let cycles = (length.time.0 * period.1 / period.0).max(1);
+        let none = HartEpochs::new(model.areas.len(), harts);
+        let in_cycles = |t: Ps| (t.0 * period.1 / period.0).max(1);
+        let cycles = in_cycles(length.time);
+        let averaged = in_cycles(AVERAGED.min(length.time));
         let mut light = Light {
             cycles,
-            queues: Queues::new(harts, cycles),
+            queues: Queues::new(harts, cycles, averaged),
             model,
             length,
+            sampled_sets: 1,
             period,
             at_once: (0, 0),
             paid: (0, 0),
@@ -301,6 +266,28 @@ impl Light {
         };
         light.use_method(method);
         Ok(light)
+    }
+
+    /// One set of L1D in so many is simulated.
+    fn sample(&mut self, sets: u32) {
+        self.sampled_sets = sets.max(1);
+    }
+
+    /// Tells a hart which lines of data pass through its caches: of each group of sets one, which is another one in each
+    /// group, as data may prefer some places of a page.
+    fn choose_lines(&self, hart: &mut Hart) {
+        let n = self.sampled_sets;
+        let lines = (0..64).filter(|set| set % n == (set / n * 5 + 3) % n);
+        hart.sample(lines.fold(0, |all, set| all | 1 << set), n);
+    }
+
+    /// For how many lines a transfer stands.
+    #[inline]
+    fn stands_for(&self, kind: LineKind) -> u32 {
+        match kind {
+            LineKind::Fetch | LineKind::Prefetch => 1,
+            _ => self.sampled_sets,
+        }
     }
 
     /// The costs are those under a method from now on. Open epochs count as under it.
@@ -338,6 +325,12 @@ impl Light {
             every.push(Each {
                 queue: (c.queue_read_ps, c.queue_write_ps),
                 prefetch: c.read_ps[GAPS - 1].max(paid) * den / num,
+                open: c.read_ps,
+                behind: behind_writes(&c),
+                past: match a.rows {
+                    Some(_) => past_caches(&c),
+                    None => std::array::from_fn(|class| c.past_ps[class % GAPS]),
+                },
                 closed: closed.unwrap_or(GAPS) as u8,
             });
         }
@@ -355,81 +348,203 @@ impl Light {
     /// The class of a gap in core cycles.
     #[inline]
     fn gap(&self, cycles: u64) -> u8 {
-        let class = u64::BITS - (cycles >> self.model.gap_bits).leading_zeros();
-        class.min(GAPS as u32 - 1) as u8
+        gap_class(cycles >> self.model.gap_bits)
+    }
+
+    /// What another hart has left open in a bank is known to a hart at a cycle, if it is newer than what the hart knows.
+    #[cold]
+    fn learn(&mut self, hart: usize, bank: usize, until: u64) {
+        for other in 0..self.harts.len() {
+            if other != hart {
+                let left = self.harts[other].banks.left(bank, until);
+                if let Some(row) = left {
+                    self.harts[hart].banks.learn(bank, row);
+                }
+            }
+        }
+    }
+
+    /// The epoch of a hart adds something that no line's class has.
+    fn adds(&mut self, hart: usize, ps: u64) {
+        let (h, owed) = (&mut self.harts[hart], &mut self.owed[hart]);
+        h.extra = h.extra.saturating_add(ps);
+        h.due = h.due.saturating_add(ps);
+        *owed = owed.saturating_add(ps);
     }
 
     /// The class of a transfer at a cycle that ends at another one; its row is the last one from then on.
     #[inline]
-    fn class(&mut self, hart: usize, area: usize, offset: u64, (at, end): (u64, u64)) -> u8 {
-        let last = self.harts[hart].last;
+    fn class(
+        &mut self,
+        req: &LineRequest,
+        area: usize,
+        offset: u64,
+        (at, end): (u64, u64),
+    ) -> Class {
+        let (hart, lines) = (req.hart, self.stands_for(req.kind));
+        let h = &self.harts[hart];
+        let last = h.last;
+        let since = |from: u64| at.saturating_sub(from) / u64::from(lines);
         let Some(rows) = self.model.areas[area].rows else {
-            return self.gap(at.saturating_sub(last));
+            return Class::of(self.gap(since(last)), lines);
         };
         let (bank, row) = rows.of(offset);
-        let open = self.harts[hart].rows[bank % BANKS];
-        let (reads, writes) = self.queues.waiting(hart, at);
+        let exact = h.met == Some(offset);
+        if self.harts.len() > 1 {
+            let until = match exact {
+                true => at,
+                false => h.banks.known(at.saturating_sub(WINDOW)),
+            };
+            self.learn(hart, bank, until);
+        }
+        let open = self.harts[hart].banks.at(bank);
         // Where others wait for memory, too, they have closed it more often than not.
-        let same = open.row == row + 1 && reads + writes < Queues::ALWAYS / 8;
+        let alone = || {
+            let (reads, writes) = self.queues.waiting(hart, false);
+            reads + writes < Queues::ALWAYS / 8
+        };
+        let same = open.row == row + 1 && (exact || alone());
         let gap = match same {
-            true => self.gap(at.saturating_sub(last)),
-            false => self.gap(at.saturating_sub(open.opened)),
+            true => self.gap(since(last.max(open.opened))),
+            false => self.gap(since(open.opened)),
         };
         let opens = !same || gap >= self.each[area].closed;
-        let e = &mut self.harts[hart].rows[bank % BANKS];
-        e.row = row + 1;
-        if opens {
-            e.opened = end;
+        // Lines that are not simulated come to the next row with this one, not one after the other.
+        let goes_on = !same && (open.row == row || open.row == row + 2);
+        let class = match same {
+            true => Class::of(gap + GAPS as u8, lines),
+            false if goes_on => Class {
+                first: gap,
+                others: GAPS as u8 + self.gap(since(last)),
+                lines,
+            },
+            false => Class::of(gap, lines),
+        };
+        if let (true, Some(w)) = (opens, open.written) {
+            let behind = &self.each[area].behind[w.was_open as usize];
+            let extra = behind[self.gap(since(w.at)) as usize];
+            let times = if goes_on { 1 } else { lines };
+            self.adds(hart, extra * u64::from(times));
         }
-        gap + same as u8 * GAPS as u8
+        let banks = &mut self.harts[hart].banks;
+        banks.used(bank, row, opens.then_some(end));
+        class
+    }
+
+    /// A hart writes back a line that another hart wants, or that is in the row that is open: what the next row waits for
+    /// that is not part of its cost. Returns whether the cost is that of its class.
+    fn writes_row(&mut self, req: &LineRequest, area: usize, offset: u64, class: Class) -> bool {
+        let Some(rows) = self.model.areas[area].rows else {
+            return true;
+        };
+        let same = class.first >= GAPS as u8;
+        if !same && req.kind != LineKind::Probe {
+            return true;
+        }
+        let written = Written {
+            at: req.cycle + self.at_once.1,
+            was_open: same,
+        };
+        let bank = rows.of(offset).0;
+        self.harts[req.hart].banks.wrote(bank, written);
+        if !same {
+            let each = self.each[area].open[class.first as usize];
+            self.adds(req.hart, each * u64::from(class.lines));
+        }
+        same
+    }
+
+    /// A hart fetches a line that others have, and no hart is behind a cycle; without an offset, only the latter.
+    pub fn meets(&mut self, hart: usize, cycle: u64, offset: Option<u64>) {
+        let h = &mut self.harts[hart];
+        h.met = offset;
+        h.banks.knows(cycle);
+    }
+
+    /// A hart looks at a line that harts take from one another, again.
+    pub fn spins(&mut self, hart: usize, cycle: u64) {
+        let h = &self.harts[hart];
+        if h.some.is_empty() && !h.is_behind {
+            self.queues.passes(hart, cycle);
+        }
+    }
+
+    /// Whether the epoch of a hart has become full with a transfer that ended at a cycle: its clock lacks what the lines
+    /// of the epoch cost beyond what was charged at once.
+    #[inline]
+    pub fn is_full(&mut self, hart: usize, cycle: u64) -> bool {
+        let h = &mut self.harts[hart];
+        let (num, den) = self.period;
+        let left = h.next.saturating_sub(cycle);
+        h.full |= h.due.saturating_mul(den) >= left.saturating_mul(num)
+            && self.length.instructions.is_none();
+        h.full
     }
 
     /// A hart reads a line or writes one back. Returns when it goes on.
     #[inline]
     pub fn transfer(&mut self, req: &LineRequest, offset: u64, write: bool) -> u64 {
         let area = self.area(offset);
+        let lines = self.stands_for(req.kind);
         let cost = match write {
             true => self.at_once.1,
             false => self.at_once.0,
         };
-        let end = req.cycle + cost;
-        let class = self.class(req.hart, area, offset, (req.cycle, end));
+        let end = req.cycle + cost * u64::from(lines);
+        let class = self.class(req, area, offset, (req.cycle, end));
         let h = &mut self.harts[req.hart];
         if h.is_behind {
-            h.settle_behind(class);
+            h.settle_behind(class.first, &self.rest, &self.each);
         }
         h.last = end;
-        if let Some(Some(rest)) = self.rest.get(area * CLASSES + class as usize) {
-            let (full, paid) = match write {
-                true => (rest.costs.1, self.paid.1),
-                false => (rest.costs.0, self.paid.0),
-            };
-            let owed = &mut self.owed[req.hart];
-            *owed = owed.saturating_add(full.saturating_sub(paid));
+        for (class, lines) in class.each() {
+            if let Some(Some(rest)) = self.rest.get(area * CLASSES + class as usize) {
+                let (full, paid) = match write {
+                    true => (rest.costs.1, self.paid.1),
+                    false => (rest.costs.0, self.paid.0),
+                };
+                let more = full.saturating_sub(paid) * u64::from(lines);
+                let owed = &mut self.owed[req.hart];
+                *owed = owed.saturating_add(more);
+                // What an instruction writes back costs what it does by the gap behind it.
+                if !write || req.kind != LineKind::Flush {
+                    h.due = h.due.saturating_add(more);
+                }
+            }
         }
         let n = &mut h.now[area];
         match (write, req.kind) {
             (true, LineKind::Flush) => {
-                n.flushes += 1;
-                h.behind[area].flushed += 1;
+                n.flushes += u64::from(lines);
+                h.behind[area].flushed += lines;
                 h.is_behind = true;
             }
-            (true, _) => {
-                n.write_backs += 1;
-                h.count(area, class).write_back += 1;
-                h.victim = Some(class % GAPS as u8);
+            (true, kind) => {
+                n.write_backs += u64::from(lines);
+                if self.writes_row(req, area, offset, class) {
+                    let h = &mut self.harts[req.hart];
+                    for (class, lines) in class.each() {
+                        h.count(area, class).write_back += lines;
+                    }
+                    if kind != LineKind::Probe {
+                        h.victim = Some(class.first % GAPS as u8);
+                    }
+                }
             }
             (false, kind) => {
                 match kind {
-                    LineKind::Store => n.stores += 1,
-                    _ => n.loads += 1,
+                    LineKind::Store => n.stores += u64::from(lines),
+                    _ => n.loads += u64::from(lines),
                 }
                 // The gap before it is that before its victim, whatever row that is in.
-                let class = match h.victim.take() {
-                    Some(gap) => class - class % GAPS as u8 + gap,
-                    None => class,
-                };
-                h.count(area, class).read += 1;
+                let victim = h.victim.take();
+                for (class, lines) in class.each() {
+                    let class = match victim {
+                        Some(gap) => class - class % GAPS as u8 + gap,
+                        None => class,
+                    };
+                    h.count(area, class).read += lines;
+                }
             }
         }
         end
@@ -451,11 +566,34 @@ impl Light {
     #[inline]
     pub fn post(&mut self, req: &LineRequest, offset: u64) {
         let area = self.area(offset);
-        self.class(req.hart, area, offset, (req.cycle, req.cycle));
+        let lines = self.stands_for(req.kind);
+        self.write_behind(req, area, offset).posted += lines;
+        self.harts[req.hart].now[area].posted += u64::from(lines);
+    }
+
+    /// A line that non-temporal stores have filled is written to memory, which reads it before if it has to. Returns when it
+    /// is accepted.
+    pub fn write_ahead(&mut self, req: &LineRequest, offset: u64, reads: bool) -> u64 {
+        let area = self.area(offset);
+        self.write_behind(req, area, offset).past += 1;
+        if reads {
+            self.adds(req.hart, self.each[area].open[GAPS - 1]);
+        }
+        self.harts[req.hart].now[area].nt_stores += 1;
+        req.cycle + self.at_once.1
+    }
+
+    /// A line is written that costs what it does by the gap behind it.
+    #[inline]
+    fn write_behind(&mut self, req: &LineRequest, area: usize, offset: u64) -> &mut Behind {
+        let class = self.class(req, area, offset, (req.cycle, req.cycle));
         let h = &mut self.harts[req.hart];
-        h.now[area].posted += 1;
-        h.behind[area].posted += 1;
+        if h.is_behind {
+            h.settle_behind(class.first, &self.rest, &self.each);
+        }
+        h.last = h.last.max(req.cycle);
         h.is_behind = true;
+        &mut h.behind[area]
     }
 
     /// A prefetcher reads a line. Returns when it comes.
@@ -476,20 +614,27 @@ impl Light {
                 return (0, h.next);
             }
         }
-        if h.is_behind {
+        // What follows lines that were written is not known where an epoch ends that is only full.
+        if h.is_behind && end.why != EpochEnd::Full {
             let gap = self.gap(end.cycle.saturating_sub(self.harts[end.hart].last));
-            self.harts[end.hart].settle_behind(gap);
+            self.harts[end.hart].settle_behind(gap, &self.rest, &self.each);
         }
-        // A line that was handed over waits for the hart that had it, and for nobody else.
-        let alone = self.counts_only || end.why == EpochEnd::Handed;
-        let others = match alone {
+        if self.harts.len() > 1 {
+            self.queues.comes_to(end.hart, end.cycle);
+        }
+        let handed = end.why == EpochEnd::Handed;
+        let others = match self.counts_only {
             true => (0, 0),
-            false => self.queues.waiting(end.hart, end.cycle),
+            false => self.queues.waiting(end.hart, handed),
         };
         let (num, den) = self.period;
         let h = &mut self.harts[end.hart];
         // Picoseconds for which lines were read and written.
-        let mut times = (0u64, 0u64);
+        let extra = std::mem::take(&mut h.extra);
+        if !self.counts_only {
+            h.ledger.add_amount(Amount::of(Ps(extra)));
+        }
+        let mut times = (0u64, extra);
         for i in std::mem::take(&mut h.some) {
             let lines = std::mem::take(&mut h.lines[i as usize]);
             if let Some(Some(rest)) = self.rest.get(i as usize) {
@@ -513,18 +658,11 @@ impl Light {
             charged += n.reads() * self.at_once.0 + writes;
             written += writes;
             all.plus(n);
-            let queue = |lines: u64, ps: u64, others: u32| {
+            let reads = (n.reads(), each.queue.0, others.0);
+            for (lines, ps, others) in [reads, (n.writes(), each.queue.1, others.1)] {
                 let all = Amount::of(Ps(lines.saturating_mul(ps)));
                 let part = all.scaled(others.into(), Queues::ALWAYS.into());
-                part.unwrap_or(Amount::ZERO)
-            };
-            if others.0 > 0 {
-                h.ledger
-                    .add_amount(queue(n.reads(), each.queue.0, others.0));
-            }
-            if others.1 > 0 {
-                h.ledger
-                    .add_amount(queue(n.writes(), each.queue.1, others.1));
+                h.ledger.add_amount(part.unwrap_or(Amount::ZERO));
             }
         }
         h.charged += charged * num / den;
@@ -541,15 +679,20 @@ impl Light {
         h.delayed += added;
         h.ended[end.why as usize] += 1;
         let to = end.cycle + cycles;
-        let waited = match alone {
-            true => (0, 0),
-            false => shared_out(charged + cycles, times),
-        };
-        let span = (h.from.0, end.cycle, to);
-        self.queues.ends(end.hart, span, waited);
-        if end.why == EpochEnd::Sleep {
-            self.queues.sleeps(end.hart, to);
+        if self.harts.len() > 1 {
+            let waited = shared_out(charged + cycles, times);
+            let h = &mut self.harts[end.hart];
+            // It has slept before anything else: sleep ends an epoch.
+            let slept = end
+                .idle
+                .saturating_sub(std::mem::replace(&mut h.idle, end.idle));
+            self.queues
+                .ends(end.hart, (h.from.0 + slept, to, handed), waited);
+            if end.why == EpochEnd::Sleep {
+                self.queues.sleeps(end.hart);
+            }
         }
+        let h = &mut self.harts[end.hart];
         if let Some(log) = &mut self.log {
             let waited = end.waited + cycles;
             // Statistics may have begun anew.
@@ -568,6 +711,11 @@ impl Light {
         }
         h.now.fill(LineCounts::default());
         h.from = (to, end.instret);
+        (h.due, h.full) = (0, false);
+        h.met = None;
+        // Rows and transfers of the epoch were that much later.
+        h.last += cycles;
+        h.banks.epoch_ends(cycles);
         let next = self.next_end(to);
         self.harts[end.hart].next = next;
         (cycles, next)
@@ -599,17 +747,6 @@ impl Light {
         }
     }
 
-    /// The epochs as saved in a snapshot.
-    pub fn save(&self) -> SavedLight {
-        SavedLight {
-            model: self.model.clone(),
-            length: self.length,
-            counts_only: self.counts_only,
-            harts: self.harts.clone(),
-            queues: self.queues.clone(),
-        }
-    }
-
     pub fn report(&self) -> LightReport {
         let ended = |why: &EpochEnd| self.harts.iter().map(|h| h.ended[*why as usize]).sum();
         let lines = |i: usize| {
@@ -631,147 +768,5 @@ impl Light {
             delayed_ps: self.harts.iter().map(|h| h.delayed).sum(),
             memories: names.map(|(i, a)| (a.name.clone(), lines(i))).collect(),
         }
-    }
-}
-
-/// The light mode as saved in a snapshot.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SavedLight {
-    model: LightModel,
-    length: EpochLength,
-    counts_only: bool,
-    harts: Vec<HartEpochs>,
-    queues: Queues,
-}
-
-impl SavedLight {
-    /// The light mode goes on. `None` if it is not that of such a machine at these cycles.
-    pub fn restore(
-        self,
-        machine: (usize, u64),
-        period: Period,
-        method: Method,
-        counts: impl Iterator<Item = (u64, u64)>,
-    ) -> Option<Light> {
-        let mut light = Light::new(self.model, self.length, machine, period, method).ok()?;
-        let n = light.model.areas.len();
-        let fits = |h: &HartEpochs| {
-            let lens = [h.now.len(), h.all.len(), h.behind.len()];
-            let some = h.some.iter().all(|i| (*i as usize) < n * CLASSES);
-            let lines = h.lines.len() == n * CLASSES && some;
-            lines && lens == [n; 3] && h.victim.is_none_or(|c| (c as usize) < GAPS)
-        };
-        let mut each = self.harts.iter().zip(counts);
-        let begun = each.all(|(h, (cycle, instret))| h.from.0 <= cycle && h.from.1 <= instret);
-        let all = self.harts.len() == machine.0 && self.harts.iter().all(fits);
-        let queues = self.queues.fits(&light.queues);
-        light.harts = self.harts;
-        light.queues = self.queues;
-        light.counts_only = self.counts_only;
-        (all && begun && queues).then_some(light)
-    }
-}
-
-impl<O: Observer> Machine<O> {
-    /// What the light mode needs of the machine.
-    fn light_of(&self, model: LightModel, length: EpochLength) -> Result<Light, LightError> {
-        let machine = (self.harts.len(), self.world.ram.len());
-        let method = self.world.memory.board.params().method;
-        Light::new(model, length, machine, self.config.core_period(), method)
-    }
-
-    /// Chooses the light mode for when the timing model is on, with the costs of the memories, from now on.
-    ///
-    /// # Errors
-    /// If the costs are not those of such a machine, or the length is out of range.
-    pub fn set_light(&mut self, model: LightModel, length: EpochLength) -> Result<(), LightError> {
-        let light = self.light_of(model, length)?;
-        self.begin_epochs(light);
-        Ok(())
-    }
-
-    /// Divides the detailed mode into epochs, to be compared with those of the light mode.
-    ///
-    /// # Errors
-    /// As [`Machine::set_light`].
-    pub fn count_epochs(
-        &mut self,
-        model: LightModel,
-        length: EpochLength,
-    ) -> Result<(), LightError> {
-        let mut light = self.light_of(model, length)?;
-        light.counts_only = true;
-        self.begin_epochs(light);
-        Ok(())
-    }
-
-    fn begin_epochs(&mut self, light: Light) {
-        self.settle();
-        if self.world.timed {
-            self.end_waits();
-            self.write_stored();
-        }
-        self.world.light = Some(Box::new(light));
-        self.restart_epochs();
-    }
-
-    /// Leaves the light mode; the timing model is the detailed one from now on.
-    pub fn leave_light(&mut self) {
-        self.settle();
-        self.world.light = None;
-        self.restart_epochs();
-    }
-
-    /// The harts learn whether there are epochs, and new ones begin.
-    pub(super) fn restart_epochs(&mut self) {
-        for (i, h) in self.harts.iter_mut().enumerate() {
-            match &mut self.world.light {
-                Some(l) => {
-                    let next = l.begin(i, h.cycle, h.instret);
-                    h.set_light(!l.counts_only, next);
-                }
-                None => h.set_light(false, u64::MAX),
-            }
-        }
-        // Code differs where epochs end within blocks.
-        self.translators.iter_mut().for_each(|t| t.forget());
-        self.together.iter_mut().for_each(|t| t.forget());
-    }
-
-    /// Harts of a snapshot go on with their epochs.
-    pub(super) fn resume_epochs(&mut self) {
-        let light = self.world.light.as_deref();
-        for (i, h) in self.harts.iter_mut().enumerate() {
-            match light {
-                Some(l) => h.set_light(!l.counts_only, l.harts[i].next),
-                None => h.set_light(false, u64::MAX),
-            }
-        }
-    }
-
-    /// Whether times are estimated by epochs while the timing model is on.
-    pub fn is_light(&self) -> bool {
-        self.world.light.as_ref().is_some_and(|l| !l.counts_only)
-    }
-
-    /// Keeps every epoch that ends from now on, for [`Machine::take_epochs`].
-    pub fn keep_epochs(&mut self) {
-        if let Some(l) = &mut self.world.light {
-            let seen = self
-                .harts
-                .iter()
-                .map(|h| (h.stats.memory_stall_cycles, h.stats.idle_cycles));
-            l.log = Some(Log {
-                rows: Vec::new(),
-                seen: seen.collect(),
-            });
-        }
-    }
-
-    /// The epochs that have ended since they were kept or taken.
-    pub fn take_epochs(&mut self) -> Vec<EpochRow> {
-        let log = self.world.light.as_mut().and_then(|l| l.log.as_mut());
-        log.map(|l| std::mem::take(&mut l.rows)).unwrap_or_default()
     }
 }

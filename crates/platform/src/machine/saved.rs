@@ -279,7 +279,9 @@ impl<O: Observer> Machine<O> {
                 let method = memory.board.params().method;
                 let counts = harts.iter().map(|h| (h.cycle, h.instret));
                 let machine = (n, ram_bytes);
-                let light = l.restore(machine, self.config.core_period(), method, counts);
+                let config = &self.config;
+                let how = (config.core_period(), method, config.epoch.sampled_sets);
+                let light = l.restore(machine, how, counts);
                 fail(light.is_none(), "epochs of the light mode")?;
                 light
             }

@@ -579,6 +579,13 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
         self.count_line(req, Kind::Write);
+        if let Some(l) = &mut self.light {
+            let done = l.write_ahead(req, req.line - self.ram_base, reads);
+            if !l.counts_only {
+                self.note_write(req);
+                return Transfer::Done(done);
+            }
+        }
         let at = self.arrival(self.ps(req.cycle), Kind::Write);
         let offset = req.line - self.ram_base;
         if reads {
@@ -600,6 +607,20 @@ impl<O: Observer> MemPort for Surroundings<O> {
         match &mut self.light {
             Some(l) => l.epoch_ends(end),
             None => (0, u64::MAX),
+        }
+    }
+    #[inline]
+    fn epoch_is_full(&mut self, hart: usize, cycle: u64) -> bool {
+        self.light.as_mut().is_some_and(|l| l.is_full(hart, cycle))
+    }
+    fn meets(&mut self, hart: usize, cycle: u64, line: Option<u64>) {
+        if let Some(l) = &mut self.light {
+            l.meets(hart, cycle, line.map(|l| l - self.ram_base));
+        }
+    }
+    fn spins(&mut self, hart: usize, cycle: u64) {
+        if let Some(l) = &mut self.light {
+            l.spins(hart, cycle);
         }
     }
     fn load_begins(&mut self, hart: usize, line: u64) {

@@ -4,8 +4,8 @@
 use crate::common::*;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::machine::{
-    calibrate, light_key, Area, Engine, EpochLength, LightModel, LineCosts, Machine, Quiet, Stop,
-    GAPS,
+    calibrate, light_key, Area, Engine, EpochLength, LightModel, LineCosts, Machine, Quiet, Rows,
+    Stop, GAPS,
 };
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
@@ -42,6 +42,29 @@ fn slow(d: &Description) -> LightModel {
             area("nvmm", boundary, size, READ),
         ],
     }
+}
+
+/// The same, and everything else that the light mode knows: rows, written lines, and what harts wait for one another.
+fn rich(d: &Description) -> LightModel {
+    let mut model = slow(d);
+    for area in &mut model.areas {
+        area.rows = Some(Rows {
+            row: 13,
+            bank: (13, 3),
+        });
+        let c = &mut area.costs[0];
+        for gap in 0..GAPS {
+            let less = 20_000 * gap as u64 / 2;
+            c.read_ps[gap] = 4 * c.read_ps[gap] - less;
+            c.write_back_ps[gap] = 2 * c.read_ps[gap];
+            c.flush_ps[gap] = 3 * c.read_ps[gap];
+            c.row_read_ps[gap] = c.read_ps[gap] / 4;
+            c.row_write_back_ps[gap] = c.read_ps[gap] / 3;
+            c.row_flush_ps[gap] = c.read_ps[gap] / 2;
+        }
+        (c.queue_read_ps, c.queue_write_ps) = (500_000, 700_000);
+    }
+    model
 }
 
 /// Epochs that do not end by themselves in such a test.
@@ -177,6 +200,104 @@ fn what_one_hart_waits_for_others_and_what_rows_save_is_estimated() {
     }
 }
 
+/// One hart that stores to lines of NVMM in order and reads others at random, by instructions that a loop repeats. Returns
+/// the machine when it is done.
+fn alone(settings: &[&str], words: &[u32], light: bool) -> Machine {
+    let d = describe("vc707", settings);
+    let mut m = build(&d, true);
+    m.set_method(nagori_platform::config::Method::Coarse)
+        .expect("a method");
+    let mut all = words.to_vec();
+    let back = 4 * (all.len() as u32 + 1);
+    all.push(0xfff6_0613); // addi x12, x12, -1
+    let imm = back.wrapping_neg();
+    all.push(
+        0x0006_1063
+            | (imm >> 12 & 1) << 31
+            | (imm >> 5 & 63) << 25
+            | (imm >> 1 & 15) << 8
+            | (imm >> 11 & 1) << 7,
+    );
+    all.extend([FENCE, 0x1050_0073, 0xffdf_f06f]); // wfi, and again
+    load_words(&mut m, &all);
+    let base = m.config().memory.base;
+    let h = m.hart_mut(0).expect("a hart");
+    h.set_reg(11, base + (1 << 30));
+    h.set_reg(12, 20_000);
+    for k in 1..4 {
+        m.hart_mut(k).expect("a hart").set_reg(12, 1);
+        m.hart_mut(k)
+            .expect("a hart")
+            .set_reg(11, base + (1 << 30) + ((k as u64) << 26));
+    }
+    if light {
+        let model = calibrate(&d).expect("costs");
+        m.set_light(model, EpochLength::default())
+            .expect("the light mode");
+    }
+    while !m.is_waiting() {
+        let stop = m.run(u64::MAX, None);
+        assert!(matches!(stop, Stop::Slice | Stop::Idle(_)), "{stop:?}");
+    }
+    m
+}
+
+/// `error`: of the cycles of hart 0.
+fn error_of(light: &Machine, detailed: &Machine) -> f64 {
+    let cycle = |m: &Machine| m.hart(0).expect("a hart").cycle as f64;
+    cycle(light) / cycle(detailed) - 1.0
+}
+
+/// `ld x6, 0(x11)`, `sd x6, 8(x11)`, `addi x11, x11, 192`: every third line is read and written.
+const THIRDS: [u32; 3] = [0x0005_b303, 0x0065_b423, 0x0c05_8593];
+
+#[test]
+fn a_sample_of_sets_stands_for_all() {
+    let detailed = alone(&[], &THIRDS, false);
+    for sets in [1, 4, 16] {
+        let m = alone(&[&format!("epoch.sampled_sets={sets}")], &THIRDS, true);
+        let error = error_of(&m, &detailed);
+        assert!(error.abs() < 0.03, "one set in {sets}: {error}");
+        let counts = |m: &Machine| {
+            let events = m.report().harts[0].events.clone();
+            [events.l1d_load_misses, events.l1d_writebacks]
+        };
+        for (all, some) in counts(&detailed).into_iter().zip(counts(&m)) {
+            let off = some as f64 / all as f64 - 1.0;
+            assert!(off.abs() < 0.03, "one set in {sets}: {some} of {all}");
+        }
+    }
+}
+
+/// Hints (ntl.all) with `sd` for all of a line, and `addi x11, x11, 64`.
+fn line_past_caches() -> Vec<u32> {
+    let stores = (0..8u32).flat_map(|k| {
+        let offset = 8 * k;
+        [
+            0x0050_0033,
+            0x0065_b023 | (offset & 31) << 7 | (offset >> 5) << 25,
+        ]
+    });
+    stores.chain([0x0405_8593]).collect()
+}
+
+#[test]
+fn stores_past_the_caches_cost_what_they_do_in_the_detailed_mode() {
+    let settings = ["l1d.mshrs=10", "nontemporal.all.store=write-combining"];
+    let dense = line_past_caches();
+    // Between two lines, what writes a line is over.
+    let sparse = [&dense[..], &[0x0073_8393; 120]].concat();
+    for (words, most) in [(dense, 0.1), (sparse, 0.05)] {
+        let detailed = alone(&settings, &words, false);
+        let light = alone(&settings, &words, true);
+        let error = error_of(&light, &detailed);
+        assert!(error.abs() < most, "{error}");
+        let lines = light.report().light.expect("its statistics").memories[1].1;
+        // The other harts fill one each.
+        assert_eq!((lines.nt_stores, lines.loads + lines.stores), (20_003, 0));
+    }
+}
+
 /// A machine in the light mode with a program, in epochs of 20 us.
 fn light(elf: &[u8], settings: &[&str], engine: Engine) -> Machine {
     let d = describe("vc707", settings);
@@ -187,12 +308,26 @@ fn light(elf: &[u8], settings: &[&str], engine: Engine) -> Machine {
         time: nagori_memtime::Ps(20_000_000),
         instructions: None,
     };
-    m.set_light(slow(&d), length).expect("the light mode");
+    m.set_light(rich(&d), length).expect("the light mode");
     m
 }
 
 #[test]
 fn nothing_depends_on_engine_slices_or_snapshots() {
+    nothing_depends(&[]);
+}
+
+#[test]
+fn nothing_depends_on_them_where_sets_are_sampled() {
+    nothing_depends(&["epoch.sampled_sets=8"]);
+}
+
+#[test]
+fn nothing_depends_on_them_where_stores_are_buffered() {
+    nothing_depends(&["l1d.mshrs=4", "store_buffer.entries=8"]);
+}
+
+fn nothing_depends(machine: &[&str]) {
     let Some(all) = programs("light") else {
         return;
     };
@@ -206,7 +341,7 @@ fn nothing_depends_on_engine_slices_or_snapshots() {
         "interrupts",
     ];
     for (name, elf) in all.iter().filter(|(n, _)| names.contains(&&n[..])) {
-        let first = run(&mut light(elf, &[], Engine::Interpreter), u64::MAX);
+        let first = run(&mut light(elf, machine, Engine::Interpreter), u64::MAX);
         assert_eq!(first.stop, Stop::PowerOff(0), "{name}: {}", first.console);
         let estimated = first
             .report
@@ -215,12 +350,13 @@ fn nothing_depends_on_engine_slices_or_snapshots() {
             .expect("statistics of the light mode");
         assert!(estimated.estimated, "{name}");
         let settings = ["run_ahead_cycles=77", "quantum_cycles=3"];
+        let settings = [machine, &settings].concat();
         let translated = Engine::Translator(Default::default());
         for slice in [u64::MAX, 4096, 777] {
             let again = run(&mut light(elf, &settings, translated), slice);
             assert_eq!(first, again, "{name}, slices of {slice}");
         }
-        let mut m = light(elf, &[], translated);
+        let mut m = light(elf, machine, translated);
         let mut console = Vec::new();
         for _ in 0..20 {
             m.run(5000, None);

@@ -1,5 +1,6 @@
 //! What the light timed mode knows of a machine's memories, and what it reports.
 
+use crate::config::EpochConfig;
 use nagori_hart::world::EpochEnd;
 use nagori_memtime::units::ps_text;
 use nagori_memtime::{Method, Ps};
@@ -11,7 +12,28 @@ pub(in crate::machine) const MOST_AREAS: usize = 16;
 /// Classes of gaps. A gap is the time since the hart's last transfer ended (or, for a line in another row, since the
 /// row that was open was opened): the longer it is, the more of what was left behind in the memory (banks that are
 /// busy, rows to be closed) is over.
-pub const GAPS: usize = 12;
+pub const GAPS: usize = 24;
+
+/// The class of a gap in its unit ([`LightModel::gap_bits`]): two classes for each time twice as long.
+#[inline]
+pub(in crate::machine) fn gap_class(gap: u64) -> u8 {
+    if gap < 2 {
+        return gap as u8;
+    }
+    let log = gap.ilog2();
+    let class = 2 * log + (gap >> (log - 1) & 1) as u32;
+    class.min(GAPS as u32 - 1) as u8
+}
+
+/// The gap in the middle of a class, in the same unit.
+pub(in crate::machine) fn middle_of(class: usize) -> f64 {
+    if class < 2 {
+        return class as f64 + 0.5;
+    }
+    let log = class as i32 / 2;
+    let width = 2f64.powi(log - 1);
+    2f64.powi(log) + width * ((class % 2) as f64 + 0.5)
+}
 
 /// What lines of one memory cost a hart, in picoseconds, by the class of the gap. Each is what the detailed model adds
 /// to a hart's time on average, beyond caches and core.
@@ -34,10 +56,14 @@ pub struct LineCosts {
     /// See `row_read_ps`.
     #[serde(default)]
     pub row_flush_ps: [u64; GAPS],
-    /// What a read waits for each other hart that waits for the same memory all the time.
+    /// A line that non-temporal stores fill, such lines being filled in ascending order; by the gap before the next
+    /// transfer. Zero where no hint has stores go past the caches.
+    #[serde(default)]
+    pub past_ps: [u64; GAPS],
+    /// What a read waits for each other hart that waits for reads of the same memory all the time.
     #[serde(default)]
     pub queue_read_ps: u64,
-    /// The same of a line that is written back.
+    /// The same of a line that is written back, for lines that others write back.
     #[serde(default)]
     pub queue_write_ps: u64,
 }
@@ -51,7 +77,10 @@ impl LineCosts {
             &self.row_flush_ps,
         ];
         let lines = random.into_iter().chain(row).flatten().copied();
-        lines.chain([self.queue_read_ps, self.queue_write_ps])
+        let past = self.past_ps.into_iter();
+        lines
+            .chain(past)
+            .chain([self.queue_read_ps, self.queue_write_ps])
     }
 }
 
@@ -115,7 +144,7 @@ pub struct LightModel {
     /// Latency of a hit in the last cache level before memory; zero where L1 is the last.
     #[serde(with = "ps_text")]
     pub last_hit: Ps,
-    /// The first class of gaps is those below 2 to the power of this, in core cycles; each further class goes twice as far.
+    /// The unit of gaps is 2 to the power of this core cycles. Classes begin at 0, 1, 2, 3, 4, 6, 8, 12, 16 units and so on.
     pub gap_bits: u32,
     /// The memories, by address, without gaps.
     #[serde(rename = "memory")]
@@ -148,13 +177,29 @@ pub struct EpochLength {
     pub instructions: Option<u64>,
 }
 
-impl Default for EpochLength {
-    /// 100 us: a tenth of the time that Linux gives a thread at least.
-    fn default() -> Self {
+impl EpochLength {
+    /// What a machine's description says.
+    pub fn of(epoch: &EpochConfig) -> EpochLength {
         EpochLength {
-            time: Ps(100_000_000),
-            instructions: None,
+            time: epoch.length,
+            instructions: epoch.instructions,
         }
+    }
+}
+
+impl EpochLength {
+    /// So many instructions of a hart.
+    pub fn every(instructions: u64) -> EpochLength {
+        EpochLength {
+            instructions: Some(instructions),
+            ..EpochLength::default()
+        }
+    }
+}
+
+impl Default for EpochLength {
+    fn default() -> Self {
+        EpochLength::of(&EpochConfig::default())
     }
 }
 
@@ -188,6 +233,9 @@ pub struct LineCounts {
     pub posted: u64,
     /// Modified lines written back by instructions.
     pub flushes: u64,
+    /// Lines that non-temporal stores have written past the caches.
+    #[serde(default)]
+    pub nt_stores: u64,
 }
 
 impl LineCounts {
@@ -200,6 +248,7 @@ impl LineCounts {
             write_backs: self.write_backs.saturating_sub(o.write_backs),
             posted: self.posted.saturating_sub(o.posted),
             flushes: self.flushes.saturating_sub(o.flushes),
+            nt_stores: self.nt_stores.saturating_sub(o.nt_stores),
         }
     }
 
@@ -211,6 +260,7 @@ impl LineCounts {
         self.write_backs += o.write_backs;
         self.posted += o.posted;
         self.flushes += o.flushes;
+        self.nt_stores += o.nt_stores;
     }
 
     /// Lines for which a hart waited.
@@ -220,7 +270,7 @@ impl LineCounts {
 
     /// Modified lines written.
     pub fn writes(&self) -> u64 {
-        self.write_backs + self.posted + self.flushes
+        self.write_backs + self.posted + self.flushes + self.nt_stores
     }
 }
 
@@ -289,5 +339,22 @@ impl LightReport {
             a.1.plus(&b.1);
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_gaps_are_in_order_and_have_their_middle() {
+        let begin = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24];
+        for (class, from) in begin.iter().enumerate() {
+            assert_eq!(gap_class(*from), class as u8);
+            assert!(*from == 0 || gap_class(from - 1) < class as u8);
+            assert_eq!(gap_class(middle_of(class) as u64), class as u8);
+        }
+        assert_eq!(gap_class(u64::MAX), GAPS as u8 - 1);
+        assert_eq!(middle_of(6), 10.0);
     }
 }

@@ -1,0 +1,145 @@
+//! What lines of each class cost: see [`Rest`].
+
+use super::costs::{LineCosts, GAPS};
+use super::Lines;
+use nagori_epoch::{Amount, Attribution, Counts, Model, Params, PerLine, Variant, Weight};
+use nagori_memtime::{Period, Ps};
+
+/// Classes of lines: by the gap, and from `GAPS` on those in the row of the hart's last transfer.
+pub(super) const CLASSES: usize = 2 * GAPS;
+
+/// The formulas for lines of one class: reads with those written back, and flushed lines. None if they cost no more
+/// than what is charged at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rest {
+    lines: Model,
+    flushes: Model,
+    /// Picoseconds of a line read, written back, flushed.
+    pub costs: (u64, u64, u64),
+}
+
+/// The class of a transfer, and for how many lines it stands: that of the first one, and of the others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Class {
+    pub first: u8,
+    pub others: u8,
+    pub lines: u32,
+}
+
+impl Class {
+    /// All of the same class.
+    pub fn of(class: u8, lines: u32) -> Class {
+        Class {
+            first: class,
+            others: class,
+            lines,
+        }
+    }
+
+    /// Classes, each with its number of lines.
+    pub fn each(self) -> impl Iterator<Item = (u8, u32)> {
+        let others = (self.others, self.lines - 1);
+        std::iter::once((self.first, 1)).chain((others.1 > 0).then_some(others))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Each {
+    pub queue: (u64, u64),
+    pub prefetch: u64,
+    /// Picoseconds that opening a row takes, by the gap since the one before was opened.
+    pub open: [u64; GAPS],
+    /// Picoseconds for a line that non-temporal stores have filled, by the class of the next transfer.
+    pub past: [u64; CLASSES],
+    /// Picoseconds that the next row waits beyond that if a line was written to the one before, by the gap since then: if
+    /// that was opened for it, and if it was open.
+    pub behind: [[u64; GAPS]; 2],
+    /// The first class of gaps after which the row of the last transfer is not open any more.
+    pub closed: u8,
+}
+
+impl Rest {
+    /// For lines that cost so much when read, written back and flushed, if a read has been charged `paid` at once.
+    pub fn new(costs: (u64, u64, u64), paid: u64) -> Option<Rest> {
+        let (read, write_back, flush) = costs;
+        // No latency is zero, so all of them are a picosecond longer.
+        let clock = Period::of_ps(1)?;
+        let params = |read: u64, write: u64, dram: u64, flush, nt_store| Params {
+            variant: Variant::MissesWritebacks,
+            attribution: Attribution::OwnVictims,
+            clock,
+            dram: Ps(dram + 1),
+            read: Ps(read + 1),
+            write: Ps(write + 1),
+            weight: Weight::ONE,
+            l2_weight: Weight::ZERO,
+            flush,
+            nt_store,
+        };
+        let above = |base: u64| {
+            Some(PerLine {
+                base: Ps(base + 1),
+                overlap: Weight::ONE,
+            })
+        };
+        Some(Rest {
+            // Lines written back beyond one for each read are counted as stores past the caches.
+            lines: Model::new(params(read, read + write_back, paid, None, above(read))).ok()?,
+            flushes: Model::new(params(0, flush, 0, above(0), None)).ok()?,
+            costs,
+        })
+    }
+
+    /// Picoseconds for which so many lines were read and written.
+    pub fn times(&self, n: &Lines) -> (u64, u64) {
+        let of = |n: u32, ps: u64| u64::from(n).saturating_mul(ps);
+        let (read, write_back, flush) = self.costs;
+        let written = of(n.write_back, write_back).saturating_add(of(n.flush, flush));
+        (of(n.read, read), written)
+    }
+
+    /// What so many lines have added.
+    pub fn delay(&self, n: &Lines) -> Amount {
+        let of = |m: &Model, counts: Counts| m.delay(&counts).unwrap_or_default().total();
+        let with_victim = n.write_back.min(n.read);
+        let lines = Counts {
+            llc_misses: n.read.into(),
+            own_victims: Some(with_victim.into()),
+            nt_stores: (n.write_back - with_victim).into(),
+            ..Counts::default()
+        };
+        let mut sum = of(&self.lines, lines);
+        if n.flush > 0 {
+            let flushes = n.flush.into();
+            sum += of(
+                &self.flushes,
+                Counts {
+                    flushes,
+                    ..Counts::default()
+                },
+            );
+        }
+        sum
+    }
+}
+
+/// What a row waits for a line written to the one before: see [`Each`]. Flushed lines are written to a row that is open,
+/// and their costs have what the next row waits for them; those of a row's last line that is written back have it, too,
+/// but are known only where the next row follows at once.
+pub(super) fn behind_writes(c: &LineCosts) -> [[u64; GAPS]; 2] {
+    let was_open: [u64; GAPS] =
+        std::array::from_fn(|g| c.flush_ps[g].saturating_sub(c.row_flush_ps[g]));
+    let at_once = c.write_back_ps[0].saturating_sub(c.read_ps[0]);
+    let less = was_open[0].saturating_sub(at_once);
+    [was_open.map(|t| t.saturating_sub(less)), was_open]
+}
+
+/// What a line that non-temporal stores have filled costs by the class of the next transfer. They are measured in ascending
+/// order; if the next transfer is to another row, that makes as much difference as for other lines.
+pub(super) fn past_caches(c: &LineCosts) -> [u64; CLASSES] {
+    std::array::from_fn(|class| {
+        let (gap, same) = (class % GAPS, class >= GAPS);
+        let more = c.write_back_ps[gap].saturating_sub(c.row_write_back_ps[gap]);
+        c.past_ps[gap] + if same { 0 } else { more }
+    })
+}
