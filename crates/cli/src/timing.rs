@@ -30,7 +30,7 @@ pub struct LightArgs {
     /// What lines cost in the light mode, as `nagori epoch calibrate` has written it [default: measured anew].
     #[arg(long, value_name = "FILE", requires = "timing")]
     pub epoch_costs: Option<PathBuf>,
-    /// Guest time of an epoch in the light mode, such as 100us [default: 100us].
+    /// Guest time of an epoch in the light mode, such as 100us [default: epoch.length of the machine].
     #[arg(long, value_name = "TIME", requires = "timing", value_parser = time)]
     pub epoch_length: Option<Ps>,
     /// An epoch of the light mode ends after this many instructions of a hart, instead of a time.
@@ -56,12 +56,18 @@ fn time(given: &str) -> Result<Ps, String> {
 }
 
 impl LightArgs {
-    /// The length of epochs.
-    fn length(&self) -> EpochLength {
-        let default = EpochLength::default();
-        EpochLength {
-            time: self.epoch_length.unwrap_or(default.time),
-            instructions: self.epoch_instructions,
+    /// The length of epochs on a machine.
+    fn length(&self, description: &Description) -> EpochLength {
+        let default = EpochLength::of(&description.config.epoch);
+        match self.epoch_length {
+            Some(time) => EpochLength {
+                time,
+                instructions: None,
+            },
+            None => EpochLength {
+                instructions: self.epoch_instructions.or(default.instructions),
+                ..default
+            },
         }
     }
 
@@ -90,7 +96,7 @@ impl LightArgs {
                 calibrate(&description)?
             }
         };
-        let length = self.length();
+        let length = self.length(&description);
         Ok(Some(Light::new(model, length)))
     }
 }

@@ -119,23 +119,27 @@ pub fn plan(description: &Description, elf: &Path) -> anyhow::Result<Plan> {
     Ok(loader::load_elf(&file, range)?.plan)
 }
 
-/// Runs software to its end in one mode. `keep` records its epochs.
-pub fn run(
+/// Runs software to its end in one mode. `keep` records its epochs: in the detailed mode of so many instructions of a hart,
+/// in the light mode those of the machine's description.
+fn run(
     description: &Description,
     plan: &Plan,
-    (method, model, length): (Method, &LightModel, EpochLength),
-    (light, keep): (bool, bool),
+    (method, model): (Method, &LightModel),
+    (light, keep): (bool, Option<u64>),
 ) -> anyhow::Result<Run> {
     let mut m = Machine::new(description, Quiet)?;
     m.set_engine(Engine::best())?;
     m.set_method(method)?;
     nagori_session::guest::load(&mut m, plan, false)?;
     match (light, keep) {
-        (true, _) => m.set_light(model.clone(), length)?,
-        (false, true) => m.count_epochs(model.clone(), length)?,
-        (false, false) => {}
+        (true, _) => {
+            let length = EpochLength::of(&description.config.epoch);
+            m.set_light(model.clone(), length)?;
+        }
+        (false, Some(every)) => m.count_epochs(model.clone(), EpochLength::every(every))?,
+        (false, None) => {}
     }
-    if keep {
+    if keep.is_some() {
         m.keep_epochs();
     }
     let begin = process_cpu();
@@ -156,12 +160,12 @@ pub fn run(
 }
 
 impl Both {
-    /// Runs software in both modes.
+    /// Runs software in both modes; what it took is known for each `keep` instructions of a hart.
     pub fn run(
         description: &Description,
         plan: &Plan,
-        how: (Method, &LightModel, EpochLength),
-        keep: bool,
+        how: (Method, &LightModel),
+        keep: Option<u64>,
     ) -> anyhow::Result<Both> {
         let detailed = run(description, plan, how, (false, keep))?;
         let light = run(description, plan, how, (true, keep))?;

@@ -8,7 +8,7 @@ use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::tables::{row, table, text};
 use clap::{Args, Subcommand};
 use nagori_memtime::{Method, Ps};
-use nagori_platform::machine::{calibrate, EpochLength, LightModel, Report, GAPS};
+use nagori_platform::machine::{calibrate, LightModel, Report, GAPS};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -92,11 +92,8 @@ fn compared(a: &CompareArgs) -> anyhow::Result<Exit> {
     let description = a.machine.resolve(&[])?;
     let model = calibrate(&description)?;
     let plan = compare::plan(&description, &a.program)?;
-    let length = EpochLength {
-        instructions: Some(a.instructions),
-        ..EpochLength::default()
-    };
-    let both = compare::Both::run(&description, &plan, (a.method, &model, length), true)?;
+    let how = (a.method, &model);
+    let both = compare::Both::run(&description, &plan, how, Some(a.instructions))?;
     let mut value = both.json();
     value["machine"] = json!(description.config.name);
     value["program"] = json!(a.program.display().to_string());

@@ -134,9 +134,14 @@ impl<'a> Debian<'a> {
     }
 
     /// A machine that has booted, with the programs' memory where it belongs.
-    pub fn boot(&self, machine: &str, memory: &Memory) -> anyhow::Result<Session<'a>> {
+    pub fn boot(
+        &self,
+        machine: &str,
+        memory: &Memory,
+        sampled_sets: Option<u32>,
+    ) -> anyhow::Result<Session<'a>> {
         let mut options = Options::new(machine);
-        options.machine.set = memory.settings();
+        options.machine.set = memory.settings(sampled_sets);
         options.rootfs = Rootfs::Named(self.rootfs.display().to_string());
         options.placement = match memory.method {
             Method::Dram => Placement::Dram,
@@ -189,7 +194,7 @@ impl<'a> Debian<'a> {
                 printed: output.stdout,
             })
         };
-        let light = Light::new(model.clone(), EpochLength::default());
+        let light = Light::new(model.clone(), EpochLength::of(&description.config.epoch));
         Both::new(description, run(None)?, run(Some(light))?)
     }
 }

@@ -16,7 +16,7 @@ use debian::{Debian, GUESTS};
 use list::{programs, Load, EXTRA, SOURCE};
 use nagori_memtime::Method;
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::machine::{calibrate, EpochLength};
+use nagori_platform::machine::calibrate;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -25,6 +25,7 @@ Examples:
   nagori bench epoch --quick
   nagori bench epoch --json > rows.json
   nagori bench epoch --only chase1,stream --machines vc707 --memories dram,extended
+  nagori bench epoch --sampled-sets 8 --memories coarse
   nagori bench epoch --figures --plot figures.svg
       A program in caches and two that wait for memory, while writes get slower: run time and write throughput
 
@@ -59,6 +60,9 @@ pub struct EpochArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub length: u32,
+    /// Simulate one set of L1D in this many in the light mode [default: epoch.sampled_sets of each machine].
+    #[arg(long, value_name = "N")]
+    pub sampled_sets: Option<u32>,
     /// Programs of a tenth of that length.
     #[arg(long)]
     pub quick: bool,
@@ -111,12 +115,13 @@ impl Memory {
         })
     }
 
-    /// The settings of a machine's description.
-    fn settings(&self) -> Vec<String> {
+    /// The settings of a machine's description, of which one set of L1D in so many is simulated.
+    fn settings(&self, sampled_sets: Option<u32>) -> Vec<String> {
         let set =
             |what: &str, ns: u64| format!("memory.controller.delays.coarse_{what}=\"{ns} ns\"");
         let each = self.delays.map(|(r, w)| [set("read", r), set("write", w)]);
-        each.into_iter().flatten().collect()
+        let sampled = sampled_sets.map(|n| format!("epoch.sampled_sets={n}"));
+        each.into_iter().flatten().chain(sampled).collect()
     }
 }
 
@@ -125,6 +130,8 @@ impl Memory {
 pub struct Row {
     /// Name of the machine.
     pub machine: String,
+    /// One set of L1D in so many is simulated in the light mode.
+    pub sampled_sets: u32,
     /// Name of the program.
     pub program: String,
     /// Name of the memory.
@@ -214,8 +221,11 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
     };
     for machine in machines {
         for memory in &memories {
-            let description =
-                Description::load(&Library::installed(), machine, &memory.settings())?;
+            let description = Description::load(
+                &Library::installed(),
+                machine,
+                &memory.settings(a.sampled_sets),
+            )?;
             let model = calibrate(&description)?;
             let nvmm = description.config.memory.nvmm_base();
             let data = (memory.method != Method::Dram).then_some(nvmm);
@@ -226,24 +236,35 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 }
                 let elf = work.compile(&l.program, scale, data)?;
                 let plan = plan(&description.config.memory, &elf)?;
-                let how = (memory.method, &model, EpochLength::default());
-                let both = Both::run(&description, &plan, how, false).with_context(|| {
+                let own = match l.settings {
+                    [] => None,
+                    set => {
+                        // What these need sees every line.
+                        let all = set.iter().chain(&["epoch.sampled_sets=1"]);
+                        let set: Vec<String> = all.map(|s| s.to_string()).collect();
+                        let own = description.with(&set)?;
+                        let model = calibrate(&own)?;
+                        Some((own, model))
+                    }
+                };
+                let (description, model) = match &own {
+                    Some((description, model)) => (description, model),
+                    None => (&description, &model),
+                };
+                let how = (memory.method, model);
+                let both = Both::run(description, &plan, how, None).with_context(|| {
                     format!("{} on {machine} with {}", l.program.name, memory.name)
                 })?;
-                rows.push(as_row(
-                    machine,
-                    (l.program.name, l.program.harts > 1),
-                    memory,
-                    &both,
-                )?);
+                let name = (l.program.name, l.program.harts > 1);
+                rows.push(as_row(description, name, memory, &both)?);
                 tell(&rows);
             }
             let Some(debian) = &debian else { continue };
-            let session = debian.boot(machine, memory)?;
+            let session = debian.boot(machine, memory, a.sampled_sets)?;
             for g in &guests {
                 let how = (memory.method, &model);
                 let both = debian.run(&session, &description, (g, scale), how)?;
-                rows.push(as_row(machine, (g.name, false), memory, &both)?);
+                rows.push(as_row(&description, (g.name, false), memory, &both)?);
                 tell(&rows);
             }
         }
@@ -268,7 +289,7 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
 
 /// `races`: whether harts that wait for one another may come to another result.
 fn as_row(
-    machine: &str,
+    machine: &Description,
     (program, races): (&str, bool),
     memory: &Memory,
     both: &Both,
@@ -289,7 +310,8 @@ fn as_row(
         .sum();
     let waits: u64 = d.harts.iter().map(|h| h.events.memory_stall_cycles).sum();
     Ok(Row {
-        machine: machine.to_owned(),
+        machine: machine.config.name.clone(),
+        sampled_sets: machine.config.epoch.sampled_sets,
         program: program.to_owned(),
         memory: memory.name.clone(),
         detailed_ns: d.elapsed_ps as f64 / 1e3,
@@ -394,10 +416,12 @@ mod tests {
         assert_eq!(m.delays, Some((300, 3000)));
         let w = Memory::parse("w-3").unwrap();
         assert_eq!(
-            w.settings()[1],
+            w.settings(None)[1],
             "memory.controller.delays.coarse_write=\"530 ns\""
         );
-        assert!(Memory::parse("extended").unwrap().settings().is_empty());
+        let extended = Memory::parse("extended").unwrap();
+        assert!(extended.settings(None).is_empty());
+        assert_eq!(extended.settings(Some(4)), ["epoch.sampled_sets=4"]);
         assert!(Memory::parse("pcm-0").is_err() && Memory::parse("sram").is_err());
     }
 

@@ -37,9 +37,9 @@ pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
         let model = calibrate(&description)?;
         for &seed in &seeds {
             let run = |detailed: bool| -> anyhow::Result<RunResult> {
-                let length = EpochLength {
-                    instructions: Some(a.every),
-                    ..EpochLength::default()
+                let length = match detailed {
+                    true => EpochLength::every(a.every),
+                    false => EpochLength::of(&description.config.epoch),
                 };
                 let how = How {
                     method: variant.method(),
