@@ -132,14 +132,16 @@ impl Hart {
             return Ok(());
         }
         self.close_epoch(w, EpochEnd::Shared, at);
-        self.in_turn(at)?;
-        // As in the detailed mode, one hart at a time fetches a line.
-        let free = w.coherence().contention.free_at(line);
-        let wait = free.saturating_sub(self.cycle + at.offset());
-        if wait > 0 {
-            self.cycle += wait;
-            self.stats.memory_stall_cycles += wait;
+        // As in the detailed mode, one hart at a time fetches a line, in the order in which they came.
+        loop {
             self.in_turn(at)?;
+            let now = self.cycle + at.offset();
+            let turn = w.coherence().contention.turn_of(line, self.id, now);
+            if turn == now {
+                break;
+            }
+            self.cycle += turn - now;
+            self.stats.memory_stall_cycles += turn - now;
         }
         w.meets(self.id, self.cycle + at.offset(), Some(line));
         Ok(())

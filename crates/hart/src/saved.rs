@@ -14,7 +14,7 @@ use crate::hart::{Hart, HartStats, Privilege};
 use crate::hpm::Modes;
 use crate::lines::{
     Awaited, Caches, Coherence, HartCounts, Moves, Notice, SavedAhead, SavedFirst, SavedLevel,
-    SavedStores, SavedVersions, Tags,
+    SavedStores, SavedVersions, Tags, Waiter,
 };
 use crate::loads::{Loads, SavedLoads};
 use crate::mode::block_shift;
@@ -377,6 +377,8 @@ pub struct SavedCoherence {
     notices: Vec<Vec<Notice>>,
     /// Lines that have moved lately.
     moves: Vec<Moves>,
+    #[serde(default)]
+    waiters: Vec<Waiter>,
     /// Pages with decoded code, and their lines.
     code: Vec<(u64, u64)>,
 }
@@ -401,6 +403,7 @@ impl Coherence {
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
             moves: self.contention.save(),
+            waiters: self.contention.save_waiters(),
             code: code
                 .filter(|(_, m)| **m != 0)
                 .map(|(p, m)| (p as u64, *m))
@@ -432,6 +435,8 @@ impl Coherence {
         fail(!self.load_ahead(s.ahead), "prefetches under way")?;
         fail(!self.load_counts(s.counts, FAR), "counts of lines")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
+        let waiters = self.contention.load_waiters(&s.waiters, harts);
+        fail(!waiters, "harts that wait for a line")?;
         self.l1d = Caches::new(s.l1d);
         self.l1i = Caches::new(s.l1i);
         self.reservations = s.reservations;

@@ -37,12 +37,24 @@ const NONE: Moves = Moves {
     fetched: 0,
 };
 
+/// A hart that waits until another one has fetched a line, in the light mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Waiter {
+    line: u64,
+    hart: u32,
+    /// Core cycle at which it asks again.
+    at: u64,
+}
+
 /// The lines that have moved lately: a direct-mapped table, in which a later one takes the
 /// place of an earlier one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contention {
     /// Empty until a line moves.
     table: Vec<Moves>,
+    /// In the order in which they came.
+    waiters: Vec<Waiter>,
 }
 
 impl Contention {
@@ -96,9 +108,51 @@ impl Contention {
         e.filter(|e| e.line == line).map_or(0, |e| e.fetched)
     }
 
+    /// A hart wants to fetch a line at a cycle, and no hart is behind it. Returns the cycle at which it may, or has to ask
+    /// again: when the line has been fetched, and those have it that came before.
+    pub fn turn_of(&mut self, line: u64, hart: usize, now: u64) -> u64 {
+        let hart = hart as u32;
+        // Another one would have asked again by now, if it still wanted the line.
+        self.waiters.retain(|w| {
+            if w.hart == hart {
+                w.line == line
+            } else {
+                w.at >= now
+            }
+        });
+        let first = self.waiters.iter().find(|w| w.line == line);
+        let free = self.free_at(line);
+        if free <= now && first.is_none_or(|w| w.hart == hart) {
+            self.waiters.retain(|w| w.hart != hart);
+            return now;
+        }
+        let at = free.max(now + 1);
+        match self.waiters.iter_mut().find(|w| w.hart == hart) {
+            Some(w) => w.at = at,
+            None => self.waiters.push(Waiter { line, hart, at }),
+        }
+        at
+    }
+
+    /// Those that wait, in the order in which they came.
+    pub fn save_waiters(&self) -> Vec<Waiter> {
+        self.waiters.clone()
+    }
+
+    /// Takes over those that wait; false if they are not such.
+    pub fn load_waiters(&mut self, saved: &[Waiter], harts: usize) -> bool {
+        self.waiters = saved.to_vec();
+        let all = saved.iter().enumerate();
+        all.fold(true, |fine, (i, w)| {
+            let once = saved[..i].iter().all(|o| o.hart != w.hart);
+            fine && once && (w.hart as usize) < harts && w.line % 64 == 0
+        })
+    }
+
     /// Nothing has moved.
     pub fn clear(&mut self) {
         self.table.clear();
+        self.waiters.clear();
     }
 
     /// The moves that are known.
@@ -141,6 +195,34 @@ mod tests {
         assert!(!c.is(0x2000, last), "another line");
         c.moved(0x1000, 1, last + QUIET_CYCLES);
         assert!(!c.is(0x1000, last + QUIET_CYCLES), "too long between");
+    }
+
+    #[test]
+    fn harts_fetch_a_line_in_the_order_in_which_they_came() {
+        let mut c = Contention::default();
+        c.moved(0x1000, 0, 100);
+        c.fetched(0x1000, 150);
+        assert_eq!(c.turn_of(0x1000, 3, 110), 150);
+        assert_eq!(c.turn_of(0x1000, 1, 120), 150);
+        assert_eq!(c.turn_of(0x1000, 1, 150), 151, "hart 3 came first");
+        assert_eq!(c.turn_of(0x1000, 3, 150), 150);
+        c.fetched(0x1000, 200);
+        assert_eq!(c.turn_of(0x1000, 0, 151), 200);
+        assert_eq!(c.turn_of(0x1000, 1, 151), 200);
+        assert_eq!(c.turn_of(0x1000, 0, 200), 201);
+        // Hart 1 did not ask again at 200.
+        assert_eq!(c.turn_of(0x1000, 0, 201), 201);
+        let saved = c.save_waiters();
+        assert!(saved.is_empty());
+        assert_eq!(c.turn_of(0x1000, 2, 190), 200);
+        let saved = c.save_waiters();
+        assert!(Contention::default().load_waiters(&saved, 3));
+        assert!(
+            !Contention::default().load_waiters(&saved, 2),
+            "no such hart"
+        );
+        let twice = [saved[0]; 2];
+        assert!(!Contention::default().load_waiters(&twice, 3));
     }
 
     #[test]

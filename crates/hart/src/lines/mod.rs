@@ -31,7 +31,7 @@ mod versions;
 pub use ahead::{SavedAhead, Settled};
 pub use caches::Caches;
 pub use coherence::{Coherence, Notice};
-pub(crate) use contention::Moves;
+pub(crate) use contention::{Moves, Waiter};
 pub use counts::{CacheCounts, HartCounts, MemoryCounts};
 pub use first::{FirstStats, SavedFirst};
 pub use level_stats::LevelStats;

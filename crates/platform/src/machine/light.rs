@@ -352,7 +352,7 @@ impl Light {
     }
 
     /// What another hart has left open in a bank is known to a hart at a cycle, if it is newer than what the hart knows.
-    #[cold]
+    #[inline]
     fn learn(&mut self, hart: usize, bank: usize, until: u64) {
         for other in 0..self.harts.len() {
             if other != hart {
@@ -384,7 +384,8 @@ impl Light {
         let (hart, lines) = (req.hart, self.stands_for(req.kind));
         let h = &self.harts[hart];
         let last = h.last;
-        let since = |from: u64| at.saturating_sub(from) / u64::from(lines);
+        // A power of two.
+        let since = |from: u64| at.saturating_sub(from) >> lines.trailing_zeros();
         let Some(rows) = self.model.areas[area].rows else {
             return Class::of(self.gap(since(last)), lines);
         };

@@ -77,7 +77,12 @@ fn endless() -> EpochLength {
 
 /// Four harts in a chain: each waits for its flag, reads lines of NVMM, and sets the flag of the next one by
 /// `hand_over`. Returns the cycle at which the last one is done.
-fn chain(hand_over: &[u32], light: Option<LightModel>, engine: Engine, slice: u64) -> u64 {
+fn chain(
+    hand_over: &[u32],
+    light: Option<(LightModel, EpochLength)>,
+    engine: Engine,
+    slice: u64,
+) -> u64 {
     let mut m = build(&describe("vc707", &[]), true);
     m.set_engine(engine).expect("an engine");
     m.set_method(nagori_platform::config::Method::Coarse)
@@ -107,8 +112,8 @@ fn chain(hand_over: &[u32], light: Option<LightModel>, engine: Engine, slice: u6
         h.set_reg(12, LINES);
         h.set_reg(13, 64);
     }
-    if let Some(model) = light {
-        m.set_light(model, endless()).expect("the light mode");
+    if let Some((model, length)) = light {
+        m.set_light(model, length).expect("the light mode");
     }
     // It ends when all of them sleep, and nothing is due.
     while !m.is_waiting() {
@@ -124,7 +129,8 @@ fn chain(hand_over: &[u32], light: Option<LightModel>, engine: Engine, slice: u6
 fn a_chain_of_harts_passes_their_delays_on() {
     let d = describe("vc707", &[]);
     for hand_over in [&[FENCE, STORE][..], &[SWAP], &[STORE]] {
-        let end = chain(hand_over, Some(slow(&d)), Engine::Interpreter, u64::MAX);
+        let how = || Some((slow(&d), endless()));
+        let end = chain(hand_over, how(), Engine::Interpreter, u64::MAX);
         let least = 4 * LINES * READ;
         // Beside memory: instructions, the core's part of each miss, and four times a flag.
         assert!(
@@ -133,7 +139,7 @@ fn a_chain_of_harts_passes_their_delays_on() {
         );
         for slice in [1, 777, 50_000] {
             let translated = Engine::Translator(Default::default());
-            let again = chain(hand_over, Some(slow(&d)), translated, slice);
+            let again = chain(hand_over, how(), translated, slice);
             assert_eq!(end, again, "{hand_over:x?} in slices of {slice}");
         }
     }
@@ -143,9 +149,11 @@ fn a_chain_of_harts_passes_their_delays_on() {
 fn a_calibrated_chain_takes_as_long_as_in_the_detailed_mode() {
     let model = calibrate(&describe("vc707", &[])).expect("costs");
     let detailed = chain(&[FENCE, STORE], None, Engine::Interpreter, u64::MAX);
-    let light = chain(&[FENCE, STORE], Some(model), Engine::Interpreter, u64::MAX);
+    // What harts meet is estimated from their last epochs, so these are not longer than usual.
+    let how = Some((model, EpochLength::default()));
+    let light = chain(&[FENCE, STORE], how, Engine::Interpreter, u64::MAX);
     let error = light as f64 / detailed as f64 - 1.0;
-    assert!(error.abs() < 0.03, "{detailed} and {light} cycles: {error}");
+    assert!(error.abs() < 0.05, "{detailed} and {light} cycles: {error}");
 }
 
 /// Harts that read lines of NVMM in order at the same time, each its own. Returns the cycle at which the last one is done.

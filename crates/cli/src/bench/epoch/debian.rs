@@ -61,6 +61,29 @@ pub const GUESTS: &[Guest] = &[
         full: 100,
     },
     Guest {
+        // Processes that wait for one another by pipes.
+        name: "pipeline",
+        command: "head -c ${N}00 /data/text | tr ' ' '\\n' | sort | uniq -c | sort -rn | head -n 3",
+        full: 1000,
+    },
+    Guest {
+        // Processes that the shell forks, and waits for.
+        name: "forks",
+        command: "i=0; while [ $i -lt $N ]; do (: $((i * 7))); /bin/true; i=$((i + 1)); done; echo $i",
+        full: 100,
+    },
+    Guest {
+        // Threads that take turns by locks; Python's own lock uses a condition variable.
+        name: "turns",
+        command: "python3 -S -E -c 'import _thread\na, b, end = [_thread.allocate_lock() for _ in range(3)]\n\
+                  b.acquire(); end.acquire()\nd = list(range(100000))\ns = [0, 0]\n\
+                  def turns(k, mine, other):\n for i in range('$N'):\n  mine.acquire()\n\
+                  \x20 for j in range(8): s[k] += d[(i * 7919 + j * 104729) % 100000]\n  other.release()\n\
+                  \ndef second():\n turns(1, b, a)\n end.release()\n\
+                  \n_thread.start_new_thread(second, ())\nturns(0, a, b)\nend.acquire()\nprint(s)'",
+        full: 2000,
+    },
+    Guest {
         name: "jq",
         command: "head -n $N /data/lines.json | jq -c '.values | add' | tail -n 1",
         full: 2000,

@@ -140,7 +140,7 @@ impl Queues {
         let apart = self.apart;
         let w = &mut self.harts[hart];
         let before = w.points.back().copied().unwrap_or_default();
-        if w.at_rest && before.at < from {
+        if w.points.is_empty() || w.at_rest && before.at < from {
             w.adds(Point { at: from, ..before }, 0);
         }
         w.at_rest = false;
