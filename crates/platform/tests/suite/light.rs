@@ -307,7 +307,12 @@ fn stores_past_the_caches_cost_what_they_do_in_the_detailed_mode() {
 }
 
 /// A machine in the light mode with a program, in epochs of 20 us.
-fn light(elf: &[u8], settings: &[&str], engine: Engine) -> Machine {
+fn light(
+    elf: &[u8],
+    settings: &[&str],
+    engine: Engine,
+    costs: fn(&Description) -> LightModel,
+) -> Machine {
     let d = describe("vc707", settings);
     let mut m = build(&d, true);
     m.set_engine(engine).expect("an engine");
@@ -316,40 +321,42 @@ fn light(elf: &[u8], settings: &[&str], engine: Engine) -> Machine {
         time: nagori_memtime::Ps(20_000_000),
         instructions: None,
     };
-    m.set_light(rich(&d), length).expect("the light mode");
+    m.set_light(costs(&d), length).expect("the light mode");
     m
 }
 
 #[test]
 fn nothing_depends_on_engine_slices_or_snapshots() {
-    nothing_depends(&[]);
+    let names = ["atomic", "cache", "smp", "smc", "mmu", "interrupts"];
+    nothing_depends(&[], &names, &[u64::MAX, 4096, 777], rich);
+    nothing_depends(&[], &["contend"], &[u64::MAX, 4096, 777], slow);
 }
 
 #[test]
 fn nothing_depends_on_them_where_sets_are_sampled() {
-    nothing_depends(&["epoch.sampled_sets=8"]);
+    nothing_depends(&["epoch.sampled_sets=8"], &["cache", "mmu"], &[4096], rich);
 }
 
 #[test]
 fn nothing_depends_on_them_where_stores_are_buffered() {
-    nothing_depends(&["l1d.mshrs=4", "store_buffer.entries=8"]);
+    let buffers = ["l1d.mshrs=4", "store_buffer.entries=8"];
+    nothing_depends(&buffers, &["atomic", "cache"], &[4096], rich);
 }
 
-fn nothing_depends(machine: &[&str]) {
+fn nothing_depends(
+    machine: &[&str],
+    names: &[&str],
+    slices: &[u64],
+    costs: fn(&Description) -> LightModel,
+) {
     let Some(all) = programs("light") else {
         return;
     };
-    let names = [
-        "atomic",
-        "cache",
-        "contend",
-        "smp",
-        "smc",
-        "mmu",
-        "interrupts",
-    ];
     for (name, elf) in all.iter().filter(|(n, _)| names.contains(&&n[..])) {
-        let first = run(&mut light(elf, machine, Engine::Interpreter), u64::MAX);
+        let first = run(
+            &mut light(elf, machine, Engine::Interpreter, costs),
+            u64::MAX,
+        );
         assert_eq!(first.stop, Stop::PowerOff(0), "{name}: {}", first.console);
         let estimated = first
             .report
@@ -360,11 +367,11 @@ fn nothing_depends(machine: &[&str]) {
         let settings = ["run_ahead_cycles=77", "quantum_cycles=3"];
         let settings = [machine, &settings].concat();
         let translated = Engine::Translator(Default::default());
-        for slice in [u64::MAX, 4096, 777] {
-            let again = run(&mut light(elf, &settings, translated), slice);
+        for &slice in slices {
+            let again = run(&mut light(elf, &settings, translated, costs), slice);
             assert_eq!(first, again, "{name}, slices of {slice}");
         }
-        let mut m = light(elf, machine, translated);
+        let mut m = light(elf, machine, translated, costs);
         let mut console = Vec::new();
         for _ in 0..20 {
             m.run(5000, None);
