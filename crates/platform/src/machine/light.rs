@@ -133,13 +133,13 @@ impl HartEpochs {
     /// The class of what follows written lines is known now.
     #[cold]
     fn settle_behind(&mut self, class: u8, costs: &[Option<Rest>], each: &[Each]) {
-        for memory in 0..self.behind.len() {
+        for (memory, each) in each.iter().enumerate() {
             let b = std::mem::take(&mut self.behind[memory]);
             if b != Behind::default() {
                 let n = self.count(memory, class);
                 n.write_back += b.posted;
                 n.flush += b.flushed;
-                let past = each[memory].past[class as usize] * u64::from(b.past);
+                let past = each.past[class as usize] * u64::from(b.past);
                 self.extra = self.extra.saturating_add(past);
                 self.due = self.due.saturating_add(past);
                 if let Some(Some(rest)) = costs.get(memory * CLASSES + class as usize) {

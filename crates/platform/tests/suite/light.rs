@@ -267,7 +267,7 @@ fn a_sample_of_sets_stands_for_all() {
         let error = error_of(&m, &detailed);
         assert!(error.abs() < 0.03, "one set in {sets}: {error}");
         let counts = |m: &Machine| {
-            let events = m.report().harts[0].events.clone();
+            let events = m.report().harts[0].events;
             [events.l1d_load_misses, events.l1d_writebacks]
         };
         for (all, some) in counts(&detailed).into_iter().zip(counts(&m)) {
