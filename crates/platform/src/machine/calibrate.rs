@@ -10,7 +10,7 @@ use super::light::costs::{
     middle_of, Area, EpochLength, LightModel, LineCosts, LineCounts, Rows, GAPS,
 };
 use super::{Engine, Machine, MachineError, Quiet, Stop};
-use crate::config::{self, HintedStore};
+use crate::config;
 use nagori_memtime::{Method, Ps};
 
 /// Bytes of a line.
@@ -35,26 +35,11 @@ const CHASE: &[u32] = &[0x0005_3503];
 const WRITE: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0006_0513];
 /// The same with `cbo.flush (a0)` behind the store.
 const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
-/// `sd a1, 8k(a0)` for all of a line, behind a hint each, and `addi a0, a0, 64`; the hint's register is filled in.
-const PAST: [u32; 17] = past();
 /// `wfi` and again, for the other harts.
 const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
 
 /// Harts that run at a time, at most, for what they wait for one another.
 const CROWD: usize = 4;
-
-const fn past() -> [u32; 17] {
-    let mut words = [0x0405_0513; 17];
-    let mut k = 0;
-    while k < 8 {
-        // `add zero, zero, zero`; `sd` with its offset.
-        words[2 * k] = 0x0000_0033;
-        let offset = 8 * k as u32;
-        words[2 * k + 1] = 0x00b5_3023 | (offset & 31) << 7 | (offset >> 5) << 25;
-        k += 1;
-    }
-    words
-}
 
 /// A loop to be measured.
 #[derive(Clone, Copy)]
@@ -229,8 +214,8 @@ impl<'a> Bench<'a> {
         let period = self.description.config.core_period().as_ps();
         let both = detailed.into_iter().zip(free);
         let added = both.map(|(d, f)| {
-            // Both have executed the same instructions, but for a few at the ends. A loop reads, or writes past the caches.
-            let moved = |l: &LineCounts| (l.reads() + l.nt_stores).max(1) as f64;
+            // Both have executed the same instructions, but for a few at the ends.
+            let moved = |l: &LineCounts| l.reads().max(1) as f64;
             let scale = moved(&d.lines) / moved(&f.lines);
             let without = f.cycles as f64 * scale;
             let time = d.cycles as f64 - without;
@@ -299,21 +284,6 @@ impl<'a> Bench<'a> {
         Ok((q_read, ((more_both - by_reads) / waits.max(least)).max(0.0)))
     }
 
-    /// Costs by gap of lines that stores behind a hint fill, which has a register.
-    fn past_caches(&self, in_order: Loop<'_>, hint: u32) -> Result<Points, MachineError> {
-        let mut work = PAST;
-        work.iter_mut()
-            .step_by(2)
-            .take(8)
-            .for_each(|w| *w |= hint << 20);
-        let what = Loop {
-            work: &work,
-            ..in_order
-        };
-        let each = |a: &Added| (a.gap, a.time / a.lines.nt_stores.max(1) as f64);
-        Ok(self.added(what)?.iter().map(each).collect())
-    }
-
     fn costs(
         &self,
         area: usize,
@@ -344,15 +314,6 @@ impl<'a> Bench<'a> {
             costs.row_read_ps = classes(&read, bits);
             costs.row_write_back_ps = classes(&write_back, bits);
             costs.row_flush_ps = classes(&flush, bits);
-        }
-        let hints = self.description.config.nontemporal.hints();
-        let mut hints = (2u32..).zip(hints);
-        if let Some((register, _)) = hints.find(|(_, h)| h.1.store != HintedStore::Temporal) {
-            let in_order = Loop {
-                in_order: true,
-                ..what
-            };
-            costs.past_ps = classes(&self.past_caches(in_order, register)?, bits);
         }
         if self.description.config.harts > 1 {
             let (read, write) = self.queues(what)?;

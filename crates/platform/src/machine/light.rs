@@ -651,6 +651,7 @@ impl Light {
         }
         // Cycles that the hart has waited, and those charged at once for lines written.
         let (mut charged, mut written) = (0, 0);
+        let mut behind_others = 0u64;
         for ((all, n), each) in h.all.iter_mut().zip(&h.now).zip(&self.each) {
             if *n == LineCounts::default() {
                 continue;
@@ -661,10 +662,15 @@ impl Light {
             all.plus(n);
             let reads = (n.reads(), each.queue.0, others.0);
             for (lines, ps, others) in [reads, (n.writes(), each.queue.1, others.1)] {
-                let all = Amount::of(Ps(lines.saturating_mul(ps)));
-                let part = all.scaled(others.into(), Queues::ALWAYS.into());
-                h.ledger.add_amount(part.unwrap_or(Amount::ZERO));
+                let all = u128::from(lines) * u128::from(ps) * u128::from(others);
+                let part = all / u128::from(Queues::ALWAYS);
+                behind_others = behind_others.saturating_add(part.min(1 << 62) as u64);
             }
+        }
+        if !self.counts_only {
+            let own = times.0.saturating_add(times.1);
+            let most = Queues::most(own, others, self.queues.others());
+            h.ledger.add_amount(Amount::of(Ps(behind_others.min(most))));
         }
         h.charged += charged * num / den;
         if !self.counts_only {

@@ -277,35 +277,6 @@ fn a_sample_of_sets_stands_for_all() {
     }
 }
 
-/// Hints (ntl.all) with `sd` for all of a line, and `addi x11, x11, 64`.
-fn line_past_caches() -> Vec<u32> {
-    let stores = (0..8u32).flat_map(|k| {
-        let offset = 8 * k;
-        [
-            0x0050_0033,
-            0x0065_b023 | (offset & 31) << 7 | (offset >> 5) << 25,
-        ]
-    });
-    stores.chain([0x0405_8593]).collect()
-}
-
-#[test]
-fn stores_past_the_caches_cost_what_they_do_in_the_detailed_mode() {
-    let settings = ["l1d.mshrs=10", "nontemporal.all.store=write-combining"];
-    let dense = line_past_caches();
-    // Between two lines, what writes a line is over.
-    let sparse = [&dense[..], &[0x0073_8393; 120]].concat();
-    for (words, most) in [(dense, 0.1), (sparse, 0.05)] {
-        let detailed = alone(&settings, &words, false);
-        let light = alone(&settings, &words, true);
-        let error = error_of(&light, &detailed);
-        assert!(error.abs() < most, "{error}");
-        let lines = light.report().light.expect("its statistics").memories[1].1;
-        // The other harts fill one each.
-        assert_eq!((lines.nt_stores, lines.loads + lines.stores), (20_003, 0));
-    }
-}
-
 /// A machine in the light mode with a program, in epochs of 20 us.
 fn light(
     elf: &[u8],
@@ -335,12 +306,6 @@ fn nothing_depends_on_engine_slices_or_snapshots() {
 #[test]
 fn nothing_depends_on_them_where_sets_are_sampled() {
     nothing_depends(&["epoch.sampled_sets=8"], &["cache", "mmu"], &[4096], rich);
-}
-
-#[test]
-fn nothing_depends_on_them_where_stores_are_buffered() {
-    let buffers = ["l1d.mshrs=4", "store_buffer.entries=8"];
-    nothing_depends(&buffers, &["atomic", "cache"], &[4096], rich);
 }
 
 fn nothing_depends(

@@ -106,7 +106,7 @@ impl Hart {
     /// Whether this hart's stores are held back in the present mode.
     #[inline(always)]
     fn buffers_stores<W: World>(&self, w: &mut W) -> bool {
-        !W::PARALLEL && w.coherence().has_stores()
+        !W::PARALLEL && !self.light && w.coherence().has_stores()
     }
 
     /// What the hint in front of the instruction at a pc does.
@@ -120,7 +120,7 @@ impl Hart {
 
     /// A hint in front of a load or store, whose address the hint's own operands give: that one passes no filter.
     pub(crate) fn take_hint<W: World>(&mut self, w: &mut W, p: &PreOp, number: u8, pc: u64) {
-        if W::PARALLEL {
+        if W::PARALLEL || self.light {
             return;
         }
         let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
