@@ -108,17 +108,18 @@ impl Hart {
         if self.skips(pa) != (e.l1 == NO_LINE) {
             return Err("a line that is not simulated, or one that is");
         }
-        match l1.entry(e.l1 as usize % l1.len()) {
-            _ if e.l1 == NO_LINE => {}
-            (_, LineState::Invalid) => return Err("line not in L1D"),
-            (line, _) if line != pa & !63 => return Err("L1D holds another line there"),
-            (_, s) if e.write != NEVER && s != LineState::Dirty => {
-                return Err("stores pass to a line that is not dirty")
+        if e.l1 != NO_LINE {
+            match l1.entry(e.l1 as usize) {
+                (_, LineState::Invalid) => return Err("line not in L1D"),
+                (line, _) if line != pa & !63 => return Err("L1D holds another line there"),
+                (_, s) if e.write != NEVER && s != LineState::Dirty => {
+                    return Err("stores pass to a line that is not dirty")
+                }
+                _ => {}
             }
-            _ => {}
-        }
-        if e.l1 != NO_LINE && l1.slot(e.l1 as usize) as usize != slot {
-            return Err("L1D does not know of the slot");
+            if l1.slot(e.l1 as usize) as usize != slot {
+                return Err("L1D does not know of the slot");
+            }
         }
         let machine = ContextId::of_key(key).is_some_and(ContextId::is_machine);
         let translated = !machine && self.csr.satp >> 60 == 8;

@@ -46,9 +46,9 @@ impl Hart {
     /// For how many lines a transfer stands.
     #[inline(always)]
     pub(crate) fn stands_for(&self, kind: LineKind) -> u64 {
-        match kind {
-            LineKind::Fetch | LineKind::Prefetch => 1,
-            _ => self.weight.into(),
+        match kind.is_sampled() {
+            true => self.weight.into(),
+            false => 1,
         }
     }
 
@@ -259,8 +259,7 @@ impl Hart {
         }
         let (id, line) = (self.id, pa & !63);
         let c = w.coherence();
-        let hinted = self.hint.is_some_and(|(hinted, _)| hinted == at.pc);
-        let busy = self.arrived.is_some() || hinted || !c.is_plain();
+        let busy = self.arrived.is_some() || !c.is_plain();
         let skips = self.skips(line);
         if busy || c.contention.is(line, self.cycle + at.offset()) {
             return None;

@@ -95,6 +95,14 @@ pub enum LineKind {
     Device,
 }
 
+impl LineKind {
+    /// Whether it concerns lines of data, of which only some may be simulated: see [`Hart::sample`](crate::Hart::sample).
+    #[inline(always)]
+    pub const fn is_sampled(self) -> bool {
+        !matches!(self, LineKind::Fetch | LineKind::Prefetch)
+    }
+}
+
 /// One line transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRequest {

@@ -389,8 +389,7 @@ impl Hart {
                 _ => return Ok(i),
             }
         }
-        let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
-        if self.light && present.is_none() && !hinted && w.coherence().is_plain() {
+        if self.light && present.is_none() && w.coherence().is_plain() {
             if let Some(filled) = self.fill_lightly(w, line, kind, at) {
                 return filled;
             }

@@ -8,6 +8,12 @@ use nagori_memtime::units::ps_text;
 use nagori_memtime::Ps;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+
+/// Guest time that an epoch may have.
+pub(crate) const LENGTHS: RangeInclusive<Ps> = Ps(1_000_000)..=Ps(1_000_000_000_000);
+/// Instructions of a hart that it has at least.
+pub(crate) const LEAST_INSTRUCTIONS: u64 = 1000;
 
 /// The light timed mode: how long its epochs last, and how much of the caches is simulated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,12 +50,11 @@ impl EpochConfig {
 
 pub(super) fn check(c: &MachineConfig) -> Result<(), Problem> {
     let e = &c.epoch;
-    let possible = (Ps(1_000_000)..=Ps(1_000_000_000_000)).contains(&e.length);
-    ensure(possible, "epoch.length", || {
+    ensure(LENGTHS.contains(&e.length), "epoch.length", || {
         format!("{}: expected 1 us to 1 s", e.length)
     })?;
     if let Some(n) = e.instructions {
-        within("epoch.instructions", n, 1000, 1 << 40)?;
+        within("epoch.instructions", n, LEAST_INSTRUCTIONS, 1 << 40)?;
     }
     let key = "epoch.sampled_sets";
     let n = e.sampled_sets;

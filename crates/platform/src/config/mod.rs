@@ -6,7 +6,7 @@
 mod cache;
 mod check;
 mod devices;
-mod epoch;
+pub(crate) mod epoch;
 mod frequency;
 mod iomap;
 mod library;

@@ -215,12 +215,11 @@ impl<'a> Bench<'a> {
         let both = detailed.into_iter().zip(free);
         let added = both.map(|(d, f)| {
             // Both have executed the same instructions, but for a few at the ends.
-            let moved = |l: &LineCounts| l.reads().max(1) as f64;
-            let scale = moved(&d.lines) / moved(&f.lines);
+            let scale = d.lines.reads() as f64 / f.lines.reads().max(1) as f64;
             let without = f.cycles as f64 * scale;
             let time = d.cycles as f64 - without;
             Added {
-                gap: without / moved(&d.lines),
+                gap: without / d.lines.reads().max(1) as f64,
                 share: time / d.cycles.max(1) as f64,
                 time: time * period,
                 lines: d.lines,

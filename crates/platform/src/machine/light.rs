@@ -13,7 +13,8 @@ mod queue;
 mod rows;
 mod saved;
 
-use classes::{behind_writes, past_caches, Class, Each, Rest, CLASSES};
+use crate::config::epoch::{LEAST_INSTRUCTIONS, LENGTHS};
+use classes::{behind_writes, Class, Each, Rest, CLASSES};
 use costs::*;
 use nagori_epoch::{Amount, Ledger};
 use nagori_hart::world::{Epoch, EpochEnd, LineKind, LineRequest};
@@ -42,8 +43,6 @@ struct Lines {
 struct Behind {
     posted: u32,
     flushed: u32,
-    /// Filled by non-temporal stores.
-    past: u32,
 }
 
 /// The epoch of a hart, and what its epochs were together.
@@ -132,16 +131,13 @@ impl HartEpochs {
 
     /// The class of what follows written lines is known now.
     #[cold]
-    fn settle_behind(&mut self, class: u8, costs: &[Option<Rest>], each: &[Each]) {
-        for (memory, each) in each.iter().enumerate() {
+    fn settle_behind(&mut self, class: u8, costs: &[Option<Rest>]) {
+        for memory in 0..self.behind.len() {
             let b = std::mem::take(&mut self.behind[memory]);
             if b != Behind::default() {
                 let n = self.count(memory, class);
                 n.write_back += b.posted;
                 n.flush += b.flushed;
-                let past = each.past[class as usize] * u64::from(b.past);
-                self.extra = self.extra.saturating_add(past);
-                self.due = self.due.saturating_add(past);
                 if let Some(Some(rest)) = costs.get(memory * CLASSES + class as usize) {
                     let only = Lines {
                         read: 0,
@@ -240,8 +236,8 @@ impl Light {
         if at != memory || model.areas.len() > MOST_AREAS || model.gap_bits > 32 {
             return Err(LightError::Areas);
         }
-        let possible = Ps(1_000_000)..=Ps(1_000_000_000_000);
-        if !possible.contains(&length.time) || length.instructions.is_some_and(|n| n < 1000) {
+        let few = |n| n < LEAST_INSTRUCTIONS;
+        if !LENGTHS.contains(&length.time) || length.instructions.is_some_and(few) {
             return Err(LightError::Length(length.time));
         }
         let none = HartEpochs::new(model.areas.len(), harts);
@@ -268,9 +264,10 @@ impl Light {
         Ok(light)
     }
 
-    /// One set of L1D in so many is simulated.
-    fn sample(&mut self, sets: u32) {
-        self.sampled_sets = sets.max(1);
+    /// One set of L1D in so many is simulated, or (`counts_only`) the run is in the detailed mode, and all of them are.
+    fn sample(&mut self, sets: u32, counts_only: bool) {
+        self.counts_only = counts_only;
+        self.sampled_sets = if counts_only { 1 } else { sets };
     }
 
     /// Tells a hart which lines of data pass through its caches: of each group of sets one, which is another one in each
@@ -284,9 +281,9 @@ impl Light {
     /// For how many lines a transfer stands.
     #[inline]
     fn stands_for(&self, kind: LineKind) -> u32 {
-        match kind {
-            LineKind::Fetch | LineKind::Prefetch => 1,
-            _ => self.sampled_sets,
+        match kind.is_sampled() {
+            true => self.sampled_sets,
+            false => 1,
         }
     }
 
@@ -327,10 +324,6 @@ impl Light {
                 prefetch: c.read_ps[GAPS - 1].max(paid) * den / num,
                 open: c.read_ps,
                 behind: behind_writes(&c),
-                past: match a.rows {
-                    Some(_) => past_caches(&c),
-                    None => std::array::from_fn(|class| c.past_ps[class % GAPS]),
-                },
                 closed: closed.unwrap_or(GAPS) as u8,
             });
         }
@@ -495,7 +488,7 @@ impl Light {
         let class = self.class(req, area, offset, (req.cycle, end));
         let h = &mut self.harts[req.hart];
         if h.is_behind {
-            h.settle_behind(class.first, &self.rest, &self.each);
+            h.settle_behind(class.first, &self.rest);
         }
         h.last = end;
         for (class, lines) in class.each() {
@@ -567,34 +560,15 @@ impl Light {
     #[inline]
     pub fn post(&mut self, req: &LineRequest, offset: u64) {
         let area = self.area(offset);
-        let lines = self.stands_for(req.kind);
-        self.write_behind(req, area, offset).posted += lines;
-        self.harts[req.hart].now[area].posted += u64::from(lines);
-    }
-
-    /// A line that non-temporal stores have filled is written to memory, which reads it before if it has to. Returns when it
-    /// is accepted.
-    pub fn write_ahead(&mut self, req: &LineRequest, offset: u64, reads: bool) -> u64 {
-        let area = self.area(offset);
-        self.write_behind(req, area, offset).past += 1;
-        if reads {
-            self.adds(req.hart, self.each[area].open[GAPS - 1]);
-        }
-        self.harts[req.hart].now[area].nt_stores += 1;
-        req.cycle + self.at_once.1
-    }
-
-    /// A line is written that costs what it does by the gap behind it.
-    #[inline]
-    fn write_behind(&mut self, req: &LineRequest, area: usize, offset: u64) -> &mut Behind {
         let class = self.class(req, area, offset, (req.cycle, req.cycle));
         let h = &mut self.harts[req.hart];
         if h.is_behind {
-            h.settle_behind(class.first, &self.rest, &self.each);
+            h.settle_behind(class.first, &self.rest);
         }
         h.last = h.last.max(req.cycle);
+        h.now[area].posted += u64::from(class.lines);
+        h.behind[area].posted += class.lines;
         h.is_behind = true;
-        &mut h.behind[area]
     }
 
     /// A prefetcher reads a line. Returns when it comes.
@@ -618,7 +592,7 @@ impl Light {
         // What follows lines that were written is not known where an epoch ends that is only full.
         if h.is_behind && end.why != EpochEnd::Full {
             let gap = self.gap(end.cycle.saturating_sub(self.harts[end.hart].last));
-            self.harts[end.hart].settle_behind(gap, &self.rest, &self.each);
+            self.harts[end.hart].settle_behind(gap, &self.rest);
         }
         if self.harts.len() > 1 {
             self.queues.comes_to(end.hart, end.cycle);
@@ -671,11 +645,9 @@ impl Light {
             let own = times.0.saturating_add(times.1);
             let most = Queues::most(own, others, self.queues.others());
             h.ledger.add_amount(Amount::of(Ps(behind_others.min(most))));
-        }
-        h.charged += charged * num / den;
-        if !self.counts_only {
             h.ledger.add_overhead(Ps(written * num / den));
         }
+        h.charged += charged * num / den;
         let due = h.ledger.due().0;
         let cycles = match self.counts_only {
             true => 0,

@@ -579,13 +579,6 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
         self.count_line(req, Kind::Write);
-        if let Some(l) = &mut self.light {
-            let done = l.write_ahead(req, req.line - self.ram_base, reads);
-            if !l.counts_only {
-                self.note_write(req);
-                return Transfer::Done(done);
-            }
-        }
         let at = self.arrival(self.ps(req.cycle), Kind::Write);
         let offset = req.line - self.ram_base;
         if reads {

@@ -49,8 +49,6 @@ pub(super) struct Each {
     pub prefetch: u64,
     /// Picoseconds that opening a row takes, by the gap since the one before was opened.
     pub open: [u64; GAPS],
-    /// Picoseconds for a line that non-temporal stores have filled, by the class of the next transfer.
-    pub past: [u64; CLASSES],
     /// Picoseconds that the next row waits beyond that if a line was written to the one before, by the gap since then: if
     /// that was opened for it, and if it was open.
     pub behind: [[u64; GAPS]; 2],
@@ -132,14 +130,4 @@ pub(super) fn behind_writes(c: &LineCosts) -> [[u64; GAPS]; 2] {
     let at_once = c.write_back_ps[0].saturating_sub(c.read_ps[0]);
     let less = was_open[0].saturating_sub(at_once);
     [was_open.map(|t| t.saturating_sub(less)), was_open]
-}
-
-/// What a line that non-temporal stores have filled costs by the class of the next transfer. They are measured in ascending
-/// order; if the next transfer is to another row, that makes as much difference as for other lines.
-pub(super) fn past_caches(c: &LineCosts) -> [u64; CLASSES] {
-    std::array::from_fn(|class| {
-        let (gap, same) = (class % GAPS, class >= GAPS);
-        let more = c.write_back_ps[gap].saturating_sub(c.row_write_back_ps[gap]);
-        c.past_ps[gap] + if same { 0 } else { more }
-    })
 }

@@ -6,11 +6,16 @@ use nagori_hart::world::Observer;
 
 impl<O: Observer> Machine<O> {
     /// What the light mode needs of the machine.
-    fn light_of(&self, model: LightModel, length: EpochLength) -> Result<Light, LightError> {
+    fn light_of(
+        &self,
+        model: LightModel,
+        length: EpochLength,
+        counts_only: bool,
+    ) -> Result<Light, LightError> {
         let machine = (self.harts.len(), self.world.ram.len());
         let method = self.world.memory.board.params().method;
         let mut light = Light::new(model, length, machine, self.config.core_period(), method)?;
-        light.sample(self.config.epoch.sampled_sets);
+        light.sample(self.config.epoch.sampled_sets, counts_only);
         Ok(light)
     }
 
@@ -19,7 +24,7 @@ impl<O: Observer> Machine<O> {
     /// # Errors
     /// If the costs are not those of such a machine, or the length is out of range.
     pub fn set_light(&mut self, model: LightModel, length: EpochLength) -> Result<(), LightError> {
-        let light = self.light_of(model, length)?;
+        let light = self.light_of(model, length, false)?;
         self.begin_epochs(light);
         Ok(())
     }
@@ -33,9 +38,7 @@ impl<O: Observer> Machine<O> {
         model: LightModel,
         length: EpochLength,
     ) -> Result<(), LightError> {
-        let mut light = self.light_of(model, length)?;
-        light.counts_only = true;
-        light.sample(1);
+        let light = self.light_of(model, length, true)?;
         self.begin_epochs(light);
         Ok(())
     }

@@ -38,10 +38,7 @@ impl SavedLight {
         let queues = self.queues.fits(&light.queues);
         light.harts = self.harts;
         light.queues = self.queues;
-        light.counts_only = self.counts_only;
-        if !self.counts_only {
-            light.sample(sampled_sets);
-        }
+        light.sample(sampled_sets, self.counts_only);
         (all && begun && queues).then_some(light)
     }
 }
