@@ -225,6 +225,7 @@ pub mod layout {
     use crate::hart::{Hart, HartStats};
     use crate::loads::Loads;
     use crate::predict::{Predictor, Return};
+    use crate::stretches::Stretches;
     use crate::tlb::Tlb;
     use std::mem::{offset_of, size_of};
 
@@ -266,6 +267,12 @@ pub mod layout {
     pub const LONG: usize = offset_of!(Hart, long);
     /// Registers that may wait for lines: a bit each, 64 bits.
     pub const LATE: usize = offset_of!(Hart, loads) + offset_of!(Loads, regs);
+    /// Cycles that an instruction waits where the pipeline is not simulated, in units of 2^-32, 64 bits.
+    pub const RATE: usize = offset_of!(Hart, stretches) + offset_of!(Stretches, rate);
+    /// Part of a cycle that was waited for there, in the same units, 64 bits.
+    pub const FRACTION: usize = offset_of!(Hart, stretches) + offset_of!(Stretches, fraction);
+    /// Cycles that the pipeline has waited where it is simulated, 64 bits.
+    pub const WAITED: usize = offset_of!(Hart, stretches) + offset_of!(Stretches, waited);
     /// Results under way, 32 bits.
     pub const PENDING: usize = offset_of!(Hart, pending);
     /// Cycle from which they count.

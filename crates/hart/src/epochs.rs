@@ -129,6 +129,7 @@ impl Hart {
     ) -> Result<(), NotNow> {
         let c = w.coherence();
         if c.l1d.len() < 2 || !c.holders(self.id, line).0 {
+            c.contention.gives_up(self.id);
             return Ok(());
         }
         self.close_epoch(w, EpochEnd::Shared, at);

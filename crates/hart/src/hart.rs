@@ -14,6 +14,7 @@ use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::{Resume, Stopped};
 use crate::straight::Seen;
+use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, TrapLoop};
 use crate::trigger::Triggers;
@@ -228,6 +229,8 @@ pub struct Hart {
     /// how many lines each of them stands.
     pub(crate) sampled: u64,
     pub(crate) weight: u32,
+    /// When pipeline and branch prediction are simulated in the light mode.
+    pub(crate) stretches: Stretches,
     pub(crate) dtlb: Tlb,
     pub(crate) itlb: Tlb,
     pub(crate) walks: WalkCache,
@@ -336,6 +339,7 @@ impl Hart {
             epoch_at: u64::MAX,
             sampled: u64::MAX,
             weight: 1,
+            stretches: Stretches::default(),
             dtlb: Tlb::new(config.dtlb),
             itlb: Tlb::new(config.itlb),
             walks: WalkCache::new(config.timing.ptw_cache_entries),

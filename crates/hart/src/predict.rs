@@ -589,24 +589,25 @@ impl Hart {
     #[cold]
     fn mispredicted(&mut self, late: bool, s: &Site, taken: bool) {
         let t = &self.config.timing;
-        let p = &mut self.predictor;
+        let (queue, bubble) = (u64::from(t.fetch_queue), u64::from(t.btb_miss_jump));
+        let cycles = u64::from(t.mispredict);
         let front = if late {
-            let queue = s.now.saturating_sub(t.fetch_queue.into());
-            let front = s.front.max(queue) + u64::from(t.btb_miss_jump);
+            let front = s.front.max(s.now.saturating_sub(queue)) + bubble;
             let wait = front.saturating_sub(s.now);
             if wait > 0 {
-                self.cycle += wait;
+                self.holds(wait);
                 self.redirect = wait;
-                p.bubble = s.now + wait;
+                self.predictor.bubble = s.now + wait;
             }
             front
         } else {
             self.stats.mispredicts += 1;
-            self.cycle += u64::from(t.mispredict);
-            self.redirect = u64::from(t.mispredict);
-            s.now + u64::from(t.mispredict)
+            self.holds(cycles);
+            self.redirect = cycles;
+            s.now + cycles
         };
         // The end of the block adds its packets.
+        let p = &mut self.predictor;
         p.front = front.saturating_sub(s.before);
         if !late && !taken {
             p.lands(s.behind, 2);
@@ -617,8 +618,8 @@ impl Hart {
     /// to, and takes a cycle by itself, unless it could be taken before.
     #[inline(always)]
     pub(crate) fn await_packet(&mut self) {
-        self.cycle += u64::from(self.predictor.landed >> 1);
-        self.cycle += u64::from(self.cycle < self.predictor.front);
+        self.holds(u64::from(self.predictor.landed >> 1));
+        self.holds(u64::from(self.cycle < self.predictor.front));
     }
 
     /// The block at `begin` ends in front of the instruction at `to`, which begins another one. What

@@ -596,7 +596,7 @@ impl Hart {
             true => -i64::from(is_second_half(begin)),
             false => i64::from(packets(begin, (va & !3).wrapping_sub(begin))),
         };
-        if w.coherence().l1i[self.id].find(pa & !63).is_none() {
+        if !self.is_brief() && w.coherence().l1i[self.id].find(pa & !63).is_none() {
             self.predictor.misses(now, before, &self.config.timing);
         }
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {

@@ -22,6 +22,7 @@ use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::Resume;
+use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
 use crate::world::LineKind;
@@ -80,6 +81,9 @@ pub struct SavedHart {
     cleaned: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hint: Option<(u64, u8)>,
+    /// If only a sample of time is simulated with pipeline and branch prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stretches: Option<Stretches>,
     resume: Option<Resume>,
     generation: u32,
     pmp_writes: u64,
@@ -120,6 +124,7 @@ impl Hart {
             epoch_at: _,
             sampled: _,
             weight: _,
+            stretches,
             dtlb,
             itlb,
             walks,
@@ -220,6 +225,7 @@ impl Hart {
             arrived: *arrived,
             cleaned: *cleaned,
             hint: *hint,
+            stretches: stretches.is_sample().then_some(*stretches),
             resume: *resume,
             generation: *generation,
             pmp_writes: *pmp_writes,
@@ -242,6 +248,8 @@ impl Hart {
         let mut h = Hart::new(id, config).map_err(|_| SavedError("parameters"))?;
         fail(s.x.len() != 32 || s.f.len() != 32, "registers")?;
         fail(s.x[0] != 0, "register x0")?;
+        let possible = |t: &Stretches| t.is_sample() && t.fits();
+        fail(!s.stretches.as_ref().is_none_or(possible), "sample of time")?;
         fail(s.cycle > FAR || s.instret > FAR, "time")?;
         fail(!s.stats.below(FAR), "counters")?;
         fail(!s.csr.sane(), "event counters")?;
@@ -324,6 +332,7 @@ impl Hart {
         h.arrived = s.arrived;
         h.cleaned = s.cleaned;
         h.hint = s.hint;
+        h.stretches = s.stretches.unwrap_or_default();
         h.resume = s.resume;
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;

@@ -153,6 +153,8 @@ fn host_code<W: World>(
         host: Host::detect(),
         parallel: false,
         light: false,
+        samples: false,
+        brief: false,
         arena: 0,
         at: start,
         first_link: 0,

@@ -43,6 +43,9 @@ places! {
     OLDER_STORE = layout::OLDER_STORE;
     LONG = layout::LONG;
     LATE = layout::LATE;
+    RATE = layout::RATE;
+    FRACTION = layout::FRACTION;
+    WAITED = layout::WAITED;
     PENDING = layout::PENDING;
     PENDING_FROM = layout::PENDING_FROM;
     HISTORY = layout::HISTORY;

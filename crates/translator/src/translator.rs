@@ -69,6 +69,9 @@ pub struct Translator<W> {
     meter: Option<Box<Meter>>,
     /// The list of translated blocks, if requested.
     pieces: Option<Vec<Piece>>,
+    /// That of blocks whose pipeline is not simulated ([`Hart::is_brief`]); none in itself.
+    brief: Option<Box<Translator<W>>>,
+    is_brief: bool,
     world: PhantomData<fn(W)>,
 }
 
@@ -100,34 +103,71 @@ impl<W: World> Translator<W> {
             stats: Stats::default(),
             meter: None,
             pieces: None,
+            brief: None,
+            is_brief: false,
             world: PhantomData,
         })
     }
 
+    /// Whether the hart wants the translator of blocks whose pipeline is not simulated.
+    #[inline(always)]
+    fn is_for_brief<M: Mode>(&self, hart: &Hart) -> bool {
+        M::LINES && !self.is_brief && hart.is_brief()
+    }
+
+    /// Has that translator do something; `None` if there is no memory for it.
+    fn in_brief<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        let new = || {
+            let t = Self::new(self.options).ok()?;
+            Some(Box::new(Self {
+                is_brief: true,
+                pieces: self.pieces.as_ref().map(|_| Vec::new()),
+                ..t
+            }))
+        };
+        let mut brief = self.brief.take().or_else(new)?;
+        // One meter measures both.
+        std::mem::swap(&mut self.meter, &mut brief.meter);
+        let ran = run(&mut brief);
+        std::mem::swap(&mut self.meter, &mut brief.meter);
+        self.brief = Some(brief);
+        Some(ran)
+    }
+
     /// What the translator has done so far.
     pub fn stats(&self) -> Stats {
-        Stats {
+        let mut all = Stats {
             code_bytes: self.arena.used() as u64,
             code_limit: self.arena.size() as u64,
-            measured: self.meter.as_ref().map(|m| m.read(self.stats.translate_ns)),
             ..self.stats
+        };
+        if let Some(b) = &self.brief {
+            all.add(&b.stats());
         }
+        all.measured = self.meter.as_ref().map(|m| m.read(all.translate_ns));
+        all
     }
 
     /// Measures time and instructions of the tiers from now on, and counts exits by reason.
     pub fn measure(&mut self) {
-        self.meter = Some(Box::new(Meter::new(self.stats.translate_ns)));
+        let translate_ns = self.stats().translate_ns;
+        self.meter = Some(Box::new(Meter::new(translate_ns)));
     }
 
     /// Keeps a list of all code from now on, for [`Translator::pieces`].
     pub fn keep_pieces(&mut self) {
         self.pieces = Some(Vec::new());
+        if let Some(b) = &mut self.brief {
+            b.keep_pieces();
+        }
     }
 
     /// The code of blocks translated since [`Translator::keep_pieces`], but for code that has
     /// been dropped since.
-    pub fn pieces(&self) -> &[Piece] {
-        self.pieces.as_deref().unwrap_or_default()
+    pub fn pieces(&self) -> Vec<&Piece> {
+        let brief = self.brief.as_ref().and_then(|b| b.pieces.as_ref());
+        let both = self.pieces.iter().chain(brief);
+        both.flatten().collect()
     }
 
     /// Brackets a run of the hart: called before it, for [`Translator::measure`].
@@ -175,12 +215,18 @@ impl<W: World> Translator<W> {
         self.empty();
         self.heat.clear();
         (self.clears, self.drops, self.pmp_writes) = (0, 0, 0);
+        if let Some(b) = &mut self.brief {
+            b.forget();
+        }
     }
 
     /// Goes on with another hart whose code cache has the blocks of the one before: addresses have other meanings there.
     pub fn succeed(&mut self) {
         self.jumps.fill(NO_JUMP);
         self.last = None;
+        if let Some(b) = &mut self.brief {
+            b.succeed();
+        }
     }
 
     /// Drops what the hart and its code cache have dropped.
@@ -254,6 +300,8 @@ impl<W: World> Translator<W> {
                 host: self.host,
                 parallel: W::PARALLEL,
                 light: hart.is_light() && !W::PARALLEL,
+                samples: hart.samples_time(),
+                brief: self.is_brief,
                 arena: self.arena.address(0),
                 at: self.arena.next(),
                 first_link: self.links.len() as u32,
@@ -343,7 +391,9 @@ impl<W: World> Translator<W> {
                 to.fetch
             };
             target = entry as usize;
-            if from.open != 0 {
+            if self.is_brief {
+                // Nothing is pending.
+            } else if from.open != 0 {
                 target = to.full as usize;
             } else if from.pending != 0 {
                 let timing = &hart.config().timing;
@@ -354,7 +404,7 @@ impl<W: World> Translator<W> {
                     let half = b.splits.then(|| {
                         nagori_hart::engine::half_packet(code.ops(b), timing, from.pending, stall)
                     });
-                    match self.bridge((stall, rest), half, target) {
+                    match self.bridge((stall, rest), half, (target, hart.samples_time())) {
                         Some(t) => target = t,
                         None => return,
                     }
@@ -366,8 +416,14 @@ impl<W: World> Translator<W> {
     }
 
     /// A piece of code that waits for the results of the block before.
-    fn bridge(&mut self, waits: (u32, u32), half: Option<u32>, target: usize) -> Option<usize> {
-        let code = emit::bridge(self.arena.next(), self.arena.address(target), waits, half)?;
+    fn bridge(
+        &mut self,
+        waits: (u32, u32),
+        half: Option<u32>,
+        (target, samples): (usize, bool),
+    ) -> Option<usize> {
+        let target = self.arena.address(target);
+        let code = emit::bridge(self.arena.next(), target, waits, half, samples)?;
         self.arena.add(&code)
     }
 
@@ -440,6 +496,55 @@ impl<W: World> Engine<W> for Translator<W> {
         w: &mut W,
         stop: u64,
     ) -> Option<Ran> {
+        match self.is_for_brief::<M>(hart) {
+            true => self.in_brief(|t| t.resume_here::<M>(hart, code, w, stop))?,
+            false => self.resume_here::<M>(hart, code, w, stop),
+        }
+    }
+
+    #[inline]
+    fn go_on<M: Mode>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        at: Within,
+        stop: u64,
+    ) -> Option<Ran> {
+        match self.is_for_brief::<M>(hart) {
+            true => self.in_brief(|t| t.go_on_here::<M>(hart, code, w, at, stop))?,
+            false => self.go_on_here::<M>(hart, code, w, at, stop),
+        }
+    }
+
+    #[inline]
+    fn run<M: Mode>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        block: u32,
+        stop: u64,
+    ) -> Ran {
+        match self.is_for_brief::<M>(hart) {
+            true => {
+                let ran = self.in_brief(|t| t.run_here::<M>(hart, code, w, block, stop));
+                ran.unwrap_or(Ran::Cold)
+            }
+            false => self.run_here::<M>(hart, code, w, block, stop),
+        }
+    }
+}
+
+impl<W: World> Translator<W> {
+    #[inline(always)]
+    fn resume_here<M: Mode>(
+        &mut self,
+        hart: &mut Hart,
+        code: &mut CodeCache,
+        w: &mut W,
+        stop: u64,
+    ) -> Option<Ran> {
         let last = self.last?;
         let full = self.links.get(last.link as usize)?.full;
         if full == 0
@@ -453,8 +558,8 @@ impl<W: World> Engine<W> for Translator<W> {
         Some(self.left::<M>(hart, code))
     }
 
-    #[inline]
-    fn go_on<M: Mode>(
+    #[inline(always)]
+    fn go_on_here<M: Mode>(
         &mut self,
         hart: &mut Hart,
         code: &mut CodeCache,
@@ -498,8 +603,8 @@ impl<W: World> Engine<W> for Translator<W> {
         Some(self.left::<M>(hart, code))
     }
 
-    #[inline]
-    fn run<M: Mode>(
+    #[inline(always)]
+    fn run_here<M: Mode>(
         &mut self,
         hart: &mut Hart,
         code: &mut CodeCache,

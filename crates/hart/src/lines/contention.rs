@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 /// the most that may lie between two moves of a line that is taken for contended.
 pub const QUIET_CYCLES: u64 = 1 << 16;
 
+/// Core cycles after which a hart that has not asked again for a line does not want it any more. One that does may ask
+/// later than it was to: other waiting, and the delay of an epoch, come before.
+const GONE_CYCLES: u64 = 1 << 12;
+
 const ENTRIES: usize = 1 << 12;
 
 /// When a line moved.
@@ -112,26 +116,31 @@ impl Contention {
     /// again: when the line has been fetched, and those have it that came before.
     pub fn turn_of(&mut self, line: u64, hart: usize, now: u64) -> u64 {
         let hart = hart as u32;
-        // Another one would have asked again by now, if it still wanted the line.
-        self.waiters.retain(|w| {
-            if w.hart == hart {
-                w.line == line
-            } else {
-                w.at >= now
-            }
+        self.waiters.retain(|w| match w.hart == hart {
+            true => w.line == line,
+            false => w.at + GONE_CYCLES > now,
         });
         let first = self.waiters.iter().find(|w| w.line == line);
+        let before = first.filter(|w| w.hart != hart).map(|w| w.at);
         let free = self.free_at(line);
-        if free <= now && first.is_none_or(|w| w.hart == hart) {
-            self.waiters.retain(|w| w.hart != hart);
+        if free <= now && before.is_none() {
+            self.gives_up(hart as usize);
             return now;
         }
-        let at = free.max(now + 1);
+        let at = free.max(before.unwrap_or(0)).max(now + 1);
         match self.waiters.iter_mut().find(|w| w.hart == hart) {
             Some(w) => w.at = at,
             None => self.waiters.push(Waiter { line, hart, at }),
         }
         at
+    }
+
+    /// A hart does not wait for a line any more.
+    #[inline]
+    pub fn gives_up(&mut self, hart: usize) {
+        if !self.waiters.is_empty() {
+            self.waiters.retain(|w| w.hart as usize != hart);
+        }
     }
 
     /// Those that wait, in the order in which they came.
@@ -210,8 +219,17 @@ mod tests {
         assert_eq!(c.turn_of(0x1000, 0, 151), 200);
         assert_eq!(c.turn_of(0x1000, 1, 151), 200);
         assert_eq!(c.turn_of(0x1000, 0, 200), 201);
-        // Hart 1 did not ask again at 200.
-        assert_eq!(c.turn_of(0x1000, 0, 201), 201);
+        // Hart 1 is late.
+        assert_eq!(c.turn_of(0x1000, 0, 210), 211);
+        assert_eq!(c.turn_of(0x1000, 1, 211), 211);
+        assert_eq!(c.turn_of(0x1000, 0, 211), 211);
+        // Hart 3 does not ask again, or has given up.
+        assert_eq!(c.turn_of(0x1000, 3, 190), 200);
+        assert_eq!(c.turn_of(0x1000, 1, 199 + GONE_CYCLES), 200 + GONE_CYCLES);
+        assert_eq!(c.turn_of(0x1000, 1, 200 + GONE_CYCLES), 200 + GONE_CYCLES);
+        assert_eq!(c.turn_of(0x1000, 3, 190), 200);
+        c.gives_up(3);
+        assert_eq!(c.turn_of(0x1000, 1, 200), 200);
         let saved = c.save_waiters();
         assert!(saved.is_empty());
         assert_eq!(c.turn_of(0x1000, 2, 190), 200);

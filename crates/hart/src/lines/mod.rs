@@ -267,8 +267,10 @@ impl Hart {
         self.loads.filling = false;
         self.predictor.gives_up();
         let now = self.cycle + at.offset();
-        w.coherence().miss_ends(self.id, now);
-        w.coherence().filled_first(self.id);
+        let c = w.coherence();
+        c.miss_ends(self.id, now);
+        c.filled_first(self.id);
+        c.contention.gives_up(self.id);
         self.end_fill(w, at);
     }
 
@@ -413,8 +415,9 @@ impl Hart {
         };
         self.yield_at = bus_limit;
         let at = RunPoint::new(0, self.pc);
-        if !w.coherence().has_begun(self.id, Side::of(kind), line) {
-            // A prefetch may have brought the line: the instruction looks it up again.
+        if self.light || !w.coherence().has_begun(self.id, Side::of(kind), line) {
+            // A prefetch may have brought the line: the instruction looks it up again. In the light mode it has only waited for
+            // its turn, and uses the line before another hart takes it away.
             self.fill = None;
             return true;
         }

@@ -30,7 +30,11 @@ impl Mode for Detailed {
         if h.cycle >= h.epoch_at {
             h.end_epoch(w);
         }
-        limit.min(h.settle_at).min(h.epoch_at)
+        let stretch_at = h.stretches.at;
+        if h.cycle >= stretch_at && h.resume.is_none() {
+            h.change_stretch();
+        }
+        limit.min(h.settle_at).min(h.epoch_at).min(h.stretches.at)
     }
 
     #[inline(always)]
@@ -45,7 +49,7 @@ impl Mode for Detailed {
         }
         let fetched = h.fetch_line(w, pc, pc, RunPoint::new(0, pc));
         h.start_waits |= fetched.is_err();
-        if fetched.is_ok() && ops[0].splits() {
+        if fetched.is_ok() && ops[0].splits() && !h.is_brief() {
             h.await_packet();
         }
         fetched
@@ -53,6 +57,10 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn block_ends(h: &mut Hart, b: &Block) {
+        if h.is_brief() {
+            h.cycle += h.stretches.waits(b.count.into());
+            return;
+        }
         let mut own = b.pending | h.long & b.open;
         let redirect = std::mem::take(&mut h.redirect);
         if redirect != 0 && own != 0 {
@@ -146,6 +154,9 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn branch<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, taken: bool, p: &PreOp) {
+        if h.is_brief() {
+            return;
+        }
         h.resolve_branch(w, pc, target, taken, p);
         if taken {
             h.predictor.lands(target, p.len);
@@ -154,6 +165,9 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn jump(h: &mut Hart, pc: u64, p: &PreOp) {
+        if h.is_brief() {
+            return;
+        }
         h.resolve_jump(pc, p);
         let target = pc.wrapping_add(p.imm as i64 as u64);
         h.predictor.lands(target, p.len);
@@ -161,23 +175,30 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn indirect<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, p: &PreOp) {
+        if h.is_brief() {
+            return;
+        }
         h.resolve_indirect(w, pc, target, p, |_| None);
         h.predictor.lands(target, p.len);
     }
 
     #[inline(always)]
     fn multiply(h: &mut Hart, p: &PreOp, rs1: u64) {
-        h.mul_time(p, rs1);
+        if !h.is_brief() {
+            h.mul_time(p, rs1);
+        }
     }
 
     #[inline(always)]
     fn divide(h: &mut Hart, p: &PreOp, a: u64, b: u64) {
-        h.div_time(p, a, b);
+        if !h.is_brief() {
+            h.div_time(p, a, b);
+        }
     }
 
     #[inline(always)]
     fn floated(h: &mut Hart, p: &PreOp, operands: [u64; 2]) {
-        if divides_fp(p.op) {
+        if divides_fp(p.op) && !h.is_brief() {
             h.fp_divide_time(p, operands);
         }
     }

@@ -29,6 +29,9 @@ pub struct EpochConfig {
     /// One set of L1D in so many is simulated, 1 (all of them) to 64, a power of two; what its lines do counts so many
     /// times.
     pub sampled_sets: u32,
+    /// Pipeline and branch prediction are simulated in one stretch of 4096 core cycles in so many, 1 (all of them) to 64; in the
+    /// others, instructions take what they take by themselves and the share of the pipeline's waiting that was measured.
+    pub sampled_time: u32,
 }
 
 impl Default for EpochConfig {
@@ -38,6 +41,7 @@ impl Default for EpochConfig {
             length: Ps(100_000_000),
             instructions: None,
             sampled_sets: 1,
+            sampled_time: 1,
         }
     }
 }
@@ -56,6 +60,12 @@ pub(super) fn check(c: &MachineConfig) -> Result<(), Problem> {
     if let Some(n) = e.instructions {
         within("epoch.instructions", n, LEAST_INSTRUCTIONS, 1 << 40)?;
     }
+    within(
+        "epoch.sampled_time",
+        e.sampled_time.into(),
+        1,
+        nagori_hart::MOST_STRETCHES.into(),
+    )?;
     let key = "epoch.sampled_sets";
     let n = e.sampled_sets;
     let sets = (c.l1d.size.0 / 64).checked_div(c.l1d.ways.into());

@@ -365,7 +365,11 @@ fn gap_bits(config: &config::MachineConfig) -> u32 {
 /// If the machine cannot be built, or one of its memories is too small to be measured.
 pub fn calibrate(description: &config::Machine) -> Result<LightModel, MachineError> {
     // Nothing that the measured loops do is kept, and all of it is simulated.
-    let settings = ["memory.track_persistence=false", "epoch.sampled_sets=1"];
+    let settings = [
+        "memory.track_persistence=false",
+        "epoch.sampled_sets=1",
+        "epoch.sampled_time=1",
+    ];
     let description = &description
         .with(&settings.map(String::from))
         .map_err(|e| MachineError::Calibration(e.to_string()))?;

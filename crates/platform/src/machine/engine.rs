@@ -106,6 +106,6 @@ impl<O: Observer> Machine<O> {
         let alone = self.translators.iter().map(Translator::pieces).enumerate();
         let together = self.together.iter().map(Translator::pieces).enumerate();
         let all = alone.chain(together);
-        all.flat_map(|(hart, pieces)| pieces.iter().map(move |p| (hart, p)))
+        all.flat_map(|(hart, pieces)| pieces.into_iter().map(move |p| (hart, p)))
     }
 }

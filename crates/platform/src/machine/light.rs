@@ -13,7 +13,7 @@ mod queue;
 mod rows;
 mod saved;
 
-use crate::config::epoch::{LEAST_INSTRUCTIONS, LENGTHS};
+use crate::config::epoch::{EpochConfig, LEAST_INSTRUCTIONS, LENGTHS};
 use classes::{behind_writes, Class, Each, Rest, CLASSES};
 use costs::*;
 use nagori_epoch::{Amount, Ledger};
@@ -175,6 +175,8 @@ pub(super) struct Light {
     cycles: u64,
     /// One set of L1D in so many is simulated.
     sampled_sets: u32,
+    /// Pipeline and branch prediction are simulated in one stretch of time in so many.
+    sampled_time: u32,
     /// Picoseconds of a core cycle, as a fraction.
     period: (u64, u64),
     /// What is charged at once: core cycles of a read, and of a write-back.
@@ -250,6 +252,7 @@ impl Light {
             model,
             length,
             sampled_sets: 1,
+            sampled_time: 1,
             period,
             at_once: (0, 0),
             paid: (0, 0),
@@ -264,10 +267,13 @@ impl Light {
         Ok(light)
     }
 
-    /// One set of L1D in so many is simulated, or (`counts_only`) the run is in the detailed mode, and all of them are.
-    fn sample(&mut self, sets: u32, counts_only: bool) {
+    /// What is simulated, or (`counts_only`) the run is in the detailed mode, and all is.
+    fn sample(&mut self, of: &EpochConfig, counts_only: bool) {
         self.counts_only = counts_only;
-        self.sampled_sets = if counts_only { 1 } else { sets };
+        (self.sampled_sets, self.sampled_time) = match counts_only {
+            true => (1, 1),
+            false => (of.sampled_sets, of.sampled_time),
+        };
     }
 
     /// Tells a hart which lines of data pass through its caches: of each group of sets one, which is another one in each

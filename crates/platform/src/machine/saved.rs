@@ -280,7 +280,7 @@ impl<O: Observer> Machine<O> {
                 let counts = harts.iter().map(|h| (h.cycle, h.instret));
                 let machine = (n, ram_bytes);
                 let config = &self.config;
-                let how = (config.core_period(), method, config.epoch.sampled_sets);
+                let how = (config.core_period(), method, &config.epoch);
                 let light = l.restore(machine, how, counts);
                 fail(light.is_none(), "epochs of the light mode")?;
                 light

@@ -298,14 +298,28 @@ fn light(
 
 #[test]
 fn nothing_depends_on_engine_slices_or_snapshots() {
-    let names = ["atomic", "cache", "smp", "smc", "mmu", "interrupts"];
+    let names = [
+        "atomic",
+        "cache",
+        "contend",
+        "smp",
+        "smc",
+        "mmu",
+        "interrupts",
+    ];
     nothing_depends(&[], &names, &[u64::MAX, 4096, 777], rich);
-    nothing_depends(&[], &["contend"], &[u64::MAX, 4096, 777], slow);
 }
 
 #[test]
 fn nothing_depends_on_them_where_sets_are_sampled() {
     nothing_depends(&["epoch.sampled_sets=8"], &["cache", "mmu"], &[4096], rich);
+}
+
+#[test]
+fn nothing_depends_on_them_where_time_is_sampled() {
+    let sample = ["epoch.sampled_time=4", "epoch.sampled_sets=2"];
+    let names = ["rv64", "cache", "contend", "mmu", "interrupts", "smc", "fp"];
+    nothing_depends(&sample, &names, &[u64::MAX, 777], rich);
 }
 
 fn nothing_depends(

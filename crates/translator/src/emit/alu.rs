@@ -228,7 +228,7 @@ impl Emitter<'_> {
 
     fn multiply(&mut self, p: &PreOp) -> bool {
         use Op::*;
-        if self.timed {
+        if self.pipelined {
             self.multiplier_time(p);
         }
         if p.rd == SINK {
@@ -268,7 +268,10 @@ impl Emitter<'_> {
             let wait = u32::from(waits[0]);
             match awaited {
                 true if wait == 0 => {}
-                true => dynasm!(self.a; .arch x64; add r15, wait as i32),
+                true => {
+                    dynasm!(self.a; .arch x64; add r15, wait as i32);
+                    self.waits(wait as i32);
+                }
                 false => {
                     let pending = pending_long(p.rd, wait) as i32;
                     dynasm!(self.a; .arch x64; mov WORD [rbp + LONG], pending as i16);
@@ -290,6 +293,9 @@ impl Emitter<'_> {
         );
         if awaited {
             dynasm!(self.a; .arch x64; add r15, rax);
+            if self.s.samples {
+                dynasm!(self.a; .arch x64; add [rbp + WAITED], rax);
+            }
         } else {
             let (none, pending) = (self.label(), pending_long(p.rd, 1) as i32 & !0xff);
             dynasm!(self.a; .arch x64
@@ -302,10 +308,10 @@ impl Emitter<'_> {
         }
     }
 
-    /// Division in functional mode; with timing the interpreter does it.
+    /// Division where the pipeline is not simulated; otherwise the interpreter does it.
     fn divide(&mut self, p: &PreOp) -> bool {
         use Op::*;
-        if self.timed {
+        if self.pipelined {
             return false;
         }
         if p.rd == SINK {

@@ -68,12 +68,12 @@ impl Emitter<'_> {
             Bltu => dynasm!(self.a; .arch x64; jb =>taken),
             _ => dynasm!(self.a; .arch x64; jae =>taken),
         }
-        if self.timed {
+        if self.pipelined {
             self.predict(i, p, at, false);
         }
         self.tail_to(Way::Passes, behind);
         dynasm!(self.a; .arch x64; =>taken);
-        if self.timed {
+        if self.pipelined {
             self.predict(i, p, at, true);
         }
         self.tail_to(Way::Jumps, target);
@@ -429,6 +429,7 @@ impl Emitter<'_> {
             ; mov [rbp + FRONT], rcx
             ; add r15, cycles
         );
+        self.waits(cycles);
     }
 
     /// Goes to the call unless it is certain that the packet of a branch has no entry. Keeps `rax`.
@@ -524,6 +525,9 @@ impl Emitter<'_> {
             ; jle =>done
             ; add r15, rcx
         );
+        if self.s.samples {
+            dynasm!(self.a; .arch x64; add [rbp + WAITED], rcx);
+        }
         let late = self.has_late_results();
         if late {
             dynasm!(self.a; .arch x64; mov [rbp + REDIRECT], rcx);
@@ -565,7 +569,7 @@ impl Emitter<'_> {
 
     pub(super) fn jal(&mut self, i: usize, p: &PreOp) {
         let at = self.b.offset as i64 + p.off as i64;
-        if self.timed {
+        if self.pipelined {
             let (call, back, late) = (self.label(), self.label(), self.label());
             let last = Self::last_half(p, at);
             let push = is_link(p.rd).then_some((at + i64::from(p.len)) as i32);
@@ -682,7 +686,7 @@ impl Emitter<'_> {
             dynasm!(self.a; .arch x64; test al, 2; jnz =>from);
             self.cold.push(Cold::Rest { from, info });
         }
-        if self.timed {
+        if self.pipelined {
             let info = info(self.id, i);
             let (call, back) = (self.label(), self.label());
             let last = Self::last_half(p, at);

@@ -94,6 +94,8 @@ impl Emitter<'_> {
         if self.timed {
             self.note_use(p);
             self.touch();
+        }
+        if self.pipelined {
             self.hazard(p);
         }
         dynasm!(self.a; .arch x64; add rax, [rbp + rcx + DATA + layout::ENTRY_DELTA as i32]);
@@ -127,7 +129,7 @@ impl Emitter<'_> {
         use Op::*;
         let (miss, back) = (self.label(), self.label());
         self.filter(p, size, layout::ENTRY_WRITE as i32, miss);
-        if self.timed {
+        if self.pipelined {
             let (last, older) = self.hazards_follow(i);
             if older {
                 dynasm!(self.a; .arch x64
@@ -138,6 +140,8 @@ impl Emitter<'_> {
             if last {
                 dynasm!(self.a; .arch x64; mov [rbp + LAST_STORE], rax);
             }
+        }
+        if self.timed {
             self.note_use(p);
             self.touch();
         }
@@ -184,6 +188,9 @@ impl Emitter<'_> {
             ; jmp =>pass
             ; =>wait
             ; add r15, cycles
+        );
+        self.waits(cycles);
+        dynasm!(self.a; .arch x64
             ; mov rdx, rax
             ; xor rdx, elsewhere
             ; mov [rbp + LAST_STORE], rdx

@@ -2,9 +2,12 @@
 
 mod alu;
 mod branch;
+mod bridge;
 mod fp;
 mod history;
 mod mem;
+
+pub(crate) use bridge::bridge;
 
 use crate::calls::{info, START};
 use crate::regs::*;
@@ -12,8 +15,7 @@ use crate::stubs::{find_jump, Asm, Stubs};
 use dynasmrt::{dynasm, DynamicLabel, DynasmApi, DynasmLabelApi};
 use nagori_hart::config::HartConfig;
 use nagori_hart::engine::{
-    ends_block, is_second_half, jump_to_half, layout, registers, waits_for_half, waits_for_loads,
-    Pending,
+    ends_block, is_second_half, jump_to_half, layout, registers, waits_for_loads, Pending,
 };
 use nagori_hart::{Block, PreOp, ACTS, ILLEGAL_LEN, NEW_LINE, SINK, TARGET};
 use nagori_isa::Op;
@@ -47,6 +49,10 @@ pub(crate) struct Setting<'a> {
     pub parallel: bool,
     /// Whether misses are estimated by epochs, which fences end.
     pub light: bool,
+    /// Whether only a sample of time is simulated with pipeline and branch prediction; and whether this code is for the rest of
+    /// it.
+    pub samples: bool,
+    pub brief: bool,
     /// Host address of offset 0 of the arena.
     pub arena: usize,
     /// Host address at which the code will stand.
@@ -167,6 +173,8 @@ pub(crate) struct Emitter<'a> {
     id: u32,
     ops: &'a [PreOp],
     timed: bool,
+    /// Whether pipeline and branch prediction are simulated.
+    pipelined: bool,
     cold: Vec<Cold>,
     entries: Vec<Entry>,
     exits: Vec<Exit>,
@@ -196,6 +204,7 @@ pub(crate) fn block<'a>(
         id,
         ops,
         timed,
+        pipelined: timed && !s.brief,
         cold: Vec::new(),
         entries: Vec::new(),
         exits: Vec::new(),
@@ -286,18 +295,23 @@ impl Emitter<'_> {
         if !self.timed {
             return (0, 0);
         }
-        let (from, back) = (self.label(), self.label());
-        dynasm!(self.a; .arch x64
-            ; cmp DWORD [rbp + PENDING], 0
-            ; jne =>from
-            ; =>back
-        );
         let info = info(self.id, START);
-        self.cold_call(self.s.stubs.pending, from, back, info);
+        if self.pipelined {
+            let (from, back) = (self.label(), self.label());
+            dynasm!(self.a; .arch x64
+                ; cmp DWORD [rbp + PENDING], 0
+                ; jne =>from
+                ; =>back
+            );
+            self.cold_call(self.s.stubs.pending, from, back, info);
+        }
         let fetch = self.here();
         self.check_line(self.b.offset as i32 >> 6, 0, info);
         let body = self.here();
-        if self.b.splits {
+        if self.b.splits && self.pipelined {
+            if self.s.samples {
+                dynasm!(self.a; .arch x64; sub [rbp + WAITED], r15);
+            }
             // A cycle more if a long instruction jumped to it, or if the front end is later than the hart.
             dynasm!(self.a; .arch x64
                 ; mov eax, [rbp + LANDED]
@@ -308,6 +322,9 @@ impl Emitter<'_> {
                 ; cmp rax, [rbp + FRONT]
                 ; adc r15, 0
             );
+            if self.s.samples {
+                dynasm!(self.a; .arch x64; add [rbp + WAITED], r15);
+            }
         }
         if self.has_buffers() {
             let (from, back) = (self.label(), self.label());
@@ -315,6 +332,13 @@ impl Emitter<'_> {
             self.cold_call(self.s.stubs.late, from, back, info);
         }
         (fetch, body)
+    }
+
+    /// The pipeline has waited.
+    fn waits(&mut self, cycles: i32) {
+        if self.s.samples {
+            dynasm!(self.a; .arch x64; add QWORD [rbp + WAITED], cycles);
+        }
     }
 
     /// Whether loads that miss may leave their registers on their way.
@@ -487,7 +511,7 @@ impl Emitter<'_> {
 
     /// Whether results may be pending at the end of the block.
     fn has_late_results(&self) -> bool {
-        self.timed && (self.b.pending | self.b.open) != 0
+        self.pipelined && (self.b.pending | self.b.open) != 0
     }
 
     /// Counts of the block, at an end of it, but for the cycles and packets. Keeps `rax`.
@@ -503,7 +527,16 @@ impl Emitter<'_> {
         let n = self.b.count as i32;
         let pending = pending as i32;
         dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
-        if self.b.open != 0 {
+        if !self.pipelined {
+            // What they wait on average.
+            dynasm!(self.a; .arch x64
+                ; imul rcx, [rbp + RATE], n
+                ; add rcx, [rbp + FRACTION]
+                ; mov [rbp + FRACTION], ecx
+                ; shr rcx, 32
+                ; add r15, rcx
+            );
+        } else if self.b.open != 0 {
             dynasm!(self.a; .arch x64
                 ; mov ecx, [rbp + LONG]
                 ; and ecx, self.b.open as i32
@@ -518,7 +551,7 @@ impl Emitter<'_> {
     /// Adds the packets of the block to the clock of the front end; the program goes on at an offset
     /// from the page's start.
     fn count_packets(&mut self, way: Way, target: i64) {
-        if !self.timed {
+        if !self.pipelined {
             return;
         }
         let mut packets = i32::from(self.b.packets);
@@ -541,7 +574,7 @@ impl Emitter<'_> {
         self.count();
         let cost = self.b.cost as i32;
         dynasm!(self.a; .arch x64; add r15, cost);
-        if self.timed && self.b.flushes {
+        if self.pipelined && self.b.flushes {
             // The packet at pc is there now; that of a second half is a packet of its own.
             let half = self.label();
             dynasm!(self.a; .arch x64
@@ -623,7 +656,7 @@ impl Emitter<'_> {
     /// Ends the block; the program goes on at `rax`.
     fn tail_indirect(&mut self) {
         self.count();
-        if self.timed {
+        if self.pipelined {
             self.count_packets_to_rax();
         }
         let cost = self.b.cost as i32;
@@ -786,34 +819,4 @@ impl Emitter<'_> {
             marks: self.marks,
         })
     }
-}
-
-/// Code between two blocks that waits for results: `stall` cycles, after which `rest`
-/// are still under way. `half`: cycles more if a half packet that was jumped to comes first, in a block that begins so.
-pub(crate) fn bridge(
-    at: usize,
-    target: usize,
-    (stall, rest): (u32, u32),
-    half: Option<u32>,
-) -> Option<Vec<u8>> {
-    let mut a = Asm::new(at);
-    dynasm!(a; .arch x64; add r15, stall as i32; mov DWORD [rbp + PENDING], rest as i32);
-    if rest != 0 {
-        dynasm!(a; .arch x64
-            ; mov rcx, r15
-            ; add rcx, [rbp + STOP]
-            ; mov [rbp + PENDING_FROM], rcx
-        );
-    }
-    // Behind a jump by 32 bits the block itself adds what stands there.
-    if let Some(half) = half.filter(|&half| half != 1) {
-        dynasm!(a; .arch x64
-            ; cmp DWORD [rbp + LANDED], 1
-            ; jbe >other
-            ; mov DWORD [rbp + LANDED], waits_for_half(half) as i32
-            ; other:
-        );
-    }
-    dynasm!(a; .arch x64; jmp extern target);
-    a.finalize().ok()
 }

@@ -1,6 +1,6 @@
 //! Debian's programs in `nagori bench epoch`: on a booted machine, with the kernel's work for them.
 
-use super::Memory;
+use super::{Memory, Sample};
 use crate::epoch::compare::{process_cpu, Both, Run};
 use crate::output::Messages;
 use anyhow::{ensure, Context};
@@ -161,10 +161,10 @@ impl<'a> Debian<'a> {
         &self,
         machine: &str,
         memory: &Memory,
-        sampled_sets: Option<u32>,
+        sample: Sample,
     ) -> anyhow::Result<Session<'a>> {
         let mut options = Options::new(machine);
-        options.machine.set = memory.settings(sampled_sets);
+        options.machine.set = memory.settings(sample);
         options.rootfs = Rootfs::Named(self.rootfs.display().to_string());
         options.placement = match memory.method {
             Method::Dram => Placement::Dram,

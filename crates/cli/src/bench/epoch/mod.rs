@@ -60,9 +60,9 @@ pub struct EpochArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub length: u32,
-    /// Simulate one set of L1D in this many in the light mode [default: epoch.sampled_sets of each machine].
-    #[arg(long, value_name = "N")]
-    pub sampled_sets: Option<u32>,
+    /// What is simulated in the light mode.
+    #[command(flatten)]
+    pub sample: Sample,
     /// Programs of a tenth of that length.
     #[arg(long)]
     pub quick: bool,
@@ -75,6 +75,18 @@ pub struct EpochArgs {
     /// Draw the results into a file; the name ends in .svg or .png.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+}
+
+/// What is simulated in the light mode.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct Sample {
+    /// Simulate one set of L1D in this many in the light mode [default: epoch.sampled_sets of each machine].
+    #[arg(long, value_name = "N")]
+    pub sampled_sets: Option<u32>,
+    /// Simulate pipeline and branch prediction in one stretch of time in this many in the light mode [default:
+    /// epoch.sampled_time of each machine].
+    #[arg(long, value_name = "N")]
+    pub sampled_time: Option<u32>,
 }
 
 /// What NVMM is.
@@ -115,13 +127,16 @@ impl Memory {
         })
     }
 
-    /// The settings of a machine's description, of which one set of L1D in so many is simulated.
-    fn settings(&self, sampled_sets: Option<u32>) -> Vec<String> {
+    /// The settings of a machine's description.
+    fn settings(&self, sample: Sample) -> Vec<String> {
         let set =
             |what: &str, ns: u64| format!("memory.controller.delays.coarse_{what}=\"{ns} ns\"");
         let each = self.delays.map(|(r, w)| [set("read", r), set("write", w)]);
-        let sampled = sampled_sets.map(|n| format!("epoch.sampled_sets={n}"));
-        each.into_iter().flatten().chain(sampled).collect()
+        let part = |what: &str, n: Option<u32>| n.map(|n| format!("epoch.sampled_{what}={n}"));
+        let sets = part("sets", sample.sampled_sets);
+        let time = part("time", sample.sampled_time);
+        let all = each.into_iter().flatten().chain(sets).chain(time);
+        all.collect()
     }
 }
 
@@ -132,6 +147,8 @@ pub struct Row {
     pub machine: String,
     /// One set of L1D in so many is simulated in the light mode.
     pub sampled_sets: u32,
+    /// Pipeline and branch prediction are simulated there in one stretch of time in so many.
+    pub sampled_time: u32,
     /// Name of the program.
     pub program: String,
     /// Name of the memory.
@@ -221,11 +238,8 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
     };
     for machine in machines {
         for memory in &memories {
-            let description = Description::load(
-                &Library::installed(),
-                machine,
-                &memory.settings(a.sampled_sets),
-            )?;
+            let description =
+                Description::load(&Library::installed(), machine, &memory.settings(a.sample))?;
             let model = calibrate(&description)?;
             let nvmm = description.config.memory.nvmm_base();
             let data = (memory.method != Method::Dram).then_some(nvmm);
@@ -245,7 +259,7 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 tell(&rows);
             }
             let Some(debian) = &debian else { continue };
-            let session = debian.boot(machine, memory, a.sampled_sets)?;
+            let session = debian.boot(machine, memory, a.sample)?;
             for g in &guests {
                 let how = (memory.method, &model);
                 let both = debian.run(&session, &description, (g, scale), how)?;
@@ -297,6 +311,7 @@ fn as_row(
     Ok(Row {
         machine: machine.config.name.clone(),
         sampled_sets: machine.config.epoch.sampled_sets,
+        sampled_time: machine.config.epoch.sampled_time,
         program: program.to_owned(),
         memory: memory.name.clone(),
         detailed_ns: d.elapsed_ps as f64 / 1e3,
@@ -401,12 +416,17 @@ mod tests {
         assert_eq!(m.delays, Some((300, 3000)));
         let w = Memory::parse("w-3").unwrap();
         assert_eq!(
-            w.settings(None)[1],
+            w.settings(Sample::default())[1],
             "memory.controller.delays.coarse_write=\"530 ns\""
         );
         let extended = Memory::parse("extended").unwrap();
-        assert!(extended.settings(None).is_empty());
-        assert_eq!(extended.settings(Some(4)), ["epoch.sampled_sets=4"]);
+        assert!(extended.settings(Sample::default()).is_empty());
+        let sample = Sample {
+            sampled_sets: Some(4),
+            sampled_time: Some(8),
+        };
+        let settings = ["epoch.sampled_sets=4", "epoch.sampled_time=8"];
+        assert_eq!(extended.settings(sample), settings);
         assert!(Memory::parse("pcm-0").is_err() && Memory::parse("sram").is_err());
     }
 

@@ -15,7 +15,7 @@ impl<O: Observer> Machine<O> {
         let machine = (self.harts.len(), self.world.ram.len());
         let method = self.world.memory.board.params().method;
         let mut light = Light::new(model, length, machine, self.config.core_period(), method)?;
-        light.sample(self.config.epoch.sampled_sets, counts_only);
+        light.sample(&self.config.epoch, counts_only);
         Ok(light)
     }
 
@@ -68,10 +68,12 @@ impl<O: Observer> Machine<O> {
                     let next = l.begin(i, h.cycle, h.instret);
                     h.set_light(!l.counts_only, next);
                     l.choose_lines(h);
+                    h.sample_time(l.sampled_time);
                 }
                 None => {
                     h.set_light(false, u64::MAX);
                     h.sample(u64::MAX, 1);
+                    h.sample_time(1);
                 }
             }
         }
@@ -88,8 +90,12 @@ impl<O: Observer> Machine<O> {
                 Some(l) => {
                     h.set_light(!l.counts_only, l.harts[i].ends_at());
                     l.choose_lines(h);
+                    h.keep_sample_of_time(l.sampled_time);
                 }
-                None => h.set_light(false, u64::MAX),
+                None => {
+                    h.set_light(false, u64::MAX);
+                    h.sample_time(1);
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The light mode in snapshots.
 
 use super::{EpochLength, HartEpochs, Light, LightModel, Queues, CLASSES, GAPS};
+use crate::config::epoch::EpochConfig;
 use nagori_memtime::{Method, Period};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ impl SavedLight {
     pub fn restore(
         self,
         machine: (usize, u64),
-        (period, method, sampled_sets): (Period, Method, u32),
+        (period, method, sample): (Period, Method, &EpochConfig),
         counts: impl Iterator<Item = (u64, u64)>,
     ) -> Option<Light> {
         let mut light = Light::new(self.model, self.length, machine, period, method).ok()?;
@@ -38,7 +39,7 @@ impl SavedLight {
         let queues = self.queues.fits(&light.queues);
         light.harts = self.harts;
         light.queues = self.queues;
-        light.sample(sampled_sets, self.counts_only);
+        light.sample(sample, self.counts_only);
         (all && begun && queues).then_some(light)
     }
 }
