@@ -148,6 +148,31 @@ impl Hart {
         Ok(())
     }
 
+    /// A hart waits for its turn to fetch a line. Returns whether it goes on, with the instruction that wants the line: it uses
+    /// the line before another hart takes it away.
+    pub(crate) fn waits_lightly<W: World>(
+        &mut self,
+        w: &mut W,
+        (line, kind): (u64, LineKind),
+    ) -> bool {
+        let (id, now) = (self.id, self.cycle);
+        let c = w.coherence();
+        let shared = kind != LineKind::Fetch && c.l1d.len() > 1 && c.holders(id, line).0;
+        if shared && now < self.yield_at {
+            let turn = c.contention.may_fetch(line, id, now);
+            if turn > now {
+                self.cycle = turn;
+                self.stats.memory_stall_cycles += turn - now;
+                if self.resume.is_none() {
+                    self.pending = pending_after(self.pending, turn - now);
+                }
+                return false;
+            }
+        }
+        self.fill = None;
+        true
+    }
+
     /// A line was fetched that another hart had, in the light mode: what that has cost is waited for at once, and others
     /// wait for it.
     #[cold]

@@ -115,6 +115,15 @@ impl Contention {
     /// A hart wants to fetch a line at a cycle, and no hart is behind it. Returns the cycle at which it may, or has to ask
     /// again: when the line has been fetched, and those have it that came before.
     pub fn turn_of(&mut self, line: u64, hart: usize, now: u64) -> u64 {
+        let at = self.may_fetch(line, hart, now);
+        if at == now {
+            self.gives_up(hart);
+        }
+        at
+    }
+
+    /// The same, but the hart stays among those that wait.
+    pub fn may_fetch(&mut self, line: u64, hart: usize, now: u64) -> u64 {
         let hart = hart as u32;
         self.waiters.retain(|w| match w.hart == hart {
             true => w.line == line,
@@ -124,7 +133,6 @@ impl Contention {
         let before = first.filter(|w| w.hart != hart).map(|w| w.at);
         let free = self.free_at(line);
         if free <= now && before.is_none() {
-            self.gives_up(hart as usize);
             return now;
         }
         let at = free.max(before.unwrap_or(0)).max(now + 1);

@@ -415,9 +415,11 @@ impl Hart {
         };
         self.yield_at = bus_limit;
         let at = RunPoint::new(0, self.pc);
-        if self.light || !w.coherence().has_begun(self.id, Side::of(kind), line) {
-            // A prefetch may have brought the line: the instruction looks it up again. In the light mode it has only waited for
-            // its turn, and uses the line before another hart takes it away.
+        if self.light {
+            return self.waits_lightly(w, (line, kind));
+        }
+        if !w.coherence().has_begun(self.id, Side::of(kind), line) {
+            // A prefetch may have brought the line: the instruction looks it up again.
             self.fill = None;
             return true;
         }

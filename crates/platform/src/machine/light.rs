@@ -648,9 +648,7 @@ impl Light {
             }
         }
         if !self.counts_only {
-            let own = times.0.saturating_add(times.1);
-            let most = Queues::most(own, others, self.queues.others());
-            h.ledger.add_amount(Amount::of(Ps(behind_others.min(most))));
+            h.ledger.add_amount(Amount::of(Ps(behind_others)));
             h.ledger.add_overhead(Ps(written * num / den));
         }
         h.charged += charged * num / den;

@@ -531,7 +531,8 @@ impl Emitter<'_> {
             // What they wait on average.
             dynasm!(self.a; .arch x64
                 ; imul rcx, [rbp + RATE], n
-                ; add rcx, [rbp + FRACTION]
+                ; mov edx, [rbp + FRACTION]
+                ; add rcx, rdx
                 ; mov [rbp + FRACTION], ecx
                 ; shr rcx, 32
                 ; add r15, rcx
