@@ -389,7 +389,8 @@ impl Hart {
                 _ => return Ok(i),
             }
         }
-        if self.light && present.is_none() && w.coherence().is_plain() {
+        let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
+        if self.light && present.is_none() && !hinted && w.coherence().is_plain() {
             if let Some(filled) = self.fill_lightly(w, line, kind, at) {
                 return filled;
             }
@@ -468,6 +469,9 @@ impl Hart {
         let write = kind == LineKind::Store;
         if w.coherence().has_stores() {
             self.leave_for(w, line, kind, at);
+            if self.light && present.is_none() {
+                self.spare_lightly(w, at);
+            }
         }
         let hint = match kind {
             LineKind::PageWalk => None,

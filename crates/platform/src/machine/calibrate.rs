@@ -10,7 +10,7 @@ use super::light::costs::{
     middle_of, Area, EpochLength, LightModel, LineCosts, LineCounts, Rows, GAPS,
 };
 use super::{Engine, Machine, MachineError, Quiet, Stop};
-use crate::config;
+use crate::config::{self, HintedStore};
 use nagori_memtime::{Method, Ps};
 
 /// Bytes of a line.
@@ -35,11 +35,28 @@ const CHASE: &[u32] = &[0x0005_3503];
 const WRITE: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0006_0513];
 /// The same with `cbo.flush (a0)` behind the store.
 const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
+/// `sd a1, 8k(a0)` for all of a line, behind a hint each, and `addi a0, a0, 64`; the hint's register is filled in.
+const PAST: [u32; 17] = past();
+/// `fence rw, rw`.
+const FENCE: u32 = 0x0330_000f;
 /// `wfi` and again, for the other harts.
 const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
 
 /// Harts that run at a time, at most, for what they wait for one another.
 const CROWD: usize = 4;
+
+const fn past() -> [u32; 17] {
+    let mut words = [0x0405_0513; 17];
+    let mut k = 0;
+    while k < 8 {
+        // `add zero, zero, zero`; `sd` with its offset.
+        words[2 * k] = 0x0000_0033;
+        let offset = 8 * k as u32;
+        words[2 * k + 1] = 0x00b5_3023 | (offset & 31) << 7 | (offset >> 5) << 25;
+        k += 1;
+    }
+    words
+}
 
 /// A loop to be measured.
 #[derive(Clone, Copy)]
@@ -63,7 +80,7 @@ struct Run {
 
 /// What memory added to a loop with one gap.
 struct Added {
-    /// Core cycles of the loop without memory, for each line that is read.
+    /// Core cycles of the loop without memory, for each line that is read, or written past the caches.
     gap: f64,
     /// Share of the time for which harts waited for memory.
     share: f64,
@@ -214,12 +231,13 @@ impl<'a> Bench<'a> {
         let period = self.description.config.core_period().as_ps();
         let both = detailed.into_iter().zip(free);
         let added = both.map(|(d, f)| {
-            // Both have executed the same instructions, but for a few at the ends.
-            let scale = d.lines.reads() as f64 / f.lines.reads().max(1) as f64;
+            // Both have executed the same instructions, but for a few at the ends. A loop reads, or writes past the caches.
+            let moved = |l: &LineCounts| (l.reads() + l.nt_stores).max(1) as f64;
+            let scale = moved(&d.lines) / moved(&f.lines);
             let without = f.cycles as f64 * scale;
             let time = d.cycles as f64 - without;
             Added {
-                gap: without / d.lines.reads().max(1) as f64,
+                gap: without / moved(&d.lines),
                 share: time / d.cycles.max(1) as f64,
                 time: time * period,
                 lines: d.lines,
@@ -283,6 +301,30 @@ impl<'a> Bench<'a> {
         Ok((q_read, ((more_both - by_reads) / waits.max(least)).max(0.0)))
     }
 
+    /// Costs by gap of lines that stores behind a hint fill, which has a register; and by the time before a fence, of lines
+    /// that the hart waits for there.
+    fn past_caches(&self, what: Loop<'_>, hint: u32) -> Result<[Points; 2], MachineError> {
+        let mut work = vec![FENCE];
+        work.extend(PAST);
+        for w in work[1..].iter_mut().step_by(2).take(8) {
+            *w |= hint << 20;
+        }
+        let of = |work: &[u32]| -> Result<Points, MachineError> {
+            let added = self.added(Loop {
+                work,
+                in_order: true,
+                ..what
+            })?;
+            let each = |a: &Added| (a.gap, a.time / a.lines.nt_stores.max(1) as f64);
+            Ok(added.iter().map(each).collect())
+        };
+        let mut fenced = of(&work)?;
+        // Only what is between a line and its fence counts.
+        let least = fenced.first().map_or(0.0, |p| p.0);
+        fenced.iter_mut().for_each(|p| p.0 -= least);
+        Ok([of(&work[1..])?, fenced])
+    }
+
     fn costs(
         &self,
         area: usize,
@@ -313,6 +355,13 @@ impl<'a> Bench<'a> {
             costs.row_read_ps = classes(&read, bits);
             costs.row_write_back_ps = classes(&write_back, bits);
             costs.row_flush_ps = classes(&flush, bits);
+        }
+        let hints = self.description.config.nontemporal.hints();
+        let mut hints = (2u32..).zip(hints);
+        if let Some((register, _)) = hints.find(|(_, h)| h.1.store != HintedStore::Temporal) {
+            let [past, fenced] = self.past_caches(what, register)?;
+            costs.past_ps = classes(&past, bits);
+            costs.fenced_ps = classes(&fenced, bits);
         }
         if self.description.config.harts > 1 {
             let (read, write) = self.queues(what)?;
@@ -401,7 +450,10 @@ pub fn key(description: &config::Machine) -> String {
     memory.expose = config::Expose::Hidden;
     let caches = (&c.l1d, &c.l1i, &c.cache, c.hub_cycles);
     let text = serde_json::to_string(&(c.clock_hz, caches, &memory, &c.board, &description.core));
-    let text = text.unwrap_or_default();
+    let mut text = text.unwrap_or_default();
+    if c.nontemporal != config::NontemporalConfig::default() {
+        text += &serde_json::to_string(&c.nontemporal).unwrap_or_default();
+    }
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 

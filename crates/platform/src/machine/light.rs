@@ -14,7 +14,7 @@ mod rows;
 mod saved;
 
 use crate::config::epoch::{LEAST_INSTRUCTIONS, LENGTHS};
-use classes::{behind_writes, Class, Each, Rest, CLASSES};
+use classes::{behind_writes, past_caches, Class, Each, Rest, CLASSES};
 use costs::*;
 use nagori_epoch::{Amount, Ledger};
 use nagori_hart::world::{Epoch, EpochEnd, LineKind, LineRequest};
@@ -43,6 +43,11 @@ struct Lines {
 struct Behind {
     posted: u32,
     flushed: u32,
+    /// Filled by non-temporal stores; and how many of them had their row opened.
+    #[serde(default)]
+    past: u32,
+    #[serde(default)]
+    opened: u32,
 }
 
 /// The epoch of a hart, and what its epochs were together.
@@ -129,12 +134,17 @@ impl HartEpochs {
         n
     }
 
-    /// The class of what follows written lines is known now.
+    /// The class of what follows written lines is known now; `waits`: the hart waits until they are written.
     #[cold]
-    fn settle_behind(&mut self, class: u8, costs: &[Option<Rest>]) {
-        for memory in 0..self.behind.len() {
+    fn settle_behind(&mut self, (class, waits): (u8, bool), costs: &[Option<Rest>], each: &[Each]) {
+        for (memory, each) in each.iter().enumerate() {
             let b = std::mem::take(&mut self.behind[memory]);
-            if b != Behind::default() {
+            if b.past > 0 {
+                let past = each.past_caches(class, (b.past, b.opened), waits);
+                self.extra = self.extra.saturating_add(past);
+                self.due = self.due.saturating_add(past);
+            }
+            if b.posted + b.flushed > 0 {
                 let n = self.count(memory, class);
                 n.write_back += b.posted;
                 n.flush += b.flushed;
@@ -324,6 +334,12 @@ impl Light {
                 prefetch: c.read_ps[GAPS - 1].max(paid) * den / num,
                 open: c.read_ps,
                 behind: behind_writes(&c),
+                past: past_caches(&c, a.rows.is_some()),
+                fenced: c.fenced_ps,
+                fenced_row: match a.rows {
+                    Some(_) => c.read_ps[GAPS - 1].saturating_sub(c.row_read_ps[0]),
+                    None => 0,
+                },
                 closed: closed.unwrap_or(GAPS) as u8,
             });
         }
@@ -488,7 +504,7 @@ impl Light {
         let class = self.class(req, area, offset, (req.cycle, end));
         let h = &mut self.harts[req.hart];
         if h.is_behind {
-            h.settle_behind(class.first, &self.rest);
+            h.settle_behind((class.first, false), &self.rest, &self.each);
         }
         h.last = end;
         for (class, lines) in class.each() {
@@ -560,15 +576,37 @@ impl Light {
     #[inline]
     pub fn post(&mut self, req: &LineRequest, offset: u64) {
         let area = self.area(offset);
+        let class = self.writes_behind(req, area, offset);
+        let h = &mut self.harts[req.hart];
+        h.now[area].posted += u64::from(class.lines);
+        h.behind[area].posted += class.lines;
+    }
+
+    /// A line is written that non-temporal stores have filled; if only a part of it is there, memory may have to read it
+    /// before. Nobody waits but at the next fence.
+    pub fn write_ahead(&mut self, req: &LineRequest, offset: u64, reads: bool) {
+        let area = self.area(offset);
+        let class = self.writes_behind(req, area, offset);
+        let h = &mut self.harts[req.hart];
+        h.now[area].nt_stores += 1;
+        h.behind[area].past += 1;
+        h.behind[area].opened += u32::from(class.first < GAPS as u8);
+        if reads {
+            self.adds(req.hart, self.each[area].open[GAPS - 1]);
+        }
+    }
+
+    /// A line is written that costs what it does by the gap behind it.
+    #[inline]
+    fn writes_behind(&mut self, req: &LineRequest, area: usize, offset: u64) -> Class {
         let class = self.class(req, area, offset, (req.cycle, req.cycle));
         let h = &mut self.harts[req.hart];
         if h.is_behind {
-            h.settle_behind(class.first, &self.rest);
+            h.settle_behind((class.first, false), &self.rest, &self.each);
         }
         h.last = h.last.max(req.cycle);
-        h.now[area].posted += u64::from(class.lines);
-        h.behind[area].posted += class.lines;
         h.is_behind = true;
+        class
     }
 
     /// A prefetcher reads a line. Returns when it comes.
@@ -592,7 +630,11 @@ impl Light {
         // What follows lines that were written is not known where an epoch ends that is only full.
         if h.is_behind && end.why != EpochEnd::Full {
             let gap = self.gap(end.cycle.saturating_sub(self.harts[end.hart].last));
-            self.harts[end.hart].settle_behind(gap, &self.rest);
+            let waits = matches!(
+                end.why,
+                EpochEnd::Fence | EpochEnd::Atomic | EpochEnd::Device
+            );
+            self.harts[end.hart].settle_behind((gap, waits), &self.rest, &self.each);
         }
         if self.harts.len() > 1 {
             self.queues.comes_to(end.hart, end.cycle);

@@ -56,6 +56,13 @@ pub struct LineCosts {
     /// See `row_read_ps`.
     #[serde(default)]
     pub row_flush_ps: [u64; GAPS],
+    /// A line that non-temporal stores fill, such lines being filled in ascending order; by the gap before the next
+    /// transfer. Zero where no hint has stores go past the caches.
+    #[serde(default)]
+    pub past_ps: [u64; GAPS],
+    /// The same if the hart waits until it is written, as at a fence; by the time since it left the hart.
+    #[serde(default)]
+    pub fenced_ps: [u64; GAPS],
     /// What a read waits for each other hart that waits for reads of the same memory all the time.
     #[serde(default)]
     pub queue_read_ps: u64,
@@ -73,7 +80,10 @@ impl LineCosts {
             &self.row_flush_ps,
         ];
         let lines = random.into_iter().chain(row).flatten().copied();
-        lines.chain([self.queue_read_ps, self.queue_write_ps])
+        let past = [&self.past_ps, &self.fenced_ps].into_iter().flatten();
+        lines
+            .chain(past.copied())
+            .chain([self.queue_read_ps, self.queue_write_ps])
     }
 }
 
@@ -224,6 +234,9 @@ pub struct LineCounts {
     pub posted: u64,
     /// Modified lines written back by instructions.
     pub flushes: u64,
+    /// Lines that non-temporal stores have written past the caches.
+    #[serde(default)]
+    pub nt_stores: u64,
 }
 
 impl LineCounts {
@@ -236,6 +249,7 @@ impl LineCounts {
             write_backs: self.write_backs.saturating_sub(o.write_backs),
             posted: self.posted.saturating_sub(o.posted),
             flushes: self.flushes.saturating_sub(o.flushes),
+            nt_stores: self.nt_stores.saturating_sub(o.nt_stores),
         }
     }
 
@@ -247,6 +261,7 @@ impl LineCounts {
         self.write_backs += o.write_backs;
         self.posted += o.posted;
         self.flushes += o.flushes;
+        self.nt_stores += o.nt_stores;
     }
 
     /// Lines for which a hart waited.
@@ -256,7 +271,7 @@ impl LineCounts {
 
     /// Modified lines written.
     pub fn writes(&self) -> u64 {
-        self.write_backs + self.posted + self.flushes
+        self.write_backs + self.posted + self.flushes + self.nt_stores
     }
 }
 
