@@ -38,6 +38,12 @@ const OWN: &[Program] = &[
     of!("past", 1, ["-DKIND=12"]),
     of!("past-sparse", 1, ["-DKIND=12", "-DWORK=100"]),
     of!("past-fence", 1, ["-DKIND=12", "-DFENCED"]),
+    of!("past-random", 1, ["-DKIND=12", "-DRANDOM"]),
+    of!(
+        "past-random-fence",
+        1,
+        ["-DKIND=12", "-DRANDOM", "-DFENCED"]
+    ),
     of!("phases-short", 1, ["-DKIND=4", "-DWORK=100", "-DWIDTH=4"]),
     of!("phases-long", 1, ["-DKIND=4", "-DWORK=4000", "-DWIDTH=32"]),
     of!("locks", 4, ["-DKIND=5"]),

@@ -49,12 +49,11 @@ pub(super) struct Each {
     pub prefetch: u64,
     /// Picoseconds that opening a row takes, by the gap since the one before was opened.
     pub open: [u64; GAPS],
-    /// Picoseconds for a line that non-temporal stores have filled, by the class of the next transfer.
-    pub past: [u64; CLASSES],
-    /// The same if the hart waits until it is written, by the time since it left; and what a row costs beyond that if it
-    /// has to be opened.
-    pub fenced: [u64; GAPS],
-    pub fenced_row: u64,
+    /// Picoseconds from a line that non-temporal stores have filled to the next transfer at the earliest, for rows that have
+    /// to be opened and for those that are open, by the gap before that.
+    pub past: [[u64; GAPS]; 2],
+    /// The same until the line is written, by the gap before the line.
+    pub fenced: [[u64; GAPS]; 2],
     /// Picoseconds that the next row waits beyond that if a line was written to the one before, by the gap since then: if
     /// that was opened for it, and if it was open.
     pub behind: [[u64; GAPS]; 2],
@@ -62,16 +61,28 @@ pub(super) struct Each {
     pub closed: u8,
 }
 
+/// What follows lines that were written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Then {
+    /// The class of the gap between, and its picoseconds.
+    pub gap: u8,
+    pub ps: u64,
+    /// Whether the hart waits until they are written.
+    pub waits: bool,
+}
+
 impl Each {
-    /// Picoseconds of lines that non-temporal stores have filled, some of which have opened their rows, by the class of what
-    /// follows; `waits`: the hart waits for the last of them.
-    pub fn past_caches(&self, class: u8, (lines, opened): (u32, u32), waits: bool) -> u64 {
-        let each = self.past[class as usize];
-        let last = match waits {
-            true => self.fenced[class as usize % GAPS] + self.fenced_row * u64::from(opened),
-            false => each,
+    /// Picoseconds that the hart waits for lines that non-temporal stores have filled, some of which had their rows opened,
+    /// with such a class of gap before them.
+    pub fn past_caches(&self, then: Then, before: u8, (lines, opened): (u32, u32)) -> u64 {
+        let ([open, row], gap) = match then.waits {
+            true => (&self.fenced, before),
+            false => (&self.past, then.gap),
         };
-        each * u64::from(lines.saturating_sub(1)) + last
+        let each = |n: u32, times: &[u64; GAPS]| {
+            u64::from(n) * times[gap as usize].saturating_sub(then.ps)
+        };
+        each(opened, open) + each(lines.saturating_sub(opened), row)
     }
 }
 
@@ -149,14 +160,4 @@ pub(super) fn behind_writes(c: &LineCosts) -> [[u64; GAPS]; 2] {
     let at_once = c.write_back_ps[0].saturating_sub(c.read_ps[0]);
     let less = was_open[0].saturating_sub(at_once);
     [was_open.map(|t| t.saturating_sub(less)), was_open]
-}
-
-/// What a line that non-temporal stores have filled costs by the class of the next transfer. They are measured in ascending
-/// order; if the next transfer is to another row, that makes as much difference as for other lines.
-pub(super) fn past_caches(c: &LineCosts, has_rows: bool) -> [u64; CLASSES] {
-    std::array::from_fn(|class| {
-        let (gap, same) = (class % GAPS, class >= GAPS);
-        let more = c.write_back_ps[gap].saturating_sub(c.row_write_back_ps[gap]);
-        c.past_ps[gap] + if same || !has_rows { 0 } else { more }
-    })
 }
