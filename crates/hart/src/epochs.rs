@@ -127,6 +127,9 @@ impl Hart {
         line: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        if w.coherence().keeps_order() {
+            self.catch_up(w, at);
+        }
         let c = w.coherence();
         let others = c.l1d.len() > 1
             && (c.holders(self.id, line).0 || c.is_combined_elsewhere(self.id, line));

@@ -730,6 +730,9 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         self.in_order(w, Side::Data, line, at)?;
+        if self.light && w.coherence().keeps_order() {
+            self.catch_up(w, at);
+        }
         if !keep && w.coherence().has_first() {
             self.bus_free(at)?;
             w.coherence().void_prefetches(line, ahead::NOBODY);

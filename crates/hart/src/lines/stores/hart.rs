@@ -158,7 +158,7 @@ impl Hart {
     }
 
     /// Lets all events up to now take effect, where harts are never blocked.
-    pub(in crate::lines) fn catch_up<W: World>(&mut self, w: &mut W, at: RunPoint) {
+    pub(crate) fn catch_up<W: World>(&mut self, w: &mut W, at: RunPoint) {
         let now = self.cycle + at.offset();
         if !w.coherence().has_stores() {
             return w.coherence().catch_up(now);
@@ -232,7 +232,7 @@ impl Hart {
             return Ok(());
         }
         self.in_turn(at)?;
-        if !w.blocks() && !self.light {
+        if !w.blocks() {
             self.catch_up(w, at);
         }
         let now = self.cycle + at.offset();
