@@ -13,6 +13,7 @@
 #define QUANTUM 9 // gates on a register of amplitudes (as libquantum)
 #define PIPE 10   // one hart produces, the next consumes
 #define CONDVAR 11 // harts take turns by a flag that another sets
+#define PAST 12   // lines that non-temporal stores fill, in order or RANDOM, with WORK additions or a fence (FENCED) behind each
 
 #ifndef WIDTH
 #define WIDTH 1
@@ -85,6 +86,28 @@ u64 run(u64 hart)
         __asm__ volatile(".option push\n.option arch, +zicbom\ncbo.flush (%0)\n.option pop" : : "r"(p) : "memory");
         sum += work(WORK);
     }
+    return sum;
+}
+#elif KIND == PAST
+u64 run(u64 hart)
+{
+    HIDE();
+    u64 sum = hart, seed = 3 + hart;
+    (void)seed;
+    for (u64 i = 0; i < TIMES(500000); i++) {
+#ifdef RANDOM
+        u64 *p = &cells[next(&seed) % LINES * 8];
+#else
+        u64 *p = &cells[i * 8 % (BYTES / 8)];
+#endif
+        for (int k = 0; k < 8; k++) // ntl.all, in front of the store
+            __asm__ volatile("add zero, zero, t0\n\tsd %1, 0(%0)" : : "r"(p + k), "r"(i) : "memory");
+#ifdef FENCED
+        __asm__ volatile("fence" : : : "memory");
+#endif
+        sum += work(WORK);
+    }
+    __asm__ volatile("fence" : : : "memory");
     return sum;
 }
 #elif KIND == PHASES

@@ -119,16 +119,21 @@ impl Hart {
         }
     }
 
-    /// Before a miss in the light mode: lines that another hart has are fetched in the order of time,
-    /// one hart at a time, and the epoch ends before.
+    /// Before a miss in the light mode: lines that another hart has, in a cache or a line fill buffer, are fetched in the
+    /// order of time, one hart at a time, and the epoch ends before.
     pub(crate) fn share_in_turn<W: World>(
         &mut self,
         w: &mut W,
         line: u64,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        if w.coherence().keeps_order() {
+            self.catch_up(w, at);
+        }
         let c = w.coherence();
-        if c.l1d.len() < 2 || !c.holders(self.id, line).0 {
+        let others = c.l1d.len() > 1
+            && (c.holders(self.id, line).0 || c.is_combined_elsewhere(self.id, line));
+        if !others {
             c.contention.gives_up(self.id);
             return Ok(());
         }
@@ -285,7 +290,8 @@ impl Hart {
         }
         let (id, line) = (self.id, pa & !63);
         let c = w.coherence();
-        let busy = self.arrived.is_some() || !c.is_plain();
+        let hinted = self.hint.is_some_and(|(hinted, _)| hinted == at.pc);
+        let busy = self.arrived.is_some() || hinted || !c.is_plain();
         let skips = self.skips(line);
         if busy || c.contention.is(line, self.cycle + at.offset()) {
             return None;

@@ -106,6 +106,9 @@ impl Hart {
             From::Memory => self.transfer(w, &req, false, penalty, at),
             From::Prefetch(Some(comes)) if !want.blocks => {
                 self.came(w, &req, (comes.max(req.cycle), false), penalty, at);
+                if self.light {
+                    w.coherence().waited_ahead(self.id);
+                }
                 Ok(())
             }
             From::Prefetch(_) => {

@@ -176,7 +176,7 @@ impl Coherence {
     /// Whether memory is behind the first-level caches, and these fetch one line at a time.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        !self.levels.has_first && !self.has_levels()
+        !self.levels.has_first && !self.has_levels() && !self.has_stores()
     }
 
     /// Whether some first-level cache has MSHRs or a prefetcher.

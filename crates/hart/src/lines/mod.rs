@@ -391,7 +391,8 @@ impl Hart {
                 _ => return Ok(i),
             }
         }
-        if self.light && present.is_none() && w.coherence().is_plain() {
+        let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
+        if self.light && present.is_none() && !hinted && w.coherence().is_plain() {
             if let Some(filled) = self.fill_lightly(w, line, kind, at) {
                 return filled;
             }
@@ -473,6 +474,9 @@ impl Hart {
         let write = kind == LineKind::Store;
         if w.coherence().has_stores() {
             self.leave_for(w, line, kind, at);
+            if self.light && present.is_none() {
+                self.spare_lightly(w, at);
+            }
         }
         let hint = match kind {
             LineKind::PageWalk => None,
@@ -731,6 +735,9 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         self.in_order(w, Side::Data, line, at)?;
+        if self.light && w.coherence().keeps_order() {
+            self.catch_up(w, at);
+        }
         if !keep && w.coherence().has_first() {
             self.bus_free(at)?;
             w.coherence().void_prefetches(line, ahead::NOBODY);

@@ -244,17 +244,19 @@ impl Mode for Detailed {
         why: EpochEnd,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        h.drained(w, (Awaits::All, Why::Atomic), at)?;
         match h.light {
             true => h.synchronizes(w, why, at),
-            false => h.drained(w, (Awaits::All, Why::Atomic), at),
+            false => Ok(()),
         }
     }
 
     #[inline(always)]
     fn fence<W: World>(h: &mut Hart, w: &mut W, imm: i32, at: RunPoint) -> Result<(), NotNow> {
+        fence(h, w, imm, at)?;
         match h.light {
             true => h.synchronizes(w, EpochEnd::Fence, at),
-            false => fence(h, w, imm, at),
+            false => Ok(()),
         }
     }
 

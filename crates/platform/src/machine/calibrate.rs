@@ -7,10 +7,10 @@
 //! divided by the number of lines moved, is what memory adds to a hart's time; cost of instructions and hits cancel out.
 
 use super::light::costs::{
-    middle_of, Area, EpochLength, LightModel, LineCosts, LineCounts, Rows, GAPS,
+    begin_of, middle_of, Area, EpochLength, LightModel, LineCosts, LineCounts, Rows, GAPS,
 };
 use super::{Engine, Machine, MachineError, Quiet, Stop};
-use crate::config;
+use crate::config::{self, HintedStore};
 use nagori_memtime::{Method, Ps};
 
 /// Bytes of a line.
@@ -35,11 +35,26 @@ const CHASE: &[u32] = &[0x0005_3503];
 const WRITE: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0006_0513];
 /// The same with `cbo.flush (a0)` behind the store.
 const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
+/// `add t3, t3, a5`, `and t3, t3, a6`, `add a0, t3, a7`: the next line, a step behind the last one.
+const STEP: [u32; 3] = [0x00fe_0e33, 0x010e_7e33, 0x011e_0533];
+/// `fence rw, rw`.
+const FENCE: u32 = 0x0330_000f;
+/// The step between lines in random order, and in ascending order.
+const STEPS: [u64; 2] = [0x9e37_79b9 * LINE, LINE];
 /// `wfi` and again, for the other harts.
 const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
 
 /// Harts that run at a time, at most, for what they wait for one another.
 const CROWD: usize = 4;
+
+/// `STEP`, and `sd a1, 8k(a0)` for all of a line behind a hint each, which has a register.
+fn past(hint: u32) -> Vec<u32> {
+    let stores = (0..64).step_by(8).flat_map(|offset: u32| {
+        let store = 0x00b5_3023 | (offset & 31) << 7 | (offset >> 5) << 25;
+        [0x0000_0033 | hint << 20, store]
+    });
+    STEP.into_iter().chain(stores).collect()
+}
 
 /// A loop to be measured.
 #[derive(Clone, Copy)]
@@ -63,7 +78,7 @@ struct Run {
 
 /// What memory added to a loop with one gap.
 struct Added {
-    /// Core cycles of the loop without memory, for each line that is read.
+    /// Core cycles of the loop without memory, for each line that is read, or written past the caches.
     gap: f64,
     /// Share of the time for which harts waited for memory.
     share: f64,
@@ -162,6 +177,10 @@ impl<'a> Bench<'a> {
                 h.pc = base + begins[0];
                 h.set_reg(14, h.pc);
                 h.set_reg(10, base + first + lines / harts as u64 * k as u64 * LINE);
+                // For loops that do not follow the lines' links.
+                h.set_reg(15, STEPS[usize::from(in_order)]);
+                h.set_reg(16, (1 << lines.ilog2()) * LINE - 1);
+                h.set_reg(17, base + first);
             }
         }
         let crowd = harts as u64;
@@ -214,12 +233,13 @@ impl<'a> Bench<'a> {
         let period = self.description.config.core_period().as_ps();
         let both = detailed.into_iter().zip(free);
         let added = both.map(|(d, f)| {
-            // Both have executed the same instructions, but for a few at the ends.
-            let scale = d.lines.reads() as f64 / f.lines.reads().max(1) as f64;
+            // Both have executed the same instructions, but for a few at the ends. A loop reads, or writes past the caches.
+            let moved = |l: &LineCounts| (l.reads() + l.nt_stores).max(1) as f64;
+            let scale = moved(&d.lines) / moved(&f.lines);
             let without = f.cycles as f64 * scale;
             let time = d.cycles as f64 - without;
             Added {
-                gap: without / d.lines.reads().max(1) as f64,
+                gap: without / moved(&d.lines),
                 share: time / d.cycles.max(1) as f64,
                 time: time * period,
                 lines: d.lines,
@@ -283,6 +303,36 @@ impl<'a> Bench<'a> {
         Ok((q_read, ((more_both - by_reads) / waits.max(least)).max(0.0)))
     }
 
+    /// By class of gap: the time from one line to the next, of lines that stores behind a hint fill, which has a register;
+    /// and what it costs to wait for such a line at once.
+    fn past_caches(
+        &self,
+        what: Loop<'_>,
+        hint: u32,
+    ) -> Result<([u64; GAPS], [u64; GAPS]), MachineError> {
+        let bits = gap_bits(&self.description.config);
+        let period = self.description.config.core_period().as_ps();
+        let of = |work: &[u32]| -> Result<Points, MachineError> {
+            let added = self.added(Loop { work, ..what })?;
+            let each = |a: &Added| (a.gap, a.time / a.lines.nt_stores.max(1) as f64);
+            Ok(added.iter().map(each).collect())
+        };
+        let work = past(hint);
+        let mut fenced = of(&[&work[..], &[FENCE]].concat())?;
+        // The fence follows a cycle after the line.
+        fenced.iter_mut().for_each(|p| p.1 += period);
+        let dense = of(&work)?;
+        // Where a gap hides all of it, the time to the next line is the gap: no class has that of a longer one.
+        let unit = (1u64 << bits) as f64;
+        let past = std::array::from_fn(|class| {
+            let begin = begin_of(class) * unit;
+            let before = dense.iter().rev().find(|p| p.0 <= begin);
+            let all = before.or(dense.first()).map_or(0.0, |p| p.0 * period + p.1);
+            all.round().max(0.0) as u64
+        });
+        Ok((past, classes(&fenced, bits)))
+    }
+
     fn costs(
         &self,
         area: usize,
@@ -304,15 +354,23 @@ impl<'a> Bench<'a> {
             flush_ps: classes(&flush, bits),
             ..LineCosts::default()
         };
+        let in_order = Loop {
+            in_order: true,
+            ..what
+        };
         if rows {
-            let in_order = Loop {
-                in_order: true,
-                ..what
-            };
             let [read, write_back, flush] = self.measured(in_order, flushes)?;
             costs.row_read_ps = classes(&read, bits);
             costs.row_write_back_ps = classes(&write_back, bits);
             costs.row_flush_ps = classes(&flush, bits);
+        }
+        let hints = self.description.config.nontemporal.hints();
+        let mut hints = (2u32..).zip(hints);
+        if let Some((register, _)) = hints.find(|(_, h)| h.1.store != HintedStore::Temporal) {
+            (costs.past_ps, costs.fenced_ps) = self.past_caches(what, register)?;
+            if rows {
+                (costs.row_past_ps, costs.row_fenced_ps) = self.past_caches(in_order, register)?;
+            }
         }
         if self.description.config.harts > 1 {
             let (read, write) = self.queues(what)?;
@@ -405,7 +463,10 @@ pub fn key(description: &config::Machine) -> String {
     memory.expose = config::Expose::Hidden;
     let caches = (&c.l1d, &c.l1i, &c.cache, c.hub_cycles);
     let text = serde_json::to_string(&(c.clock_hz, caches, &memory, &c.board, &description.core));
-    let text = text.unwrap_or_default();
+    let mut text = text.unwrap_or_default();
+    if c.nontemporal != config::NontemporalConfig::default() {
+        text += &serde_json::to_string(&c.nontemporal).unwrap_or_default();
+    }
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 

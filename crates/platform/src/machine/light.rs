@@ -14,7 +14,7 @@ mod rows;
 mod saved;
 
 use crate::config::epoch::{EpochConfig, LEAST_INSTRUCTIONS, LENGTHS};
-use classes::{behind_writes, Class, Each, Rest, CLASSES};
+use classes::{behind_writes, Class, Each, Rest, Then, CLASSES};
 use costs::*;
 use nagori_epoch::{Amount, Ledger};
 use nagori_hart::world::{Epoch, EpochEnd, LineKind, LineRequest};
@@ -27,6 +27,8 @@ use serde::{Deserialize, Serialize};
 
 /// Time over which the shares are averaged for which a hart waits for memory: some lines of slow memory.
 const AVERAGED: Ps = Ps(10_000_000);
+/// Lines past the caches behind which the next row is part of what such lines in a row cost.
+const RUN: u32 = 16;
 
 /// Lines of an open epoch by memory and class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +45,11 @@ struct Lines {
 struct Behind {
     posted: u32,
     flushed: u32,
+    /// Filled by non-temporal stores; and those of them whose row was opened.
+    #[serde(default)]
+    past: u32,
+    #[serde(default)]
+    opened: u32,
 }
 
 /// The epoch of a hart, and what its epochs were together.
@@ -70,6 +77,11 @@ pub(super) struct HartEpochs {
     /// By memory; whether there are any.
     behind: Vec<Behind>,
     is_behind: bool,
+    /// Lines past the caches that followed one another in a row, and the class of the gap before the last one.
+    #[serde(default)]
+    run: u32,
+    #[serde(default)]
+    before: u8,
     /// By memory and class: `CLASSES` for each memory.
     lines: Vec<Lines>,
     /// Those that are not zero.
@@ -100,6 +112,8 @@ impl HartEpochs {
             idle: u64::MAX,
             behind: vec![Behind::default(); memories],
             is_behind: false,
+            run: 0,
+            before: 0,
             lines: vec![Lines::default(); memories * CLASSES],
             some: Vec::new(),
             now: vec![LineCounts::default(); memories],
@@ -129,12 +143,17 @@ impl HartEpochs {
         n
     }
 
-    /// The class of what follows written lines is known now.
+    /// The class of what follows written lines is known now, and the gap.
     #[cold]
-    fn settle_behind(&mut self, class: u8, costs: &[Option<Rest>]) {
-        for memory in 0..self.behind.len() {
+    fn settle_behind(&mut self, class: u8, then: Then, costs: &[Option<Rest>], each: &[Each]) {
+        for (memory, each) in each.iter().enumerate() {
             let b = std::mem::take(&mut self.behind[memory]);
-            if b != Behind::default() {
+            if b.past > 0 {
+                let past = each.past_caches(then, self.before, (b.past, b.opened));
+                self.extra = self.extra.saturating_add(past);
+                self.due = self.due.saturating_add(past);
+            }
+            if b.posted + b.flushed > 0 {
                 let n = self.count(memory, class);
                 n.write_back += b.posted;
                 n.flush += b.flushed;
@@ -330,6 +349,8 @@ impl Light {
                 prefetch: c.read_ps[GAPS - 1].max(paid) * den / num,
                 open: c.read_ps,
                 behind: behind_writes(&c),
+                past: [c.past_ps, c.row_past_ps],
+                fenced: [c.fenced_ps, c.row_fenced_ps],
                 closed: closed.unwrap_or(GAPS) as u8,
             });
         }
@@ -492,10 +513,11 @@ impl Light {
         };
         let end = req.cycle + cost * u64::from(lines);
         let class = self.class(req, area, offset, (req.cycle, end));
-        let h = &mut self.harts[req.hart];
-        if h.is_behind {
-            h.settle_behind(class.first, &self.rest);
+        if self.harts[req.hart].is_behind {
+            let then = self.then(req.hart, req.cycle);
+            self.harts[req.hart].settle_behind(class.first, then, &self.rest, &self.each);
         }
+        let h = &mut self.harts[req.hart];
         h.last = end;
         for (class, lines) in class.each() {
             if let Some(Some(rest)) = self.rest.get(area * CLASSES + class as usize) {
@@ -566,15 +588,53 @@ impl Light {
     #[inline]
     pub fn post(&mut self, req: &LineRequest, offset: u64) {
         let area = self.area(offset);
-        let class = self.class(req, area, offset, (req.cycle, req.cycle));
+        let class = self.writes_behind(req, area, offset);
         let h = &mut self.harts[req.hart];
-        if h.is_behind {
-            h.settle_behind(class.first, &self.rest);
-        }
-        h.last = h.last.max(req.cycle);
         h.now[area].posted += u64::from(class.lines);
         h.behind[area].posted += class.lines;
+    }
+
+    /// A line is written that non-temporal stores have filled; if only a part of it is there, memory may have to read it
+    /// before. Nobody waits but at the next fence.
+    pub fn write_ahead(&mut self, req: &LineRequest, offset: u64, reads: bool) {
+        let area = self.area(offset);
+        let before = self.then(req.hart, req.cycle).gap;
+        let class = self.writes_behind(req, area, offset);
+        let h = &mut self.harts[req.hart];
+        h.now[area].nt_stores += 1;
+        h.behind[area].past += 1;
+        h.before = before;
+        let same = class.first >= GAPS as u8;
+        h.behind[area].opened += u32::from(!same && h.run < RUN);
+        h.run = if same { h.run + 1 } else { 0 };
+        if reads {
+            self.adds(req.hart, self.each[area].open[GAPS - 1]);
+        }
+    }
+
+    /// What a hart does at a cycle, behind its last transfer.
+    #[inline]
+    fn then(&self, hart: usize, cycle: u64) -> Then {
+        let gap = cycle.saturating_sub(self.harts[hart].last);
+        Then {
+            gap: self.gap(gap),
+            ps: gap.saturating_mul(self.period.0) / self.period.1,
+            waits: false,
+        }
+    }
+
+    /// A line is written that costs what it does by the gap behind it.
+    #[inline]
+    fn writes_behind(&mut self, req: &LineRequest, area: usize, offset: u64) -> Class {
+        let class = self.class(req, area, offset, (req.cycle, req.cycle));
+        if self.harts[req.hart].is_behind {
+            let then = self.then(req.hart, req.cycle);
+            self.harts[req.hart].settle_behind(class.first, then, &self.rest, &self.each);
+        }
+        let h = &mut self.harts[req.hart];
+        h.last = h.last.max(req.cycle);
         h.is_behind = true;
+        class
     }
 
     /// A prefetcher reads a line. Returns when it comes.
@@ -597,8 +657,15 @@ impl Light {
         }
         // What follows lines that were written is not known where an epoch ends that is only full.
         if h.is_behind && end.why != EpochEnd::Full {
-            let gap = self.gap(end.cycle.saturating_sub(self.harts[end.hart].last));
-            self.harts[end.hart].settle_behind(gap, &self.rest);
+            let waits = matches!(
+                end.why,
+                EpochEnd::Fence | EpochEnd::Atomic | EpochEnd::Device
+            );
+            let then = Then {
+                waits,
+                ..self.then(end.hart, end.cycle)
+            };
+            self.harts[end.hart].settle_behind(then.gap, then, &self.rest, &self.each);
         }
         if self.harts.len() > 1 {
             self.queues.comes_to(end.hart, end.cycle);

@@ -579,6 +579,16 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
         self.count_line(req, Kind::Write);
+        if let Some(l) = &mut self.light {
+            l.write_ahead(req, req.line - self.ram_base, reads);
+            if !l.counts_only {
+                if reads {
+                    self.count_line(req, Kind::Read);
+                }
+                self.note_write(req);
+                return Transfer::Done(req.cycle);
+            }
+        }
         let at = self.arrival(self.ps(req.cycle), Kind::Write);
         let offset = req.line - self.ram_base;
         if reads {

@@ -45,7 +45,7 @@ fn slow(d: &Description) -> LightModel {
 }
 
 /// The same, and everything else that the light mode knows: rows, written lines, and what harts wait for one another.
-fn rich(d: &Description) -> LightModel {
+pub(crate) fn rich(d: &Description) -> LightModel {
     let mut model = slow(d);
     for area in &mut model.areas {
         area.rows = Some(Rows {
@@ -210,7 +210,7 @@ fn what_one_hart_waits_for_others_and_what_rows_save_is_estimated() {
 
 /// One hart that stores to lines of NVMM in order and reads others at random, by instructions that a loop repeats. Returns
 /// the machine when it is done.
-fn alone(settings: &[&str], words: &[u32], light: bool) -> Machine {
+pub(crate) fn alone(settings: &[&str], words: &[u32], light: bool) -> Machine {
     let d = describe("vc707", settings);
     let mut m = build(&d, true);
     m.set_method(nagori_platform::config::Method::Coarse)
@@ -251,7 +251,7 @@ fn alone(settings: &[&str], words: &[u32], light: bool) -> Machine {
 }
 
 /// `error`: of the cycles of hart 0.
-fn error_of(light: &Machine, detailed: &Machine) -> f64 {
+pub(crate) fn error_of(light: &Machine, detailed: &Machine) -> f64 {
     let cycle = |m: &Machine| m.hart(0).expect("a hart").cycle as f64;
     cycle(light) / cycle(detailed) - 1.0
 }
@@ -322,7 +322,7 @@ fn nothing_depends_on_them_where_time_is_sampled() {
     nothing_depends(&sample, &names, &[u64::MAX, 777], rich);
 }
 
-fn nothing_depends(
+pub(crate) fn nothing_depends(
     machine: &[&str],
     names: &[&str],
     slices: &[u64],

@@ -12,6 +12,7 @@ mod hostile;
 mod images;
 mod iomap;
 mod light;
+mod light_stores;
 mod litmus;
 mod loads;
 mod markers;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 const QUIET: &str = "memory.controller.refresh.enabled=false";
 /// Memory is 50 cycles away.
 const SLOW: &str = "board.read_request_ps=1000000";
-const NT: &str = "nontemporal.all.store=\"write-combining\"";
+pub(crate) const NT: &str = "nontemporal.all.store=\"write-combining\"";
 const LEVEL: &str = "cache.l2={ level = 2, shared_by = 1, size = \"16 KiB\", ways = 8, latency = 20, inclusion = \"non-inclusive\" }";
 
 fn sd(reg: u8, offset: i32) -> u32 {
@@ -27,15 +27,15 @@ fn ld(reg: u8, offset: i32) -> u32 {
 }
 
 /// Two words: a store under `ntl.all`.
-fn nt(reg: u8, offset: i32) -> [u32; 2] {
+pub(crate) fn nt(reg: u8, offset: i32) -> [u32; 2] {
     [op(Op::NtlAll, 0, 0, 0, 0), sd(reg, offset)]
 }
 
 const FENCE_RW: i32 = 0x33;
-const FENCE_W: i32 = 0x11;
-const FENCE_R: i32 = 0x22;
+pub(crate) const FENCE_W: i32 = 0x11;
+pub(crate) const FENCE_R: i32 = 0x22;
 
-fn fence(bits: i32) -> u32 {
+pub(crate) fn fence(bits: i32) -> u32 {
     op(Op::Fence, 0, 0, 0, bits)
 }
 
@@ -74,7 +74,7 @@ fn measured(words: &[u32], settings: &[&str]) -> Machine {
     m
 }
 
-fn run_idle(m: &mut Machine) {
+pub(crate) fn run_idle(m: &mut Machine) {
     for _ in 0..1_000_000 {
         match m.run(100_000, None) {
             Stop::Slice => {}
@@ -310,7 +310,7 @@ fn transfers(words: &[u32], settings: &[&str], at: u64) -> (Machine, Vec<(LineKi
     (m, all)
 }
 
-fn full(line: i32) -> Vec<u32> {
+pub(crate) fn full(line: i32) -> Vec<u32> {
     (0..8).flat_map(|k| nt(11, 64 * line + 8 * k)).collect()
 }
 
@@ -610,7 +610,7 @@ fn a_power_cut_takes_the_store_buffer() {
 }
 
 /// A random program of two harts on a few lines of their own and shared ones; what each hart reads goes into x9.
-fn random(rng: &mut Rng, shared: bool) -> Vec<u32> {
+pub(crate) fn random(rng: &mut Rng, shared: bool) -> Vec<u32> {
     let mut words = vec![
         op(Op::Csrrs, 6, 0, 0, 0xf14),
         op(Op::Slli, 6, 6, 0, if shared { 3 } else { 16 }),
@@ -663,7 +663,7 @@ fn random(rng: &mut Rng, shared: bool) -> Vec<u32> {
     words
 }
 
-fn ready(words: &[u32], settings: &[&str], engine: Engine) -> Machine {
+pub(crate) fn ready(words: &[u32], settings: &[&str], engine: Engine) -> Machine {
     let mut m = start(words, settings, true, engine);
     let base = m.config().memory.base;
     for i in 0..m.config().harts as usize {
@@ -672,7 +672,7 @@ fn ready(words: &[u32], settings: &[&str], engine: Engine) -> Machine {
     m
 }
 
-fn contents(m: &Machine) -> Vec<u64> {
+pub(crate) fn contents(m: &Machine) -> Vec<u64> {
     let harts = 0..m.config().harts as usize;
     let mut all: Vec<u64> = harts.map(|i| m.hart(i).expect("a hart").reg(9)).collect();
     for part in [0, 1 << 16] {
@@ -684,7 +684,7 @@ fn contents(m: &Machine) -> Vec<u64> {
 const ORDER: &str = "nontemporal.evict=\"in-order\"";
 const SHARED: &str = "cache.llc={ level = 3, shared_by = \"all\", size = \"32 KiB\", ways = 8, latency = 40, probe_latency = 20, mshrs = 6 }";
 
-fn machines() -> Vec<Vec<&'static str>> {
+pub(crate) fn machines() -> Vec<Vec<&'static str>> {
     vec![
         with(&["harts=2", NT], IN_ORDER),
         with(

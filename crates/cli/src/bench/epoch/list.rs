@@ -14,6 +14,8 @@ pub struct Load {
     pub program: Program,
     /// Whether the published comparison has one like it.
     pub in_figures: bool,
+    /// Settings of the machine that it needs.
+    pub settings: &'static [&'static str],
 }
 
 macro_rules! of {
@@ -33,6 +35,15 @@ const OWN: &[Program] = &[
     of!("mixed100", 1, ["-DKIND=2", "-DWRITES=100"]),
     of!("flush", 1, ["-DKIND=3"]),
     of!("flush-sparse", 1, ["-DKIND=3", "-DWORK=100"]),
+    of!("past", 1, ["-DKIND=12"]),
+    of!("past-sparse", 1, ["-DKIND=12", "-DWORK=100"]),
+    of!("past-fence", 1, ["-DKIND=12", "-DFENCED"]),
+    of!("past-random", 1, ["-DKIND=12", "-DRANDOM"]),
+    of!(
+        "past-random-fence",
+        1,
+        ["-DKIND=12", "-DRANDOM", "-DFENCED"]
+    ),
     of!("phases-short", 1, ["-DKIND=4", "-DWORK=100", "-DWIDTH=4"]),
     of!("phases-long", 1, ["-DKIND=4", "-DWORK=4000", "-DWIDTH=32"]),
     of!("locks", 4, ["-DKIND=5"]),
@@ -49,12 +60,19 @@ const SPEED: &[&str] = &[
     "integer", "mix", "sort", "random", "stream", "matrix", "bytecode", "compress",
 ];
 
+/// Non-temporal stores go past the caches, in as many line fill buffers as server cores have.
+const PAST_CACHES: &[&str] = &["l1d.mshrs=10", "nontemporal.all.store=\"write-combining\""];
+
 /// All programs.
 pub fn programs() -> Vec<Load> {
     let known = PROGRAMS.iter().filter(|p| SPEED.contains(&p.name));
     let load = |p: &Program| Load {
         program: *p,
         in_figures: ["profile", "simplex", "quantum"].contains(&p.name),
+        settings: match p.defs.contains(&"-DKIND=12") {
+            true => PAST_CACHES,
+            false => &[],
+        },
     };
     OWN.iter().chain(known).map(load).collect()
 }

@@ -250,12 +250,27 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 }
                 let elf = work.compile(&l.program, scale, data)?;
                 let plan = plan(&description.config.memory, &elf)?;
-                let how = (memory.method, &model);
-                let both = Both::run(&description, &plan, how, None).with_context(|| {
+                let own = match l.settings {
+                    [] => None,
+                    set => {
+                        // What these need sees every line.
+                        let all = set.iter().chain(&["epoch.sampled_sets=1"]);
+                        let set: Vec<String> = all.map(|s| s.to_string()).collect();
+                        let own = description.with(&set)?;
+                        let model = calibrate(&own)?;
+                        Some((own, model))
+                    }
+                };
+                let (description, model) = match &own {
+                    Some((description, model)) => (description, model),
+                    None => (&description, &model),
+                };
+                let how = (memory.method, model);
+                let both = Both::run(description, &plan, how, None).with_context(|| {
                     format!("{} on {machine} with {}", l.program.name, memory.name)
                 })?;
                 let name = (l.program.name, l.program.harts > 1);
-                rows.push(as_row(&description, name, memory, &both)?);
+                rows.push(as_row(description, name, memory, &both)?);
                 tell(&rows);
             }
             let Some(debian) = &debian else { continue };

@@ -50,6 +50,7 @@ impl Coherence {
             line,
             bytes: Bytes::default(),
             pc,
+            light: false,
         });
         true
     }
@@ -77,7 +78,7 @@ impl Coherence {
     }
 
     /// A combined line of a hart leaves, by its place among them; in order, the older ones leave before.
-    fn leave(&mut self, hart: usize, i: usize, why: Why, now: u64) {
+    pub(super) fn leave(&mut self, hart: usize, i: usize, why: Why, now: u64) {
         if i >= self.buffers(hart).combining.len() {
             return;
         }
@@ -96,12 +97,17 @@ impl Coherence {
         let token = self.levels.ahead.number();
         let config = self.levels.stores.config;
         let b = self.buffers_mut(hart);
-        let Combined { line, bytes, pc } = b.combining.remove(i);
-        b.leaving.push(Leaving {
-            token,
-            line,
-            comes: None,
-        });
+        let c = b.combining.remove(i);
+        let Combined {
+            line, bytes, pc, ..
+        } = c;
+        if !c.light {
+            b.leaving.push(Leaving {
+                token,
+                line,
+                comes: None,
+            });
+        }
         let partial = config.partial[usize::from(line >= config.nvmm_base)];
         let reads = !bytes.is_full() && partial == Partial::ReadModifyWrite;
         b.stats.leaves(why);

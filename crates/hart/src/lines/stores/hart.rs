@@ -103,10 +103,10 @@ fn write<W: World>(w: &mut W, hart: usize, line: u64, bytes: &Bytes) -> bool {
 }
 
 impl Hart {
-    /// Whether this hart's stores are held back in the present mode.
+    /// Whether stores of this hart may be in buffers in the present mode.
     #[inline(always)]
     fn buffers_stores<W: World>(&self, w: &mut W) -> bool {
-        !W::PARALLEL && !self.light && w.coherence().has_stores()
+        !W::PARALLEL && w.coherence().has_stores()
     }
 
     /// What the hint in front of the instruction at a pc does.
@@ -120,7 +120,7 @@ impl Hart {
 
     /// A hint in front of a load or store, whose address the hint's own operands give: that one passes no filter.
     pub(crate) fn take_hint<W: World>(&mut self, w: &mut W, p: &PreOp, number: u8, pc: u64) {
-        if W::PARALLEL || self.light {
+        if W::PARALLEL {
             return;
         }
         let va = self.x[(p.rs1 & 31) as usize].wrapping_add(p.imm as i64 as u64);
@@ -138,6 +138,7 @@ impl Hart {
         self.settle_levels(w, self.cycle, at);
         let carried = carry_out(w);
         self.recheck |= carried.code;
+        self.look_at_epoch(w, at);
         if carried.asked {
             // The answer may come before any other hart runs on.
             self.yield_at = self.yield_at.min(self.cycle + at.offset() + 1);
@@ -157,7 +158,7 @@ impl Hart {
     }
 
     /// Lets all events up to now take effect, where harts are never blocked.
-    pub(in crate::lines) fn catch_up<W: World>(&mut self, w: &mut W, at: RunPoint) {
+    pub(crate) fn catch_up<W: World>(&mut self, w: &mut W, at: RunPoint) {
         let now = self.cycle + at.offset();
         if !w.coherence().has_stores() {
             return w.coherence().catch_up(now);
@@ -258,6 +259,10 @@ impl Hart {
         if !self.buffers_stores(w) {
             return Ok(None);
         }
+        let combines = self.hint_at(w, at.pc).is_some_and(|h| h.combines);
+        if self.light && !combines {
+            return Ok(None);
+        }
         let p = self.data_privilege();
         let (pa, _) = self.translate_timed(w, want.va, want.access, p, at)?;
         let Some(offset) = self.memory_at(w, want, pa, p)? else {
@@ -265,7 +270,10 @@ impl Hart {
         };
         let (id, line) = (self.id, pa & !63);
         let store = (pa, want.size, value);
-        let combines = self.hint_at(w, at.pc).is_some_and(|h| h.combines);
+        if self.light {
+            let combined = self.combine_lightly(w, store, at)?;
+            return Ok(combined.then_some(offset));
+        }
         if !w.blocks() {
             self.catch_up(w, at);
         }

@@ -49,11 +49,41 @@ pub(super) struct Each {
     pub prefetch: u64,
     /// Picoseconds that opening a row takes, by the gap since the one before was opened.
     pub open: [u64; GAPS],
+    /// Picoseconds from a line that non-temporal stores have filled to the next transfer at the earliest, for rows that have
+    /// to be opened and for those that are open, by the gap before that.
+    pub past: [[u64; GAPS]; 2],
+    /// The same until the line is written, by the gap before the line.
+    pub fenced: [[u64; GAPS]; 2],
     /// Picoseconds that the next row waits beyond that if a line was written to the one before, by the gap since then: if
     /// that was opened for it, and if it was open.
     pub behind: [[u64; GAPS]; 2],
     /// The first class of gaps after which the row of the last transfer is not open any more.
     pub closed: u8,
+}
+
+/// What follows lines that were written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Then {
+    /// The class of the gap between, and its picoseconds.
+    pub gap: u8,
+    pub ps: u64,
+    /// Whether the hart waits until they are written.
+    pub waits: bool,
+}
+
+impl Each {
+    /// Picoseconds that the hart waits for lines that non-temporal stores have filled, some of which had their rows opened,
+    /// with such a class of gap before them.
+    pub fn past_caches(&self, then: Then, before: u8, (lines, opened): (u32, u32)) -> u64 {
+        let ([open, row], gap) = match then.waits {
+            true => (&self.fenced, before),
+            false => (&self.past, then.gap),
+        };
+        let each = |n: u32, times: &[u64; GAPS]| {
+            u64::from(n) * times[gap as usize].saturating_sub(then.ps)
+        };
+        each(opened, open) + each(lines.saturating_sub(opened), row)
+    }
 }
 
 impl Rest {

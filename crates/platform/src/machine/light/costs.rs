@@ -25,6 +25,15 @@ pub(in crate::machine) fn gap_class(gap: u64) -> u8 {
     class.min(GAPS as u32 - 1) as u8
 }
 
+/// The gap with which a class begins, in the same unit.
+pub(in crate::machine) fn begin_of(class: usize) -> f64 {
+    if class < 2 {
+        return class as f64;
+    }
+    let log = class as i32 / 2;
+    2f64.powi(log) + 2f64.powi(log - 1) * (class % 2) as f64
+}
+
 /// The gap in the middle of a class, in the same unit.
 pub(in crate::machine) fn middle_of(class: usize) -> f64 {
     if class < 2 {
@@ -56,6 +65,19 @@ pub struct LineCosts {
     /// See `row_read_ps`.
     #[serde(default)]
     pub row_flush_ps: [u64; GAPS],
+    /// The time from a line that non-temporal stores fill to the next transfer at the earliest, in random order; by the gap
+    /// before that. Zero where no hint has stores go past the caches.
+    #[serde(default)]
+    pub past_ps: [u64; GAPS],
+    /// The time from such a line to when it is written, for which a fence waits; by the gap before the line.
+    #[serde(default)]
+    pub fenced_ps: [u64; GAPS],
+    /// The same two in ascending order, so that the first line of each row has its part in them.
+    #[serde(default)]
+    pub row_past_ps: [u64; GAPS],
+    /// See `row_past_ps`.
+    #[serde(default)]
+    pub row_fenced_ps: [u64; GAPS],
     /// What a read waits for each other hart that waits for reads of the same memory all the time.
     #[serde(default)]
     pub queue_read_ps: u64,
@@ -73,7 +95,15 @@ impl LineCosts {
             &self.row_flush_ps,
         ];
         let lines = random.into_iter().chain(row).flatten().copied();
-        lines.chain([self.queue_read_ps, self.queue_write_ps])
+        let past = [
+            &self.past_ps,
+            &self.fenced_ps,
+            &self.row_past_ps,
+            &self.row_fenced_ps,
+        ];
+        lines
+            .chain(past.into_iter().flatten().copied())
+            .chain([self.queue_read_ps, self.queue_write_ps])
     }
 }
 
@@ -224,6 +254,9 @@ pub struct LineCounts {
     pub posted: u64,
     /// Modified lines written back by instructions.
     pub flushes: u64,
+    /// Lines that non-temporal stores have written past the caches.
+    #[serde(default)]
+    pub nt_stores: u64,
 }
 
 impl LineCounts {
@@ -236,6 +269,7 @@ impl LineCounts {
             write_backs: self.write_backs.saturating_sub(o.write_backs),
             posted: self.posted.saturating_sub(o.posted),
             flushes: self.flushes.saturating_sub(o.flushes),
+            nt_stores: self.nt_stores.saturating_sub(o.nt_stores),
         }
     }
 
@@ -247,6 +281,7 @@ impl LineCounts {
         self.write_backs += o.write_backs;
         self.posted += o.posted;
         self.flushes += o.flushes;
+        self.nt_stores += o.nt_stores;
     }
 
     /// Lines for which a hart waited.
@@ -256,7 +291,7 @@ impl LineCounts {
 
     /// Modified lines written.
     pub fn writes(&self) -> u64 {
-        self.write_backs + self.posted + self.flushes
+        self.write_backs + self.posted + self.flushes + self.nt_stores
     }
 }
 
@@ -339,6 +374,7 @@ mod tests {
             assert_eq!(gap_class(*from), class as u8);
             assert!(*from == 0 || gap_class(from - 1) < class as u8);
             assert_eq!(gap_class(middle_of(class) as u64), class as u8);
+            assert_eq!(begin_of(class), *from as f64);
         }
         assert_eq!(gap_class(u64::MAX), GAPS as u8 - 1);
         assert_eq!(middle_of(6), 10.0);

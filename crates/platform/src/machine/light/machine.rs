@@ -56,6 +56,9 @@ impl<O: Observer> Machine<O> {
     /// Leaves the light mode; the timing model is the detailed one from now on.
     pub fn leave_light(&mut self) {
         self.settle();
+        if self.is_light() && self.world.timed {
+            self.write_stored();
+        }
         self.world.light = None;
         self.restart_epochs();
     }

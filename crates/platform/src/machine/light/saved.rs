@@ -31,7 +31,11 @@ impl SavedLight {
             let some = h.some.iter().all(|i| (*i as usize) < n * CLASSES);
             let lines = h.lines.len() == n * CLASSES && some;
             let banks = h.banks.fits(&light.harts[0].banks);
-            lines && banks && lens == [n; 3] && h.victim.is_none_or(|c| (c as usize) < GAPS)
+            lines
+                && banks
+                && lens == [n; 3]
+                && h.victim.is_none_or(|c| (c as usize) < GAPS)
+                && (h.before as usize) < GAPS
         };
         let mut each = self.harts.iter().zip(counts);
         let begun = each.all(|(h, (cycle, instret))| h.from.0 <= cycle && h.from.1 <= instret);
