@@ -35,14 +35,13 @@ pub struct EpochConfig {
 }
 
 impl Default for EpochConfig {
-    /// 100 us: a tenth of the time that Linux gives a thread at least. All sets, and an eighth of the time: errors grow by less than
-    /// 3 % with it.
+    /// 100 us: a tenth of the time that Linux gives a thread at least. All sets and all of the time are simulated.
     fn default() -> Self {
         EpochConfig {
             length: Ps(100_000_000),
             instructions: None,
             sampled_sets: 1,
-            sampled_time: 8,
+            sampled_time: 1,
         }
     }
 }
