@@ -550,6 +550,8 @@ impl<W: World> Translator<W> {
         if full == 0
             || last.pc != hart.pc
             || last.context != hart.context()
+            // The other translator may have moved what code needs to know of its page.
+            || (hart.area().page, hart.area().context) != (last.pc & !0xfff, last.context)
             || self.is_behind(hart, code)
         {
             return None;
