@@ -392,16 +392,6 @@ impl Light {
         *owed = owed.saturating_add(ps);
     }
 
-    /// Core cycles that the clock of a hart lacks: what the lines of its epoch cost beyond what was charged at once.
-    #[inline]
-    fn late(&self, hart: usize) -> u64 {
-        let (num, den) = self.period;
-        match self.counts_only {
-            true => 0,
-            false => self.harts[hart].due.saturating_mul(den) / num,
-        }
-    }
-
     /// The class of a transfer at a cycle that ends at another one; its row is the last one from then on.
     #[inline]
     fn class(
@@ -415,15 +405,11 @@ impl Light {
         let h = &self.harts[hart];
         let last = h.last;
         // A power of two.
-        let shift = lines.trailing_zeros();
-        let since = |from: u64| at.saturating_sub(from) >> shift;
+        let since = |from: u64| at.saturating_sub(from) >> lines.trailing_zeros();
         let Some(rows) = self.model.areas[area].rows else {
             return Class::of(self.gap(since(last)), lines);
         };
         let (bank, row) = rows.of(offset);
-        // Rows have their estimated times.
-        let late = self.late(hart);
-        let since_row = |from: u64| at.saturating_add(late).saturating_sub(from) >> shift;
         let exact = h.met == Some(offset);
         if self.harts.len() > 1 {
             let until = match exact {
@@ -440,8 +426,8 @@ impl Light {
         };
         let same = open.row == row + 1 && (exact || alone());
         let gap = match same {
-            true => self.gap(since(last).min(since_row(open.opened))),
-            false => self.gap(since_row(open.opened)),
+            true => self.gap(since(last.max(open.opened))),
+            false => self.gap(since(open.opened)),
         };
         let opens = !same || gap >= self.each[area].closed;
         // Lines that are not simulated come to the next row with this one, not one after the other.
@@ -457,12 +443,12 @@ impl Light {
         };
         if let (true, Some(w)) = (opens, open.written) {
             let behind = &self.each[area].behind[w.was_open as usize];
-            let extra = behind[self.gap(since_row(w.at)) as usize];
+            let extra = behind[self.gap(since(w.at)) as usize];
             let times = if goes_on { 1 } else { lines };
             self.adds(hart, extra * u64::from(times));
         }
         let banks = &mut self.harts[hart].banks;
-        banks.used(bank, row, opens.then_some(end.saturating_add(late)));
+        banks.used(bank, row, opens.then_some(end));
         class
     }
 
@@ -477,7 +463,7 @@ impl Light {
             return true;
         }
         let written = Written {
-            at: (req.cycle + self.at_once.1).saturating_add(self.late(req.hart)),
+            at: req.cycle + self.at_once.1,
             was_open: same,
         };
         let bank = rows.of(offset).0;
@@ -526,7 +512,6 @@ impl Light {
             false => self.at_once.0,
         };
         let end = req.cycle + cost * u64::from(lines);
-        let late = self.late(req.hart);
         let class = self.class(req, area, offset, (req.cycle, end));
         if self.harts[req.hart].is_behind {
             let then = self.then(req.hart, req.cycle);
@@ -549,13 +534,6 @@ impl Light {
                 }
             }
         }
-        // The row was open when the line came.
-        if let Some(rows) = self.model.areas[area].rows {
-            let more = self.late(req.hart).saturating_sub(late);
-            let banks = &mut self.harts[req.hart].banks;
-            banks.opens_later(rows.of(offset).0, end.saturating_add(late), more);
-        }
-        let h = &mut self.harts[req.hart];
         let n = &mut h.now[area];
         match (write, req.kind) {
             (true, LineKind::Flush) => {
@@ -693,7 +671,6 @@ impl Light {
             self.queues.comes_to(end.hart, end.cycle);
         }
         let handed = end.why == EpochEnd::Handed;
-        let late = self.late(end.hart);
         let others = match self.counts_only {
             true => (0, 0),
             false => self.queues.waiting(end.hart, handed),
@@ -786,9 +763,9 @@ impl Light {
         h.from = (to, end.instret);
         (h.due, h.full) = (0, false);
         h.met = None;
-        // Transfers of the epoch were that much later; rows have their estimated times, which lack what harts wait for others.
+        // Rows and transfers of the epoch were that much later.
         h.last += cycles;
-        h.banks.epoch_ends(cycles.saturating_sub(late));
+        h.banks.epoch_ends(cycles);
         let next = self.next_end(to);
         self.harts[end.hart].next = next;
         (cycles, next)

@@ -94,15 +94,6 @@ impl Banks {
         }
     }
 
-    /// What has opened a row at a cycle takes longer.
-    #[inline]
-    pub fn opens_later(&mut self, bank: usize, opened: u64, more: u64) {
-        let open = &mut self.open[bank % BANKS];
-        if open.opened == opened {
-            open.opened += more;
-        }
-    }
-
     /// This hart has written to the row that is open.
     pub fn wrote(&mut self, bank: usize, written: Written) {
         self.open[bank % BANKS].written = Some(written);
