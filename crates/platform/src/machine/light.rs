@@ -715,7 +715,9 @@ impl Light {
             }
         }
         if !self.counts_only {
-            h.ledger.add_amount(Amount::of(Ps(behind_others)));
+            let own = times.0.saturating_add(times.1);
+            let most = Queues::most(own, others, self.queues.others());
+            h.ledger.add_amount(Amount::of(Ps(behind_others.min(most))));
             h.ledger.add_overhead(Ps(written * num / den));
         }
         h.charged += charged * num / den;

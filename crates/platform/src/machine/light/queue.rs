@@ -108,6 +108,26 @@ impl Queues {
         self.harts[hart].others[handed as usize]
     }
 
+    /// How many other harts each of them has.
+    pub fn others(&self) -> u64 {
+        self.harts.len() as u64 - 1
+    }
+
+    /// The most that lines which take a time by themselves wait for so many others: another hart that waits for a share of
+    /// the time has so many requests in it, and each is in front of one line only. Where it waits all the time, that is no
+    /// limit.
+    pub fn most(own: u64, (reads, writes): Share, others: u64) -> u64 {
+        let (busy, all) = (
+            u64::from(reads) + u64::from(writes),
+            others * u64::from(Self::ALWAYS),
+        );
+        if busy * 50 >= all * 49 {
+            return u64::MAX;
+        }
+        let most = u128::from(own) * u128::from(others) * u128::from(busy) / u128::from(all - busy);
+        most.min(u64::MAX.into()) as u64
+    }
+
     /// A hart has come to a cycle: what others did while it last waited is known, if that was a window ago.
     pub fn comes_to(&mut self, hart: usize, cycle: u64) {
         while let Some(Epoch { from, to, handed }) = self.harts[hart].pending.front().copied() {
@@ -328,6 +348,15 @@ mod tests {
         q.comes_to(1, 4000);
         assert_eq!(q.waiting(1, false), (0, 0));
         assert!(q.waiting(1, true).0 > HALF / 2);
+    }
+
+    #[test]
+    fn a_hart_that_seldom_waits_is_seldom_in_front() {
+        assert_eq!(Queues::most(1000, (0, 0), 3), 0);
+        assert_eq!(Queues::most(1000, (HALF, 0), 1), 1000);
+        assert_eq!(Queues::most(1000, (HALF, HALF), 2), 2000);
+        assert_eq!(Queues::most(1000, (2 * HALF, 0), 1), u64::MAX);
+        assert_eq!(Queues::most(1000, (0, 0), 0), u64::MAX, "nobody else");
     }
 
     #[test]
