@@ -290,8 +290,7 @@ impl Hart {
         }
         let (id, line) = (self.id, pa & !63);
         let c = w.coherence();
-        let hinted = self.hint.is_some_and(|(hinted, _)| hinted == at.pc);
-        let busy = self.arrived.is_some() || hinted || !c.is_plain();
+        let busy = self.arrived.is_some() || self.is_hinted(at.pc) || !c.is_plain();
         let skips = self.skips(line);
         if busy || c.contention.is(line, self.cycle + at.offset()) {
             return None;

@@ -100,10 +100,10 @@ fn stretch_at(cycle: u64, every: u32) -> (Kind, u64) {
 }
 
 impl Stretches {
-    /// One in so many is simulated.
+    /// One in so many is simulated: 1 to [`MOST_STRETCHES`].
     pub fn of(every: u32) -> Self {
         Stretches {
-            every: every.clamp(1, MOST_STRETCHES),
+            every,
             at: if every > 1 { 0 } else { u64::MAX },
             ..Stretches::default()
         }
@@ -170,7 +170,8 @@ impl Stretches {
 }
 
 impl Hart {
-    /// In the light mode, has one stretch of time in so many simulated with pipeline and branch prediction, from now on.
+    /// In the light mode, has one stretch of time in so many simulated with pipeline and branch prediction, from now on: 1 to
+    /// [`MOST_STRETCHES`].
     pub fn sample_time(&mut self, every: u32) {
         self.stretches = Stretches::of(every);
         self.recheck = true;

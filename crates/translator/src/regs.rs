@@ -127,3 +127,5 @@ pub(crate) fn host(r: u8) -> Option<u8> {
 pub(crate) const RAX: u8 = 0;
 pub(crate) const RCX: u8 = 1;
 pub(crate) const RDX: u8 = 2;
+/// The hart's cycle, as above.
+pub(crate) const R15: u8 = 15;

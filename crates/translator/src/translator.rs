@@ -116,6 +116,7 @@ impl<W: World> Translator<W> {
     }
 
     /// Has that translator do something; `None` if there is no memory for it.
+    #[inline(never)]
     fn in_brief<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> Option<R> {
         let new = || {
             let t = Self::new(self.options).ok()?;
@@ -496,55 +497,9 @@ impl<W: World> Engine<W> for Translator<W> {
         w: &mut W,
         stop: u64,
     ) -> Option<Ran> {
-        match self.is_for_brief::<M>(hart) {
-            true => self.in_brief(|t| t.resume_here::<M>(hart, code, w, stop))?,
-            false => self.resume_here::<M>(hart, code, w, stop),
+        if self.is_for_brief::<M>(hart) {
+            return self.in_brief(|t| t.resume::<M>(hart, code, w, stop))?;
         }
-    }
-
-    #[inline]
-    fn go_on<M: Mode>(
-        &mut self,
-        hart: &mut Hart,
-        code: &mut CodeCache,
-        w: &mut W,
-        at: Within,
-        stop: u64,
-    ) -> Option<Ran> {
-        match self.is_for_brief::<M>(hart) {
-            true => self.in_brief(|t| t.go_on_here::<M>(hart, code, w, at, stop))?,
-            false => self.go_on_here::<M>(hart, code, w, at, stop),
-        }
-    }
-
-    #[inline]
-    fn run<M: Mode>(
-        &mut self,
-        hart: &mut Hart,
-        code: &mut CodeCache,
-        w: &mut W,
-        block: u32,
-        stop: u64,
-    ) -> Ran {
-        match self.is_for_brief::<M>(hart) {
-            true => {
-                let ran = self.in_brief(|t| t.run_here::<M>(hart, code, w, block, stop));
-                ran.unwrap_or(Ran::Cold)
-            }
-            false => self.run_here::<M>(hart, code, w, block, stop),
-        }
-    }
-}
-
-impl<W: World> Translator<W> {
-    #[inline(always)]
-    fn resume_here<M: Mode>(
-        &mut self,
-        hart: &mut Hart,
-        code: &mut CodeCache,
-        w: &mut W,
-        stop: u64,
-    ) -> Option<Ran> {
         let last = self.last?;
         let full = self.links.get(last.link as usize)?.full;
         if full == 0
@@ -560,8 +515,8 @@ impl<W: World> Translator<W> {
         Some(self.left::<M>(hart, code))
     }
 
-    #[inline(always)]
-    fn go_on_here<M: Mode>(
+    #[inline]
+    fn go_on<M: Mode>(
         &mut self,
         hart: &mut Hart,
         code: &mut CodeCache,
@@ -571,6 +526,9 @@ impl<W: World> Translator<W> {
     ) -> Option<Ran> {
         if W::COMMITS || W::STOPS || W::ACCESSES && M::LINES {
             return None;
+        }
+        if self.is_for_brief::<M>(hart) {
+            return self.in_brief(|t| t.go_on::<M>(hart, code, w, at, stop))?;
         }
         self.follow(hart, code);
         let made = *self.code.get(at.block as usize)?;
@@ -605,8 +563,8 @@ impl<W: World> Translator<W> {
         Some(self.left::<M>(hart, code))
     }
 
-    #[inline(always)]
-    fn run_here<M: Mode>(
+    #[inline]
+    fn run<M: Mode>(
         &mut self,
         hart: &mut Hart,
         code: &mut CodeCache,
@@ -617,6 +575,10 @@ impl<W: World> Translator<W> {
         // Observers of instructions use the interpreter.
         if W::COMMITS || W::STOPS || W::ACCESSES && M::LINES {
             return Ran::Cold;
+        }
+        if self.is_for_brief::<M>(hart) {
+            let ran = self.in_brief(|t| t.run::<M>(hart, code, w, block, stop));
+            return ran.unwrap_or(Ran::Cold);
         }
         self.follow(hart, code);
         let Some(to) = self.find(hart, code, block) else {

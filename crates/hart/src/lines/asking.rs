@@ -267,11 +267,12 @@ impl Hart {
         }
         let t = self.config.timing;
         let hidden = self.predictor.hidden();
-        let penalty = (t.l1i_miss + t.hub).saturating_sub(hidden);
+        let all = t.l1i_miss + t.hub;
+        let penalty = all.saturating_sub(hidden);
         if self.light {
             // Where the pipeline is not simulated, nothing of it is hidden.
             let waited = &mut self.stretches.waited;
-            *waited = waited.saturating_sub(hidden.min(t.l1i_miss + t.hub).into());
+            *waited = waited.saturating_sub((all - penalty).into());
         }
         self.bring(w, (line, LineKind::Fetch, false), (penalty, 0), at)?;
         self.stats.l1i_misses += 1;

@@ -375,7 +375,7 @@ impl Hart {
             }
             self.uses_line(w, line, kind, at)?;
             self.meet_line(w, (line, kind), at)?;
-            let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
+            let hinted = self.is_hinted(at.pc);
             let cache = &mut w.coherence().l1d[self.id];
             if !hinted {
                 cache.touch(i);
@@ -391,8 +391,8 @@ impl Hart {
                 _ => return Ok(i),
             }
         }
-        let hinted = self.hint.is_some_and(|(pc, _)| pc == at.pc);
-        if self.light && present.is_none() && !hinted && w.coherence().is_plain() {
+        let plain = self.light && present.is_none() && !self.is_hinted(at.pc);
+        if plain && w.coherence().is_plain() {
             if let Some(filled) = self.fill_lightly(w, line, kind, at) {
                 return filled;
             }

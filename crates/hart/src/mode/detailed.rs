@@ -30,8 +30,7 @@ impl Mode for Detailed {
         if h.cycle >= h.epoch_at {
             h.end_epoch(w);
         }
-        let stretch_at = h.stretches.at;
-        if h.cycle >= stretch_at && h.resume.is_none() {
+        if h.cycle >= h.stretches.at && h.resume.is_none() {
             h.change_stretch();
         }
         limit.min(h.settle_at).min(h.epoch_at).min(h.stretches.at)
@@ -320,7 +319,7 @@ impl Mode for Detailed {
         if write {
             h.store_side_effects(w, pa);
         }
-        if h.hint.is_some_and(|(pc, _)| pc == at.pc) {
+        if h.is_hinted(at.pc) {
             h.hinted(w, want.access);
         } else {
             h.install::<W, Self>(w, want, pa, (index, way), at);

@@ -513,10 +513,7 @@ impl Light {
         };
         let end = req.cycle + cost * u64::from(lines);
         let class = self.class(req, area, offset, (req.cycle, end));
-        if self.harts[req.hart].is_behind {
-            let then = self.then(req.hart, req.cycle);
-            self.harts[req.hart].settle_behind(class.first, then, &self.rest, &self.each);
-        }
+        self.settle(req.hart, class.first, req.cycle);
         let h = &mut self.harts[req.hart];
         h.last = end;
         for (class, lines) in class.each() {
@@ -612,6 +609,15 @@ impl Light {
         }
     }
 
+    /// The class of the transfer that follows the written lines of a hart is known.
+    #[inline]
+    fn settle(&mut self, hart: usize, class: u8, cycle: u64) {
+        if self.harts[hart].is_behind {
+            let then = self.then(hart, cycle);
+            self.harts[hart].settle_behind(class, then, &self.rest, &self.each);
+        }
+    }
+
     /// What a hart does at a cycle, behind its last transfer.
     #[inline]
     fn then(&self, hart: usize, cycle: u64) -> Then {
@@ -627,10 +633,7 @@ impl Light {
     #[inline]
     fn writes_behind(&mut self, req: &LineRequest, area: usize, offset: u64) -> Class {
         let class = self.class(req, area, offset, (req.cycle, req.cycle));
-        if self.harts[req.hart].is_behind {
-            let then = self.then(req.hart, req.cycle);
-            self.harts[req.hart].settle_behind(class.first, then, &self.rest, &self.each);
-        }
+        self.settle(req.hart, class.first, req.cycle);
         let h = &mut self.harts[req.hart];
         h.last = h.last.max(req.cycle);
         h.is_behind = true;

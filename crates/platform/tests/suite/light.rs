@@ -308,6 +308,7 @@ fn nothing_depends_on_engine_slices_or_snapshots() {
         "interrupts",
     ];
     nothing_depends(&[], &names, &[u64::MAX, 4096, 777], rich);
+    nothing_depends(&[], &["contend"], &[u64::MAX, 4096, 777], slow);
 }
 
 #[test]

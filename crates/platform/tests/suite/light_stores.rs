@@ -1,13 +1,12 @@
 //! Stores past the caches in the light mode: what they cost, that they are where they have to be, and what a power cut takes.
 
-use crate::ahead::EAGER;
 use crate::common::*;
 use crate::light::{alone, error_of, nothing_depends, rich};
 use crate::power::{start, NVMM};
 use crate::stores::{
-    contents, fence, full, machines, nt, random, ready, run_idle, FENCE_R, FENCE_W, NT,
+    compare_results, compare_runs, fence, full, nt, run_idle, FENCE_R, FENCE_W, NT,
 };
-use nagori_platform::machine::{Dram, Engine, EpochLength, Machine, Quiet, Stop};
+use nagori_platform::machine::{Dram, Engine, EpochLength, Machine};
 
 /// Hints (ntl.all) with `sd` for all of a line, and `addi x11, x11, 64`.
 fn line_past_caches() -> Vec<u32> {
@@ -60,63 +59,12 @@ fn light(m: &mut Machine, settings: &[&str]) {
 
 #[test]
 fn results_are_those_without_hints() {
-    for seed in 0..env("NAGORI_STORES_SEEDS", 10) {
-        let words = random(&mut Rng::new(seed), false);
-        let mut plain = ready(&words, &["harts=2"], EAGER);
-        run_idle(&mut plain);
-        let expected = contents(&plain);
-        for settings in machines() {
-            let mut m = ready(&words, &settings, EAGER);
-            light(&mut m, &settings);
-            run_idle(&mut m);
-            assert_eq!(contents(&m), expected, "seed {seed}: {settings:?}");
-            let all = m.report().stores;
-            assert!(all
-                .iter()
-                .all(|s| s.events.buffered == 0 && s.events.nt_stores > 0));
-        }
-    }
+    compare_results(light, |s| s.events.buffered == 0 && s.events.nt_stores > 0);
 }
 
 #[test]
 fn no_setting_of_the_host_and_no_snapshot_changes_a_cycle() {
-    let mut copies = 0;
-    for seed in 0..env("NAGORI_STORES_SEEDS", 10) {
-        let words = random(&mut Rng::new(seed), seed % 2 == 0);
-        for settings in machines() {
-            let name = format!("seed {seed}: {settings:?}");
-            let ready = |settings: &[&str], engine| {
-                let mut m = ready(&words, settings, engine);
-                light(&mut m, settings);
-                m
-            };
-            let idle = |m: &mut Machine| {
-                run_idle(m);
-                (outcome(m, Stop::Slice, Vec::new()), contents(m))
-            };
-            let first = idle(&mut ready(&settings, Engine::Interpreter));
-            for (ahead, engine) in [("1", EAGER), ("77", Engine::Interpreter), ("100000", EAGER)] {
-                let ahead = ["run_ahead_cycles", "quantum_cycles"].map(|k| format!("{k}={ahead}"));
-                let all: Vec<&str> = { settings.iter().copied() }
-                    .chain(ahead.iter().map(|s| &s[..]))
-                    .collect();
-                assert_eq!(idle(&mut ready(&all, engine)), first, "{name}, {ahead:?}");
-            }
-            // In small slices, now and then with a copy that goes on.
-            let mut rng = Rng::new(seed);
-            let mut m = ready(&settings, EAGER);
-            while m.run(rng.below(60) + 1, None) == Stop::Slice {
-                if rng.one_in(60) {
-                    let copy = m.checkpoint().expect("a checkpoint");
-                    m = copy.fork(Quiet).expect("a fork");
-                    m.set_engine(EAGER).expect("an engine");
-                    copies += 1;
-                }
-            }
-            assert_eq!(idle(&mut m), first, "{name}, with copies");
-        }
-    }
-    assert!(copies > 10, "{copies}");
+    compare_runs(light);
 }
 
 #[test]

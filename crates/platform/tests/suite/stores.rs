@@ -9,7 +9,9 @@ use crate::power::{start, NVMM};
 use nagori_hart::lines::StoreStats;
 use nagori_hart::world::LineKind;
 use nagori_isa::Op;
-use nagori_platform::machine::{BusTransfer, BusWatch, Dram, Engine, Machine, Quiet, Stop};
+use nagori_platform::machine::{
+    BusTransfer, BusWatch, Dram, Engine, Machine, Quiet, Stop, StoreReport,
+};
 use std::sync::{Arc, Mutex};
 
 const QUIET: &str = "memory.controller.refresh.enabled=false";
@@ -610,7 +612,7 @@ fn a_power_cut_takes_the_store_buffer() {
 }
 
 /// A random program of two harts on a few lines of their own and shared ones; what each hart reads goes into x9.
-pub(crate) fn random(rng: &mut Rng, shared: bool) -> Vec<u32> {
+fn random(rng: &mut Rng, shared: bool) -> Vec<u32> {
     let mut words = vec![
         op(Op::Csrrs, 6, 0, 0, 0xf14),
         op(Op::Slli, 6, 6, 0, if shared { 3 } else { 16 }),
@@ -663,7 +665,7 @@ pub(crate) fn random(rng: &mut Rng, shared: bool) -> Vec<u32> {
     words
 }
 
-pub(crate) fn ready(words: &[u32], settings: &[&str], engine: Engine) -> Machine {
+fn ready(words: &[u32], settings: &[&str], engine: Engine) -> Machine {
     let mut m = start(words, settings, true, engine);
     let base = m.config().memory.base;
     for i in 0..m.config().harts as usize {
@@ -672,7 +674,7 @@ pub(crate) fn ready(words: &[u32], settings: &[&str], engine: Engine) -> Machine
     m
 }
 
-pub(crate) fn contents(m: &Machine) -> Vec<u64> {
+fn contents(m: &Machine) -> Vec<u64> {
     let harts = 0..m.config().harts as usize;
     let mut all: Vec<u64> = harts.map(|i| m.hart(i).expect("a hart").reg(9)).collect();
     for part in [0, 1 << 16] {
@@ -684,7 +686,7 @@ pub(crate) fn contents(m: &Machine) -> Vec<u64> {
 const ORDER: &str = "nontemporal.evict=\"in-order\"";
 const SHARED: &str = "cache.llc={ level = 3, shared_by = \"all\", size = \"32 KiB\", ways = 8, latency = 40, probe_latency = 20, mshrs = 6 }";
 
-pub(crate) fn machines() -> Vec<Vec<&'static str>> {
+fn machines() -> Vec<Vec<&'static str>> {
     vec![
         with(&["harts=2", NT], IN_ORDER),
         with(
@@ -719,8 +721,11 @@ pub(crate) fn machines() -> Vec<Vec<&'static str>> {
     ]
 }
 
-#[test]
-fn results_are_those_without_buffers() {
+/// What a machine of some settings is made of before it runs.
+pub(crate) type Prepare = fn(&mut Machine, &[&str]);
+
+/// Random programs come to the same results with buffers and hints; `counted` is true of what each hart has counted.
+pub(crate) fn compare_results(prepare: Prepare, counted: fn(&StoreReport) -> bool) {
     for seed in 0..env("NAGORI_STORES_SEEDS", 10) {
         let words = random(&mut Rng::new(seed), false);
         let mut plain = ready(&words, &["harts=2"], EAGER);
@@ -728,43 +733,50 @@ fn results_are_those_without_buffers() {
         let expected = contents(&plain);
         for settings in machines() {
             let mut m = ready(&words, &settings, EAGER);
+            prepare(&mut m, &settings);
             run_idle(&mut m);
             assert_eq!(contents(&m), expected, "seed {seed}: {settings:?}");
-            let all = m.report().stores;
-            assert!(all
-                .iter()
-                .all(|s| s.events.buffered > 0 && s.events.nt_stores > 0));
+            assert!(m.report().stores.iter().all(counted));
         }
     }
 }
 
 #[test]
-fn no_setting_of_the_host_and_no_snapshot_changes_a_cycle() {
+fn results_are_those_without_buffers() {
+    compare_results(
+        |_, _| (),
+        |s| s.events.buffered > 0 && s.events.nt_stores > 0,
+    );
+}
+
+/// Random programs take the same cycles and come to the same contents with any engine, look-ahead and slices, and in
+/// copies.
+pub(crate) fn compare_runs(prepare: Prepare) {
     let mut copies = 0;
     for seed in 0..env("NAGORI_STORES_SEEDS", 10) {
-        let shared = seed % 2 == 0;
-        let words = random(&mut Rng::new(seed), shared);
+        let words = random(&mut Rng::new(seed), seed % 2 == 0);
         for settings in machines() {
             let name = format!("seed {seed}: {settings:?}");
-            let mut m = ready(&words, &settings, Engine::Interpreter);
-            run_idle(&mut m);
-            let idle = |m: &mut Machine| outcome(m, Stop::Slice, Vec::new());
-            let (first, left) = (idle(&mut m), contents(&m));
+            let ready = |settings: &[&str], engine| {
+                let mut m = ready(&words, settings, engine);
+                prepare(&mut m, settings);
+                m
+            };
+            let idle = |m: &mut Machine| {
+                run_idle(m);
+                (outcome(m, Stop::Slice, Vec::new()), contents(m))
+            };
+            let first = idle(&mut ready(&settings, Engine::Interpreter));
             for (ahead, engine) in [("1", EAGER), ("77", Engine::Interpreter), ("100000", EAGER)] {
-                let ahead = [
-                    format!("run_ahead_cycles={ahead}"),
-                    format!("quantum_cycles={ahead}"),
-                ];
-                let mut all = settings.clone();
-                all.extend(ahead.iter().map(|s| &s[..]));
-                let mut m = ready(&words, &all, engine);
-                run_idle(&mut m);
-                assert_eq!(idle(&mut m), first, "{name}, {ahead:?}");
-                assert_eq!(contents(&m), left, "{name}, {ahead:?}");
+                let ahead = ["run_ahead_cycles", "quantum_cycles"].map(|k| format!("{k}={ahead}"));
+                let all: Vec<&str> = { settings.iter().copied() }
+                    .chain(ahead.iter().map(|s| &s[..]))
+                    .collect();
+                assert_eq!(idle(&mut ready(&all, engine)), first, "{name}, {ahead:?}");
             }
             // In small slices, now and then with a copy that goes on.
             let mut rng = Rng::new(seed);
-            let mut m = ready(&words, &settings, EAGER);
+            let mut m = ready(&settings, EAGER);
             while m.run(rng.below(60) + 1, None) == Stop::Slice {
                 if rng.one_in(60) {
                     let copy = m.checkpoint().expect("a checkpoint");
@@ -773,12 +785,15 @@ fn no_setting_of_the_host_and_no_snapshot_changes_a_cycle() {
                     copies += 1;
                 }
             }
-            run_idle(&mut m);
             assert_eq!(idle(&mut m), first, "{name}, with copies");
-            assert_eq!(contents(&m), left, "{name}, with copies");
         }
     }
     assert!(copies > 10, "{copies}");
+}
+
+#[test]
+fn no_setting_of_the_host_and_no_snapshot_changes_a_cycle() {
+    compare_runs(|_, _| ());
 }
 
 #[test]

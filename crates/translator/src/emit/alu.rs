@@ -293,9 +293,7 @@ impl Emitter<'_> {
         );
         if awaited {
             dynasm!(self.a; .arch x64; add r15, rax);
-            if self.s.samples {
-                dynasm!(self.a; .arch x64; add [rbp + WAITED], rax);
-            }
+            self.waits_for(RAX);
         } else {
             let (none, pending) = (self.label(), pending_long(p.rd, 1) as i32 & !0xff);
             dynasm!(self.a; .arch x64

@@ -525,9 +525,7 @@ impl Emitter<'_> {
             ; jle =>done
             ; add r15, rcx
         );
-        if self.s.samples {
-            dynasm!(self.a; .arch x64; add [rbp + WAITED], rcx);
-        }
+        self.waits_for(RCX);
         let late = self.has_late_results();
         if late {
             dynasm!(self.a; .arch x64; mov [rbp + REDIRECT], rcx);

@@ -322,9 +322,7 @@ impl Emitter<'_> {
                 ; cmp rax, [rbp + FRONT]
                 ; adc r15, 0
             );
-            if self.s.samples {
-                dynasm!(self.a; .arch x64; add [rbp + WAITED], r15);
-            }
+            self.waits_for(R15);
         }
         if self.has_buffers() {
             let (from, back) = (self.label(), self.label());
@@ -338,6 +336,13 @@ impl Emitter<'_> {
     fn waits(&mut self, cycles: i32) {
         if self.s.samples {
             dynasm!(self.a; .arch x64; add QWORD [rbp + WAITED], cycles);
+        }
+    }
+
+    /// The same, for so many cycles as a host register has.
+    fn waits_for(&mut self, cycles: u8) {
+        if self.s.samples {
+            dynasm!(self.a; .arch x64; add [rbp + WAITED], Rq(cycles));
         }
     }
 

@@ -16,7 +16,7 @@ use debian::{Debian, GUESTS};
 use list::{programs, Load, EXTRA, SOURCE};
 use nagori_memtime::Method;
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::machine::calibrate;
+use nagori_platform::machine::{calibrate, LightModel};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -243,6 +243,8 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
             let model = calibrate(&description)?;
             let nvmm = description.config.memory.nvmm_base();
             let data = (memory.method != Method::Dram).then_some(nvmm);
+            // Machines of programs that need settings of their own, by these.
+            let mut others: Vec<(&[&str], (Description, LightModel))> = Vec::new();
             for l in &loads {
                 messages.signals().check()?;
                 if l.program.harts > description.config.harts {
@@ -250,19 +252,18 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 }
                 let elf = work.compile(&l.program, scale, data)?;
                 let plan = plan(&description.config.memory, &elf)?;
-                let own = match l.settings {
-                    [] => None,
-                    set => {
-                        // What these need sees every line.
-                        let all = set.iter().chain(&["epoch.sampled_sets=1"]);
-                        let set: Vec<String> = all.map(|s| s.to_string()).collect();
-                        let own = description.with(&set)?;
-                        let model = calibrate(&own)?;
-                        Some((own, model))
-                    }
-                };
-                let (description, model) = match &own {
-                    Some((description, model)) => (description, model),
+                let is_known = others.iter().any(|o| o.0 == l.settings);
+                if !l.settings.is_empty() && !is_known {
+                    // What these need sees every line.
+                    let all = l.settings.iter().chain(&["epoch.sampled_sets=1"]);
+                    let set: Vec<String> = all.map(|s| s.to_string()).collect();
+                    let other = description.with(&set)?;
+                    let model = calibrate(&other)?;
+                    others.push((l.settings, (other, model)));
+                }
+                let other = others.iter().find(|o| o.0 == l.settings);
+                let (description, model) = match other {
+                    Some((_, (description, model))) => (description, model),
                     None => (&description, &model),
                 };
                 let how = (memory.method, model);

@@ -43,6 +43,12 @@ impl Coherence {
             self.leave(hart, 0, Why::Register, now);
             return false;
         }
+        self.open_combined(hart, line, pc, false);
+        true
+    }
+
+    /// A hart begins to combine stores to a line that no cache has; `light`: without a register.
+    pub(super) fn open_combined(&mut self, hart: usize, line: u64, pc: u64, light: bool) {
         self.void_prefetches(line, super::super::ahead::NOBODY);
         let b = self.buffers_mut(hart);
         b.stats.combined += 1;
@@ -50,9 +56,8 @@ impl Coherence {
             line,
             bytes: Bytes::default(),
             pc,
-            light: false,
+            light,
         });
-        true
     }
 
     /// A hart needs a line fill buffer, and none is free: if none is about to be, the oldest combined line leaves.

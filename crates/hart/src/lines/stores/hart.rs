@@ -109,6 +109,12 @@ impl Hart {
         !W::PARALLEL && w.coherence().has_stores()
     }
 
+    /// Whether a hint is in front of the instruction at a pc.
+    #[inline(always)]
+    pub(crate) fn is_hinted(&self, pc: u64) -> bool {
+        self.hint.is_some_and(|(at, _)| at == pc)
+    }
+
     /// What the hint in front of the instruction at a pc does.
     #[inline(always)]
     pub(crate) fn hint_at<W: World>(&self, w: &mut W, pc: u64) -> Option<HintConfig> {
@@ -323,15 +329,8 @@ impl Hart {
             self.await_stored(w, Awaits::Line(line), at)?;
         }
         while !w.coherence().combines(id, line) {
-            // What an earlier try has cleaned says nothing of copies that there are now.
-            self.cleaned = None;
-            let c = w.coherence();
-            if c.is_cached(line) {
-                c.count_stores(id).nt_copies += 1;
-                if c.keeps_copies() == Cached::Update {
-                    return Ok(false);
-                }
-                self.clean_line(w, line, false, at)?;
+            if self.stores_to_copies(w, line, at)? {
+                return Ok(false);
             }
             let now = self.cycle + at.offset();
             let c = w.coherence();
@@ -341,12 +340,38 @@ impl Hart {
                 self.await_stored(w, Awaits::Register, at)?;
             }
         }
+        self.join(w, store, at);
+        Ok(true)
+    }
+
+    /// Before a line is combined: whether the store is to be done in caches that have copies. If not, none has one any more.
+    pub(super) fn stores_to_copies<W: World>(
+        &mut self,
+        w: &mut W,
+        line: u64,
+        at: RunPoint,
+    ) -> Result<bool, NotNow> {
+        // What an earlier try has cleaned says nothing of copies that there are now.
+        self.cleaned = None;
+        let c = w.coherence();
+        if !c.is_cached(line) {
+            return Ok(false);
+        }
+        c.count_stores(self.id).nt_copies += 1;
+        if c.keeps_copies() == Cached::Update {
+            return Ok(true);
+        }
+        self.clean_line(w, line, false, at)?;
+        Ok(false)
+    }
+
+    /// A store joins the line that this hart combines.
+    pub(super) fn join<W: World>(&mut self, w: &mut W, store: (u64, u8, u64), at: RunPoint) {
         let now = self.cycle + at.offset();
         let c = w.coherence();
-        c.break_reservations(id, line);
-        c.combine(id, store, now);
+        c.break_reservations(self.id, store.0 & !63);
+        c.combine(self.id, store, now);
         self.carry(w, at);
-        Ok(true)
     }
 
     /// A cache is going to get a line for this hart: stores to it that are combined leave their buffers before.

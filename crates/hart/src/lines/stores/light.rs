@@ -5,11 +5,9 @@
 //! order in which harts have their turns. So nothing depends on how far a hart runs ahead. What lines cost is part of the
 //! epoch.
 
-use super::super::ahead::NOBODY;
 use super::super::coherence::Coherence;
 use super::super::Side;
-use super::{Bytes, Combined, Why};
-use crate::config::Cached;
+use super::Why;
 use crate::hart::Hart;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
@@ -31,19 +29,6 @@ impl Coherence {
         }
         full
     }
-
-    /// A hart begins to combine stores to a line that no cache has.
-    fn begin_light(&mut self, hart: usize, line: u64, pc: u64) {
-        self.void_prefetches(line, NOBODY);
-        let b = self.buffers_mut(hart);
-        b.stats.combined += 1;
-        b.combining.push(Combined {
-            line,
-            bytes: Bytes::default(),
-            pc,
-            light: true,
-        });
-    }
 }
 
 impl Hart {
@@ -57,26 +42,16 @@ impl Hart {
         let (id, line) = (self.id, store.0 & !63);
         if !w.coherence().combines(id, line) {
             self.share_in_turn(w, line, at)?;
-            let c = w.coherence();
-            if c.is_cached(line) {
-                c.count_stores(id).nt_copies += 1;
-                if c.keeps_copies() == Cached::Update {
-                    return Ok(false);
-                }
-                self.cleaned = None;
-                self.clean_line(w, line, false, at)?;
+            if self.stores_to_copies(w, line, at)? {
+                return Ok(false);
             }
             let now = self.cycle + at.offset();
             let c = w.coherence();
             c.leave_buffers(line, Some(id), Why::Store, now);
             c.spare_light(id, now);
-            c.begin_light(id, line, at.pc);
+            c.open_combined(id, line, at.pc, true);
         }
-        let now = self.cycle + at.offset();
-        let c = w.coherence();
-        c.break_reservations(id, line);
-        c.combine(id, store, now);
-        self.carry(w, at);
+        self.join(w, store, at);
         self.fetched_again(w, at);
         Ok(true)
     }
