@@ -70,6 +70,7 @@
 mod certain;
 mod divide;
 mod engine;
+mod estimate;
 mod event;
 mod foresee;
 mod model;
@@ -86,6 +87,7 @@ mod until;
 
 pub use certain::Arrived;
 pub use divide::Divider;
+pub use estimate::{Busy, Estimator};
 pub use event::{Command, Op};
 pub use saved_controller::SavedController;
 
