@@ -102,10 +102,20 @@ impl Hart {
         let moved = self.close_epoch(w, why, at);
         match why == EpochEnd::Fence && !moved {
             true => Ok(()),
-            false => {
-                self.in_turn(at)?;
-                w.meets(self.id, self.cycle + at.offset(), None);
-                Ok(())
+            false => self.meets(w, at),
+        }
+    }
+
+    /// The hart waits until no other one is behind, and until its lines have waited for those of others.
+    fn meets<W: World>(&mut self, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        loop {
+            self.in_turn(at)?;
+            match w.meets(self.id, self.cycle + at.offset()) {
+                0 => return Ok(()),
+                more => {
+                    self.cycle += more;
+                    self.stats.memory_stall_cycles += more;
+                }
             }
         }
     }
@@ -140,17 +150,15 @@ impl Hart {
         self.close_epoch(w, EpochEnd::Shared, at);
         // As in the detailed mode, one hart at a time fetches a line, in the order in which they came.
         loop {
-            self.in_turn(at)?;
+            self.meets(w, at)?;
             let now = self.cycle + at.offset();
             let turn = w.coherence().contention.turn_of(line, self.id, now);
             if turn == now {
-                break;
+                return Ok(());
             }
             self.cycle += turn - now;
             self.stats.memory_stall_cycles += turn - now;
         }
-        w.meets(self.id, self.cycle + at.offset(), Some(line));
-        Ok(())
     }
 
     /// A hart waits for its turn to fetch a line. Returns whether it goes on, with the instruction that wants the line: it uses

@@ -325,8 +325,10 @@ pub trait MemPort {
         false
     }
     /// No other hart is behind a core cycle at which a hart fetches a line that others have, or does something else that
-    /// they may wait for (`_line`: none).
-    fn meets(&mut self, _hart: usize, _cycle: u64, _line: Option<u64>) {}
+    /// they may wait for. Returns the core cycles by which its time moves on before, as its lines have waited for others.
+    fn meets(&mut self, _hart: usize, _cycle: u64) -> u64 {
+        0
+    }
     /// A hart has found a line in its cache, at a core cycle, that harts take from one another, as one does that waits for
     /// another hart.
     fn spins(&mut self, _hart: usize, _cycle: u64) {}

@@ -7,7 +7,7 @@
 //! divided by the number of lines moved, is what memory adds to a hart's time; cost of instructions and hits cancel out.
 
 use super::light::costs::{
-    begin_of, middle_of, Area, EpochLength, LightModel, LineCosts, LineCounts, Rows, GAPS,
+    begin_of, middle_of, Area, EpochLength, LightModel, LineCosts, LineCounts, GAPS,
 };
 use super::{Engine, Machine, MachineError, Quiet, Stop};
 use crate::config::{self, HintedStore};
@@ -39,8 +39,8 @@ const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
 const STEP: [u32; 3] = [0x00fe_0e33, 0x010e_7e33, 0x011e_0533];
 /// `fence rw, rw`.
 const FENCE: u32 = 0x0330_000f;
-/// The step between lines in random order, and in ascending order.
-const STEPS: [u64; 2] = [0x9e37_79b9 * LINE, LINE];
+/// The step between lines in random order.
+const A_STEP: u64 = 0x9e37_79b9 * LINE;
 /// `wfi` and again, for the other harts.
 const SLEEP: &[u32] = &[0x1050_0073, 0xffdf_f06f];
 
@@ -62,8 +62,6 @@ struct Loop<'a> {
     area: usize,
     method: Method,
     work: &'a [u32],
-    /// Whether lines come in ascending order.
-    in_order: bool,
     harts: usize,
 }
 
@@ -115,7 +113,7 @@ impl<'a> Bench<'a> {
             name: name.clone(),
             base: *base,
             end: *end,
-            rows: None,
+            board: false,
             costs: vec![LineCosts::default()],
         };
         LightModel {
@@ -133,7 +131,6 @@ impl<'a> Bench<'a> {
             area,
             method,
             work,
-            in_order,
             harts,
         } = what;
         let gaps = &EMPTY_OPS[..if harts > 1 { 1 } else { EMPTY_OPS.len() }];
@@ -167,7 +164,7 @@ impl<'a> Bench<'a> {
                 self.areas[area].0
             )));
         }
-        link(lines, in_order, |line, next| {
+        link(lines, |line, next| {
             let address = base + first + next * LINE;
             ram.write_bytes(first + line * LINE, &address.to_le_bytes())
         })?;
@@ -178,7 +175,7 @@ impl<'a> Bench<'a> {
                 h.set_reg(14, h.pc);
                 h.set_reg(10, base + first + lines / harts as u64 * k as u64 * LINE);
                 // For loops that do not follow the lines' links.
-                h.set_reg(15, STEPS[usize::from(in_order)]);
+                h.set_reg(15, A_STEP);
                 h.set_reg(16, (1 << lines.ilog2()) * LINE - 1);
                 h.set_reg(17, base + first);
             }
@@ -211,9 +208,7 @@ impl<'a> Bench<'a> {
             go(&mut m, crowd * 256 * step)?;
             m.reset_stats();
             let before = m.report();
-            // As many rows as lines of a row, where they come in order.
-            let lines = if in_order { 1024 } else { 256 };
-            go(&mut m, crowd * MEASURED.max(lines * step))?;
+            go(&mut m, crowd * MEASURED.max(256 * step))?;
             let after = m.report();
             let lines = |r: &super::Report| r.light.as_ref().map(|l| l.memories[area].1);
             let lines = |r| lines(r).unwrap_or_default();
@@ -263,11 +258,7 @@ impl<'a> Bench<'a> {
             true => more(of(FLUSH)?, |l| l.flushes),
             false => Points::new(),
         };
-        // In order, a line that an instruction writes back is the one in the row of the last transfer.
-        let write_back = match (what.in_order, flushes) {
-            (true, true) => flush.clone(),
-            _ => more(of(WRITE)?, |l| l.write_backs + l.posted),
-        };
+        let write_back = more(of(WRITE)?, |l| l.write_backs + l.posted);
         let flush = if flushes { flush } else { write_back.clone() };
         Ok([read, write_back, flush])
     }
@@ -337,14 +328,13 @@ impl<'a> Bench<'a> {
         &self,
         area: usize,
         method: Method,
-        (flushes, rows): (bool, bool),
+        (flushes, board): (bool, bool),
     ) -> Result<LineCosts, MachineError> {
         let bits = gap_bits(&self.description.config);
         let what = Loop {
             area,
             method,
             work: CHASE,
-            in_order: false,
             harts: 1,
         };
         let [read, write_back, flush] = self.measured(what, flushes)?;
@@ -354,25 +344,13 @@ impl<'a> Bench<'a> {
             flush_ps: classes(&flush, bits),
             ..LineCosts::default()
         };
-        let in_order = Loop {
-            in_order: true,
-            ..what
-        };
-        if rows {
-            let [read, write_back, flush] = self.measured(in_order, flushes)?;
-            costs.row_read_ps = classes(&read, bits);
-            costs.row_write_back_ps = classes(&write_back, bits);
-            costs.row_flush_ps = classes(&flush, bits);
-        }
         let hints = self.description.config.nontemporal.hints();
         let mut hints = (2u32..).zip(hints);
         if let Some((register, _)) = hints.find(|(_, h)| h.1.store != HintedStore::Temporal) {
             (costs.past_ps, costs.fenced_ps) = self.past_caches(what, register)?;
-            if rows {
-                (costs.row_past_ps, costs.row_fenced_ps) = self.past_caches(in_order, register)?;
-            }
         }
-        if self.description.config.harts > 1 {
+        // What harts wait for one another on the board is by its controller's rules.
+        if self.description.config.harts > 1 && !board {
             let (read, write) = self.queues(what)?;
             // Where next to nothing is written, nothing is known of it.
             costs.queue_read_ps = read.min(1e9).round() as u64;
@@ -441,14 +419,10 @@ pub fn calibrate(description: &config::Machine) -> Result<LightModel, MachineErr
             true => &Method::ALL,
             false => &[Method::Dram],
         };
-        // Only the board's rows are known; other memories interleave theirs in ways of their own.
-        let mapping = config.controller_params().mapping;
-        area.rows = (!named).then_some(Rows {
-            row: mapping.row.low,
-            bank: (mapping.bank.low, mapping.bank.bits),
-        });
-        let how = (flushes, !named);
-        let costs = methods.iter().map(|m| bench.costs(i, *m, how));
+        area.board = !named;
+        let costs = methods
+            .iter()
+            .map(|m| bench.costs(i, *m, (flushes, !named)));
         area.costs = costs.collect::<Result<_, _>>()?;
     }
     Ok(model)
@@ -506,15 +480,8 @@ fn areas(config: &config::MachineConfig) -> Vec<(String, u64, u64)> {
     all
 }
 
-/// Links lines to one cycle, in ascending or in random order; the order is always the same.
-fn link<E>(
-    lines: u64,
-    in_order: bool,
-    mut to: impl FnMut(u64, u64) -> Result<(), E>,
-) -> Result<(), E> {
-    if in_order {
-        return (0..lines).try_for_each(|line| to(line, (line + 1) % lines));
-    }
+/// Links lines to one cycle in random order, which is always the same.
+fn link<E>(lines: u64, mut to: impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
     let mut order: Vec<u32> = (0..lines as u32).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     for i in (1..order.len()).rev() {

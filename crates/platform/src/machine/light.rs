@@ -6,29 +6,34 @@
 //! the epoch, by the formulas and the account of `nagori_epoch`, for each class of lines. What is less than a cycle then
 //! stays in the account.
 
+mod board;
 mod classes;
 pub mod costs;
 mod machine;
+mod meeting;
 mod queue;
-mod rows;
 mod saved;
+mod transfers;
 
 use crate::config::epoch::{EpochConfig, LEAST_INSTRUCTIONS, LENGTHS};
-use classes::{behind_writes, Class, Each, Rest, Then, CLASSES};
+use crate::config::{BoardConfig, MachineConfig};
+use board::{Board, OnBoard};
+use classes::{Each, Rest, Then, CLASSES};
 use costs::*;
+use meeting::Meeting;
 use nagori_epoch::{Amount, Ledger};
-use nagori_hart::world::{Epoch, EpochEnd, LineKind, LineRequest};
+use nagori_hart::world::{Epoch, EpochEnd, LineKind};
 use nagori_hart::Hart;
-use nagori_memtime::{Method, Period, Ps};
+use nagori_memtime::{BoardParams, Period, Ps};
 use queue::{Queues, WINDOW};
-use rows::{Banks, Written};
 pub(super) use saved::SavedLight;
 use serde::{Deserialize, Serialize};
 
 /// Time over which the shares are averaged for which a hart waits for memory: some lines of slow memory.
 const AVERAGED: Ps = Ps(10_000_000);
-/// Lines past the caches behind which the next row is part of what such lines in a row cost.
-const RUN: u32 = 16;
+
+/// Core cycles that estimated times of requests may be behind what they are: a hart's time moves on by whole ones.
+const ROUNDING: u64 = 2;
 
 /// Lines of an open epoch by memory and class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,11 +50,8 @@ struct Lines {
 struct Behind {
     posted: u32,
     flushed: u32,
-    /// Filled by non-temporal stores; and those of them whose row was opened.
-    #[serde(default)]
+    /// Filled by non-temporal stores.
     past: u32,
-    #[serde(default)]
-    opened: u32,
 }
 
 /// The epoch of a hart, and what its epochs were together.
@@ -64,23 +66,23 @@ pub(super) struct HartEpochs {
     last: u64,
     /// Class of gap of a write-back that is waited for, and which the read follows for which it makes room.
     victim: Option<u8>,
-    banks: Banks,
-    /// Offset of the line that the hart fetches in its turn, because others have it.
-    met: Option<u64>,
+    on_board: OnBoard,
+    /// Something was counted in this epoch.
+    any: bool,
     /// Picoseconds that lines of this epoch cost beyond what was charged at once, and whether they have filled it.
     due: u64,
     full: bool,
-    /// The part of it that the classes of lines do not have.
-    extra: u64,
+    /// The part of it that the classes of lines do not have: of lines read, and written. What is charged at once for those that
+    /// are written is in it.
+    extra: (u64, u64),
+    /// Picoseconds that lines of the board took in this epoch, for which the hart waited: reads.
+    reads: u64,
     /// Core cycles that the hart had slept when the last epoch ended; the greatest number if that is not known.
     idle: u64,
     /// By memory; whether there are any.
     behind: Vec<Behind>,
     is_behind: bool,
-    /// Lines past the caches that followed one another in a row, and the class of the gap before the last one.
-    #[serde(default)]
-    run: u32,
-    #[serde(default)]
+    /// The class of the gap before the last line past the caches.
     before: u8,
     /// By memory and class: `CLASSES` for each memory.
     lines: Vec<Lines>,
@@ -97,22 +99,22 @@ pub(super) struct HartEpochs {
 }
 
 impl HartEpochs {
-    /// An epoch on a machine with so many memories and harts.
-    fn new(memories: usize, harts: usize) -> HartEpochs {
+    /// An epoch on a machine with so many memories.
+    fn new(memories: usize) -> HartEpochs {
         HartEpochs {
             from: (0, 0),
             next: 0,
             last: 0,
             victim: None,
-            banks: Banks::new(harts),
-            met: None,
+            on_board: OnBoard::default(),
+            any: false,
             due: 0,
             full: false,
-            extra: 0,
+            extra: (0, 0),
+            reads: 0,
             idle: u64::MAX,
             behind: vec![Behind::default(); memories],
             is_behind: false,
-            run: 0,
             before: 0,
             lines: vec![Lines::default(); memories * CLASSES],
             some: Vec::new(),
@@ -149,8 +151,8 @@ impl HartEpochs {
         for (memory, each) in each.iter().enumerate() {
             let b = std::mem::take(&mut self.behind[memory]);
             if b.past > 0 {
-                let past = each.past_caches(then, self.before, (b.past, b.opened));
-                self.extra = self.extra.saturating_add(past);
+                let past = each.past_caches(then, self.before, b.past);
+                self.extra.1 = self.extra.1.saturating_add(past);
                 self.due = self.due.saturating_add(past);
             }
             if b.posted + b.flushed > 0 {
@@ -170,13 +172,26 @@ impl HartEpochs {
         self.is_behind = false;
     }
 
+    /// Whole core cycles, whose period is a fraction of picoseconds, by which the hart's time moves on for what is in its
+    /// account.
+    fn pays(&mut self, (num, den): (u64, u64)) -> u64 {
+        let due = self.ledger.due().0;
+        if due < num / den {
+            return 0;
+        }
+        let cycles = (u128::from(due) * u128::from(den) / u128::from(num)) as u64;
+        let added = (u128::from(cycles) * u128::from(num) / u128::from(den)) as u64;
+        self.ledger.waited(Ps(added));
+        self.delayed += added;
+        cycles
+    }
+
     /// The epoch has counted nothing yet.
     fn forget(&mut self) {
         self.victim = None;
-        self.met = None;
-        (self.due, self.full) = (0, false);
-        (self.extra, self.idle) = (0, u64::MAX);
-        self.banks.forget();
+        (self.any, self.due, self.full) = (false, 0, false);
+        (self.extra, self.reads, self.idle) = ((0, 0), 0, u64::MAX);
+        self.on_board = OnBoard::default();
         self.is_behind = false;
         self.behind.fill(Behind::default());
         self.lines.fill(Lines::default());
@@ -196,18 +211,26 @@ pub(super) struct Light {
     sampled_sets: u32,
     /// Pipeline and branch prediction are simulated in one stretch of time in so many.
     sampled_time: u32,
+    core: Period,
     /// Picoseconds of a core cycle, as a fraction.
     period: (u64, u64),
     /// What is charged at once: core cycles of a read, and of a write-back.
     at_once: (u64, u64),
     /// The same in picoseconds.
     paid: (u64, u64),
+    board: Board,
+    /// Line fill buffers of a hart, for lines past the caches.
+    buffers: usize,
     /// What is charged later, by memory and class.
     rest: Vec<Option<Rest>>,
     /// By memory, what a line waits for each other hart that waits, and the cycles that a prefetch takes.
     each: Vec<Each>,
     harts: Vec<HartEpochs>,
+    /// Requests of several harts to the board.
+    meeting: Option<Meeting>,
+    /// The same of other memories; whether there are any.
     queues: Queues,
+    queued: bool,
     /// Epochs only divide and count a run of the detailed mode.
     pub counts_only: bool,
     log: Option<Log>,
@@ -235,10 +258,10 @@ impl Light {
         model: LightModel,
         length: EpochLength,
         (harts, memory): (usize, u64),
-        period: Period,
-        method: Method,
+        config: &MachineConfig,
+        params: &BoardParams,
     ) -> Result<Light, LightError> {
-        let period = period.fraction();
+        let period = config.core_period().fraction();
         let mut at = 0;
         for a in &model.areas {
             if a.base != at || a.end <= at || a.costs.is_empty() {
@@ -250,9 +273,6 @@ impl Light {
             if a.costs.iter().flat_map(LineCosts::each).any(|c| c > MOST) {
                 return Err(LightError::Cost(a.name.clone()));
             }
-            if a.rows.is_some_and(|r| !r.is_possible()) {
-                return Err(LightError::Areas);
-            }
         }
         if at != memory || model.areas.len() > MOST_AREAS || model.gap_bits > 32 {
             return Err(LightError::Areas);
@@ -261,17 +281,28 @@ impl Light {
         if !LENGTHS.contains(&length.time) || length.instructions.is_some_and(few) {
             return Err(LightError::Length(length.time));
         }
-        let none = HartEpochs::new(model.areas.len(), harts);
+        let none = HartEpochs::new(model.areas.len());
         let in_cycles = |t: Ps| (t.0 * period.1 / period.0).max(1);
         let cycles = in_cycles(length.time);
         let averaged = in_cycles(AVERAGED.min(length.time));
+        let on_board = |a: &Area| {
+            a.board
+                .then(|| a.costs.first().copied().unwrap_or_default())
+        };
+        let areas = model.areas.iter().map(on_board);
         let mut light = Light {
+            board: Board::new(params, &config.board, areas),
+            buffers: config.l1d.mshrs.unwrap_or(1) as usize,
             cycles,
+            meeting: (harts > 1 && model.areas.iter().any(|a| a.board))
+                .then(|| Meeting::new(harts)),
             queues: Queues::new(harts, cycles, averaged),
+            queued: harts > 1 && model.areas.iter().any(|a| !a.board),
             model,
             length,
             sampled_sets: 1,
             sampled_time: 1,
+            core: config.core_period(),
             period,
             at_once: (0, 0),
             paid: (0, 0),
@@ -282,7 +313,7 @@ impl Light {
             log: None,
             owed: vec![0; harts],
         };
-        light.use_method(method);
+        light.use_params(params, &config.board);
         Ok(light)
     }
 
@@ -312,50 +343,49 @@ impl Light {
         }
     }
 
-    /// The costs are those under a method from now on. Open epochs count as under it.
-    pub fn use_method(&mut self, method: Method) {
+    /// The costs are those under the board's parameters from now on. Open epochs count as under them.
+    pub fn use_params(&mut self, params: &BoardParams, path: &BoardConfig) {
         let (num, den) = self.period;
-        let areas = || self.model.areas.iter().map(|a| (a, a.under(method)));
-        let least = |random: fn(&LineCosts) -> &[u64; GAPS],
-                     row: fn(&LineCosts) -> &[u64; GAPS]| {
-            let each = areas().map(|(a, c)| {
-                let row = row(&c).iter().copied().min().filter(|_| a.rows.is_some());
-                random(&c).iter().copied().chain(row).min().unwrap_or(0)
-            });
-            each.min().unwrap_or(0) * den / num
+        let areas = self.model.areas.iter();
+        let on_board = |a: &Area| {
+            a.board
+                .then(|| a.costs.first().copied().unwrap_or_default())
         };
-        let read = least(|c| &c.read_ps, |c| &c.row_read_ps);
-        let write_back = least(|c| &c.write_back_ps, |c| &c.row_write_back_ps);
-        let flush = least(|c| &c.flush_ps, |c| &c.row_flush_ps);
+        self.board = Board::new(params, path, areas.clone().map(on_board));
+        let costs = || areas.clone().map(|a| a.under(params.method));
+        let others = || {
+            areas
+                .clone()
+                .filter(|a| !a.board)
+                .map(|a| a.under(params.method))
+        };
+        let least = |of: fn(&LineCosts) -> &[u64; GAPS]| {
+            let each = others().filter_map(|c| of(&c).iter().copied().min());
+            each.min().unwrap_or(u64::MAX)
+        };
+        let board = self.board.least().unwrap_or((u64::MAX, u64::MAX));
+        let cycles = |ps: u64| if ps == u64::MAX { 0 } else { ps * den / num };
+        let read = cycles(least(|c| &c.read_ps).min(board.0));
+        let written = least(|c| &c.write_back_ps).min(least(|c| &c.flush_ps));
+        let written = cycles(written.min(board.1));
         let paid = read * num / den;
         let mut rest = Vec::new();
         let mut every = Vec::new();
-        for (a, c) in areas() {
+        for c in costs() {
             for g in 0..GAPS {
                 let costs = (c.read_ps[g], c.write_back_ps[g], c.flush_ps[g]);
                 rest.push(Rest::new(costs, paid));
             }
-            for g in 0..GAPS {
-                let costs = match a.rows {
-                    Some(_) => (c.row_read_ps[g], c.row_write_back_ps[g], c.row_flush_ps[g]),
-                    None => (c.read_ps[g], c.write_back_ps[g], c.flush_ps[g]),
-                };
-                rest.push(Rest::new(costs, paid));
-            }
-            let (open, shut) = (c.row_read_ps[0], c.read_ps[GAPS - 1]);
-            let closed = c.row_read_ps.iter().position(|r| 2 * r >= open + shut);
             every.push(Each {
                 queue: (c.queue_read_ps, c.queue_write_ps),
                 prefetch: c.read_ps[GAPS - 1].max(paid) * den / num,
                 open: c.read_ps,
-                behind: behind_writes(&c),
-                past: [c.past_ps, c.row_past_ps],
-                fenced: [c.fenced_ps, c.row_fenced_ps],
-                closed: closed.unwrap_or(GAPS) as u8,
+                past: c.past_ps,
+                fenced: c.fenced_ps,
             });
         }
-        self.at_once = (read, write_back.min(flush));
-        self.paid = (paid, self.at_once.1 * num / den);
+        self.at_once = (read, written);
+        self.paid = (paid, written * num / den);
         (self.rest, self.each) = (rest, every);
     }
 
@@ -371,121 +401,30 @@ impl Light {
         gap_class(cycles >> self.model.gap_bits)
     }
 
-    /// What another hart has left open in a bank is known to a hart at a cycle, if it is newer than what the hart knows.
+    /// The estimated time of a hart's cycle, in picoseconds: the epoch's end adds about what its lines cost beyond what was
+    /// charged at once.
     #[inline]
-    fn learn(&mut self, hart: usize, bank: usize, until: u64) {
-        for other in 0..self.harts.len() {
-            if other != hart {
-                let left = self.harts[other].banks.left(bank, until);
-                if let Some(row) = left {
-                    self.harts[hart].banks.learn(bank, row);
-                }
-            }
-        }
+    fn estimated(&self, hart: usize, cycle: u64) -> u64 {
+        let due = match self.counts_only {
+            true => 0,
+            false => self.harts[hart].due,
+        };
+        self.core.edge(cycle).0 + due
     }
 
-    /// The epoch of a hart adds something that no line's class has.
+    /// The epoch of a hart adds something that no line's class has, for lines written.
     fn adds(&mut self, hart: usize, ps: u64) {
         let (h, owed) = (&mut self.harts[hart], &mut self.owed[hart]);
-        h.extra = h.extra.saturating_add(ps);
+        h.any = true;
+        h.extra.1 = h.extra.1.saturating_add(ps);
         h.due = h.due.saturating_add(ps);
         *owed = owed.saturating_add(ps);
-    }
-
-    /// The class of a transfer at a cycle that ends at another one; its row is the last one from then on.
-    #[inline]
-    fn class(
-        &mut self,
-        req: &LineRequest,
-        area: usize,
-        offset: u64,
-        (at, end): (u64, u64),
-    ) -> Class {
-        let (hart, lines) = (req.hart, self.stands_for(req.kind));
-        let h = &self.harts[hart];
-        let last = h.last;
-        // A power of two.
-        let since = |from: u64| at.saturating_sub(from) >> lines.trailing_zeros();
-        let Some(rows) = self.model.areas[area].rows else {
-            return Class::of(self.gap(since(last)), lines);
-        };
-        let (bank, row) = rows.of(offset);
-        let exact = h.met == Some(offset);
-        if self.harts.len() > 1 {
-            let until = match exact {
-                true => at,
-                false => h.banks.known(at.saturating_sub(WINDOW)),
-            };
-            self.learn(hart, bank, until);
-        }
-        let open = self.harts[hart].banks.at(bank);
-        // Where others wait for memory, too, they have closed it more often than not.
-        let alone = || {
-            let (reads, writes) = self.queues.waiting(hart, false);
-            reads + writes < Queues::ALWAYS / 8
-        };
-        let same = open.row == row + 1 && (exact || alone());
-        let gap = match same {
-            true => self.gap(since(last.max(open.opened))),
-            false => self.gap(since(open.opened)),
-        };
-        let opens = !same || gap >= self.each[area].closed;
-        // Lines that are not simulated come to the next row with this one, not one after the other.
-        let goes_on = !same && (open.row == row || open.row == row + 2);
-        let class = match same {
-            true => Class::of(gap + GAPS as u8, lines),
-            false if goes_on => Class {
-                first: gap,
-                others: GAPS as u8 + self.gap(since(last)),
-                lines,
-            },
-            false => Class::of(gap, lines),
-        };
-        if let (true, Some(w)) = (opens, open.written) {
-            let behind = &self.each[area].behind[w.was_open as usize];
-            let extra = behind[self.gap(since(w.at)) as usize];
-            let times = if goes_on { 1 } else { lines };
-            self.adds(hart, extra * u64::from(times));
-        }
-        let banks = &mut self.harts[hart].banks;
-        banks.used(bank, row, opens.then_some(end));
-        class
-    }
-
-    /// A hart writes back a line that another hart wants, or that is in the row that is open: what the next row waits for
-    /// that is not part of its cost. Returns whether the cost is that of its class.
-    fn writes_row(&mut self, req: &LineRequest, area: usize, offset: u64, class: Class) -> bool {
-        let Some(rows) = self.model.areas[area].rows else {
-            return true;
-        };
-        let same = class.first >= GAPS as u8;
-        if !same && req.kind != LineKind::Probe {
-            return true;
-        }
-        let written = Written {
-            at: req.cycle + self.at_once.1,
-            was_open: same,
-        };
-        let bank = rows.of(offset).0;
-        self.harts[req.hart].banks.wrote(bank, written);
-        if !same {
-            let each = self.each[area].open[class.first as usize];
-            self.adds(req.hart, each * u64::from(class.lines));
-        }
-        same
-    }
-
-    /// A hart fetches a line that others have, and no hart is behind a cycle; without an offset, only the latter.
-    pub fn meets(&mut self, hart: usize, cycle: u64, offset: Option<u64>) {
-        let h = &mut self.harts[hart];
-        h.met = offset;
-        h.banks.knows(cycle);
     }
 
     /// A hart looks at a line that harts take from one another, again.
     pub fn spins(&mut self, hart: usize, cycle: u64) {
         let h = &self.harts[hart];
-        if h.some.is_empty() && !h.is_behind {
+        if self.queued && h.some.is_empty() && !h.is_behind {
             self.queues.passes(hart, cycle);
         }
     }
@@ -502,71 +441,26 @@ impl Light {
         h.full
     }
 
-    /// A hart reads a line or writes one back. Returns when it goes on.
-    #[inline]
-    pub fn transfer(&mut self, req: &LineRequest, offset: u64, write: bool) -> u64 {
-        let area = self.area(offset);
-        let lines = self.stands_for(req.kind);
-        let cost = match write {
-            true => self.at_once.1,
-            false => self.at_once.0,
+    /// No other hart is behind a cycle at which a hart does something that others may wait for. Returns the core cycles by
+    /// which its time moves on, since its requests have waited for others.
+    pub fn meets(&mut self, hart: usize, cycle: u64) -> u64 {
+        let Some(m) = self.meeting.as_mut().filter(|_| !self.counts_only) else {
+            return 0;
         };
-        let end = req.cycle + cost * u64::from(lines);
-        let class = self.class(req, area, offset, (req.cycle, end));
-        self.settle(req.hart, class.first, req.cycle);
-        let h = &mut self.harts[req.hart];
-        h.last = end;
-        for (class, lines) in class.each() {
-            if let Some(Some(rest)) = self.rest.get(area * CLASSES + class as usize) {
-                let (full, paid) = match write {
-                    true => (rest.costs.1, self.paid.1),
-                    false => (rest.costs.0, self.paid.0),
-                };
-                let more = full.saturating_sub(paid) * u64::from(lines);
-                let owed = &mut self.owed[req.hart];
-                *owed = owed.saturating_add(more);
-                // What an instruction writes back costs what it does by the gap behind it.
-                if !write || req.kind != LineKind::Flush {
-                    h.due = h.due.saturating_add(more);
-                }
-            }
+        let now = self.core.edge(cycle.saturating_sub(ROUNDING)).0;
+        m.look(&self.board, now);
+        let (debt, credit) = m.charge(hart, now);
+        let h = &mut self.harts[hart];
+        if let Some(busy) = m.left(hart, &self.board, now) {
+            h.on_board.busy.clone_from(busy);
         }
-        let n = &mut h.now[area];
-        match (write, req.kind) {
-            (true, LineKind::Flush) => {
-                n.flushes += u64::from(lines);
-                h.behind[area].flushed += lines;
-                h.is_behind = true;
-            }
-            (true, kind) => {
-                n.write_backs += u64::from(lines);
-                if self.writes_row(req, area, offset, class) {
-                    let h = &mut self.harts[req.hart];
-                    for (class, lines) in class.each() {
-                        h.count(area, class).write_back += lines;
-                    }
-                    if kind != LineKind::Probe {
-                        h.victim = Some(class.first % GAPS as u8);
-                    }
-                }
-            }
-            (false, kind) => {
-                match kind {
-                    LineKind::Store => n.stores += u64::from(lines),
-                    _ => n.loads += u64::from(lines),
-                }
-                // The gap before it is that before its victim, whatever row that is in.
-                let victim = h.victim.take();
-                for (class, lines) in class.each() {
-                    let class = match victim {
-                        Some(gap) => class - class % GAPS as u8 + gap,
-                        None => class,
-                    };
-                    h.count(area, class).read += lines;
-                }
-            }
-        }
-        end
+        h.ledger.add_amount(Amount::of(Ps(debt)));
+        h.ledger.add_overhead(Ps(credit));
+        let cycles = h.pays(self.period);
+        h.last += cycles;
+        h.from.0 += cycles;
+        h.next = h.next.saturating_add(cycles);
+        cycles
     }
 
     /// Core cycles that the lines which a hart has waited for cost beyond what was charged at once, for a profile: the end of the
@@ -581,72 +475,6 @@ impl Light {
         }
     }
 
-    /// A line is written back, and nobody waits.
-    #[inline]
-    pub fn post(&mut self, req: &LineRequest, offset: u64) {
-        let area = self.area(offset);
-        let class = self.writes_behind(req, area, offset);
-        let h = &mut self.harts[req.hart];
-        h.now[area].posted += u64::from(class.lines);
-        h.behind[area].posted += class.lines;
-    }
-
-    /// A line is written that non-temporal stores have filled; if only a part of it is there, memory may have to read it
-    /// before. Nobody waits but at the next fence.
-    pub fn write_ahead(&mut self, req: &LineRequest, offset: u64, reads: bool) {
-        let area = self.area(offset);
-        let before = self.then(req.hart, req.cycle).gap;
-        let class = self.writes_behind(req, area, offset);
-        let h = &mut self.harts[req.hart];
-        h.now[area].nt_stores += 1;
-        h.behind[area].past += 1;
-        h.before = before;
-        let same = class.first >= GAPS as u8;
-        h.behind[area].opened += u32::from(!same && h.run < RUN);
-        h.run = if same { h.run + 1 } else { 0 };
-        if reads {
-            self.adds(req.hart, self.each[area].open[GAPS - 1]);
-        }
-    }
-
-    /// The class of the transfer that follows the written lines of a hart is known.
-    #[inline]
-    fn settle(&mut self, hart: usize, class: u8, cycle: u64) {
-        if self.harts[hart].is_behind {
-            let then = self.then(hart, cycle);
-            self.harts[hart].settle_behind(class, then, &self.rest, &self.each);
-        }
-    }
-
-    /// What a hart does at a cycle, behind its last transfer.
-    #[inline]
-    fn then(&self, hart: usize, cycle: u64) -> Then {
-        let gap = cycle.saturating_sub(self.harts[hart].last);
-        Then {
-            gap: self.gap(gap),
-            ps: gap.saturating_mul(self.period.0) / self.period.1,
-            waits: false,
-        }
-    }
-
-    /// A line is written that costs what it does by the gap behind it.
-    #[inline]
-    fn writes_behind(&mut self, req: &LineRequest, area: usize, offset: u64) -> Class {
-        let class = self.class(req, area, offset, (req.cycle, req.cycle));
-        self.settle(req.hart, class.first, req.cycle);
-        let h = &mut self.harts[req.hart];
-        h.last = h.last.max(req.cycle);
-        h.is_behind = true;
-        class
-    }
-
-    /// A prefetcher reads a line. Returns when it comes.
-    pub fn prefetch(&mut self, req: &LineRequest, offset: u64) -> u64 {
-        let area = self.area(offset);
-        self.harts[req.hart].now[area].prefetches += 1;
-        req.cycle + self.each[area].prefetch
-    }
-
     /// An epoch ends: see [`nagori_hart::world::MemPort::epoch_ends`].
     pub fn epoch_ends(&mut self, end: &Epoch) -> (u64, u64) {
         let h = &mut self.harts[end.hart];
@@ -657,6 +485,25 @@ impl Light {
                 h.next = end.cycle + left;
                 return (0, h.next);
             }
+        }
+        let (num, den) = self.period;
+        let known = end.cycle.saturating_sub(WINDOW + ROUNDING);
+        let (debt, credit) = match self.meeting.as_mut().filter(|_| !self.counts_only) {
+            Some(m) => {
+                let known = self.core.edge(known).0;
+                m.look(&self.board, known);
+                m.charge(end.hart, known)
+            }
+            None => (0, 0),
+        };
+        let h = &mut self.harts[end.hart];
+        let idle = !h.any && !h.is_behind && (debt, credit) == (0, 0);
+        if idle && !self.queued && self.log.is_none() && !h.on_board.has_past() {
+            h.ended[end.why as usize] += 1;
+            h.from = (end.cycle, end.instret);
+            let next = self.next_end(end.cycle);
+            self.harts[end.hart].next = next;
+            return (0, next);
         }
         // What follows lines that were written is not known where an epoch ends that is only full.
         if h.is_behind && end.why != EpochEnd::Full {
@@ -670,22 +517,32 @@ impl Light {
             };
             self.harts[end.hart].settle_behind(then.gap, then, &self.rest, &self.each);
         }
-        if self.harts.len() > 1 {
+        if matches!(
+            end.why,
+            EpochEnd::Fence | EpochEnd::Atomic | EpochEnd::Device
+        ) {
+            let at = self.estimated(end.hart, end.cycle);
+            let waits = self.board.fence(&mut self.harts[end.hart].on_board, at);
+            self.adds(end.hart, waits);
+        }
+        if self.queued {
             self.queues.comes_to(end.hart, end.cycle);
         }
         let handed = end.why == EpochEnd::Handed;
-        let others = match self.counts_only {
-            true => (0, 0),
-            false => self.queues.waiting(end.hart, handed),
+        let others = match self.queued && !self.counts_only {
+            true => self.queues.waiting(end.hart, handed),
+            false => (0, 0),
         };
-        let (num, den) = self.period;
         let h = &mut self.harts[end.hart];
         // Picoseconds for which lines were read and written.
         let extra = std::mem::take(&mut h.extra);
         if !self.counts_only {
-            h.ledger.add_amount(Amount::of(Ps(extra)));
+            h.ledger
+                .add_amount(Amount::of(Ps(extra.0.saturating_add(extra.1))));
+            h.ledger.add_amount(Amount::of(Ps(debt)));
+            h.ledger.add_overhead(Ps(credit));
         }
-        let mut times = (0u64, extra);
+        let mut times = (std::mem::take(&mut h.reads), extra.1);
         for i in std::mem::take(&mut h.some) {
             let lines = std::mem::take(&mut h.lines[i as usize]);
             if let Some(Some(rest)) = self.rest.get(i as usize) {
@@ -702,7 +559,8 @@ impl Light {
         // Cycles that the hart has waited, and those charged at once for lines written.
         let (mut charged, mut written) = (0, 0);
         let mut behind_others = 0u64;
-        for ((all, n), each) in h.all.iter_mut().zip(&h.now).zip(&self.each) {
+        for (i, each) in self.each.iter().enumerate() {
+            let (all, n) = (&mut h.all[i], &h.now[i]);
             if *n == LineCounts::default() {
                 continue;
             }
@@ -710,6 +568,9 @@ impl Light {
             charged += n.reads() * self.at_once.0 + writes;
             written += writes;
             all.plus(n);
+            if self.board.has(i) {
+                continue;
+            }
             let reads = (n.reads(), each.queue.0, others.0);
             for (lines, ps, others) in [reads, (n.writes(), each.queue.1, others.1)] {
                 let all = u128::from(lines) * u128::from(ps) * u128::from(others);
@@ -724,17 +585,13 @@ impl Light {
             h.ledger.add_overhead(Ps(written * num / den));
         }
         h.charged += charged * num / den;
-        let due = h.ledger.due().0;
         let cycles = match self.counts_only {
             true => 0,
-            false => (u128::from(due) * u128::from(den) / u128::from(num)) as u64,
+            false => h.pays((num, den)),
         };
-        let added = (u128::from(cycles) * u128::from(num) / u128::from(den)) as u64;
-        h.ledger.waited(Ps(added));
-        h.delayed += added;
         h.ended[end.why as usize] += 1;
         let to = end.cycle + cycles;
-        if self.harts.len() > 1 {
+        if self.queued {
             let waited = shared_out(charged + cycles, times);
             let h = &mut self.harts[end.hart];
             // It has slept before anything else: sleep ends an epoch.
@@ -766,11 +623,9 @@ impl Light {
         }
         h.now.fill(LineCounts::default());
         h.from = (to, end.instret);
-        (h.due, h.full) = (0, false);
-        h.met = None;
-        // Rows and transfers of the epoch were that much later.
+        (h.any, h.due, h.full) = (false, 0, false);
+        // Transfers of the epoch were that much later.
         h.last += cycles;
-        h.banks.epoch_ends(cycles);
         let next = self.next_end(to);
         self.harts[end.hart].next = next;
         (cycles, next)
@@ -785,6 +640,9 @@ impl Light {
     fn begin(&mut self, hart: usize, cycle: u64, instret: u64) -> u64 {
         let next = self.next_end(cycle);
         self.queues.begin(hart);
+        if let Some(m) = &mut self.meeting {
+            m.begin(hart);
+        }
         let h = &mut self.harts[hart];
         h.from = (cycle, instret);
         h.next = next;

@@ -276,11 +276,9 @@ impl<O: Observer> Machine<O> {
         fail(!same, "prefetches that memory has been asked for")?;
         let light = match s.light {
             Some(l) => {
-                let method = memory.board.params().method;
                 let counts = harts.iter().map(|h| (h.cycle, h.instret));
                 let machine = (n, ram_bytes);
-                let config = &self.config;
-                let how = (config.core_period(), method, &config.epoch);
+                let how = (&self.config, memory.board.params());
                 let light = l.restore(machine, how, counts);
                 fail(light.is_none(), "epochs of the light mode")?;
                 light

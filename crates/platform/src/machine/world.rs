@@ -230,9 +230,8 @@ impl<O> Surroundings<O> {
 
     /// The delay method may have changed.
     pub(super) fn follow_method(&mut self) {
-        let method = self.memory.board.params().method;
         if let Some(l) = &mut self.light {
-            l.use_method(method);
+            l.use_params(self.memory.board.params(), &self.board);
         }
     }
 
@@ -616,10 +615,9 @@ impl<O: Observer> MemPort for Surroundings<O> {
     fn epoch_is_full(&mut self, hart: usize, cycle: u64) -> bool {
         self.light.as_mut().is_some_and(|l| l.is_full(hart, cycle))
     }
-    fn meets(&mut self, hart: usize, cycle: u64, line: Option<u64>) {
-        if let Some(l) = &mut self.light {
-            l.meets(hart, cycle, line.map(|l| l - self.ram_base));
-        }
+    fn meets(&mut self, hart: usize, cycle: u64) -> u64 {
+        let light = self.light.as_mut();
+        light.map_or(0, |l| l.meets(hart, cycle))
     }
     fn spins(&mut self, hart: usize, cycle: u64) {
         if let Some(l) = &mut self.light {

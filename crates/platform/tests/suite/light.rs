@@ -4,8 +4,8 @@
 use crate::common::*;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::machine::{
-    calibrate, light_key, Area, Engine, EpochLength, LightModel, LineCosts, Machine, Quiet, Rows,
-    Stop, GAPS,
+    calibrate, light_key, Area, Engine, EpochLength, LightModel, LineCosts, Machine, Quiet, Stop,
+    GAPS,
 };
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
@@ -29,7 +29,7 @@ fn slow(d: &Description) -> LightModel {
         name: name.into(),
         base,
         end,
-        rows: None,
+        board: false,
         costs: vec![costs(cycles)],
     };
     LightModel {
@@ -44,25 +44,28 @@ fn slow(d: &Description) -> LightModel {
     }
 }
 
-/// The same, and everything else that the light mode knows: rows, written lines, and what harts wait for one another.
-pub(crate) fn rich(d: &Description) -> LightModel {
+/// The same, and everything else that the light mode knows of memories of any kind: written lines, and what harts wait for
+/// one another.
+fn by_class(d: &Description) -> LightModel {
     let mut model = slow(d);
     for area in &mut model.areas {
-        area.rows = Some(Rows {
-            row: 13,
-            bank: (13, 3),
-        });
         let c = &mut area.costs[0];
         for gap in 0..GAPS {
             let less = 20_000 * gap as u64 / 2;
             c.read_ps[gap] = 4 * c.read_ps[gap] - less;
             c.write_back_ps[gap] = 2 * c.read_ps[gap];
             c.flush_ps[gap] = 3 * c.read_ps[gap];
-            c.row_read_ps[gap] = c.read_ps[gap] / 4;
-            c.row_write_back_ps[gap] = c.read_ps[gap] / 3;
-            c.row_flush_ps[gap] = c.read_ps[gap] / 2;
         }
         (c.queue_read_ps, c.queue_write_ps) = (500_000, 700_000);
+    }
+    model
+}
+
+/// The same, of memory on the board.
+pub(crate) fn rich(d: &Description) -> LightModel {
+    let mut model = by_class(d);
+    for area in &mut model.areas {
+        area.board = true;
     }
     model
 }
@@ -193,11 +196,13 @@ fn crowd(harts: u64, method: nagori_platform::config::Method, light: Option<Ligh
 
 #[test]
 fn what_one_hart_waits_for_others_and_what_rows_save_is_estimated() {
-    use nagori_platform::config::Method::{Coarse, Dram, Extended};
+    use nagori_platform::config::Method::{Coarse, Dram, Extended, Fine};
     let model = calibrate(&describe("vc707", &[])).expect("costs");
-    // In random order, a line under `extended` costs several times as much; and four harts wait four times as long
-    // under `coarse`, where the controller has one read at a time.
-    for (harts, method, most) in [(1, Extended, 0.05), (1, Dram, 0.05), (4, Coarse, 0.1)] {
+    // In random order, a line under `extended` costs several times as much; four harts wait four times as long under
+    // `coarse`, where the controller has one read at a time, and for one another's rows under `fine` and `extended`.
+    let each = [Dram, Coarse, Fine, Extended].map(|m| [(1, m), (2, m), (4, m)]);
+    for (harts, method) in each.into_iter().flatten() {
+        let most = if method == Extended { 0.06 } else { 0.03 };
         let detailed = crowd(harts, method, None);
         let light = crowd(harts, method, Some(model.clone()));
         let error = light as f64 / detailed as f64 - 1.0;
@@ -309,6 +314,8 @@ fn nothing_depends_on_engine_slices_or_snapshots() {
     ];
     nothing_depends(&[], &names, &[u64::MAX, 4096, 777], rich);
     nothing_depends(&[], &["contend"], &[u64::MAX, 4096, 777], slow);
+    let names = ["cache", "contend", "smp", "mmu"];
+    nothing_depends(&[], &names, &[u64::MAX, 777], by_class);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! What lines of each class cost: see [`Rest`].
 
-use super::costs::{LineCosts, GAPS};
+use super::costs::GAPS;
 use super::Lines;
 use nagori_epoch::{Amount, Attribution, Counts, Model, Params, PerLine, Variant, Weight};
 use nagori_memtime::{Period, Ps};
 
-/// Classes of lines: by the gap, and from `GAPS` on those in the row of the hart's last transfer.
-pub(super) const CLASSES: usize = 2 * GAPS;
+/// Classes of lines: by the gap.
+pub(super) const CLASSES: usize = GAPS;
 
 /// The formulas for lines of one class: reads with those written back, and flushed lines. None if they cost no more
 /// than what is charged at once.
@@ -18,47 +18,17 @@ pub(super) struct Rest {
     pub costs: (u64, u64, u64),
 }
 
-/// The class of a transfer, and for how many lines it stands: that of the first one, and of the others.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Class {
-    pub first: u8,
-    pub others: u8,
-    pub lines: u32,
-}
-
-impl Class {
-    /// All of the same class.
-    pub fn of(class: u8, lines: u32) -> Class {
-        Class {
-            first: class,
-            others: class,
-            lines,
-        }
-    }
-
-    /// Classes, each with its number of lines.
-    pub fn each(self) -> impl Iterator<Item = (u8, u32)> {
-        let others = (self.others, self.lines - 1);
-        std::iter::once((self.first, 1)).chain((others.1 > 0).then_some(others))
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Each {
     pub queue: (u64, u64),
     pub prefetch: u64,
-    /// Picoseconds that opening a row takes, by the gap since the one before was opened.
+    /// Picoseconds that a read takes, by the gap before it.
     pub open: [u64; GAPS],
-    /// Picoseconds from a line that non-temporal stores have filled to the next transfer at the earliest, for rows that have
-    /// to be opened and for those that are open, by the gap before that.
-    pub past: [[u64; GAPS]; 2],
+    /// Picoseconds from a line that non-temporal stores have filled to the next transfer at the earliest, by the gap before
+    /// that.
+    pub past: [u64; GAPS],
     /// The same until the line is written, by the gap before the line.
-    pub fenced: [[u64; GAPS]; 2],
-    /// Picoseconds that the next row waits beyond that if a line was written to the one before, by the gap since then: if
-    /// that was opened for it, and if it was open.
-    pub behind: [[u64; GAPS]; 2],
-    /// The first class of gaps after which the row of the last transfer is not open any more.
-    pub closed: u8,
+    pub fenced: [u64; GAPS],
 }
 
 /// What follows lines that were written.
@@ -72,17 +42,13 @@ pub(super) struct Then {
 }
 
 impl Each {
-    /// Picoseconds that the hart waits for lines that non-temporal stores have filled, some of which had their rows opened,
-    /// with such a class of gap before them.
-    pub fn past_caches(&self, then: Then, before: u8, (lines, opened): (u32, u32)) -> u64 {
-        let ([open, row], gap) = match then.waits {
+    /// Picoseconds that the hart waits for lines that non-temporal stores have filled, with such a class of gap before them.
+    pub fn past_caches(&self, then: Then, before: u8, lines: u32) -> u64 {
+        let (times, gap) = match then.waits {
             true => (&self.fenced, before),
             false => (&self.past, then.gap),
         };
-        let each = |n: u32, times: &[u64; GAPS]| {
-            u64::from(n) * times[gap as usize].saturating_sub(then.ps)
-        };
-        each(opened, open) + each(lines.saturating_sub(opened), row)
+        u64::from(lines) * times[gap as usize].saturating_sub(then.ps)
     }
 }
 
@@ -149,15 +115,4 @@ impl Rest {
         }
         sum
     }
-}
-
-/// What a row waits for a line written to the one before: see [`Each`]. Flushed lines are written to a row that is open,
-/// and their costs have what the next row waits for them; those of a row's last line that is written back have it, too,
-/// but are known only where the next row follows at once.
-pub(super) fn behind_writes(c: &LineCosts) -> [[u64; GAPS]; 2] {
-    let was_open: [u64; GAPS] =
-        std::array::from_fn(|g| c.flush_ps[g].saturating_sub(c.row_flush_ps[g]));
-    let at_once = c.write_back_ps[0].saturating_sub(c.read_ps[0]);
-    let less = was_open[0].saturating_sub(at_once);
-    [was_open.map(|t| t.saturating_sub(less)), was_open]
 }

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 /// Most memories that a model distinguishes.
 pub(in crate::machine) const MOST_AREAS: usize = 16;
 
-/// Classes of gaps. A gap is the time since the hart's last transfer ended (or, for a line in another row, since the
-/// row that was open was opened): the longer it is, the more of what was left behind in the memory (banks that are
-/// busy, rows to be closed) is over.
+/// Classes of gaps. A gap is the time since the hart's last transfer ended: the longer it is, the more of what was left
+/// behind in the memory (banks that are busy, rows to be closed) is over.
 pub const GAPS: usize = 24;
 
 /// The class of a gap in its unit ([`LightModel::gap_bits`]): two classes for each time twice as long.
@@ -56,15 +55,6 @@ pub struct LineCosts {
     pub write_back_ps: [u64; GAPS],
     /// A modified line that an instruction writes back: what it adds, also to the next transfer. By the gap before that.
     pub flush_ps: [u64; GAPS],
-    /// The same three for lines in the row of the hart's last transfer, where the memory has rows ([`Area::rows`]).
-    #[serde(default)]
-    pub row_read_ps: [u64; GAPS],
-    /// See `row_read_ps`.
-    #[serde(default)]
-    pub row_write_back_ps: [u64; GAPS],
-    /// See `row_read_ps`.
-    #[serde(default)]
-    pub row_flush_ps: [u64; GAPS],
     /// The time from a line that non-temporal stores fill to the next transfer at the earliest, in random order; by the gap
     /// before that. Zero where no hint has stores go past the caches.
     #[serde(default)]
@@ -72,12 +62,6 @@ pub struct LineCosts {
     /// The time from such a line to when it is written, for which a fence waits; by the gap before the line.
     #[serde(default)]
     pub fenced_ps: [u64; GAPS],
-    /// The same two in ascending order, so that the first line of each row has its part in them.
-    #[serde(default)]
-    pub row_past_ps: [u64; GAPS],
-    /// See `row_past_ps`.
-    #[serde(default)]
-    pub row_fenced_ps: [u64; GAPS],
     /// What a read waits for each other hart that waits for reads of the same memory all the time.
     #[serde(default)]
     pub queue_read_ps: u64,
@@ -88,45 +72,15 @@ pub struct LineCosts {
 
 impl LineCosts {
     pub(in crate::machine) fn each(&self) -> impl Iterator<Item = u64> + '_ {
-        let random = [&self.read_ps, &self.write_back_ps, &self.flush_ps];
-        let row = [
-            &self.row_read_ps,
-            &self.row_write_back_ps,
-            &self.row_flush_ps,
-        ];
-        let lines = random.into_iter().chain(row).flatten().copied();
-        let past = [
+        let lines = [
+            &self.read_ps,
+            &self.write_back_ps,
+            &self.flush_ps,
             &self.past_ps,
             &self.fenced_ps,
-            &self.row_past_ps,
-            &self.row_fenced_ps,
         ];
-        lines
-            .chain(past.into_iter().flatten().copied())
-            .chain([self.queue_read_ps, self.queue_write_ps])
-    }
-}
-
-/// Where the rows of a memory are in offsets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rows {
-    /// Lowest bit of a row's number; all bits from there up to those of the bank count.
-    pub row: u32,
-    /// Lowest bit of the bank's number, and how many bits it has, four at most.
-    pub bank: (u32, u32),
-}
-
-impl Rows {
-    /// Bank and row, the bank's number included, of an offset.
-    #[inline]
-    pub(in crate::machine) fn of(&self, offset: u64) -> (usize, u64) {
-        let bank = offset >> self.bank.0 & ((1 << self.bank.1) - 1);
-        (bank as usize, offset >> self.row)
-    }
-
-    pub(in crate::machine) fn is_possible(&self) -> bool {
-        self.row < 64 && self.bank.0 < 64 && self.bank.1 <= 4
+        let lines = lines.into_iter().flatten().copied();
+        lines.chain([self.queue_read_ps, self.queue_write_ps])
     }
 }
 
@@ -140,9 +94,10 @@ pub struct Area {
     pub base: u64,
     /// Offset in memory of the first byte after it.
     pub end: u64,
-    /// Where its rows are, if it is a memory whose rows have costs of their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rows: Option<Rows>,
+    /// It is the board's: what its lines wait for holds, rows and refreshes is by the controller's rules, whatever costs say
+    /// of the method.
+    #[serde(default)]
+    pub board: bool,
     /// Its costs, by delay method where these affect it; otherwise one entry.
     pub costs: Vec<LineCosts>,
 }

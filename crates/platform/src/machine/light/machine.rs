@@ -13,8 +13,8 @@ impl<O: Observer> Machine<O> {
         counts_only: bool,
     ) -> Result<Light, LightError> {
         let machine = (self.harts.len(), self.world.ram.len());
-        let method = self.world.memory.board.params().method;
-        let mut light = Light::new(model, length, machine, self.config.core_period(), method)?;
+        let params = self.world.memory.board.params();
+        let mut light = Light::new(model, length, machine, &self.config, params)?;
         light.sample(&self.config.epoch, counts_only);
         Ok(light)
     }

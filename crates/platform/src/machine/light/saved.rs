@@ -1,8 +1,8 @@
 //! The light mode in snapshots.
 
-use super::{EpochLength, HartEpochs, Light, LightModel, Queues, CLASSES, GAPS};
-use crate::config::epoch::EpochConfig;
-use nagori_memtime::{Method, Period};
+use super::{EpochLength, HartEpochs, Light, LightModel, Meeting, Queues, CLASSES, GAPS};
+use crate::config::MachineConfig;
+use nagori_memtime::BoardParams;
 use serde::{Deserialize, Serialize};
 
 /// The light mode as saved in a snapshot.
@@ -13,6 +13,7 @@ pub(in crate::machine) struct SavedLight {
     length: EpochLength,
     counts_only: bool,
     harts: Vec<HartEpochs>,
+    meeting: Option<Meeting>,
     queues: Queues,
 }
 
@@ -21,18 +22,18 @@ impl SavedLight {
     pub fn restore(
         self,
         machine: (usize, u64),
-        (period, method, sample): (Period, Method, &EpochConfig),
+        (config, params): (&MachineConfig, &BoardParams),
         counts: impl Iterator<Item = (u64, u64)>,
     ) -> Option<Light> {
-        let mut light = Light::new(self.model, self.length, machine, period, method).ok()?;
+        let mut light = Light::new(self.model, self.length, machine, config, params).ok()?;
         let n = light.model.areas.len();
         let fits = |h: &HartEpochs| {
             let lens = [h.now.len(), h.all.len(), h.behind.len()];
             let some = h.some.iter().all(|i| (*i as usize) < n * CLASSES);
             let lines = h.lines.len() == n * CLASSES && some;
-            let banks = h.banks.fits(&light.harts[0].banks);
+            let board = h.on_board.is_possible();
             lines
-                && banks
+                && board
                 && lens == [n; 3]
                 && h.victim.is_none_or(|c| (c as usize) < GAPS)
                 && (h.before as usize) < GAPS
@@ -41,10 +42,15 @@ impl SavedLight {
         let begun = each.all(|(h, (cycle, instret))| h.from.0 <= cycle && h.from.1 <= instret);
         let all = self.harts.len() == machine.0 && self.harts.iter().all(fits);
         let queues = self.queues.fits(&light.queues);
+        let met = match (&self.meeting, &light.meeting) {
+            (Some(m), Some(_)) => m.is_possible(machine.0, n),
+            (a, b) => a.is_none() && b.is_none(),
+        };
         light.harts = self.harts;
+        light.meeting = self.meeting;
         light.queues = self.queues;
-        light.sample(sample, self.counts_only);
-        (all && begun && queues).then_some(light)
+        light.sample(&config.epoch, self.counts_only);
+        (all && begun && queues && met).then_some(light)
     }
 }
 
@@ -56,6 +62,7 @@ impl Light {
             length: self.length,
             counts_only: self.counts_only,
             harts: self.harts.clone(),
+            meeting: self.meeting.clone(),
             queues: self.queues.clone(),
         }
     }

@@ -1,0 +1,261 @@
+//! Lines are moved in the light mode: what each costs, and what is counted.
+
+use super::board::Moved;
+use super::classes::{Then, CLASSES};
+use super::costs::GAPS;
+use super::Light;
+use nagori_hart::world::{LineKind, LineRequest};
+
+impl Light {
+    /// A hart reads a line or writes one back. Returns when it goes on.
+    #[inline]
+    pub fn transfer(&mut self, req: &LineRequest, offset: u64, write: bool) -> u64 {
+        let area = self.area(offset);
+        let lines = self.stands_for(req.kind);
+        let moved = match (write, req.kind) {
+            (false, _) => Moved::Read,
+            (true, LineKind::Flush) => Moved::Flush,
+            (true, _) => Moved::WriteBack,
+        };
+        let cost = if write {
+            self.at_once.1
+        } else {
+            self.at_once.0
+        };
+        let end = req.cycle + cost * u64::from(lines);
+        self.settle(req.hart, req.cycle);
+        match self.board.has(area) {
+            true => self.on_board(req, (area, offset), moved),
+            false => self.by_class(req, area, moved),
+        }
+        let h = &mut self.harts[req.hart];
+        h.last = end;
+        h.any = true;
+        let n = &mut h.now[area];
+        let lines = u64::from(lines);
+        match (moved, req.kind) {
+            (Moved::Flush, _) => n.flushes += lines,
+            (Moved::WriteBack, _) => n.write_backs += lines,
+            (Moved::Read, LineKind::Store) => n.stores += lines,
+            (Moved::Read, _) => n.loads += lines,
+        }
+        end
+    }
+
+    /// What a line costs follows from its class.
+    #[inline]
+    fn by_class(&mut self, req: &LineRequest, area: usize, moved: Moved) {
+        let (class, lines) = (self.class(req), self.stands_for(req.kind));
+        let h = &mut self.harts[req.hart];
+        if let Some(Some(rest)) = self.rest.get(area * CLASSES + class as usize) {
+            let (full, paid) = match moved {
+                Moved::Read => (rest.costs.0, self.paid.0),
+                _ => (rest.costs.1, self.paid.1),
+            };
+            let more = full.saturating_sub(paid) * u64::from(lines);
+            let owed = &mut self.owed[req.hart];
+            *owed = owed.saturating_add(more);
+            // What an instruction writes back costs what it does by the gap behind it.
+            if moved != Moved::Flush {
+                h.due = h.due.saturating_add(more);
+            }
+        }
+        match moved {
+            Moved::Flush => {
+                h.behind[area].flushed += lines;
+                h.is_behind = true;
+            }
+            Moved::WriteBack => {
+                h.count(area, class).write_back += lines;
+                if req.kind != LineKind::Probe {
+                    h.victim = Some(class);
+                }
+            }
+            Moved::Read => {
+                // The gap before it is that before its victim.
+                let class = h.victim.take().unwrap_or(class);
+                h.count(area, class).read += lines;
+            }
+        }
+    }
+
+    /// A line is written back, and nobody waits.
+    #[inline]
+    pub fn post(&mut self, req: &LineRequest, offset: u64) {
+        let area = self.area(offset);
+        let lines = self.stands_for(req.kind);
+        let h = &mut self.harts[req.hart];
+        h.any = true;
+        h.now[area].posted += u64::from(lines);
+        if self.board.has(area) {
+            self.nobody_waits(req, (area, offset), Moved::WriteBack);
+            return;
+        }
+        self.writes_behind(req);
+        self.harts[req.hart].behind[area].posted += lines;
+    }
+
+    /// A line is written that non-temporal stores have filled; if only a part of it is there, memory may have to read it
+    /// before. Nobody waits but at the next fence, or if no buffer is free.
+    pub fn write_ahead(&mut self, req: &LineRequest, offset: u64, reads: bool) {
+        let area = self.area(offset);
+        let h = &mut self.harts[req.hart];
+        h.any = true;
+        h.now[area].nt_stores += 1;
+        if self.board.has(area) {
+            if reads {
+                self.nobody_waits(req, (area, offset), Moved::Read);
+            }
+            let at = self.estimated(req.hart, req.cycle);
+            let on = &mut self.harts[req.hart].on_board;
+            let waits = self.board.past(on, at, (area, offset), self.buffers);
+            if let Some(m) = &mut self.meeting {
+                m.asks(req.hart, at, (area, offset), (Moved::WriteBack, false), 0);
+            }
+            self.adds(req.hart, waits);
+            return;
+        }
+        let before = self.then(req.hart, req.cycle).gap;
+        self.writes_behind(req);
+        let h = &mut self.harts[req.hart];
+        h.behind[area].past += 1;
+        h.before = before;
+        if reads {
+            self.adds(req.hart, self.each[area].open[GAPS - 1]);
+        }
+    }
+
+    /// The class of the transfer that follows the written lines of a hart is known.
+    #[inline]
+    fn settle(&mut self, hart: usize, cycle: u64) {
+        if self.harts[hart].is_behind {
+            let then = self.then(hart, cycle);
+            self.harts[hart].settle_behind(then.gap, then, &self.rest, &self.each);
+        }
+    }
+
+    /// What a hart does at a cycle, behind its last transfer.
+    #[inline]
+    pub(super) fn then(&self, hart: usize, cycle: u64) -> Then {
+        let gap = cycle.saturating_sub(self.harts[hart].last);
+        Then {
+            gap: self.gap(gap),
+            ps: gap.saturating_mul(self.period.0) / self.period.1,
+            waits: false,
+        }
+    }
+
+    /// A line is written that costs what it does by the gap behind it.
+    #[inline]
+    fn writes_behind(&mut self, req: &LineRequest) {
+        self.settle(req.hart, req.cycle);
+        let h = &mut self.harts[req.hart];
+        h.last = h.last.max(req.cycle);
+        h.is_behind = true;
+    }
+
+    /// A prefetcher reads a line. Returns when it comes.
+    pub fn prefetch(&mut self, req: &LineRequest, offset: u64) -> u64 {
+        let area = self.area(offset);
+        let h = &mut self.harts[req.hart];
+        h.any = true;
+        h.now[area].prefetches += 1;
+        if !self.board.has(area) {
+            return req.cycle + self.each[area].prefetch;
+        }
+        let ps = self.nobody_waits(req, (area, offset), Moved::Read);
+        req.cycle + ps * self.period.1 / self.period.0
+    }
+
+    /// The class of a transfer at a cycle.
+    #[inline]
+    fn class(&self, req: &LineRequest) -> u8 {
+        let since = req.cycle.saturating_sub(self.harts[req.hart].last);
+        // A power of two.
+        self.gap(since >> self.stands_for(req.kind).trailing_zeros())
+    }
+
+    /// A hart reads a line of the board or writes one back.
+    #[inline]
+    fn on_board(&mut self, req: &LineRequest, line: (usize, u64), moved: Moved) {
+        let at = self.estimated(req.hart, req.cycle);
+        match self.stands_for(req.kind) {
+            1 => {
+                self.waits_on_board(req.hart, at, line, moved);
+            }
+            lines => self.sampled_on_board(req, (at, lines.into()), line, moved),
+        }
+    }
+
+    /// A hart waits for a line of the board at an estimated time. Returns when it has it.
+    #[inline]
+    fn waits_on_board(&mut self, hart: usize, at: u64, line: (usize, u64), moved: Moved) -> u64 {
+        let h = &mut self.harts[hart];
+        let cost = self.board.cost(&mut h.on_board.busy, at, line, moved);
+        if let Some(m) = &mut self.meeting {
+            m.asks(hart, at, line, (moved, true), cost);
+        }
+        let more = match moved {
+            Moved::Read => {
+                let more = cost.saturating_sub(self.paid.0);
+                h.extra.0 = h.extra.0.saturating_add(more);
+                h.reads = h.reads.saturating_add(cost);
+                more
+            }
+            Moved::WriteBack | Moved::Flush => {
+                h.extra.1 = h.extra.1.saturating_add(cost);
+                cost.saturating_sub(self.paid.1)
+            }
+        };
+        h.due = h.due.saturating_add(more);
+        self.owed[hart] = self.owed[hart].saturating_add(more);
+        at + cost
+    }
+
+    /// A line that stands for several comes: the gap before it is one before each of them, and each makes room for itself.
+    #[cold]
+    fn sampled_on_board(
+        &mut self,
+        req: &LineRequest,
+        (at, lines): (u64, u64),
+        line: (usize, u64),
+        moved: Moved,
+    ) {
+        let h = &mut self.harts[req.hart];
+        let gap = self.core.edge(req.cycle.saturating_sub(h.last)).0;
+        if moved == Moved::WriteBack && req.kind != LineKind::Probe {
+            h.on_board.victim = Some((line.0, line.1, gap));
+            return;
+        }
+        let victim = match moved {
+            Moved::Read => h.on_board.victim.take(),
+            _ => None,
+        };
+        let (gap, written) = victim.map_or((gap, 0), |v| (v.2, self.paid.1 * lines));
+        let each = gap / lines;
+        let mut at = at.saturating_sub(written + gap - each);
+        for number in 0..lines {
+            let on = &mut self.harts[req.hart].on_board;
+            if let Some((area, offset, _)) = victim {
+                let offset = self
+                    .board
+                    .other(on, offset, (number, lines), Moved::WriteBack);
+                at = self.waits_on_board(req.hart, at, (area, offset), Moved::WriteBack);
+            }
+            let on = &mut self.harts[req.hart].on_board;
+            let offset = self.board.other(on, line.1, (number, lines), moved);
+            at = self.waits_on_board(req.hart, at, (line.0, offset), moved) + each;
+        }
+    }
+
+    /// A line of the board is moved, and the hart goes on. Returns the picoseconds that it takes.
+    fn nobody_waits(&mut self, req: &LineRequest, line: (usize, u64), moved: Moved) -> u64 {
+        let at = self.estimated(req.hart, req.cycle);
+        let busy = &mut self.harts[req.hart].on_board.busy;
+        let cost = self.board.cost(busy, at, line, moved);
+        if let Some(m) = &mut self.meeting {
+            m.asks(req.hart, at, line, (moved, false), cost);
+        }
+        cost
+    }
+}
