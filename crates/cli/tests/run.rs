@@ -404,6 +404,29 @@ fn the_light_mode_is_compared_with_the_detailed_one() {
         .stderr(contains("--jobs"));
 }
 
+/// Where only a sample of time is simulated, the translator has two kinds of code; processes that come and go have it
+/// choose between them in the middle of a page that it has just thrown away.
+#[test]
+fn a_sample_of_time_is_the_same_with_either_engine_where_processes_come_and_go() {
+    let Some(p) = Place::new() else { return };
+    let run = |engine: &str| {
+        let mut c = nagori();
+        c.timeout(PATIENCE).current_dir(p.dir.path());
+        c.args(["-q", "run", "--stdin", "none", "--timing", "light"]);
+        c.args(["--set", "epoch.sampled_time=8", "--placement", "nvmm"]);
+        c.args(["--method", "extended"]);
+        c.args(["--engine", engine, "--json", engine, "--"]);
+        let script = "for i in 1 2 3 4 5; do ls / | sort -r | (wc -l); done";
+        c.args(["sh", "-c", script]);
+        let text = c.assert().code(0).get_output().stdout.clone();
+        let summary = json(&p.path(engine))["summary"].clone();
+        (text, summary)
+    };
+    let (interpreted, translated) = (run("interpreter"), run("translator"));
+    assert!(number(&interpreted.1, "/busy_cycles") > 1_000_000);
+    assert_eq!(interpreted, translated);
+}
+
 /// What epochs add later is in the profile, at the lines that cause it.
 #[test]
 fn profiles_of_the_light_mode_have_about_all_waiting() {
