@@ -107,7 +107,7 @@ impl Hart {
     }
 
     /// The hart waits until no other one is behind, and until its lines have waited for those of others.
-    fn meets<W: World>(&mut self, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+    pub(crate) fn meets<W: World>(&mut self, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
         loop {
             self.in_turn(at)?;
             match w.meets(self.id, self.cycle + at.offset()) {

@@ -531,7 +531,7 @@ impl Hart {
                     {
                         illegal!();
                     }
-                    M::sleeps(self, w, at!());
+                    check!(M::sleeps(self, w, at!()));
                     self.waiting = true;
                     self.recheck = true;
                 }

@@ -208,7 +208,7 @@ impl Mode for Detailed {
             true => Ok(()),
             false => {
                 h.close_epoch(w, EpochEnd::Device, at);
-                h.in_turn(at)
+                h.meets(w, at)
             }
         }
     }
@@ -293,8 +293,14 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn sleeps<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) {
-        h.close_epoch(w, EpochEnd::Sleep, at);
+    fn sleeps<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        match h.light {
+            true => {
+                h.close_epoch(w, EpochEnd::Sleep, at);
+                h.meets(w, at)
+            }
+            false => Ok(()),
+        }
     }
 
     #[inline(always)]

@@ -216,7 +216,9 @@ pub trait Mode: Copy + 'static {
     }
     /// The hart is going to sleep.
     #[inline(always)]
-    fn sleeps<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) {}
+    fn sleeps<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
+        Ok(())
+    }
 
     /// The location of an aligned data access. The access may happen after this.
     fn resolve<W: World>(

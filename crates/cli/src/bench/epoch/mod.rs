@@ -16,7 +16,7 @@ use debian::{Debian, GUESTS};
 use list::{programs, Load, EXTRA, SOURCE};
 use nagori_memtime::Method;
 use nagori_platform::config::{Library, Machine as Description};
-use nagori_platform::machine::{calibrate, LightModel};
+use nagori_platform::machine::{calibrate, light_key, LightModel};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -140,6 +140,15 @@ impl Memory {
     }
 }
 
+/// A machine on which compiled programs reach data in NVMM from code at the beginning of memory: that is at most 2 GiB away.
+fn near(description: Description) -> anyhow::Result<Description> {
+    const MOST: u64 = 1 << 30;
+    if description.config.memory.nvmm_boundary.0 <= MOST {
+        return Ok(description);
+    }
+    Ok(description.with(&["memory.nvmm_boundary=\"1 GiB\"".into()])?)
+}
+
 /// One program on one machine with one memory.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
@@ -240,6 +249,8 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
         for memory in &memories {
             let description =
                 Description::load(&Library::installed(), machine, &memory.settings(a.sample))?;
+            let guests_description = description.clone();
+            let description = near(description)?;
             let model = calibrate(&description)?;
             let nvmm = description.config.memory.nvmm_base();
             let data = (memory.method != Method::Dram).then_some(nvmm);
@@ -275,6 +286,13 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 tell(&rows);
             }
             let Some(debian) = &debian else { continue };
+            let same = light_key(&guests_description) == model.key;
+            let description = guests_description;
+            let model = if same {
+                model
+            } else {
+                calibrate(&description)?
+            };
             let session = debian.boot(machine, memory, a.sample)?;
             for g in &guests {
                 let how = (memory.method, &model);

@@ -5,7 +5,7 @@ use super::costs::{LineCosts, GAPS, MOST_AREAS};
 use crate::config::BoardConfig;
 use nagori_memtime::board::{Busy, Estimator};
 use nagori_memtime::mapping::MAX_BANKS;
-use nagori_memtime::{BoardParams, Kind, Ps};
+use nagori_memtime::{BoardParams, Kind, Method, Ps};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -39,6 +39,8 @@ pub(super) struct Board {
     path: [u64; 2],
     /// By area; none for those that are not the board's.
     bases: Vec<Option<Base>>,
+    /// Whether costs depend on rows that are open.
+    pub by_rows: bool,
 }
 
 /// What a hart's requests have left behind on the board.
@@ -83,7 +85,12 @@ impl Board {
         // A write is answered in the clock after it is accepted.
         let answered = clock as u64 * u64::from(params.timing.response.0);
         let base = |c: LineCosts| {
-            let at_rest = |costs: &[u64; GAPS], known: u64| costs[GAPS - 1].saturating_sub(known);
+            // The median, since a loop with a long gap moves few lines, and rows and refreshes are by rule.
+            let at_rest = |costs: &[u64; GAPS], known: u64| {
+                let mut costs = *costs;
+                costs.sort_unstable();
+                costs[GAPS / 2].saturating_sub(known)
+            };
             [
                 at_rest(&c.read_ps, rest),
                 at_rest(&c.write_back_ps, answered),
@@ -93,6 +100,7 @@ impl Board {
         Board {
             path: [path.read_request_ps, path.write_request_ps],
             bases: areas.map(|c| c.map(base)).collect(),
+            by_rows: matches!(params.method, Method::Fine | Method::Extended),
             estimator,
         }
     }

@@ -28,8 +28,8 @@ struct Request {
     charged: u64,
     area: u8,
     moved: Moved,
-    /// Whether the hart waits for it.
-    waits: bool,
+    /// How many lines it stands for, for which the hart waits; none if it does not.
+    waits: u32,
     offset: u64,
     /// What it costs by the hart's requests alone.
     own: u64,
@@ -136,7 +136,7 @@ impl Meeting {
         hart: usize,
         at: u64,
         (area, offset): (usize, u64),
-        (moved, waits): (Moved, bool),
+        (moved, waits): (Moved, u32),
         own: u64,
     ) {
         self.open += 1;
@@ -181,9 +181,9 @@ impl Meeting {
             self.take_in(board);
             let cost = board.cost(&mut self.busy, at, r.line(), r.moved);
             let side = &mut self.harts[h];
-            if r.waits && cost != r.own {
-                side.debt += cost.saturating_sub(r.own);
-                side.credit += r.own.saturating_sub(cost);
+            if r.waits > 0 && cost != r.own {
+                side.debt += cost.saturating_sub(r.own) * u64::from(r.waits);
+                side.credit += r.own.saturating_sub(cost) * u64::from(r.waits);
                 side.behind.push_back(Owed {
                     at,
                     debt: side.debt,

@@ -110,7 +110,7 @@ impl Light {
             let on = &mut self.harts[req.hart].on_board;
             let waits = self.board.past(on, at, (area, offset), self.buffers);
             if let Some(m) = &mut self.meeting {
-                m.asks(req.hart, at, (area, offset), (Moved::WriteBack, false), 0);
+                m.asks(req.hart, at, (area, offset), (Moved::WriteBack, 0), 0);
             }
             self.adds(req.hart, waits);
             return;
@@ -181,35 +181,42 @@ impl Light {
         let at = self.estimated(req.hart, req.cycle);
         match self.stands_for(req.kind) {
             1 => {
-                self.waits_on_board(req.hart, at, line, moved);
+                self.waits_on_board(req.hart, (at, 1), line, moved);
             }
             lines => self.sampled_on_board(req, (at, lines.into()), line, moved),
         }
     }
 
-    /// A hart waits for a line of the board at an estimated time. Returns when it has it.
+    /// A hart waits for a line of the board at an estimated time, which stands for so many that cost the same. Returns when it
+    /// has them.
     #[inline]
-    fn waits_on_board(&mut self, hart: usize, at: u64, line: (usize, u64), moved: Moved) -> u64 {
+    fn waits_on_board(
+        &mut self,
+        hart: usize,
+        (at, lines): (u64, u64),
+        line: (usize, u64),
+        moved: Moved,
+    ) -> u64 {
         let h = &mut self.harts[hart];
         let cost = self.board.cost(&mut h.on_board.busy, at, line, moved);
         if let Some(m) = &mut self.meeting {
-            m.asks(hart, at, line, (moved, true), cost);
+            m.asks(hart, at, line, (moved, lines as u32), cost);
         }
         let more = match moved {
             Moved::Read => {
-                let more = cost.saturating_sub(self.paid.0);
+                let more = cost.saturating_sub(self.paid.0) * lines;
                 h.extra.0 = h.extra.0.saturating_add(more);
-                h.reads = h.reads.saturating_add(cost);
+                h.reads = h.reads.saturating_add(cost * lines);
                 more
             }
             Moved::WriteBack | Moved::Flush => {
-                h.extra.1 = h.extra.1.saturating_add(cost);
-                cost.saturating_sub(self.paid.1)
+                h.extra.1 = h.extra.1.saturating_add(cost * lines);
+                cost.saturating_sub(self.paid.1) * lines
             }
         };
         h.due = h.due.saturating_add(more);
         self.owed[hart] = self.owed[hart].saturating_add(more);
-        at + cost
+        at + cost * lines
     }
 
     /// A line that stands for several comes: the gap before it is one before each of them, and each makes room for itself.
@@ -232,19 +239,23 @@ impl Light {
             _ => None,
         };
         let (gap, written) = victim.map_or((gap, 0), |v| (v.2, self.paid.1 * lines));
-        let each = gap / lines;
+        // Where rows do not matter, all cost the same.
+        let (parts, times) = match self.board.by_rows {
+            true => (lines, 1),
+            false => (1, lines),
+        };
+        let each = gap / parts;
         let mut at = at.saturating_sub(written + gap - each);
-        for number in 0..lines {
-            let on = &mut self.harts[req.hart].on_board;
+        for part in 0..parts {
             if let Some((area, offset, _)) = victim {
-                let offset = self
-                    .board
-                    .other(on, offset, (number, lines), Moved::WriteBack);
-                at = self.waits_on_board(req.hart, at, (area, offset), Moved::WriteBack);
+                let on = &mut self.harts[req.hart].on_board;
+                let written = Moved::WriteBack;
+                let line = (area, self.board.other(on, offset, (part, parts), written));
+                at = self.waits_on_board(req.hart, (at, times), line, written);
             }
             let on = &mut self.harts[req.hart].on_board;
-            let offset = self.board.other(on, line.1, (number, lines), moved);
-            at = self.waits_on_board(req.hart, at, (line.0, offset), moved) + each;
+            let line = (line.0, self.board.other(on, line.1, (part, parts), moved));
+            at = self.waits_on_board(req.hart, (at, times), line, moved) + each;
         }
     }
 
@@ -254,7 +265,7 @@ impl Light {
         let busy = &mut self.harts[req.hart].on_board.busy;
         let cost = self.board.cost(busy, at, line, moved);
         if let Some(m) = &mut self.meeting {
-            m.asks(req.hart, at, line, (moved, false), cost);
+            m.asks(req.hart, at, line, (moved, 0), cost);
         }
         cost
     }
