@@ -493,7 +493,7 @@ mod tests {
                 let Some((k, at)) = next.map(|(k, c)| (k, c.0)).min_by_key(|c| c.1) else {
                     break;
                 };
-                let kind = match many > 2 || n % 3 == 0 {
+                let kind = match many > 2 || n.is_multiple_of(3) {
                     true => Kind::Write,
                     false => Kind::Read,
                 };
