@@ -91,9 +91,7 @@ impl Busy {
                 .iter()
                 .all(|r| r.0 < FAR && usize::from(r.1) < crate::mapping::MAX_BANKS)
     }
-}
 
-impl Busy {
     #[inline(always)]
     fn rows(&self) -> &[Row] {
         &self.rows[..self.len.min(MACHINES)]
@@ -107,8 +105,8 @@ impl Busy {
 
     /// The bank of the newest request that was accepted up to a clock.
     fn newest_at(&self, clock: u64) -> Option<u8> {
-        let by_age = (0..RECENT).map(|age| self.recent[(self.newest + RECENT - age) % RECENT]);
-        by_age.into_iter().find(|n| n.0 <= clock).map(|n| n.1)
+        let mut by_age = (0..RECENT).map(|age| self.recent[(self.newest + RECENT - age) % RECENT]);
+        by_age.find(|n| n.0 <= clock).map(|n| n.1)
     }
 }
 
@@ -278,10 +276,7 @@ impl Estimator {
     /// Maintenance that begins up to a clock.
     fn pass(&self, b: &mut Busy, until: u64) {
         let t = &self.timing;
-        if !t.refresh || b.begins > until {
-            return;
-        }
-        while b.begins <= until {
+        while t.refresh && b.begins <= until {
             // Nothing is busy in long times without requests.
             let last = b.rows().iter().map(|r| r.close).max().unwrap_or(0);
             let apart = t.interval.max(1);

@@ -172,6 +172,12 @@ impl HartEpochs {
         self.is_behind = false;
     }
 
+    /// The account has what lines have waited for those of others, and by how much they were faster.
+    fn met_others(&mut self, debt: u64, credit: u64) {
+        self.ledger.add_amount(Amount::of(Ps(debt)));
+        self.ledger.add_overhead(Ps(credit));
+    }
+
     /// Whole core cycles, whose period is a fraction of picoseconds, by which the hart's time moves on for what is in its
     /// account.
     fn pays(&mut self, (num, den): (u64, u64)) -> u64 {
@@ -285,13 +291,8 @@ impl Light {
         let in_cycles = |t: Ps| (t.0 * period.1 / period.0).max(1);
         let cycles = in_cycles(length.time);
         let averaged = in_cycles(AVERAGED.min(length.time));
-        let on_board = |a: &Area| {
-            a.board
-                .then(|| a.costs.first().copied().unwrap_or_default())
-        };
-        let areas = model.areas.iter().map(on_board);
         let mut light = Light {
-            board: Board::new(params, &config.board, areas),
+            board: Board::new(params, &config.board, &model.areas),
             buffers: config.l1d.mshrs.unwrap_or(1) as usize,
             cycles,
             meeting: (harts > 1 && model.areas.iter().any(|a| a.board))
@@ -320,6 +321,9 @@ impl Light {
     /// What is simulated, or (`counts_only`) the run is in the detailed mode, and all is.
     fn sample(&mut self, of: &EpochConfig, counts_only: bool) {
         self.counts_only = counts_only;
+        if counts_only {
+            self.meeting = None;
+        }
         (self.sampled_sets, self.sampled_time) = match counts_only {
             true => (1, 1),
             false => (of.sampled_sets, of.sampled_time),
@@ -347,11 +351,7 @@ impl Light {
     pub fn use_params(&mut self, params: &BoardParams, path: &BoardConfig) {
         let (num, den) = self.period;
         let areas = self.model.areas.iter();
-        let on_board = |a: &Area| {
-            a.board
-                .then(|| a.costs.first().copied().unwrap_or_default())
-        };
-        self.board = Board::new(params, path, areas.clone().map(on_board));
+        self.board = Board::new(params, path, &self.model.areas);
         let costs = || areas.clone().map(|a| a.under(params.method));
         let others = || {
             areas
@@ -441,21 +441,29 @@ impl Light {
         h.full
     }
 
+    /// All that harts have asked for before a cycle is known. Returns what a hart has waited for others since it was charged
+    /// last, and by how much it was faster, in picoseconds; and the time up to which that is.
+    fn owes(&mut self, hart: usize, cycle: u64) -> ((u64, u64), u64) {
+        let known = self.core.edge(cycle.saturating_sub(ROUNDING)).0;
+        let owed = self.meeting.as_mut().map(|m| {
+            m.look(&self.board, known);
+            m.charge(hart, known)
+        });
+        (owed.unwrap_or_default(), known)
+    }
+
     /// No other hart is behind a cycle at which a hart does something that others may wait for. Returns the core cycles by
     /// which its time moves on, since its requests have waited for others.
     pub fn meets(&mut self, hart: usize, cycle: u64) -> u64 {
-        let Some(m) = self.meeting.as_mut().filter(|_| !self.counts_only) else {
+        let ((debt, credit), now) = self.owes(hart, cycle);
+        let Some(m) = &mut self.meeting else {
             return 0;
         };
-        let now = self.core.edge(cycle.saturating_sub(ROUNDING)).0;
-        m.look(&self.board, now);
-        let (debt, credit) = m.charge(hart, now);
         let h = &mut self.harts[hart];
         if let Some(busy) = m.left(hart, &self.board, now) {
             h.on_board.busy.clone_from(busy);
         }
-        h.ledger.add_amount(Amount::of(Ps(debt)));
-        h.ledger.add_overhead(Ps(credit));
+        h.met_others(debt, credit);
         let cycles = h.pays(self.period);
         h.last += cycles;
         h.from.0 += cycles;
@@ -487,15 +495,7 @@ impl Light {
             }
         }
         let (num, den) = self.period;
-        let known = end.cycle.saturating_sub(WINDOW + ROUNDING);
-        let (debt, credit) = match self.meeting.as_mut().filter(|_| !self.counts_only) {
-            Some(m) => {
-                let known = self.core.edge(known).0;
-                m.look(&self.board, known);
-                m.charge(end.hart, known)
-            }
-            None => (0, 0),
-        };
+        let (debt, credit) = self.owes(end.hart, end.cycle.saturating_sub(WINDOW)).0;
         let h = &mut self.harts[end.hart];
         let idle = !h.any && !h.is_behind && (debt, credit) == (0, 0);
         if idle && !self.queued && self.log.is_none() && !h.on_board.has_past() {
@@ -505,22 +505,19 @@ impl Light {
             self.harts[end.hart].next = next;
             return (0, next);
         }
+        let waits = matches!(
+            end.why,
+            EpochEnd::Fence | EpochEnd::Atomic | EpochEnd::Device
+        );
         // What follows lines that were written is not known where an epoch ends that is only full.
         if h.is_behind && end.why != EpochEnd::Full {
-            let waits = matches!(
-                end.why,
-                EpochEnd::Fence | EpochEnd::Atomic | EpochEnd::Device
-            );
             let then = Then {
                 waits,
                 ..self.then(end.hart, end.cycle)
             };
             self.harts[end.hart].settle_behind(then.gap, then, &self.rest, &self.each);
         }
-        if matches!(
-            end.why,
-            EpochEnd::Fence | EpochEnd::Atomic | EpochEnd::Device
-        ) {
+        if waits {
             let at = self.estimated(end.hart, end.cycle);
             let waits = self.board.fence(&mut self.harts[end.hart].on_board, at);
             self.adds(end.hart, waits);
@@ -539,8 +536,7 @@ impl Light {
         if !self.counts_only {
             h.ledger
                 .add_amount(Amount::of(Ps(extra.0.saturating_add(extra.1))));
-            h.ledger.add_amount(Amount::of(Ps(debt)));
-            h.ledger.add_overhead(Ps(credit));
+            h.met_others(debt, credit);
         }
         let mut times = (std::mem::take(&mut h.reads), extra.1);
         for i in std::mem::take(&mut h.some) {

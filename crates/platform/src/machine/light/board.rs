@@ -1,7 +1,7 @@
 //! What lines of the board's memory cost a hart: what they cost where nothing is in their way, which is calibrated, and
 //! what they wait for holds, rows and refreshes by the controller's rules, at the estimated times of the hart's requests.
 
-use super::costs::{LineCosts, GAPS, MOST_AREAS};
+use super::costs::{Area, GAPS, MOST_AREAS};
 use crate::config::BoardConfig;
 use nagori_memtime::board::{Busy, Estimator};
 use nagori_memtime::mapping::MAX_BANKS;
@@ -73,18 +73,14 @@ impl OnBoard {
 }
 
 impl Board {
-    /// With these parameters, and for each area what lines cost under `dram`, if it is the board's.
-    pub fn new(
-        params: &BoardParams,
-        path: &BoardConfig,
-        areas: impl Iterator<Item = Option<LineCosts>>,
-    ) -> Board {
+    /// With these parameters, and what lines of the areas that are the board's cost under `dram`.
+    pub fn new(params: &BoardParams, path: &BoardConfig, areas: &[Area]) -> Board {
         let estimator = Estimator::new(params);
-        let clock = params.clock.as_ps();
         let rest = estimator.at_rest().0 + estimator.mean_refresh().0;
         // A write is answered in the clock after it is accepted.
-        let answered = clock as u64 * u64::from(params.timing.response.0);
-        let base = |c: LineCosts| {
+        let answered = params.clock.edge(params.timing.response.0.into()).0;
+        let base = |a: &Area| -> Base {
+            let c = a.under(Method::Dram);
             // The median, since a loop with a long gap moves few lines, and rows and refreshes are by rule.
             let at_rest = |costs: &[u64; GAPS], known: u64| {
                 let mut costs = *costs;
@@ -99,7 +95,7 @@ impl Board {
         };
         Board {
             path: [path.read_request_ps, path.write_request_ps],
-            bases: areas.map(|c| c.map(base)).collect(),
+            bases: areas.iter().map(|a| a.board.then(|| base(a))).collect(),
             by_rows: matches!(params.method, Method::Fine | Method::Extended),
             estimator,
         }

@@ -85,8 +85,6 @@ pub(super) struct Meeting {
     /// Requests of a hart that is alone, which are not part of `busy` yet, and when they came: the oldest first.
     alone: VecDeque<(u64, Request)>,
     harts: Vec<Side>,
-    /// Requests that were not looked at.
-    open: usize,
 }
 
 impl Meeting {
@@ -98,7 +96,6 @@ impl Meeting {
             before: 0,
             alone: VecDeque::new(),
             harts: vec![Side::default(); harts],
-            open: 0,
         }
     }
 
@@ -139,7 +136,6 @@ impl Meeting {
         (moved, waits): (Moved, u32),
         own: u64,
     ) {
-        self.open += 1;
         let side = &mut self.harts[hart];
         side.asked.push_back(Request {
             at,
@@ -155,9 +151,6 @@ impl Meeting {
     /// All requests before a time are known.
     pub fn look(&mut self, board: &Board, until: u64) {
         loop {
-            if self.open == 0 {
-                return;
-            }
             let nexts = self.harts.iter().enumerate();
             let next = nexts.filter_map(|(h, s)| s.next().map(|at| (at, h)));
             let Some((at, h)) = next.min().filter(|n| n.0 < until) else {
@@ -166,7 +159,6 @@ impl Meeting {
             let Some(r) = self.harts[h].asked.pop_front() else {
                 return;
             };
-            self.open -= 1;
             if h != self.last {
                 (self.last, self.before) = (h, self.latest);
             }
@@ -223,7 +215,6 @@ impl Meeting {
 
     /// Nothing that a hart has asked for counts any more.
     pub fn begin(&mut self, hart: usize) {
-        self.open -= self.harts[hart].asked.len();
         self.harts[hart] = Side::default();
     }
 }

@@ -26,6 +26,7 @@ impl SavedLight {
         counts: impl Iterator<Item = (u64, u64)>,
     ) -> Option<Light> {
         let mut light = Light::new(self.model, self.length, machine, config, params).ok()?;
+        light.sample(&config.epoch, self.counts_only);
         let n = light.model.areas.len();
         let fits = |h: &HartEpochs| {
             let lens = [h.now.len(), h.all.len(), h.behind.len()];
@@ -49,7 +50,6 @@ impl SavedLight {
         light.harts = self.harts;
         light.meeting = self.meeting;
         light.queues = self.queues;
-        light.sample(&config.epoch, self.counts_only);
         (all && begun && queues && met).then_some(light)
     }
 }
