@@ -19,7 +19,7 @@ use crate::pmp::Access;
 use crate::run::RunPoint;
 use crate::tlb::NO_WAY;
 use crate::trap::NotNow;
-use crate::world::{Epoch, EpochEnd, LineKind, World};
+use crate::world::{Epoch, EpochEnd, LineKind, Sample, World};
 
 impl Hart {
     /// Turns the light mode on (`light`), with the end of the first epoch, or off. Without it,
@@ -30,24 +30,37 @@ impl Hart {
         self.recheck = true;
     }
 
-    /// Lets only some lines of data pass through the caches: those whose number has low bits that `lines` has a bit for. Each
-    /// stands for as many as `weight` says. All others are taken to be in L1D.
-    pub fn sample(&mut self, lines: u64, weight: u32) {
-        (self.sampled, self.weight) = (lines, weight.max(1));
+    /// Lets only some lines of data pass through the caches.
+    pub fn sample(&mut self, sample: Sample) {
+        self.sample = sample;
+        self.resample_at = u64::MAX;
         self.data.drop_unsampled();
+    }
+
+    /// Takes the sample that the hart of a snapshot has taken, unless it was about to take it.
+    pub fn keep_sample(&mut self, sample: Sample) {
+        if self.resample_at == u64::MAX {
+            self.sample = sample;
+        }
+    }
+
+    /// Another sample is taken, between two blocks.
+    #[cold]
+    pub(crate) fn resample<W: World>(&mut self, w: &mut W) {
+        self.sample(w.sample_of(self.id));
     }
 
     /// Whether a line of data passes the caches by.
     #[inline(always)]
     pub(crate) fn skips(&self, line: u64) -> bool {
-        self.sampled >> (line >> 6 & 63) & 1 == 0
+        self.sample.lines >> (line >> 6 & 63) & 1 == 0
     }
 
     /// For how many lines a transfer stands.
     #[inline(always)]
     pub(crate) fn stands_for(&self, kind: LineKind) -> u64 {
         match kind.is_sampled() {
-            true => self.weight.into(),
+            true => self.sample.weight.into(),
             false => 1,
         }
     }
@@ -87,6 +100,10 @@ impl Hart {
         self.cycle += more;
         self.stats.memory_stall_cycles += more;
         self.epoch_at = next;
+        if w.sample_of(self.id) != self.sample {
+            self.resample_at = 0;
+            self.recheck = true;
+        }
         more
     }
 
@@ -187,12 +204,14 @@ impl Hart {
     }
 
     /// A line was fetched that another hart had, in the light mode: what that has cost is waited for at once, and others
-    /// wait for it.
+    /// wait for it if memory was asked. Outer cache levels answer several harts at a time.
     #[cold]
     pub(crate) fn shared<W: World>(&mut self, w: &mut W, line: u64, at: RunPoint) {
         self.close_epoch(w, EpochEnd::Handed, at);
-        let until = self.cycle + at.offset();
-        w.coherence().contention.fetched(line, until);
+        if self.asked {
+            let until = self.cycle + at.offset();
+            w.coherence().contention.fetched(line, until);
+        }
     }
 
     /// Brings a line into L1D in the light mode that no other hart has, where memory is behind L1 and nothing is fetched
@@ -234,7 +253,7 @@ impl Hart {
         self.drop_entry(w, i);
         let t = &self.config.timing;
         let (penalty, later) = (
-            (t.l1d_miss + t.hub).saturating_sub(t.load_latency) * self.weight,
+            (t.l1d_miss + t.hub).saturating_sub(t.load_latency) * self.sample.weight,
             t.release_offset,
         );
         let asked = self.cycle + at.offset();

@@ -18,7 +18,7 @@ use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, TrapLoop};
 use crate::trigger::Triggers;
-use crate::world::LineKind;
+use crate::world::{LineKind, Sample};
 use serde::{Deserialize, Serialize};
 
 /// Privilege modes.
@@ -227,8 +227,11 @@ pub struct Hart {
     pub(crate) epoch_at: u64,
     /// Which lines of data pass through the caches in the light mode, a bit for each by the low bits of its number, and for
     /// how many lines each of them stands.
-    pub(crate) sampled: u64,
-    pub(crate) weight: u32,
+    pub(crate) sample: Sample,
+    /// Cycle from which on another sample is to be taken, at the end of a block.
+    pub(crate) resample_at: u64,
+    /// Whether memory was asked since a fill began, in the light mode.
+    pub(crate) asked: bool,
     /// When pipeline and branch prediction are simulated in the light mode.
     pub(crate) stretches: Stretches,
     pub(crate) dtlb: Tlb,
@@ -337,8 +340,9 @@ impl Hart {
             timed: true,
             light: false,
             epoch_at: u64::MAX,
-            sampled: u64::MAX,
-            weight: 1,
+            sample: Sample::ALL,
+            resample_at: u64::MAX,
+            asked: false,
             stretches: Stretches::default(),
             dtlb: Tlb::new(config.dtlb),
             itlb: Tlb::new(config.itlb),

@@ -26,6 +26,7 @@ use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
 use crate::world::LineKind;
+use crate::world::Sample;
 use serde::{Deserialize, Serialize};
 
 /// Saved state that is invalid for such a hart. The text names the part.
@@ -84,6 +85,8 @@ pub struct SavedHart {
     /// If only a sample of time is simulated with pipeline and branch prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stretches: Option<Stretches>,
+    /// The sample of lines, if another one is to be taken.
+    resampled: Option<Sample>,
     resume: Option<Resume>,
     generation: u32,
     pmp_writes: u64,
@@ -122,8 +125,9 @@ impl Hart {
             // The machine's: it saves the epochs.
             light: _,
             epoch_at: _,
-            sampled: _,
-            weight: _,
+            sample,
+            asked: _,
+            resample_at,
             stretches,
             dtlb,
             itlb,
@@ -226,6 +230,7 @@ impl Hart {
             cleaned: *cleaned,
             hint: *hint,
             stretches: stretches.is_sample().then_some(*stretches),
+            resampled: (*resample_at != u64::MAX).then_some(*sample),
             resume: *resume,
             generation: *generation,
             pmp_writes: *pmp_writes,
@@ -250,6 +255,11 @@ impl Hart {
         fail(s.x[0] != 0, "register x0")?;
         let possible = |t: &Stretches| t.is_sample() && t.fits();
         fail(!s.stretches.as_ref().is_none_or(possible), "sample of time")?;
+        let possible = |s: &Sample| (1..=64).contains(&s.weight);
+        fail(
+            !s.resampled.as_ref().is_none_or(possible),
+            "sample of lines",
+        )?;
         fail(s.cycle > FAR || s.instret > FAR, "time")?;
         fail(!s.stats.below(FAR), "counters")?;
         fail(!s.csr.sane(), "event counters")?;
@@ -333,6 +343,9 @@ impl Hart {
         h.cleaned = s.cleaned;
         h.hint = s.hint;
         h.stretches = s.stretches.unwrap_or_default();
+        if let Some(sample) = s.resampled {
+            (h.sample, h.resample_at) = (sample, 0);
+        }
         h.resume = s.resume;
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;

@@ -103,6 +103,24 @@ impl LineKind {
     }
 }
 
+/// Which lines of data pass through the caches of a hart; all others are taken to be in L1D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// A bit for each of the low six bits of a line's number.
+    pub lines: u64,
+    /// For how many lines each of them stands.
+    pub weight: u32,
+}
+
+impl Sample {
+    /// Every line, for itself.
+    pub const ALL: Sample = Sample {
+        lines: u64::MAX,
+        weight: 1,
+    };
+}
+
 /// One line transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRequest {
@@ -318,6 +336,10 @@ pub trait MemPort {
     /// what its transfers were charged, and the cycle at which the next epoch is to end.
     fn epoch_ends(&mut self, _end: &Epoch) -> (u64, u64) {
         (0, u64::MAX)
+    }
+    /// Which lines of data are simulated from the end of an epoch on.
+    fn sample_of(&self, _hart: usize) -> Sample {
+        Sample::ALL
     }
     /// Whether the epoch of a hart is full at a core cycle, at which a transfer has ended.
     #[inline(always)]

@@ -252,7 +252,7 @@ impl Hart {
             if slot != NO_SLOT {
                 self.data.at_mut(slot as usize).write = NEVER;
             }
-            self.stats.probes += u64::from(self.weight);
+            self.stats.probes += u64::from(self.sample.weight);
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
             } else {

@@ -167,6 +167,7 @@ impl Hart {
     ) -> Result<(), NotNow> {
         match w.transfer(req, write) {
             Transfer::Done(first) => {
+                self.asked = true;
                 self.came(w, req, (first, write), penalty, at);
                 self.look_at_epoch(w, at);
                 Ok(())
@@ -464,7 +465,10 @@ impl Hart {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
         let id = self.id;
         match self.light {
-            true => self.share_in_turn(w, line, at)?,
+            true => {
+                self.share_in_turn(w, line, at)?;
+                self.asked = false;
+            }
             false => self.in_turn(at)?,
         }
         w.coherence().filling(Side::Data, id, line);
@@ -484,7 +488,7 @@ impl Hart {
         };
         let t = &self.config.timing;
         let scheduled = t.load_latency;
-        let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled) * self.weight;
+        let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled) * self.sample.weight;
         let release_offset = t.release_offset;
         let weight = self.stands_for(kind);
         let c = w.coherence();
@@ -632,7 +636,7 @@ impl Hart {
         };
         self.bus_free(at)?;
         let asked = self.cycle + at.offset();
-        self.stats.probes += u64::from(self.weight);
+        self.stats.probes += u64::from(self.sample.weight);
         let c = w.coherence();
         let cycles = c.hand_over(self.id, from, line, asked);
         c.moved(line, self.id, asked);
@@ -713,7 +717,7 @@ impl Hart {
             self.drop_entry(w, index);
         }
         if modified {
-            self.stats.l1d_flushes += u64::from(self.weight);
+            self.stats.l1d_flushes += u64::from(self.sample.weight);
             let later = self.config.timing.release_offset;
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
@@ -762,7 +766,7 @@ impl Hart {
         match own {
             Some(i) => self.flush_index(w, i, keep, at),
             None if dirty.is_some() => {
-                self.stats.probes += u64::from(self.weight);
+                self.stats.probes += u64::from(self.sample.weight);
                 self.write_line(w, line, LineKind::Flush, 0, at)
             }
             None => Ok(()),
@@ -790,10 +794,10 @@ impl Hart {
         let own_dirty = own.is_some_and(|i| c.l1d[id].entry(i).1 == LineState::Dirty);
         let mut later = c.last_latency();
         if own_dirty {
-            self.stats.l1d_flushes += u64::from(self.weight);
+            self.stats.l1d_flushes += u64::from(self.sample.weight);
             later += self.config.timing.release_offset;
         } else if dirty.is_some() {
-            self.stats.probes += u64::from(self.weight);
+            self.stats.probes += u64::from(self.sample.weight);
         }
         if let Some(i) = own {
             if keep {

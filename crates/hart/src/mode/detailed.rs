@@ -33,7 +33,11 @@ impl Mode for Detailed {
         if h.cycle >= h.stretches.at && h.resume.is_none() {
             h.change_stretch();
         }
-        limit.min(h.settle_at).min(h.epoch_at).min(h.stretches.at)
+        if h.cycle >= h.resample_at && h.resume.is_none() {
+            h.resample(w);
+        }
+        let next = h.stretches.at.min(h.resample_at);
+        limit.min(h.settle_at).min(h.epoch_at).min(next)
     }
 
     #[inline(always)]

@@ -175,7 +175,9 @@ impl Estimator {
     #[inline]
     fn request(&self, b: &mut Busy, arrives: u64, (bank, row): (u8, u32), kind: Kind) -> u64 {
         let t = &self.timing;
-        self.pass(b, arrives);
+        if t.refresh && b.begins <= arrives {
+            self.pass(b, arrives);
+        }
         // A held request, and those behind it in its channel.
         let hold = t.hold_of(kind, bank);
         let channel = kind as usize;
@@ -185,9 +187,11 @@ impl Estimator {
             self.pass(b, head);
         }
         let mut accept = head + hold;
-        self.retire(b, accept);
-        if b.len >= self.machines {
-            accept = self.waits_for_a_machine(b, accept);
+        if b.len > 0 {
+            self.retire(b, accept);
+            if b.len >= self.machines {
+                accept = self.waits_for_a_machine(b, accept);
+            }
         }
         if accept > arrives {
             b.channels[channel] = accept;
@@ -196,14 +200,17 @@ impl Estimator {
             b.accepts(accept, bank);
         }
         let held = accept >= b.began && accept < b.released;
-        // A request that is held longer is accepted behind one that came later.
-        let older = b.rows().iter().rposition(|r| r.accepted <= accept);
-        let place = older.map_or(0, |i| i + 1);
-        let newest = b.rows[..place].iter().rposition(|r| r.bank == bank);
-        let hit = newest.filter(|i| {
-            let r = &b.rows[*i];
-            r.row == row && accept <= r.close && !(held && r.accepted <= b.began)
-        });
+        let (mut place, mut hit) = (0, None);
+        if b.len > 0 {
+            // A request that is held longer is accepted behind one that came later.
+            let older = b.rows().iter().rposition(|r| r.accepted <= accept);
+            place = older.map_or(0, |i| i + 1);
+            let newest = b.rows[..place].iter().rposition(|r| r.bank == bank);
+            hit = newest.filter(|i| {
+                let r = &b.rows[*i];
+                r.row == row && accept <= r.close && !(held && r.accepted <= b.began)
+            });
+        }
         let i = match hit {
             Some(i) => {
                 let r = &mut b.rows[i];
@@ -217,7 +224,9 @@ impl Estimator {
                 let write = kind == Kind::Write;
                 let last = b.len.min(MACHINES - 1);
                 let place = place.min(last);
-                b.rows.copy_within(place..last, place + 1);
+                if place < last {
+                    b.rows.copy_within(place..last, place + 1);
+                }
                 b.rows[place] = Row {
                     row,
                     bank,
@@ -229,7 +238,8 @@ impl Estimator {
                     ..Row::default()
                 };
                 b.len = last + 1;
-                for i in place..b.len {
+                self.place(b, place);
+                for i in place + 1..b.len {
                     if b.rows[i].bank == bank {
                         self.place(b, i);
                     }
@@ -243,14 +253,19 @@ impl Estimator {
                 if !t.refresh || b.begins > b.rows[i].column {
                     return b.rows[i].column + t.read_data;
                 }
-                // Requests before the refresh may still come.
-                let mut ahead = b.clone();
-                while ahead.begins <= ahead.rows[i].column {
-                    self.maintain(&mut ahead);
-                }
-                ahead.rows[i].column + t.read_data
+                self.behind_refreshes(b, i) + t.read_data
             }
         }
+    }
+
+    /// The column command of a row behind refreshes that come before it. Requests before these may still come.
+    #[cold]
+    fn behind_refreshes(&self, b: &Busy, i: usize) -> u64 {
+        let mut ahead = b.clone();
+        while ahead.begins <= ahead.rows[i].column {
+            self.maintain(&mut ahead);
+        }
+        ahead.rows[i].column
     }
 
     /// All machines are busy in a clock. Returns the clock in which one is idle.
@@ -274,6 +289,7 @@ impl Estimator {
     }
 
     /// Maintenance that begins up to a clock.
+    #[inline(never)]
     fn pass(&self, b: &mut Busy, until: u64) {
         let t = &self.timing;
         while t.refresh && b.begins <= until {
@@ -337,6 +353,7 @@ impl Estimator {
     }
 
     /// The row's times by those of the one before it in its bank.
+    #[inline]
     fn place(&self, b: &mut Busy, i: usize) {
         let t = &self.timing;
         let r = b.rows[i];
@@ -352,6 +369,7 @@ impl Estimator {
     }
 
     /// When the row's bank is precharged.
+    #[inline]
     fn end(&self, b: &Busy, r: &Row) -> u64 {
         let t = &self.timing;
         let slow = t.add_rp > 0 && self.tests_dirty(b, r);
@@ -374,12 +392,13 @@ impl Estimator {
     }
 
     /// Forgets rows that are closed in a clock.
+    #[inline]
     fn retire(&self, b: &mut Busy, clock: u64) {
         let mut kept = 0;
         for i in 0..b.len.min(MACHINES) {
-            let r = b.rows[i];
+            let r = &b.rows[i];
             // Each row is behind those before it in its bank.
-            if r.close < clock && self.end(b, &r) <= clock {
+            if r.close < clock && self.end(b, r) <= clock {
                 let bit = 1 << r.bank;
                 b.dirty = if r.dirty {
                     b.dirty | bit
@@ -387,7 +406,9 @@ impl Estimator {
                     b.dirty & !bit
                 };
             } else {
-                b.rows[kept] = r;
+                if kept < i {
+                    b.rows[kept] = b.rows[i];
+                }
                 kept += 1;
             }
         }

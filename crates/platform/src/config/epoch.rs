@@ -14,6 +14,8 @@ use std::ops::RangeInclusive;
 pub(crate) const LENGTHS: RangeInclusive<Ps> = Ps(1_000_000)..=Ps(1_000_000_000_000);
 /// Instructions of a hart that it has at least.
 pub(crate) const LEAST_INSTRUCTIONS: u64 = 1000;
+/// One set of L1D in so many is simulated unless the description says otherwise.
+const DEFAULT_SETS: u32 = 8;
 
 /// The light timed mode: how long its epochs last, and how much of the caches is simulated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,22 +28,24 @@ pub struct EpochConfig {
     /// Instructions of a hart in an epoch, at least 1000, instead of a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<u64>,
-    /// One set of L1D in so many is simulated, 1 (all of them) to 64, a power of two; what its lines do counts so many
-    /// times.
-    pub sampled_sets: u32,
+    /// While a hart works alone, one set of its L1D in so many is simulated, 1 (all of them) to 64, a power of two; what its
+    /// lines do counts so many times. Without it, one in 8, or as many as L1D has if it has fewer, or all where
+    /// something depends on every line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled_sets: Option<u32>,
     /// Pipeline and branch prediction are simulated in one stretch of 4096 core cycles in so many, 1 (all of them) to 64; in the
     /// others, instructions take what they take by themselves and the share of the pipeline's waiting that was measured.
     pub sampled_time: u32,
 }
 
 impl Default for EpochConfig {
-    /// 100 us: a tenth of the time that Linux gives a thread at least. All sets and all of the time are simulated.
+    /// 100 us: a tenth of the time that Linux gives a thread at least. Samples of the sets and of the time.
     fn default() -> Self {
         EpochConfig {
             length: Ps(100_000_000),
             instructions: None,
-            sampled_sets: 1,
-            sampled_time: 1,
+            sampled_sets: None,
+            sampled_time: 16,
         }
     }
 }
@@ -67,15 +71,27 @@ pub(super) fn check(c: &MachineConfig) -> Result<(), Problem> {
         nagori_hart::MOST_STRETCHES.into(),
     )?;
     let key = "epoch.sampled_sets";
-    let n = e.sampled_sets;
-    let sets = (c.l1d.size.0 / 64).checked_div(c.l1d.ways.into());
-    let most = sets.unwrap_or(1).min(64);
-    ensure(n.is_power_of_two() && u64::from(n) <= most, key, || {
+    let Some(n) = e.sampled_sets else {
+        return Ok(());
+    };
+    ensure(n.is_power_of_two() && n <= most_sets(c), key, || {
         format!("{n}: expected a power of two, and not more than 64 or than L1D has sets")
     })?;
-    if n == 1 {
-        return Ok(());
-    }
+    let what = sees_all(c).filter(|_| n > 1);
+    ensure(what.is_none(), key, || {
+        let what = what.unwrap_or_default();
+        format!("{n}: {what} every line, so all sets are simulated: expected 1")
+    })
+}
+
+/// One set in so many at most.
+fn most_sets(c: &MachineConfig) -> u32 {
+    let sets = (c.l1d.size.0 / 64).checked_div(c.l1d.ways.into());
+    sets.unwrap_or(1).clamp(1, 64) as u32
+}
+
+/// What depends on every line of data.
+fn sees_all(c: &MachineConfig) -> Option<&'static str> {
     let none = Prefetcher::None;
     let ahead = |p: Prefetcher, mshrs: Option<u32>| p != none || mshrs.is_some();
     let outer = c.levels().iter().any(|(_, l)| ahead(l.prefetcher, l.mshrs));
@@ -95,10 +111,17 @@ pub(super) fn check(c: &MachineConfig) -> Result<(), Problem> {
         ),
         (c.memory.track_persistence, "memory.track_persistence sees"),
     ];
-    for (there, what) in all_see {
-        ensure(!there, key, || {
-            format!("{n}: {what} every line, so all sets are simulated: expected 1")
-        })?;
+    all_see.into_iter().find(|w| w.0).map(|w| w.1)
+}
+
+impl MachineConfig {
+    /// While a hart works alone, the light mode simulates one set of its L1D in so many.
+    pub fn sampled_sets(&self) -> u32 {
+        let whole = sees_all(self).is_some();
+        let default = || match whole {
+            true => 1,
+            false => DEFAULT_SETS.min(most_sets(self)),
+        };
+        self.epoch.sampled_sets.unwrap_or_else(default)
     }
-    Ok(())
 }

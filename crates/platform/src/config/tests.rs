@@ -376,6 +376,14 @@ fn levels_of_caches() {
         let e = with(&["epoch.sampled_sets=4", other]).unwrap_err();
         assert!(e.to_string().contains(why), "{other}: {e}");
     }
+    for (setting, sets) in [
+        ("epoch.sampled_time=2", 8),
+        ("l1d.replacement=lru", 1),
+        ("epoch.sampled_sets=2", 2),
+    ] {
+        let d = with(&[setting]).unwrap();
+        assert_eq!(d.config.sampled_sets(), sets, "{setting}");
+    }
     let table = ["cache.l2.prefetcher=stride", "cache.l2.prefetch_entries=24"];
     let e = with(&table).unwrap_err().to_string();
     assert!(e.contains("24 is not possible with this prefetcher"), "{e}");

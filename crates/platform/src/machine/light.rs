@@ -6,6 +6,7 @@
 //! the epoch, by the formulas and the account of `nagori_epoch`, for each class of lines. What is less than a cycle then
 //! stays in the account.
 
+mod awake;
 mod board;
 mod classes;
 pub mod costs;
@@ -15,15 +16,15 @@ mod queue;
 mod saved;
 mod transfers;
 
-use crate::config::epoch::{EpochConfig, LEAST_INSTRUCTIONS, LENGTHS};
+use crate::config::epoch::{LEAST_INSTRUCTIONS, LENGTHS};
 use crate::config::{BoardConfig, MachineConfig};
-use board::{Board, OnBoard};
+use awake::Awake;
+use board::{Amounts, Board, OnBoard};
 use classes::{Each, Rest, Then, CLASSES};
 use costs::*;
 use meeting::Meeting;
 use nagori_epoch::{Amount, Ledger};
-use nagori_hart::world::{Epoch, EpochEnd, LineKind};
-use nagori_hart::Hart;
+use nagori_hart::world::{Epoch, EpochEnd, LineRequest, Sample};
 use nagori_memtime::{BoardParams, Period, Ps};
 use queue::{Queues, WINDOW};
 pub(super) use saved::SavedLight;
@@ -192,6 +193,20 @@ impl HartEpochs {
         cycles
     }
 
+    /// What lines of the board have added in this epoch.
+    fn amounts(&self) -> Amounts {
+        [self.extra.0, self.extra.1, self.reads, self.due]
+    }
+
+    /// Lines have not added so much.
+    fn takes_back(&mut self, added: Amounts) {
+        let [of_reads, of_writes, reads, due] = added;
+        self.extra.0 = self.extra.0.saturating_sub(of_reads);
+        self.extra.1 = self.extra.1.saturating_sub(of_writes);
+        self.reads = self.reads.saturating_sub(reads);
+        self.due = self.due.saturating_sub(due);
+    }
+
     /// The epoch has counted nothing yet.
     fn forget(&mut self) {
         self.victim = None;
@@ -213,8 +228,10 @@ pub(super) struct Light {
     pub length: EpochLength,
     /// Core cycles of an epoch.
     cycles: u64,
-    /// One set of L1D in so many is simulated.
+    /// One set of L1D in so many is simulated while a hart works alone.
     sampled_sets: u32,
+    some: Sample,
+    awake: Awake,
     /// Pipeline and branch prediction are simulated in one stretch of time in so many.
     sampled_time: u32,
     core: Period,
@@ -239,6 +256,8 @@ pub(super) struct Light {
     queued: bool,
     /// Epochs only divide and count a run of the detailed mode.
     pub counts_only: bool,
+    /// Epochs that have ended of which only a sample of the sets was simulated.
+    sampled: u64,
     log: Option<Log>,
     /// By hart, picoseconds that lines cost beyond what was charged at once and that no profile has yet.
     owed: Vec<u64>,
@@ -302,6 +321,8 @@ impl Light {
             model,
             length,
             sampled_sets: 1,
+            some: Sample::ALL,
+            awake: Awake::new(harts, cycles, 0),
             sampled_time: 1,
             core: config.core_period(),
             period,
@@ -311,38 +332,58 @@ impl Light {
             each: Vec::new(),
             harts: vec![none; harts],
             counts_only: false,
+            sampled: 0,
             log: None,
             owed: vec![0; harts],
         };
         light.use_params(params, &config.board);
+        let outer = config.levels().into_iter().map(|(_, l)| l.size.0);
+        let lines = (config.l1d.size.0 + outer.sum::<u64>()) / 64;
+        light.awake = Awake::new(harts, cycles, lines.saturating_mul(light.at_once.0));
         Ok(light)
     }
 
     /// What is simulated, or (`counts_only`) the run is in the detailed mode, and all is.
-    fn sample(&mut self, of: &EpochConfig, counts_only: bool) {
+    fn sample(&mut self, of: &MachineConfig, counts_only: bool) {
         self.counts_only = counts_only;
         if counts_only {
             self.meeting = None;
         }
         (self.sampled_sets, self.sampled_time) = match counts_only {
             true => (1, 1),
-            false => (of.sampled_sets, of.sampled_time),
+            false => (of.sampled_sets(), of.epoch.sampled_time),
+        };
+        // Of each group of sets one, which is another one in each group, as data may prefer some places of a page.
+        let n = self.sampled_sets;
+        let lines = (0..64).filter(|set| set % n == (set / n * 5 + 3) % n);
+        self.some = Sample {
+            lines: lines.fold(0, |all, set| all | 1 << set),
+            weight: n,
         };
     }
 
-    /// Tells a hart which lines of data pass through its caches: of each group of sets one, which is another one in each
-    /// group, as data may prefer some places of a page.
-    fn choose_lines(&self, hart: &mut Hart) {
-        let n = self.sampled_sets;
-        let lines = (0..64).filter(|set| set % n == (set / n * 5 + 3) % n);
-        hart.sample(lines.fold(0, |all, set| all | 1 << set), n);
+    /// Which lines of data pass through a hart's caches.
+    pub fn sample_of(&self, hart: usize) -> Sample {
+        match self.sets_of(hart) {
+            1 => Sample::ALL,
+            _ => self.some,
+        }
+    }
+
+    /// One set of a hart's L1D in so many is simulated.
+    #[inline]
+    fn sets_of(&self, hart: usize) -> u32 {
+        match self.sampled_sets > 1 && self.awake.all(hart) {
+            true => 1,
+            false => self.sampled_sets,
+        }
     }
 
     /// For how many lines a transfer stands.
     #[inline]
-    fn stands_for(&self, kind: LineKind) -> u32 {
-        match kind.is_sampled() {
-            true => self.sampled_sets,
+    fn stands_for(&self, req: &LineRequest) -> u32 {
+        match req.kind.is_sampled() {
+            true => self.sets_of(req.hart),
             false => 1,
         }
     }
@@ -460,6 +501,7 @@ impl Light {
             return 0;
         };
         let h = &mut self.harts[hart];
+        h.on_board.last = None;
         if let Some(busy) = m.left(hart, &self.board, now) {
             h.on_board.busy.clone_from(busy);
         }
@@ -493,6 +535,10 @@ impl Light {
                 h.next = end.cycle + left;
                 return (0, h.next);
             }
+        }
+        if self.sampled_sets > 1 {
+            self.sampled += u64::from(self.sets_of(end.hart) > 1);
+            self.awake.epoch_ends(end.hart, end.cycle, end.idle);
         }
         let (num, den) = self.period;
         let (debt, credit) = self.owes(end.hart, end.cycle.saturating_sub(WINDOW)).0;
@@ -531,6 +577,7 @@ impl Light {
             false => (0, 0),
         };
         let h = &mut self.harts[end.hart];
+        h.on_board.last = None;
         // Picoseconds for which lines were read and written.
         let extra = std::mem::take(&mut h.extra);
         if !self.counts_only {
@@ -636,6 +683,7 @@ impl Light {
     fn begin(&mut self, hart: usize, cycle: u64, instret: u64) -> u64 {
         let next = self.next_end(cycle);
         self.queues.begin(hart);
+        self.awake.begin(hart);
         if let Some(m) = &mut self.meeting {
             m.begin(hart);
         }
@@ -649,6 +697,7 @@ impl Light {
 
     /// Statistics start anew. Open epochs go on, and count as a whole.
     pub fn reset_stats(&mut self) {
+        self.sampled = 0;
         for h in &mut self.harts {
             h.all.fill(LineCounts::default());
             h.ended = Default::default();
@@ -675,6 +724,7 @@ impl Light {
                 .collect(),
             charged_ps: self.harts.iter().map(|h| h.charged).sum(),
             delayed_ps: self.harts.iter().map(|h| h.delayed).sum(),
+            sampled_epochs: self.sampled,
             memories: names.map(|(i, a)| (a.name.clone(), lines(i))).collect(),
         }
     }

@@ -9,7 +9,7 @@ use crate::iomap::MACHINE;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
     self, AccessKind, BusFault, DevicePlace, Epoch, Event, LineContent, LineKind, LineRequest,
-    Marker, MemPort, Observer, Requester, Stall, Transfer, World,
+    Marker, MemPort, Observer, Requester, Sample, Stall, Transfer, World,
 };
 use nagori_hart::HartStats;
 use nagori_iomap::Access;
@@ -610,6 +610,11 @@ impl<O: Observer> MemPort for Surroundings<O> {
             Some(l) => l.epoch_ends(end),
             None => (0, u64::MAX),
         }
+    }
+    fn sample_of(&self, hart: usize) -> Sample {
+        self.light
+            .as_ref()
+            .map_or(Sample::ALL, |l| l.sample_of(hart))
     }
     #[inline]
     fn epoch_is_full(&mut self, hart: usize, cycle: u64) -> bool {

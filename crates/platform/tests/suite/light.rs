@@ -161,7 +161,7 @@ fn a_calibrated_chain_takes_as_long_as_in_the_detailed_mode() {
 
 /// Harts that read lines of NVMM in order at the same time, each its own. Returns the cycle at which the last one is done.
 fn crowd(harts: u64, method: nagori_platform::config::Method, light: Option<LightModel>) -> u64 {
-    let mut m = build(&describe("vc707", &[]), true);
+    let mut m = build(&describe("vc707", &["epoch.sampled_sets=1"]), true);
     m.set_method(method).expect("a method");
     let words = [
         0x0005_b303, // ld x6, 0(x11)
@@ -280,6 +280,37 @@ fn a_sample_of_sets_stands_for_all() {
             assert!(off.abs() < 0.03, "one set in {sets}: {some} of {all}");
         }
     }
+}
+
+#[test]
+fn sets_are_sampled_while_a_hart_works_alone() {
+    let sampled = |m: &Machine| {
+        let light = m.report().light.expect("statistics of the light mode");
+        let all: u64 = light.epochs.iter().map(|e| e.1).sum();
+        (light.sampled_epochs, all)
+    };
+    let (some, all) = sampled(&alone(&[], &THIRDS, true));
+    assert!(some > all * 3 / 4, "{some} of {all}, one hart works");
+    let d = describe("vc707", &["harts=1"]);
+    let mut m = build(&d, true);
+    m.set_light(slow(&d), EpochLength::default())
+        .expect("the light mode");
+    load_words(&mut m, &[0x0000_006f]);
+    m.run(1_000_000, None);
+    let (some, all) = sampled(&m);
+    assert!(some > 100 && some == all, "{some} of {all}, one hart");
+    let (some, _) = sampled(&alone(&["epoch.sampled_sets=1"], &THIRDS, true));
+    assert_eq!(some, 0, "not asked for");
+    let (some, _) = sampled(&alone(&["l1d.replacement=lru"], &THIRDS, true));
+    assert_eq!(some, 0, "not possible");
+    let Some(all) = programs("light") else {
+        return;
+    };
+    let (_, elf) = all.iter().find(|p| p.0 == "contend").expect("a program");
+    let mut m = light(elf, &[], Engine::Translator(Default::default()), rich);
+    run(&mut m, u64::MAX);
+    let (some, all) = sampled(&m);
+    assert_eq!(some, 0, "of {all}, four harts that work together");
 }
 
 /// A machine in the light mode with a program, in epochs of 20 us.

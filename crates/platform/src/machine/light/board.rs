@@ -55,6 +55,45 @@ pub(super) struct OnBoard {
     rows: [[u32; MAX_BANKS]; 2],
     in_order: [bool; 2],
     pub victim: Option<(usize, u64, u64)>,
+    /// The last line that was read, what it has added to the hart's amounts, and what there was before.
+    pub last: Option<Box<(Group, Amounts, OnBoard)>>,
+}
+
+/// Picoseconds of an open epoch that lines have added.
+pub(super) type Amounts = [u64; 4];
+
+/// Simulated lines, each of which stands for several that are moved in turn: by area and offset.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Group {
+    /// The estimated time of the first one, and the picoseconds before it.
+    pub at: u64,
+    pub gap: u64,
+    pub victim: Option<(usize, u64)>,
+    pub read: Option<(usize, u64)>,
+    /// One that is written, so many picoseconds behind the read.
+    pub written: Option<((usize, u64), Moved)>,
+    pub then: u64,
+}
+
+impl Group {
+    pub fn new(at: u64, gap: u64) -> Group {
+        Group {
+            at,
+            gap,
+            ..Group::default()
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        let times = [self.at, self.gap, self.then];
+        let lines = [self.victim, self.read, self.written.map(|w| w.0)];
+        times.iter().all(|t| *t < 1 << 61)
+            && lines
+                .iter()
+                .flatten()
+                .all(|l| l.0 < MOST_AREAS && l.1 < 1 << 61)
+    }
 }
 
 impl OnBoard {
@@ -68,7 +107,11 @@ impl OnBoard {
         let victim = self
             .victim
             .is_none_or(|v| v.0 < MOST_AREAS && v.1.max(v.2) < 1 << 62);
-        victim && self.busy.is_possible() && self.past.iter().all(|t| *t < 1 << 62)
+        let last = self.last.as_ref().is_none_or(|l| {
+            let added = l.1.iter().all(|a| *a < 1 << 61);
+            l.0.is_possible() && added && l.2.last.is_none() && l.2.is_possible()
+        });
+        victim && last && self.busy.is_possible() && self.past.iter().all(|t| *t < 1 << 62)
     }
 }
 

@@ -285,6 +285,8 @@ pub struct LightReport {
     pub charged_ps: u64,
     /// What epochs have added.
     pub delayed_ps: u64,
+    /// Epochs in which one set of L1D stood for several.
+    pub sampled_epochs: u64,
     /// By memory: its name, and its lines.
     pub memories: Vec<(String, LineCounts)>,
 }
@@ -297,6 +299,7 @@ impl LightReport {
         }
         self.charged_ps = self.charged_ps.saturating_sub(o.charged_ps);
         self.delayed_ps = self.delayed_ps.saturating_sub(o.delayed_ps);
+        self.sampled_epochs = self.sampled_epochs.saturating_sub(o.sampled_epochs);
         for (a, b) in self.memories.iter_mut().zip(&o.memories) {
             a.1 = a.1.minus(&b.1);
         }
@@ -311,6 +314,7 @@ impl LightReport {
         }
         self.charged_ps += o.charged_ps;
         self.delayed_ps += o.delayed_ps;
+        self.sampled_epochs += o.sampled_epochs;
         for (a, b) in self.memories.iter_mut().zip(&o.memories) {
             a.1.plus(&b.1);
         }

@@ -2,7 +2,7 @@
 
 use super::{EpochLength, EpochRow, Light, LightError, LightModel, Log};
 use crate::machine::Machine;
-use nagori_hart::world::Observer;
+use nagori_hart::world::{Observer, Sample};
 
 impl<O: Observer> Machine<O> {
     /// What the light mode needs of the machine.
@@ -15,7 +15,7 @@ impl<O: Observer> Machine<O> {
         let machine = (self.harts.len(), self.world.ram.len());
         let params = self.world.memory.board.params();
         let mut light = Light::new(model, length, machine, &self.config, params)?;
-        light.sample(&self.config.epoch, counts_only);
+        light.sample(&self.config, counts_only);
         Ok(light)
     }
 
@@ -70,12 +70,12 @@ impl<O: Observer> Machine<O> {
                 Some(l) => {
                     let next = l.begin(i, h.cycle, h.instret);
                     h.set_light(!l.counts_only, next);
-                    l.choose_lines(h);
+                    h.sample(l.sample_of(i));
                     h.sample_time(l.sampled_time);
                 }
                 None => {
                     h.set_light(false, u64::MAX);
-                    h.sample(u64::MAX, 1);
+                    h.sample(Sample::ALL);
                     h.sample_time(1);
                 }
             }
@@ -92,7 +92,7 @@ impl<O: Observer> Machine<O> {
             match light {
                 Some(l) => {
                     h.set_light(!l.counts_only, l.harts[i].ends_at());
-                    l.choose_lines(h);
+                    h.keep_sample(l.sample_of(i));
                     h.keep_sample_of_time(l.sampled_time);
                 }
                 None => {

@@ -71,6 +71,13 @@ impl Side {
         let r = self.asked.front()?;
         Some(r.at + (self.debt - r.charged))
     }
+
+    /// Takes the hart's next request if it comes before a time, or not later than another one.
+    #[inline]
+    fn take(&mut self, before: u64, or: u64) -> Option<(u64, Request)> {
+        let at = self.next().filter(|at| *at < before || *at <= or)?;
+        self.asked.pop_front().map(|r| (at, r))
+    }
 }
 
 /// See the [module](self).
@@ -84,6 +91,8 @@ pub(super) struct Meeting {
     before: u64,
     /// Requests of a hart that is alone, which are not part of `busy` yet, and when they came: the oldest first.
     alone: VecDeque<(u64, Request)>,
+    /// No request that was not looked at comes before.
+    earliest: u64,
     harts: Vec<Side>,
 }
 
@@ -95,6 +104,7 @@ impl Meeting {
             latest: 0,
             before: 0,
             alone: VecDeque::new(),
+            earliest: 0,
             harts: vec![Side::default(); harts],
         }
     }
@@ -115,6 +125,7 @@ impl Meeting {
                         && o.at < far
                 })
         };
+        let known = |s: &Side| s.next().is_none_or(|at| self.earliest <= at);
         let alone = |r: &(u64, Request)| r.0 < far && request(&r.1);
         let others = self.last < harts
             && self.before <= self.latest
@@ -124,6 +135,7 @@ impl Meeting {
             && self.harts.len() == harts
             && self.busy.is_possible()
             && self.harts.iter().all(possible)
+            && self.harts.iter().all(known)
     }
 
     /// A hart has asked for a line at an estimated time, and its own requests make that cost so much.
@@ -137,6 +149,7 @@ impl Meeting {
         own: u64,
     ) {
         let side = &mut self.harts[hart];
+        self.earliest = self.earliest.min(at);
         side.asked.push_back(Request {
             at,
             charged: side.charged.0,
@@ -149,39 +162,60 @@ impl Meeting {
     }
 
     /// All requests before a time are known.
+    #[inline]
     pub fn look(&mut self, board: &Board, until: u64) {
+        if self.earliest < until {
+            self.look_until(board, until);
+        }
+    }
+
+    fn look_until(&mut self, board: &Board, until: u64) {
         loop {
-            let nexts = self.harts.iter().enumerate();
-            let next = nexts.filter_map(|(h, s)| s.next().map(|at| (at, h)));
-            let Some((at, h)) = next.min().filter(|n| n.0 < until) else {
-                return;
-            };
-            let Some(r) = self.harts[h].asked.pop_front() else {
-                return;
-            };
-            if h != self.last {
-                (self.last, self.before) = (h, self.latest);
-            }
-            self.latest = self.latest.max(at);
-            if at > self.before + OVER {
-                while self.alone.front().is_some_and(|a| a.0 + OVER < at) {
-                    self.alone.pop_front();
+            // The hart whose request is the earliest, and up to when it stays that: ties go to the lowest number.
+            let (mut first, mut others) = ((u64::MAX, 0), u64::MAX);
+            for (h, side) in self.harts.iter().enumerate() {
+                let Some(at) = side.next() else { continue };
+                match at < first.0 {
+                    true => (first, others) = ((at, h), first.0.min(others)),
+                    false => others = others.min(at),
                 }
-                self.alone.push_back((at, r));
-                continue;
             }
-            self.take_in(board);
-            let cost = board.cost(&mut self.busy, at, r.line(), r.moved);
-            let side = &mut self.harts[h];
-            if r.waits > 0 && cost != r.own {
-                side.debt += cost.saturating_sub(r.own) * u64::from(r.waits);
-                side.credit += r.own.saturating_sub(cost) * u64::from(r.waits);
-                side.behind.push_back(Owed {
-                    at,
-                    debt: side.debt,
-                    credit: side.credit,
-                });
+            if first.0 >= until {
+                self.earliest = first.0;
+                return;
             }
+            let before = others.min(until);
+            while let Some((at, r)) = self.harts[first.1].take(before, first.0) {
+                self.look_at(board, (first.1, at), r);
+            }
+        }
+    }
+
+    /// A request of a hart, of all that were not looked at the first one, comes at a time.
+    #[inline]
+    fn look_at(&mut self, board: &Board, (h, at): (usize, u64), r: Request) {
+        if h != self.last {
+            (self.last, self.before) = (h, self.latest);
+        }
+        self.latest = self.latest.max(at);
+        if at > self.before + OVER {
+            while self.alone.front().is_some_and(|a| a.0 + OVER < at) {
+                self.alone.pop_front();
+            }
+            self.alone.push_back((at, r));
+            return;
+        }
+        self.take_in(board);
+        let cost = board.cost(&mut self.busy, at, r.line(), r.moved);
+        let side = &mut self.harts[h];
+        if r.waits > 0 && cost != r.own {
+            side.debt += cost.saturating_sub(r.own) * u64::from(r.waits);
+            side.credit += r.own.saturating_sub(cost) * u64::from(r.waits);
+            side.behind.push_back(Owed {
+                at,
+                debt: side.debt,
+                credit: side.credit,
+            });
         }
     }
 

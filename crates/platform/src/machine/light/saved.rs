@@ -1,6 +1,6 @@
 //! The light mode in snapshots.
 
-use super::{EpochLength, HartEpochs, Light, LightModel, Meeting, Queues, CLASSES, GAPS};
+use super::{Awake, EpochLength, HartEpochs, Light, LightModel, Meeting, Queues, CLASSES, GAPS};
 use crate::config::MachineConfig;
 use nagori_memtime::BoardParams;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,8 @@ pub(in crate::machine) struct SavedLight {
     harts: Vec<HartEpochs>,
     meeting: Option<Meeting>,
     queues: Queues,
+    awake: Awake,
+    sampled: u64,
 }
 
 impl SavedLight {
@@ -26,7 +28,7 @@ impl SavedLight {
         counts: impl Iterator<Item = (u64, u64)>,
     ) -> Option<Light> {
         let mut light = Light::new(self.model, self.length, machine, config, params).ok()?;
-        light.sample(&config.epoch, self.counts_only);
+        light.sample(config, self.counts_only);
         let n = light.model.areas.len();
         let fits = |h: &HartEpochs| {
             let lens = [h.now.len(), h.all.len(), h.behind.len()];
@@ -43,6 +45,7 @@ impl SavedLight {
         let begun = each.all(|(h, (cycle, instret))| h.from.0 <= cycle && h.from.1 <= instret);
         let all = self.harts.len() == machine.0 && self.harts.iter().all(fits);
         let queues = self.queues.fits(&light.queues);
+        let awake = self.awake.fits(&light.awake);
         let met = match (&self.meeting, &light.meeting) {
             (Some(m), Some(_)) => m.is_possible(machine.0, n),
             (a, b) => a.is_none() && b.is_none(),
@@ -50,7 +53,8 @@ impl SavedLight {
         light.harts = self.harts;
         light.meeting = self.meeting;
         light.queues = self.queues;
-        (all && begun && queues && met).then_some(light)
+        (light.awake, light.sampled) = (self.awake, self.sampled);
+        (all && begun && queues && awake && met).then_some(light)
     }
 }
 
@@ -64,6 +68,8 @@ impl Light {
             harts: self.harts.clone(),
             meeting: self.meeting.clone(),
             queues: self.queues.clone(),
+            awake: self.awake.clone(),
+            sampled: self.sampled,
         }
     }
 }

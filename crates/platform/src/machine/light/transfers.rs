@@ -1,6 +1,6 @@
 //! Lines are moved in the light mode: what each costs, and what is counted.
 
-use super::board::Moved;
+use super::board::{Group, Moved};
 use super::classes::{Then, CLASSES};
 use super::costs::GAPS;
 use super::Light;
@@ -11,7 +11,7 @@ impl Light {
     #[inline]
     pub fn transfer(&mut self, req: &LineRequest, offset: u64, write: bool) -> u64 {
         let area = self.area(offset);
-        let lines = self.stands_for(req.kind);
+        let lines = self.stands_for(req);
         let moved = match (write, req.kind) {
             (false, _) => Moved::Read,
             (true, LineKind::Flush) => Moved::Flush,
@@ -45,7 +45,7 @@ impl Light {
     /// What a line costs follows from its class.
     #[inline]
     fn by_class(&mut self, req: &LineRequest, area: usize, moved: Moved) {
-        let (class, lines) = (self.class(req), self.stands_for(req.kind));
+        let (class, lines) = (self.class(req), self.stands_for(req));
         let h = &mut self.harts[req.hart];
         if let Some(Some(rest)) = self.rest.get(area * CLASSES + class as usize) {
             let (full, paid) = match moved {
@@ -83,7 +83,7 @@ impl Light {
     #[inline]
     pub fn post(&mut self, req: &LineRequest, offset: u64) {
         let area = self.area(offset);
-        let lines = self.stands_for(req.kind);
+        let lines = self.stands_for(req);
         let h = &mut self.harts[req.hart];
         h.any = true;
         h.now[area].posted += u64::from(lines);
@@ -172,23 +172,23 @@ impl Light {
     fn class(&self, req: &LineRequest) -> u8 {
         let since = req.cycle.saturating_sub(self.harts[req.hart].last);
         // A power of two.
-        self.gap(since >> self.stands_for(req.kind).trailing_zeros())
+        self.gap(since >> self.stands_for(req).trailing_zeros())
     }
 
     /// A hart reads a line of the board or writes one back.
     #[inline]
     fn on_board(&mut self, req: &LineRequest, line: (usize, u64), moved: Moved) {
         let at = self.estimated(req.hart, req.cycle);
-        match self.stands_for(req.kind) {
+        match self.stands_for(req) {
             1 => {
-                self.waits_on_board(req.hart, (at, 1), line, moved);
+                self.waits_on_board(req.hart, (at, 1), line, moved, Some(1));
             }
             lines => self.sampled_on_board(req, (at, lines.into()), line, moved),
         }
     }
 
-    /// A hart waits for a line of the board at an estimated time, which stands for so many that cost the same. Returns when it
-    /// has them.
+    /// A hart waits for a line of the board at an estimated time, which stands for so many that cost the same; other harts' lines may meet
+    /// it, and (`asks`) it waits longer then for so many. Returns when it has them.
     #[inline]
     fn waits_on_board(
         &mut self,
@@ -196,11 +196,12 @@ impl Light {
         (at, lines): (u64, u64),
         line: (usize, u64),
         moved: Moved,
+        asks: Option<u32>,
     ) -> u64 {
         let h = &mut self.harts[hart];
         let cost = self.board.cost(&mut h.on_board.busy, at, line, moved);
-        if let Some(m) = &mut self.meeting {
-            m.asks(hart, at, line, (moved, lines as u32), cost);
+        if let (Some(m), Some(waits)) = (&mut self.meeting, asks) {
+            m.asks(hart, at, line, (moved, waits), cost);
         }
         let more = match moved {
             Moved::Read => {
@@ -219,7 +220,8 @@ impl Light {
         at + cost * lines
     }
 
-    /// A line that stands for several comes: the gap before it is one before each of them, and each makes room for itself.
+    /// A line that stands for several comes: each of these makes room for itself, and is flushed before the next one comes if the
+    /// line is flushed next.
     #[cold]
     fn sampled_on_board(
         &mut self,
@@ -228,34 +230,85 @@ impl Light {
         line: (usize, u64),
         moved: Moved,
     ) {
-        let h = &mut self.harts[req.hart];
+        let (hart, paid) = (req.hart, self.paid.1 * lines);
+        let h = &mut self.harts[hart];
         let gap = self.core.edge(req.cycle.saturating_sub(h.last)).0;
         if moved == Moved::WriteBack && req.kind != LineKind::Probe {
             h.on_board.victim = Some((line.0, line.1, gap));
             return;
         }
-        let victim = match moved {
-            Moved::Read => h.on_board.victim.take(),
-            _ => None,
-        };
-        let (gap, written) = victim.map_or((gap, 0), |v| (v.2, self.paid.1 * lines));
+        let last = h.on_board.last.take();
+        match moved {
+            Moved::Read => {
+                let victim = h.on_board.victim.take();
+                let (at, gap) = match victim {
+                    Some(v) => (at.saturating_sub(paid), v.2),
+                    None => (at, gap),
+                };
+                let group = Group {
+                    victim: victim.map(|v| (v.0, v.1)),
+                    read: Some(line),
+                    ..Group::new(at, gap)
+                };
+                if !self.board.by_rows {
+                    self.moves_group(hart, &group, lines);
+                    return;
+                }
+                let (amounts, before) = (h.amounts(), h.on_board.clone());
+                self.moves_group(hart, &group, lines);
+                let h = &mut self.harts[hart];
+                let now = h.amounts();
+                let added = std::array::from_fn(|i| now[i].saturating_sub(amounts[i]));
+                h.on_board.last = Some(Box::new((group, added, before)));
+            }
+            _ => {
+                let group = match last.filter(|l| moved == Moved::Flush && l.0.read == Some(line)) {
+                    // Its read again, now that it is known what follows.
+                    Some(last) => {
+                        let (group, added, before) = *last;
+                        h.takes_back(added);
+                        self.owed[hart] = self.owed[hart].saturating_sub(added[3]);
+                        h.on_board = before;
+                        Group { then: gap, ..group }
+                    }
+                    None => Group::new(at, gap),
+                };
+                let group = Group {
+                    written: Some((line, moved)),
+                    ..group
+                };
+                self.moves_group(hart, &group, lines);
+            }
+        }
+    }
+
+    /// All lines are moved for which those of a group stand.
+    fn moves_group(&mut self, hart: usize, g: &Group, lines: u64) {
         // Where rows do not matter, all cost the same.
         let (parts, times) = match self.board.by_rows {
             true => (lines, 1),
             false => (1, lines),
         };
-        let each = gap / parts;
-        let mut at = at.saturating_sub(written + gap - each);
+        // A line is written as soon behind its read as the simulated one was; what is left of the time is divided.
+        let then = g.then.min((g.gap + g.then) / parts);
+        let each = (g.gap + g.then) / parts - then;
+        let mut at = (g.at + each).saturating_sub(g.gap);
+        // What was asked for once is not asked for again.
+        let again = g.read.is_some() && g.written.is_some();
+        let moves = [
+            g.victim.map(|l| (l, Moved::WriteBack, 0, !again)),
+            g.read.map(|l| (l, Moved::Read, 0, !again)),
+            g.written.map(|(l, moved)| (l, moved, then, true)),
+        ];
         for part in 0..parts {
-            if let Some((area, offset, _)) = victim {
-                let on = &mut self.harts[req.hart].on_board;
-                let written = Moved::WriteBack;
-                let line = (area, self.board.other(on, offset, (part, parts), written));
-                at = self.waits_on_board(req.hart, (at, times), line, written);
+            for ((area, offset), moved, then, asks) in moves.into_iter().flatten() {
+                let on = &mut self.harts[hart].on_board;
+                let line = (area, self.board.other(on, offset, (part, parts), moved));
+                let waits = if again { 0 } else { times };
+                let asks = asks.then_some(waits as u32);
+                at = self.waits_on_board(hart, (at + then, times), line, moved, asks);
             }
-            let on = &mut self.harts[req.hart].on_board;
-            let line = (line.0, self.board.other(on, line.1, (part, parts), moved));
-            at = self.waits_on_board(req.hart, (at, times), line, moved) + each;
+            at += each;
         }
     }
 

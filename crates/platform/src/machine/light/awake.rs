@@ -1,0 +1,208 @@
+//! Whether a hart works alone. Then one set of its L1D in so many is simulated (`epoch.sampled_sets`), and stands for the others.
+//! Harts that work at the same time may share lines, and a line that harts take from one another stands for no other one: then
+//! all sets are simulated.
+//!
+//! At the ends of its epochs a hart looks at how long the others were awake, up to a time that all of them have passed. So what it
+//! finds does not depend on which hart ran first.
+
+use super::queue::WINDOW;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Epochs of a period.
+const EPOCHS: u64 = 8;
+/// Periods without others, at least, before a hart counts as alone.
+const QUIET: u64 = 4;
+/// No state has a time from here on.
+const FAR: u64 = 1 << 62;
+
+/// What is known of a hart.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seen {
+    /// Core cycles at which its last epochs ended, and for how many it had been awake then: the oldest first.
+    ends: VecDeque<(u64, u64)>,
+    /// Core cycles that it had slept at the last one.
+    idle: u64,
+    /// The start of the period, and for how many cycles each hart had been awake.
+    from: u64,
+    before: Vec<u64>,
+    /// Whether others were awake in it, and how many periods ago they were.
+    met: bool,
+    quiet: u64,
+    /// All sets are simulated.
+    all: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Awake {
+    /// Core cycles of a period.
+    period: u64,
+    /// Periods without others before a hart is alone.
+    quiet: u64,
+    harts: Vec<Seen>,
+}
+
+impl Awake {
+    /// At first, harts may work together. With epochs of so many core cycles, and the cycles that filling all caches takes. The sets that were not simulated have to be filled
+    /// when harts meet, so this must happen seldom.
+    pub fn new(harts: usize, epoch: u64, filled: u64) -> Awake {
+        let seen = Seen {
+            before: vec![0; harts],
+            all: harts > 1,
+            ..Seen::default()
+        };
+        let period = epoch.saturating_mul(EPOCHS).max(1);
+        Awake {
+            period,
+            quiet: (filled.saturating_mul(64) / period).max(QUIET),
+            harts: vec![seen; harts],
+        }
+    }
+
+    /// Whether this is a possible state of a machine that begins with the other one.
+    pub fn fits(&self, new: &Awake) -> bool {
+        let possible = |s: &Seen| {
+            let times = s.ends.iter().all(|e| e.0.max(e.1) < FAR);
+            let before = s.before.iter().all(|b| *b < FAR);
+            times && before && s.idle.max(s.from) < FAR && s.before.len() == self.harts.len()
+        };
+        let same = (self.period, self.quiet) == (new.period, new.quiet);
+        same && self.harts.len() == new.harts.len() && self.harts.iter().all(possible)
+    }
+
+    /// Whether all sets of a hart are simulated.
+    #[inline]
+    pub fn all(&self, hart: usize) -> bool {
+        self.harts[hart].all
+    }
+
+    /// How long a hart had been awake at its last end of an epoch up to a cycle.
+    fn until(&self, hart: usize, cycle: u64) -> u64 {
+        let ends = self.harts[hart].ends.iter().rev();
+        ends.clone().find(|e| e.0 <= cycle).map_or(0, |e| e.1)
+    }
+
+    /// An epoch of a hart ends at a cycle, up to which it has slept for so many since its statistics began.
+    #[inline]
+    pub fn epoch_ends(&mut self, hart: usize, cycle: u64, idle: u64) {
+        // Harts that wait for one another end epochs again and again.
+        let apart = (self.period / EPOCHS / 8).max(WINDOW);
+        let last = self.harts[hart].ends.back();
+        if last.is_none_or(|last| cycle >= last.0.saturating_add(apart)) {
+            self.looks(hart, cycle, idle);
+        }
+    }
+
+    #[cold]
+    fn looks(&mut self, hart: usize, cycle: u64, idle: u64) {
+        let s = &mut self.harts[hart];
+        let (last, awake) = s.ends.back().copied().unwrap_or((cycle, 0));
+        // Statistics may have begun anew.
+        let slept = idle.checked_sub(s.idle).unwrap_or(idle);
+        s.idle = idle;
+        let more = cycle.saturating_sub(last).saturating_sub(slept);
+        s.ends.push_back((cycle, awake.saturating_add(more)));
+        while s.ends.get(1).is_some_and(|e| e.0 + 4 * WINDOW <= cycle) {
+            s.ends.pop_front();
+        }
+        let known = cycle.saturating_sub(WINDOW);
+        let others = (0..self.harts.len()).filter(|h| *h != hart);
+        let awake = others.map(|h| {
+            self.until(h, known)
+                .saturating_sub(self.harts[hart].before[h])
+        });
+        let most = awake.max().unwrap_or(0);
+        let passed = cycle.saturating_sub(self.harts[hart].from);
+        let over = passed >= self.period;
+        let s = &mut self.harts[hart];
+        if most >= passed.max(self.period) / EPOCHS {
+            (s.met, s.all, s.quiet) = (true, true, 0);
+        }
+        if over {
+            let before = (0..self.harts.len())
+                .map(|h| self.until(h, known))
+                .collect();
+            let s = &mut self.harts[hart];
+            if !s.met {
+                s.quiet = s.quiet.saturating_add(passed / self.period);
+                s.all &= s.quiet < self.quiet;
+            }
+            (s.from, s.before, s.met) = (cycle, before, false);
+        }
+    }
+
+    /// What was known of a hart is forgotten.
+    pub fn begin(&mut self, hart: usize) {
+        let n = self.harts.len();
+        self.harts[hart] = Seen {
+            before: (0..n).map(|h| self.until(h, u64::MAX)).collect(),
+            all: n > 1,
+            ..Seen::default()
+        };
+        for s in &mut self.harts {
+            s.before[hart] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends of epochs of two harts: the second one is awake for a share of each thousand cycles.
+    fn two(share: u64, thousands: u64, a: &mut Awake, at: &mut u64, slept: &mut u64) {
+        for _ in 0..thousands {
+            *at += 1000;
+            *slept += 1000 - share;
+            a.epoch_ends(1, *at, *slept);
+            a.epoch_ends(0, *at, 0);
+        }
+    }
+
+    #[test]
+    fn harts_that_are_awake_together_simulate_all_sets() {
+        let mut a = Awake::new(2, 1000, 0);
+        let (mut at, mut slept) = (0, 0);
+        assert!(a.all(0), "nothing is known");
+        two(20, 100, &mut a, &mut at, &mut slept);
+        assert!(!a.all(0), "the other one hardly works");
+        assert!(a.all(1), "but this one is not alone");
+        two(900, 3, &mut a, &mut at, &mut slept);
+        assert!(a.all(0), "at once");
+        two(0, EPOCHS * (QUIET - 1), &mut a, &mut at, &mut slept);
+        assert!(a.all(0), "not yet");
+        two(0, EPOCHS * 3, &mut a, &mut at, &mut slept);
+        assert!(!a.all(0));
+    }
+
+    #[test]
+    fn large_caches_need_longer_quiet() {
+        let mut a = Awake::new(2, 1000, 10_000);
+        let (mut at, mut slept) = (0, 0);
+        two(900, 20, &mut a, &mut at, &mut slept);
+        two(0, 640 - EPOCHS, &mut a, &mut at, &mut slept);
+        assert!(a.all(0), "filled 64 times");
+        two(0, 4 * EPOCHS, &mut a, &mut at, &mut slept);
+        assert!(!a.all(0));
+    }
+
+    #[test]
+    fn only_what_all_harts_have_passed_counts() {
+        let mut a = Awake::new(2, 1000, 0);
+        for at in 0..200 {
+            a.epoch_ends(1, at * 100, 0);
+        }
+        let mut early = a.clone();
+        early.epoch_ends(0, 1200, 0);
+        // The same if the other one has not come further.
+        let mut b = Awake::new(2, 1000, 0);
+        for at in 0..12 {
+            b.epoch_ends(1, at * 100, 0);
+        }
+        b.epoch_ends(0, 1200, 0);
+        assert_eq!(early.all(0), b.all(0));
+    }
+}
