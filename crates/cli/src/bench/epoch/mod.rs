@@ -149,6 +149,22 @@ fn near(description: Description) -> anyhow::Result<Description> {
     Ok(description.with(&["memory.nvmm_boundary=\"1 GiB\"".into()])?)
 }
 
+/// Costs that were measured: they are those of all methods, so memories that differ in the method only have the same.
+#[derive(Default)]
+struct Measured(Vec<LightModel>);
+
+impl Measured {
+    fn costs(&mut self, machine: &Description) -> anyhow::Result<LightModel> {
+        let key = light_key(machine);
+        if let Some(known) = self.0.iter().find(|m| m.key == key) {
+            return Ok(known.clone());
+        }
+        let model = calibrate(machine)?;
+        self.0.push(model.clone());
+        Ok(model)
+    }
+}
+
 /// One program on one machine with one memory.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
@@ -246,12 +262,13 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
         &a.machines
     };
     for machine in machines {
+        let mut measured = Measured::default();
         for memory in &memories {
             let description =
                 Description::load(&Library::installed(), machine, &memory.settings(a.sample))?;
             let guests_description = description.clone();
             let description = near(description)?;
-            let model = calibrate(&description)?;
+            let model = measured.costs(&description)?;
             let nvmm = description.config.memory.nvmm_base();
             let data = (memory.method != Method::Dram).then_some(nvmm);
             // Machines of programs that need settings of their own, by these.
@@ -269,7 +286,7 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                     let all = l.settings.iter().chain(&["epoch.sampled_sets=1"]);
                     let set: Vec<String> = all.map(|s| s.to_string()).collect();
                     let other = description.with(&set)?;
-                    let model = calibrate(&other)?;
+                    let model = measured.costs(&other)?;
                     others.push((l.settings, (other, model)));
                 }
                 let other = others.iter().find(|o| o.0 == l.settings);
@@ -286,13 +303,8 @@ pub fn command(a: &EpochArgs, messages: &Messages) -> anyhow::Result<Exit> {
                 tell(&rows);
             }
             let Some(debian) = &debian else { continue };
-            let same = light_key(&guests_description) == model.key;
             let description = guests_description;
-            let model = if same {
-                model
-            } else {
-                calibrate(&description)?
-            };
+            let model = measured.costs(&description)?;
             let session = debian.boot(machine, memory, a.sample)?;
             for g in &guests {
                 let how = (memory.method, &model);
