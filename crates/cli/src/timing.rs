@@ -4,7 +4,7 @@ use crate::output::Messages;
 use anyhow::{bail, Context};
 use clap::{Args, ValueEnum};
 use nagori_memtime::Ps;
-use nagori_platform::config::Machine as Description;
+use nagori_platform::config::{EpochConfig, Machine as Description};
 use nagori_platform::machine::{calibrate, light_key, EpochLength, LightModel};
 use nagori_session::guest::Light;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub struct LightArgs {
     pub epoch_length: Option<Ps>,
     /// An epoch of the light mode ends after this many instructions of a hart, instead of a time.
     #[arg(long, value_name = "N", requires = "timing", conflicts_with = "epoch_length",
-          value_parser = clap::value_parser!(u64).range(1000..))]
+          value_parser = clap::value_parser!(u64).range(EpochConfig::LEAST_INSTRUCTIONS..))]
     pub epoch_instructions: Option<u64>,
 }
 

@@ -8,6 +8,7 @@ use crate::output::{self, Exit, Messages, SUCCESS};
 use crate::tables::{row, table, text};
 use clap::{Args, Subcommand};
 use nagori_memtime::{Method, Ps};
+use nagori_platform::config::EpochConfig;
 use nagori_platform::machine::{calibrate, LightModel, Report, GAPS};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "METHOD", value_parser = method, default_value = "dram")]
     pub method: Method,
     /// Instructions of an epoch.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(EpochConfig::LEAST_INSTRUCTIONS..))]
     pub instructions: u64,
     /// An object, instead of a table.
     #[arg(long)]

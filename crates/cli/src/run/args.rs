@@ -6,6 +6,7 @@ use crate::args::{
 use crate::timing::LightArgs;
 use clap::Args;
 use nagori_memtime::Method;
+use nagori_platform::config::EpochConfig;
 use nagori_session::rtc::Rtc;
 use nagori_session::Placement;
 use std::path::PathBuf;
@@ -120,7 +121,7 @@ pub struct CompareArgs {
     pub epoch: bool,
     /// Instructions of an epoch with --epoch.
     #[arg(long, value_name = "N", requires = "epoch", default_value_t = 100_000,
-          value_parser = clap::value_parser!(u64).range(1000..))]
+          value_parser = clap::value_parser!(u64).range(EpochConfig::LEAST_INSTRUCTIONS..))]
     pub every: u64,
     /// Write the comparison to FILE as JSON, or with `-` to stdout, instead of the table.
     #[arg(long, value_name = "FILE|-")]

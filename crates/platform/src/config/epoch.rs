@@ -5,15 +5,13 @@ use super::check::{ensure, within, Problem};
 use super::stores::NontemporalConfig;
 use super::types::{MachineConfig, Replacement};
 use nagori_memtime::units::ps_text;
-use nagori_memtime::Ps;
+use nagori_memtime::{Method, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
 /// Guest time that an epoch may have.
 pub(crate) const LENGTHS: RangeInclusive<Ps> = Ps(1_000_000)..=Ps(1_000_000_000_000);
-/// Instructions of a hart that it has at least.
-pub(crate) const LEAST_INSTRUCTIONS: u64 = 1000;
 /// One set of L1D in so many is simulated unless the description says otherwise.
 const DEFAULT_SETS: u32 = 8;
 
@@ -30,7 +28,7 @@ pub struct EpochConfig {
     pub instructions: Option<u64>,
     /// While a hart works alone, one set of its L1D in so many is simulated, 1 (all of them) to 64, a power of two; what its
     /// lines do counts so many times. Without it, one in 8, or as many as L1D has if it has fewer, or all where
-    /// something depends on every line.
+    /// something depends on every line, and under methods whose delays are about rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_sets: Option<u32>,
     /// Pipeline and branch prediction are simulated in one stretch of 4096 core cycles in so many, 1 (all of them) to 64; in the
@@ -51,6 +49,9 @@ impl Default for EpochConfig {
 }
 
 impl EpochConfig {
+    /// Instructions of a hart that an epoch has at least.
+    pub const LEAST_INSTRUCTIONS: u64 = 1000;
+
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -62,7 +63,12 @@ pub(super) fn check(c: &MachineConfig) -> Result<(), Problem> {
         format!("{}: expected 1 us to 1 s", e.length)
     })?;
     if let Some(n) = e.instructions {
-        within("epoch.instructions", n, LEAST_INSTRUCTIONS, 1 << 40)?;
+        within(
+            "epoch.instructions",
+            n,
+            EpochConfig::LEAST_INSTRUCTIONS,
+            1 << 40,
+        )?;
     }
     within(
         "epoch.sampled_time",
@@ -115,9 +121,11 @@ fn sees_all(c: &MachineConfig) -> Option<&'static str> {
 }
 
 impl MachineConfig {
-    /// While a hart works alone, the light mode simulates one set of its L1D in so many.
-    pub fn sampled_sets(&self) -> u32 {
-        let whole = sees_all(self).is_some();
+    /// While a hart works alone, the light mode simulates one set of its L1D in so many under a delay method.
+    pub fn sampled_sets(&self, method: Method) -> u32 {
+        // A sample says less of rows.
+        let by_rows = matches!(method, Method::Fine | Method::Extended);
+        let whole = by_rows || sees_all(self).is_some();
         let default = || match whole {
             true => 1,
             false => DEFAULT_SETS.min(most_sets(self)),

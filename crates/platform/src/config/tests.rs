@@ -382,7 +382,10 @@ fn levels_of_caches() {
         ("epoch.sampled_sets=2", 2),
     ] {
         let d = with(&[setting]).unwrap();
-        assert_eq!(d.config.sampled_sets(), sets, "{setting}");
+        let under = |m| d.config.sampled_sets(m);
+        assert_eq!(under(Method::Coarse), sets, "{setting}");
+        let asked = setting.starts_with("epoch.sampled_sets");
+        assert_eq!(under(Method::Fine), if asked { sets } else { 1 });
     }
     let table = ["cache.l2.prefetcher=stride", "cache.l2.prefetch_entries=24"];
     let e = with(&table).unwrap_err().to_string();

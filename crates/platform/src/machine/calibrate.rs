@@ -25,8 +25,9 @@ const EMPTY_OPS: [u64; 12] = [0, 4, 10, 20, 40, 64, 90, 128, 180, 256, 360, 1400
 const CODE: u64 = 0x1000;
 const DATA: u64 = 0x1_0000;
 
-/// What gaps are made of, without branches, since predictions may differ between the modes: `addi a3, a3, -1`.
-const EMPTY: u32 = 0xfff6_8693;
+/// What gaps are made of, without branches, since predictions may differ between the modes: `mv a0, a0`, which waits for the line
+/// where harts go on behind loads.
+const EMPTY: u32 = 0x0005_0513;
 /// The end of a loop, `jr a4`: the register says which loop follows.
 const AGAIN: u32 = 0x0007_0067;
 /// `ld a0, 0(a0)`.
@@ -286,12 +287,18 @@ impl<'a> Bench<'a> {
             return Ok((0.0, 0.0));
         };
         let least = f64::MIN_POSITIVE;
+        // Less of the time than this says nothing.
+        const SHARE: f64 = 0.02;
         let q_read = (more_read / (others * share).max(least)).max(0.0);
         // The part of the time for which harts of the second loop wait for reads.
         let part = (read / both.max(least)).clamp(0.0, 1.0);
         let by_reads = q_read * others * of_both * part;
         let waits = others * of_both * (1.0 - part) * writes;
-        Ok((q_read, ((more_both - by_reads) / waits.max(least)).max(0.0)))
+        let q_write = match waits > SHARE * others {
+            true => ((more_both - by_reads) / waits).max(0.0),
+            false => 0.0,
+        };
+        Ok((q_read, q_write))
     }
 
     /// By class of gap: the time from one line to the next, of lines that stores behind a hint fill, which has a register;
@@ -352,7 +359,6 @@ impl<'a> Bench<'a> {
         // What harts wait for one another on the board is by its controller's rules.
         if self.description.config.harts > 1 && !board {
             let (read, write) = self.queues(what)?;
-            // Where next to nothing is written, nothing is known of it.
             costs.queue_read_ps = read.min(1e9).round() as u64;
             costs.queue_write_ps = write.min(1e9).round() as u64;
         }

@@ -16,8 +16,8 @@ mod queue;
 mod saved;
 mod transfers;
 
-use crate::config::epoch::{LEAST_INSTRUCTIONS, LENGTHS};
-use crate::config::{BoardConfig, MachineConfig};
+use crate::config::epoch::LENGTHS;
+use crate::config::{BoardConfig, EpochConfig, MachineConfig};
 use awake::Awake;
 use board::{Amounts, Board, OnBoard};
 use classes::{Each, Rest, Then, CLASSES};
@@ -25,7 +25,7 @@ use costs::*;
 use meeting::Meeting;
 use nagori_epoch::{Amount, Ledger};
 use nagori_hart::world::{Epoch, EpochEnd, LineRequest, Sample};
-use nagori_memtime::{BoardParams, Period, Ps};
+use nagori_memtime::{BoardParams, Method, Period, Ps};
 use queue::{Queues, WINDOW};
 pub(super) use saved::SavedLight;
 use serde::{Deserialize, Serialize};
@@ -231,6 +231,8 @@ pub(super) struct Light {
     /// One set of L1D in so many is simulated while a hart works alone.
     sampled_sets: u32,
     some: Sample,
+    /// Also under methods that are about rows.
+    sampled_rows: bool,
     awake: Awake,
     /// Pipeline and branch prediction are simulated in one stretch of time in so many.
     sampled_time: u32,
@@ -302,7 +304,7 @@ impl Light {
         if at != memory || model.areas.len() > MOST_AREAS || model.gap_bits > 32 {
             return Err(LightError::Areas);
         }
-        let few = |n| n < LEAST_INSTRUCTIONS;
+        let few = |n| n < EpochConfig::LEAST_INSTRUCTIONS;
         if !LENGTHS.contains(&length.time) || length.instructions.is_some_and(few) {
             return Err(LightError::Length(length.time));
         }
@@ -322,6 +324,7 @@ impl Light {
             length,
             sampled_sets: 1,
             some: Sample::ALL,
+            sampled_rows: false,
             awake: Awake::new(harts, cycles, 0),
             sampled_time: 1,
             core: config.core_period(),
@@ -351,8 +354,9 @@ impl Light {
         }
         (self.sampled_sets, self.sampled_time) = match counts_only {
             true => (1, 1),
-            false => (of.sampled_sets(), of.epoch.sampled_time),
+            false => (of.sampled_sets(Method::Dram), of.epoch.sampled_time),
         };
+        self.sampled_rows = of.sampled_sets(Method::Extended) > 1;
         // Of each group of sets one, which is another one in each group, as data may prefer some places of a page.
         let n = self.sampled_sets;
         let lines = (0..64).filter(|set| set % n == (set / n * 5 + 3) % n);
@@ -373,7 +377,8 @@ impl Light {
     /// One set of a hart's L1D in so many is simulated.
     #[inline]
     fn sets_of(&self, hart: usize) -> u32 {
-        match self.sampled_sets > 1 && self.awake.all(hart) {
+        let all = self.awake.all(hart) || self.board.by_rows && !self.sampled_rows;
+        match self.sampled_sets > 1 && all {
             true => 1,
             false => self.sampled_sets,
         }
@@ -608,13 +613,13 @@ impl Light {
                 continue;
             }
             let writes = (n.write_backs + n.flushes) * self.at_once.1;
-            charged += n.reads() * self.at_once.0 + writes;
+            charged += n.waited_for() * self.at_once.0 + writes;
             written += writes;
             all.plus(n);
             if self.board.has(i) {
                 continue;
             }
-            let reads = (n.reads(), each.queue.0, others.0);
+            let reads = (n.waited_for(), each.queue.0, others.0);
             for (lines, ps, others) in [reads, (n.writes(), each.queue.1, others.1)] {
                 let all = u128::from(lines) * u128::from(ps) * u128::from(others);
                 let part = all / u128::from(Queues::ALWAYS);

@@ -356,7 +356,7 @@ fn as_row(
     let waits: u64 = d.harts.iter().map(|h| h.events.memory_stall_cycles).sum();
     Ok(Row {
         machine: machine.config.name.clone(),
-        sampled_sets: machine.config.sampled_sets(),
+        sampled_sets: machine.config.sampled_sets(memory.method),
         sampled_time: machine.config.epoch.sampled_time,
         program: program.to_owned(),
         memory: memory.name.clone(),

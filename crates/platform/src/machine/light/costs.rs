@@ -201,6 +201,9 @@ pub struct LineCounts {
     pub loads: u64,
     /// Lines read for stores.
     pub stores: u64,
+    /// Lines read for loads that hold a line fill buffer, while the hart goes on.
+    #[serde(default)]
+    pub ahead: u64,
     /// Lines read by prefetchers.
     pub prefetches: u64,
     /// Modified victims (and lines that another hart wanted) that were waited for.
@@ -220,6 +223,7 @@ impl LineCounts {
         LineCounts {
             loads: self.loads.saturating_sub(o.loads),
             stores: self.stores.saturating_sub(o.stores),
+            ahead: self.ahead.saturating_sub(o.ahead),
             prefetches: self.prefetches.saturating_sub(o.prefetches),
             write_backs: self.write_backs.saturating_sub(o.write_backs),
             posted: self.posted.saturating_sub(o.posted),
@@ -232,6 +236,7 @@ impl LineCounts {
     pub fn plus(&mut self, o: &LineCounts) {
         self.loads += o.loads;
         self.stores += o.stores;
+        self.ahead += o.ahead;
         self.prefetches += o.prefetches;
         self.write_backs += o.write_backs;
         self.posted += o.posted;
@@ -239,8 +244,13 @@ impl LineCounts {
         self.nt_stores += o.nt_stores;
     }
 
-    /// Lines for which a hart waited.
+    /// Lines read for loads and stores.
     pub fn reads(&self) -> u64 {
+        self.waited_for() + self.ahead
+    }
+
+    /// Those of them that a hart waited for where it asked for them.
+    pub fn waited_for(&self) -> u64 {
         self.loads + self.stores
     }
 

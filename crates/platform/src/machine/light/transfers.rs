@@ -154,12 +154,15 @@ impl Light {
         h.is_behind = true;
     }
 
-    /// A prefetcher reads a line. Returns when it comes.
+    /// A prefetcher reads a line, or a load that does not wait for it. Returns when it comes.
     pub fn prefetch(&mut self, req: &LineRequest, offset: u64) -> u64 {
         let area = self.area(offset);
         let h = &mut self.harts[req.hart];
         h.any = true;
-        h.now[area].prefetches += 1;
+        match req.kind {
+            LineKind::Prefetch => h.now[area].prefetches += 1,
+            _ => h.now[area].ahead += 1,
+        }
         if !self.board.has(area) {
             return req.cycle + self.each[area].prefetch;
         }
