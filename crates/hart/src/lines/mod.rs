@@ -491,6 +491,9 @@ impl Hart {
         let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled) * self.sample.weight;
         let release_offset = t.release_offset;
         let weight = self.stands_for(kind);
+        // The light mode has no entries of a store buffer: the hart goes on, and the world says what it waits for them.
+        let hidden = self.light && write && w.coherence().buffers_stores();
+        let before = hidden.then(|| (self.cycle, self.stats));
         let c = w.coherence();
         let (cache_levels, gives_clean) = (c.has_levels(), c.wants_clean());
         let index = match (self.refill, present) {
@@ -523,7 +526,7 @@ impl Hart {
                     self.stats.l1d_writebacks += weight;
                     if cache_levels {
                         self.give(w, old, true, at);
-                    } else if ahead {
+                    } else if ahead || hidden {
                         self.post_victim(w, old, release_offset, at);
                     } else {
                         self.write_line(w, old, LineKind::Evict, release_offset, at)?;
@@ -558,6 +561,12 @@ impl Hart {
                 self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
             }
         };
+        if let Some((cycle, stats)) = before.filter(|_| !others) {
+            self.cycle = cycle;
+            self.stats.memory_stall_cycles = stats.memory_stall_cycles;
+            self.stats.l2_stall_cycles = stats.l2_stall_cycles;
+            self.stats.llc_stall_cycles = stats.llc_stall_cycles;
+        }
         self.refill = None;
         if write {
             w.coherence().void_prefetches(line, id);

@@ -38,6 +38,8 @@ const WRITE: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0006_0513];
 const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
 /// `add t3, t3, a5`, `and t3, t3, a6`, `add a0, t3, a7`: the next line, a step behind the last one.
 const STEP: [u32; 3] = [0x00fe_0e33, 0x010e_7e33, 0x011e_0533];
+/// `sd a1, 0(a0)`.
+const STORE: u32 = 0x00b5_3023;
 /// `fence rw, rw`.
 const FENCE: u32 = 0x0330_000f;
 /// The step between lines in random order.
@@ -301,25 +303,27 @@ impl<'a> Bench<'a> {
         Ok((q_read, q_write))
     }
 
-    /// By class of gap: the time from one line to the next, of lines that stores behind a hint fill, which has a register;
-    /// and what it costs to wait for such a line at once.
-    fn past_caches(
+    /// By class of gap: the time from one line to the next, of lines that a loop's stores do not wait for;
+    /// and what it costs to wait for such a line at once. Besides, how many lines are written back for each.
+    fn hidden(
         &self,
         what: Loop<'_>,
-        hint: u32,
-    ) -> Result<([u64; GAPS], [u64; GAPS]), MachineError> {
+        work: &[u32],
+    ) -> Result<([u64; GAPS], [u64; GAPS], f64), MachineError> {
         let bits = gap_bits(&self.description.config);
         let period = self.description.config.core_period().as_ps();
-        let of = |work: &[u32]| -> Result<Points, MachineError> {
+        let moved = |a: &Added| (a.lines.reads() + a.lines.nt_stores).max(1) as f64;
+        let mut victims = 0.0;
+        let mut of = |work: &[u32]| -> Result<Points, MachineError> {
             let added = self.added(Loop { work, ..what })?;
-            let each = |a: &Added| (a.gap, a.time / a.lines.nt_stores.max(1) as f64);
-            Ok(added.iter().map(each).collect())
+            let written = |a: &Added| (a.lines.write_backs + a.lines.posted) as f64;
+            victims = added.first().map_or(0.0, |a| written(a) / moved(a));
+            Ok(added.iter().map(|a| (a.gap, a.time / moved(a))).collect())
         };
-        let work = past(hint);
-        let mut fenced = of(&[&work[..], &[FENCE]].concat())?;
+        let mut fenced = of(&[work, &[FENCE]].concat())?;
         // The fence follows a cycle after the line.
         fenced.iter_mut().for_each(|p| p.1 += period);
-        let dense = of(&work)?;
+        let dense = of(work)?;
         // Where a gap hides all of it, the time to the next line is the gap: no class has that of a longer one.
         let unit = (1u64 << bits) as f64;
         let past = std::array::from_fn(|class| {
@@ -328,7 +332,7 @@ impl<'a> Bench<'a> {
             let all = before.or(dense.first()).map_or(0.0, |p| p.0 * period + p.1);
             all.round().max(0.0) as u64
         });
-        Ok((past, classes(&fenced, bits)))
+        Ok((past, classes(&fenced, bits), victims))
     }
 
     fn costs(
@@ -354,7 +358,19 @@ impl<'a> Bench<'a> {
         let hints = self.description.config.nontemporal.hints();
         let mut hints = (2u32..).zip(hints);
         if let Some((register, _)) = hints.find(|(_, h)| h.1.store != HintedStore::Temporal) {
-            (costs.past_ps, costs.fenced_ps) = self.past_caches(what, register)?;
+            (costs.past_ps, costs.fenced_ps, _) = self.hidden(what, &past(register))?;
+        }
+        if self.description.config.store_buffer.entries > 0 {
+            let work = [&STEP[..], &[STORE]].concat();
+            let (mut stores, mut stored, victims) = self.hidden(what, &work)?;
+            for (of_line, of_victim) in stores
+                .iter_mut()
+                .chain(&mut stored)
+                .zip(costs.write_back_ps.iter().cycle())
+            {
+                *of_line = of_line.saturating_sub((*of_victim as f64 * victims) as u64);
+            }
+            (costs.stores_ps, costs.stored_ps) = (stores, stored);
         }
         // What harts wait for one another on the board is by its controller's rules.
         if self.description.config.harts > 1 && !board {
@@ -441,7 +457,7 @@ pub fn key(description: &config::Machine) -> String {
     // These change nothing about its time.
     memory.track_persistence = false;
     memory.expose = config::Expose::Hidden;
-    let caches = (&c.l1d, &c.l1i, &c.cache, c.hub_cycles);
+    let caches = (&c.l1d, &c.l1i, &c.cache, c.hub_cycles, &c.store_buffer);
     let text = serde_json::to_string(&(c.clock_hz, caches, &memory, &c.board, &description.core));
     let mut text = text.unwrap_or_default();
     if c.nontemporal != config::NontemporalConfig::default() {

@@ -20,7 +20,7 @@ use crate::config::epoch::LENGTHS;
 use crate::config::{BoardConfig, EpochConfig, MachineConfig};
 use awake::Awake;
 use board::{Amounts, Board, OnBoard};
-use classes::{Each, Rest, Then, CLASSES};
+use classes::{Each, Hidden, Rest, Then, CLASSES};
 use costs::*;
 use meeting::Meeting;
 use nagori_epoch::{Amount, Ledger};
@@ -53,6 +53,8 @@ struct Behind {
     flushed: u32,
     /// Filled by non-temporal stores.
     past: u32,
+    /// Read for stores that wait in a store buffer.
+    stored: u32,
 }
 
 /// The epoch of a hart, and what its epochs were together.
@@ -152,9 +154,14 @@ impl HartEpochs {
         for (memory, each) in each.iter().enumerate() {
             let b = std::mem::take(&mut self.behind[memory]);
             if b.past > 0 {
-                let past = each.past_caches(then, self.before, b.past);
+                let past = each.past.waits(then, self.before, b.past);
                 self.extra.1 = self.extra.1.saturating_add(past);
                 self.due = self.due.saturating_add(past);
+            }
+            if b.stored > 0 {
+                let stored = each.stores.waits(then, self.before, b.stored);
+                self.extra.1 = self.extra.1.saturating_add(stored);
+                self.due = self.due.saturating_add(stored);
             }
             if b.posted + b.flushed > 0 {
                 let n = self.count(memory, class);
@@ -246,6 +253,8 @@ pub(super) struct Light {
     board: Board,
     /// Line fill buffers of a hart, for lines past the caches.
     buffers: usize,
+    /// Whether harts go on behind stores.
+    hides_stores: bool,
     /// What is charged later, by memory and class.
     rest: Vec<Option<Rest>>,
     /// By memory, what a line waits for each other hart that waits, and the cycles that a prefetch takes.
@@ -315,6 +324,7 @@ impl Light {
         let mut light = Light {
             board: Board::new(params, &config.board, &model.areas),
             buffers: config.l1d.mshrs.unwrap_or(1) as usize,
+            hides_stores: config.store_buffer.entries > 0,
             cycles,
             meeting: (harts > 1 && model.areas.iter().any(|a| a.board))
                 .then(|| Meeting::new(harts)),
@@ -426,8 +436,14 @@ impl Light {
                 queue: (c.queue_read_ps, c.queue_write_ps),
                 prefetch: c.read_ps[GAPS - 1].max(paid) * den / num,
                 open: c.read_ps,
-                past: c.past_ps,
-                fenced: c.fenced_ps,
+                past: Hidden {
+                    then: c.past_ps,
+                    fenced: c.fenced_ps,
+                },
+                stores: Hidden {
+                    then: c.stores_ps,
+                    fenced: c.stored_ps,
+                },
             });
         }
         self.at_once = (read, written);
@@ -543,7 +559,8 @@ impl Light {
         }
         if self.sampled_sets > 1 {
             self.sampled += u64::from(self.sets_of(end.hart) > 1);
-            self.awake.epoch_ends(end.hart, end.cycle, end.idle);
+            let sets = self.sampled_sets;
+            self.awake.epoch_ends(end.hart, end.cycle, end.idle, sets);
         }
         let (num, den) = self.period;
         let (debt, credit) = self.owes(end.hart, end.cycle.saturating_sub(WINDOW)).0;

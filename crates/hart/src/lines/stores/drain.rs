@@ -32,6 +32,12 @@ impl Coherence {
         self.levels.stores.on
     }
 
+    /// Whether harts go on behind stores without a hint.
+    #[inline(always)]
+    pub(crate) fn buffers_stores(&self) -> bool {
+        self.levels.stores.config.entries > 0
+    }
+
     /// Counters of the store buffers and combined lines, by hart; empty if there are none and hints do nothing.
     pub fn store_stats(&self) -> Vec<StoreStats> {
         let stores = &self.levels.stores;

@@ -1,6 +1,7 @@
 //! Whether a hart works alone. Then one set of its L1D in so many is simulated (`epoch.sampled_sets`), and stands for the others.
 //! Harts that work at the same time may share lines, and a line that harts take from one another stands for no other one: then
-//! all sets are simulated.
+//! all sets are simulated. So they are while lines of the sample move more or less often than others: few sets may have most of the
+//! conflicts. Now and then all sets are simulated to see that.
 //!
 //! At the ends of its epochs a hart looks at how long the others were awake, up to a time that all of them have passed. So what it
 //! finds does not depend on which hart ran first.
@@ -13,6 +14,10 @@ use std::collections::VecDeque;
 const EPOCHS: u64 = 8;
 /// Periods without others, at least, before a hart counts as alone.
 const QUIET: u64 = 4;
+/// Lines that say enough.
+const MANY: u64 = 1 << 17;
+/// Periods without others, at least, after which all sets are simulated again.
+const TRUSTED: u64 = 256;
 /// No state has a time from here on.
 const FAR: u64 = 1 << 62;
 
@@ -32,6 +37,18 @@ struct Seen {
     quiet: u64,
     /// All sets are simulated.
     all: bool,
+    /// Lines that were read meanwhile, and those of the sample among them.
+    lines: u64,
+    chosen: u64,
+}
+
+impl Seen {
+    /// Whether one set in so many stands for all, as far as the lines say, with two standard deviations and a thirtieth.
+    fn is_fair(&self, sets: u32) -> bool {
+        let (all, sets) = (self.lines, u64::from(sets));
+        let off = (self.chosen * sets).abs_diff(all);
+        off <= all / 30 + 2 * (all * sets).isqrt()
+    }
 }
 
 /// See the [module](self).
@@ -46,12 +63,12 @@ pub(super) struct Awake {
 }
 
 impl Awake {
-    /// At first, harts may work together. With epochs of so many core cycles, and the cycles that filling all caches takes. The sets that were not simulated have to be filled
+    /// At first, nothing is known. With epochs of so many core cycles, and the cycles that filling all caches takes. The sets that were not simulated have to be filled
     /// when harts meet, so this must happen seldom.
     pub fn new(harts: usize, epoch: u64, filled: u64) -> Awake {
         let seen = Seen {
             before: vec![0; harts],
-            all: harts > 1,
+            all: true,
             ..Seen::default()
         };
         let period = epoch.saturating_mul(EPOCHS).max(1);
@@ -67,7 +84,9 @@ impl Awake {
         let possible = |s: &Seen| {
             let times = s.ends.iter().all(|e| e.0.max(e.1) < FAR);
             let before = s.before.iter().all(|b| *b < FAR);
-            times && before && s.idle.max(s.from) < FAR && s.before.len() == self.harts.len()
+            let lines = s.chosen <= s.lines && s.lines < 1 << 40;
+            let fits = s.before.len() == self.harts.len() && s.quiet < FAR;
+            times && before && lines && fits && s.idle.max(s.from) < FAR
         };
         let same = (self.period, self.quiet) == (new.period, new.quiet);
         same && self.harts.len() == new.harts.len() && self.harts.iter().all(possible)
@@ -79,6 +98,14 @@ impl Awake {
         self.harts[hart].all
     }
 
+    /// A hart, all of whose sets are simulated, reads a line, which may be one of the sample.
+    #[inline]
+    pub fn reads(&mut self, hart: usize, chosen: bool) {
+        let s = &mut self.harts[hart];
+        s.lines += 1;
+        s.chosen += u64::from(chosen);
+    }
+
     /// How long a hart had been awake at its last end of an epoch up to a cycle.
     fn until(&self, hart: usize, cycle: u64) -> u64 {
         let ends = self.harts[hart].ends.iter().rev();
@@ -87,17 +114,17 @@ impl Awake {
 
     /// An epoch of a hart ends at a cycle, up to which it has slept for so many since its statistics began.
     #[inline]
-    pub fn epoch_ends(&mut self, hart: usize, cycle: u64, idle: u64) {
+    pub fn epoch_ends(&mut self, hart: usize, cycle: u64, idle: u64, sets: u32) {
         // Harts that wait for one another end epochs again and again.
         let apart = (self.period / EPOCHS / 8).max(WINDOW);
         let last = self.harts[hart].ends.back();
         if last.is_none_or(|last| cycle >= last.0.saturating_add(apart)) {
-            self.looks(hart, cycle, idle);
+            self.looks(hart, (cycle, idle), sets);
         }
     }
 
     #[cold]
-    fn looks(&mut self, hart: usize, cycle: u64, idle: u64) {
+    fn looks(&mut self, hart: usize, (cycle, idle): (u64, u64), sets: u32) {
         let s = &mut self.harts[hart];
         let (last, awake) = s.ends.back().copied().unwrap_or((cycle, 0));
         // Statistics may have begun anew.
@@ -127,9 +154,17 @@ impl Awake {
                 .collect();
             let s = &mut self.harts[hart];
             if !s.met {
-                s.quiet = s.quiet.saturating_add(passed / self.period);
-                s.all &= s.quiet < self.quiet;
+                s.quiet += passed / self.period;
             }
+            let again = !s.all && s.quiet >= self.quiet.saturating_mul(16).max(TRUSTED);
+            if again {
+                (s.all, s.quiet) = (true, 0);
+            }
+            if again || s.lines > MANY {
+                // Older lines say less.
+                (s.lines, s.chosen) = (s.lines / 2, s.chosen / 2);
+            }
+            s.all &= s.quiet < self.quiet || !s.is_fair(sets);
             (s.from, s.before, s.met) = (cycle, before, false);
         }
     }
@@ -139,7 +174,7 @@ impl Awake {
         let n = self.harts.len();
         self.harts[hart] = Seen {
             before: (0..n).map(|h| self.until(h, u64::MAX)).collect(),
-            all: n > 1,
+            all: true,
             ..Seen::default()
         };
         for s in &mut self.harts {
@@ -157,8 +192,8 @@ mod tests {
         for _ in 0..thousands {
             *at += 1000;
             *slept += 1000 - share;
-            a.epoch_ends(1, *at, *slept);
-            a.epoch_ends(0, *at, 0);
+            a.epoch_ends(1, *at, *slept, 8);
+            a.epoch_ends(0, *at, 0, 8);
         }
     }
 
@@ -190,19 +225,40 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_that_is_not_fair_is_not_taken() {
+        for (one_in, fair) in [(8, true), (4, false), (30, false)] {
+            let mut a = Awake::new(1, 1000, 0);
+            for n in 0..10_000 {
+                a.reads(0, n % one_in == 0);
+            }
+            for at in 0..100 {
+                a.epoch_ends(0, at * 1000, 0, 8);
+            }
+            assert_eq!(!a.all(0), fair, "one line in {one_in}");
+        }
+        let mut a = Awake::new(1, 1000, 0);
+        let sampled = (0..EPOCHS * 1000).filter(|at| {
+            a.epoch_ends(0, at * 1000, 0, 8);
+            !a.all(0)
+        });
+        let share = sampled.count() as f64 / (EPOCHS * 1000) as f64;
+        assert!((0.95..0.99).contains(&share), "{share}: now and then");
+    }
+
+    #[test]
     fn only_what_all_harts_have_passed_counts() {
         let mut a = Awake::new(2, 1000, 0);
         for at in 0..200 {
-            a.epoch_ends(1, at * 100, 0);
+            a.epoch_ends(1, at * 100, 0, 8);
         }
         let mut early = a.clone();
-        early.epoch_ends(0, 1200, 0);
+        early.epoch_ends(0, 1200, 0, 8);
         // The same if the other one has not come further.
         let mut b = Awake::new(2, 1000, 0);
         for at in 0..12 {
-            b.epoch_ends(1, at * 100, 0);
+            b.epoch_ends(1, at * 100, 0, 8);
         }
-        b.epoch_ends(0, 1200, 0);
+        b.epoch_ends(0, 1200, 0, 8);
         assert_eq!(early.all(0), b.all(0));
     }
 }

@@ -194,8 +194,15 @@ impl Board {
         }
     }
 
-    /// A line is written past the caches at a time, for which a hart has so many buffers. Picoseconds that it waits for a free one.
-    pub fn past(&self, on: &mut OnBoard, at: u64, line: (usize, u64), buffers: usize) -> u64 {
+    /// A line is written past the caches at a time, or read for a store that nobody waits for, for which a hart has so many buffers.
+    /// Picoseconds that it waits for a free one.
+    pub fn past(
+        &self,
+        on: &mut OnBoard,
+        at: u64,
+        (line, moved): ((usize, u64), Moved),
+        buffers: usize,
+    ) -> u64 {
         while on.past.front().is_some_and(|t| *t <= at) {
             on.past.pop_front();
         }
@@ -203,7 +210,7 @@ impl Board {
             true => at,
             false => on.past.pop_front().unwrap_or(at),
         };
-        let written = free + self.cost(&mut on.busy, free, line, Moved::WriteBack);
+        let written = free + self.cost(&mut on.busy, free, line, moved);
         // Lines are written in order.
         on.past
             .push_back(written.max(on.past.back().copied().unwrap_or(0)));

@@ -24,10 +24,17 @@ pub(super) struct Each {
     pub prefetch: u64,
     /// Picoseconds that a read takes, by the gap before it.
     pub open: [u64; GAPS],
-    /// Picoseconds from a line that non-temporal stores have filled to the next transfer at the earliest, by the gap before
-    /// that.
-    pub past: [u64; GAPS],
-    /// The same until the line is written, by the gap before the line.
+    /// Lines that non-temporal stores have filled, and those that stores in a store buffer have asked for.
+    pub past: Hidden,
+    pub stores: Hidden,
+}
+
+/// Lines that a hart does not wait for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hidden {
+    /// Picoseconds from a line to the next transfer at the earliest, by the gap before that.
+    pub then: [u64; GAPS],
+    /// The same until the line is there or written, by the gap before the line.
     pub fenced: [u64; GAPS],
 }
 
@@ -41,12 +48,12 @@ pub(super) struct Then {
     pub waits: bool,
 }
 
-impl Each {
-    /// Picoseconds that the hart waits for lines that non-temporal stores have filled, with such a class of gap before them.
-    pub fn past_caches(&self, then: Then, before: u8, lines: u32) -> u64 {
+impl Hidden {
+    /// Picoseconds that the hart waits for so many lines with such a class of gap before them.
+    pub fn waits(&self, then: Then, before: u8, lines: u32) -> u64 {
         let (times, gap) = match then.waits {
             true => (&self.fenced, before),
-            false => (&self.past, then.gap),
+            false => (&self.then, then.gap),
         };
         u64::from(lines) * times[gap as usize].saturating_sub(then.ps)
     }

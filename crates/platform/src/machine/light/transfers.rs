@@ -11,7 +11,15 @@ impl Light {
     #[inline]
     pub fn transfer(&mut self, req: &LineRequest, offset: u64, write: bool) -> u64 {
         let area = self.area(offset);
+        if self.hides_stores && !write && req.kind == LineKind::Store {
+            self.stores(req, (area, offset));
+            return req.cycle;
+        }
         let lines = self.stands_for(req);
+        if self.sampled_sets > 1 && !write && req.kind.is_sampled() && self.awake.all(req.hart) {
+            let chosen = self.some.lines >> (req.line >> 6 & 63) & 1 != 0;
+            self.awake.reads(req.hart, chosen);
+        }
         let moved = match (write, req.kind) {
             (false, _) => Moved::Read,
             (true, LineKind::Flush) => Moved::Flush,
@@ -108,7 +116,9 @@ impl Light {
             }
             let at = self.estimated(req.hart, req.cycle);
             let on = &mut self.harts[req.hart].on_board;
-            let waits = self.board.past(on, at, (area, offset), self.buffers);
+            let written = Moved::WriteBack;
+            let line = (area, offset);
+            let waits = self.board.past(on, at, (line, written), self.buffers);
             if let Some(m) = &mut self.meeting {
                 m.asks(req.hart, at, (area, offset), (Moved::WriteBack, 0), 0);
             }
@@ -123,6 +133,29 @@ impl Light {
         if reads {
             self.adds(req.hart, self.each[area].open[GAPS - 1]);
         }
+    }
+
+    /// A store in a store buffer asks for its line. Nobody waits but at the next fence, or if no line fill buffer is free.
+    fn stores(&mut self, req: &LineRequest, line: (usize, u64)) {
+        let area = line.0;
+        let h = &mut self.harts[req.hart];
+        h.any = true;
+        h.now[area].ahead += 1;
+        if self.board.has(area) {
+            let at = self.estimated(req.hart, req.cycle);
+            let on = &mut self.harts[req.hart].on_board;
+            let waits = self.board.past(on, at, (line, Moved::Read), self.buffers);
+            if let Some(m) = &mut self.meeting {
+                m.asks(req.hart, at, line, (Moved::Read, 0), 0);
+            }
+            self.adds(req.hart, waits);
+            return;
+        }
+        let before = self.then(req.hart, req.cycle).gap;
+        self.writes_behind(req);
+        let h = &mut self.harts[req.hart];
+        h.behind[area].stored += 1;
+        h.before = before;
     }
 
     /// The class of the transfer that follows the written lines of a hart is known.
