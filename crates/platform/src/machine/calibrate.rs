@@ -303,36 +303,30 @@ impl<'a> Bench<'a> {
         Ok((q_read, q_write))
     }
 
-    /// By class of gap: the time from one line to the next, of lines that a loop's stores do not wait for;
-    /// and what it costs to wait for such a line at once. Besides, how many lines are written back for each.
-    fn hidden(
-        &self,
-        what: Loop<'_>,
-        work: &[u32],
-    ) -> Result<([u64; GAPS], [u64; GAPS], f64), MachineError> {
+    /// What memory adds to each line of a loop's stores, by gap; and how many lines are written back for each.
+    fn stored(&self, what: Loop<'_>, work: &[u32]) -> Result<(Points, f64), MachineError> {
+        let added = self.added(Loop { work, ..what })?;
+        let moved = |a: &Added| (a.lines.reads() + a.lines.nt_stores).max(1) as f64;
+        let written = |a: &Added| (a.lines.write_backs + a.lines.posted) as f64;
+        let victims = added.first().map_or(0.0, |a| written(a) / moved(a));
+        let each = added.iter().map(|a| (a.gap, a.time / moved(a)));
+        Ok((each.collect(), victims))
+    }
+
+    /// By class of gap: the time from one line to the next, where nobody waits for lines.
+    fn apart(&self, stored: &Points) -> [u64; GAPS] {
         let bits = gap_bits(&self.description.config);
         let period = self.description.config.core_period().as_ps();
-        let moved = |a: &Added| (a.lines.reads() + a.lines.nt_stores).max(1) as f64;
-        let mut victims = 0.0;
-        let mut of = |work: &[u32]| -> Result<Points, MachineError> {
-            let added = self.added(Loop { work, ..what })?;
-            let written = |a: &Added| (a.lines.write_backs + a.lines.posted) as f64;
-            victims = added.first().map_or(0.0, |a| written(a) / moved(a));
-            Ok(added.iter().map(|a| (a.gap, a.time / moved(a))).collect())
-        };
-        let mut fenced = of(&[work, &[FENCE]].concat())?;
-        // The fence follows a cycle after the line.
-        fenced.iter_mut().for_each(|p| p.1 += period);
-        let dense = of(work)?;
         // Where a gap hides all of it, the time to the next line is the gap: no class has that of a longer one.
         let unit = (1u64 << bits) as f64;
-        let past = std::array::from_fn(|class| {
+        std::array::from_fn(|class| {
             let begin = begin_of(class) * unit;
-            let before = dense.iter().rev().find(|p| p.0 <= begin);
-            let all = before.or(dense.first()).map_or(0.0, |p| p.0 * period + p.1);
+            let before = stored.iter().rev().find(|p| p.0 <= begin);
+            let all = before
+                .or(stored.first())
+                .map_or(0.0, |p| p.0 * period + p.1);
             all.round().max(0.0) as u64
-        });
-        Ok((past, classes(&fenced, bits), victims))
+        })
     }
 
     fn costs(
@@ -358,19 +352,22 @@ impl<'a> Bench<'a> {
         let hints = self.description.config.nontemporal.hints();
         let mut hints = (2u32..).zip(hints);
         if let Some((register, _)) = hints.find(|(_, h)| h.1.store != HintedStore::Temporal) {
-            (costs.past_ps, costs.fenced_ps, _) = self.hidden(what, &past(register))?;
+            let work = past(register);
+            let (mut fenced, _) = self.stored(what, &[&work[..], &[FENCE]].concat())?;
+            // The fence follows a cycle after the line.
+            let period = self.description.config.core_period().as_ps();
+            fenced.iter_mut().for_each(|p| p.1 += period);
+            costs.past_ps = self.apart(&self.stored(what, &work)?.0);
+            costs.fenced_ps = classes(&fenced, bits);
         }
         if self.description.config.store_buffer.entries > 0 {
             let work = [&STEP[..], &[STORE]].concat();
-            let (mut stores, mut stored, victims) = self.hidden(what, &work)?;
-            for (of_line, of_victim) in stores
-                .iter_mut()
-                .chain(&mut stored)
-                .zip(costs.write_back_ps.iter().cycle())
-            {
-                *of_line = of_line.saturating_sub((*of_victim as f64 * victims) as u64);
+            let (stored, victims) = self.stored(what, &work)?;
+            costs.stores_ps = self.apart(&stored);
+            // What victims take is counted apart.
+            for (line, victim) in costs.stores_ps.iter_mut().zip(costs.write_back_ps) {
+                *line = line.saturating_sub((victim as f64 * victims) as u64);
             }
-            (costs.stores_ps, costs.stored_ps) = (stores, stored);
         }
         // What harts wait for one another on the board is by its controller's rules.
         if self.description.config.harts > 1 && !board {

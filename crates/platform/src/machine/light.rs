@@ -442,7 +442,7 @@ impl Light {
                 },
                 stores: Hidden {
                     then: c.stores_ps,
-                    fenced: c.stored_ps,
+                    fenced: c.read_ps,
                 },
             });
         }

@@ -65,9 +65,6 @@ pub struct LineCosts {
     /// The time from a line for which a store waits in a store buffer to the next transfer, without what its victim takes.
     #[serde(default)]
     pub stores_ps: [u64; GAPS],
-    /// The time from such a line to when it is stored, for which a fence waits; by the gap before the line.
-    #[serde(default)]
-    pub stored_ps: [u64; GAPS],
     /// What a read waits for each other hart that waits for reads of the same memory all the time.
     #[serde(default)]
     pub queue_read_ps: u64,
@@ -85,7 +82,6 @@ impl LineCosts {
             &self.past_ps,
             &self.fenced_ps,
             &self.stores_ps,
-            &self.stored_ps,
         ];
         let lines = lines.into_iter().flatten().copied();
         lines.chain([self.queue_read_ps, self.queue_write_ps])
