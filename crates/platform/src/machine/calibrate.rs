@@ -7,7 +7,7 @@
 //! divided by the number of lines moved, is what memory adds to a hart's time; cost of instructions and hits cancel out.
 
 use super::light::costs::{
-    begin_of, middle_of, Area, EpochLength, LightModel, LineCosts, LineCounts, GAPS,
+    begin_of, middle_of, Area, EpochLength, LightError, LightModel, LineCosts, LineCounts, GAPS,
 };
 use super::{Engine, Machine, MachineError, Quiet, Stop};
 use crate::config::{self, HintedStore};
@@ -19,6 +19,8 @@ const LINE: u64 = 64;
 const LEAST_LINES: u64 = 1 << 16;
 /// Instructions that are measured, once caches are warm, for each gap.
 const MEASURED: u64 = 1 << 15;
+/// Lines after which what memories buffer is as in a long run.
+const SETTLED: u64 = 1 << 12;
 /// Empty instructions that make gaps.
 const EMPTY_OPS: [u64; 12] = [0, 4, 10, 20, 40, 64, 90, 128, 180, 256, 360, 1400];
 /// Offset of the code in the first memory, and of the data in each.
@@ -150,11 +152,9 @@ impl<'a> Bench<'a> {
         m.set_method(method)?;
         let length = EpochLength::default();
         let free = self.free();
-        let begun = match light {
-            true => m.set_light(free, length),
-            false => m.count_epochs(free, length),
-        };
-        begun.map_err(|e| MachineError::Calibration(e.to_string()))?;
+        let failed = |e: LightError| MachineError::Calibration(e.to_string());
+        // Caches are filled in the light mode.
+        m.set_light(free.clone(), length).map_err(failed)?;
         let (ram, base) = (m.ram().clone(), m.config().memory.base);
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         ram.write_bytes(CODE, &bytes)?;
@@ -200,6 +200,10 @@ impl<'a> Bench<'a> {
         // All caches are full, and what they write back is what the loop has modified.
         let step = work.len() as u64 + 1;
         go(&mut m, crowd * 2 * self.cached * step)?;
+        if !light {
+            m.count_epochs(free, length).map_err(failed)?;
+            go(&mut m, crowd * SETTLED * step)?;
+        }
         let mut runs = Vec::new();
         for (gap, begin) in gaps.iter().zip(&begins) {
             for k in 0..harts {
