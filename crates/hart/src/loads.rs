@@ -229,7 +229,7 @@ impl Hart {
     /// Whether loads that miss go on.
     #[inline(always)]
     pub(crate) fn has_buffers(&self) -> bool {
-        self.config.timing.lfb != 0 && !self.light
+        self.config.timing.lfb != 0
     }
 
     /// A load has asked for a line.

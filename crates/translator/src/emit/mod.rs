@@ -348,7 +348,7 @@ impl Emitter<'_> {
 
     /// Whether loads that miss may leave their registers on their way.
     fn has_buffers(&self) -> bool {
-        self.timed && !self.s.light && !self.s.parallel && self.s.config.timing.lfb != 0
+        self.timed && !self.s.parallel && self.s.config.timing.lfb != 0
     }
 
     /// An instruction waits for registers that loads of the block have left on their way. Those of earlier blocks are

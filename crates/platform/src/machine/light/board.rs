@@ -16,20 +16,22 @@ pub(super) enum Moved {
     Read,
     WriteBack,
     Flush,
+    /// Written past the caches.
+    Past,
 }
 
 impl Moved {
     fn kind(self) -> Kind {
         match self {
             Moved::Read => Kind::Read,
-            Moved::WriteBack | Moved::Flush => Kind::Write,
+            Moved::WriteBack | Moved::Flush | Moved::Past => Kind::Write,
         }
     }
 }
 
-/// Picoseconds from a hart to the answer and back that do not depend on the controller: of lines read, written back and
-/// flushed.
-pub(super) type Base = [u64; 3];
+/// Picoseconds from a hart to the answer and back that do not depend on the controller: of lines read, written back, flushed and
+/// written past the caches.
+pub(super) type Base = [u64; 4];
 
 /// The board's controller, as far as it concerns estimates.
 #[derive(Debug, Clone)]
@@ -134,6 +136,7 @@ impl Board {
                 at_rest(&c.read_ps, rest),
                 at_rest(&c.write_back_ps, answered),
                 at_rest(&c.flush_ps, answered),
+                at_rest(&c.fenced_ps, answered),
             ]
         };
         Board {

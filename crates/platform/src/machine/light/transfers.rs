@@ -43,7 +43,7 @@ impl Light {
         let lines = u64::from(lines);
         match (moved, req.kind) {
             (Moved::Flush, _) => n.flushes += lines,
-            (Moved::WriteBack, _) => n.write_backs += lines,
+            (Moved::WriteBack | Moved::Past, _) => n.write_backs += lines,
             (Moved::Read, LineKind::Store) => n.stores += lines,
             (Moved::Read, _) => n.loads += lines,
         }
@@ -73,7 +73,7 @@ impl Light {
                 h.behind[area].flushed += lines;
                 h.is_behind = true;
             }
-            Moved::WriteBack => {
+            Moved::WriteBack | Moved::Past => {
                 h.count(area, class).write_back += lines;
                 if req.kind != LineKind::Probe {
                     h.victim = Some(class);
@@ -116,11 +116,10 @@ impl Light {
             }
             let at = self.estimated(req.hart, req.cycle);
             let on = &mut self.harts[req.hart].on_board;
-            let written = Moved::WriteBack;
             let line = (area, offset);
-            let waits = self.board.past(on, at, (line, written), self.buffers);
+            let waits = self.board.past(on, at, (line, Moved::Past), self.buffers);
             if let Some(m) = &mut self.meeting {
-                m.asks(req.hart, at, (area, offset), (Moved::WriteBack, 0), 0);
+                m.asks(req.hart, at, (area, offset), (Moved::Past, 0), 0);
             }
             self.adds(req.hart, waits);
             return;
@@ -246,7 +245,7 @@ impl Light {
                 h.reads = h.reads.saturating_add(cost * lines);
                 more
             }
-            Moved::WriteBack | Moved::Flush => {
+            Moved::WriteBack | Moved::Flush | Moved::Past => {
                 h.extra.1 = h.extra.1.saturating_add(cost * lines);
                 cost.saturating_sub(self.paid.1) * lines
             }
