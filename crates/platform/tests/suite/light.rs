@@ -283,6 +283,31 @@ fn a_sample_of_sets_stands_for_all() {
 }
 
 #[test]
+fn harts_go_on_behind_loads_and_stores() {
+    let settings = [
+        "core=inorder2",
+        "l1d.mshrs=10",
+        "store_buffer.entries=16",
+        "epoch.sampled_time=1",
+    ];
+    // Lines that are read, and lines that are written: several are under way at a time.
+    for work in [[0x0005_b303, 0x0c05_8593], [0x0065_b423, 0x0c05_8593]] {
+        let detailed = alone(&settings, &work, false);
+        let m = alone(&settings, &work, true);
+        let error = error_of(&m, &detailed);
+        assert!(error.abs() < 0.05, "{work:x?}: {error}");
+    }
+    // What such a line costs is what it takes if it is waited for, whatever comes behind it.
+    let model = calibrate(&describe("vc707", &settings)).expect("costs");
+    let costs = model.areas[0].under(nagori_platform::config::Method::Dram);
+    let latency = 200_000..350_000;
+    assert!(
+        costs.read_ps.iter().all(|c| latency.contains(c)),
+        "{costs:?}"
+    );
+}
+
+#[test]
 fn sets_are_sampled_while_a_hart_works_alone() {
     let sampled = |m: &Machine| {
         let light = m.report().light.expect("statistics of the light mode");
@@ -359,6 +384,14 @@ fn nothing_depends_on_them_where_time_is_sampled() {
     let sample = ["epoch.sampled_time=4", "epoch.sampled_sets=2"];
     let names = ["rv64", "cache", "contend", "mmu", "interrupts", "smc", "fp"];
     nothing_depends(&sample, &names, &[u64::MAX, 777], rich);
+}
+
+#[test]
+fn nothing_depends_on_them_where_harts_go_on_behind_loads() {
+    let core = ["core=inorder2", "l1d.mshrs=4", "store_buffer.entries=8"];
+    let names = ["cache", "contend", "smp", "mmu"];
+    nothing_depends(&core, &names, &[u64::MAX, 777], rich);
+    nothing_depends(&core, &names, &[777], by_class);
 }
 
 pub(crate) fn nothing_depends(
