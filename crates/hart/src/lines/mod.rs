@@ -493,7 +493,9 @@ impl Hart {
         let weight = self.stands_for(kind);
         // The light mode has no entries of a store buffer: the hart goes on, and the world says what it waits for them.
         let hidden = self.light && write && w.coherence().buffers_stores();
-        let before = hidden.then(|| (self.cycle, self.stats));
+        let s = &self.stats;
+        let stalls = [s.memory_stall_cycles, s.l2_stall_cycles, s.llc_stall_cycles];
+        let before = hidden.then_some((self.cycle, stalls));
         let c = w.coherence();
         let (cache_levels, gives_clean) = (c.has_levels(), c.wants_clean());
         let index = match (self.refill, present) {
@@ -561,11 +563,11 @@ impl Hart {
                 self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
             }
         };
-        if let Some((cycle, stats)) = before.filter(|_| !others) {
+        if let Some((cycle, [memory, l2, llc])) = before.filter(|_| !others) {
             self.cycle = cycle;
-            self.stats.memory_stall_cycles = stats.memory_stall_cycles;
-            self.stats.l2_stall_cycles = stats.l2_stall_cycles;
-            self.stats.llc_stall_cycles = stats.llc_stall_cycles;
+            self.stats.memory_stall_cycles = memory;
+            self.stats.l2_stall_cycles = l2;
+            self.stats.llc_stall_cycles = llc;
         }
         self.refill = None;
         if write {
