@@ -53,7 +53,7 @@ impl Hart {
     /// Whether a line of data passes the caches by.
     #[inline(always)]
     pub(crate) fn skips(&self, line: u64) -> bool {
-        self.sample.lines >> (line >> 6 & 63) & 1 == 0
+        !self.sample.has(line)
     }
 
     /// For how many lines a transfer stands.

@@ -25,8 +25,7 @@ use crate::run::Resume;
 use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
-use crate::world::LineKind;
-use crate::world::Sample;
+use crate::world::{LineKind, Sample};
 use serde::{Deserialize, Serialize};
 
 /// Saved state that is invalid for such a hart. The text names the part.
@@ -86,6 +85,7 @@ pub struct SavedHart {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stretches: Option<Stretches>,
     /// The sample of lines, if another one is to be taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     resampled: Option<Sample>,
     resume: Option<Resume>,
     generation: u32,

@@ -119,6 +119,12 @@ impl Sample {
         lines: u64::MAX,
         weight: 1,
     };
+
+    /// Whether a line is one of them.
+    #[inline(always)]
+    pub const fn has(self, line: u64) -> bool {
+        self.lines >> (line >> 6 & 63) & 1 != 0
+    }
 }
 
 /// One line transfer.

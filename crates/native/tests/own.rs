@@ -299,7 +299,7 @@ fn a_program_that_closes_all_files_stays_emulated() {
     );
     let outcome = run(&built, &[], always_waiting());
     assert!(outcome.status.success(), "{outcome:?}");
-    assert!(outcome.report.asked_ns() > 30e6, "{outcome:?}");
+    assert!(outcome.report.asked_ns() > 40e6, "{outcome:?}");
 }
 
 #[test]

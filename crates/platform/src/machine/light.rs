@@ -153,15 +153,10 @@ impl HartEpochs {
     fn settle_behind(&mut self, class: u8, then: Then, costs: &[Option<Rest>], each: &[Each]) {
         for (memory, each) in each.iter().enumerate() {
             let b = std::mem::take(&mut self.behind[memory]);
-            if b.past > 0 {
-                let past = each.past.waits(then, self.before, b.past);
-                self.extra.1 = self.extra.1.saturating_add(past);
-                self.due = self.due.saturating_add(past);
-            }
-            if b.stored > 0 {
-                let stored = each.stores.waits(then, self.before, b.stored);
-                self.extra.1 = self.extra.1.saturating_add(stored);
-                self.due = self.due.saturating_add(stored);
+            for (hidden, lines) in [(&each.past, b.past), (&each.stores, b.stored)] {
+                let waits = hidden.waits(then, self.before, lines);
+                self.extra.1 = self.extra.1.saturating_add(waits);
+                self.due = self.due.saturating_add(waits);
             }
             if b.posted + b.flushed > 0 {
                 let n = self.count(memory, class);
@@ -235,8 +230,7 @@ pub(super) struct Light {
     pub length: EpochLength,
     /// Core cycles of an epoch.
     cycles: u64,
-    /// One set of L1D in so many is simulated while a hart works alone.
-    sampled_sets: u32,
+    /// What is simulated of L1D while a hart works alone.
     some: Sample,
     /// Also under methods that are about rows.
     sampled_rows: bool,
@@ -332,7 +326,6 @@ impl Light {
             queued: harts > 1 && model.areas.iter().any(|a| !a.board),
             model,
             length,
-            sampled_sets: 1,
             some: Sample::ALL,
             sampled_rows: false,
             awake: Awake::new(harts, cycles, 0),
@@ -362,13 +355,13 @@ impl Light {
         if counts_only {
             self.meeting = None;
         }
-        (self.sampled_sets, self.sampled_time) = match counts_only {
+        let (n, time) = match counts_only {
             true => (1, 1),
             false => (of.sampled_sets(Method::Dram), of.epoch.sampled_time),
         };
         self.sampled_rows = of.sampled_sets(Method::Extended) > 1;
         // Of each group of sets one, which is another one in each group, as data may prefer some places of a page.
-        let n = self.sampled_sets;
+        self.sampled_time = time;
         let lines = (0..64).filter(|set| set % n == (set / n * 5 + 3) % n);
         self.some = Sample {
             lines: lines.fold(0, |all, set| all | 1 << set),
@@ -377,20 +370,12 @@ impl Light {
     }
 
     /// Which lines of data pass through a hart's caches.
-    pub fn sample_of(&self, hart: usize) -> Sample {
-        match self.sets_of(hart) {
-            1 => Sample::ALL,
-            _ => self.some,
-        }
-    }
-
-    /// One set of a hart's L1D in so many is simulated.
     #[inline]
-    fn sets_of(&self, hart: usize) -> u32 {
+    pub fn sample_of(&self, hart: usize) -> Sample {
         let all = self.awake.all(hart) || self.board.by_rows && !self.sampled_rows;
-        match self.sampled_sets > 1 && all {
-            true => 1,
-            false => self.sampled_sets,
+        match all {
+            true => Sample::ALL,
+            false => self.some,
         }
     }
 
@@ -398,7 +383,7 @@ impl Light {
     #[inline]
     fn stands_for(&self, req: &LineRequest) -> u32 {
         match req.kind.is_sampled() {
-            true => self.sets_of(req.hart),
+            true => self.sample_of(req.hart).weight,
             false => 1,
         }
     }
@@ -557,9 +542,9 @@ impl Light {
                 return (0, h.next);
             }
         }
-        if self.sampled_sets > 1 {
-            self.sampled += u64::from(self.sets_of(end.hart) > 1);
-            let sets = self.sampled_sets;
+        let sets = self.some.weight;
+        if sets > 1 {
+            self.sampled += u64::from(self.sample_of(end.hart) != Sample::ALL);
             self.awake.epoch_ends(end.hart, end.cycle, end.idle, sets);
         }
         let (num, den) = self.period;

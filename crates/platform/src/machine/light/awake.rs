@@ -56,15 +56,17 @@ impl Seen {
 #[serde(deny_unknown_fields)]
 pub(super) struct Awake {
     /// Core cycles of a period.
+    #[serde(skip)]
     period: u64,
     /// Periods without others before a hart is alone.
+    #[serde(skip)]
     quiet: u64,
     harts: Vec<Seen>,
 }
 
 impl Awake {
-    /// At first, nothing is known. With epochs of so many core cycles, and the cycles that filling all caches takes. The sets that were not simulated have to be filled
-    /// when harts meet, so this must happen seldom.
+    /// At first, nothing is known. With epochs of so many core cycles, and the cycles that filling all caches takes: the sets that
+    /// were not simulated have to be filled when harts meet, so this must happen seldom.
     pub fn new(harts: usize, epoch: u64, filled: u64) -> Awake {
         let seen = Seen {
             before: vec![0; harts],
@@ -79,17 +81,18 @@ impl Awake {
         }
     }
 
-    /// Whether this is a possible state of a machine that begins with the other one.
-    pub fn fits(&self, new: &Awake) -> bool {
+    /// Goes on with what was known; false if that is no possible state.
+    pub fn restore(&mut self, saved: Awake) -> bool {
         let possible = |s: &Seen| {
             let times = s.ends.iter().all(|e| e.0.max(e.1) < FAR);
             let before = s.before.iter().all(|b| *b < FAR);
             let lines = s.chosen <= s.lines && s.lines < 1 << 40;
-            let fits = s.before.len() == self.harts.len() && s.quiet < FAR;
+            let fits = s.before.len() == saved.harts.len() && s.quiet < FAR;
             times && before && lines && fits && s.idle.max(s.from) < FAR
         };
-        let same = (self.period, self.quiet) == (new.period, new.quiet);
-        same && self.harts.len() == new.harts.len() && self.harts.iter().all(possible)
+        let fits = saved.harts.len() == self.harts.len() && saved.harts.iter().all(possible);
+        self.harts = saved.harts;
+        fits
     }
 
     /// Whether all sets of a hart are simulated.

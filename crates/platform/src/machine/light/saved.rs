@@ -45,7 +45,7 @@ impl SavedLight {
         let begun = each.all(|(h, (cycle, instret))| h.from.0 <= cycle && h.from.1 <= instret);
         let all = self.harts.len() == machine.0 && self.harts.iter().all(fits);
         let queues = self.queues.fits(&light.queues);
-        let awake = self.awake.fits(&light.awake);
+        let awake = light.awake.restore(self.awake);
         let met = match (&self.meeting, &light.meeting) {
             (Some(m), Some(_)) => m.is_possible(machine.0, n),
             (a, b) => a.is_none() && b.is_none(),
@@ -53,7 +53,7 @@ impl SavedLight {
         light.harts = self.harts;
         light.meeting = self.meeting;
         light.queues = self.queues;
-        (light.awake, light.sampled) = (self.awake, self.sampled);
+        light.sampled = self.sampled;
         (all && begun && queues && awake && met).then_some(light)
     }
 }

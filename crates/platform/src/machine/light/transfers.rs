@@ -16,9 +16,8 @@ impl Light {
             return req.cycle;
         }
         let lines = self.stands_for(req);
-        if self.sampled_sets > 1 && !write && req.kind.is_sampled() && self.awake.all(req.hart) {
-            let chosen = self.some.lines >> (req.line >> 6 & 63) & 1 != 0;
-            self.awake.reads(req.hart, chosen);
+        if self.some.weight > 1 && !write && req.kind.is_sampled() && self.awake.all(req.hart) {
+            self.awake.reads(req.hart, self.some.has(req.line));
         }
         let moved = match (write, req.kind) {
             (false, _) => Moved::Read,
@@ -110,42 +109,31 @@ impl Light {
         let h = &mut self.harts[req.hart];
         h.any = true;
         h.now[area].nt_stores += 1;
-        if self.board.has(area) {
-            if reads {
-                self.nobody_waits(req, (area, offset), Moved::Read);
-            }
-            let at = self.estimated(req.hart, req.cycle);
-            let on = &mut self.harts[req.hart].on_board;
-            let line = (area, offset);
-            let waits = self.board.past(on, at, (line, Moved::Past), self.buffers);
-            if let Some(m) = &mut self.meeting {
-                m.asks(req.hart, at, (area, offset), (Moved::Past, 0), 0);
-            }
-            self.adds(req.hart, waits);
-            return;
+        if reads && self.board.has(area) {
+            self.nobody_waits(req, (area, offset), Moved::Read);
         }
-        let before = self.then(req.hart, req.cycle).gap;
-        self.writes_behind(req);
-        let h = &mut self.harts[req.hart];
-        h.behind[area].past += 1;
-        h.before = before;
-        if reads {
+        self.goes_on(req, (area, offset), Moved::Past);
+        if reads && !self.board.has(area) {
             self.adds(req.hart, self.each[area].open[GAPS - 1]);
         }
     }
 
     /// A store in a store buffer asks for its line. Nobody waits but at the next fence, or if no line fill buffer is free.
     fn stores(&mut self, req: &LineRequest, line: (usize, u64)) {
-        let area = line.0;
         let h = &mut self.harts[req.hart];
         h.any = true;
-        h.now[area].ahead += 1;
-        if self.board.has(area) {
+        h.now[line.0].ahead += 1;
+        self.goes_on(req, line, Moved::Read);
+    }
+
+    /// A hart goes on while a line is read for a store, or written past the caches.
+    fn goes_on(&mut self, req: &LineRequest, line: (usize, u64), moved: Moved) {
+        if self.board.has(line.0) {
             let at = self.estimated(req.hart, req.cycle);
             let on = &mut self.harts[req.hart].on_board;
-            let waits = self.board.past(on, at, (line, Moved::Read), self.buffers);
+            let waits = self.board.past(on, at, (line, moved), self.buffers);
             if let Some(m) = &mut self.meeting {
-                m.asks(req.hart, at, line, (Moved::Read, 0), 0);
+                m.asks(req.hart, at, line, (moved, 0), 0);
             }
             self.adds(req.hart, waits);
             return;
@@ -153,7 +141,10 @@ impl Light {
         let before = self.then(req.hart, req.cycle).gap;
         self.writes_behind(req);
         let h = &mut self.harts[req.hart];
-        h.behind[area].stored += 1;
+        match moved {
+            Moved::Past => h.behind[line.0].past += 1,
+            _ => h.behind[line.0].stored += 1,
+        }
         h.before = before;
     }
 
