@@ -30,9 +30,10 @@ impl Hart {
         self.recheck = true;
     }
 
-    /// Lets only some lines of data pass through the caches.
+    /// Simulates only so much from now on.
     pub fn sample(&mut self, sample: Sample) {
         self.sample = sample;
+        self.stretches.set_whole(sample.whole_time);
         self.resample_at = u64::MAX;
         self.data.drop_unsampled();
     }
@@ -317,8 +318,8 @@ impl Hart {
         }
         let (id, line) = (self.id, pa & !63);
         let c = w.coherence();
-        let busy = self.arrived.is_some() || self.is_hinted(at.pc) || !c.is_plain();
         let skips = self.skips(line);
+        let busy = self.arrived.is_some() || self.is_hinted(at.pc) || !skips && !c.is_plain();
         if busy || c.contention.is(line, self.cycle + at.offset()) {
             return None;
         }

@@ -286,6 +286,9 @@ impl Filter {
     /// Makes a slot cover a line of a set that is not simulated.
     #[inline(always)]
     pub(crate) fn claim_unsampled(&mut self, slot: usize, cache: &mut Tags) {
+        if let Some(u) = &mut self.uses {
+            u.drop_slot(&self.entries, cache, slot & (SLOTS - 1));
+        }
         let old = *self.at(slot);
         if (old.read != NEVER || old.write != NEVER) && old.l1 != NO_LINE {
             cache.set_slot(old.l1 as usize, NO_SLOT);
@@ -331,7 +334,7 @@ impl Filter {
     /// An access that may take no time has passed: its hit is passed to the cache's policy at once.
     #[inline(always)]
     pub(crate) fn hit(&mut self, cache: &mut Tags, index: usize) {
-        if let Some(u) = &mut self.uses {
+        if let Some(u) = self.uses.as_mut().filter(|_| index != NO_LINE.into()) {
             u.settle(&self.entries, cache, index - index % cache.ways());
             cache.touch(index);
         }

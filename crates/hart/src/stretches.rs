@@ -45,6 +45,9 @@ struct Seen {
 pub(crate) struct Stretches {
     /// One stretch in so many is simulated; 1: all.
     every: u32,
+    /// All of them are for now.
+    #[serde(default)]
+    whole: bool,
     kind: Kind,
     /// Cycle at which the present stretch ends; the greatest number if all are simulated.
     pub at: u64,
@@ -66,6 +69,7 @@ impl Default for Stretches {
     fn default() -> Self {
         Stretches {
             every: 1,
+            whole: false,
             kind: Kind::default(),
             at: u64::MAX,
             rate: 0,
@@ -106,6 +110,13 @@ impl Stretches {
             every,
             at: if every > 1 { 0 } else { u64::MAX },
             ..Stretches::default()
+        }
+    }
+
+    /// All stretches are simulated from now on, or some.
+    pub fn set_whole(&mut self, whole: bool) {
+        if self.every > 1 && self.whole != whole {
+            (self.whole, self.at) = (whole, 0);
         }
     }
 
@@ -218,8 +229,8 @@ impl Hart {
             Kind::Brief => self.stats.mispredicts += s.mispredicts(&now),
             Kind::Warming => {}
         }
-        if kind == Kind::Brief && s.last.instructions == 0 {
-            // Nothing is known yet.
+        if kind == Kind::Brief && (s.whole || s.last.instructions == 0) {
+            // Or nothing is known yet.
             (kind, at) = (Kind::Measured, self.cycle + LENGTH);
         }
         (s.kind, s.at) = (kind, at);

@@ -103,7 +103,8 @@ impl LineKind {
     }
 }
 
-/// Which lines of data pass through the caches of a hart; all others are taken to be in L1D.
+/// What is simulated of a hart: which lines of data pass through its caches, all others being taken to be in L1D; and whether
+/// pipeline and branch prediction are simulated all of the time, whatever [`Hart::sample_time`](crate::Hart::sample_time) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
@@ -111,6 +112,8 @@ pub struct Sample {
     pub lines: u64,
     /// For how many lines each of them stands.
     pub weight: u32,
+    /// All of the time.
+    pub whole_time: bool,
 }
 
 impl Sample {
@@ -118,6 +121,7 @@ impl Sample {
     pub const ALL: Sample = Sample {
         lines: u64::MAX,
         weight: 1,
+        whole_time: false,
     };
 
     /// Whether a line is one of them.

@@ -30,7 +30,8 @@ impl Hart {
     }
 
     /// Brings a line to a first-level cache, from the outer levels or from memory. Returns whether
-    /// it is modified, that is, newer than in memory. `upgrade`: the line is there already, and only
+    /// it is modified, that is, newer than in memory; and for how many cycles it has waited for a miss status holding register.
+    /// `upgrade`: the line is there already, and only
     /// the right to store is missing. `penalty` is added to a line from memory;
     /// `scheduled` cycles of a level's latency are part of the instruction's cost already.
     #[inline(always)]
@@ -40,14 +41,14 @@ impl Hart {
         (line, kind, upgrade): (u64, LineKind, bool),
         (penalty, scheduled): (u32, u32),
         at: RunPoint,
-    ) -> Result<bool, NotNow> {
+    ) -> Result<(bool, u64), NotNow> {
         let c = w.coherence();
         if !c.has_levels() && (upgrade || !c.has_first()) {
             self.read_line(w, line, kind, (0, penalty), at)?;
-            return Ok(false);
+            return Ok((false, 0));
         }
         if self.take_arrived(line) {
-            return Ok(false);
+            return Ok((false, 0));
         }
         self.ask_levels(w, (line, kind), (penalty, scheduled), at)
     }
@@ -71,6 +72,7 @@ impl Hart {
                 LineKind::Load | LineKind::Store => self.hint_at(w, at.pc),
                 _ => None,
             },
+            lines: self.stands_for(kind),
         }
     }
 
@@ -80,7 +82,7 @@ impl Hart {
         (line, kind): (u64, LineKind),
         (penalty, scheduled): (u32, u32),
         at: RunPoint,
-    ) -> Result<bool, NotNow> {
+    ) -> Result<(bool, u64), NotNow> {
         let want = self.want(w, line, kind, at);
         if !want.blocks {
             self.catch_up(w, at);
@@ -91,12 +93,13 @@ impl Hart {
             self.leave_for_due(w);
             return self.await_other(line, kind);
         };
-        let later = found.latency.saturating_sub(scheduled.into());
+        let each = found.latency.saturating_sub(scheduled.into());
+        let later = each * self.stands_for(kind);
         let asked = self.cycle + later;
         let req = self.line_request(at, later, line, kind);
         let brought = match found.from {
             From::Level => {
-                self.await_level(w, later, (line, kind, false), at);
+                self.await_level(w, each, (line, kind, false), at);
                 match found.level {
                     0 => self.stats.l2_stall_cycles += later,
                     _ => self.stats.llc_stall_cycles += later,
@@ -132,7 +135,7 @@ impl Hart {
             self.prefetch(w, (want.now, asked), at);
         }
         self.settle_levels(w, asked, at);
-        brought.map(|()| found.modified)
+        brought.map(|()| (found.modified, found.waited))
     }
 
     /// Requests the lines that prefetchers have predicted, after the line that the hart waits for.
@@ -190,7 +193,8 @@ impl Hart {
     /// L1D evicts or cleans a line.
     pub(super) fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
         let now = self.cycle + at.offset();
-        w.coherence().give(self.id, line, modified, now);
+        let lines = self.sample.weight.into();
+        w.coherence().give(self.id, line, modified, (now, lines));
         self.settle_levels(w, self.cycle, at);
     }
 

@@ -469,7 +469,7 @@ impl Coherence {
             self.left_first(side, hart, old);
             let modified = state == LineState::Dirty;
             if modified {
-                self.levels.counts[hart].first[side as usize].wrote_back(NOBODY);
+                self.levels.counts[hart].first[side as usize].wrote_back(NOBODY, 1);
             }
             if side == Side::Data && (modified || self.wants_clean()) {
                 self.put(0, (hart, NOBODY), old, modified, None);

@@ -321,7 +321,8 @@ impl Hart {
         later: u32,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let req = self.line_request(at, later as u64, line, kind);
+        let later = u64::from(later) * self.stands_for(kind);
+        let req = self.line_request(at, later, line, kind);
         self.commit_write_back(w, &req);
         self.transfer(w, &req, true, 0, at)
     }
@@ -550,22 +551,23 @@ impl Hart {
             self.bus_free(at)?;
         }
         let others = others.there;
-        let modified = if cache_levels && present.is_some() {
+        let (modified, waited) = if cache_levels && present.is_some() {
             // The line is there; the request only removes it from other harts.
             let last = w.coherence().last_latency().saturating_sub(scheduled);
             self.await_level(w, last.into(), (line, kind, false), at);
-            false
+            (false, 0)
         } else {
             let upgrade = present.is_some();
             if ahead {
-                self.bring_ahead(w, line, (penalty, scheduled), at)?
+                (self.bring_ahead(w, line, (penalty, scheduled), at)?, 0)
             } else {
                 self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
             }
         };
         if let Some((cycle, [memory, l2, llc])) = before.filter(|_| !others) {
-            self.cycle = cycle;
-            self.stats.memory_stall_cycles = memory;
+            // But where no register is free.
+            self.cycle = cycle + waited;
+            self.stats.memory_stall_cycles = memory + waited;
             self.stats.l2_stall_cycles = l2;
             self.stats.llc_stall_cycles = llc;
         }
@@ -647,9 +649,10 @@ impl Hart {
         };
         self.bus_free(at)?;
         let asked = self.cycle + at.offset();
-        self.stats.probes += u64::from(self.sample.weight);
+        let lines = self.sample.weight.into();
+        self.stats.probes += lines;
         let c = w.coherence();
-        let cycles = c.hand_over(self.id, from, line, asked);
+        let cycles = c.hand_over(self.id, from, line, (asked, lines));
         c.moved(line, self.id, asked);
         match cycles {
             Some(cycles) => {
@@ -749,6 +752,9 @@ impl Hart {
         keep: bool,
         at: RunPoint,
     ) -> Result<(), NotNow> {
+        if self.skips(line) {
+            return Ok(());
+        }
         self.in_order(w, Side::Data, line, at)?;
         if self.light && w.coherence().keeps_order() {
             self.catch_up(w, at);

@@ -3,7 +3,7 @@
 use super::cache::Prefetcher;
 use super::check::{ensure, within, Problem};
 use super::stores::NontemporalConfig;
-use super::types::{MachineConfig, Replacement};
+use super::types::MachineConfig;
 use nagori_memtime::units::ps_text;
 use nagori_memtime::{Method, Ps};
 use schemars::JsonSchema;
@@ -98,18 +98,8 @@ fn most_sets(c: &MachineConfig) -> u32 {
 
 /// What depends on every line of data.
 fn sees_all(c: &MachineConfig) -> Option<&'static str> {
-    let none = Prefetcher::None;
-    let ahead = |p: Prefetcher, mshrs: Option<u32>| p != none || mshrs.is_some();
-    let outer = c.levels().iter().any(|(_, l)| ahead(l.prefetcher, l.mshrs));
     let all_see = [
-        (
-            ahead(c.l1d.prefetcher, c.l1d.mshrs) || ahead(c.l1i.prefetcher, c.l1i.mshrs) || outer,
-            "prefetchers and MSHRs see",
-        ),
-        (
-            !matches!(c.l1d.replacement, Replacement::Lfsr | Replacement::Random),
-            "l1d.replacement other than lfsr and random sees",
-        ),
+        (c.fetches_ahead(), "prefetchers and MSHRs see"),
         (c.store_buffer.entries > 0, "a store buffer sees"),
         (
             c.nontemporal != NontemporalConfig::default(),
@@ -121,6 +111,16 @@ fn sees_all(c: &MachineConfig) -> Option<&'static str> {
 }
 
 impl MachineConfig {
+    /// Whether caches may fetch lines for which no hart waits where it asks.
+    pub(crate) fn fetches_ahead(&self) -> bool {
+        let none = Prefetcher::None;
+        let ahead = |p: Prefetcher, mshrs: Option<u32>| p != none || mshrs.is_some();
+        let first = [&self.l1d, &self.l1i];
+        let outer = self.levels();
+        let mut outer = outer.iter().map(|(_, l)| (l.prefetcher, l.mshrs));
+        first.iter().any(|c| ahead(c.prefetcher, c.mshrs)) || outer.any(|(p, m)| ahead(p, m))
+    }
+
     /// While a hart works alone, the light mode simulates one set of its L1D in so many under a delay method.
     pub fn sampled_sets(&self, method: Method) -> u32 {
         // A sample says less of rows.

@@ -365,10 +365,6 @@ fn levels_of_caches() {
     for (other, why) in [
         ("l1d.mshrs=2", "prefetchers and MSHRs see every line"),
         (
-            "l1d.replacement=lru",
-            "l1d.replacement other than lfsr and random sees",
-        ),
-        (
             "memory.track_persistence=true",
             "memory.track_persistence sees every line",
         ),
@@ -378,7 +374,8 @@ fn levels_of_caches() {
     }
     for (setting, sets) in [
         ("epoch.sampled_time=2", 8),
-        ("l1d.replacement=lru", 1),
+        ("l1d.replacement=lru", 8),
+        ("l1d.mshrs=2", 1),
         ("epoch.sampled_sets=2", 2),
     ] {
         let d = with(&[setting]).unwrap();

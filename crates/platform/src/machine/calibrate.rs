@@ -1,15 +1,17 @@
 //! What lines of a machine's memories cost a hart, measured on the detailed model for the light mode: a pointer
 //! chase for reads, the same with a store for write-backs, and with a flush for flushed lines. Lines come in random
-//! order, and, for what lines in one row cost, in ascending order; and several harts run at a time for what they wait
-//! for one another.
+//! order and, but for the board's memory, in ascending order without prefetchers; and several harts run at a time for what they
+//! wait for one another.
 //!
 //! Each loop runs twice: in the detailed mode, and in the light mode with a memory that costs nothing. The difference,
 //! divided by the number of lines moved, is what memory adds to a hart's time; cost of instructions and hits cancel out.
 
 use super::light::costs::{
-    begin_of, middle_of, Area, EpochLength, LightError, LightModel, LineCosts, LineCounts, GAPS,
+    begin_of, middle_of, Area, EpochLength, InOrder, LightError, LightModel, LineCosts, LineCounts,
+    GAPS,
 };
 use super::{Engine, Machine, MachineError, Quiet, Stop};
+use crate::config::epoch::LENGTHS;
 use crate::config::{self, HintedStore};
 use nagori_memtime::{Method, Ps};
 
@@ -40,6 +42,20 @@ const WRITE: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0006_0513];
 const FLUSH: &[u32] = &[0x0005_3603, 0x00b5_3423, 0x0025_200f, 0x0006_0513];
 /// `add t3, t3, a5`, `and t3, t3, a6`, `add a0, t3, a7`: the next line, a step behind the last one.
 const STEP: [u32; 3] = [0x00fe_0e33, 0x010e_7e33, 0x011e_0533];
+/// `STEP`, `ld a2, 0(a0)`, `mv a2, a2`, which waits for the line.
+const STREAM: &[u32] = &[STEP[0], STEP[1], STEP[2], 0x0005_3603, 0x0006_0613];
+/// The same with `sd a2, 8(a0)`.
+const STREAM_WRITE: &[u32] = &[
+    STEP[0],
+    STEP[1],
+    STEP[2],
+    0x0005_3603,
+    0x0006_0613,
+    0x00c5_3423,
+];
+/// Gaps between lines of a stream, of which there are many within the time that a line takes: how lines under way at a time come out
+/// depends on their order, which is another one with each gap.
+const STREAM_GAPS: usize = 10;
 /// `sd a1, 0(a0)`.
 const STORE: u32 = 0x00b5_3023;
 /// `fence rw, rw`.
@@ -68,6 +84,53 @@ struct Loop<'a> {
     method: Method,
     work: &'a [u32],
     harts: usize,
+    in_order: bool,
+}
+
+/// A machine with a loop for each gap, and where these begin.
+struct Prepared {
+    machine: Machine<Quiet>,
+    begins: Vec<u64>,
+}
+
+impl Prepared {
+    /// So many instructions.
+    fn go(&mut self, steps: u64) -> Result<(), MachineError> {
+        let m = &mut self.machine;
+        let until = m.steps() + steps;
+        loop {
+            match m.run(u64::MAX, Some(until)) {
+                Stop::Instructions => return Ok(()),
+                Stop::Slice => {}
+                other => {
+                    let why = format!("the loop ended: {other:?}");
+                    return Err(MachineError::Calibration(why));
+                }
+            }
+        }
+    }
+
+    /// Runs the loop with such a gap.
+    fn measure(&mut self, what: Loop<'_>, gap: usize) -> Result<Run, MachineError> {
+        for k in 0..what.harts {
+            if let Some(h) = self.machine.hart_mut(k) {
+                h.set_reg(14, self.begins[gap]);
+            }
+        }
+        let (crowd, step) = (what.harts as u64, what.step() + what.gaps()[gap]);
+        self.go(crowd * 256 * step)?;
+        self.machine.reset_stats();
+        let before = self.machine.report();
+        self.go(crowd * what.measured(gap).0)?;
+        let after = self.machine.report();
+        let lines = |r: &super::Report| r.light.as_ref().map(|l| l.memories[what.area].1);
+        let lines = |r| lines(r).unwrap_or_default();
+        let cycles = |k: usize| after.harts[k].cycles - before.harts[k].cycles;
+        Ok(Run {
+            cycles: (0..what.harts).map(cycles).sum(),
+            lines: lines(&after).minus(&lines(&before)),
+        })
+    }
 }
 
 /// What a loop took with one gap.
@@ -88,6 +151,25 @@ struct Added {
     /// Picoseconds that memory has added, and lines that it has moved.
     time: f64,
     lines: LineCounts,
+}
+
+impl Loop<'_> {
+    /// Empty instructions of its gaps.
+    fn gaps(&self) -> &'static [u64] {
+        &EMPTY_OPS[..if self.harts > 1 { 1 } else { EMPTY_OPS.len() }]
+    }
+
+    /// Instructions of a hart that are measured with a gap, and how many lines these move.
+    fn measured(&self, gap: usize) -> (u64, f64) {
+        let step = self.step() + self.gaps()[gap];
+        let all = MEASURED.max(256 * step);
+        (all, all as f64 / step as f64)
+    }
+
+    /// Instructions for a line, without the gap.
+    fn step(&self) -> u64 {
+        self.work.len() as u64 + 1
+    }
 }
 
 /// A calibration of a machine.
@@ -130,26 +212,20 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Runs a loop over lines of a memory, with each gap; with the first one only if several harts run.
-    fn run(&self, light: bool, what: Loop<'_>) -> Result<Vec<Run>, MachineError> {
-        let Loop {
-            area,
-            method,
-            work,
-            harts,
-        } = what;
-        let gaps = &EMPTY_OPS[..if harts > 1 { 1 } else { EMPTY_OPS.len() }];
+    /// A machine in the light or in the detailed mode with a loop over lines of a memory, whose caches are full.
+    fn prepared(&self, light: bool, what: Loop<'_>) -> Result<Prepared, MachineError> {
+        let Loop { area, harts, .. } = what;
         // Loops with each gap, one behind the other, and where they begin.
         let (mut words, mut begins) = (SLEEP.to_vec(), Vec::new());
-        for gap in gaps {
+        for gap in what.gaps() {
             begins.push(CODE + 4 * words.len() as u64);
-            words.extend(work);
+            words.extend(what.work);
             words.extend(vec![EMPTY; *gap as usize]);
             words.push(AGAIN);
         }
         let mut m = Machine::new(self.description, Quiet)?;
         m.set_engine(Engine::best())?;
-        m.set_method(method)?;
+        m.set_method(what.method)?;
         let length = EpochLength::default();
         let free = self.free();
         let failed = |e: LightError| MachineError::Calibration(e.to_string());
@@ -167,65 +243,39 @@ impl<'a> Bench<'a> {
                 self.areas[area].0
             )));
         }
-        link(lines, |line, next| {
+        link(lines, what.in_order, |line, next| {
             let address = base + first + next * LINE;
             ram.write_bytes(first + line * LINE, &address.to_le_bytes())
         })?;
         m.start_at(base + CODE, 0, 0);
+        begins.iter_mut().for_each(|b| *b += base);
         for k in 0..harts {
             if let Some(h) = m.hart_mut(k) {
-                h.pc = base + begins[0];
+                h.pc = begins[0];
                 h.set_reg(14, h.pc);
                 h.set_reg(10, base + first + lines / harts as u64 * k as u64 * LINE);
                 // For loops that do not follow the lines' links.
-                h.set_reg(15, A_STEP);
+                h.set_reg(15, if what.in_order { LINE } else { A_STEP });
                 h.set_reg(16, (1 << lines.ilog2()) * LINE - 1);
                 h.set_reg(17, base + first);
             }
         }
-        let crowd = harts as u64;
-        let go = |m: &mut Machine, steps: u64| {
-            let until = m.steps() + steps;
-            loop {
-                match m.run(u64::MAX, Some(until)) {
-                    Stop::Instructions => break Ok(()),
-                    Stop::Slice => {}
-                    other => {
-                        let why = format!("the loop ended: {other:?}");
-                        break Err(MachineError::Calibration(why));
-                    }
-                }
-            }
-        };
+        let mut p = Prepared { machine: m, begins };
         // All caches are full, and what they write back is what the loop has modified.
-        let step = work.len() as u64 + 1;
-        go(&mut m, crowd * 2 * self.cached * step)?;
+        let (crowd, step) = (harts as u64, what.step());
+        p.go(crowd * 2 * self.cached * step)?;
         if !light {
-            m.count_epochs(free, length).map_err(failed)?;
-            go(&mut m, crowd * SETTLED * step)?;
+            p.machine.count_epochs(free, length).map_err(failed)?;
+            p.go(crowd * SETTLED * step)?;
         }
-        let mut runs = Vec::new();
-        for (gap, begin) in gaps.iter().zip(&begins) {
-            for k in 0..harts {
-                if let Some(h) = m.hart_mut(k) {
-                    h.set_reg(14, base + begin);
-                }
-            }
-            let step = step + gap;
-            go(&mut m, crowd * 256 * step)?;
-            m.reset_stats();
-            let before = m.report();
-            go(&mut m, crowd * MEASURED.max(256 * step))?;
-            let after = m.report();
-            let lines = |r: &super::Report| r.light.as_ref().map(|l| l.memories[area].1);
-            let lines = |r| lines(r).unwrap_or_default();
-            let cycles = |k: usize| after.harts[k].cycles - before.harts[k].cycles;
-            runs.push(Run {
-                cycles: (0..harts).map(cycles).sum(),
-                lines: lines(&after).minus(&lines(&before)),
-            });
-        }
-        Ok(runs)
+        Ok(p)
+    }
+
+    /// Runs a loop over lines of a memory, with each gap; with the first one only if several harts run.
+    fn run(&self, light: bool, what: Loop<'_>) -> Result<Vec<Run>, MachineError> {
+        let mut p = self.prepared(light, what)?;
+        let gaps = 0..what.gaps().len();
+        gaps.map(|gap| p.measure(what, gap)).collect()
     }
 
     /// What memory adds to a loop with each gap.
@@ -307,14 +357,11 @@ impl<'a> Bench<'a> {
         Ok((q_read, q_write))
     }
 
-    /// What memory adds to each line of a loop's stores, by gap; and how many lines are written back for each.
-    fn stored(&self, what: Loop<'_>, work: &[u32]) -> Result<(Points, f64), MachineError> {
+    /// What memory adds to each line of a loop's stores, by gap.
+    fn stored(&self, what: Loop<'_>, work: &[u32]) -> Result<Points, MachineError> {
         let added = self.added(Loop { work, ..what })?;
         let moved = |a: &Added| (a.lines.reads() + a.lines.nt_stores).max(1) as f64;
-        let written = |a: &Added| (a.lines.write_backs + a.lines.posted) as f64;
-        let victims = added.first().map_or(0.0, |a| written(a) / moved(a));
-        let each = added.iter().map(|a| (a.gap, a.time / moved(a)));
-        Ok((each.collect(), victims))
+        Ok(added.iter().map(|a| (a.gap, a.time / moved(a))).collect())
     }
 
     /// By class of gap: the time from one line to the next, where nobody waits for lines.
@@ -333,19 +380,9 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn costs(
-        &self,
-        area: usize,
-        method: Method,
-        (flushes, board): (bool, bool),
-    ) -> Result<LineCosts, MachineError> {
+    /// What single lines cost, but those before fences and behind other harts. Lines of stores in a buffer are with their victims.
+    fn lines(&self, what: Loop<'_>, flushes: bool) -> Result<LineCosts, MachineError> {
         let bits = gap_bits(&self.description.config);
-        let what = Loop {
-            area,
-            method,
-            work: CHASE,
-            harts: 1,
-        };
         let [read, write_back, flush] = self.measured(what, flushes)?;
         let mut costs = LineCosts {
             read_ps: classes(&read, bits),
@@ -353,33 +390,145 @@ impl<'a> Bench<'a> {
             flush_ps: classes(&flush, bits),
             ..LineCosts::default()
         };
-        let hints = self.description.config.nontemporal.hints();
-        let mut hints = (2u32..).zip(hints);
-        if let Some((register, _)) = hints.find(|(_, h)| h.1.store != HintedStore::Temporal) {
-            let work = past(register);
-            let (mut fenced, _) = self.stored(what, &[&work[..], &[FENCE]].concat())?;
-            // The fence follows a cycle after the line.
-            let period = self.description.config.core_period().as_ps();
-            fenced.iter_mut().for_each(|p| p.1 += period);
-            costs.past_ps = self.apart(&self.stored(what, &work)?.0);
-            costs.fenced_ps = classes(&fenced, bits);
+        if let Some(work) = self.past_caches() {
+            costs.past_ps = self.apart(&self.stored(what, &work)?);
         }
         if self.description.config.store_buffer.entries > 0 {
             let work = [&STEP[..], &[STORE]].concat();
-            let (stored, victims) = self.stored(what, &work)?;
-            costs.stores_ps = self.apart(&stored);
-            // What victims take is counted apart.
-            for (line, victim) in costs.stores_ps.iter_mut().zip(costs.write_back_ps) {
-                *line = line.saturating_sub((victim as f64 * victims) as u64);
+            costs.stores_ps = self.apart(&self.stored(what, &work)?);
+        }
+        Ok(costs)
+    }
+
+    /// The loop of stores past the caches, if a hint makes them.
+    fn past_caches(&self) -> Option<Vec<u32>> {
+        let hints = self.description.config.nontemporal.hints();
+        let mut hints = (2u32..).zip(hints);
+        let hint = hints.find(|(_, h)| h.1.store != HintedStore::Temporal)?;
+        Some(past(hint.0))
+    }
+
+    fn costs(
+        &self,
+        area: usize,
+        method: Method,
+        (flushes, board): (bool, bool),
+    ) -> Result<LineCosts, MachineError> {
+        let what = Loop {
+            area,
+            method,
+            work: CHASE,
+            harts: 1,
+            in_order: false,
+        };
+        let mut costs = self.lines(what, flushes)?;
+        without_victims(&mut costs.stores_ps, &costs.write_back_ps);
+        if let Some(work) = self.past_caches() {
+            let mut fenced = self.stored(what, &[&work[..], &[FENCE]].concat())?;
+            // The fence follows a cycle after the line.
+            let period = self.description.config.core_period().as_ps();
+            fenced.iter_mut().for_each(|p| p.1 += period);
+            costs.fenced_ps = classes(&fenced, gap_bits(&self.description.config));
+        }
+        // What lines in order, and those of other harts, do to one another on the board is by its controller's rules.
+        if !board {
+            let plain = self.without_prefetchers()?;
+            let plain = Bench::new(&plain);
+            let lines = plain.lines(
+                Loop {
+                    in_order: true,
+                    ..what
+                },
+                flushes,
+            )?;
+            costs.in_order = Some(InOrder {
+                read_ps: lines.read_ps,
+                ahead_ps: lines.read_ps[0],
+                write_back_ps: lines.write_back_ps,
+                flush_ps: lines.flush_ps,
+                past_ps: lines.past_ps,
+                stores_ps: lines.stores_ps,
+            });
+            if self.description.config.fetches_ahead() {
+                self.fit_streams(what, &mut costs)?;
+            }
+            if let Some(o) = &mut costs.in_order {
+                without_victims(&mut o.stores_ps, &o.write_back_ps);
             }
         }
-        // What harts wait for one another on the board is by its controller's rules.
         if self.description.config.harts > 1 && !board {
             let (read, write) = self.queues(what)?;
             costs.queue_read_ps = read.min(1e9).round() as u64;
             costs.queue_write_ps = write.min(1e9).round() as u64;
         }
         Ok(costs)
+    }
+
+    /// What lines in order take that the hart does not wait for where it asks, and what their victims take, so that loops over them take
+    /// as long in the light mode as in the detailed one.
+    fn fit_streams(&self, alone: Loop<'_>, costs: &mut LineCosts) -> Result<(), MachineError> {
+        for (work, set) in [
+            (STREAM, InOrder::set_ahead as fn(&mut InOrder, u64)),
+            (STREAM_WRITE, InOrder::set_write_back),
+        ] {
+            let what = Loop {
+                work,
+                in_order: true,
+                ..alone
+            };
+            // By line, so that each gap says as much.
+            let all = |p: &mut Prepared| {
+                let mut sum = 0.0;
+                for gap in 0..STREAM_GAPS {
+                    sum += p.measure(what, gap)?.cycles as f64 / what.measured(gap).1;
+                }
+                Ok::<_, MachineError>(sum)
+            };
+            let detailed = all(&mut self.prepared(false, what)?)?;
+            // Many epochs end in each loop.
+            let length = EpochLength {
+                time: *LENGTHS.start(),
+                instructions: None,
+            };
+            let mut p = self.prepared(true, what)?;
+            let mut light = |ps: u64, costs: &mut LineCosts| {
+                if let Some(o) = &mut costs.in_order {
+                    set(o, ps);
+                }
+                let mut model = self.free();
+                model.areas[what.area].costs = vec![*costs];
+                let set = p.machine.set_light(model, length);
+                set.map_err(|e| MachineError::Calibration(e.to_string()))?;
+                all(&mut p)
+            };
+            // It takes longer the longer they take.
+            let (mut from, mut to) = (0, 4 * costs.read_ps[0]);
+            while to - from > costs.read_ps[0] / 256 {
+                let middle = (from + to) / 2;
+                match light(middle, costs)? < detailed {
+                    true => from = middle,
+                    false => to = middle,
+                }
+            }
+            light(from, costs)?;
+        }
+        Ok(())
+    }
+
+    /// The machine, whose caches ask for no line that the loop does not.
+    fn without_prefetchers(&self) -> Result<config::Machine, MachineError> {
+        let levels = self.description.config.levels().into_iter();
+        let levels = levels.map(|(name, _)| format!("cache.{name}.prefetcher=none"));
+        let settings: Vec<String> = levels.chain(["l1d.prefetcher=none".to_owned()]).collect();
+        let plain = self.description.with(&settings);
+        plain.map_err(|e| MachineError::Calibration(e.to_string()))
+    }
+}
+
+/// What victims of stored lines take, of which each has one, is counted apart.
+fn without_victims(stores: &mut [u64; GAPS], victims: &[u64; GAPS]) {
+    for (line, victim) in stores.iter_mut().zip(victims) {
+        *line = line.saturating_sub(*victim);
     }
 }
 
@@ -503,8 +652,15 @@ fn areas(config: &config::MachineConfig) -> Vec<(String, u64, u64)> {
     all
 }
 
-/// Links lines to one cycle in random order, which is always the same.
-fn link<E>(lines: u64, mut to: impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
+/// Links lines to one cycle, in ascending order or in a random one, which is always the same.
+fn link<E>(
+    lines: u64,
+    in_order: bool,
+    mut to: impl FnMut(u64, u64) -> Result<(), E>,
+) -> Result<(), E> {
+    if in_order {
+        return (0..lines).try_for_each(|line| to(line, (line + 1) % lines));
+    }
     let mut order: Vec<u32> = (0..lines as u32).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     for i in (1..order.len()).rev() {

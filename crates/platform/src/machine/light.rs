@@ -14,13 +14,14 @@ mod machine;
 mod meeting;
 mod queue;
 mod saved;
+mod streams;
 mod transfers;
 
 use crate::config::epoch::LENGTHS;
 use crate::config::{BoardConfig, EpochConfig, MachineConfig};
 use awake::Awake;
 use board::{Amounts, Board, OnBoard};
-use classes::{Each, Hidden, Rest, Then, CLASSES};
+use classes::{class_of, Each, Hidden, Rest, Then, CLASSES};
 use costs::*;
 use meeting::Meeting;
 use nagori_epoch::{Amount, Ledger};
@@ -29,6 +30,7 @@ use nagori_memtime::{BoardParams, Method, Period, Ps};
 use queue::{Queues, WINDOW};
 pub(super) use saved::SavedLight;
 use serde::{Deserialize, Serialize};
+use streams::Streams;
 
 /// Time over which the shares are averaged for which a hart waits for memory: some lines of slow memory.
 const AVERAGED: Ps = Ps(10_000_000);
@@ -57,6 +59,16 @@ struct Behind {
     stored: u32,
 }
 
+/// Where lines of the memories that are not the board's come in order: those read, and those written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    reads: Streams,
+    writes: Streams,
+    /// Core cycle at which the last line comes that the hart did not wait for where it asked.
+    came: u64,
+}
+
 /// The epoch of a hart, and what its epochs were together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,8 +94,9 @@ pub(super) struct HartEpochs {
     reads: u64,
     /// Core cycles that the hart had slept when the last epoch ended; the greatest number if that is not known.
     idle: u64,
-    /// By memory; whether there are any.
-    behind: Vec<Behind>,
+    order: Order,
+    /// By memory, in random order and in order; whether there are any.
+    behind: Vec<[Behind; 2]>,
     is_behind: bool,
     /// The class of the gap before the last line past the caches.
     before: u8,
@@ -116,7 +129,8 @@ impl HartEpochs {
             extra: (0, 0),
             reads: 0,
             idle: u64::MAX,
-            behind: vec![Behind::default(); memories],
+            order: Order::default(),
+            behind: vec![Default::default(); memories],
             is_behind: false,
             before: 0,
             lines: vec![Lines::default(); memories * CLASSES],
@@ -150,15 +164,20 @@ impl HartEpochs {
 
     /// The class of what follows written lines is known now, and the gap.
     #[cold]
-    fn settle_behind(&mut self, class: u8, then: Then, costs: &[Option<Rest>], each: &[Each]) {
+    fn settle_behind(&mut self, then: Then, costs: &[Option<Rest>], each: &[Each]) {
         for (memory, each) in each.iter().enumerate() {
-            let b = std::mem::take(&mut self.behind[memory]);
-            for (hidden, lines) in [(&each.past, b.past), (&each.stores, b.stored)] {
-                let waits = hidden.waits(then, self.before, lines);
-                self.extra.1 = self.extra.1.saturating_add(waits);
-                self.due = self.due.saturating_add(waits);
-            }
-            if b.posted + b.flushed > 0 {
+            let behind = std::mem::take(&mut self.behind[memory]);
+            for (order, b) in behind.into_iter().enumerate() {
+                let hidden = [(&each.past, b.past), (&each.stores, b.stored)];
+                for (hidden, lines) in hidden {
+                    let waits = hidden[order].waits(then, self.before, lines);
+                    self.extra.1 = self.extra.1.saturating_add(waits);
+                    self.due = self.due.saturating_add(waits);
+                }
+                if b.posted + b.flushed == 0 {
+                    continue;
+                }
+                let class = class_of(then.gap, order);
                 let n = self.count(memory, class);
                 n.write_back += b.posted;
                 n.flush += b.flushed;
@@ -216,7 +235,8 @@ impl HartEpochs {
         (self.extra, self.reads, self.idle) = ((0, 0), 0, u64::MAX);
         self.on_board = OnBoard::default();
         self.is_behind = false;
-        self.behind.fill(Behind::default());
+        self.order = Order::default();
+        self.behind.fill(Default::default());
         self.lines.fill(Lines::default());
         self.some.clear();
         self.now.fill(LineCounts::default());
@@ -251,7 +271,7 @@ pub(super) struct Light {
     hides_stores: bool,
     /// What is charged later, by memory and class.
     rest: Vec<Option<Rest>>,
-    /// By memory, what a line waits for each other hart that waits, and the cycles that a prefetch takes.
+    /// By memory, what has no class.
     each: Vec<Each>,
     harts: Vec<HartEpochs>,
     /// Requests of several harts to the board.
@@ -366,22 +386,27 @@ impl Light {
         self.some = Sample {
             lines: lines.fold(0, |all, set| all | 1 << set),
             weight: n,
+            whole_time: false,
         };
     }
 
     /// Which lines of data pass through a hart's caches.
     #[inline]
     pub fn sample_of(&self, hart: usize) -> Sample {
-        let all = self.awake.all(hart) || self.board.by_rows && !self.sampled_rows;
-        match all {
-            true => Sample::ALL,
+        let all_rows = self.board.by_rows && !self.sampled_rows;
+        match self.awake.all(hart) || all_rows {
+            true => Sample {
+                // It matters when rows of several harts follow one another.
+                whole_time: all_rows && self.awake.together(hart),
+                ..Sample::ALL
+            },
             false => self.some,
         }
     }
 
     /// For how many lines a transfer stands.
     #[inline]
-    fn stands_for(&self, req: &LineRequest) -> u32 {
+    pub fn stands_for(&self, req: &LineRequest) -> u32 {
         match req.kind.is_sampled() {
             true => self.sample_of(req.hart).weight,
             false => 1,
@@ -401,7 +426,8 @@ impl Light {
                 .map(|a| a.under(params.method))
         };
         let least = |of: fn(&LineCosts) -> &[u64; GAPS]| {
-            let each = others().filter_map(|c| of(&c).iter().copied().min());
+            let each = others().flat_map(|c| c.by_order());
+            let each = each.filter_map(|c| of(&c).iter().copied().min());
             each.min().unwrap_or(u64::MAX)
         };
         let board = self.board.least().unwrap_or((u64::MAX, u64::MAX));
@@ -413,22 +439,25 @@ impl Light {
         let mut rest = Vec::new();
         let mut every = Vec::new();
         for c in costs() {
-            for g in 0..GAPS {
-                let costs = (c.read_ps[g], c.write_back_ps[g], c.flush_ps[g]);
-                rest.push(Rest::new(costs, paid));
+            let both = c.by_order();
+            for c in &both {
+                for g in 0..GAPS {
+                    let costs = (c.read_ps[g], c.write_back_ps[g], c.flush_ps[g]);
+                    rest.push(Rest::new(costs, paid));
+                }
             }
             every.push(Each {
                 queue: (c.queue_read_ps, c.queue_write_ps),
-                prefetch: c.read_ps[GAPS - 1].max(paid) * den / num,
                 open: c.read_ps,
-                past: Hidden {
+                in_order: c.in_order,
+                past: both.map(|c| Hidden {
                     then: c.past_ps,
                     fenced: c.fenced_ps,
-                },
-                stores: Hidden {
+                }),
+                stores: both.map(|c| Hidden {
                     then: c.stores_ps,
                     fenced: c.read_ps,
-                },
+                }),
             });
         }
         self.at_once = (read, written);
@@ -543,8 +572,8 @@ impl Light {
             }
         }
         let sets = self.some.weight;
-        if sets > 1 {
-            self.sampled += u64::from(self.sample_of(end.hart) != Sample::ALL);
+        if sets > 1 || self.sampled_time > 1 && self.meeting.is_some() {
+            self.sampled += u64::from(self.sample_of(end.hart).weight > 1);
             self.awake.epoch_ends(end.hart, end.cycle, end.idle, sets);
         }
         let (num, den) = self.period;
@@ -568,7 +597,7 @@ impl Light {
                 waits,
                 ..self.then(end.hart, end.cycle)
             };
-            self.harts[end.hart].settle_behind(then.gap, then, &self.rest, &self.each);
+            self.harts[end.hart].settle_behind(then, &self.rest, &self.each);
         }
         if waits {
             let at = self.estimated(end.hart, end.cycle);

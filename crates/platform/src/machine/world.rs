@@ -186,8 +186,10 @@ impl<O> Surroundings<O> {
     pub(super) fn count_line(&mut self, req: &LineRequest, kind: Kind) {
         let offset = req.line - self.ram_base;
         let nvmm = offset >= self.memory.board.params().nvmm_base;
+        let light = self.light.as_ref();
+        let lines = light.map_or(1, |l| l.stands_for(req).into());
         self.coherence
-            .count_memory(req.hart, nvmm, kind == Kind::Write);
+            .count_memory(req.hart, nvmm, kind == Kind::Write, lines);
     }
 
     /// Where the bus has what a hart accesses; `None` if the I/O table does not let it pass.

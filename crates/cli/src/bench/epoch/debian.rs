@@ -37,7 +37,7 @@ pub const GUESTS: &[Guest] = &[
     },
     Guest {
         name: "xz-threads",
-        command: "head -c ${N}000 /data/text | xz -1 -T4 --block-size=32KiB -c | wc -c",
+        command: "head -c ${N}000 /data/text | xz -1 -T4 --block-size=8KiB -c | wc -c",
         full: 400,
     },
     Guest {

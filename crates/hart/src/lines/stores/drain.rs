@@ -321,7 +321,7 @@ impl Coherence {
         self.leave_buffers(line, Some(hart), Why::Store, now);
         let mut later = 0;
         if let Some(from) = modified {
-            match self.hand_over(hart, from, line, now) {
+            match self.hand_over(hart, from, line, (now, 1)) {
                 Some(cycles) => later = u64::from(cycles),
                 None => self.write_out(line),
             }
@@ -342,6 +342,7 @@ impl Coherence {
             now,
             blocks: true,
             hint: None,
+            lines: 1,
         };
         if runs && !held {
             self.learn_first(&want);
@@ -386,7 +387,7 @@ impl Coherence {
         let (others, modified) = self.holders(hart, line);
         if let Some(from) = modified {
             // Another hart was faster.
-            if self.hand_over(hart, from, line, now).is_none() {
+            if self.hand_over(hart, from, line, (now, 1)).is_none() {
                 self.write_out(line);
             }
         }

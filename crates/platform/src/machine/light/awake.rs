@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 const EPOCHS: u64 = 8;
 /// Periods without others, at least, before a hart counts as alone.
 const QUIET: u64 = 4;
+/// The same while no other hart has woken since the epochs began, at most.
+const NOBODY: u64 = 16;
 /// Lines that say enough.
 const MANY: u64 = 1 << 17;
 /// Periods without others, at least, after which all sets are simulated again.
@@ -32,9 +34,10 @@ struct Seen {
     /// The start of the period, and for how many cycles each hart had been awake.
     from: u64,
     before: Vec<u64>,
-    /// Whether others were awake in it, and how many periods ago they were.
+    /// Whether others were awake in it, and how many periods ago they were; whether they ever were for more than a moment.
     met: bool,
     quiet: u64,
+    woken: bool,
     /// All sets are simulated.
     all: bool,
     /// Lines that were read meanwhile, and those of the sample among them.
@@ -66,7 +69,7 @@ pub(super) struct Awake {
 
 impl Awake {
     /// At first, nothing is known. With epochs of so many core cycles, and the cycles that filling all caches takes: the sets that
-    /// were not simulated have to be filled when harts meet, so this must happen seldom.
+    /// were not simulated have to be filled when harts meet, so this must happen seldom, if they meet at all.
     pub fn new(harts: usize, epoch: u64, filled: u64) -> Awake {
         let seen = Seen {
             before: vec![0; harts],
@@ -99,6 +102,13 @@ impl Awake {
     #[inline]
     pub fn all(&self, hart: usize) -> bool {
         self.harts[hart].all
+    }
+
+    /// Whether others have been awake lately.
+    #[inline]
+    pub fn together(&self, hart: usize) -> bool {
+        let s = &self.harts[hart];
+        s.woken && s.quiet < QUIET
     }
 
     /// A hart, all of whose sets are simulated, reads a line, which may be one of the sample.
@@ -148,6 +158,7 @@ impl Awake {
         let passed = cycle.saturating_sub(self.harts[hart].from);
         let over = passed >= self.period;
         let s = &mut self.harts[hart];
+        s.woken |= most > self.period / 64;
         if most >= passed.max(self.period) / EPOCHS {
             (s.met, s.all, s.quiet) = (true, true, 0);
         }
@@ -167,7 +178,11 @@ impl Awake {
                 // Older lines say less.
                 (s.lines, s.chosen) = (s.lines / 2, s.chosen / 2);
             }
-            s.all &= s.quiet < self.quiet || !s.is_fair(sets);
+            let quiet = match s.woken {
+                true => self.quiet,
+                false => self.quiet.min(NOBODY),
+            };
+            s.all &= s.quiet < quiet || !s.is_fair(sets);
             (s.from, s.before, s.met) = (cycle, before, false);
         }
     }
@@ -209,11 +224,11 @@ mod tests {
         assert!(!a.all(0), "the other one hardly works");
         assert!(a.all(1), "but this one is not alone");
         two(900, 3, &mut a, &mut at, &mut slept);
-        assert!(a.all(0), "at once");
+        assert!(a.all(0) && a.together(0), "at once");
         two(0, EPOCHS * (QUIET - 1), &mut a, &mut at, &mut slept);
         assert!(a.all(0), "not yet");
         two(0, EPOCHS * 3, &mut a, &mut at, &mut slept);
-        assert!(!a.all(0));
+        assert!(!a.all(0) && !a.together(0));
     }
 
     #[test]
@@ -225,6 +240,17 @@ mod tests {
         assert!(a.all(0), "filled 64 times");
         two(0, 4 * EPOCHS, &mut a, &mut at, &mut slept);
         assert!(!a.all(0));
+    }
+
+    #[test]
+    fn harts_that_nobody_has_met_need_not_be_quiet_for_long() {
+        let mut a = Awake::new(2, 1000, 100_000);
+        let (mut at, mut slept) = (0, 0);
+        two(1, NOBODY * EPOCHS + EPOCHS, &mut a, &mut at, &mut slept);
+        assert!(!a.all(0));
+        two(900, 3, &mut a, &mut at, &mut slept);
+        two(1, NOBODY * EPOCHS + 3 * EPOCHS, &mut a, &mut at, &mut slept);
+        assert!(a.all(0), "the other one has woken");
     }
 
     #[test]

@@ -1,12 +1,18 @@
 //! What lines of each class cost: see [`Rest`].
 
-use super::costs::GAPS;
+use super::costs::{InOrder, GAPS};
 use super::Lines;
 use nagori_epoch::{Amount, Attribution, Counts, Model, Params, PerLine, Variant, Weight};
 use nagori_memtime::{Period, Ps};
 
-/// Classes of lines: by the gap.
-pub(super) const CLASSES: usize = GAPS;
+/// Classes of lines: by the gap, in random order and then in order.
+pub(super) const CLASSES: usize = 2 * GAPS;
+
+/// The class of lines with such a gap, which come in order (1) or not (0).
+#[inline]
+pub(super) fn class_of(gap: u8, order: usize) -> u8 {
+    gap + (order * GAPS) as u8
+}
 
 /// The formulas for lines of one class: reads with those written back, and flushed lines. None if they cost no more
 /// than what is charged at once.
@@ -21,12 +27,14 @@ pub(super) struct Rest {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Each {
     pub queue: (u64, u64),
-    pub prefetch: u64,
     /// Picoseconds that a read takes, by the gap before it.
     pub open: [u64; GAPS],
-    /// Lines that non-temporal stores have filled, and those that stores in a store buffer have asked for.
-    pub past: Hidden,
-    pub stores: Hidden,
+    /// Reads in order.
+    pub in_order: Option<InOrder>,
+    /// Lines that non-temporal stores have filled, and those that stores in a store buffer have asked for; in random order, and in
+    /// order.
+    pub past: [Hidden; 2],
+    pub stores: [Hidden; 2],
 }
 
 /// Lines that a hart does not wait for.

@@ -43,6 +43,44 @@ pub(in crate::machine) fn middle_of(class: usize) -> f64 {
     2f64.powi(log) + width * ((class % 2) as f64 + 0.5)
 }
 
+/// What lines in order cost, as [`LineCosts`] has those in random order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InOrder {
+    /// A line that is read behind the one before it.
+    pub read_ps: [u64; GAPS],
+    /// What a line takes without a gap that the hart does not wait for where it asks: several are under way at a time, and so
+    /// that a loop over lines in order takes as long as in the detailed mode.
+    pub ahead_ps: u64,
+    /// A modified line that is written back.
+    pub write_back_ps: [u64; GAPS],
+    /// A modified line that an instruction writes back.
+    pub flush_ps: [u64; GAPS],
+    /// From a line that non-temporal stores fill to the next transfer at the earliest.
+    #[serde(default)]
+    pub past_ps: [u64; GAPS],
+    /// The same of a line for which a store waits in a store buffer.
+    #[serde(default)]
+    pub stores_ps: [u64; GAPS],
+}
+
+impl InOrder {
+    pub(in crate::machine) fn set_ahead(&mut self, ps: u64) {
+        self.ahead_ps = ps;
+    }
+
+    /// Lines that are written back take so much whatever the gap.
+    pub(in crate::machine) fn set_write_back(&mut self, ps: u64) {
+        self.write_back_ps = [ps; GAPS];
+    }
+
+    /// What such a line takes, by the class of the gap.
+    pub(in crate::machine) fn ahead(&self, gap: u8) -> u64 {
+        let longer = self.read_ps[gap as usize].saturating_sub(self.read_ps[0]);
+        self.ahead_ps + longer
+    }
+}
+
 /// What lines of one memory cost a hart, in picoseconds, by the class of the gap. Each is what the detailed model adds
 /// to a hart's time on average, beyond caches and core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,9 +109,28 @@ pub struct LineCosts {
     /// The same of a line that is written back, for lines that others write back.
     #[serde(default)]
     pub queue_write_ps: u64,
+    /// Lines in order. Not of the board, whose rows are by its controller's rules; none: they cost the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_order: Option<InOrder>,
 }
 
 impl LineCosts {
+    /// Costs of lines in random order, and of those in order.
+    pub(in crate::machine) fn by_order(&self) -> [LineCosts; 2] {
+        let Some(o) = self.in_order else {
+            return [*self; 2];
+        };
+        let in_order = LineCosts {
+            read_ps: o.read_ps,
+            write_back_ps: o.write_back_ps,
+            flush_ps: o.flush_ps,
+            past_ps: o.past_ps,
+            stores_ps: o.stores_ps,
+            ..*self
+        };
+        [*self, in_order]
+    }
+
     pub(in crate::machine) fn each(&self) -> impl Iterator<Item = u64> + '_ {
         let lines = [
             &self.read_ps,
@@ -83,7 +140,17 @@ impl LineCosts {
             &self.fenced_ps,
             &self.stores_ps,
         ];
-        let lines = lines.into_iter().flatten().copied();
+        let in_order = self.in_order.iter().flat_map(|o| {
+            let lines = [
+                &o.read_ps,
+                &o.write_back_ps,
+                &o.flush_ps,
+                &o.past_ps,
+                &o.stores_ps,
+            ];
+            lines.into_iter().flatten().chain([&o.ahead_ps])
+        });
+        let lines = lines.into_iter().flatten().chain(in_order).copied();
         lines.chain([self.queue_read_ps, self.queue_write_ps])
     }
 }

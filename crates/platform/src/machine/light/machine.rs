@@ -70,8 +70,8 @@ impl<O: Observer> Machine<O> {
                 Some(l) => {
                     let next = l.begin(i, h.cycle, h.instret);
                     h.set_light(!l.counts_only, next);
-                    h.sample(l.sample_of(i));
                     h.sample_time(l.sampled_time);
+                    h.sample(l.sample_of(i));
                 }
                 None => {
                     h.set_light(false, u64::MAX);

@@ -40,6 +40,9 @@ impl SavedLight {
                 && lens == [n; 3]
                 && h.victim.is_none_or(|c| (c as usize) < GAPS)
                 && (h.before as usize) < GAPS
+                && h.order.came < 1 << 62
+                && h.order.reads.is_possible()
+                && h.order.writes.is_possible()
         };
         let mut each = self.harts.iter().zip(counts);
         let begun = each.all(|(h, (cycle, instret))| h.from.0 <= cycle && h.from.1 <= instret);

@@ -1,7 +1,7 @@
 //! Lines are moved in the light mode: what each costs, and what is counted.
 
 use super::board::{Group, Moved};
-use super::classes::{Then, CLASSES};
+use super::classes::{class_of, Then, CLASSES};
 use super::costs::GAPS;
 use super::Light;
 use nagori_hart::world::{LineKind, LineRequest};
@@ -33,7 +33,7 @@ impl Light {
         self.settle(req.hart, req.cycle);
         match self.board.has(area) {
             true => self.on_board(req, (area, offset), moved),
-            false => self.by_class(req, area, moved),
+            false => self.by_class(req, (area, offset), moved),
         }
         let h = &mut self.harts[req.hart];
         h.last = end;
@@ -51,8 +51,10 @@ impl Light {
 
     /// What a line costs follows from its class.
     #[inline]
-    fn by_class(&mut self, req: &LineRequest, area: usize, moved: Moved) {
-        let (class, lines) = (self.class(req), self.stands_for(req));
+    fn by_class(&mut self, req: &LineRequest, (area, offset): (usize, u64), moved: Moved) {
+        let (gap, lines) = (self.class(req), self.stands_for(req));
+        let order = self.order(req, (area, offset), moved != Moved::Read);
+        let class = class_of(gap, order);
         let h = &mut self.harts[req.hart];
         if let Some(Some(rest)) = self.rest.get(area * CLASSES + class as usize) {
             let (full, paid) = match moved {
@@ -69,19 +71,19 @@ impl Light {
         }
         match moved {
             Moved::Flush => {
-                h.behind[area].flushed += lines;
+                h.behind[area][order].flushed += lines;
                 h.is_behind = true;
             }
             Moved::WriteBack | Moved::Past => {
                 h.count(area, class).write_back += lines;
                 if req.kind != LineKind::Probe {
-                    h.victim = Some(class);
+                    h.victim = Some(gap);
                 }
             }
             Moved::Read => {
                 // The gap before it is that before its victim.
-                let class = h.victim.take().unwrap_or(class);
-                h.count(area, class).read += lines;
+                let gap = h.victim.take().unwrap_or(gap);
+                h.count(area, class_of(gap, order)).read += lines;
             }
         }
     }
@@ -99,7 +101,8 @@ impl Light {
             return;
         }
         self.writes_behind(req);
-        self.harts[req.hart].behind[area].posted += lines;
+        let order = self.order(req, (area, offset), true);
+        self.harts[req.hart].behind[area][order].posted += lines;
     }
 
     /// A line is written that non-temporal stores have filled; if only a part of it is there, memory may have to read it
@@ -140,10 +143,12 @@ impl Light {
         }
         let before = self.then(req.hart, req.cycle).gap;
         self.writes_behind(req);
+        let order = self.order(req, line, moved == Moved::Past);
         let h = &mut self.harts[req.hart];
+        let b = &mut h.behind[line.0][order];
         match moved {
-            Moved::Past => h.behind[line.0].past += 1,
-            _ => h.behind[line.0].stored += 1,
+            Moved::Past => b.past += 1,
+            _ => b.stored += 1,
         }
         h.before = before;
     }
@@ -153,7 +158,7 @@ impl Light {
     fn settle(&mut self, hart: usize, cycle: u64) {
         if self.harts[hart].is_behind {
             let then = self.then(hart, cycle);
-            self.harts[hart].settle_behind(then.gap, then, &self.rest, &self.each);
+            self.harts[hart].settle_behind(then, &self.rest, &self.each);
         }
     }
 
@@ -187,10 +192,37 @@ impl Light {
             _ => h.now[area].ahead += 1,
         }
         if !self.board.has(area) {
-            return req.cycle + self.each[area].prefetch;
+            let order = self.order(req, (area, offset), false);
+            let since = req.cycle.saturating_sub(self.harts[req.hart].order.came);
+            let gap = self.gap(since);
+            let each = &self.each[area];
+            let takes = match &each.in_order {
+                Some(o) if order == 1 => o.ahead(gap),
+                _ => each.open[gap as usize],
+            };
+            let (num, den) = self.period;
+            let comes = req.cycle + takes.max(self.paid.0) * den / num;
+            let came = &mut self.harts[req.hart].order.came;
+            *came = comes.max(*came);
+            return comes;
         }
         let ps = self.nobody_waits(req, (area, offset), Moved::Read);
         req.cycle + ps * self.period.1 / self.period.0
+    }
+
+    /// Whether a line that is read, or written, comes in order (1) or not (0).
+    #[inline]
+    fn order(&mut self, req: &LineRequest, (area, offset): (usize, u64), written: bool) -> usize {
+        if self.each[area].in_order.is_none() {
+            return 0;
+        }
+        let lines = self.stands_for(req);
+        let order = &mut self.harts[req.hart].order;
+        let streams = match written {
+            true => &mut order.writes,
+            false => &mut order.reads,
+        };
+        streams.order(offset, lines, req.cycle)
     }
 
     /// The class of a transfer at a cycle.
