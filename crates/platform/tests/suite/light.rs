@@ -4,8 +4,8 @@
 use crate::common::*;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::machine::{
-    calibrate, light_key, Area, Engine, EpochLength, LightModel, LineCosts, Machine, Quiet, Stop,
-    GAPS,
+    calibrate, light_key, Area, Engine, EpochLength, InOrder, LightModel, LineCosts, Machine,
+    Quiet, Stop, GAPS,
 };
 use nagori_platform::snapshot::{Bytes, Meta, Snapshot};
 
@@ -44,8 +44,8 @@ fn slow(d: &Description) -> LightModel {
     }
 }
 
-/// The same, and everything else that the light mode knows of memories of any kind: written lines, and what harts wait for
-/// one another.
+/// The same, and everything else that the light mode knows of memories of any kind: written lines, lines in order, and what
+/// harts wait for one another.
 fn by_class(d: &Description) -> LightModel {
     let mut model = slow(d);
     for area in &mut model.areas {
@@ -57,6 +57,15 @@ fn by_class(d: &Description) -> LightModel {
             c.flush_ps[gap] = 3 * c.read_ps[gap];
         }
         (c.queue_read_ps, c.queue_write_ps) = (500_000, 700_000);
+        let half = |of: [u64; GAPS]| of.map(|c| c / 2);
+        c.in_order = Some(InOrder {
+            read_ps: half(c.read_ps),
+            ahead_ps: c.read_ps[0] / 3,
+            write_back_ps: half(c.write_back_ps),
+            flush_ps: half(c.flush_ps),
+            past_ps: c.past_ps,
+            stores_ps: c.stores_ps,
+        });
     }
     model
 }
@@ -216,7 +225,11 @@ fn what_one_hart_waits_for_others_and_what_rows_save_is_estimated() {
 /// One hart that stores to lines of NVMM in order and reads others at random, by instructions that a loop repeats. Returns
 /// the machine when it is done.
 pub(crate) fn alone(settings: &[&str], words: &[u32], light: bool) -> Machine {
-    let d = describe("vc707", settings);
+    alone_on("vc707", settings, words, light)
+}
+
+fn alone_on(machine: &str, settings: &[&str], words: &[u32], light: bool) -> Machine {
+    let d = describe(machine, settings);
     let mut m = build(&d, true);
     m.set_method(nagori_platform::config::Method::Coarse)
         .expect("a method");
@@ -282,6 +295,50 @@ fn a_sample_of_sets_stands_for_all() {
     }
 }
 
+/// `ld x6, 0(x11)`, `sd x6, 8(x11)`, `addi x11, x11, 64`: every line, or with another step every twenty-fifth.
+const IN_ORDER: [u32; 3] = [0x0005_b303, 0x0065_b423, 0x0405_8593];
+const FAR_APART: [u32; 3] = [0x0005_b303, 0x0065_b423, 0x6405_8593];
+
+#[test]
+fn a_sample_of_sets_stands_for_all_behind_any_replacement_and_outer_levels() {
+    for replacement in ["lru", "tree-plru", "srrip", "random"] {
+        let policy = format!("l1d.replacement={replacement}");
+        let detailed = alone_on("server-caches", &[&policy], &THIRDS, false);
+        let m = alone_on("server-caches", &[&policy], &THIRDS, true);
+        let light = m.report().light.expect("statistics of the light mode");
+        assert!(light.sampled_epochs > 100, "{light:?}");
+        let error = error_of(&m, &detailed);
+        assert!(error.abs() < 0.03, "{replacement}: {error}");
+        let counts = |m: &Machine| {
+            let report = m.report();
+            let (l2, memory) = (&report.caches[0].events, report.harts[0].events);
+            [l2.misses, l2.writes, l2.evictions, memory.l1d_load_misses]
+        };
+        for (all, some) in counts(&detailed).into_iter().zip(counts(&m)) {
+            let off = some as f64 / all as f64 - 1.0;
+            assert!(off.abs() < 0.05, "{replacement}: {some} of {all}");
+        }
+    }
+}
+
+#[test]
+fn lines_in_order_cost_what_they_do_in_order() {
+    for (model, longer) in [("xpoint", 1.2), ("ddr4-2400r", 1.0)] {
+        let region = format!("memory.regions.nvmm.model={model}");
+        let settings = [&region[..], "epoch.sampled_sets=1", "epoch.sampled_time=1"];
+        let cycles = |words: &[u32]| {
+            let detailed = alone(&settings, words, false);
+            let m = alone(&settings, words, true);
+            let error = error_of(&m, &detailed);
+            assert!(error.abs() < 0.05, "{model}, {words:x?}: {error}");
+            let h = m.hart(0).expect("a hart");
+            h.cycle as f64
+        };
+        let ratio = cycles(&FAR_APART) / cycles(&IN_ORDER);
+        assert!(ratio > longer, "{model}: {ratio}");
+    }
+}
+
 #[test]
 fn harts_go_on_behind_loads_and_stores() {
     let settings = [
@@ -326,7 +383,7 @@ fn sets_are_sampled_while_a_hart_works_alone() {
     assert!(some > all / 2, "{some} of {all}, one hart");
     let (some, _) = sampled(&alone(&["epoch.sampled_sets=1"], &THIRDS, true));
     assert_eq!(some, 0, "not asked for");
-    let (some, _) = sampled(&alone(&["l1d.replacement=lru"], &THIRDS, true));
+    let (some, _) = sampled(&alone(&["l1d.mshrs=2"], &THIRDS, true));
     assert_eq!(some, 0, "not possible");
     let Some(all) = programs("light") else {
         return;
@@ -377,6 +434,10 @@ fn nothing_depends_on_engine_slices_or_snapshots() {
 #[test]
 fn nothing_depends_on_them_where_sets_are_sampled() {
     nothing_depends(&["epoch.sampled_sets=8"], &["cache", "mmu"], &[4096], rich);
+    for replacement in ["tree-plru", "srrip"] {
+        let policy = format!("l1d.replacement={replacement}");
+        nothing_depends(&[&policy], &["cache", "mmu"], &[777], rich);
+    }
 }
 
 #[test]
@@ -384,6 +445,9 @@ fn nothing_depends_on_them_where_time_is_sampled() {
     let sample = ["epoch.sampled_time=4", "epoch.sampled_sets=2"];
     let names = ["rv64", "cache", "contend", "mmu", "interrupts", "smc", "fp"];
     nothing_depends(&sample, &names, &[u64::MAX, 777], rich);
+    // All of the time where harts work together.
+    let rows = ["epoch.sampled_time=4", "method=extended"];
+    nothing_depends(&rows, &["contend", "smp"], &[777], rich);
 }
 
 #[test]
