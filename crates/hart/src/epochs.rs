@@ -215,6 +215,25 @@ impl Hart {
         }
     }
 
+    /// The hart finds a line unchanged that harts take from one another: it may look at it again and again.
+    pub(crate) fn looks_again<W: World>(&mut self, w: &mut W, line: u64, at: RunPoint) {
+        let now = self.cycle + at.offset();
+        w.spins(self.id, now);
+        self.cycle += self.spin.looks((line, at.pc), now);
+    }
+
+    /// The hart finds that it does not have a line (any more).
+    #[inline(always)]
+    pub(crate) fn finds_changed<W: World>(&mut self, w: &mut W, line: u64, at: RunPoint) {
+        if self.spin.is_at(line) {
+            let now = self.cycle + at.offset();
+            let c = &w.coherence().contention;
+            let free = c.taken(line).unwrap_or(now).max(c.free_at(line));
+            let late = self.spin.changed(line, free, now);
+            w.was_late(self.id, late);
+        }
+    }
+
     /// Brings a line into L1D in the light mode that no other hart has, where memory is behind L1 and nothing is fetched
     /// ahead: what `l1d_fill` does then, without what only others need. `None` if another hart has the line.
     #[inline]

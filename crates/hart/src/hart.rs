@@ -13,6 +13,7 @@ use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::{Resume, Stopped};
+use crate::spin::Spin;
 use crate::straight::Seen;
 use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache};
@@ -234,6 +235,8 @@ pub struct Hart {
     pub(crate) asked: bool,
     /// When pipeline and branch prediction are simulated in the light mode.
     pub(crate) stretches: Stretches,
+    /// The line that the hart looks at again and again, in the light mode.
+    pub(crate) spin: Spin,
     pub(crate) dtlb: Tlb,
     pub(crate) itlb: Tlb,
     pub(crate) walks: WalkCache,
@@ -341,6 +344,7 @@ impl Hart {
             light: false,
             epoch_at: u64::MAX,
             sample: Sample::ALL,
+            spin: Spin::default(),
             resample_at: u64::MAX,
             asked: false,
             stretches: Stretches::default(),

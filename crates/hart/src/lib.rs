@@ -42,6 +42,7 @@ pub mod predict;
 mod preop;
 mod run;
 mod saved;
+mod spin;
 mod straight;
 mod stretches;
 mod successor;

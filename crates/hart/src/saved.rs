@@ -22,6 +22,7 @@ use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::Resume;
+use crate::spin::Spin;
 use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
@@ -84,6 +85,9 @@ pub struct SavedHart {
     /// If only a sample of time is simulated with pipeline and branch prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stretches: Option<Stretches>,
+    /// The line that it looks at again and again, in the light mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spin: Option<Spin>,
     /// The sample of lines, if another one is to be taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resampled: Option<Sample>,
@@ -129,6 +133,7 @@ impl Hart {
             asked: _,
             resample_at,
             stretches,
+            spin,
             dtlb,
             itlb,
             walks,
@@ -230,6 +235,7 @@ impl Hart {
             cleaned: *cleaned,
             hint: *hint,
             stretches: stretches.is_sample().then_some(*stretches),
+            spin: (*spin != Spin::default()).then_some(*spin),
             resampled: (*resample_at != u64::MAX).then_some(*sample),
             resume: *resume,
             generation: *generation,
@@ -255,6 +261,8 @@ impl Hart {
         fail(s.x[0] != 0, "register x0")?;
         let possible = |t: &Stretches| t.is_sample() && t.fits();
         fail(!s.stretches.as_ref().is_none_or(possible), "sample of time")?;
+        let possible = |s: &Spin| s.is_possible();
+        fail(!s.spin.as_ref().is_none_or(possible), "a line looked at")?;
         let possible = |s: &Sample| (1..=64).contains(&s.weight);
         fail(
             !s.resampled.as_ref().is_none_or(possible),
@@ -343,6 +351,7 @@ impl Hart {
         h.cleaned = s.cleaned;
         h.hint = s.hint;
         h.stretches = s.stretches.unwrap_or_default();
+        h.spin = s.spin.unwrap_or_default();
         if let Some(sample) = s.resampled {
             (h.sample, h.resample_at) = (sample, 0);
         }

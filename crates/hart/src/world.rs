@@ -364,6 +364,8 @@ pub trait MemPort {
     /// A hart has found a line in its cache, at a core cycle, that harts take from one another, as one does that waits for
     /// another hart.
     fn spins(&mut self, _hart: usize, _cycle: u64) {}
+    /// A hart has noticed so many core cycles late that another one has changed a line. Its next delay is shorter by them.
+    fn was_late(&mut self, _hart: usize, _cycles: u64) {}
     /// A line of L1D turns dirty, before anything is stored to it. What memory holds of it
     /// now is what it keeps until [`MemPort::write_line`].
     #[inline(always)]

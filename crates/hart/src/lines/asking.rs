@@ -198,6 +198,33 @@ impl Hart {
         self.settle_levels(w, self.cycle, at);
     }
 
+    /// Writes a victim back, and nobody waits for it.
+    pub(super) fn post_victim<Wd: World>(
+        &mut self,
+        w: &mut Wd,
+        line: u64,
+        later: u32,
+        at: RunPoint,
+    ) {
+        let req = self.line_request(at, later.into(), line, LineKind::Evict);
+        self.commit_write_back(w, &req);
+        w.post_line(&req);
+    }
+
+    /// Blocks the hart until another hart has finished its fill of a line, or until a miss status
+    /// holding register is free.
+    #[cold]
+    pub(super) fn await_other<T>(&mut self, line: u64, kind: LineKind) -> Result<T, NotNow> {
+        self.awaited = Some(Awaited {
+            line,
+            kind,
+            write: false,
+            other: true,
+            penalty: 0,
+        });
+        Err(NotNow)
+    }
+
     /// Brings a line into L1I, and advances the hart's time by the cost. Returns the index of the
     /// line.
     pub(crate) fn l1i_touch<Wd: World>(

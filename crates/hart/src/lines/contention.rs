@@ -97,6 +97,12 @@ impl Contention {
         e.line == line && close(e.last, at) && e.before.is_some_and(|b| close(b, e.last))
     }
 
+    /// The core cycle at which a hart last took a line, if that is known.
+    pub fn taken(&self, line: u64) -> Option<u64> {
+        let e = self.table.get(Self::place(line))?;
+        (e.line == line).then_some(e.last)
+    }
+
     /// A hart has fetched a line until a cycle. Only lines that have moved are known.
     pub fn fetched(&mut self, line: u64, until: u64) {
         if let Some(e) = self.table.get_mut(Self::place(line)) {

@@ -372,7 +372,7 @@ impl Hart {
                 }
                 self.in_turn(at)?;
                 if self.light && !write {
-                    w.spins(self.id, self.cycle + at.offset());
+                    self.looks_again(w, line, at);
                 }
             }
             self.uses_line(w, line, kind, at)?;
@@ -392,6 +392,9 @@ impl Hart {
                 LineState::Shared if write => {}
                 _ => return Ok(i),
             }
+        }
+        if self.light && present.is_none() {
+            self.finds_changed(w, line, at);
         }
         let plain = self.light && present.is_none() && !self.is_hinted(at.pc);
         if plain && w.coherence().is_plain() {
@@ -612,27 +615,6 @@ impl Hart {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
         Ok(index)
-    }
-
-    /// Writes a victim back, and nobody waits for it.
-    fn post_victim<Wd: World>(&mut self, w: &mut Wd, line: u64, later: u32, at: RunPoint) {
-        let req = self.line_request(at, later.into(), line, LineKind::Evict);
-        self.commit_write_back(w, &req);
-        w.post_line(&req);
-    }
-
-    /// Blocks the hart until another hart has finished its fill of a line, or until a miss status
-    /// holding register is free.
-    #[cold]
-    fn await_other<T>(&mut self, line: u64, kind: LineKind) -> Result<T, NotNow> {
-        self.awaited = Some(Awaited {
-            line,
-            kind,
-            write: false,
-            other: true,
-            penalty: 0,
-        });
-        Err(NotNow)
     }
 
     /// If another hart has the line dirty, it is written back, and stays there shared.

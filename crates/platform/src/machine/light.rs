@@ -505,6 +505,12 @@ impl Light {
         }
     }
 
+    /// A hart has noticed so many core cycles late that another one has changed a line: its next delay is shorter.
+    pub fn was_late(&mut self, hart: usize, cycles: u64) {
+        let credit = self.core.edge(cycles);
+        self.harts[hart].ledger.add_overhead(credit);
+    }
+
     /// Whether the epoch of a hart has become full with a transfer that ended at a cycle: its clock lacks what the lines
     /// of the epoch cost beyond what was charged at once.
     #[inline]

@@ -626,6 +626,11 @@ impl<O: Observer> MemPort for Surroundings<O> {
         let light = self.light.as_mut();
         light.map_or(0, |l| l.meets(hart, cycle))
     }
+    fn was_late(&mut self, hart: usize, cycles: u64) {
+        if let Some(l) = &mut self.light {
+            l.was_late(hart, cycles);
+        }
+    }
     fn spins(&mut self, hart: usize, cycle: u64) {
         if let Some(l) = &mut self.light {
             l.spins(hart, cycle);

@@ -46,7 +46,7 @@ fn slow(d: &Description) -> LightModel {
 
 /// The same, and everything else that the light mode knows of memories of any kind: written lines, lines in order, and what
 /// harts wait for one another.
-fn by_class(d: &Description) -> LightModel {
+pub(crate) fn by_class(d: &Description) -> LightModel {
     let mut model = slow(d);
     for area in &mut model.areas {
         let c = &mut area.costs[0];
