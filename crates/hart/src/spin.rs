@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_longer_a_hart_waits_the_later_it_looks() {
         let mut s = Spin::default();
-        assert_eq!(spin(&mut s, 1000, 100), 10, "not at once");
+        assert_eq!(spin(&mut s, 1000, PART), 2, "not at once");
         let mut s = Spin::default();
         let looks = spin(&mut s, 1000, 10_000);
         assert!((50..150).contains(&looks), "{looks} of a thousand");

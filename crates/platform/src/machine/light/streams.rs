@@ -37,8 +37,9 @@ impl Streams {
         let block = |line: u64| line / near;
         let of = |s: &Stream| s.line != 0 && (s.line - 1).abs_diff(line) <= near;
         let known = self.last.iter().position(of);
-        // The stream that was asked for longest ago ends.
-        let oldest = || (0..STREAMS).min_by_key(|i| self.last[*i].at);
+        // Otherwise the stream that was asked for longest ago ends.
+        let age = |i: &usize| (self.last[*i].line != 0, self.last[*i].at);
+        let oldest = || (0..STREAMS).min_by_key(age);
         let Some(i) = known.or_else(oldest) else {
             return 0;
         };
