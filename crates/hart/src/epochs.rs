@@ -227,8 +227,7 @@ impl Hart {
     pub(crate) fn finds_changed<W: World>(&mut self, w: &mut W, line: u64, at: RunPoint) {
         if self.spin.is_at(line) {
             let now = self.cycle + at.offset();
-            let c = &w.coherence().contention;
-            let free = c.taken(line).unwrap_or(now).max(c.free_at(line));
+            let free = w.coherence().contention.free_since(line).unwrap_or(now);
             let late = self.spin.changed(line, free, now);
             w.was_late(self.id, late);
         }

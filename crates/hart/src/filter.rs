@@ -286,14 +286,14 @@ impl Filter {
     /// Makes a slot cover a line of a set that is not simulated.
     #[inline(always)]
     pub(crate) fn claim_unsampled(&mut self, slot: usize, cache: &mut Tags) {
-        if let Some(u) = &mut self.uses {
-            u.drop_slot(&self.entries, cache, slot & (SLOTS - 1));
-        }
         let old = *self.at(slot);
-        if (old.read != NEVER || old.write != NEVER) && old.l1 != NO_LINE {
-            cache.set_slot(old.l1 as usize, NO_SLOT);
-            *self.at_mut(slot) = EMPTY;
+        if old.l1 == NO_LINE {
+            return;
         }
+        if old.read != NEVER || old.write != NEVER {
+            cache.set_slot(old.l1 as usize, NO_SLOT);
+        }
+        self.drop_slot(cache, slot);
     }
 
     /// Empties the slots of lines in sets that are not simulated.

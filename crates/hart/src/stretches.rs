@@ -230,7 +230,7 @@ impl Hart {
             Kind::Warming => {}
         }
         if kind == Kind::Brief && (s.whole || s.last.instructions == 0) {
-            // Or nothing is known yet.
+            // All of them are, or nothing is known yet.
             (kind, at) = (Kind::Measured, self.cycle + LENGTH);
         }
         (s.kind, s.at) = (kind, at);

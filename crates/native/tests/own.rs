@@ -23,20 +23,21 @@ fn worker() -> Built {
     )
 }
 
-/// A monitor of programs that wait for memory all the time, in epochs of 10 ms.
+/// A monitor of programs that wait for memory all the time, each wait taking so many times as long in addition.
+fn waiting(times: u64, epochs: Epochs) -> Monitor {
+    let source = "stall_cycles=1000000000,llc_misses=1000000";
+    monitor(model(times), epochs, source)
+}
+
+/// The same, as long again, in epochs of 10 ms.
 fn always_waiting() -> Monitor {
-    monitor(
-        model(1),
-        Epochs::of(10 * MS),
-        "stall_cycles=1000000000,llc_misses=1000000",
-    )
+    waiting(1, Epochs::of(10 * MS))
 }
 
 /// All of a program's work was asked for, however fast the host is: as much as the processor time that the program prints at its end
 /// where nothing is delayed. All of its work counts as waiting, which takes as long again.
 fn all_work_asked(built: &Built, outcome: &Ran) {
-    let source = "stall_cycles=1000000000,llc_misses=1000000";
-    let plain = run(built, &[], monitor(model(0), Epochs::of(10 * MS), source));
+    let plain = run(built, &[], waiting(0, Epochs::of(10 * MS)));
     let work: f64 = plain.output.trim().parse().unwrap();
     let asked = outcome.report.asked_ns() / (work * 1e6);
     assert!(
@@ -52,11 +53,7 @@ fn what_is_asked_is_waited_whatever_the_latency_and_the_epoch() {
     let worker = worker();
     let mut asked = Vec::new();
     for (times, epoch) in [(1, 10), (2, 10), (4, 10), (2, 2), (2, 50)] {
-        let monitor = monitor(
-            model(times),
-            Epochs::of(epoch * MS),
-            "stall_cycles=1000000000,llc_misses=1000000",
-        );
+        let monitor = waiting(times, Epochs::of(epoch * MS));
         let outcome = run(&worker, &[], monitor);
         let report = &outcome.report;
         let thread = &report.threads[0];
@@ -79,15 +76,7 @@ fn what_is_asked_is_waited_whatever_the_latency_and_the_epoch() {
 #[test]
 fn the_program_itself_sees_the_delay() {
     let worker = worker();
-    let outcome = run(
-        &worker,
-        &["7"],
-        monitor(
-            model(2),
-            Epochs::of(10 * MS),
-            "stall_cycles=1000000000,llc_misses=1000000",
-        ),
-    );
+    let outcome = run(&worker, &["7"], waiting(2, Epochs::of(10 * MS)));
     assert_eq!(outcome.status.code(), Some(7));
     let spent: f64 = outcome.output.trim().parse().unwrap();
     let work = outcome.report.threads[0].asked_ns / 2e6;
@@ -102,15 +91,7 @@ fn the_program_itself_sees_the_delay() {
 
 #[test]
 fn memory_like_the_hosts_delays_nothing() {
-    let outcome = run(
-        &worker(),
-        &[],
-        monitor(
-            model(0),
-            Epochs::of(10 * MS),
-            "stall_cycles=1000000000,llc_misses=1000000",
-        ),
-    );
+    let outcome = run(&worker(), &[], waiting(0, Epochs::of(10 * MS)));
     assert_eq!(outcome.report.asked_ns(), 0.0);
 }
 
@@ -124,11 +105,7 @@ fn propagates(name: &str, source: &str) {
     };
     let built = build(name, source);
     let spent = |times: u64| {
-        let monitor = monitor(
-            model(times),
-            epochs,
-            "stall_cycles=1000000000,llc_misses=1000000",
-        );
+        let monitor = waiting(times, epochs);
         let outcome = run(&built, &[], monitor);
         assert!(outcome.status.success(), "{outcome:?}");
         outcome.output.trim().parse::<f64>().unwrap()

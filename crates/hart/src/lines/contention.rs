@@ -97,10 +97,10 @@ impl Contention {
         e.line == line && close(e.last, at) && e.before.is_some_and(|b| close(b, e.last))
     }
 
-    /// The core cycle at which a hart last took a line, if that is known.
-    pub fn taken(&self, line: u64) -> Option<u64> {
+    /// The core cycle from which on another hart may have a line that was taken, if that is known.
+    pub fn free_since(&self, line: u64) -> Option<u64> {
         let e = self.table.get(Self::place(line))?;
-        (e.line == line).then_some(e.last)
+        (e.line == line).then_some(e.last.max(e.fetched))
     }
 
     /// A hart has fetched a line until a cycle. Only lines that have moved are known.

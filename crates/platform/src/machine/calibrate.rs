@@ -441,20 +441,19 @@ impl<'a> Bench<'a> {
                 },
                 flushes,
             )?;
-            costs.in_order = Some(InOrder {
+            let mut o = InOrder {
                 read_ps: lines.read_ps,
                 ahead_ps: lines.read_ps[0],
                 write_back_ps: lines.write_back_ps,
                 flush_ps: lines.flush_ps,
                 past_ps: lines.past_ps,
                 stores_ps: lines.stores_ps,
-            });
+            };
             if self.description.config.fetches_ahead() {
-                self.fit_streams(what, &mut costs)?;
+                self.fit_streams(what, &costs, &mut o)?;
             }
-            if let Some(o) = &mut costs.in_order {
-                without_victims(&mut o.stores_ps, &o.write_back_ps);
-            }
+            without_victims(&mut o.stores_ps, &o.write_back_ps);
+            costs.in_order = Some(o);
         }
         if self.description.config.harts > 1 && !board {
             let (read, write) = self.queues(what)?;
@@ -466,7 +465,12 @@ impl<'a> Bench<'a> {
 
     /// What lines in order take that the hart does not wait for where it asks, and what their victims take, so that loops over them take
     /// as long in the light mode as in the detailed one.
-    fn fit_streams(&self, alone: Loop<'_>, costs: &mut LineCosts) -> Result<(), MachineError> {
+    fn fit_streams(
+        &self,
+        alone: Loop<'_>,
+        costs: &LineCosts,
+        in_order: &mut InOrder,
+    ) -> Result<(), MachineError> {
         for (work, set) in [
             (STREAM, InOrder::set_ahead as fn(&mut InOrder, u64)),
             (STREAM_WRITE, InOrder::set_write_back),
@@ -491,12 +495,12 @@ impl<'a> Bench<'a> {
                 instructions: None,
             };
             let mut p = self.prepared(true, what)?;
-            let mut light = |ps: u64, costs: &mut LineCosts| {
-                if let Some(o) = &mut costs.in_order {
-                    set(o, ps);
-                }
+            let mut light = |o: InOrder| {
                 let mut model = self.free();
-                model.areas[what.area].costs = vec![*costs];
+                model.areas[what.area].costs = vec![LineCosts {
+                    in_order: Some(o),
+                    ..*costs
+                }];
                 let set = p.machine.set_light(model, length);
                 set.map_err(|e| MachineError::Calibration(e.to_string()))?;
                 all(&mut p)
@@ -505,12 +509,13 @@ impl<'a> Bench<'a> {
             let (mut from, mut to) = (0, 4 * costs.read_ps[0]);
             while to - from > costs.read_ps[0] / 256 {
                 let middle = (from + to) / 2;
-                match light(middle, costs)? < detailed {
+                set(in_order, middle);
+                match light(*in_order)? < detailed {
                     true => from = middle,
                     false => to = middle,
                 }
             }
-            light(from, costs)?;
+            set(in_order, from);
         }
         Ok(())
     }

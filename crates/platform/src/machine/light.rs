@@ -380,8 +380,8 @@ impl Light {
             false => (of.sampled_sets(Method::Dram), of.epoch.sampled_time),
         };
         self.sampled_rows = of.sampled_sets(Method::Extended) > 1;
-        // Of each group of sets one, which is another one in each group, as data may prefer some places of a page.
         self.sampled_time = time;
+        // Of each group of sets one, which is another one in each group, as data may prefer some places of a page.
         let lines = (0..64).filter(|set| set % n == (set / n * 5 + 3) % n);
         self.some = Sample {
             lines: lines.fold(0, |all, set| all | 1 << set),
@@ -390,7 +390,7 @@ impl Light {
         };
     }
 
-    /// Which lines of data pass through a hart's caches.
+    /// What is simulated of a hart.
     #[inline]
     pub fn sample_of(&self, hart: usize) -> Sample {
         let all_rows = self.board.by_rows && !self.sampled_rows;

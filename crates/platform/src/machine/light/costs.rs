@@ -131,27 +131,20 @@ impl LineCosts {
         [*self, in_order]
     }
 
-    pub(in crate::machine) fn each(&self) -> impl Iterator<Item = u64> + '_ {
-        let lines = [
-            &self.read_ps,
-            &self.write_back_ps,
-            &self.flush_ps,
-            &self.past_ps,
-            &self.fenced_ps,
-            &self.stores_ps,
-        ];
-        let in_order = self.in_order.iter().flat_map(|o| {
-            let lines = [
-                &o.read_ps,
-                &o.write_back_ps,
-                &o.flush_ps,
-                &o.past_ps,
-                &o.stores_ps,
-            ];
-            lines.into_iter().flatten().chain([&o.ahead_ps])
+    pub(in crate::machine) fn each(&self) -> impl Iterator<Item = u64> {
+        let by_gap = self.by_order().into_iter().flat_map(|c| {
+            [
+                c.read_ps,
+                c.write_back_ps,
+                c.flush_ps,
+                c.past_ps,
+                c.fenced_ps,
+                c.stores_ps,
+            ]
         });
-        let lines = lines.into_iter().flatten().chain(in_order).copied();
-        lines.chain([self.queue_read_ps, self.queue_write_ps])
+        let ahead = self.in_order.map(|o| o.ahead_ps);
+        let queues = [self.queue_read_ps, self.queue_write_ps];
+        by_gap.flatten().chain(ahead).chain(queues)
     }
 }
 
