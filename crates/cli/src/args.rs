@@ -1,7 +1,6 @@
 //! Options that several commands share. What belongs to one command stands beside it.
 
 use crate::output::file::{self, Staged};
-use crate::timing::LightArgs;
 use anyhow::{bail, Context};
 use clap::{Args, ValueEnum};
 use nagori_image::Options;
@@ -117,8 +116,6 @@ pub struct RunArgs {
     /// With the timing model from the first instruction on. The guest can switch.
     #[arg(long)]
     pub timed: bool,
-    #[command(flatten)]
-    pub light: LightArgs,
     /// Whenever the timing model is turned on, this many instructions of all harts warm caches, TLBs,
     /// predictors and row buffers; then statistics are reset.
     ///

@@ -97,10 +97,6 @@ pub fn command(a: &BareArgs, messages: &Messages) -> anyhow::Result<Exit> {
     let job = Job {
         htif,
         timed: !a.run_args.functional,
-        light: a
-            .run_args
-            .light
-            .light(|| a.machine.resolve(&[]), messages)?,
         ..guest::job(elf.plan, &a.run_args)
     };
     let attended = Attended {

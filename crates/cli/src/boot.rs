@@ -197,10 +197,6 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     };
     let job = Job {
         timed: a.run_args.timed,
-        light: a
-            .run_args
-            .light
-            .light(|| a.machine.resolve(&[]), messages)?,
         send_end: true,
         ..guest::job(plan, &a.run_args)
     };

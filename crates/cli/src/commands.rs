@@ -6,7 +6,6 @@ use crate::bench::args::BenchCommand;
 use crate::boot::BootArgs;
 use crate::crash::args::CrashArgs;
 use crate::disasm::DisasmArgs;
-use crate::epoch::EpochCommand;
 use crate::image::args::ImageCommand;
 use crate::iomap::IomapCommand;
 use crate::machine::MachineCommand;
@@ -19,8 +18,8 @@ use crate::remote::ctl::CtlArgs;
 use crate::run::{CompareArgs, RunProgramArgs};
 use crate::snapshot::{ResumeArgs, SnapshotCommand};
 use crate::{
-    bare, bench, boot, crash, disasm, epoch, image, iomap, machine, mem, native, nvmm, off2f,
-    remote, run, snapshot,
+    bare, bench, boot, crash, disasm, image, iomap, machine, mem, native, nvmm, off2f, remote, run,
+    snapshot,
 };
 use clap::{Parser, Subcommand};
 
@@ -49,8 +48,6 @@ pub enum Command {
     Bare(BareArgs),
     Disasm(DisasmArgs),
     #[command(subcommand)]
-    Epoch(EpochCommand),
-    #[command(subcommand)]
     Machine(MachineCommand),
     #[command(subcommand)]
     Image(ImageCommand),
@@ -77,7 +74,7 @@ impl Command {
             Command::Bare(_) | Command::Bench(_) | Command::Mem(_) => true,
             // It reads or writes whole images.
             Command::Nvmm(_) => true,
-            Command::Crash(_) | Command::Epoch(_) => true,
+            Command::Crash(_) => true,
             Command::Native(a) => a.is_long(),
             Command::Image(c) => {
                 !matches!(c, ImageCommand::List { .. } | ImageCommand::Verify { .. })
@@ -96,7 +93,6 @@ impl Command {
             Command::Boot(a) => boot::command(a, out),
             Command::Bare(a) => bare::command(a, out),
             Command::Disasm(a) => disasm::command(a),
-            Command::Epoch(a) => epoch::command(a, out),
             Command::Machine(a) => machine::command(a),
             Command::Image(a) => image::command(a, out),
             Command::Bench(a) => bench::command(a, out),

@@ -9,7 +9,6 @@ mod commands;
 mod console;
 mod crash;
 mod disasm;
-mod epoch;
 mod guest;
 mod host;
 mod image;
@@ -29,7 +28,6 @@ mod sample;
 mod signals;
 mod snapshot;
 mod tables;
-mod timing;
 mod trace;
 
 use clap::Parser;

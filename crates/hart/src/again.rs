@@ -49,8 +49,7 @@ impl Hart {
     /// behind it once more.
     #[inline(always)]
     pub(crate) fn fetched_again<W: World>(&mut self, w: &mut W, at: RunPoint) {
-        if self.light || at.quiet {
-            // In the light mode: which packets are fetched again changes little, and costs the host a tenth of a miss.
+        if at.quiet {
             self.replays = 0;
         } else if self.replays != 0 {
             self.repeat_branches(w, at.pc);

@@ -105,9 +105,6 @@ impl Hart {
             return Ok(());
         }
         let l1 = &c.l1d[self.id];
-        if self.skips(pa) != (e.l1 == NO_LINE) {
-            return Err("a line that is not simulated, or one that is");
-        }
         if e.l1 != NO_LINE {
             match l1.entry(e.l1 as usize) {
                 (_, LineState::Invalid) => return Err("line not in L1D"),

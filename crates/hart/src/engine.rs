@@ -8,8 +8,7 @@
 use crate::block::{Block, CodeCache};
 pub use crate::exec::{is_link, ELSEWHERE};
 use crate::hart::Hart;
-use crate::mem::{read_ram, write_ram};
-use crate::mode::{Mode, Wanted};
+use crate::mode::Mode;
 pub use crate::preop::ends_block;
 use crate::preop::{PreOp, NEW_LINE};
 
@@ -19,7 +18,6 @@ pub use crate::muldiv::{multiplication_waits, pending_long};
 use crate::pipeline::pending_pairs;
 pub use crate::pipeline::Long;
 pub use crate::pipeline::{pending_after, Pending};
-use crate::pmp::Access;
 use crate::predict::Outcome;
 pub use crate::predict::{is_second_half, jump_to_half, Hash, BIT, BRANCHED, BUSY, SEEN_SHIFT};
 use crate::run::End;
@@ -225,7 +223,6 @@ pub mod layout {
     use crate::hart::{Hart, HartStats};
     use crate::loads::Loads;
     use crate::predict::{Predictor, Return};
-    use crate::stretches::Stretches;
     use crate::tlb::Tlb;
     use std::mem::{offset_of, size_of};
 
@@ -267,12 +264,6 @@ pub mod layout {
     pub const LONG: usize = offset_of!(Hart, long);
     /// Registers that may wait for lines: a bit each, 64 bits.
     pub const LATE: usize = offset_of!(Hart, loads) + offset_of!(Loads, regs);
-    /// Cycles that an instruction waits where the pipeline is not simulated, in units of 2^-32, 64 bits.
-    pub const RATE: usize = offset_of!(Hart, stretches) + offset_of!(Stretches, rate);
-    /// Part of a cycle that was waited for there, in the same units, 64 bits.
-    pub const FRACTION: usize = offset_of!(Hart, stretches) + offset_of!(Stretches, fraction);
-    /// Cycles that the pipeline has waited where it is simulated, 64 bits.
-    pub const WAITED: usize = offset_of!(Hart, stretches) + offset_of!(Stretches, waited);
     /// Results under way, 32 bits.
     pub const PENDING: usize = offset_of!(Hart, pending);
     /// Cycle from which they count.
@@ -436,22 +427,11 @@ impl Hart {
                     Fsw | Fsd => self.f[(p.rs2 & 31) as usize],
                     _ => self.x[(p.rs2 & 31) as usize],
                 };
-                let access = Access::Write;
-                match M::miss_lightly(self, w, Wanted { va, size, access }, at) {
-                    Some(offset) => {
-                        write_ram(w, offset, size, v);
-                        return End::Done;
-                    }
-                    None => self.store_slow::<W, M>(w, va, size, v, at),
-                }
+                self.store_slow::<W, M>(w, va, size, v, at)
             }
             _ => {
                 M::load_missed(self, va, p);
-                let access = Access::Read;
-                let read = match M::miss_lightly(self, w, Wanted { va, size, access }, at) {
-                    Some(offset) => Ok(read_ram(w, offset, size)),
-                    None => self.load_slow::<W, M>(w, va, size, at),
-                };
+                let read = self.load_slow::<W, M>(w, va, size, at);
                 if read.is_ok() {
                     M::load_done(self, p);
                 }
@@ -549,7 +529,7 @@ impl Hart {
         let meets = self.meets_call(&site, to, ahead, wrong);
         let o = self.predictor.branch(&site, target, taken);
         self.predicted(o, &site, taken);
-        if let (Outcome::Wrong(led), true) = (o, meets && !self.light) {
+        if let (Outcome::Wrong(led), true) = (o, meets) {
             self.stray(w, &site, led, wrong);
         }
     }
@@ -586,7 +566,7 @@ impl Hart {
             self.predictor.indirect(&site, target, is_link(op.rd))
         };
         self.predicted(o, &site, true);
-        if let (Outcome::Wrong(led), false) = (o, self.light) {
+        if let Outcome::Wrong(led) = o {
             self.stray_from_jump(w, &site, led, meets);
         }
     }

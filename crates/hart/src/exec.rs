@@ -19,14 +19,14 @@ impl Hart {
     /// A load close behind a store may have to wait for it.
     #[inline(always)]
     pub(crate) fn hazard(&mut self, p: &PreOp, va: u64) {
-        if p.flags & HAZARD != 0 && !self.is_brief() {
+        if p.flags & HAZARD != 0 {
             let overlaps = |k: usize| match p.near(k) {
                 0 => false,
                 bits => (va ^ self.last_stores[k]) & bits == 0,
             };
             if overlaps(0) || overlaps(1) {
                 let cycles = self.config.timing.store_load_hazard;
-                self.holds(u64::from(cycles) + u64::from(p.splits()));
+                self.cycle += u64::from(cycles) + u64::from(p.splits());
                 // Meanwhile all stores are written: none is at this address any more.
                 self.last_stores = [va ^ ELSEWHERE; 2];
                 // It has been fetched anew.
@@ -531,7 +531,6 @@ impl Hart {
                     {
                         illegal!();
                     }
-                    check!(M::sleeps(self, w, at!()));
                     self.waiting = true;
                     self.recheck = true;
                 }

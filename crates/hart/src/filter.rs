@@ -214,8 +214,6 @@ impl Filter {
         SavedFilter {
             entries: all
                 .filter(|(_, e)| e.read != NEVER || e.write != NEVER)
-                // These are entered again without anything that takes time.
-                .filter(|(_, e)| e.l1 != NO_LINE)
                 .map(|(i, e)| (i as u16, *e))
                 .collect(),
             ways: self.ways.to_vec(),
@@ -276,31 +274,11 @@ impl Filter {
             self.drop_slot(cache, former as usize);
         }
         let old = *self.at(slot);
-        let held = (old.read != NEVER || old.write != NEVER) && old.l1 != NO_LINE;
+        let held = old.read != NEVER || old.write != NEVER;
         if held && old.l1 as usize != index {
             cache.set_slot(old.l1 as usize, NO_SLOT);
         }
         cache.set_slot(index, slot as u16);
-    }
-
-    /// Makes a slot cover a line of a set that is not simulated.
-    #[inline(always)]
-    pub(crate) fn claim_unsampled(&mut self, slot: usize, cache: &mut Tags) {
-        let old = *self.at(slot);
-        if old.l1 == NO_LINE {
-            return;
-        }
-        if old.read != NEVER || old.write != NEVER {
-            cache.set_slot(old.l1 as usize, NO_SLOT);
-        }
-        self.drop_slot(cache, slot);
-    }
-
-    /// Empties the slots of lines in sets that are not simulated.
-    pub(crate) fn drop_unsampled(&mut self) {
-        for e in self.entries.iter_mut().filter(|e| e.l1 == NO_LINE) {
-            *e = EMPTY;
-        }
     }
 
     /// Empties a slot. Hits in the line's set are passed to the policy before.
@@ -334,7 +312,7 @@ impl Filter {
     /// An access that may take no time has passed: its hit is passed to the cache's policy at once.
     #[inline(always)]
     pub(crate) fn hit(&mut self, cache: &mut Tags, index: usize) {
-        if let Some(u) = self.uses.as_mut().filter(|_| index != NO_LINE.into()) {
+        if let Some(u) = &mut self.uses {
             u.settle(&self.entries, cache, index - index % cache.ways());
             cache.touch(index);
         }
@@ -390,9 +368,7 @@ impl Filter {
                 let (held, l1) = (e.read != NEVER || e.write != NEVER, e.l1 as usize);
                 if held && e.way == way {
                     self.drop_slot(cache, slot);
-                    if l1 != NO_LINE as usize {
-                        cache.set_slot(l1, NO_SLOT);
-                    }
+                    cache.set_slot(l1, NO_SLOT);
                 }
             }
         }

@@ -163,7 +163,7 @@ impl Hart {
         let divided = Divided::from_imm(p.imm);
         let wait = divided.wait(fp_divide_latency(t, p.op, a, b), t);
         if divided.is_awaited() {
-            self.holds(wait.into());
+            self.cycle += u64::from(wait);
         } else {
             self.long = self.long & 0xffff | pending_division(p.rd, wait) << 16;
         }

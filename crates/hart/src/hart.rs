@@ -13,13 +13,11 @@ use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::{Resume, Stopped};
-use crate::spin::Spin;
 use crate::straight::Seen;
-use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache};
 use crate::trap::{irq, status, TrapLoop};
 use crate::trigger::Triggers;
-use crate::world::{LineKind, Sample};
+use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 
 /// Privilege modes.
@@ -222,21 +220,6 @@ pub struct Hart {
     /// Cycle at which stimecmp is reached (`u64::MAX` without Sstc).
     pub(crate) timer_cycle: u64,
     pub(crate) timed: bool,
-    /// Whether misses are estimated by epochs: see `epochs.rs`.
-    pub(crate) light: bool,
-    /// Core cycle at which the present epoch ends; `u64::MAX` if there are no epochs.
-    pub(crate) epoch_at: u64,
-    /// Which lines of data pass through the caches in the light mode, a bit for each by the low bits of its number, and for
-    /// how many lines each of them stands.
-    pub(crate) sample: Sample,
-    /// Cycle from which on another sample is to be taken, at the end of a block.
-    pub(crate) resample_at: u64,
-    /// Whether memory was asked since a fill began, in the light mode.
-    pub(crate) asked: bool,
-    /// When pipeline and branch prediction are simulated in the light mode.
-    pub(crate) stretches: Stretches,
-    /// The line that the hart looks at again and again, in the light mode.
-    pub(crate) spin: Spin,
     pub(crate) dtlb: Tlb,
     pub(crate) itlb: Tlb,
     pub(crate) walks: WalkCache,
@@ -305,8 +288,6 @@ pub struct Hart {
     /// How often protection or execute triggers were written.
     pub(crate) pmp_writes: u64,
     pub(crate) triggers: Triggers,
-    /// Cycle and retired instructions at the beginning of the turn, for modes that use them.
-    pub(crate) turn_from: (u64, u64),
     pub(crate) area: Area,
     /// Where an observer has stopped the hart within a block.
     pub(crate) stopped: Option<Stopped>,
@@ -341,13 +322,6 @@ impl Hart {
             lines: 0,
             timer_cycle: u64::MAX,
             timed: true,
-            light: false,
-            epoch_at: u64::MAX,
-            sample: Sample::ALL,
-            spin: Spin::default(),
-            resample_at: u64::MAX,
-            asked: false,
-            stretches: Stretches::default(),
             dtlb: Tlb::new(config.dtlb),
             itlb: Tlb::new(config.itlb),
             walks: WalkCache::new(config.timing.ptw_cache_entries),
@@ -385,7 +359,6 @@ impl Hart {
             recheck: true,
             pmp_writes: 0,
             triggers: Triggers::new(config.triggers),
-            turn_from: (0, 0),
             area: Area::default(),
             stopped: None,
             record: Box::default(),

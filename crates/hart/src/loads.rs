@@ -282,7 +282,7 @@ impl Hart {
         };
         if l.comes.is_none() {
             // Whether it has come by now is known only while no other hart and no answer is behind.
-            self.in_turn(at)?;
+            self.bus_free(at)?;
         }
         // Not the walk for the load.
         if self.loads.may && kind == LineKind::Load {

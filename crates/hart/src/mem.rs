@@ -8,7 +8,7 @@ use crate::mode::{Mode, Wanted};
 use crate::pmp::Access;
 use crate::run::RunPoint;
 use crate::trap::{cause, Trap, Undone};
-use crate::world::{AccessKind, EpochEnd, Requester, World};
+use crate::world::{AccessKind, Requester, World};
 
 /// A physical place that an access resolved to.
 #[derive(Clone, Copy, Debug)]
@@ -245,7 +245,7 @@ impl Hart {
         size: u8,
         at: RunPoint,
     ) -> Result<u64, Undone> {
-        M::synchronizes(self, w, EpochEnd::Atomic, at)?;
+        M::synchronizes(self, w, at)?;
         self.data_trigger(va, size as u64, true, false)?;
         Self::misaligned(va, size, Access::Read)?;
         match self.resolve::<W, M>(w, va, size, Access::Read, at)? {
@@ -271,7 +271,7 @@ impl Hart {
         value: u64,
         at: RunPoint,
     ) -> Result<bool, Undone> {
-        M::synchronizes(self, w, EpochEnd::Atomic, at)?;
+        M::synchronizes(self, w, at)?;
         self.data_trigger(va, size as u64, false, true)?;
         Self::misaligned(va, size, Access::Write)?;
         let reserved = self.reservation.take();
@@ -327,7 +327,7 @@ impl Hart {
         at: RunPoint,
         f: impl Fn(u64) -> u64,
     ) -> Result<u64, Undone> {
-        M::synchronizes(self, w, EpochEnd::Atomic, at)?;
+        M::synchronizes(self, w, at)?;
         self.data_trigger(va, size as u64, true, true)?;
         Self::misaligned(va, size, Access::Write)?;
         let shift = M::BLOCK_SHIFT;
@@ -372,7 +372,7 @@ impl Hart {
         new: [u64; 2],
         at: RunPoint,
     ) -> Result<[u64; 2], Undone> {
-        M::synchronizes(self, w, EpochEnd::Atomic, at)?;
+        M::synchronizes(self, w, at)?;
         self.data_trigger(va, 16, true, true)?;
         Self::misaligned(va, 16, Access::Write)?;
         let Place::Ram(o) = self.resolve::<W, M>(w, va, 16, Access::Write, at)? else {

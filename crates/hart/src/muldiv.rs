@@ -69,7 +69,7 @@ impl Hart {
         let long = Long::from_imm(p.imm);
         let wait = long.wait(latency, self.config.timing.writeback);
         if long.is_awaited() {
-            self.holds(wait.into());
+            self.cycle += u64::from(wait);
         } else {
             self.long = self.long & 0xffff << 16 | pending_long(p.rd, wait);
         }

@@ -595,14 +595,14 @@ impl Hart {
             let front = s.front.max(s.now.saturating_sub(queue)) + bubble;
             let wait = front.saturating_sub(s.now);
             if wait > 0 {
-                self.holds(wait);
+                self.cycle += wait;
                 self.redirect = wait;
                 self.predictor.bubble = s.now + wait;
             }
             front
         } else {
             self.stats.mispredicts += 1;
-            self.holds(cycles);
+            self.cycle += cycles;
             self.redirect = cycles;
             s.now + cycles
         };
@@ -618,8 +618,8 @@ impl Hart {
     /// to, and takes a cycle by itself, unless it could be taken before.
     #[inline(always)]
     pub(crate) fn await_packet(&mut self) {
-        self.holds(u64::from(self.predictor.landed >> 1));
-        self.holds(u64::from(self.cycle < self.predictor.front));
+        self.cycle += u64::from(self.predictor.landed >> 1);
+        self.cycle += u64::from(self.cycle < self.predictor.front);
     }
 
     /// The block at `begin` ends in front of the instruction at `to`, which begins another one. What

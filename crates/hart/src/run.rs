@@ -161,17 +161,11 @@ impl Hart {
         if stopped.is_none() {
             self.resume_reservation(w);
         }
-        if stopped.is_none() {
-            M::turn_begins(self);
-        }
         let exit = self.run_mode::<W, E, M>(code, w, limit, engine, stopped);
         match &mut self.stopped {
             // The run is not over: nothing that others can see has happened to it.
             Some(s) => s.limit = Some(limit),
-            None => {
-                M::turn_ends(self, w);
-                self.suspend_reservation(w);
-            }
+            None => self.suspend_reservation(w),
         }
         exit
     }
@@ -596,7 +590,7 @@ impl Hart {
             true => -i64::from(is_second_half(begin)),
             false => i64::from(packets(begin, (va & !3).wrapping_sub(begin))),
         };
-        if !self.is_brief() && w.coherence().l1i[self.id].find(pa & !63).is_none() {
+        if w.coherence().l1i[self.id].find(pa & !63).is_none() {
             self.predictor.misses(now, before, &self.config.timing);
         }
         let index = self.l1i_touch(w, pa, at).inspect_err(|NotNow| {

@@ -14,7 +14,7 @@ use crate::hart::{Hart, HartStats, Privilege};
 use crate::hpm::Modes;
 use crate::lines::{
     Awaited, Caches, Coherence, HartCounts, Moves, Notice, SavedAhead, SavedFirst, SavedLevel,
-    SavedStores, SavedVersions, Tags, Waiter,
+    SavedStores, SavedVersions, Tags,
 };
 use crate::loads::{Loads, SavedLoads};
 use crate::mode::block_shift;
@@ -22,11 +22,9 @@ use crate::pipeline::Pending;
 use crate::pmp::Pmp;
 use crate::predict::Predictor;
 use crate::run::Resume;
-use crate::spin::Spin;
-use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache, NO_WAY, SUPER_WAY};
 use crate::trigger::Triggers;
-use crate::world::{LineKind, Sample};
+use crate::world::LineKind;
 use serde::{Deserialize, Serialize};
 
 /// Saved state that is invalid for such a hart. The text names the part.
@@ -82,15 +80,6 @@ pub struct SavedHart {
     cleaned: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hint: Option<(u64, u8)>,
-    /// If only a sample of time is simulated with pipeline and branch prediction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stretches: Option<Stretches>,
-    /// The line that it looks at again and again, in the light mode.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    spin: Option<Spin>,
-    /// The sample of lines, if another one is to be taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    resampled: Option<Sample>,
     resume: Option<Resume>,
     generation: u32,
     pmp_writes: u64,
@@ -126,14 +115,6 @@ impl Hart {
             lines,
             timer_cycle,
             timed,
-            // The machine's: it saves the epochs.
-            light: _,
-            epoch_at: _,
-            sample,
-            asked: _,
-            resample_at,
-            stretches,
-            spin,
             dtlb,
             itlb,
             walks,
@@ -173,7 +154,6 @@ impl Hart {
             start_waits: _,
             line_fetched: _,
             // Only used while a hart runs.
-            turn_from: _,
             // Follows from the registers.
             dctx: _,
             generation,
@@ -234,9 +214,6 @@ impl Hart {
             arrived: *arrived,
             cleaned: *cleaned,
             hint: *hint,
-            stretches: stretches.is_sample().then_some(*stretches),
-            spin: (*spin != Spin::default()).then_some(*spin),
-            resampled: (*resample_at != u64::MAX).then_some(*sample),
             resume: *resume,
             generation: *generation,
             pmp_writes: *pmp_writes,
@@ -259,15 +236,6 @@ impl Hart {
         let mut h = Hart::new(id, config).map_err(|_| SavedError("parameters"))?;
         fail(s.x.len() != 32 || s.f.len() != 32, "registers")?;
         fail(s.x[0] != 0, "register x0")?;
-        let possible = |t: &Stretches| t.is_sample() && t.fits();
-        fail(!s.stretches.as_ref().is_none_or(possible), "sample of time")?;
-        let possible = |s: &Spin| s.is_possible();
-        fail(!s.spin.as_ref().is_none_or(possible), "a line looked at")?;
-        let possible = |s: &Sample| (1..=64).contains(&s.weight);
-        fail(
-            !s.resampled.as_ref().is_none_or(possible),
-            "sample of lines",
-        )?;
         fail(s.cycle > FAR || s.instret > FAR, "time")?;
         fail(!s.stats.below(FAR), "counters")?;
         fail(!s.csr.sane(), "event counters")?;
@@ -350,11 +318,6 @@ impl Hart {
         h.arrived = s.arrived;
         h.cleaned = s.cleaned;
         h.hint = s.hint;
-        h.stretches = s.stretches.unwrap_or_default();
-        h.spin = s.spin.unwrap_or_default();
-        if let Some(sample) = s.resampled {
-            (h.sample, h.resample_at) = (sample, 0);
-        }
         h.resume = s.resume;
         h.generation = s.generation;
         h.pmp_writes = s.pmp_writes;
@@ -408,8 +371,6 @@ pub struct SavedCoherence {
     notices: Vec<Vec<Notice>>,
     /// Lines that have moved lately.
     moves: Vec<Moves>,
-    #[serde(default)]
-    waiters: Vec<Waiter>,
     /// Pages with decoded code, and their lines.
     code: Vec<(u64, u64)>,
 }
@@ -434,7 +395,6 @@ impl Coherence {
             reservations: self.reservations.clone(),
             notices: self.notices().to_vec(),
             moves: self.contention.save(),
-            waiters: self.contention.save_waiters(),
             code: code
                 .filter(|(_, m)| **m != 0)
                 .map(|(p, m)| (p as u64, *m))
@@ -466,8 +426,6 @@ impl Coherence {
         fail(!self.load_ahead(s.ahead), "prefetches under way")?;
         fail(!self.load_counts(s.counts, FAR), "counts of lines")?;
         fail(!self.contention.load(&s.moves, harts), "lines that moved")?;
-        let waiters = self.contention.load_waiters(&s.waiters, harts);
-        fail(!waiters, "harts that wait for a line")?;
         self.l1d = Caches::new(s.l1d);
         self.l1i = Caches::new(s.l1i);
         self.reservations = s.reservations;

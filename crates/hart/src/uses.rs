@@ -176,7 +176,7 @@ impl Uses {
 mod tests {
     use super::*;
     use crate::config::Replacement;
-    use crate::filter::{Filter, EMPTY, NEVER, NO_LINE};
+    use crate::filter::{Filter, EMPTY, NEVER};
     use crate::lines::LineState;
     use proptest::prelude::*;
 
@@ -191,8 +191,6 @@ mod tests {
             once: bool,
             cycles: u64,
         },
-        /// A line of a set that is not simulated is used, under one of its virtual addresses, so many cycles before the next step.
-        Unsampled { line: u64, alias: u64, cycles: u64 },
         /// Another hart takes a line; the filter learns of it before the hart goes on.
         Taken(u64),
         /// The hart flushes a line.
@@ -218,11 +216,6 @@ mod tests {
         });
         prop_oneof![
             60 => used,
-            6 => (0u64..14, 0u64..3, 1u64..9).prop_map(|(line, alias, cycles)| Step::Unsampled {
-                line,
-                alias,
-                cycles,
-            }),
             2 => (0u64..14).prop_map(Step::Taken),
             2 => (0u64..14).prop_map(Step::Flushed),
             1 => (0u8..3).prop_map(Step::Way),
@@ -322,28 +315,6 @@ mod tests {
             };
         }
 
-        fn access_unsampled(&mut self, line: u64, alias: u64) {
-            let (slot, key) = (
-                (line + 5 * alias) as usize % 9,
-                line | alias << 12 | 1 << 20,
-            );
-            let cycle = self.cycle as u32;
-            let e = self.filter.at_mut(slot);
-            if e.write != key {
-                self.filter.claim_unsampled(slot, &mut self.cache);
-                self.filter.rely(slot, alias as u8);
-                let e = self.filter.at_mut(slot);
-                *e = FilterEntry {
-                    write: key,
-                    l1: NO_LINE,
-                    way: alias as u8,
-                    used: e.used,
-                    ..EMPTY
-                };
-            }
-            self.filter.at_mut(slot).used = cycle;
-        }
-
         fn step(&mut self, s: &Step) {
             self.poll_notices();
             match *s {
@@ -354,14 +325,6 @@ mod tests {
                     cycles,
                 } => {
                     self.access(line, alias, once);
-                    self.cycle += cycles;
-                }
-                Step::Unsampled {
-                    line,
-                    alias,
-                    cycles,
-                } => {
-                    self.access_unsampled(line, alias);
                     self.cycle += cycles;
                 }
                 Step::Taken(line) | Step::Flushed(line) => {

@@ -39,7 +39,7 @@ impl Hart {
     #[inline(always)]
     pub(crate) fn await_stall(&mut self, ops: &[PreOp], (stall, rest): (u32, Pending)) {
         let before = std::mem::replace(&mut self.pending, rest);
-        self.holds(stall.into());
+        self.cycle += u64::from(stall);
         self.pending_from = self.cycle;
         if self.predictor.landed > JUMPED && ops[0].splits() {
             let half = half_packet(ops, &self.config.timing, before, stall);

@@ -95,42 +95,6 @@ pub enum LineKind {
     Device,
 }
 
-impl LineKind {
-    /// Whether it concerns lines of data, of which only some may be simulated: see [`Hart::sample`](crate::Hart::sample).
-    #[inline(always)]
-    pub const fn is_sampled(self) -> bool {
-        !matches!(self, LineKind::Fetch | LineKind::Prefetch)
-    }
-}
-
-/// What is simulated of a hart: which lines of data pass through its caches, all others being taken to be in L1D; and whether
-/// pipeline and branch prediction are simulated all of the time, whatever [`Hart::sample_time`](crate::Hart::sample_time) says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sample {
-    /// A bit for each of the low six bits of a line's number.
-    pub lines: u64,
-    /// For how many lines each of them stands.
-    pub weight: u32,
-    /// All of the time.
-    pub whole_time: bool,
-}
-
-impl Sample {
-    /// Every line, for itself.
-    pub const ALL: Sample = Sample {
-        lines: u64::MAX,
-        weight: 1,
-        whole_time: false,
-    };
-
-    /// Whether a line is one of them.
-    #[inline(always)]
-    pub const fn has(self, line: u64) -> bool {
-        self.lines >> (line >> 6 & 63) & 1 != 0
-    }
-}
-
 /// One line transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRequest {
@@ -187,84 +151,6 @@ pub enum Transfer {
     /// It is under way. The hart is blocked until it is told the cycle
     /// ([`Hart::arrive`](crate::Hart::arrive)).
     UnderWay,
-}
-
-/// Summary of a hart's turn.
-#[derive(Clone, Copy, Debug)]
-pub struct Turn<'a> {
-    /// Hart index.
-    pub hart: usize,
-    /// Core cycle at its end.
-    pub cycle: u64,
-    /// Core cycles since it began.
-    pub cycles: u64,
-    /// Instructions retired in it.
-    pub instructions: u64,
-    /// Event counters of the hart.
-    pub stats: &'a HartStats,
-}
-
-/// Why an epoch of a hart ends: see [`MemPort::epoch_ends`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EpochEnd {
-    /// It has lasted as long as an epoch is to last.
-    Full,
-    /// An atomic or a store conditional follows, which others may wait for.
-    Atomic,
-    /// A fence that had to order earlier accesses.
-    Fence,
-    /// An access follows to a line that another hart has.
-    Shared,
-    /// A line has been fetched that another hart had: this epoch has no other transfers.
-    Handed,
-    /// A device access, such as an interrupt for another hart, or a marker follows.
-    Device,
-    /// The hart is going to sleep.
-    Sleep,
-}
-
-impl EpochEnd {
-    /// All of them, in the order of their definition.
-    pub const ALL: [EpochEnd; 7] = [
-        EpochEnd::Full,
-        EpochEnd::Atomic,
-        EpochEnd::Fence,
-        EpochEnd::Shared,
-        EpochEnd::Handed,
-        EpochEnd::Device,
-        EpochEnd::Sleep,
-    ];
-
-    /// Lower-case name, as in statistics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            EpochEnd::Full => "full",
-            EpochEnd::Atomic => "atomic",
-            EpochEnd::Fence => "fence",
-            EpochEnd::Shared => "shared",
-            EpochEnd::Handed => "handed",
-            EpochEnd::Device => "device",
-            EpochEnd::Sleep => "sleep",
-        }
-    }
-}
-
-/// The end of an epoch of a hart.
-#[derive(Clone, Copy, Debug)]
-pub struct Epoch {
-    /// Hart index.
-    pub hart: usize,
-    /// Core cycle.
-    pub cycle: u64,
-    /// Instructions that the hart has retired, at the start of the block.
-    pub instret: u64,
-    /// Cycles for which the hart has waited for memory, since its statistics began.
-    pub waited: u64,
-    /// And those for which it has slept.
-    pub idle: u64,
-    /// Reason.
-    pub why: EpochEnd,
 }
 
 /// Timing side: what a line transfer costs.
@@ -332,40 +218,6 @@ pub trait MemPort {
     fn end_fill(&mut self, _hart: usize, _cycle: u64) -> Option<usize> {
         None
     }
-    /// Core cycles that a turn costs in addition to its instructions, for modes that use it: see
-    /// [`Light`](crate::mode::Light).
-    fn turn_cost(&mut self, _turn: &Turn<'_>) -> u64 {
-        0
-    }
-    /// Whether a hart that has to wait for others is blocked now: see [`MemPort::BLOCKS`].
-    #[inline(always)]
-    fn blocks(&self) -> bool {
-        Self::BLOCKS
-    }
-    /// An epoch of a hart ends. Returns the core cycles by which memory has delayed the hart beyond
-    /// what its transfers were charged, and the cycle at which the next epoch is to end.
-    fn epoch_ends(&mut self, _end: &Epoch) -> (u64, u64) {
-        (0, u64::MAX)
-    }
-    /// Which lines of data are simulated from the end of an epoch on.
-    fn sample_of(&self, _hart: usize) -> Sample {
-        Sample::ALL
-    }
-    /// Whether the epoch of a hart is full at a core cycle, at which a transfer has ended.
-    #[inline(always)]
-    fn epoch_is_full(&mut self, _hart: usize, _cycle: u64) -> bool {
-        false
-    }
-    /// No other hart is behind a core cycle at which a hart fetches a line that others have, or does something else that
-    /// they may wait for. Returns the core cycles by which its time moves on before, as its lines have waited for others.
-    fn meets(&mut self, _hart: usize, _cycle: u64) -> u64 {
-        0
-    }
-    /// A hart has found a line in its cache, at a core cycle, that harts take from one another, as one does that waits for
-    /// another hart.
-    fn spins(&mut self, _hart: usize, _cycle: u64) {}
-    /// A hart has noticed so many core cycles late that another one has changed a line. Its next delay is shorter by them.
-    fn was_late(&mut self, _hart: usize, _cycles: u64) {}
     /// A line of L1D turns dirty, before anything is stored to it. What memory holds of it
     /// now is what it keeps until [`MemPort::write_line`].
     #[inline(always)]

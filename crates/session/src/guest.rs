@@ -11,9 +11,7 @@ use crate::snapshot::{Saving, Taker};
 use nagori_hart::world::Observer;
 use nagori_platform::config::Machine as Description;
 use nagori_platform::loader::{Plan, Software};
-use nagori_platform::machine::{
-    Compiled, Engine, EpochLength, LightModel, Machine, MachineError, Quiet, Report,
-};
+use nagori_platform::machine::{Compiled, Engine, Machine, Quiet, Report};
 use std::sync::Arc;
 
 /// Addresses on which a bare-metal program and the host have agreed by names of symbols.
@@ -25,45 +23,6 @@ pub struct Agreed {
     pub signature: Option<SignatureFile>,
 }
 
-/// The light timed mode: the costs of the machine's memories, and how long epochs are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Light {
-    /// What lines cost, as [`calibrate`](nagori_platform::machine::calibrate) has measured it.
-    pub model: LightModel,
-    /// How long epochs are.
-    pub length: EpochLength,
-    /// The mode stays the detailed one, and is divided into epochs.
-    pub detailed: bool,
-    /// Each epoch is kept, for [`Machine::take_epochs`].
-    pub keep: bool,
-}
-
-impl Light {
-    /// Estimates by epochs of a length, of which none is kept.
-    pub fn new(model: LightModel, length: EpochLength) -> Light {
-        Light {
-            model,
-            length,
-            detailed: false,
-            keep: false,
-        }
-    }
-
-    /// Chooses this mode for a machine.
-    pub fn choose<O: Observer>(&self, machine: &mut Machine<O>) -> Result<()> {
-        let model = self.model.clone();
-        let chosen = match self.detailed {
-            true => machine.count_epochs(model, self.length),
-            false => machine.set_light(model, self.length),
-        };
-        chosen.map_err(MachineError::from)?;
-        if self.keep {
-            machine.keep_epochs();
-        }
-        Ok(())
-    }
-}
-
 /// A machine's software, and how it is to be run.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -73,8 +32,6 @@ pub struct Job {
     pub htif: Agreed,
     /// Whether the timing model is on at the start, and again after a power cut.
     pub timed: bool,
-    /// Estimates instead of the detailed timing model, wherever that is on.
-    pub light: Option<Light>,
     /// Whether piped input is passed on when the guest listens, and its end as Ctrl-D.
     pub send_end: bool,
     /// The engine that runs the guest's code.
@@ -98,7 +55,6 @@ impl Job {
             plan,
             htif: Agreed::default(),
             timed: false,
-            light: None,
             send_end: false,
             engine: Engine::best(),
             warm_up: 0,
@@ -126,9 +82,6 @@ impl Job {
         let mut machine =
             Machine::new(description, observer).context("the machine cannot be built")?;
         machine.set_timed(self.timed);
-        if let Some(light) = &self.light {
-            light.choose(&mut machine)?;
-        }
         machine.set_warm_up(self.warm_up);
         let software = Arc::new(Software {
             plan: std::mem::take(&mut self.plan),
@@ -203,9 +156,6 @@ pub fn measure(
 ) -> Result<(End, Report)> {
     let mut machine = Machine::new(description, Quiet).context("the machine cannot be built")?;
     machine.set_timed(job.timed);
-    if let Some(light) = &job.light {
-        light.choose(&mut machine)?;
-    }
     machine.set_warm_up(job.warm_up);
     machine.set_engine(job.engine)?;
     load(&mut machine, &job.plan, false)?;

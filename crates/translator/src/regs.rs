@@ -43,9 +43,6 @@ places! {
     OLDER_STORE = layout::OLDER_STORE;
     LONG = layout::LONG;
     LATE = layout::LATE;
-    RATE = layout::RATE;
-    FRACTION = layout::FRACTION;
-    WAITED = layout::WAITED;
     PENDING = layout::PENDING;
     PENDING_FROM = layout::PENDING_FROM;
     HISTORY = layout::HISTORY;
@@ -127,5 +124,3 @@ pub(crate) fn host(r: u8) -> Option<u8> {
 pub(crate) const RAX: u8 = 0;
 pub(crate) const RCX: u8 = 1;
 pub(crate) const RDX: u8 = 2;
-/// The hart's cycle, as above.
-pub(crate) const R15: u8 = 15;

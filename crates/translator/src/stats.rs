@@ -96,25 +96,6 @@ pub struct Stats {
     pub measured: Option<Measured>,
 }
 
-impl Stats {
-    /// Adds those of another translator, but for what is measured.
-    pub(crate) fn add(&mut self, o: &Stats) {
-        self.blocks += o.blocks;
-        self.instructions += o.instructions;
-        self.bytes += o.bytes;
-        self.translate_ns += o.translate_ns;
-        self.links += o.links;
-        self.emptied += o.emptied;
-        self.code_bytes += o.code_bytes;
-        self.code_limit += o.code_limit;
-        self.entries += o.entries;
-        self.interpreted += o.interpreted;
-        self.traps += o.traps;
-        self.devices += o.devices;
-        self.rests += o.rests;
-    }
-}
-
 /// Time and instructions by tier, since measuring began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {

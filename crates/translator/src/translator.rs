@@ -69,9 +69,6 @@ pub struct Translator<W> {
     meter: Option<Box<Meter>>,
     /// The list of translated blocks, if requested.
     pieces: Option<Vec<Piece>>,
-    /// That of blocks whose pipeline is not simulated ([`Hart::is_brief`]); none in itself.
-    brief: Option<Box<Translator<W>>>,
-    is_brief: bool,
     world: PhantomData<fn(W)>,
 }
 
@@ -103,36 +100,8 @@ impl<W: World> Translator<W> {
             stats: Stats::default(),
             meter: None,
             pieces: None,
-            brief: None,
-            is_brief: false,
             world: PhantomData,
         })
-    }
-
-    /// Whether the hart wants the translator of blocks whose pipeline is not simulated.
-    #[inline(always)]
-    fn is_for_brief<M: Mode>(&self, hart: &Hart) -> bool {
-        M::LINES && !self.is_brief && hart.is_brief()
-    }
-
-    /// Has that translator do something; `None` if there is no memory for it.
-    #[inline(never)]
-    fn in_brief<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> Option<R> {
-        let new = || {
-            let t = Self::new(self.options).ok()?;
-            Some(Box::new(Self {
-                is_brief: true,
-                pieces: self.pieces.as_ref().map(|_| Vec::new()),
-                ..t
-            }))
-        };
-        let mut brief = self.brief.take().or_else(new)?;
-        // One meter measures both.
-        std::mem::swap(&mut self.meter, &mut brief.meter);
-        let ran = run(&mut brief);
-        std::mem::swap(&mut self.meter, &mut brief.meter);
-        self.brief = Some(brief);
-        Some(ran)
     }
 
     /// What the translator has done so far.
@@ -142,9 +111,6 @@ impl<W: World> Translator<W> {
             code_limit: self.arena.size() as u64,
             ..self.stats
         };
-        if let Some(b) = &self.brief {
-            all.add(&b.stats());
-        }
         all.measured = self.meter.as_ref().map(|m| m.read(all.translate_ns));
         all
     }
@@ -158,17 +124,12 @@ impl<W: World> Translator<W> {
     /// Keeps a list of all code from now on, for [`Translator::pieces`].
     pub fn keep_pieces(&mut self) {
         self.pieces = Some(Vec::new());
-        if let Some(b) = &mut self.brief {
-            b.keep_pieces();
-        }
     }
 
     /// The code of blocks translated since [`Translator::keep_pieces`], but for code that has
     /// been dropped since.
     pub fn pieces(&self) -> Vec<&Piece> {
-        let brief = self.brief.as_ref().and_then(|b| b.pieces.as_ref());
-        let both = self.pieces.iter().chain(brief);
-        both.flatten().collect()
+        self.pieces.iter().flatten().collect()
     }
 
     /// Brackets a run of the hart: called before it, for [`Translator::measure`].
@@ -216,18 +177,12 @@ impl<W: World> Translator<W> {
         self.empty();
         self.heat.clear();
         (self.clears, self.drops, self.pmp_writes) = (0, 0, 0);
-        if let Some(b) = &mut self.brief {
-            b.forget();
-        }
     }
 
     /// Goes on with another hart whose code cache has the blocks of the one before: addresses have other meanings there.
     pub fn succeed(&mut self) {
         self.jumps.fill(NO_JUMP);
         self.last = None;
-        if let Some(b) = &mut self.brief {
-            b.succeed();
-        }
     }
 
     /// Drops what the hart and its code cache have dropped.
@@ -300,9 +255,6 @@ impl<W: World> Translator<W> {
                 stubs: &stubs[timed as usize],
                 host: self.host,
                 parallel: W::PARALLEL,
-                light: hart.is_light() && !W::PARALLEL,
-                samples: hart.samples_time(),
-                brief: self.is_brief,
                 arena: self.arena.address(0),
                 at: self.arena.next(),
                 first_link: self.links.len() as u32,
@@ -392,9 +344,7 @@ impl<W: World> Translator<W> {
                 to.fetch
             };
             target = entry as usize;
-            if self.is_brief {
-                // Nothing is pending.
-            } else if from.open != 0 {
+            if from.open != 0 {
                 target = to.full as usize;
             } else if from.pending != 0 {
                 let timing = &hart.config().timing;
@@ -405,7 +355,7 @@ impl<W: World> Translator<W> {
                     let half = b.splits.then(|| {
                         nagori_hart::engine::half_packet(code.ops(b), timing, from.pending, stall)
                     });
-                    match self.bridge((stall, rest), half, (target, hart.samples_time())) {
+                    match self.bridge((stall, rest), half, target) {
                         Some(t) => target = t,
                         None => return,
                     }
@@ -417,14 +367,9 @@ impl<W: World> Translator<W> {
     }
 
     /// A piece of code that waits for the results of the block before.
-    fn bridge(
-        &mut self,
-        waits: (u32, u32),
-        half: Option<u32>,
-        (target, samples): (usize, bool),
-    ) -> Option<usize> {
+    fn bridge(&mut self, waits: (u32, u32), half: Option<u32>, target: usize) -> Option<usize> {
         let target = self.arena.address(target);
-        let code = emit::bridge(self.arena.next(), target, waits, half, samples)?;
+        let code = emit::bridge(self.arena.next(), target, waits, half)?;
         self.arena.add(&code)
     }
 
@@ -497,16 +442,11 @@ impl<W: World> Engine<W> for Translator<W> {
         w: &mut W,
         stop: u64,
     ) -> Option<Ran> {
-        if self.is_for_brief::<M>(hart) {
-            return self.in_brief(|t| t.resume::<M>(hart, code, w, stop))?;
-        }
         let last = self.last?;
         let full = self.links.get(last.link as usize)?.full;
         if full == 0
             || last.pc != hart.pc
             || last.context != hart.context()
-            // The other translator may have moved what code needs to know of its page.
-            || (hart.area().page, hart.area().context) != (last.pc & !0xfff, last.context)
             || self.is_behind(hart, code)
         {
             return None;
@@ -526,9 +466,6 @@ impl<W: World> Engine<W> for Translator<W> {
     ) -> Option<Ran> {
         if W::COMMITS || W::STOPS || W::ACCESSES && M::LINES {
             return None;
-        }
-        if self.is_for_brief::<M>(hart) {
-            return self.in_brief(|t| t.go_on::<M>(hart, code, w, at, stop))?;
         }
         self.follow(hart, code);
         let made = *self.code.get(at.block as usize)?;
@@ -575,10 +512,6 @@ impl<W: World> Engine<W> for Translator<W> {
         // Observers of instructions use the interpreter.
         if W::COMMITS || W::STOPS || W::ACCESSES && M::LINES {
             return Ran::Cold;
-        }
-        if self.is_for_brief::<M>(hart) {
-            let ran = self.in_brief(|t| t.run::<M>(hart, code, w, block, stop));
-            return ran.unwrap_or(Ran::Cold);
         }
         self.follow(hart, code);
         let Some(to) = self.find(hart, code, block) else {

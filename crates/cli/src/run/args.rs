@@ -3,10 +3,8 @@
 use crate::args::{
     CacheArgs, DeviceArgs, EngineKind, InspectArgs, MachineArgs, ModulesArgs, NvmmArgs, PowerArgs,
 };
-use crate::timing::LightArgs;
 use clap::Args;
 use nagori_memtime::Method;
-use nagori_platform::config::EpochConfig;
 use nagori_session::rtc::Rtc;
 use nagori_session::Placement;
 use std::path::PathBuf;
@@ -72,9 +70,6 @@ Examples:
   nagori compare --placement nvmm -- ./sort 1000000
   nagori compare --methods dram,extended --plot cost.svg --share . -- sqlite3 db.sqlite '.read query.sql'
 
-  nagori compare --epoch --methods coarse,extended --placement nvmm -- ./sort 1000000
-      How far the light mode is off, and where
-
   nagori compare --repeats 10 --placement nvmm --plot cost.svg -- ./sort 1000000
       Ten runs of each method, with addresses, entropy and starting times of their own
 
@@ -112,17 +107,6 @@ pub struct CompareArgs {
     /// How many machines run at a time [default: one for each core of the host].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
-    /// Run the program in the detailed and in the light mode (docs/epoch.md), under each method or memory, and report how far
-    /// the estimates are off: of the run time, of each epoch, by share of writes and by lines that come at a time.
-    ///
-    /// Epochs have --every instructions of a hart, and each is compared with the time that the light mode takes for the same ones.
-    /// An interrupt that comes at another instruction moves single epochs, and not their sum. The runs come one after the other.
-    #[arg(long, conflicts_with_all = ["jobs", "plot", "timing"])]
-    pub epoch: bool,
-    /// Instructions of an epoch with --epoch.
-    #[arg(long, value_name = "N", requires = "epoch", default_value_t = 100_000,
-          value_parser = clap::value_parser!(u64).range(EpochConfig::LEAST_INSTRUCTIONS..))]
-    pub every: u64,
     /// Write the comparison to FILE as JSON, or with `-` to stdout, instead of the table.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
@@ -187,8 +171,6 @@ pub struct CommonArgs {
     /// Without the timing model: fast, and counts only instructions.
     #[arg(long, help_heading = "Run")]
     pub functional: bool,
-    #[command(flatten)]
-    pub light: LightArgs,
     /// Seed of everything random in the run [default: nothing is random].
     ///
     /// Without it programs begin at the same machine time, at the same addresses, and get the same random

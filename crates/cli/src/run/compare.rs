@@ -24,8 +24,6 @@ pub struct Run {
     pub result: RunResult,
 }
 
-mod epochs;
-
 /// A variant to compare: the machine's own controller under a method, or another memory for NVMM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variant {
@@ -115,9 +113,6 @@ impl Row {
 
 /// Runs the command.
 pub fn command(a: &CompareArgs, messages: &Messages) -> anyhow::Result<Exit> {
-    if a.epoch {
-        return epochs::command(a, messages);
-    }
     let picture = a.plot.as_deref().map(Picture::create).transpose()?;
     let json = json_file(a.json.as_deref())?;
     let variants = variants(a);
@@ -284,7 +279,6 @@ fn run_all<'p, 'a: 'p>(
                     How {
                         method: variant.method(),
                         seed,
-                        light: None,
                     },
                     (&InspectArgs::default(), None),
                     Interrupt::Ends,

@@ -10,7 +10,6 @@ pub use args::{seconds, CompareArgs, FileArg, RunProgramArgs};
 pub use compare::command as compare;
 
 use crate::args::{engine, InspectArgs, PowerArgs};
-use crate::epoch::compare::process_cpu;
 use crate::output::file::{self, Staged};
 use crate::output::{Exit, Messages};
 use crate::profiling::Profiling;
@@ -20,7 +19,6 @@ use crate::trace::BusTrace;
 use anyhow::{anyhow, bail, Context};
 use args::CommonArgs;
 use nagori_memtime::Method;
-use nagori_session::guest::Light;
 use nagori_session::nvmm::NvmmSpec;
 use nagori_session::program::{Limits, Loaded, Outcome, Program, Stdin, Timing, Why};
 use nagori_session::{Options, Rootfs, Session};
@@ -48,7 +46,6 @@ pub fn command(a: &RunProgramArgs, messages: &Messages) -> anyhow::Result<Exit> 
     let how = How {
         method: a.method,
         seed: a.common.seed,
-        light: None,
     };
     let bus = a.trace_bus.as_deref().map(BusTrace::create);
     let bus = bus.transpose().context("--trace-bus")?;
@@ -111,8 +108,6 @@ fn write_json(file: Staged, value: &serde_json::Value, shown: impl FnOnce()) -> 
 struct How {
     method: Option<Method>,
     seed: Option<u64>,
-    /// Its epochs, instead of what the options of the program say.
-    light: Option<Light>,
 }
 
 /// A program, and the machine from which its runs start.
@@ -146,7 +141,6 @@ impl<'a> Prepared<'a> {
                 (_, true) => Timing::Regions,
                 _ => Timing::Whole,
             },
-            light: a.light.light(|| a.machine.resolve(&[]), messages)?,
             warm_up: a.warm_up,
             limits: Limits {
                 guest: a.timeout,
@@ -211,7 +205,6 @@ impl<'a> Prepared<'a> {
         let mut program = self.program.clone();
         program.program.method = how.method;
         program.program.seed = how.seed;
-        program.program.light = how.light.or(program.program.light);
         let mut running = self.session.start(&program)?;
         if output.shown() && !messages.quiet() {
             output.show_progress();
@@ -226,9 +219,7 @@ impl<'a> Prepared<'a> {
         }
         running.power = power.cuts();
         running.pass_interrupt = interrupt == Interrupt::Passes;
-        let begin = process_cpu();
         let run = running.wait(&mut output)?;
-        let cpu = process_cpu() - run.start_cpu.unwrap_or(begin);
         let m = &mut running.machine;
         if let Some(p) = profiling {
             p.finish(m)?;
@@ -246,8 +237,6 @@ impl<'a> Prepared<'a> {
             full: (tables::machine(m), tables::machine_json(m)),
             sums: run.sums,
             start_cpu: run.start_cpu,
-            epochs: running.machine.take_epochs(),
-            cpu,
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::output::{Exit, Messages, MEANINGLESS, SIGNAL, SUCCESS};
 use crate::tables::{self, duration, grouped, row, table, text};
 use nagori_memtime::stats::Region;
-use nagori_platform::machine::{EpochRow, Report};
+use nagori_platform::machine::Report;
 use nagori_session::problems::{Problem, NEVER_ENDED};
 use nagori_session::program::{Outcome, Why};
 use serde_json::{json, Value};
@@ -52,10 +52,6 @@ pub struct Result {
     pub sums: [u64; 2],
     /// Processor time of the host from the command to the program's start, in seconds.
     pub start_cpu: Option<f64>,
-    /// Its epochs, if they are kept.
-    pub epochs: Vec<EpochRow>,
-    /// Processor time of this process from the program's start to its end, in seconds; of all runs that were under way.
-    pub cpu: f64,
 }
 
 /// The most important figures, summed over all harts.

@@ -20,7 +20,6 @@ impl Hart {
         at: RunPoint,
     ) {
         let start = self.cycle;
-        let cycles = cycles * self.stands_for(kind);
         self.cycle += cycles;
         self.stalls(kind, cycles);
         if w.attributes() {
@@ -30,7 +29,7 @@ impl Hart {
     }
 
     /// Brings a line to a first-level cache, from the outer levels or from memory. Returns whether
-    /// it is modified, that is, newer than in memory; and for how many cycles it has waited for a miss status holding register.
+    /// it is modified, that is, newer than in memory.
     /// `upgrade`: the line is there already, and only
     /// the right to store is missing. `penalty` is added to a line from memory;
     /// `scheduled` cycles of a level's latency are part of the instruction's cost already.
@@ -41,14 +40,14 @@ impl Hart {
         (line, kind, upgrade): (u64, LineKind, bool),
         (penalty, scheduled): (u32, u32),
         at: RunPoint,
-    ) -> Result<(bool, u64), NotNow> {
+    ) -> Result<bool, NotNow> {
         let c = w.coherence();
         if !c.has_levels() && (upgrade || !c.has_first()) {
             self.read_line(w, line, kind, (0, penalty), at)?;
-            return Ok((false, 0));
+            return Ok(false);
         }
         if self.take_arrived(line) {
-            return Ok((false, 0));
+            return Ok(false);
         }
         self.ask_levels(w, (line, kind), (penalty, scheduled), at)
     }
@@ -67,12 +66,11 @@ impl Hart {
             kind,
             pc: at.pc,
             now: self.cycle + at.offset(),
-            blocks: w.blocks(),
+            blocks: Wd::BLOCKS,
             hint: match kind {
                 LineKind::Load | LineKind::Store => self.hint_at(w, at.pc),
                 _ => None,
             },
-            lines: self.stands_for(kind),
         }
     }
 
@@ -82,7 +80,7 @@ impl Hart {
         (line, kind): (u64, LineKind),
         (penalty, scheduled): (u32, u32),
         at: RunPoint,
-    ) -> Result<(bool, u64), NotNow> {
+    ) -> Result<bool, NotNow> {
         let want = self.want(w, line, kind, at);
         if !want.blocks {
             self.catch_up(w, at);
@@ -93,13 +91,12 @@ impl Hart {
             self.leave_for_due(w);
             return self.await_other(line, kind);
         };
-        let each = found.latency.saturating_sub(scheduled.into());
-        let later = each * self.stands_for(kind);
+        let later = found.latency.saturating_sub(scheduled.into());
         let asked = self.cycle + later;
         let req = self.line_request(at, later, line, kind);
         let brought = match found.from {
             From::Level => {
-                self.await_level(w, each, (line, kind, false), at);
+                self.await_level(w, later, (line, kind, false), at);
                 match found.level {
                     0 => self.stats.l2_stall_cycles += later,
                     _ => self.stats.llc_stall_cycles += later,
@@ -109,9 +106,6 @@ impl Hart {
             From::Memory => self.transfer(w, &req, false, penalty, at),
             From::Prefetch(Some(comes)) if !want.blocks => {
                 self.came(w, &req, (comes.max(req.cycle), false), penalty, at);
-                if self.light {
-                    w.coherence().waited_ahead(self.id);
-                }
                 Ok(())
             }
             From::Prefetch(_) => {
@@ -135,7 +129,7 @@ impl Hart {
             self.prefetch(w, (want.now, asked), at);
         }
         self.settle_levels(w, asked, at);
-        brought.map(|()| (found.modified, found.waited))
+        brought.map(|()| found.modified)
     }
 
     /// Requests the lines that prefetchers have predicted, after the line that the hart waits for.
@@ -162,7 +156,7 @@ impl Hart {
 
     /// Lets the hart return to the scheduler at the time of the next event in the outer levels.
     pub(super) fn leave_for_due<Wd: World>(&mut self, w: &mut Wd) {
-        if w.blocks() {
+        if Wd::BLOCKS {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
     }
@@ -193,8 +187,7 @@ impl Hart {
     /// L1D evicts or cleans a line.
     pub(super) fn give<Wd: World>(&mut self, w: &mut Wd, line: u64, modified: bool, at: RunPoint) {
         let now = self.cycle + at.offset();
-        let lines = self.sample.weight.into();
-        w.coherence().give(self.id, line, modified, (now, lines));
+        w.coherence().give(self.id, line, modified, now);
         self.settle_levels(w, self.cycle, at);
     }
 
@@ -283,7 +276,7 @@ impl Hart {
             if slot != NO_SLOT {
                 self.data.at_mut(slot as usize).write = NEVER;
             }
-            self.stats.probes += u64::from(self.sample.weight);
+            self.stats.probes += 1;
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
             } else {
@@ -298,13 +291,7 @@ impl Hart {
         }
         let t = self.config.timing;
         let hidden = self.predictor.hidden();
-        let all = t.l1i_miss + t.hub;
-        let penalty = all.saturating_sub(hidden);
-        if self.light {
-            // Where the pipeline is not simulated, nothing of it is hidden.
-            let waited = &mut self.stretches.waited;
-            *waited = waited.saturating_sub((all - penalty).into());
-        }
+        let penalty = (t.l1i_miss + t.hub).saturating_sub(hidden);
         self.bring(w, (line, LineKind::Fetch, false), (penalty, 0), at)?;
         self.stats.l1i_misses += 1;
         let c = w.coherence();

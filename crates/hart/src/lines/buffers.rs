@@ -73,12 +73,6 @@ impl Coherence {
         Some(met)
     }
 
-    /// A hart's time has come to that of the prefetch for which it has waited, without being blocked.
-    pub(super) fn waited_ahead(&mut self, hart: usize) {
-        self.levels.ahead.under_way.retain(|p| !p.waits(hart));
-        self.find_due();
-    }
-
     /// A load has met a line that is on its way.
     pub(crate) fn load_merged(&mut self) {
         self.levels.first[Side::Data as usize].stats.load_merges += 1;

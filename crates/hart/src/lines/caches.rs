@@ -160,13 +160,6 @@ impl Caches {
         None
     }
 
-    /// Whether any cache but one has a line.
-    #[inline(always)]
-    pub(crate) fn elsewhere(&self, line: u64, but: usize) -> bool {
-        let mut mask = self.mask(line, Some(but));
-        mask != 0 && self.next(line, &mut mask).is_some()
-    }
-
     /// Puts a line into an entry of a cache, in the place of what is there.
     #[inline]
     pub(crate) fn put(&mut self, cache: usize, entry: usize, line: u64, state: LineState) {

@@ -101,8 +101,8 @@ impl CacheCounts {
         self.load_misses + self.store_misses + self.fetch_misses + self.walk_misses
     }
 
-    /// So many requests of a kind look a line up.
-    pub(super) fn look_up(&mut self, kind: LineKind, hit: bool, lines: u64) {
+    /// A request of a kind looks a line up.
+    pub(super) fn look_up(&mut self, kind: LineKind, hit: bool) {
         let (hits, misses) = match kind {
             LineKind::Store => (&mut self.store_hits, &mut self.store_misses),
             LineKind::Fetch => (&mut self.fetch_hits, &mut self.fetch_misses),
@@ -110,7 +110,7 @@ impl CacheCounts {
             LineKind::Prefetch => (&mut self.prefetch_hits, &mut self.prefetch_misses),
             _ => (&mut self.load_hits, &mut self.load_misses),
         };
-        *if hit { hits } else { misses } += lines;
+        *if hit { hits } else { misses } += 1;
     }
 
     /// A miss has waited for a miss status holding register, and has it now.
@@ -120,25 +120,25 @@ impl CacheCounts {
         self.mshr_full_cycles += cycles;
     }
 
-    /// So many modified lines are passed on; `by` is the running hart, or nobody.
-    pub(super) fn wrote_back(&mut self, by: usize, lines: u64) {
+    /// A modified line is passed on; `by` is the running hart, or nobody.
+    pub(super) fn wrote_back(&mut self, by: usize) {
         match by {
-            NOBODY => self.writebacks_other += lines,
-            _ => self.writebacks_demand += lines,
+            NOBODY => self.writebacks_other += 1,
+            _ => self.writebacks_demand += 1,
         }
     }
 }
 
 impl MemoryCounts {
-    /// So many lines are read or written.
-    pub fn count(&mut self, nvmm: bool, write: bool, lines: u64) {
+    /// A line is read or written.
+    pub fn count(&mut self, nvmm: bool, write: bool) {
         let field = match (nvmm, write) {
             (false, false) => &mut self.dram_reads,
             (false, true) => &mut self.dram_writes,
             (true, false) => &mut self.nvmm_reads,
             (true, true) => &mut self.nvmm_writes,
         };
-        *field += lines;
+        *field += 1;
     }
 }
 
@@ -214,7 +214,7 @@ impl Coherence {
             let limited = j < source && level.config.mshrs > 0;
             counts.levels[j].mshr_allocations += u64::from(limited);
             if target != Target::Level(j) {
-                counts.levels[j].look_up(LineKind::Prefetch, j == source, 1);
+                counts.levels[j].look_up(LineKind::Prefetch, j == source);
             }
         }
     }
@@ -225,11 +225,11 @@ impl Coherence {
         &self.levels.counts[hart]
     }
 
-    /// A line of memory, which stands for so many, is read or written for a hart.
+    /// A line of memory is read or written for a hart.
     #[inline]
-    pub fn count_memory(&mut self, hart: usize, nvmm: bool, write: bool, lines: u64) {
+    pub fn count_memory(&mut self, hart: usize, nvmm: bool, write: bool) {
         if let Some(c) = self.levels.counts.get_mut(hart) {
-            c.memory.count(nvmm, write, lines);
+            c.memory.count(nvmm, write);
         }
     }
 

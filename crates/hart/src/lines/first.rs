@@ -173,12 +173,6 @@ impl Coherence {
         self
     }
 
-    /// Whether memory is behind the first-level caches, and these fetch one line at a time.
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        !self.levels.has_first && !self.has_levels() && !self.has_stores()
-    }
-
     /// Whether some first-level cache has MSHRs or a prefetcher.
     #[inline(always)]
     pub(crate) fn has_first(&self) -> bool {
@@ -469,7 +463,7 @@ impl Coherence {
             self.left_first(side, hart, old);
             let modified = state == LineState::Dirty;
             if modified {
-                self.levels.counts[hart].first[side as usize].wrote_back(NOBODY, 1);
+                self.levels.counts[hart].first[side as usize].wrote_back(NOBODY);
             }
             if side == Side::Data && (modified || self.wants_clean()) {
                 self.put(0, (hart, NOBODY), old, modified, None);
@@ -577,7 +571,7 @@ impl Hart {
     #[cold]
     fn await_arrivals<Wd: World>(&mut self, w: &mut Wd, at: RunPoint) -> Result<(), NotNow> {
         self.bus_free(at)?;
-        if !w.blocks() {
+        if !Wd::BLOCKS {
             self.catch_up(w, at);
             self.settle_levels(w, self.cycle, at);
         }

@@ -37,7 +37,6 @@ fn want(hart: usize, line: u64, kind: LineKind, now: u64) -> Want {
         now,
         blocks: false,
         hint: None,
-        lines: 1,
     }
 }
 

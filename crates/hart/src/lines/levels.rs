@@ -133,9 +133,8 @@ pub(super) struct Levels {
     pub versions: Versions,
     /// Filter slots of the running hart whose lines are gone.
     dropped: Vec<(Side, u16)>,
-    /// The core cycle of the running hart's request, and for how many lines what it does stands, in counters.
+    /// The core cycle of the running hart's request.
     pub now: u64,
-    pub lines: u64,
     /// Whether requests have to be handled in the order of time: see [`Coherence::keeps_order`].
     pub ordered: bool,
     /// Outstanding prefetches.
@@ -169,8 +168,6 @@ pub(crate) struct Want {
     pub blocks: bool,
     /// The hint of the instruction, if it has one with an effect.
     pub hint: Option<HintConfig>,
-    /// For how many lines it stands, in counters.
-    pub lines: u64,
 }
 
 impl Want {
@@ -222,7 +219,6 @@ impl Levels {
             ordered: levels.iter().any(Level::keeps_order),
             counts: vec![HartCounts::new(levels.len()); harts],
             levels,
-            lines: 1,
             ..Levels::default()
         }
     }
@@ -386,7 +382,7 @@ impl Coherence {
             (waited, since) = self.take_mshrs((k, own.is_some()), want)?;
         }
         let for_register = waited;
-        (self.levels.now, self.levels.lines) = (now, want.lines);
+        self.levels.now = now;
         self.learn_first(want);
         let looked_up = match own {
             Some(_) => 0,
@@ -395,10 +391,9 @@ impl Coherence {
         for j in 0..looked_up {
             let hit = j == k && entry.is_some();
             let level = &mut self.levels.levels[j];
-            let lines = want.lines;
-            level.stats.hits += lines * u64::from(hit);
-            level.stats.misses += lines * u64::from(!hit);
-            self.levels.counts[hart].levels[j].look_up(want.kind, hit, lines);
+            level.stats.hits += u64::from(hit);
+            level.stats.misses += u64::from(!hit);
+            self.levels.counts[hart].levels[j].look_up(want.kind, hit);
             level.stats.nt_hits += u64::from(hit && want.hint.is_some());
             level.stats.nt_misses += u64::from(!hit && want.hint.is_some());
             let bank = level.access_bank(hart, line, now + waited);
@@ -510,14 +505,8 @@ impl Coherence {
     }
 
     /// Passes on a line that a hart's first level evicts or cleans.
-    pub(crate) fn give(
-        &mut self,
-        hart: usize,
-        line: u64,
-        modified: bool,
-        (now, lines): (u64, u64),
-    ) {
-        (self.levels.now, self.levels.lines) = (now, lines);
+    pub(crate) fn give(&mut self, hart: usize, line: u64, modified: bool, now: u64) {
+        self.levels.now = now;
         self.put(0, (hart, hart), line, modified, None);
     }
 
@@ -539,7 +528,7 @@ impl Coherence {
             }
             return;
         };
-        level.stats.writes += self.levels.lines * u64::from(modified);
+        level.stats.writes += u64::from(modified);
         if modified {
             level.access_bank(of, line, now);
         }
@@ -560,9 +549,8 @@ impl Coherence {
             None => {}
         }
         if modified && through {
-            let lines = self.levels.lines;
-            self.levels.levels[k].stats.writebacks += lines;
-            self.levels.counts[of].levels[k].wrote_back(NOBODY, lines);
+            self.levels.levels[k].stats.writebacks += 1;
+            self.levels.counts[of].levels[k].wrote_back(NOBODY);
             self.put(k + 1, (of, by), line, true, version);
         }
     }
@@ -606,19 +594,18 @@ impl Coherence {
         mut modified: bool,
         mut version: Option<u64>,
     ) {
-        let lines = self.levels.lines;
-        self.levels.levels[k].stats.evictions += lines;
-        self.levels.counts[of].levels[k].victims += lines;
+        self.levels.levels[k].stats.evictions += 1;
+        self.levels.counts[of].levels[k].victims += 1;
         if self.levels.levels[k].config.inclusion == Inclusion::Inclusive {
             let (copies, newer) = self.back_invalidate(k, of, by, line);
-            self.levels.levels[k].stats.back_invalidations += copies * lines;
+            self.levels.levels[k].stats.back_invalidations += copies;
             if let Some(newer) = newer {
                 (modified, version) = (true, newer);
             }
         }
-        self.levels.levels[k].stats.writebacks += lines * u64::from(modified);
+        self.levels.levels[k].stats.writebacks += u64::from(modified);
         if modified {
-            self.levels.counts[of].levels[k].wrote_back(by, lines);
+            self.levels.counts[of].levels[k].wrote_back(by);
         }
         if modified || self.wants_clean_at(k + 1) {
             self.put(k + 1, (of, by), line, modified, version);
@@ -735,9 +722,9 @@ impl Coherence {
         hart: usize,
         from: usize,
         line: u64,
-        (now, lines): (u64, u64),
+        now: u64,
     ) -> Option<u32> {
-        (self.levels.now, self.levels.lines) = (now, lines);
+        self.levels.now = now;
         self.probe(hart, line, false);
         let last = self.levels.levels.len().checked_sub(1)?;
         let mut levels = self.levels.levels.iter();

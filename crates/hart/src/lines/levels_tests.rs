@@ -117,7 +117,7 @@ impl Harts {
             self.c.reserve(hart, i);
             let modified = state == LineState::Dirty;
             if modified || self.c.wants_clean() && state != LineState::Invalid {
-                self.c.give(hart, old, modified, (0, 1));
+                self.c.give(hart, old, modified, 0);
             }
             if self.now.is_multiple_of(3) {
                 // The hart waits, and lines arrive in the meantime.
@@ -129,7 +129,7 @@ impl Harts {
         });
         let (others, from) = self.c.holders(hart, line);
         if let Some(from) = from {
-            let shared = self.c.hand_over(hart, from, line, (0, 1)).is_some();
+            let shared = self.c.hand_over(hart, from, line, 0).is_some();
             self.settle();
             if !shared {
                 self.arrives(line, None);
@@ -168,7 +168,6 @@ impl Harts {
             now: self.now,
             blocks: false,
             hint: None,
-            lines: 1,
         }
     }
 
@@ -362,7 +361,6 @@ fn ask(c: &mut Coherence, hart: usize, line: u64, now: u64) -> (From, u64, Optio
         now,
         blocks: false,
         hint: None,
-        lines: 1,
     };
     let found = c.fetch(&want).unwrap();
     if found.from == From::Memory {

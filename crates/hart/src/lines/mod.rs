@@ -31,7 +31,7 @@ mod versions;
 pub use ahead::{SavedAhead, Settled};
 pub use caches::Caches;
 pub use coherence::{Coherence, Notice};
-pub(crate) use contention::{Moves, Waiter};
+pub(crate) use contention::Moves;
 pub use counts::{CacheCounts, HartCounts, MemoryCounts};
 pub use first::{FirstStats, SavedFirst};
 pub use level_stats::LevelStats;
@@ -43,12 +43,12 @@ pub use tags::{LineState, Tags, NO_SLOT};
 pub use versions::SavedVersions;
 
 use crate::again::LINE_AGAIN;
-use crate::filter::{NEVER, NO_LINE};
+use crate::filter::NEVER;
 use crate::hart::Hart;
 use crate::pipeline::pending_after;
 use crate::run::RunPoint;
 use crate::trap::NotNow;
-use crate::world::{EpochEnd, LineKind, LineRequest, Stall, Transfer, World};
+use crate::world::{LineKind, LineRequest, Stall, Transfer, World};
 use serde::{Deserialize, Serialize};
 
 /// What other harts have of a line.
@@ -111,16 +111,6 @@ impl Hart {
     /// to be tried again.
     #[inline(always)]
     pub(crate) fn bus_free(&self, at: RunPoint) -> Result<(), NotNow> {
-        match self.light {
-            true => Ok(()),
-            false => self.in_turn(at),
-        }
-    }
-
-    /// The same for actions by which harts wait for one another: they are in the order of time also
-    /// where misses are estimated by epochs.
-    #[inline(always)]
-    pub(crate) fn in_turn(&self, at: RunPoint) -> Result<(), NotNow> {
         if self.cycle + at.offset() < self.yield_at {
             Ok(())
         } else {
@@ -167,9 +157,7 @@ impl Hart {
     ) -> Result<(), NotNow> {
         match w.transfer(req, write) {
             Transfer::Done(first) => {
-                self.asked = true;
                 self.came(w, req, (first, write), penalty, at);
-                self.look_at_epoch(w, at);
                 Ok(())
             }
             Transfer::UnderWay => {
@@ -271,7 +259,6 @@ impl Hart {
         let c = w.coherence();
         c.miss_ends(self.id, now);
         c.filled_first(self.id);
-        c.contention.gives_up(self.id);
         self.end_fill(w, at);
     }
 
@@ -321,8 +308,7 @@ impl Hart {
         later: u32,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        let later = u64::from(later) * self.stands_for(kind);
-        let req = self.line_request(at, later, line, kind);
+        let req = self.line_request(at, later.into(), line, kind);
         self.commit_write_back(w, &req);
         self.transfer(w, &req, true, 0, at)
     }
@@ -350,9 +336,6 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         let line = pa & !63;
         let write = kind == LineKind::Store;
-        if self.skips(line) {
-            return Ok(NO_LINE.into());
-        }
         if self.arrived != Some(line) {
             self.in_order(w, Side::Data, line, at)?;
         }
@@ -367,13 +350,7 @@ impl Hart {
                 return Ok(i);
             }
             if self.contended(w, line, at) {
-                if write {
-                    self.close_epoch(w, EpochEnd::Shared, at);
-                }
-                self.in_turn(at)?;
-                if self.light && !write {
-                    self.looks_again(w, line, at);
-                }
+                self.bus_free(at)?;
             }
             self.uses_line(w, line, kind, at)?;
             self.meet_line(w, (line, kind), at)?;
@@ -391,15 +368,6 @@ impl Hart {
                 }
                 LineState::Shared if write => {}
                 _ => return Ok(i),
-            }
-        }
-        if self.light && present.is_none() {
-            self.finds_changed(w, line, at);
-        }
-        let plain = self.light && present.is_none() && !self.is_hinted(at.pc);
-        if plain && w.coherence().is_plain() {
-            if let Some(filled) = self.fill_lightly(w, line, kind, at) {
-                return filled;
             }
         }
         // A walk for the load is none.
@@ -421,9 +389,6 @@ impl Hart {
         };
         self.yield_at = bus_limit;
         let at = RunPoint::new(0, self.pc);
-        if self.light {
-            return self.waits_lightly(w, (line, kind));
-        }
         if !w.coherence().has_begun(self.id, Side::of(kind), line) {
             // A prefetch may have brought the line: the instruction looks it up again.
             self.fill = None;
@@ -468,13 +433,7 @@ impl Hart {
     ) -> Result<usize, NotNow> {
         w.ram().prefetch(line.wrapping_sub(w.ram_base()));
         let id = self.id;
-        match self.light {
-            true => {
-                self.share_in_turn(w, line, at)?;
-                self.asked = false;
-            }
-            false => self.in_turn(at)?,
-        }
+        self.bus_free(at)?;
         w.coherence().filling(Side::Data, id, line);
         if !w.begin_fill(id, line) {
             return self.await_other(line, kind);
@@ -482,9 +441,6 @@ impl Hart {
         let write = kind == LineKind::Store;
         if w.coherence().has_stores() {
             self.leave_for(w, line, kind, at);
-            if self.light && present.is_none() {
-                self.spare_lightly(w, at);
-            }
         }
         let hint = match kind {
             LineKind::PageWalk => None,
@@ -492,29 +448,23 @@ impl Hart {
         };
         let t = &self.config.timing;
         let scheduled = t.load_latency;
-        let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled) * self.sample.weight;
+        let penalty = (t.l1d_miss + t.hub).saturating_sub(scheduled);
         let release_offset = t.release_offset;
-        let weight = self.stands_for(kind);
-        // The light mode has no entries of a store buffer: the hart goes on, and the world says what it waits for them.
-        let hidden = self.light && write && w.coherence().buffers_stores();
-        let s = &self.stats;
-        let stalls = [s.memory_stall_cycles, s.l2_stall_cycles, s.llc_stall_cycles];
-        let before = hidden.then_some((self.cycle, stalls));
         let c = w.coherence();
         let (cache_levels, gives_clean) = (c.has_levels(), c.wants_clean());
         let index = match (self.refill, present) {
             (Some((l, i)), _) if l == line && c.is_reserved(id, i) => i,
             (_, Some(i)) => {
-                self.stats.l1d_upgrades += weight;
+                self.stats.l1d_upgrades += 1;
                 self.replays |= LINE_AGAIN;
                 c.reserve(id, i);
                 i
             }
             (_, None) => {
                 match kind {
-                    LineKind::Store => self.stats.l1d_store_misses += weight,
-                    LineKind::PageWalk => self.stats.l1d_walk_misses += weight,
-                    _ => self.stats.l1d_load_misses += weight,
+                    LineKind::Store => self.stats.l1d_store_misses += 1,
+                    LineKind::PageWalk => self.stats.l1d_walk_misses += 1,
+                    _ => self.stats.l1d_load_misses += 1,
                 }
                 if kind != LineKind::PageWalk && !ahead {
                     self.replays |= LINE_AGAIN;
@@ -529,10 +479,10 @@ impl Hart {
                 w.coherence().reserve(id, i);
                 if state == LineState::Dirty {
                     self.refill = Some((line, i));
-                    self.stats.l1d_writebacks += weight;
+                    self.stats.l1d_writebacks += 1;
                     if cache_levels {
                         self.give(w, old, true, at);
-                    } else if ahead || hidden {
+                    } else if ahead {
                         self.post_victim(w, old, release_offset, at);
                     } else {
                         self.write_line(w, old, LineKind::Evict, release_offset, at)?;
@@ -554,26 +504,19 @@ impl Hart {
             self.bus_free(at)?;
         }
         let others = others.there;
-        let (modified, waited) = if cache_levels && present.is_some() {
+        let modified = if cache_levels && present.is_some() {
             // The line is there; the request only removes it from other harts.
             let last = w.coherence().last_latency().saturating_sub(scheduled);
             self.await_level(w, last.into(), (line, kind, false), at);
-            (false, 0)
+            false
         } else {
             let upgrade = present.is_some();
             if ahead {
-                (self.bring_ahead(w, line, (penalty, scheduled), at)?, 0)
+                self.bring_ahead(w, line, (penalty, scheduled), at)?
             } else {
                 self.bring(w, (line, kind, upgrade), (penalty, scheduled), at)?
             }
         };
-        if let Some((cycle, [memory, l2, llc])) = before.filter(|_| !others) {
-            // But where no register is free.
-            self.cycle = cycle + waited;
-            self.stats.memory_stall_cycles = memory + waited;
-            self.stats.l2_stall_cycles = l2;
-            self.stats.llc_stall_cycles = llc;
-        }
         self.refill = None;
         if write {
             w.coherence().void_prefetches(line, id);
@@ -606,11 +549,8 @@ impl Hart {
             c.keep_off_filters(id, line);
             self.data.release(&mut c.l1d[id], index);
         }
-        if self.light && others {
-            self.shared(w, line, at);
-        }
         self.end_fill(w, at);
-        if w.coherence().has_stores() && w.blocks() {
+        if w.coherence().has_stores() && Wd::BLOCKS {
             // A buffered store may be written to the line at once.
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
@@ -631,10 +571,9 @@ impl Hart {
         };
         self.bus_free(at)?;
         let asked = self.cycle + at.offset();
-        let lines = self.sample.weight.into();
-        self.stats.probes += lines;
+        self.stats.probes += 1;
         let c = w.coherence();
-        let cycles = c.hand_over(self.id, from, line, (asked, lines));
+        let cycles = c.hand_over(self.id, from, line, asked);
         c.moved(line, self.id, asked);
         match cycles {
             Some(cycles) => {
@@ -713,7 +652,7 @@ impl Hart {
             self.drop_entry(w, index);
         }
         if modified {
-            self.stats.l1d_flushes += u64::from(self.sample.weight);
+            self.stats.l1d_flushes += 1;
             let later = self.config.timing.release_offset;
             if w.coherence().has_levels() {
                 self.give(w, line, true, at);
@@ -734,13 +673,7 @@ impl Hart {
         keep: bool,
         at: RunPoint,
     ) -> Result<(), NotNow> {
-        if self.skips(line) {
-            return Ok(());
-        }
         self.in_order(w, Side::Data, line, at)?;
-        if self.light && w.coherence().keeps_order() {
-            self.catch_up(w, at);
-        }
         if !keep && w.coherence().has_first() {
             self.bus_free(at)?;
             w.coherence().void_prefetches(line, ahead::NOBODY);
@@ -765,7 +698,7 @@ impl Hart {
         match own {
             Some(i) => self.flush_index(w, i, keep, at),
             None if dirty.is_some() => {
-                self.stats.probes += u64::from(self.sample.weight);
+                self.stats.probes += 1;
                 self.write_line(w, line, LineKind::Flush, 0, at)
             }
             None => Ok(()),
@@ -793,10 +726,10 @@ impl Hart {
         let own_dirty = own.is_some_and(|i| c.l1d[id].entry(i).1 == LineState::Dirty);
         let mut later = c.last_latency();
         if own_dirty {
-            self.stats.l1d_flushes += u64::from(self.sample.weight);
+            self.stats.l1d_flushes += 1;
             later += self.config.timing.release_offset;
         } else if dirty.is_some() {
-            self.stats.probes += u64::from(self.sample.weight);
+            self.stats.probes += 1;
         }
         if let Some(i) = own {
             if keep {

@@ -124,7 +124,7 @@ impl Standalone {
     /// L1D evicts or cleans a line.
     fn give(&mut self, hart: usize, line: u64, modified: bool) {
         self.stats.writebacks += u64::from(modified);
-        self.c.give(hart, line, modified, (0, 1));
+        self.c.give(hart, line, modified, 0);
         self.settle();
     }
 
@@ -133,7 +133,7 @@ impl Standalone {
         let (others, dirty) = self.c.holders(hart, line);
         if let Some(from) = dirty {
             self.stats.writebacks += 1;
-            let handed_over = self.c.hand_over(hart, from, line, (0, 1)).is_some();
+            let handed_over = self.c.hand_over(hart, from, line, 0).is_some();
             self.settle();
             if !handed_over {
                 self.send(line, true);
@@ -152,7 +152,6 @@ impl Standalone {
             now: 0,
             blocks: false,
             hint: None,
-            lines: 1,
         };
         // Nobody waits for a register or a prefetch: there are none.
         let Ok(found) = self.c.fetch(&want) else {

@@ -3,7 +3,6 @@
 
 use super::{Mode, Wanted};
 use crate::block::Block;
-use crate::filter::NO_LINE;
 use crate::fpdiv::divides_fp;
 use crate::hart::{Hart, Privilege};
 use crate::lines::{fence, Awaits, Side, Why};
@@ -13,7 +12,7 @@ use crate::pmp::Access;
 use crate::preop::{hint_number, PreOp, NEW_LINE};
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
-use crate::world::{DevicePlace, EpochEnd, LineKind, World};
+use crate::world::{DevicePlace, LineKind, World};
 
 /// The detailed mode: see [`Hart::timed`].
 #[derive(Clone, Copy, Debug)]
@@ -27,17 +26,7 @@ impl Mode for Detailed {
         if h.cycle >= h.settle_at {
             h.settle_uses(w);
         }
-        if h.cycle >= h.epoch_at {
-            h.end_epoch(w);
-        }
-        if h.cycle >= h.stretches.at && h.resume.is_none() {
-            h.change_stretch();
-        }
-        if h.cycle >= h.resample_at && h.resume.is_none() {
-            h.resample(w);
-        }
-        let next = h.stretches.at.min(h.resample_at);
-        limit.min(h.settle_at).min(h.epoch_at).min(next)
+        limit.min(h.settle_at)
     }
 
     #[inline(always)]
@@ -52,7 +41,7 @@ impl Mode for Detailed {
         }
         let fetched = h.fetch_line(w, pc, pc, RunPoint::new(0, pc));
         h.start_waits |= fetched.is_err();
-        if fetched.is_ok() && ops[0].splits() && !h.is_brief() {
+        if fetched.is_ok() && ops[0].splits() {
             h.await_packet();
         }
         fetched
@@ -60,10 +49,6 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn block_ends(h: &mut Hart, b: &Block) {
-        if h.is_brief() {
-            h.cycle += h.stretches.waits(b.count.into());
-            return;
-        }
         let mut own = b.pending | h.long & b.open;
         let redirect = std::mem::take(&mut h.redirect);
         if redirect != 0 && own != 0 {
@@ -157,9 +142,6 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn branch<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, taken: bool, p: &PreOp) {
-        if h.is_brief() {
-            return;
-        }
         h.resolve_branch(w, pc, target, taken, p);
         if taken {
             h.predictor.lands(target, p.len);
@@ -168,9 +150,6 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn jump(h: &mut Hart, pc: u64, p: &PreOp) {
-        if h.is_brief() {
-            return;
-        }
         h.resolve_jump(pc, p);
         let target = pc.wrapping_add(p.imm as i64 as u64);
         h.predictor.lands(target, p.len);
@@ -178,42 +157,32 @@ impl Mode for Detailed {
 
     #[inline(always)]
     fn indirect<W: World>(h: &mut Hart, w: &mut W, pc: u64, target: u64, p: &PreOp) {
-        if h.is_brief() {
-            return;
-        }
         h.resolve_indirect(w, pc, target, p, |_| None);
         h.predictor.lands(target, p.len);
     }
 
     #[inline(always)]
     fn multiply(h: &mut Hart, p: &PreOp, rs1: u64) {
-        if !h.is_brief() {
-            h.mul_time(p, rs1);
-        }
+        h.mul_time(p, rs1);
     }
 
     #[inline(always)]
     fn divide(h: &mut Hart, p: &PreOp, a: u64, b: u64) {
-        if !h.is_brief() {
-            h.div_time(p, a, b);
-        }
+        h.div_time(p, a, b);
     }
 
     #[inline(always)]
     fn floated(h: &mut Hart, p: &PreOp, operands: [u64; 2]) {
-        if divides_fp(p.op) && !h.is_brief() {
+        if divides_fp(p.op) {
             h.fp_divide_time(p, operands);
         }
     }
 
     #[inline(always)]
-    fn visible<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+    fn visible<W: World>(h: &mut Hart, _w: &mut W, at: RunPoint) -> Result<(), NotNow> {
         match W::PARALLEL {
             true => Ok(()),
-            false => {
-                h.close_epoch(w, EpochEnd::Device, at);
-                h.meets(w, at)
-            }
+            false => h.bus_free(at),
         }
     }
 
@@ -236,31 +205,13 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn miss_lightly<W: World>(h: &mut Hart, w: &mut W, want: Wanted, at: RunPoint) -> Option<u64> {
-        h.miss_lightly(w, want, at)
-    }
-
-    #[inline(always)]
-    fn synchronizes<W: World>(
-        h: &mut Hart,
-        w: &mut W,
-        why: EpochEnd,
-        at: RunPoint,
-    ) -> Result<(), NotNow> {
-        h.drained(w, (Awaits::All, Why::Atomic), at)?;
-        match h.light {
-            true => h.synchronizes(w, why, at),
-            false => Ok(()),
-        }
+    fn synchronizes<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
+        h.drained(w, (Awaits::All, Why::Atomic), at)
     }
 
     #[inline(always)]
     fn fence<W: World>(h: &mut Hart, w: &mut W, imm: i32, at: RunPoint) -> Result<(), NotNow> {
-        fence(h, w, imm, at)?;
-        match h.light {
-            true => h.synchronizes(w, EpochEnd::Fence, at),
-            false => Ok(()),
-        }
+        fence(h, w, imm, at)
     }
 
     #[inline(always)]
@@ -297,17 +248,6 @@ impl Mode for Detailed {
     }
 
     #[inline(always)]
-    fn sleeps<W: World>(h: &mut Hart, w: &mut W, at: RunPoint) -> Result<(), NotNow> {
-        match h.light {
-            true => {
-                h.close_epoch(w, EpochEnd::Sleep, at);
-                h.meets(w, at)
-            }
-            false => Ok(()),
-        }
-    }
-
-    #[inline(always)]
     fn resolve<W: World>(
         h: &mut Hart,
         w: &mut W,
@@ -334,7 +274,7 @@ impl Mode for Detailed {
         } else {
             h.install::<W, Self>(w, want, pa, (index, way), at);
         }
-        debug_assert!(h.skips(pa) || w.coherence().l1d[h.id].entry(index).0 == pa & !63);
+        debug_assert!(w.coherence().l1d[h.id].entry(index).0 == pa & !63);
         h.fetched_again(w, at);
         Ok(Place::Ram(offset))
     }
@@ -369,11 +309,6 @@ impl Mode for Detailed {
     ) -> bool {
         if h.contended(w, pa & !63, at) || w.coherence().is_guarded(Side::Data, h.id, pa & !63) {
             return false;
-        }
-        if index == usize::from(NO_LINE) {
-            h.data.claim_unsampled(slot, &mut w.coherence().l1d[h.id]);
-            h.data.rely(slot, way);
-            return true;
         }
         let now = h.cycle + at.offset();
         if h.loads.is_coming(pa & !63, now) {

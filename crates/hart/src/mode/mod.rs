@@ -5,11 +5,9 @@
 
 mod detailed;
 mod functional;
-mod light;
 
 pub use detailed::Detailed;
 pub use functional::Functional;
-pub use light::Light;
 
 use crate::block::Block;
 use crate::hart::{Hart, Privilege};
@@ -18,7 +16,7 @@ use crate::pmp::Access;
 use crate::preop::PreOp;
 use crate::run::RunPoint;
 use crate::trap::{NotNow, Undone};
-use crate::world::{EpochEnd, World};
+use crate::world::World;
 
 /// Number of address bits within a block of the data filter, if its blocks are lines.
 const LINE_SHIFT: u32 = 6;
@@ -50,14 +48,6 @@ pub trait Mode: Copy + 'static {
     /// Number of address bits within a block of the data filter.
     const BLOCK_SHIFT: u32 = block_shift(Self::LINES);
 
-    /// A turn of the hart begins ([`Hart::run_ahead`]).
-    #[inline(always)]
-    fn turn_begins(_h: &mut Hart) {}
-    /// A turn of the hart has ended at the end of a block. This method may add cycles to the hart.
-    /// How often it is called is not part of the model, so the cycles that it adds must follow from
-    /// what the hart has done since the last call.
-    #[inline(always)]
-    fn turn_ends<W: World>(_h: &mut Hart, _w: &mut W) {}
     /// The cycle up to which blocks may begin before this is called again.
     #[inline(always)]
     fn stop<W: World>(_h: &mut Hart, _w: &mut W, limit: u64) -> u64 {
@@ -158,26 +148,9 @@ pub trait Mode: Copy + 'static {
         Ok(())
     }
 
-    /// A data access that has missed the filter, where there is a short way for it. The offset in memory; `None` if nothing
-    /// was done.
+    /// An atomic is going to be executed.
     #[inline(always)]
-    fn miss_lightly<W: World>(
-        _h: &mut Hart,
-        _w: &mut W,
-        _want: Wanted,
-        _at: RunPoint,
-    ) -> Option<u64> {
-        None
-    }
-
-    /// An atomic or a fence is going to be executed, for which others may wait (`why`).
-    #[inline(always)]
-    fn synchronizes<W: World>(
-        _h: &mut Hart,
-        _w: &mut W,
-        _why: EpochEnd,
-        _at: RunPoint,
-    ) -> Result<(), NotNow> {
+    fn synchronizes<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
         Ok(())
     }
     /// A `fence` with such an immediate is going to be executed.
@@ -214,12 +187,6 @@ pub trait Mode: Copy + 'static {
     ) -> Result<Option<(u64, u64)>, Undone> {
         Ok(None)
     }
-    /// The hart is going to sleep.
-    #[inline(always)]
-    fn sleeps<W: World>(_h: &mut Hart, _w: &mut W, _at: RunPoint) -> Result<(), NotNow> {
-        Ok(())
-    }
-
     /// The location of an aligned data access. The access may happen after this.
     fn resolve<W: World>(
         h: &mut Hart,

@@ -6,7 +6,6 @@ mod edges;
 mod extensions;
 mod harts;
 mod levels;
-mod light;
 mod loads;
 mod modes;
 mod observe;

@@ -70,7 +70,6 @@
 mod certain;
 mod divide;
 mod engine;
-mod estimate;
 mod event;
 mod foresee;
 mod model;
@@ -87,7 +86,6 @@ mod until;
 
 pub use certain::Arrived;
 pub use divide::Divider;
-pub use estimate::{Busy, Estimator};
 pub use event::{Command, Op};
 pub use saved_controller::SavedController;
 

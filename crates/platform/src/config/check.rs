@@ -112,7 +112,6 @@ pub(super) fn machine(c: &MachineConfig) -> Result<(), Problem> {
     cache("l1i", &c.l1i)?;
     levels(c)?;
     super::stores::check(c)?;
-    super::epoch::check(c)?;
     tlb("dtlb", &c.dtlb)?;
     tlb("itlb", &c.itlb)?;
     memory(&c.memory)?;

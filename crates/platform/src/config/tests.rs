@@ -337,16 +337,6 @@ fn levels_of_caches() {
         ("store_buffer.entries=129", "129 is outside 0 to 128"),
         ("store_buffer.drain_cycles=0", "0 is outside 1 to 1000"),
         (
-            "epoch.length=1ns",
-            "`epoch.length`: 1 ns: expected 1 us to 1 s",
-        ),
-        ("epoch.instructions=10", "10 is outside 1000 to"),
-        (
-            "epoch.sampled_sets=3",
-            "`epoch.sampled_sets`: 3: expected a power of two",
-        ),
-        ("epoch.sampled_sets=128", "not more than 64"),
-        (
             "nontemporal.all.store=write-combining",
             "`nontemporal.all.store`: stores are combined in line fill buffers",
         ),
@@ -361,28 +351,6 @@ fn levels_of_caches() {
     ] {
         let e = with(&[setting]).unwrap_err().to_string();
         assert!(e.contains(problem), "{setting}: {e}");
-    }
-    for (other, why) in [
-        ("l1d.mshrs=2", "prefetchers and MSHRs see every line"),
-        (
-            "memory.track_persistence=true",
-            "memory.track_persistence sees every line",
-        ),
-    ] {
-        let e = with(&["epoch.sampled_sets=4", other]).unwrap_err();
-        assert!(e.to_string().contains(why), "{other}: {e}");
-    }
-    for (setting, sets) in [
-        ("epoch.sampled_time=2", 8),
-        ("l1d.replacement=lru", 8),
-        ("l1d.mshrs=2", 1),
-        ("epoch.sampled_sets=2", 2),
-    ] {
-        let d = with(&[setting]).unwrap();
-        let under = |m| d.config.sampled_sets(m);
-        assert_eq!(under(Method::Coarse), sets, "{setting}");
-        let asked = setting.starts_with("epoch.sampled_sets");
-        assert_eq!(under(Method::Fine), if asked { sets } else { 1 });
     }
     let table = ["cache.l2.prefetcher=stride", "cache.l2.prefetch_entries=24"];
     let e = with(&table).unwrap_err().to_string();

@@ -2,7 +2,6 @@
 
 use super::cache::{LevelConfig, Prefetcher, Traffic, CONFIDENCE, ENTRIES};
 use super::devices::{BlockConfig, ShareConfig, SlotConfig};
-use super::epoch::EpochConfig;
 use super::frequency::Frequency;
 use super::iomap::IomapConfig;
 use super::region::RegionConfig;
@@ -91,9 +90,6 @@ pub struct MachineConfig {
     /// What accesses under hints of Zihintntl do; by default what all others do.
     #[serde(skip_serializing_if = "NontemporalConfig::is_default")]
     pub nontemporal: NontemporalConfig,
-    /// The light timed mode.
-    #[serde(skip_serializing_if = "EpochConfig::is_default")]
-    pub epoch: EpochConfig,
     /// Data TLB.
     pub dtlb: TlbConfig,
     /// Instruction TLB.
@@ -372,7 +368,6 @@ impl Default for MachineConfig {
             cache: BTreeMap::new(),
             store_buffer: StoreBufferConfig::default(),
             nontemporal: NontemporalConfig::default(),
-            epoch: EpochConfig::default(),
             dtlb: TlbConfig::default(),
             itlb: TlbConfig::default(),
             memory: MemoryConfig::default(),

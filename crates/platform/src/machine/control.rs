@@ -203,7 +203,6 @@ impl<O> Port<'_, '_, O> {
         self.cached = None;
         let now = self.now;
         let set = self.world.memory.board.set_params(now, p);
-        self.world.follow_method();
         set.map_err(|_| ControlError::Value)
     }
 }

@@ -10,8 +10,8 @@ use super::Machine;
 use nagori_hart::debug::lookup;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, DevicePlace, Epoch, Event, LineRequest, Marker, MemAccess, MemPort,
-    Observer, Requester, Sample, Stall, Transfer, Turn, World,
+    self, AccessKind, BusFault, DevicePlace, Event, LineRequest, Marker, MemAccess, MemPort,
+    Observer, Requester, Stall, Transfer, World,
 };
 use nagori_hart::{Hart, Privilege};
 use nagori_ram::GuestRam;
@@ -249,30 +249,6 @@ impl<W: World> MemPort for Watched<'_, W> {
     }
     fn stalled(&mut self, stall: &Stall) {
         self.inner.stalled(stall);
-    }
-    fn blocks(&self) -> bool {
-        self.inner.blocks()
-    }
-    fn epoch_ends(&mut self, end: &Epoch) -> (u64, u64) {
-        self.inner.epoch_ends(end)
-    }
-    fn sample_of(&self, hart: usize) -> Sample {
-        self.inner.sample_of(hart)
-    }
-    fn epoch_is_full(&mut self, hart: usize, cycle: u64) -> bool {
-        self.inner.epoch_is_full(hart, cycle)
-    }
-    fn meets(&mut self, hart: usize, cycle: u64) -> u64 {
-        self.inner.meets(hart, cycle)
-    }
-    fn spins(&mut self, hart: usize, cycle: u64) {
-        self.inner.spins(hart, cycle);
-    }
-    fn was_late(&mut self, hart: usize, cycles: u64) {
-        self.inner.was_late(hart, cycles);
-    }
-    fn turn_cost(&mut self, turn: &Turn<'_>) -> u64 {
-        self.inner.turn_cost(turn)
     }
     fn line_dirtied(&mut self, line: u64) {
         self.inner.line_dirtied(line);

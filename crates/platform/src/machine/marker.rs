@@ -61,8 +61,6 @@ pub(crate) struct RegionStart {
     memory: Stats,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     memories: Vec<RegionReport>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    light: Option<super::light::costs::LightReport>,
 }
 
 /// What markers have left.
@@ -161,11 +159,6 @@ impl<O: Observer> Machine<O> {
         for (now, start) in r.memories.iter_mut().zip(&start.memories) {
             now.stats = now.stats.since(&start.stats);
         }
-        let light = self.world.light.as_deref().map(|l| l.report());
-        r.light = light.map(|now| match &start.light {
-            Some(start) => now.since(start),
-            None => now,
-        });
         r
     }
 
@@ -175,7 +168,6 @@ impl<O: Observer> Machine<O> {
             harts: Baseline::of(&self.harts, &self.world.coherence, now),
             memory: self.world.memory.board.stats(nagori_memtime::Ps(now.0)),
             memories: self.world.memory.reports(nagori_memtime::Ps(now.0)),
-            light: self.world.light.as_deref().map(|l| l.report()),
         })
     }
 

@@ -4,14 +4,12 @@
 //! The order of turns (`turns`) follows from machine time alone, so the order of events depends on
 //! nothing but the machine.
 
-mod calibrate;
 mod compiled;
 mod control;
 mod debug;
 mod due;
 mod engine;
 mod fork;
-mod light;
 mod marker;
 mod memory;
 mod nvmm;
@@ -29,12 +27,10 @@ mod turns;
 mod warm_up;
 mod world;
 
-pub use calibrate::{calibrate, key as light_key};
 pub use compiled::{Compiled, Quiet};
 pub use debug::{DebugStop, Watch, WatchKind, Why, MAX_POINTS};
 pub use engine::{Engine, DEFAULT_SKEW};
 pub use fork::Checkpoint;
-pub use light::costs::*;
 pub use marker::{Label, Regions};
 pub use memory::{BusCause, BusTransfer, BusWatch, RegionError, RegionReport};
 pub use nagori_translator::{
@@ -120,12 +116,6 @@ pub enum MachineError {
     /// Saved state that does not fit.
     #[error(transparent)]
     Saved(LoadError),
-    /// The light mode cannot be chosen.
-    #[error("light mode: {0}")]
-    Light(#[from] LightError),
-    /// The costs of lines could not be measured.
-    #[error("calibration: {0}")]
-    Calibration(String),
     /// The core description lacks or has a key that the core model does not know.
     #[error("core `{core}`: {problem}")]
     Core {
@@ -289,7 +279,6 @@ impl<O: Observer> Machine<O> {
             latest: Ps::ZERO,
             control: control::ControlState::default(),
             profile: None,
-            light: None,
         };
         stats::count_by_privilege(&mut harts, &world.coherence, config.count_by_privilege);
         world.bus.record_deeds(O::DEVICES);
@@ -402,16 +391,13 @@ impl<O: Observer> Machine<O> {
         self.world.coherence.clear_caches();
         // In functional mode memory is all there is; what was dirty has reached it.
         self.world.all_written();
-        if self.world.light.is_some() {
-            self.restart_epochs();
-        }
         self.begin_warm_up();
     }
 
     /// Whether transfers of devices cost anything follows from how harts are timed.
     fn follow_timing(&mut self) {
         let w = &mut *self.world;
-        let cost = w.timed && w.light.is_none() && self.parallel.is_none();
+        let cost = w.timed && self.parallel.is_none();
         w.bus.set_transfers_cost(cost);
     }
 
@@ -419,7 +405,6 @@ impl<O: Observer> Machine<O> {
     pub fn set_method(&mut self, m: Method) -> Result<(), MachineError> {
         let at = nagori_memtime::Ps(self.now().0);
         self.world.memory.board.set_method(at, m)?;
-        self.world.follow_method();
         Ok(())
     }
 
@@ -577,7 +562,7 @@ impl<O: Observer> Machine<O> {
 
     /// Statistics since the start or the last reset of statistics.
     pub fn report(&self) -> Report {
-        let mut report = stats::report(
+        stats::report(
             &self.config,
             &self.harts,
             &self.world.coherence,
@@ -585,9 +570,7 @@ impl<O: Observer> Machine<O> {
             self.now(),
             &self.started,
             self.was_parallel,
-        );
-        report.light = self.world.light.as_deref().map(|l| l.report());
-        report
+        )
     }
 
     /// Reports kept by the guest under a label, in order, at most 16384.
@@ -601,9 +584,6 @@ impl<O: Observer> Machine<O> {
         self.started = stats::Baseline::of(&self.harts, &self.world.coherence, now);
         // Time only moves forward, so the controller accepts it.
         let _ = self.world.memory.reset_stats(nagori_memtime::Ps(now.0));
-        if let Some(l) = &mut self.world.light {
-            l.reset_stats();
-        }
         self.world.control.baselines = self.started.views();
         self.restart_region();
         // No view of a hart is older than the start of its statistics.
@@ -615,11 +595,6 @@ impl<O: Observer> Machine<O> {
 
     /// Sets the profiler, which observes from now on which code waits for memory.
     pub fn set_attribution(&mut self, to: Option<Box<dyn Attribution>>) {
-        if let Some(l) = &mut self.world.light {
-            for h in 0..self.harts.len() {
-                l.take_owed(h);
-            }
-        }
         self.world.profile = to;
     }
 

@@ -1,7 +1,6 @@
 //! The state of a machine, except the contents of its memory, as data.
 
 use super::control::ControlState;
-use super::light::SavedLight;
 use super::marker::Markers;
 use super::memory::SavedMemory;
 use super::power::{Behind, PowerCut};
@@ -63,8 +62,6 @@ pub struct MachineState {
     parallel: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     power_cuts: Vec<PowerCut>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    light: Option<SavedLight>,
 }
 
 impl MachineState {
@@ -160,7 +157,6 @@ impl<O: Observer> Machine<O> {
             latest: _,
             control,
             profile: _,
-            light,
         } = &**world;
         MachineState {
             timed: *timed,
@@ -182,7 +178,6 @@ impl<O: Observer> Machine<O> {
             window: window.clone(),
             parallel: *was_parallel,
             power_cuts: power_cuts.clone(),
-            light: light.as_ref().map(|l| l.save()),
         }
     }
 
@@ -274,17 +269,6 @@ impl<O: Observer> Machine<O> {
         asked.sort_unstable();
         let same = asked.into_iter().eq(self.world.coherence.asked_ahead());
         fail(!same, "prefetches that memory has been asked for")?;
-        let light = match s.light {
-            Some(l) => {
-                let counts = harts.iter().map(|h| (h.cycle, h.instret));
-                let machine = (n, ram_bytes);
-                let how = (&self.config, memory.board.params());
-                let light = l.restore(machine, how, counts);
-                fail(light.is_none(), "epochs of the light mode")?;
-                light
-            }
-            None => None,
-        };
         self.world.bus.load(&s.bus)?;
         self.harts = harts;
         self.code = codes;
@@ -292,7 +276,6 @@ impl<O: Observer> Machine<O> {
         self.together.iter_mut().for_each(|t| t.forget());
         let w = &mut *self.world;
         w.timed = s.timed;
-        w.light = light.map(Box::new);
         w.behind = behind;
         w.memory = memory;
         w.fills = s.fills;
@@ -306,7 +289,6 @@ impl<O: Observer> Machine<O> {
         self.markers = s.markers;
         self.window = s.window;
         self.power_cuts = s.power_cuts;
-        self.resume_epochs();
         self.was_parallel = s.parallel || self.parallel.is_some();
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! The statistics of a run: counters of harts and memory, as plain values.
 
-use super::light::costs::LightReport;
 use super::memory::{Memory, RegionReport};
 use super::world::HartView;
 use crate::clock::Ps;
@@ -215,9 +214,6 @@ pub struct Report {
     /// Regions with a memory of their own, by address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<RegionReport>,
-    /// The light mode, with which times are estimates and controllers saw nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub light: Option<LightReport>,
 }
 
 impl Report {
@@ -252,10 +248,6 @@ impl Report {
         for (a, b) in self.memories.iter_mut().zip(&later.memories) {
             a.stats = a.stats.plus(&b.stats);
         }
-        self.light = match (self.light, &later.light) {
-            (Some(a), Some(b)) => Some(a.plus(b)),
-            (a, b) => a.or(b.clone()),
-        };
         self
     }
 }
@@ -340,6 +332,5 @@ pub(crate) fn report(
         stores: stores.collect(),
         memory: memory.board.stats(nagori_memtime::Ps(now.0)),
         memories: memory.reports(nagori_memtime::Ps(now.0)),
-        light: None,
     }
 }

@@ -190,10 +190,7 @@ impl<O: Observer> Machine<O> {
             if due == u64::MAX {
                 break;
             }
-            // In the light mode, harts let events take effect that are due before they look at what these change.
-            if !self.is_light() {
-                blocked = blocked.min(due);
-            }
+            blocked = blocked.min(due);
             let next = event.min(roster.wake);
             if due > first.0.min(next) || self.has_turn(next) {
                 break;

@@ -8,8 +8,8 @@ use crate::device::DmaTransfer;
 use crate::iomap::MACHINE;
 use nagori_hart::lines::Coherence;
 use nagori_hart::world::{
-    self, AccessKind, BusFault, DevicePlace, Epoch, Event, LineContent, LineKind, LineRequest,
-    Marker, MemPort, Observer, Requester, Sample, Stall, Transfer, World,
+    self, AccessKind, BusFault, DevicePlace, Event, LineContent, LineKind, LineRequest, Marker,
+    MemPort, Observer, Requester, Stall, Transfer, World,
 };
 use nagori_hart::HartStats;
 use nagori_iomap::Access;
@@ -87,8 +87,6 @@ pub(crate) struct Surroundings<O> {
     pub control: super::control::ControlState,
     /// The profiler.
     pub profile: Option<Box<dyn Attribution>>,
-    /// The light mode, if it is chosen.
-    pub light: Option<Box<super::light::Light>>,
 }
 
 impl<O> Surroundings<O> {
@@ -186,10 +184,8 @@ impl<O> Surroundings<O> {
     pub(super) fn count_line(&mut self, req: &LineRequest, kind: Kind) {
         let offset = req.line - self.ram_base;
         let nvmm = offset >= self.memory.board.params().nvmm_base;
-        let light = self.light.as_ref();
-        let lines = light.map_or(1, |l| l.stands_for(req).into());
         self.coherence
-            .count_memory(req.hart, nvmm, kind == Kind::Write, lines);
+            .count_memory(req.hart, nvmm, kind == Kind::Write);
     }
 
     /// Where the bus has what a hart accesses; `None` if the I/O table does not let it pass.
@@ -227,13 +223,6 @@ impl<O> Surroundings<O> {
         if self.timed && !self.alone {
             let until = self.first_arrival(self.ps(cycle));
             self.memory.catch_up(until).unwrap_or_else(|e| refused(e));
-        }
-    }
-
-    /// The delay method may have changed.
-    pub(super) fn follow_method(&mut self) {
-        if let Some(l) = &mut self.light {
-            l.use_params(self.memory.board.params(), &self.board);
         }
     }
 
@@ -522,15 +511,6 @@ impl<O: Observer> MemPort for Surroundings<O> {
             false => Kind::Read,
         };
         self.count_line(req, kind);
-        if let Some(l) = &mut self.light {
-            let done = l.transfer(req, req.line - self.ram_base, write);
-            if !l.counts_only {
-                if write {
-                    self.note_write(req);
-                }
-                return Transfer::Done(done);
-            }
-        }
         if self.alone {
             return Transfer::Done(match write {
                 true => self.write_at_once(req),
@@ -549,13 +529,6 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     fn post_line(&mut self, req: &LineRequest) {
         self.count_line(req, Kind::Write);
-        if let Some(l) = &mut self.light {
-            l.post(req, req.line - self.ram_base);
-            if !l.counts_only {
-                self.note_write(req);
-                return;
-            }
-        }
         if self.alone {
             self.write_at_once(req);
             return;
@@ -566,12 +539,6 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     fn prefetch_line(&mut self, req: &LineRequest, token: u64) -> Transfer {
         self.count_line(req, Kind::Read);
-        if let Some(l) = &mut self.light {
-            let comes = l.prefetch(req, req.line - self.ram_base);
-            if !l.counts_only {
-                return Transfer::Done(comes);
-            }
-        }
         let at = self.arrival(self.ps(req.cycle), Kind::Read);
         let offset = req.line - self.ram_base;
         let by = || cause_of(req);
@@ -580,16 +547,6 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     fn write_ahead(&mut self, req: &LineRequest, reads: bool, token: u64) -> Transfer {
         self.count_line(req, Kind::Write);
-        if let Some(l) = &mut self.light {
-            l.write_ahead(req, req.line - self.ram_base, reads);
-            if !l.counts_only {
-                if reads {
-                    self.count_line(req, Kind::Read);
-                }
-                self.note_write(req);
-                return Transfer::Done(req.cycle);
-            }
-        }
         let at = self.arrival(self.ps(req.cycle), Kind::Write);
         let offset = req.line - self.ram_base;
         if reads {
@@ -603,39 +560,6 @@ impl<O: Observer> MemPort for Surroundings<O> {
         self.look_at_long_writes(req);
         Transfer::UnderWay
     }
-    #[inline(always)]
-    fn blocks(&self) -> bool {
-        self.light.as_ref().is_none_or(|l| l.counts_only)
-    }
-    fn epoch_ends(&mut self, end: &Epoch) -> (u64, u64) {
-        match &mut self.light {
-            Some(l) => l.epoch_ends(end),
-            None => (0, u64::MAX),
-        }
-    }
-    fn sample_of(&self, hart: usize) -> Sample {
-        self.light
-            .as_ref()
-            .map_or(Sample::ALL, |l| l.sample_of(hart))
-    }
-    #[inline]
-    fn epoch_is_full(&mut self, hart: usize, cycle: u64) -> bool {
-        self.light.as_mut().is_some_and(|l| l.is_full(hart, cycle))
-    }
-    fn meets(&mut self, hart: usize, cycle: u64) -> u64 {
-        let light = self.light.as_mut();
-        light.map_or(0, |l| l.meets(hart, cycle))
-    }
-    fn was_late(&mut self, hart: usize, cycles: u64) {
-        if let Some(l) = &mut self.light {
-            l.was_late(hart, cycles);
-        }
-    }
-    fn spins(&mut self, hart: usize, cycle: u64) {
-        if let Some(l) = &mut self.light {
-            l.spins(hart, cycle);
-        }
-    }
     fn load_begins(&mut self, hart: usize, line: u64) {
         self.fills.loads.push((line, hart as u32));
     }
@@ -644,7 +568,7 @@ impl<O: Observer> MemPort for Surroundings<O> {
     }
     #[inline]
     fn begin_fill(&mut self, hart: usize, line: u64) -> bool {
-        self.alone || !self.blocks() || self.fills.begin(hart, line)
+        self.alone || self.fills.begin(hart, line)
     }
     #[inline]
     fn end_fill(&mut self, hart: usize, cycle: u64) -> Option<usize> {
@@ -677,11 +601,6 @@ impl<O: Observer> MemPort for Surroundings<O> {
         let offset = stall.line - self.ram_base;
         let nvmm = offset >= self.memory.board.params().nvmm_base;
         if let Some(p) = &mut self.profile {
-            let later = self.light.as_mut().map_or(0, |l| l.take_owed(stall.hart));
-            let stall = &Stall {
-                cycles: stall.cycles + later,
-                ..*stall
-            };
             p.count(stall, nvmm, &self.ram, self.ram_base);
         }
     }

@@ -2,7 +2,7 @@
 //! without one, in both modes, with one hart and four, with either engine.
 
 use crate::common::*;
-use nagori_platform::machine::{Engine, EpochLength, Machine, Stop, Watch, WatchKind, Why};
+use nagori_platform::machine::{Engine, Machine, Stop, Watch, WatchKind, Why};
 
 /// Stops until the debugger leaves.
 const STOPS: u64 = 3000;
@@ -135,29 +135,6 @@ fn a_debugger_changes_nothing() {
         "{seen:?}"
     );
     assert!(seen.within > 5000, "{seen:?}");
-}
-
-#[test]
-fn a_debugger_changes_nothing_in_the_light_mode() {
-    let Some(programs) = programs("debug") else {
-        return;
-    };
-    let mut rng = Rng::new(env("NAGORI_SEED", 4));
-    for (name, elf) in &programs {
-        for costs in [crate::light::rich, crate::light::by_class] {
-            let light = |engine| {
-                let mut m = machine(elf, 4, true, engine);
-                let model = costs(&describe("vc707", &["triggers=4"]));
-                m.set_light(model, EpochLength::default())
-                    .expect("the light mode");
-                m
-            };
-            let want = alone(&mut light(Engine::best()));
-            let engine = rng.pick(&[Engine::best(), Engine::Interpreter]);
-            let got = debugged(&mut light(engine), &mut rng, &mut Seen::default());
-            assert_eq!(got, want, "{name}");
-        }
-    }
 }
 
 #[test]

@@ -11,8 +11,6 @@ mod first;
 mod hostile;
 mod images;
 mod iomap;
-mod light;
-mod light_stores;
 mod litmus;
 mod loads;
 mod markers;

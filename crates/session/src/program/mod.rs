@@ -19,7 +19,6 @@ pub use streams::{Captured, Stream, Streams};
 pub(crate) use protocol::{Mount, LABEL_READY};
 
 use crate::error::{Context, Error, Result};
-use crate::guest::Light;
 use nagori_memtime::Method;
 use protocol::Placed;
 use std::path::PathBuf;
@@ -63,8 +62,6 @@ pub struct Program {
     pub seed: Option<u64>,
     /// When the timing model is on.
     pub timing: Timing,
-    /// Estimates instead of the detailed timing model, while that is on.
-    pub light: Option<Light>,
     /// Instructions that warm caches, TLBs and predictors before statistics start.
     pub warm_up: Option<u64>,
     /// Limits in guest and host time.

@@ -41,9 +41,6 @@ impl<'s, 'a> Running<'s, 'a> {
         loaded: Loaded,
         (mut machine, devices): (Machine, Vec<BoxedService<'a, Quiet>>),
     ) -> Result<Self> {
-        if let Some(light) = &loaded.program.light {
-            light.choose(&mut machine)?;
-        }
         machine.set_warm_up(loaded.program.warm_up.unwrap_or(0));
         machine.set_timed_regions(loaded.program.timing == Timing::Regions);
         Ok(Running {

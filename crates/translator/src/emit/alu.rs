@@ -228,7 +228,7 @@ impl Emitter<'_> {
 
     fn multiply(&mut self, p: &PreOp) -> bool {
         use Op::*;
-        if self.pipelined {
+        if self.timed {
             self.multiplier_time(p);
         }
         if p.rd == SINK {
@@ -270,7 +270,6 @@ impl Emitter<'_> {
                 true if wait == 0 => {}
                 true => {
                     dynasm!(self.a; .arch x64; add r15, wait as i32);
-                    self.waits(wait as i32);
                 }
                 false => {
                     let pending = pending_long(p.rd, wait) as i32;
@@ -293,7 +292,6 @@ impl Emitter<'_> {
         );
         if awaited {
             dynasm!(self.a; .arch x64; add r15, rax);
-            self.waits_for(RAX);
         } else {
             let (none, pending) = (self.label(), pending_long(p.rd, 1) as i32 & !0xff);
             dynasm!(self.a; .arch x64
@@ -309,7 +307,7 @@ impl Emitter<'_> {
     /// Division where the pipeline is not simulated; otherwise the interpreter does it.
     fn divide(&mut self, p: &PreOp) -> bool {
         use Op::*;
-        if self.pipelined {
+        if self.timed {
             return false;
         }
         if p.rd == SINK {

@@ -68,12 +68,12 @@ impl Emitter<'_> {
             Bltu => dynasm!(self.a; .arch x64; jb =>taken),
             _ => dynasm!(self.a; .arch x64; jae =>taken),
         }
-        if self.pipelined {
+        if self.timed {
             self.predict(i, p, at, false);
         }
         self.tail_to(Way::Passes, behind);
         dynasm!(self.a; .arch x64; =>taken);
-        if self.pipelined {
+        if self.timed {
             self.predict(i, p, at, true);
         }
         self.tail_to(Way::Jumps, target);
@@ -429,7 +429,6 @@ impl Emitter<'_> {
             ; mov [rbp + FRONT], rcx
             ; add r15, cycles
         );
-        self.waits(cycles);
     }
 
     /// Goes to the call unless it is certain that the packet of a branch has no entry. Keeps `rax`.
@@ -525,7 +524,6 @@ impl Emitter<'_> {
             ; jle =>done
             ; add r15, rcx
         );
-        self.waits_for(RCX);
         let late = self.has_late_results();
         if late {
             dynasm!(self.a; .arch x64; mov [rbp + REDIRECT], rcx);
@@ -567,7 +565,7 @@ impl Emitter<'_> {
 
     pub(super) fn jal(&mut self, i: usize, p: &PreOp) {
         let at = self.b.offset as i64 + p.off as i64;
-        if self.pipelined {
+        if self.timed {
             let (call, back, late) = (self.label(), self.label(), self.label());
             let last = Self::last_half(p, at);
             let push = is_link(p.rd).then_some((at + i64::from(p.len)) as i32);
@@ -684,7 +682,7 @@ impl Emitter<'_> {
             dynasm!(self.a; .arch x64; test al, 2; jnz =>from);
             self.cold.push(Cold::Rest { from, info });
         }
-        if self.pipelined {
+        if self.timed {
             let info = info(self.id, i);
             let (call, back) = (self.label(), self.label());
             let last = Self::last_half(p, at);

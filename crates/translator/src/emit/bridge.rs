@@ -7,19 +7,14 @@ use nagori_hart::engine::waits_for_half;
 
 /// Code between two blocks that waits for results: `stall` cycles, after which `rest`
 /// are still under way. `half`: cycles more if a half packet that was jumped to comes first, in a block that begins so.
-/// `samples`: what is waited is counted.
 pub(crate) fn bridge(
     at: usize,
     target: usize,
     (stall, rest): (u32, u32),
     half: Option<u32>,
-    samples: bool,
 ) -> Option<Vec<u8>> {
     let mut a = Asm::new(at);
     dynasm!(a; .arch x64; add r15, stall as i32; mov DWORD [rbp + PENDING], rest as i32);
-    if samples {
-        dynasm!(a; .arch x64; add QWORD [rbp + WAITED], stall as i32);
-    }
     if rest != 0 {
         dynasm!(a; .arch x64
             ; mov rcx, r15

@@ -148,7 +148,7 @@ impl Emitter<'_> {
         let nearest = p.rm == 0 || p.rm == 7;
         match p.op {
             // How long they take follows from their operands.
-            FdivS | FsqrtS | FdivD | FsqrtD if self.pipelined => false,
+            FdivS | FsqrtS | FdivD | FsqrtD if self.timed => false,
             FaddS | FsubS | FmulS | FdivS | FsqrtS | FaddD | FsubD | FmulD | FdivD | FsqrtD
             | FcvtSD | FcvtSW | FcvtSWu | FcvtSL | FcvtDL => nearest,
             FmaddS | FmsubS | FnmaddS | FnmsubS | FmaddD | FmsubD | FnmaddD | FnmsubD => {

@@ -95,7 +95,7 @@ impl Emitter<'_> {
             self.note_use(p);
             self.touch();
         }
-        if self.pipelined {
+        if self.timed {
             self.hazard(p);
         }
         dynasm!(self.a; .arch x64; add rax, [rbp + rcx + DATA + layout::ENTRY_DELTA as i32]);
@@ -129,7 +129,7 @@ impl Emitter<'_> {
         use Op::*;
         let (miss, back) = (self.label(), self.label());
         self.filter(p, size, layout::ENTRY_WRITE as i32, miss);
-        if self.pipelined {
+        if self.timed {
             let (last, older) = self.hazards_follow(i);
             if older {
                 dynasm!(self.a; .arch x64
@@ -189,7 +189,6 @@ impl Emitter<'_> {
             ; =>wait
             ; add r15, cycles
         );
-        self.waits(cycles);
         dynasm!(self.a; .arch x64
             ; mov rdx, rax
             ; xor rdx, elsewhere

@@ -47,12 +47,6 @@ pub(crate) struct Setting<'a> {
     pub host: Host,
     /// Whether other harts run at the same time.
     pub parallel: bool,
-    /// Whether misses are estimated by epochs, which fences end.
-    pub light: bool,
-    /// Whether only a sample of time is simulated with pipeline and branch prediction; and whether this code is for the rest of
-    /// it.
-    pub samples: bool,
-    pub brief: bool,
     /// Host address of offset 0 of the arena.
     pub arena: usize,
     /// Host address at which the code will stand.
@@ -173,8 +167,6 @@ pub(crate) struct Emitter<'a> {
     id: u32,
     ops: &'a [PreOp],
     timed: bool,
-    /// Whether pipeline and branch prediction are simulated.
-    pipelined: bool,
     cold: Vec<Cold>,
     entries: Vec<Entry>,
     exits: Vec<Exit>,
@@ -204,7 +196,6 @@ pub(crate) fn block<'a>(
         id,
         ops,
         timed,
-        pipelined: timed && !s.brief,
         cold: Vec::new(),
         entries: Vec::new(),
         exits: Vec::new(),
@@ -296,7 +287,7 @@ impl Emitter<'_> {
             return (0, 0);
         }
         let info = info(self.id, START);
-        if self.pipelined {
+        if self.timed {
             let (from, back) = (self.label(), self.label());
             dynasm!(self.a; .arch x64
                 ; cmp DWORD [rbp + PENDING], 0
@@ -308,10 +299,7 @@ impl Emitter<'_> {
         let fetch = self.here();
         self.check_line(self.b.offset as i32 >> 6, 0, info);
         let body = self.here();
-        if self.b.splits && self.pipelined {
-            if self.s.samples {
-                dynasm!(self.a; .arch x64; sub [rbp + WAITED], r15);
-            }
+        if self.b.splits && self.timed {
             // A cycle more if a long instruction jumped to it, or if the front end is later than the hart.
             dynasm!(self.a; .arch x64
                 ; mov eax, [rbp + LANDED]
@@ -322,7 +310,6 @@ impl Emitter<'_> {
                 ; cmp rax, [rbp + FRONT]
                 ; adc r15, 0
             );
-            self.waits_for(R15);
         }
         if self.has_buffers() {
             let (from, back) = (self.label(), self.label());
@@ -330,20 +317,6 @@ impl Emitter<'_> {
             self.cold_call(self.s.stubs.late, from, back, info);
         }
         (fetch, body)
-    }
-
-    /// The pipeline has waited.
-    fn waits(&mut self, cycles: i32) {
-        if self.s.samples {
-            dynasm!(self.a; .arch x64; add QWORD [rbp + WAITED], cycles);
-        }
-    }
-
-    /// The same, for so many cycles as a host register has.
-    fn waits_for(&mut self, cycles: u8) {
-        if self.s.samples {
-            dynasm!(self.a; .arch x64; add [rbp + WAITED], Rq(cycles));
-        }
     }
 
     /// Whether loads that miss may leave their registers on their way.
@@ -470,7 +443,6 @@ impl Emitter<'_> {
                 self.leave();
             }
             // The host preserves all orders except that of a store and a later load.
-            Fence if self.s.light => self.call_op(i),
             Fence | NtlP1 | NtlPall | NtlS1 | NtlAll if p.flags & ACTS != 0 && !self.s.parallel => {
                 self.call_op(i)
             }
@@ -516,7 +488,7 @@ impl Emitter<'_> {
 
     /// Whether results may be pending at the end of the block.
     fn has_late_results(&self) -> bool {
-        self.pipelined && (self.b.pending | self.b.open) != 0
+        self.timed && (self.b.pending | self.b.open) != 0
     }
 
     /// Counts of the block, at an end of it, but for the cycles and packets. Keeps `rax`.
@@ -532,17 +504,7 @@ impl Emitter<'_> {
         let n = self.b.count as i32;
         let pending = pending as i32;
         dynasm!(self.a; .arch x64; add QWORD [rbp + INSTRET], n);
-        if !self.pipelined {
-            // What they wait on average.
-            dynasm!(self.a; .arch x64
-                ; imul rcx, [rbp + RATE], n
-                ; mov edx, [rbp + FRACTION]
-                ; add rcx, rdx
-                ; mov [rbp + FRACTION], ecx
-                ; shr rcx, 32
-                ; add r15, rcx
-            );
-        } else if self.b.open != 0 {
+        if self.b.open != 0 {
             dynasm!(self.a; .arch x64
                 ; mov ecx, [rbp + LONG]
                 ; and ecx, self.b.open as i32
@@ -557,7 +519,7 @@ impl Emitter<'_> {
     /// Adds the packets of the block to the clock of the front end; the program goes on at an offset
     /// from the page's start.
     fn count_packets(&mut self, way: Way, target: i64) {
-        if !self.pipelined {
+        if !self.timed {
             return;
         }
         let mut packets = i32::from(self.b.packets);
@@ -580,7 +542,7 @@ impl Emitter<'_> {
         self.count();
         let cost = self.b.cost as i32;
         dynasm!(self.a; .arch x64; add r15, cost);
-        if self.pipelined && self.b.flushes {
+        if self.timed && self.b.flushes {
             // The packet at pc is there now; that of a second half is a packet of its own.
             let half = self.label();
             dynasm!(self.a; .arch x64
@@ -662,7 +624,7 @@ impl Emitter<'_> {
     /// Ends the block; the program goes on at `rax`.
     fn tail_indirect(&mut self) {
         self.count();
-        if self.pipelined {
+        if self.timed {
             self.count_packets_to_rax();
         }
         let cost = self.b.cost as i32;

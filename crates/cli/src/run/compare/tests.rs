@@ -30,7 +30,6 @@ fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
         result: RunResult {
             why,
             report: Report {
-                light: None,
                 elapsed_ps,
                 ..empty()
             },
@@ -40,8 +39,6 @@ fn run(why: Why, seed: Option<u64>, elapsed_ps: u64) -> Run {
             full: Default::default(),
             sums: [0; 2],
             start_cpu: None,
-            epochs: Vec::new(),
-            cpu: 0.0,
         },
     }
 }

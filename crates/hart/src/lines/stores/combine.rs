@@ -43,12 +43,6 @@ impl Coherence {
             self.leave(hart, 0, Why::Register, now);
             return false;
         }
-        self.open_combined(hart, line, pc, false);
-        true
-    }
-
-    /// A hart begins to combine stores to a line that no cache has; `light`: without a register.
-    pub(super) fn open_combined(&mut self, hart: usize, line: u64, pc: u64, light: bool) {
         self.void_prefetches(line, super::super::ahead::NOBODY);
         let b = self.buffers_mut(hart);
         b.stats.combined += 1;
@@ -56,8 +50,8 @@ impl Coherence {
             line,
             bytes: Bytes::default(),
             pc,
-            light,
         });
+        true
     }
 
     /// A hart needs a line fill buffer, and none is free: if none is about to be, the oldest combined line leaves.
@@ -103,16 +97,12 @@ impl Coherence {
         let config = self.levels.stores.config;
         let b = self.buffers_mut(hart);
         let c = b.combining.remove(i);
-        let Combined {
-            line, bytes, pc, ..
-        } = c;
-        if !c.light {
-            b.leaving.push(Leaving {
-                token,
-                line,
-                comes: None,
-            });
-        }
+        let Combined { line, bytes, pc } = c;
+        b.leaving.push(Leaving {
+            token,
+            line,
+            comes: None,
+        });
         let partial = config.partial[usize::from(line >= config.nvmm_base)];
         let reads = !bytes.is_full() && partial == Partial::ReadModifyWrite;
         b.stats.leaves(why);

@@ -32,12 +32,6 @@ impl Coherence {
         self.levels.stores.on
     }
 
-    /// Whether harts go on behind stores without a hint.
-    #[inline(always)]
-    pub(crate) fn buffers_stores(&self) -> bool {
-        self.levels.stores.config.entries > 0
-    }
-
     /// Counters of the store buffers and combined lines, by hart; empty if there are none and hints do nothing.
     pub fn store_stats(&self) -> Vec<StoreStats> {
         let stores = &self.levels.stores;
@@ -321,7 +315,7 @@ impl Coherence {
         self.leave_buffers(line, Some(hart), Why::Store, now);
         let mut later = 0;
         if let Some(from) = modified {
-            match self.hand_over(hart, from, line, (now, 1)) {
+            match self.hand_over(hart, from, line, now) {
                 Some(cycles) => later = u64::from(cycles),
                 None => self.write_out(line),
             }
@@ -342,7 +336,6 @@ impl Coherence {
             now,
             blocks: true,
             hint: None,
-            lines: 1,
         };
         if runs && !held {
             self.learn_first(&want);
@@ -387,7 +380,7 @@ impl Coherence {
         let (others, modified) = self.holders(hart, line);
         if let Some(from) = modified {
             // Another hart was faster.
-            if self.hand_over(hart, from, line, (now, 1)).is_none() {
+            if self.hand_over(hart, from, line, now).is_none() {
                 self.write_out(line);
             }
         }

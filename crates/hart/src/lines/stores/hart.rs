@@ -144,12 +144,11 @@ impl Hart {
         self.settle_levels(w, self.cycle, at);
         let carried = carry_out(w);
         self.recheck |= carried.code;
-        self.look_at_epoch(w, at);
         if carried.asked {
             // The answer may come before any other hart runs on.
             self.yield_at = self.yield_at.min(self.cycle + at.offset() + 1);
         }
-        if w.blocks() {
+        if W::BLOCKS {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
         }
     }
@@ -184,7 +183,7 @@ impl Hart {
     ) -> Result<(), NotNow> {
         let (id, since) = (self.id, self.cycle + at.offset());
         w.coherence().begin_wait(id, what, since);
-        if w.blocks() {
+        if W::BLOCKS {
             self.yield_at = self.yield_at.min(w.coherence().next_due());
             self.awaited = Some(Awaited {
                 line: 0,
@@ -237,8 +236,8 @@ impl Hart {
         if w.coherence().has_come(id, what) {
             return Ok(());
         }
-        self.in_turn(at)?;
-        if !w.blocks() {
+        self.bus_free(at)?;
+        if !W::BLOCKS {
             self.catch_up(w, at);
         }
         let now = self.cycle + at.offset();
@@ -266,9 +265,6 @@ impl Hart {
             return Ok(None);
         }
         let combines = self.hint_at(w, at.pc).is_some_and(|h| h.combines);
-        if self.light && !combines {
-            return Ok(None);
-        }
         let p = self.data_privilege();
         let (pa, _) = self.translate_timed(w, want.va, want.access, p, at)?;
         let Some(offset) = self.memory_at(w, want, pa, p)? else {
@@ -276,18 +272,14 @@ impl Hart {
         };
         let (id, line) = (self.id, pa & !63);
         let store = (pa, want.size, value);
-        if self.light {
-            let combined = self.combine_lightly(w, store, at)?;
-            return Ok(combined.then_some(offset));
-        }
-        if !w.blocks() {
+        if !W::BLOCKS {
             self.catch_up(w, at);
         }
         let c = w.coherence();
         if !combines && c.stores_directly(id, line) {
             return Ok(None);
         }
-        self.in_turn(at)?;
+        self.bus_free(at)?;
         if combines && self.combine_store(w, store, at)? {
             self.fetched_again(w, at);
             return Ok(Some(offset));
@@ -402,7 +394,7 @@ impl Hart {
         at: RunPoint,
     ) -> Result<(), NotNow> {
         if self.buffers_stores(w) && w.coherence().is_combined(line) {
-            self.in_turn(at)?;
+            self.bus_free(at)?;
             self.leave_for(w, line, LineKind::Flush, at);
         }
         Ok(())
@@ -434,8 +426,8 @@ impl Hart {
         if !w.coherence().has_stored(id, line) {
             return Ok(None);
         }
-        self.in_turn(at)?;
-        if !w.blocks() {
+        self.bus_free(at)?;
+        if !W::BLOCKS {
             self.catch_up(w, at);
         }
         let c = w.coherence();

@@ -9,14 +9,12 @@
 //! The sets of lines with buffered stores are guarded ([`super::first`]), so no filter answers accesses to them. A
 //! combined line is in no cache: it leaves its buffer before any cache gets the line.
 //!
-//! Not with harts in threads of the host and in functional mode: stores are done at once there. In the light mode there are no
-//! events, and only combined lines are held back ([`light`]).
+//! Not with harts in threads of the host and in functional mode: stores are done at once there.
 
 mod bytes;
 mod combine;
 mod drain;
 mod hart;
-mod light;
 mod saved;
 mod stats;
 
@@ -50,9 +48,6 @@ struct Combined {
     line: u64,
     bytes: Bytes,
     pc: u64,
-    /// It has no register: nobody waits for its line in the light mode.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    light: bool,
 }
 
 /// A line fill buffer whose line is on its way to memory.
