@@ -595,7 +595,7 @@ impl Hart {
         let p = self.privilege;
         let base = w.ram_base();
         let mut half = |h: &mut Self, va: u64| -> u32 {
-            h.translate(w, va, Access::Fetch, p)
+            h.look_up(w, va, Access::Fetch, p)
                 .ok()
                 .and_then(|pa| w.ram().read_u16(pa.wrapping_sub(base)))
                 .unwrap_or(0) as u32

@@ -326,7 +326,7 @@ impl Hart {
             f: [0; 32],
             pc: 0,
             privilege: Privilege::Machine,
-            csr: Csrs::default(),
+            csr: Csrs::reset(config.isa),
             cycle: 0,
             instret: 0,
             stats: HartStats::default(),
@@ -403,7 +403,7 @@ impl Hart {
         self.f = [0; 32];
         self.pc = pc;
         self.privilege = Privilege::Machine;
-        self.csr = Csrs::default();
+        self.csr = Csrs::reset(self.config.isa);
         self.pmp = Pmp::new(self.config.pmp_entries);
         self.pmp_writes += 1;
         self.triggers = Triggers::new(self.config.triggers);

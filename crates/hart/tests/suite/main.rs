@@ -11,6 +11,7 @@ mod loads;
 mod modes;
 mod observe;
 mod robust;
+mod svadu;
 mod timing;
 mod triggers;
 mod zacas;
