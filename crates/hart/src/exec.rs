@@ -510,7 +510,9 @@ impl Hart {
                     }
                     let to = self.returns_to(true);
                     self.leaves_mode(w, to, when!().behind());
+                    let then = when!().behind().instret;
                     self.mret();
+                    self.count_return(then);
                     next = self.pc;
                 }
                 Sret => {
@@ -522,7 +524,9 @@ impl Hart {
                     }
                     let to = self.returns_to(false);
                     self.leaves_mode(w, to, when!().behind());
+                    let then = when!().behind().instret;
                     self.sret();
+                    self.count_return(then);
                     next = self.pc;
                 }
                 Wfi => {

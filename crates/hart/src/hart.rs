@@ -17,7 +17,7 @@ use crate::spin::Spin;
 use crate::straight::Seen;
 use crate::stretches::Stretches;
 use crate::tlb::{Tlb, WalkCache};
-use crate::trap::{irq, status, TrapLoop};
+use crate::trap::{irq, status, Futile};
 use crate::trigger::Triggers;
 use crate::world::{LineKind, Sample};
 use serde::{Deserialize, Serialize};
@@ -312,7 +312,7 @@ pub struct Hart {
     pub(crate) stopped: Option<Stopped>,
     /// For observers: the instruction being executed.
     pub(crate) record: Box<Record>,
-    pub(crate) trap_loop: TrapLoop,
+    pub(crate) futile: Futile,
 }
 
 impl Hart {
@@ -389,7 +389,7 @@ impl Hart {
             area: Area::default(),
             stopped: None,
             record: Box::default(),
-            trap_loop: TrapLoop::default(),
+            futile: Futile::default(),
             config,
         };
         h.restart_filters();
@@ -413,7 +413,7 @@ impl Hart {
         self.pending = 0;
         self.give_up();
         self.stopped = None;
-        self.trap_loop = TrapLoop::default();
+        self.futile = Futile::default();
         self.restart_filters();
         self.flush_translations();
         self.context_changed();
