@@ -212,3 +212,4 @@ pub fn command(a: &BootArgs, messages: &Messages) -> anyhow::Result<Exit> {
     };
     guest::execute(&description, job, attended, messages)
 }
+        prompted: software.prompts(),

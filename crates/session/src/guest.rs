@@ -77,6 +77,8 @@ pub struct Job {
     pub light: Option<Light>,
     /// Whether piped input is passed on when the guest listens, and its end as Ctrl-D.
     pub send_end: bool,
+    /// Whether piped input waits for a prompt; see [`Software::prompts`](crate::software::Software::prompts).
+    pub prompted: bool,
     /// The engine that runs the guest's code.
     pub engine: Engine,
     /// Instructions of all harts that warm caches, TLBs and predictors before statistics start; 0 for none.
@@ -100,6 +102,7 @@ impl Job {
             timed: false,
             light: None,
             send_end: false,
+            prompted: false,
             engine: Engine::best(),
             warm_up: 0,
             max_instructions: None,

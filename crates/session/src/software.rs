@@ -109,6 +109,17 @@ pub struct Software {
 
 /// Reads and places all files.
 pub fn plan(
+impl Software {
+    /// Whether a system starts that asks for input when it is ready, and throws away what comes before: it has a root
+    /// file system, and no command to run.
+    pub fn prompts(&self) -> bool {
+        let arguments = self.append.as_deref().unwrap_or_default();
+        let has = |name: &str| arguments.split_whitespace().any(|a| a.starts_with(name));
+        let root = has("root=") || has("nagori.root=");
+        root && self.run.is_none() && !has("nagori.run=") && !has("nagori.agent=")
+    }
+}
+
     description: &Description,
     software: &Software,
     image: Option<&GuestImage>,
